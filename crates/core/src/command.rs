@@ -1,0 +1,215 @@
+//! What can be asked of a partition, and what it answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::id::{ItemNumber, PartitionId, Permit};
+use crate::item::{ItemError, LeaseEnd, Phase};
+use crate::row::{Change, Queue, QueueName};
+use crate::settings::Settings;
+use crate::time::{Span, Timestamp};
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    Produce(Produce),
+    Lease(LeaseItems),
+    Complete(Vec<Completion>),
+    Retry(Vec<Retry>),
+    Extend(Extend),
+    Release(Vec<Held>),
+    Cancel(ItemNumber),
+    Clear(Clear),
+    /// Acts on what time has brought, up to `limit` items: ended leases, due items, retention, cleared items.
+    Sweep { limit: usize },
+    /// Takes the queue's settings over, unless they are older than those it has.
+    Configure(Settings),
+    /// Registry only.
+    CreateQueue(CreateQueue),
+    /// Registry only.
+    UpdateQueue(UpdateQueue),
+    /// Registry only.
+    DeleteQueue(QueueName),
+}
+
+#[derive(Clone, Debug)]
+pub struct Produce {
+    pub items: Vec<NewItem>,
+}
+
+#[derive(Clone, Debug)]
+pub struct NewItem {
+    pub kind: Arc<str>,
+    pub priority: u8,
+    /// In the past or unset: waiting at once.
+    pub enqueue_at: Option<Timestamp>,
+    pub max_attempts: Option<u32>,
+    /// Passed through to the store; the core never looks inside and does not keep it.
+    pub body: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub struct LeaseItems {
+    pub client_id: Arc<str>,
+    pub batch_size: usize,
+    /// Unset: the queue's.
+    pub lease_timeout: Option<Span>,
+    pub filter: Filter,
+}
+
+/// Which items a worker will take.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Filter {
+    /// Unset: every kind. Sorted and without doubles when set through [`Filter::new`].
+    pub kinds: Option<Arc<[Arc<str>]>>,
+    /// Inclusive.
+    pub max_priority: u8,
+}
+
+impl Filter {
+    pub const ANY: Self = Self { kinds: None, max_priority: u8::MAX };
+
+    pub fn new(kinds: Option<Vec<Arc<str>>>, max_priority: u8) -> Self {
+        let kinds = kinds.map(|mut kinds| {
+            kinds.sort();
+            kinds.dedup();
+            kinds.into()
+        });
+        Self { kinds, max_priority }
+    }
+}
+
+/// An item and the permit its caller believes to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub number: ItemNumber,
+    pub permit: Permit,
+}
+
+#[derive(Clone, Debug)]
+pub struct Completion {
+    pub held: Held,
+    /// Passed through to the store.
+    pub result: Option<Bytes>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Retry {
+    pub held: Held,
+    /// Unset: the queue's policy decides. In the past: at once.
+    pub retry_at: Option<Timestamp>,
+    /// No further attempt, whatever is left.
+    pub dead: bool,
+    pub error: Option<ItemError>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Extend {
+    /// Unset: the timeout each lease has.
+    pub lease_timeout: Option<Span>,
+    pub items: Vec<Held>,
+}
+
+/// Which states to clear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clear {
+    pub waiting: bool,
+    pub scheduled: bool,
+    pub leased: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct CreateQueue {
+    pub name: QueueName,
+    pub settings: Settings,
+    pub partitions: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct UpdateQueue {
+    pub name: QueueName,
+    /// Its `version` is ignored: the registry counts.
+    pub settings: Settings,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Applied {
+    /// For the caller, once the changes are durable. A refusal has no changes.
+    pub reply: Result<Reply, Refusal>,
+    pub changes: Vec<Change>,
+    pub news: Vec<News>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// In the order given.
+    Produced(Vec<Produced>),
+    Leased(Vec<Leased>),
+    /// Complete, release: one result for each item, in the order given.
+    Done(Vec<Result<(), Refusal>>),
+    Retried(Vec<Result<Retried, Refusal>>),
+    Extended(Vec<Result<Extended, Refusal>>),
+    /// The state after the cancel: cancelled, or still leased with the request noted.
+    Cancelled(Phase),
+    Cleared { count: u64 },
+    /// How many items were acted on.
+    Swept { count: usize },
+    Configured,
+    Queue(Queue),
+    QueueDeleted(Queue),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Produced {
+    pub number: ItemNumber,
+    pub phase: Phase,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leased {
+    pub number: ItemNumber,
+    pub permit: Permit,
+    pub kind: Arc<str>,
+    pub priority: u8,
+    /// This one included.
+    pub attempts: u32,
+    pub deadline: Timestamp,
+    pub created_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// It will be leased again, at this time at the earliest.
+    Again { due_at: Timestamp },
+    /// It failed, or was cancelled meanwhile.
+    Ended(Phase),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    pub deadline: Timestamp,
+    pub cancel_requested: bool,
+}
+
+/// Why a command was not carried out. It changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// No such item here, or one that is final and forgotten.
+    NotFound,
+    /// The permit is not, or no longer, the right to the item.
+    LeaseLost { reason: Option<LeaseEnd> },
+    QueueExists,
+    NoSuchQueue,
+    /// A bound of the partition is reached: what, and how many there may be.
+    TooMany { what: &'static str, max: usize },
+}
+
+/// What others may be waiting for. A hint: the state decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Some item can be leased that could not before.
+    Available,
+    /// Queues changed: registry only.
+    Queues { added: Vec<PartitionId>, removed: Vec<PartitionId> },
+}

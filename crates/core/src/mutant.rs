@@ -1,0 +1,80 @@
+//! Deliberate faults. The simulator switches one on and must find it, which shows that its checks can fail.
+//!
+//! Without the feature `mutants`, [`active`] is `false` at compile time and the faults are not in the build.
+
+/// Each variant breaks one promise at one place; the place names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// log: answer without the sync.
+    SkipSync,
+    /// log: at open, take a frame for good although its open number falls or its generation is another's.
+    AcceptOldFrame,
+    /// log: after a failed sync, go on as if what was written counted.
+    TrustAfterFailedSync,
+    /// writer: answer before the commit.
+    AnswerBeforeCommit,
+    /// supervisor: call the batch in flight applied without looking at the last commit sequence.
+    ForgetOutcome,
+    /// waiters: grant to a ticket that was taken already.
+    WakeTwice,
+    /// core: any permit will do.
+    IgnorePermit,
+    /// core: a lease past its deadline still counts until the sweep comes by.
+    IgnoreDeadline,
+    /// core: numbers follow the last one that is left, whatever the time.
+    ReuseNumber,
+    /// core: count a waiting item twice.
+    CountTwice,
+    /// core: scheduled items start a little early.
+    StartEarly,
+    /// core: an item released goes to the tail.
+    LoseOrder,
+    /// core: an attempt is not charged when its lease expires.
+    FreeAttempts,
+}
+
+impl Mutant {
+    pub const ALL: [Self; 13] = [
+        Self::SkipSync,
+        Self::AcceptOldFrame,
+        Self::TrustAfterFailedSync,
+        Self::AnswerBeforeCommit,
+        Self::ForgetOutcome,
+        Self::WakeTwice,
+        Self::IgnorePermit,
+        Self::IgnoreDeadline,
+        Self::ReuseNumber,
+        Self::CountTwice,
+        Self::StartEarly,
+        Self::LoseOrder,
+        Self::FreeAttempts,
+    ];
+}
+
+#[cfg(feature = "mutants")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Mutant;
+
+    thread_local! {
+        // Per thread: a simulated run lives on one, and tests run side by side.
+        static ACTIVE: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    pub fn activate(mutant: Option<Mutant>) {
+        ACTIVE.set(mutant);
+    }
+
+    pub fn active(mutant: Mutant) -> bool {
+        ACTIVE.get() == Some(mutant)
+    }
+}
+
+#[cfg(feature = "mutants")]
+pub use switch::{activate, active};
+
+#[cfg(not(feature = "mutants"))]
+pub const fn active(_: Mutant) -> bool {
+    false
+}

@@ -1,0 +1,111 @@
+//! What is durable: rows under keys, and the changes that move a partition from one state to the next.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::id::{ItemNumber, PartitionId};
+use crate::item::Item;
+use crate::settings::Settings;
+
+/// Everything a partition must remember. Indexes and counters are derived from these and never stored.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Row {
+    Item(Item),
+    Numbers(Numbers),
+    Settings(Settings),
+    Cleared(Cleared),
+    /// Registry only.
+    Queue(Queue),
+    /// Registry only.
+    Partitions(Partitions),
+}
+
+/// The order of keys is the order in which a snapshot holds them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Numbers,
+    Settings,
+    Cleared,
+    Partitions,
+    Queue(QueueName),
+    Item(ItemNumber),
+}
+
+/// The highest numbers issued so far: durable, because the item that bore one may be gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    pub item: u64,
+    pub permit: u64,
+}
+
+/// The marker of a clear. An item whose row was last written in an era before the one named for its state has
+/// been cleared: at once, whatever the backlog. The sweep removes such items by and by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleared {
+    pub waiting_before: u32,
+    pub scheduled_before: u32,
+    pub leased_before: u32,
+}
+
+impl Cleared {
+    /// The era that rows are written in now.
+    pub fn era(&self) -> u32 {
+        self.waiting_before.max(self.scheduled_before).max(self.leased_before)
+    }
+}
+
+/// A queue's name in its namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueName {
+    /// Always `default` for now.
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Queue {
+    pub name: QueueName,
+    pub settings: Settings,
+    pub partitions: Vec<PartitionId>,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
+}
+
+/// The highest partition number given out so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partitions {
+    pub last: u32,
+}
+
+/// Which record of an item a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Payload, headers and reference: immutable, dropped when the item is final.
+    Payload,
+    /// What a completion left behind.
+    Result,
+}
+
+/// One step of durable state. A batch of them is committed whole or not at all.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    Put(Row),
+    /// Removing an item removes its bodies too.
+    Remove(Key),
+    PutBody { number: ItemNumber, part: Part, body: Bytes },
+    RemoveBody { number: ItemNumber, part: Part },
+}
+
+impl Row {
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Item(item) => Key::Item(item.number),
+            Self::Numbers(_) => Key::Numbers,
+            Self::Settings(_) => Key::Settings,
+            Self::Cleared(_) => Key::Cleared,
+            Self::Queue(queue) => Key::Queue(queue.name.clone()),
+            Self::Partitions(_) => Key::Partitions,
+        }
+    }
+}

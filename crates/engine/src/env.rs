@@ -1,0 +1,119 @@
+//! Everything the engine takes from the outside world: time, tasks and threads. Disks come with the store.
+//!
+//! Production uses [`TokioEnv`]; the simulator brings its own, and then the whole engine runs from one seed.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::oneshot;
+use windlass_core::time::Timestamp;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+pub trait Env: Send + Sync + fmt::Debug + 'static {
+    /// Time since some fixed moment of this process: never set, never falls.
+    fn boot(&self) -> Duration;
+
+    /// What the machine's clock says, right or wrong.
+    fn wall(&self) -> Timestamp;
+
+    /// Ends no earlier than `at` on the boot clock.
+    fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()>;
+
+    /// Runs a future that never blocks.
+    fn spawn_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>);
+
+    /// Runs a future that may block (disk I/O) on a thread of its own.
+    fn spawn_thread_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>);
+}
+
+/// A task somebody owns: await it to know that it ended.
+#[derive(Debug)]
+pub struct Task(oneshot::Receiver<()>);
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        // An error means the sender was dropped with the task: it ended too.
+        Pin::new(&mut self.0).poll(context).map(|_ended| ())
+    }
+}
+
+pub fn spawn(env: &dyn Env, name: &'static str, future: impl Future<Output = ()> + Send + 'static) -> Task {
+    let (future, task) = owned(future);
+    env.spawn_boxed(name, future);
+    task
+}
+
+pub fn spawn_thread(
+    env: &dyn Env,
+    name: &'static str,
+    future: impl Future<Output = ()> + Send + 'static,
+) -> Task {
+    let (future, task) = owned(future);
+    env.spawn_thread_boxed(name, future);
+    task
+}
+
+fn owned(future: impl Future<Output = ()> + Send + 'static) -> (BoxFuture<'static, ()>, Task) {
+    let (ended, task) = oneshot::channel();
+    let future = async move {
+        let _ends_with_the_task = ended;
+        future.await;
+    };
+    (Box::pin(future), Task(task))
+}
+
+/// The real world: the tokio runtime it was made on, and the machine's clocks.
+#[derive(Debug)]
+pub struct TokioEnv {
+    runtime: tokio::runtime::Handle,
+    started: Instant,
+}
+
+impl TokioEnv {
+    /// Must be called on a tokio runtime with its timer enabled.
+    #[expect(clippy::disallowed_methods, reason = "this is where the clock comes in")]
+    pub fn new() -> Self {
+        Self { runtime: tokio::runtime::Handle::current(), started: Instant::now() }
+    }
+}
+
+impl Default for TokioEnv {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Env for TokioEnv {
+    fn boot(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is where the clock comes in")]
+    fn wall(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Timestamp(u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep_until((self.started + at).into()))
+    }
+
+    fn spawn_boxed(&self, _name: &'static str, future: BoxFuture<'static, ()>) {
+        self.runtime.spawn(future);
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is where threads come in")]
+    fn spawn_thread_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>) {
+        let runtime = self.runtime.clone();
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || runtime.block_on(future))
+            .expect("a thread can be started");
+    }
+}

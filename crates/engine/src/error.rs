@@ -1,0 +1,60 @@
+//! What a caller of the engine can be told, one variant per thing it can do about it.
+
+use windlass_core::command::Refusal;
+use windlass_core::id::PartitionId;
+
+use crate::store::StoreError;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The core said no: nothing was changed, and sending again would change nothing either.
+    #[error("refused: {0:?}")]
+    Refused(Refusal),
+    /// Try again a little later.
+    #[error("too many {what}: at most {max} at once")]
+    Overloaded { what: &'static str, max: usize },
+    /// The request cannot ever be done as it is.
+    #[error("{0}")]
+    TooLarge(StoreError),
+    /// The partition or its store cannot serve now.
+    #[error("{reason} ({})", .outcome.describe())]
+    Unavailable { outcome: Outcome, reason: String },
+}
+
+/// What became of a request that was not answered properly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing of it happened: it is safe to send again.
+    NotApplied,
+    /// It may have happened.
+    Unknown,
+}
+
+impl Outcome {
+    fn describe(self) -> &'static str {
+        match self {
+            Self::NotApplied => "nothing was changed: it is safe to send again",
+            Self::Unknown => "it may or may not have been done",
+        }
+    }
+}
+
+impl EngineError {
+    pub(crate) fn not_applied(reason: impl Into<String>) -> Self {
+        Self::Unavailable { outcome: Outcome::NotApplied, reason: reason.into() }
+    }
+
+    pub(crate) fn unknown(reason: impl Into<String>) -> Self {
+        Self::Unavailable { outcome: Outcome::Unknown, reason: reason.into() }
+    }
+
+    pub(crate) fn faulty(partition: PartitionId, cause: &str) -> Self {
+        Self::not_applied(format!("partition {partition} is faulty: {cause}"))
+    }
+}
+
+impl From<Refusal> for EngineError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}

@@ -1,0 +1,124 @@
+//! Where rows are durable. A store knows rows, epochs and durability, and no rule.
+//!
+//! [`memory`] forgets everything with the process, [`log`] is the embedded default.
+
+pub mod log;
+pub mod memory;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::row::{Change, Part};
+use windlass_core::time::Timestamp;
+
+use crate::env::BoxFuture;
+
+pub trait Store: Send + Sync + fmt::Debug + 'static {
+    /// Takes the partition over: fences every earlier owner, and tells what is durable. A partition that was never
+    /// heard of is empty and at sequence 0.
+    fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>>;
+
+    /// Makes a batch durable, whole or not at all.
+    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>>;
+
+    /// Bodies in the order asked for; `None` for what is not there (any more).
+    fn read(
+        &self,
+        partition: PartitionId,
+        bodies: Vec<(ItemNumber, Part)>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>>;
+
+    /// Forgets a partition and everything in it, durably. Its number is never used again.
+    fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Every partition that has something durable, in order.
+    fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>>;
+
+    /// Whether there is room for more. Asked before a command that only grows the store is applied.
+    fn room(&self) -> Room;
+
+    fn stats(&self) -> StoreStats;
+
+    /// Finishes what is under way, stops the store's threads, and lets the directory go.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// A partition as its new owner finds it.
+#[derive(Debug)]
+pub struct Acquired {
+    /// Greater than that of every earlier owner; every commit carries it.
+    pub epoch: u64,
+    /// The last commit that is durable: what was in flight after it never happened, what was at or before it did.
+    pub sequence: u64,
+    /// The `now` of that commit.
+    pub now: Timestamp,
+    pub rows: Box<dyn Rows>,
+}
+
+/// The durable rows as puts and removes, in an order that ends in the present state. No bodies.
+pub trait Rows: Send + fmt::Debug {
+    /// The next slice; `None` after the last.
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Vec<Change>>, StoreError>>;
+}
+
+#[derive(Clone, Debug)]
+pub struct Batch {
+    pub partition: PartitionId,
+    pub epoch: u64,
+    /// One more than the last.
+    pub sequence: u64,
+    pub now: Timestamp,
+    pub changes: Vec<Change>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Enough,
+    /// What only grows the store is refused; what ends items still works, on the reserve.
+    Full,
+}
+
+/// Why a commit did not return. Memory is thrown away after any of them.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Nothing of the batch is or will be durable.
+    #[error("not committed: {0}")]
+    NotApplied(StoreError),
+    /// It may or may not be durable: the next acquire tells.
+    #[error("commit with unknown outcome: {0}")]
+    Unknown(StoreError),
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("another owner has taken the partition over")]
+    Fenced,
+    #[error("the store is full: free some disk space, or let workers complete items")]
+    Full,
+    #[error("a batch of {bytes} bytes does not fit the store's limit of {max}: send fewer or smaller items at once")]
+    TooLarge { bytes: usize, max: usize },
+    #[error("the store is closed")]
+    Closed,
+    #[error("{file}: damaged at byte {offset}: {what}. Restore a backup, or salvage what is readable with `inspect`")]
+    Damaged { file: String, offset: u64, what: String },
+    #[error("{action} {file}: {source}")]
+    Io { action: &'static str, file: String, source: Arc<std::io::Error> },
+    #[error("{0}")]
+    Unusable(String),
+}
+
+/// Counters since the store was opened, and sizes now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    pub commits: u64,
+    pub syncs: u64,
+    pub bytes_written: u64,
+    /// What the store takes up now.
+    pub bytes_stored: u64,
+    /// What of it is bodies that are still wanted.
+    pub bytes_live: u64,
+    pub snapshots: u64,
+    pub compactions: u64,
+}
