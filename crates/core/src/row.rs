@@ -93,8 +93,15 @@ pub enum Change {
     Put(Row),
     /// Removing an item removes its bodies too.
     Remove(Key),
-    PutBody { number: ItemNumber, part: Part, body: Bytes },
-    RemoveBody { number: ItemNumber, part: Part },
+    PutBody {
+        number: ItemNumber,
+        part: Part,
+        body: Bytes,
+    },
+    RemoveBody {
+        number: ItemNumber,
+        part: Part,
+    },
 }
 
 impl Row {
