@@ -97,6 +97,8 @@ pub(crate) struct History {
     /// Before this an item must not be leased.
     not_before: BTreeMap<ItemNumber, Timestamp>,
     max_attempts: BTreeMap<ItemNumber, u32>,
+    /// Leases granted, less those given back.
+    attempts: BTreeMap<ItemNumber, u32>,
     ended: BTreeSet<ItemNumber>,
 }
 
@@ -112,6 +114,7 @@ impl History {
             holders: BTreeMap::new(),
             not_before: BTreeMap::new(),
             max_attempts: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
         };
         history.apply(Command::Configure(settings)).unwrap();
@@ -208,6 +211,9 @@ impl History {
         assert!(self.permits.last().is_none_or(|last| last.permit < permit), "a permit came again");
         assert!(self.not_before[&number] <= self.now, "an item started early");
         assert!(!self.ended.contains(&number), "an item came back after its end");
+        let attempts = self.attempts.entry(number).or_default();
+        *attempts += 1;
+        assert_eq!(leased.attempts, *attempts, "an attempt was not counted right");
         let max_attempts = self.max_attempts[&number];
         assert!(max_attempts == 0 || leased.attempts <= max_attempts, "an attempt too many");
         let earlier = self.holders.insert(number, (permit, leased.deadline));
@@ -283,6 +289,9 @@ impl History {
         let Some((held, rightful)) = self.picked(pick) else { return };
         let Ok(Reply::Done(done)) = self.apply(Command::Release(vec![held])) else { panic!("it is judged") };
         self.judge(held, rightful, &done[0], false);
+        if rightful {
+            *self.attempts.entry(held.number).or_default() -= 1;
+        }
     }
 
     fn cancel(&mut self, back: usize) {

@@ -1,5 +1,11 @@
 //! The core's tests: scripts for each verb, and properties over random histories.
 
+#![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a test does not expect is a failure, whatever it is"
+)]
+
 mod cancel;
 mod clear;
 mod codec;
@@ -8,6 +14,8 @@ mod extend;
 mod history;
 mod lease;
 mod limits;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod produce;
 mod properties;
 mod registry;
