@@ -12,6 +12,7 @@ mod codec;
 mod complete;
 mod extend;
 mod history;
+mod id;
 mod lease;
 mod limits;
 #[cfg(feature = "mutants")]
