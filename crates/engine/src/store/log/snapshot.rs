@@ -1,7 +1,8 @@
 //! Writes a snapshot: the rows of the last one merged with what the commits since left of them, exact as of a frame.
 //!
 //! The places of bodies are copied from the tables as they are at the time, which may be later than that frame: the
-//! replay of the frames after it puts and removes the same bodies again, and ends in the same.
+//! replay of the frames after it puts and removes the same bodies again, and ends in the same. The snapshot says up to
+//! which frame that replay must go.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -81,16 +82,17 @@ async fn write_and_name(
     let file = shared.disk.create(temporary).await.map_err(failed)?;
     let mut writer = Writer::new(shared, view, Arc::clone(&file));
     let sections = writer.write().await?;
-    let bytes = writer.output.finish(&sections).await.map_err(failed)?;
-    file.sync().await.map_err(failed)?;
     if shared.options.durability != Durability::Always {
         // The places of bodies may have come from commits that are not durable yet.
         ask(requests, |answer| Request::Sync { answer }).await?;
     }
+    let synced = shared.tables().synced;
+    let bytes = writer.output.finish(&sections, synced).await.map_err(failed)?;
+    file.sync().await.map_err(failed)?;
     shared.disk.rename(temporary, name).await.map_err(failed)?;
     shared.disk.sync().await.map_err(failed)?;
     let path = shared.disk.path(name);
-    Ok(SnapshotFile { name: name.to_owned(), path, file, bytes, lsn: view.lsn, sections })
+    Ok(SnapshotFile { name: name.to_owned(), path, file, bytes, lsn: view.lsn, synced, sections })
 }
 
 struct Writer<'a> {
@@ -296,13 +298,13 @@ impl Output {
     }
 
     /// Tells the size of the whole file.
-    async fn finish(&mut self, sections: &BTreeMap<u32, Section>) -> io::Result<u64> {
+    async fn finish(&mut self, sections: &BTreeMap<u32, Section>, synced: u64) -> io::Result<u64> {
         let index_at = self.close_block().await?;
         let mut index = vec![0; BLOCK_HEADER_BYTES];
         index.extend(snapshot_file::index(sections));
         snapshot_file::seal_block(&mut index);
         self.ready.extend(index);
-        self.ready.extend(snapshot_file::footer(index_at));
+        self.ready.extend(snapshot_file::footer(index_at, synced));
         self.write_ready().await?;
         Ok(self.written)
     }

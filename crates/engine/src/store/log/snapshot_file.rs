@@ -19,7 +19,7 @@ pub(super) const BLOCK_BYTES: usize = 64 << 10;
 const BLOCK_BYTES_MAX: usize = 1 << 30;
 const MAGIC: &[u8; 8] = b"WndLsnap";
 const FORMAT: u32 = 1;
-const FOOTER_BYTES: u64 = BLOCK_HEADER_BYTES as u64 + 8;
+const FOOTER_BYTES: u64 = BLOCK_HEADER_BYTES as u64 + 16;
 
 /// A partition's part of a snapshot: its state, and where its blocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub(super) struct SnapshotFile {
     pub(super) bytes: u64,
     /// It holds what every frame up to this one did.
     pub(super) lsn: u64,
+    /// Every frame up to this one was durable when it was written, and the places of bodies are none later.
+    pub(super) synced: u64,
     pub(super) sections: BTreeMap<u32, Section>,
 }
 
@@ -121,9 +123,10 @@ impl SnapshotFile {
         let file = disk.open(name).await.map_err(failed)?;
         let bytes = file.len().await.map_err(failed)?;
         let lsn = lsn_of(name).unwrap_or_default();
-        let mut snapshot = Self { name: name.to_owned(), path, file, bytes, lsn, sections: BTreeMap::new() };
+        let name = name.to_owned();
+        let mut snapshot = Self { name, path, file, bytes, lsn, synced: 0, sections: BTreeMap::new() };
         snapshot.check_head(log).await?;
-        snapshot.sections = snapshot.read_index().await?;
+        (snapshot.synced, snapshot.sections) = snapshot.read_index().await?;
         Ok(snapshot)
     }
 
@@ -140,14 +143,17 @@ impl SnapshotFile {
         }
     }
 
-    async fn read_index(&self) -> Result<BTreeMap<u32, Section>, StoreError> {
+    async fn read_index(&self) -> Result<(u64, BTreeMap<u32, Section>), StoreError> {
         let footer_at = self.bytes.saturating_sub(FOOTER_BYTES);
         let (footer, _) = self.block(footer_at).await?;
-        let index_at = Cursor { bytes: &footer, at: 0 }.take_u64();
-        let index_at = index_at.ok_or_else(|| self.damaged(footer_at, "the snapshot has no index"))?;
+        let mut footer = Cursor { bytes: &footer, at: 0 };
+        let (Some(index_at), Some(synced)) = (footer.take_u64(), footer.take_u64()) else {
+            return Err(self.damaged(footer_at, "the snapshot has no index"));
+        };
         let (index, end) = self.block(index_at).await?;
         let sections = if end == footer_at { take_index(&index) } else { None };
-        sections.ok_or_else(|| self.damaged(index_at, "the snapshot's index cannot be read"))
+        let sections = sections.ok_or_else(|| self.damaged(index_at, "the index cannot be read"))?;
+        Ok((synced, sections))
     }
 
     /// The block that begins at the offset, and where the next one does.
@@ -180,9 +186,10 @@ impl SnapshotFile {
     }
 }
 
-pub(super) fn footer(index_at: u64) -> Vec<u8> {
+pub(super) fn footer(index_at: u64, synced: u64) -> Vec<u8> {
     let mut block = vec![0; BLOCK_HEADER_BYTES];
     block.extend_from_slice(&index_at.to_le_bytes());
+    block.extend_from_slice(&synced.to_le_bytes());
     seal_block(&mut block);
     block
 }
