@@ -7,6 +7,8 @@ mod log_disk;
 #[cfg(test)]
 mod log_failure;
 #[cfg(test)]
+mod log_inspect;
+#[cfg(test)]
 mod log_rows;
 #[cfg(test)]
 mod log_upkeep;

@@ -309,9 +309,10 @@ impl Replay {
         mut blocks: Blocks,
         numbers: &BTreeMap<u64, u32>,
     ) -> Result<(), StoreError> {
-        while let Some((block, at)) = blocks.next().await? {
+        while let Some(block) = blocks.next().await? {
             let records = snapshot_file::bodies_of(&block);
-            let records = records.ok_or_else(|| blocks.damaged(at, "the places of bodies cannot be read"))?;
+            let records =
+                records.ok_or_else(|| blocks.damaged(&block, "the places of bodies cannot be read"))?;
             for record in records {
                 let segment = numbers.get(&record.generation).copied().unwrap_or(LOST);
                 if segment == LOST {
