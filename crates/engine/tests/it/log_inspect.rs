@@ -52,12 +52,12 @@ async fn a_backup_of_a_busy_log_opens_and_is_one_moment_of_it() {
     let rows = fill(&store, 1, 300).await;
     let busy = {
         let store = Arc::clone(&store);
-        tokio::spawn(async move { fill(&store, 2, 300).await })
+        tokio::task::JoinSet::from_iter([async move { fill(&store, 2, 300).await }])
     };
     let copy = Arc::new(MemDisk::default());
     let mut heard = Vec::new();
     store.backup(as_disk(&copy), &mut |done, total| heard.push((done, total))).await.unwrap();
-    busy.await.unwrap();
+    busy.join_all().await;
     assert!(heard.is_sorted());
     assert!(heard.last().is_some_and(|(done, total)| done == total), "{heard:?}");
 
