@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::id::{ItemNumber, PartitionId, Permit};
 use crate::item::{ItemError, LeaseEnd, Phase};
+use crate::limits::Invalid;
 use crate::row::{Change, Queue, QueueName};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
@@ -214,6 +215,8 @@ pub enum Refusal {
         what: &'static str,
         max: usize,
     },
+    /// A value that can never be right: which, and the rule it breaks.
+    Invalid(Invalid),
 }
 
 /// What others may be waiting for. A hint: the state decides.

@@ -1,14 +1,13 @@
-#[cfg(test)]
+//! What the engine promises, from the outside. One behaviour suite runs on every store.
+
+mod behaviour;
+mod failures;
+mod faulty;
 mod log_basics;
-#[cfg(test)]
 mod log_damage;
-#[cfg(test)]
 mod log_disk;
-#[cfg(test)]
 mod log_failure;
-#[cfg(test)]
 mod log_inspect;
-#[cfg(test)]
 mod log_rows;
-#[cfg(test)]
 mod log_upkeep;
+mod world;

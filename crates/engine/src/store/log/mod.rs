@@ -264,6 +264,11 @@ impl Store for LogStore {
         Box::pin(async { Ok(partitions) })
     }
 
+    fn batch_bytes_max(&self) -> usize {
+        // The other half is for rows, and for what was gathered before.
+        self.shared.options.frame_bytes_max() / 2
+    }
+
     fn room(&self) -> Room {
         self.shared.pool().room()
     }
