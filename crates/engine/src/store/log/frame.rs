@@ -135,10 +135,6 @@ pub(super) fn open(frame: &[u8]) -> Option<Header> {
     })
 }
 
-pub(super) fn payload(frame: &[u8]) -> &[u8] {
-    &frame[HEADER_BYTES..]
-}
-
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("a slice of four bytes"))
 }

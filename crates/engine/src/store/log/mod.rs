@@ -10,6 +10,7 @@
 //! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
 //! void comes back, and damage is refused with file and offset, never read as data.
 
+mod backup;
 mod bodies;
 mod committer;
 mod compaction;
@@ -18,6 +19,7 @@ mod entry;
 mod fetch;
 mod format;
 mod frame;
+pub mod inspect;
 mod keeper;
 mod opening;
 mod pool;

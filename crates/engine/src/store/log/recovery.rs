@@ -61,6 +61,21 @@ impl Survey {
         Ok(None)
     }
 
+    /// A body is not there although the log does not say so: because a segment's start is damaged, or a file is gone,
+    /// or the frame that would say so.
+    async fn missing_at(&self, log: u64, end: Option<&End>, what: &str) -> StoreError {
+        match (self.first_damaged(log).await, end) {
+            (Ok(None), Some(end)) => end
+                .segment
+                .damaged(end.offset, format!("the log ends here, unless a file is missing; but {what}")),
+            (Ok(Some(segment)), _) => {
+                segment.damaged(0, format!("the segment's first frame, so that {what}"))
+            }
+            (Ok(None), None) => StoreError::Unusable(what.to_owned()),
+            (Err(error), _) => error,
+        }
+    }
+
     /// Something is not there: because a segment's start is damaged, or else because a file is gone.
     async fn missing(&self, disk: &dyn Disk, log: u64, what: &str) -> StoreError {
         match self.first_damaged(log).await {
@@ -127,7 +142,7 @@ pub(super) async fn recover(disk: &dyn Disk, log: u64) -> Result<Recovered, Stor
         return Err(survey.missing(disk, log, &format!("the log goes on in {name}, which is gone")).await);
     }
     if let Some(what) = replay.missing_body() {
-        return Err(survey.missing(disk, log, &what).await);
+        return Err(survey.missing_at(log, end.as_ref(), &what).await);
     }
     let open = replay.open;
     let mut tables = replay.tables;
@@ -228,7 +243,7 @@ struct Walked {
 
 impl Replay {
     pub(super) fn new(tables: Tables, log: u64) -> Self {
-        let synced = tables.snapshot_lsn();
+        let synced = tables.snapshot.as_ref().map_or(0, |snapshot| snapshot.lsn.max(snapshot.synced));
         Self {
             tables,
             log,
@@ -294,9 +309,10 @@ impl Replay {
         mut blocks: Blocks,
         numbers: &BTreeMap<u64, u32>,
     ) -> Result<(), StoreError> {
-        while let Some((block, at)) = blocks.next().await? {
+        while let Some(block) = blocks.next().await? {
             let records = snapshot_file::bodies_of(&block);
-            let records = records.ok_or_else(|| blocks.damaged(at, "the places of bodies cannot be read"))?;
+            let records =
+                records.ok_or_else(|| blocks.damaged(&block, "the places of bodies cannot be read"))?;
             for record in records {
                 let segment = numbers.get(&record.generation).copied().unwrap_or(LOST);
                 if segment == LOST {
