@@ -87,7 +87,7 @@ impl Default for LogOptions {
             durability: Durability::Always,
             segment_bytes: 32 << 20,
             body_cache_bytes: 64 << 20,
-            snapshot_min_bytes: 32 << 20,
+            snapshot_min_bytes: 16 << 20,
         }
     }
 }
