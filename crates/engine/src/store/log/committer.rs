@@ -155,8 +155,10 @@ impl Committer {
 
     async fn write_together(&mut self, first: Write) {
         let writes = self.gather(first);
-        if let Some(error) = &self.failed {
-            return refuse(writes, error);
+        if self.failed.is_some()
+            && let Err(error) = self.repair().await
+        {
+            return refuse(writes, &error);
         }
         match self.prepare(writes).await {
             Ok(run) if run.writes.is_empty() => {}
