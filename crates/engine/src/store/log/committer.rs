@@ -155,8 +155,10 @@ impl Committer {
 
     async fn write_together(&mut self, first: Write) {
         let writes = self.gather(first);
-        if let Some(error) = &self.failed {
-            return refuse(writes, error);
+        if self.failed.is_some()
+            && let Err(error) = self.repair().await
+        {
+            return refuse(writes, &error);
         }
         match self.prepare(writes).await {
             Ok(run) if run.writes.is_empty() => {}
@@ -220,18 +222,8 @@ impl Committer {
     async fn next_segment(&mut self) -> Result<Begins, StoreError> {
         self.ensure_synced().await?;
         let segment = self.shared.take_segment().await?;
-        self.leave_hint(&segment).await;
         let generation = self.shared.tables().take_generation();
         Ok(Begins { segment, generation, after: self.lsn })
-    }
-
-    /// Says in the current segment where the log goes on.
-    async fn leave_hint(&self, next: &Segment) {
-        let header = self.header(Kind::End, self.generation, self.lsn + 1, self.lsn);
-        let header = Header { partition: next.number, ..header };
-        if self.current.has_room(self.offset, 0) {
-            let _only_a_hint = self.current.write(self.offset, &frame::bare(&header)).await;
-        }
     }
 
     fn lay_out(&mut self, writes: Vec<Write>, begins: Option<Begins>) -> Run {
@@ -297,10 +289,24 @@ impl Committer {
         if done.is_ok() && sync_now {
             done = self.sync(&segment).await;
         }
-        match done {
-            Ok(()) => self.carried_out(run, segment, base, sync_now),
-            Err(error) => self.broken(run, error),
+        if let Err(error) = done {
+            return self.broken(run, error);
         }
+        let hint = run.begins.as_ref().map(|begins| self.hint(begins));
+        let (left, left_at) = (Arc::clone(&self.current), self.offset);
+        self.carried_out(run, segment, base, sync_now);
+        if let Some(hint) = hint
+            && left.has_room(left_at, 0)
+        {
+            let _only_a_hint = left.write(left_at, &hint).await;
+        }
+    }
+
+    /// Says in the segment that is full where the log goes on. Written only once it has gone on there: a segment
+    /// whose first run failed may be deleted.
+    fn hint(&self, begins: &Begins) -> [u8; HEADER_BYTES] {
+        let header = self.header(Kind::End, self.generation, self.lsn + 1, self.lsn);
+        frame::bare(&Header { partition: begins.segment.number, ..header })
     }
 
     pub(super) async fn sync(&self, segment: &Segment) -> Result<(), StoreError> {
