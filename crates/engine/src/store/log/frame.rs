@@ -68,11 +68,11 @@ pub(super) struct Expected {
 
 impl Expected {
     pub(super) fn accepts(&self, header: &Header) -> bool {
-        let current = header.generation == self.generation && header.open >= self.open;
+        let is_next =
+            header.generation == self.generation && header.open >= self.open && header.lsn == self.lsn;
         header.log == self.log
-            && header.lsn == self.lsn
             && header.kind != Kind::SegmentStart
-            && (current || active(Mutant::AcceptOldFrame))
+            && (is_next || active(Mutant::AcceptOldFrame))
     }
 }
 
