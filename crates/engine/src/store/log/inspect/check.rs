@@ -15,8 +15,9 @@ use crate::store::log::disk::Disk;
 use crate::store::log::entry::BodyKey;
 use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::frame::Role;
-use crate::store::log::recovery::{self, Recovered, Survey};
+use crate::store::log::recovery::{self, Recovered};
 use crate::store::log::segment::{self, Start};
+use crate::store::log::survey::{self, Survey};
 use crate::store::log::tables::{Place, Tables};
 use crate::store::log::view::PartitionView;
 
@@ -72,7 +73,7 @@ pub struct PartitionReport {
 pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
     let locked = Locked::take(&*disk).await?;
     let log = locked.log_id().await?;
-    let survey = recovery::survey(&*disk, log).await?;
+    let survey = survey::survey(&*disk, log).await?;
     let mut report =
         Report { log, segments: Vec::new(), snapshot: None, partitions: BTreeMap::new(), damage: Vec::new() };
     check_segments(&survey, &mut report).await?;

@@ -17,8 +17,8 @@ pub use salvage::{Salvaged, salvage};
 use super::disk::Disk;
 use super::format;
 use super::opening;
-use super::recovery::Survey;
 use super::segment::Start;
+use super::survey::Survey;
 use crate::store::StoreError;
 
 /// Takes the log for as long as it is looked at, so that no server writes to it meanwhile.

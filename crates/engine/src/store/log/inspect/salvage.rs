@@ -19,10 +19,10 @@ use crate::store::log::disk::Disk;
 use crate::store::log::entry::{Entries, Entry};
 use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::frame::{self, HEADER_BYTES, Header, Kind, Role};
-use crate::store::log::recovery::{self, Survey};
 use crate::store::log::rows::changes_of_block;
 use crate::store::log::segment::{Segment, Start};
 use crate::store::log::snapshot_file::{self, BodyRecord, Content, SnapshotFile, bodies_of};
+use crate::store::log::survey::{self, Survey};
 use crate::store::log::{LogOptions, LogStore};
 use crate::store::{Batch, CommitError, Store, StoreError};
 
@@ -51,7 +51,7 @@ pub async fn salvage(
         Ok(log) => log,
         Err(error) => guess_log(&*from).await?.ok_or(error)?,
     };
-    let survey = recovery::survey(&*from, log).await?;
+    let survey = survey::survey(&*from, log).await?;
     let store = LogStore::open(env, to, options).await?;
     let mut rescue = Rescue { store: &store, owners: BTreeMap::new(), salvaged: Salvaged::default() };
     let rescued = rescue.all(&*from, log, &survey).await;
@@ -62,7 +62,7 @@ pub async fn salvage(
 
 /// The `format` file cannot be read: what the segments say must do.
 async fn guess_log(disk: &dyn Disk) -> Result<Option<u64>, StoreError> {
-    let survey = recovery::survey(disk, 0).await?;
+    let survey = survey::survey(disk, 0).await?;
     for (segment, _) in survey.starts {
         let start = segment.read(0, HEADER_BYTES).await;
         let header = start.ok().and_then(|start| frame::open(&start));
