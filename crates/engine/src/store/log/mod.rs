@@ -1,11 +1,13 @@
 //! The embedded store: one log per directory, shared by all its partitions, so that one sync serves them all.
 //!
-//! A commit is a frame ([`frame`], [`entry`]) in a segment ([`segment`]). The [`committer`] writes and syncs frames and
-//! then tells the [`tables`], which know where everything is. Rows are read back from the snapshot and the frames
-//! since ([`rows`]), bodies by their place ([`reader`], [`bodies`]). The [`keeper`] has segments ready ([`pool`]);
-//! the [`upkeep`] writes a [`snapshot`] when the log has grown, and moves bodies together when much around them is
-//! dead ([`compaction`]). [`recovery`] turns files into tables again; [`repair`] does so after a failed write.
-//! Everything goes through the narrow door of [`disk`]; [`real`] is the one with files behind it.
+//! A commit is a frame ([`frame`], [`entry`]) in a segment ([`segment`]). The [`committer`] writes and syncs frames,
+//! a [`run`] at a time, and then tells the [`tables`], which know where everything is. Rows are read back from the
+//! snapshot and the frames since ([`rows`]), bodies by their place ([`reader`], [`fetch`], [`bodies`]). The [`keeper`]
+//! has segments ready ([`pool`]); the [`upkeep`] writes a [`snapshot`] when the log has grown ([`tail`],
+//! [`snapshot_file`]), and moves bodies together when much around them is dead ([`compaction`]). At the start,
+//! [`opening`] lets [`survey`] and [`recovery`] turn files into tables again; [`repair`] does so after a failed write.
+//! [`backup`] copies a log in use, [`inspect`] looks at one that is not. Everything goes through the narrow door of
+//! [`disk`]; [`real`] is the one with files behind it.
 //!
 //! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
 //! void comes back, and damage is refused with file and offset, never read as data.
