@@ -9,6 +9,8 @@ mod failures;
 #[cfg(test)]
 mod faulty;
 #[cfg(test)]
+mod full_disk;
+#[cfg(test)]
 mod log_basics;
 #[cfg(test)]
 mod log_damage;
