@@ -106,6 +106,14 @@ pub enum Phase {
 }
 
 impl State {
+    /// The bytes of it that have no fixed length.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Leased(lease) => lease.client_id.len(),
+            Self::Scheduled { .. } | Self::Waiting | Self::Final(_) => 0,
+        }
+    }
+
     pub fn phase(&self) -> Phase {
         match self {
             Self::Scheduled { .. } => Phase::Scheduled,

@@ -3,12 +3,19 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
+use crate::command::{Command, LeaseItems, NewItem, Retry};
+use crate::item::ItemError;
 use crate::row::QueueName;
 
 pub const NAME_CHARS_MAX: usize = 128;
 pub const BATCH_MAX: usize = 1000;
 pub const PARTITIONS_MAX: u32 = 1024;
+/// Kinds that one lease may name.
+pub const LEASE_KINDS_MAX: usize = 1000;
+/// What a worker may say of a failed attempt. It is kept with the item, and written again with each of its states.
+pub const ERROR_BYTES_MAX: usize = 4096;
 /// Distinct kinds among the items of one partition, those kept after their end included.
 pub const KINDS_MAX: usize = 10_000;
 
@@ -56,6 +63,61 @@ pub fn check_batch(field: &'static str, len: usize) -> Result<(), Invalid> {
 
 pub fn check_partitions(partitions: u32) -> Result<(), Invalid> {
     ensure((1..=PARTITIONS_MAX).contains(&partitions), "partitions", "1 to 1024")
+}
+
+pub fn check_error(error: &ItemError) -> Result<(), Invalid> {
+    if let Some(code) = &error.code {
+        check_label("error.code", code)?;
+    }
+    ensure(error.message.len() <= ERROR_BYTES_MAX, "error.message", "at most 4096 bytes")
+}
+
+pub fn check_lease(lease: &LeaseItems) -> Result<(), Invalid> {
+    check_client_id(&lease.client_id)?;
+    check_batch("batch_size", lease.batch_size)?;
+    let kinds = lease.filter.kinds.as_deref().unwrap_or_default();
+    ensure(kinds.len() <= LEASE_KINDS_MAX, "kinds", "at most 1000 kinds")?;
+    kinds.iter().try_for_each(|kind| check_kind(kind))
+}
+
+/// What the core holds every command to, whoever checked it before.
+pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
+    match command {
+        Command::Produce(produce) => check_items(&produce.items),
+        Command::Lease(lease) => check_lease(lease),
+        Command::Complete(items) => check_batch("items", items.len()),
+        Command::Retry(items) => check_retries(items),
+        Command::Extend(extend) => check_batch("items", extend.items.len()),
+        Command::Release(items) => check_batch("items", items.len()),
+        Command::CreateQueue(create) => {
+            check_queue_name(&create.name)?;
+            check_partitions(create.partitions)
+        }
+        Command::Cancel(_)
+        | Command::Clear(_)
+        | Command::Sweep { .. }
+        | Command::Configure(_)
+        | Command::UpdateQueue(_)
+        | Command::DeleteQueue(_) => Ok(()),
+    }
+}
+
+fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
+    check_batch("items", items.len())?;
+    let mut checked = None;
+    for item in items {
+        // A batch is mostly of one kind.
+        if !checked.is_some_and(|kind| Arc::ptr_eq(kind, &item.kind)) {
+            check_kind(&item.kind)?;
+            checked = Some(&item.kind);
+        }
+    }
+    Ok(())
+}
+
+fn check_retries(items: &[Retry]) -> Result<(), Invalid> {
+    check_batch("items", items.len())?;
+    items.iter().filter_map(|item| item.error.as_ref()).try_for_each(check_error)
 }
 
 fn check_label(field: &'static str, label: &str) -> Result<(), Invalid> {

@@ -122,3 +122,26 @@ impl Row {
         }
     }
 }
+
+impl Change {
+    /// About how many bytes it takes in a store, rather more than less: what a batch is measured by.
+    pub fn bytes(&self) -> usize {
+        const FIXED: usize = 128;
+        match self {
+            Self::Put(Row::Item(item)) => FIXED + item.kind.len() + item.state.bytes() + extras_bytes(item),
+            Self::Put(Row::Queue(queue)) => 8 * FIXED + 8 * queue.partitions.len() + queue.unknown.len(),
+            Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
+            Self::Put(Row::Numbers(_) | Row::Cleared(_) | Row::Partitions(_)) => FIXED,
+            Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
+            Self::PutBody { body, .. } => FIXED / 4 + body.len(),
+        }
+    }
+}
+
+fn extras_bytes(item: &Item) -> usize {
+    let Some(extras) = &item.extras else { return 0 };
+    let error = extras.error.as_ref();
+    let error_bytes =
+        error.map_or(0, |error| error.message.len() + error.code.as_ref().map_or(0, |code| code.len()));
+    error_bytes + extras.unknown.len()
+}

@@ -3,7 +3,7 @@
 use windlass_core::command::Refusal;
 use windlass_core::id::PartitionId;
 
-use crate::store::StoreError;
+use crate::store::{CommitError, StoreError};
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum EngineError {
@@ -56,5 +56,17 @@ impl EngineError {
 impl From<Refusal> for EngineError {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<&CommitError> for EngineError {
+    fn from(error: &CommitError) -> Self {
+        match error {
+            CommitError::NotApplied(too_large @ StoreError::TooLarge { .. }) => {
+                Self::TooLarge(too_large.clone())
+            }
+            CommitError::NotApplied(cause) => Self::not_applied(cause.to_string()),
+            CommitError::Unknown(cause) => Self::unknown(cause.to_string()),
+        }
     }
 }

@@ -176,12 +176,18 @@ impl Engine {
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {
         let _call = self.registry.enter()?;
         let handle = self.registry.partition(id.partition).ok_or(Refusal::NotFound)?;
-        let item =
-            handle.query(move |partition, _| partition.get(id.number)).await?.ok_or(Refusal::NotFound)?;
-        let wanted = vec![(id.number, Part::Payload), (id.number, Part::Result)];
-        let bodies = self.store.read(id.partition, wanted).await;
-        let mut bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
-        Ok(ItemView { item, payload: bodies.next().flatten(), result: bodies.next().flatten() })
+        loop {
+            let item =
+                handle.query(move |partition, _| partition.get(id.number)).await?.ok_or(Refusal::NotFound)?;
+            let wanted = vec![(id.number, Part::Payload), (id.number, Part::Result)];
+            let bodies = self.store.read(id.partition, wanted).await;
+            let mut bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
+            let view = ItemView { item, payload: bodies.next().flatten(), result: bodies.next().flatten() };
+            // It may have ended between the two looks; then the first no longer counts.
+            if view.payload.is_some() || view.item.state.phase().is_final() {
+                return Ok(view);
+            }
+        }
     }
 
     /// Tells how many items it took away.
@@ -192,7 +198,7 @@ impl Engine {
 
     pub async fn stats(&self, queue: &QueueName) -> Result<QueueStats, EngineError> {
         let _call = self.registry.enter()?;
-        Ok(self.queue(queue)?.stats().await)
+        self.queue(queue)?.stats().await
     }
 
     fn queue(&self, name: &QueueName) -> Result<Arc<QueueHandle>, EngineError> {

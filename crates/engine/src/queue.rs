@@ -11,6 +11,7 @@ use windlass_core::command::{
     Retried, Retry,
 };
 use windlass_core::id::{ItemId, PartitionId, Permit};
+use windlass_core::limits;
 use windlass_core::partition::Counts;
 use windlass_core::route::{self, Load};
 use windlass_core::row::{Part, Queue};
@@ -50,9 +51,10 @@ impl QueueHandle {
             let spare = if elsewhere { items.clone() } else { Vec::new() };
             let sent = std::mem::replace(&mut items, spare);
             match self.partitions[index].command(Command::Produce(Produce { items: sent })).await {
-                Err(error @ EngineError::Unavailable { outcome: Outcome::NotApplied, .. }) => {
-                    last_error = Some(error)
-                }
+                Err(
+                    error @ (EngineError::Unavailable { outcome: Outcome::NotApplied, .. }
+                    | EngineError::Overloaded { .. }),
+                ) => last_error = Some(error),
                 Ok(answer) => return Ok(produced(&self.partitions[index], answer)),
                 Err(error) => return Err(error),
             }
@@ -69,22 +71,26 @@ impl QueueHandle {
 
     /// What there is, up to the batch size; waits up to `wait` for the first item.
     pub(crate) async fn lease(&self, lease: LeaseItems, wait: Span) -> Result<Grant, EngineError> {
+        limits::check_lease(&lease).map_err(Refusal::Invalid)?;
         if lease.filter.kinds.as_ref().is_some_and(|kinds| kinds.is_empty()) {
             return Ok(Grant::default());
         }
         let deadline = self.env.boot() + Duration::from(wait);
         let mut grant = Vec::new();
-        self.fill(&lease, &mut grant).await;
+        let refused = self.fill(&lease, &mut grant).await;
         if grant.is_empty() && wait > Span::ZERO {
             self.wait_for_work(&lease, deadline, &mut grant).await?;
         }
-        if grant.is_empty()
-            && wait == Span::ZERO
-            && self.partitions.iter().all(|handle| fault(handle).is_some())
-        {
-            return Err(self.unavailable());
+        if grant.is_empty() && wait == Span::ZERO {
+            self.check_serving()?;
+            refused?;
         }
         self.with_bodies(grant).await
+    }
+
+    fn check_serving(&self) -> Result<(), EngineError> {
+        let serving = self.partitions.iter().any(|handle| fault(handle).is_none());
+        if serving { Ok(()) } else { Err(self.unavailable()) }
     }
 
     async fn wait_for_work(
@@ -100,7 +106,7 @@ impl QueueHandle {
                 // More may be had elsewhere, but what is in hand is not held back for it beyond the time asked for.
                 tokio::select! {
                     biased;
-                    () = self.fill(lease, grant) => {}
+                    _refused = self.fill(lease, grant) => {}
                     () = self.env.sleep_until(deadline) => {}
                 }
                 Ok(())
@@ -109,25 +115,27 @@ impl QueueHandle {
         }
     }
 
-    /// Takes what can be had at once, from the partition with the best head first.
-    async fn fill(&self, lease: &LeaseItems, grant: &mut Vec<GrantPart>) {
+    /// Takes what can be had at once, from the partition with the best head first. One that cannot give anything just
+    /// now does not keep the others from it; the last such refusal is told.
+    async fn fill(&self, lease: &LeaseItems, grant: &mut Vec<GrantPart>) -> Result<(), EngineError> {
         let mut with_work: Vec<_> =
             self.partitions.iter().filter_map(|handle| Some((handle.summary().head?, handle))).collect();
         with_work.sort_by_key(|(head, _)| *head);
+        let mut refused = Ok(());
         for (_, handle) in with_work {
             let missing = lease.batch_size.saturating_sub(granted_count(grant));
             if missing == 0 {
-                return;
+                break;
             }
             let command = Command::Lease(LeaseItems { batch_size: missing, ..lease.clone() });
-            // A partition that fails just now has nothing to give; the others have.
-            let Ok(answer) = handle.command(command).await else { continue };
-            match answer.reply {
-                Done::Granted(part) if part.items().is_empty() => {}
-                Done::Granted(part) => grant.push(part),
-                Done::Reply(other) => unreachable!("a lease is answered by a grant, not {other:?}"),
+            match handle.command(command).await {
+                Ok(Answer { reply: Done::Granted(part), .. }) if part.items().is_empty() => {}
+                Ok(Answer { reply: Done::Granted(part), .. }) => grant.push(part),
+                Ok(Answer { reply: Done::Reply(_), .. }) => unreachable!("a lease is answered by a grant"),
+                Err(error) => refused = Err(error),
             }
         }
+        refused
     }
 
     async fn with_bodies(&self, parts: Vec<GrantPart>) -> Result<Grant, EngineError> {
@@ -250,20 +258,35 @@ impl QueueHandle {
 
     // The queue as a whole.
 
+    /// Clears every partition that can. If one could not, or nobody knows, the caller is told what that leaves.
     pub(crate) async fn clear(&self, clear: Clear) -> Result<u64, EngineError> {
         let asked: Vec<_> =
             self.partitions.iter().map(|handle| handle.submit(Command::Clear(clear))).collect();
-        let mut count = 0;
+        let (mut cleared, mut failed) = (None, None);
         for answer in asked {
-            let Done::Reply(Reply::Cleared { count: cleared }) = received(answer?.await)?.reply else {
-                unreachable!("a clear is answered by a count")
+            let answer = match answer {
+                Ok(answer) => received(answer.await),
+                Err(error) => Err(error),
             };
-            count += cleared;
+            match answer {
+                Ok(Answer { reply: Done::Reply(Reply::Cleared { count }), .. }) => {
+                    *cleared.get_or_insert(0) += count;
+                }
+                Ok(other) => unreachable!("a clear is answered by a count, not {other:?}"),
+                Err(error) => failed = Some(error),
+            }
         }
-        Ok(count)
+        match (cleared, failed) {
+            (Some(count), None) => Ok(count),
+            (Some(count), Some(error)) => Err(EngineError::unknown(format!(
+                "cleared {count} items, but not in every partition: {error}"
+            ))),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(0),
+        }
     }
 
-    pub(crate) async fn stats(&self) -> QueueStats {
+    pub(crate) async fn stats(&self) -> Result<QueueStats, EngineError> {
         let mut stats = QueueStats { lease_waiters: self.waiters.count(), ..QueueStats::default() };
         for handle in &self.partitions {
             let asked = handle
@@ -275,12 +298,17 @@ impl QueueHandle {
                     oldest_waiting: partition.oldest_waiting(),
                 })
                 .await;
-            let counted = asked.unwrap_or_default();
+            let counted = match asked {
+                Ok(counted) => counted,
+                // What cannot be read now is shown with its state, and counts nothing.
+                Err(EngineError::Unavailable { .. }) => PartitionCounts::default(),
+                Err(error) => return Err(error),
+            };
             let state = handle.state();
             stats.partitions.push(PartitionStats { partition: handle.id, state, counts: counted.counts });
             add(&mut stats, counted);
         }
-        stats
+        Ok(stats)
     }
 }
 

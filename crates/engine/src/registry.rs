@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc, watch};
-use tracing::warn;
+use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc, oneshot, watch};
+use tracing::{info, warn};
 use windlass_core::command::Command;
 use windlass_core::id::PartitionId;
+use windlass_core::partition::Partition;
 use windlass_core::row::{Queue, QueueName};
 
 use crate::env::{self, Env, Task};
@@ -20,6 +22,9 @@ use crate::partition::waiters::Waiters;
 use crate::queue::QueueHandle;
 use crate::store::{Store, StoreError};
 
+/// How long to wait after queues could not be brought in line.
+const ALIGN_AGAIN: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(crate) struct Registry {
     env: Arc<dyn Env>,
@@ -27,7 +32,7 @@ pub(crate) struct Registry {
     /// Partition 0.
     home: Arc<Handle>,
     home_task: Mutex<Option<Task>>,
-    queues: Mutex<BTreeMap<QueueName, Running>>,
+    running: Mutex<RunningQueues>,
     /// One change of the set of queues at a time.
     changing: AsyncMutex<()>,
     /// What runs may differ from what is registered.
@@ -52,6 +57,29 @@ struct Running {
     tasks: Vec<Task>,
 }
 
+#[derive(Debug, Default)]
+struct RunningQueues {
+    queues: BTreeMap<QueueName, Running>,
+    /// The partitions of all of them.
+    partitions: BTreeMap<PartitionId, Arc<Handle>>,
+}
+
+impl RunningQueues {
+    fn insert(&mut self, name: QueueName, running: Running) {
+        self.partitions
+            .extend(running.handle.partitions.iter().map(|handle| (handle.id, Arc::clone(handle))));
+        self.queues.insert(name, running);
+    }
+
+    fn remove(&mut self, name: &QueueName) -> Option<Running> {
+        let running = self.queues.remove(name)?;
+        for handle in &running.handle.partitions {
+            self.partitions.remove(&handle.id);
+        }
+        Some(running)
+    }
+}
+
 impl Registry {
     /// Reads the registry and starts every queue. Returns once each partition was loaded or found faulty.
     pub(crate) async fn open(env: Arc<dyn Env>, store: Arc<dyn Store>) -> Result<Arc<Self>, EngineError> {
@@ -62,7 +90,7 @@ impl Registry {
             store,
             home,
             home_task: Mutex::new(Some(home_task)),
-            queues: Mutex::default(),
+            running: Mutex::default(),
             changing: AsyncMutex::new(()),
             stale: Notify::new(),
             closing: AtomicBool::new(false),
@@ -75,48 +103,69 @@ impl Registry {
             }
             PartitionState::Available | PartitionState::Loading | PartitionState::Closed => {}
         }
-        registry.align().await?;
+        let aligned = registry.align().await;
+        if let Err(error) = aligned {
+            registry.close().await;
+            return Err(error);
+        }
         Ok(registry)
     }
 
     pub(crate) fn queue(&self, name: &QueueName) -> Option<Arc<QueueHandle>> {
-        lock(&self.queues).get(name).map(|running| Arc::clone(&running.handle))
+        lock(&self.running).queues.get(name).map(|running| Arc::clone(&running.handle))
     }
 
     pub(crate) fn queues(&self) -> Vec<Queue> {
-        lock(&self.queues).values().map(|running| running.handle.queue.clone()).collect()
+        lock(&self.running).queues.values().map(|running| running.handle.queue.clone()).collect()
     }
 
     pub(crate) fn partition(&self, id: PartitionId) -> Option<Arc<Handle>> {
-        let queues = lock(&self.queues);
-        let mut handles = queues.values().flat_map(|running| &running.handle.partitions);
-        handles.find(|handle| handle.id == id).map(Arc::clone)
+        lock(&self.running).partitions.get(&id).map(Arc::clone)
     }
 
-    /// Carries a change of the registry out, and brings what runs in line with it before it is answered.
-    pub(crate) async fn change(&self, command: Command) -> Result<Answer, EngineError> {
-        let _changing = self.changing.lock().await;
-        let answer = self.home.command(command).await;
-        let aligned = self.align().await;
-        if aligned.is_err() {
-            self.stale.notify_one();
-        }
-        answer
+    /// Carries a change of the registry out, and brings what runs in line with it before it is answered. In a task of
+    /// its own: a caller that goes away in the middle must not leave half of it undone.
+    pub(crate) async fn change(self: &Arc<Self>, command: Command) -> Result<Answer, EngineError> {
+        let registry = Arc::clone(self);
+        let (sender, answer) = oneshot::channel();
+        // It holds the lock on changes, which closing waits for.
+        let _not_awaited = env::spawn(&*self.env, "change of queues", async move {
+            let _changing = registry.changing.lock().await;
+            let answer = registry.home.command(command).await;
+            if registry.align().await.is_err() {
+                registry.stale.notify_one();
+            }
+            let _caller_gone = sender.send(answer);
+        });
+        answer.await.unwrap_or_else(|_dropped| Err(EngineError::unknown("shutting down")))
     }
 
-    /// Repairs in the background what a change with an unknown outcome may have left, until the engine closes.
+    /// Repairs in the background what a change with an unknown outcome may have left, or a registry that was read back
+    /// and is not what it was before, until the engine closes.
     pub(crate) async fn keep_aligned(self: Arc<Self>) {
         let mut stopping = self.home.stopping();
+        let mut states = self.home.states();
         loop {
             tokio::select! {
                 biased;
                 _stop = stopping.wait_for(|stop| *stop) => return,
                 () = self.stale.notified() => {}
+                _changed = states.changed() => {}
             }
-            while self.home.available().await == PartitionState::Available {
+            if self.home.state() != PartitionState::Available {
+                continue;
+            }
+            let aligned = {
                 let _changing = self.changing.lock().await;
-                if self.align().await.is_ok() {
-                    break;
+                self.align().await
+            };
+            if let Err(error) = aligned {
+                warn!(%error, "queues could not be brought in line with the registry yet");
+                self.stale.notify_one();
+                tokio::select! {
+                    biased;
+                    _stop = stopping.wait_for(|stop| *stop) => return,
+                    () = self.env.sleep_until(self.env.boot() + ALIGN_AGAIN) => {}
                 }
             }
         }
@@ -125,8 +174,10 @@ impl Registry {
     /// Starts what is registered and does not run, stops what runs and is not registered, and drops what is left
     /// of queues that were deleted.
     async fn align(&self) -> Result<(), EngineError> {
-        let registered =
-            self.home.query(|partition, _| partition.queues().cloned().collect::<Vec<_>>()).await?;
+        let question = |partition: &Partition, _| {
+            (partition.queues().cloned().collect::<Vec<_>>(), partition.partitions_last())
+        };
+        let (registered, last) = self.home.query(question).await?;
         let gone = self.take_gone(&registered);
         for running in gone {
             stop(running).await;
@@ -134,20 +185,24 @@ impl Registry {
         for queue in registered {
             self.start_or_update(queue).await;
         }
-        self.drop_orphans().await
+        self.drop_orphans(last).await
     }
 
     fn take_gone(&self, registered: &[Queue]) -> Vec<Running> {
-        let mut queues = lock(&self.queues);
+        let mut running = lock(&self.running);
         let is_gone = |running: &Running| {
             let same = |queue: &&Queue| {
                 queue.name == running.handle.queue.name && queue.partitions == running.handle.queue.partitions
             };
             !registered.iter().any(|queue| same(&queue))
         };
-        let names: Vec<QueueName> =
-            queues.iter().filter(|(_, running)| is_gone(running)).map(|(name, _)| name.clone()).collect();
-        names.iter().filter_map(|name| queues.remove(name)).collect()
+        let names: Vec<QueueName> = running
+            .queues
+            .iter()
+            .filter(|(_, running)| is_gone(running))
+            .map(|(name, _)| name.clone())
+            .collect();
+        names.iter().filter_map(|name| running.remove(name)).collect()
     }
 
     async fn start_or_update(&self, queue: Queue) {
@@ -178,7 +233,7 @@ impl Registry {
             store: Arc::clone(&self.store),
             turn: Arc::new(AtomicUsize::new(0)),
         });
-        lock(&self.queues).insert(queue.name, Running { handle, tasks });
+        lock(&self.running).insert(queue.name, Running { handle, tasks });
     }
 
     /// New settings: kept for whoever acquires a partition next, and told to those that serve now.
@@ -186,7 +241,8 @@ impl Registry {
         for handle in &running.partitions {
             handle.set_settings(queue.settings.clone());
             if let Err(error) = handle.command(Command::Configure(queue.settings.clone())).await {
-                warn!(partition = %handle.id, %error, "settings not taken over yet: the next acquire will");
+                // The writer sees them with its next batch, or the next one when it is acquired.
+                warn!(partition = %handle.id, %error, "settings not taken over yet");
             }
         }
         let handle = Arc::new(QueueHandle {
@@ -197,18 +253,26 @@ impl Registry {
             store: Arc::clone(&running.store),
             turn: Arc::clone(&running.turn),
         });
-        if let Some(running) = lock(&self.queues).get_mut(&queue.name) {
+        if let Some(running) = lock(&self.running).queues.get_mut(&queue.name) {
             running.handle = handle;
         }
     }
 
-    async fn drop_orphans(&self) -> Result<(), EngineError> {
+    /// Forgets partitions that no queue has any more. One with a number that was never given out is left alone: then
+    /// it is the registry that lost something.
+    async fn drop_orphans(&self, last: PartitionId) -> Result<(), EngineError> {
         let failed = |error: StoreError| EngineError::not_applied(error.to_string());
         let stored = self.store.partitions().await.map_err(failed)?;
         for id in stored {
-            if id != PartitionId::REGISTRY && self.partition(id).is_none() {
-                self.store.drop_partition(id).await.map_err(failed)?;
+            if id == PartitionId::REGISTRY || self.partition(id).is_some() {
+                continue;
             }
+            if id > last {
+                warn!(partition = %id, "a partition the registry has never heard of is kept, and not served");
+                continue;
+            }
+            info!(partition = %id, "dropping a partition of a deleted queue");
+            self.store.drop_partition(id).await.map_err(failed)?;
         }
         Ok(())
     }
@@ -225,14 +289,14 @@ impl Registry {
     /// Sends waiting leases home, lets every call and every commit under way finish, and returns when all has ended.
     pub(crate) async fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
-        for running in lock(&self.queues).values() {
+        for running in lock(&self.running).queues.values() {
             running.handle.waiters.close();
         }
         // What a call could not deliver is given back while its partition can still take it.
         let mut calls = self.calls.subscribe();
         calls.wait_for(|calls| *calls == 0).await.expect("the sender is ours");
         let _changing = self.changing.lock().await;
-        let running: Vec<Running> = std::mem::take(&mut *lock(&self.queues)).into_values().collect();
+        let running: Vec<Running> = std::mem::take(&mut *lock(&self.running)).queues.into_values().collect();
         for running in &running {
             running.handle.partitions.iter().for_each(|handle| handle.stop());
         }
@@ -261,7 +325,5 @@ fn supervise(
     handle: &Arc<Handle>,
     inbox: mpsc::Receiver<Message>,
 ) -> Task {
-    let supervisor =
-        Supervisor { handle: Arc::clone(handle), env: Arc::clone(env), store: Arc::clone(store), inbox };
-    env::spawn(&**env, "partition", supervisor.run())
+    env::spawn(&**env, "partition", Supervisor::new(handle, env, store, inbox).run())
 }

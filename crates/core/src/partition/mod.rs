@@ -31,6 +31,7 @@ pub use queries::Head;
 
 use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::id::{ItemNumber, PartitionId};
+use crate::limits;
 use crate::row::{Change, Cleared, Numbers, Queue, QueueName, Row};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
@@ -107,7 +108,10 @@ impl Partition {
     /// calls makes them durable before anybody hears of them.
     pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
         let mut out = Output::default();
-        let reply = self.decide(now, command, &mut out);
+        let reply = match limits::check(&command) {
+            Ok(()) => self.decide(now, command, &mut out),
+            Err(invalid) => Err(Refusal::Invalid(invalid)),
+        };
         if let Some(numbers) = out.numbers {
             self.record(Row::Numbers(numbers), &mut out);
         }

@@ -34,6 +34,11 @@ impl Partition {
         self.queues.values()
     }
 
+    /// Registry only: the highest partition number given out so far.
+    pub fn partitions_last(&self) -> PartitionId {
+        PartitionId(self.partitions_last)
+    }
+
     /// The item as it can be seen: one that was cleared is gone.
     pub fn get(&self, number: ItemNumber) -> Option<Item> {
         self.visible(number).map(|entry| self.item(number, entry))

@@ -3,15 +3,12 @@
 use super::{Output, Partition};
 use crate::command::{CreateQueue, Refusal, Reply, UpdateQueue};
 use crate::id::PartitionId;
-use crate::limits;
 use crate::row::{Change, Key, Partitions, Queue, QueueName, Row};
 use crate::settings::Settings;
 
 impl Partition {
     pub(super) fn create_queue(&mut self, create: CreateQueue, out: &mut Output) -> Result<Reply, Refusal> {
         self.assert_registry();
-        limits::check_queue_name(&create.name).map_err(Refusal::Invalid)?;
-        limits::check_partitions(create.partitions).map_err(Refusal::Invalid)?;
         if self.queues.contains_key(&create.name) {
             return Err(Refusal::QueueExists);
         }

@@ -63,6 +63,22 @@ impl Partition {
         }
     }
 
+    /// Says anew when the partition was acquired: loading it may have taken longer than the grace lasts.
+    pub fn acquired(&mut self, at: Timestamp) {
+        let leased: Vec<ItemNumber> = self
+            .deadlines
+            .groups()
+            .flat_map(|(_, keys)| keys.iter().map(|((_, number), ())| number))
+            .collect();
+        let spots = |partition: &Self| -> Vec<Spot> {
+            let spot = |number| partition.items.get(number).map(|entry| partition.spot(*number, entry));
+            leased.iter().filter_map(spot).collect()
+        };
+        spots(self).into_iter().for_each(|spot| self.leave(spot));
+        self.acquired_at = at;
+        spots(self).into_iter().for_each(|spot| self.enter(spot));
+    }
+
     /// Everything durable, in the order of keys. For tests, checks and exports.
     pub fn rows(&self) -> impl Iterator<Item = Row> {
         let numbers = (self.numbers != Numbers::default()).then_some(Row::Numbers(self.numbers));

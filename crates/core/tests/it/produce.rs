@@ -1,7 +1,7 @@
-use windlass_core::command::{Command, News, Produce, Refusal};
+use windlass_core::command::{Command, News, Produce, Refusal, Retry};
 use windlass_core::id::{ItemNumber, NUMBER_MAX};
-use windlass_core::item::{Phase, State};
-use windlass_core::limits::KINDS_MAX;
+use windlass_core::item::{ItemError, Phase, State};
+use windlass_core::limits::{BATCH_MAX, KINDS_MAX};
 use windlass_core::partition::Counts;
 use windlass_core::row::{Change, Numbers, Part, Row};
 use windlass_core::time::{Span, Timestamp};
@@ -68,16 +68,33 @@ fn only_something_to_lease_is_news() {
     assert_eq!(script.news, []);
     script.produce([later, item("default"), item("default")]);
     assert_eq!(script.news, [News::Available]);
-    script.produce([]);
-    assert_eq!((script.news.len(), script.changes.len()), (0, 0));
+}
+
+#[test]
+fn what_breaks_a_limit_is_refused_and_changes_nothing() {
+    let mut script = Script::new();
+    let produce = |items| Command::Produce(Produce { items });
+    let long = "k".repeat(129);
+    for items in [vec![], vec![item("default"); 1001], vec![item("default"), item("")], vec![item(&long)]] {
+        assert!(matches!(script.apply(produce(items)), Err(Refusal::Invalid(_))));
+        assert_eq!((script.news.len(), script.changes.len()), (0, 0));
+    }
+    script.produce_one();
+    let mine = script.lease_one();
+    let message = "m".repeat(4097).into();
+    let error = Some(ItemError { code: None, message });
+    let retry = Retry { held: mine, retry_at: None, dead: false, error };
+    assert!(matches!(script.apply(Command::Retry(vec![retry])), Err(Refusal::Invalid(_))));
 }
 
 #[test]
 fn a_kind_too_many_is_refused_and_known_ones_still_work() {
     let mut script = Script::new();
     let mut full = windlass_core::partition::Partition::new(script.partition.id(), START);
-    let named = (0..KINDS_MAX).map(|number| item(&format!("kind-{number}"))).collect();
-    full.apply(START, Command::Produce(Produce { items: named })).reply.unwrap();
+    let named: Vec<_> = (0..KINDS_MAX).map(|number| item(&format!("kind-{number}"))).collect();
+    for items in named.chunks(BATCH_MAX) {
+        full.apply(START, Command::Produce(Produce { items: items.to_vec() })).reply.unwrap();
+    }
     script.partition = full;
     let refused = Err(Refusal::TooMany { what: "kinds in a partition", max: KINDS_MAX });
     let before = script.partition.counts();

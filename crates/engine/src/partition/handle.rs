@@ -1,7 +1,7 @@
 //! What the rest of the engine holds of a partition: its mailbox, its published state, and what was given back.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -14,6 +14,7 @@ use windlass_core::time::Timestamp;
 use crate::error::EngineError;
 use crate::lock::lock;
 use crate::partition::waiters::Waiters;
+use crate::store::StoreError;
 use crate::types::Commit;
 
 /// At most so many requests, and so many bytes of bodies in them, wait for one partition.
@@ -82,6 +83,7 @@ pub(crate) struct Handle {
     summary: Mutex<Summary>,
     /// The queue's settings, for whoever acquires the partition next. Unset for the registry.
     settings: Mutex<Option<Settings>>,
+    settings_version: AtomicU64,
     given_back: Mutex<Vec<Held>>,
     /// Something other than the inbox wants the writer's attention.
     wake: Arc<Notify>,
@@ -104,6 +106,7 @@ impl Handle {
             state: watch::Sender::new(PartitionState::Loading),
             stop: watch::Sender::new(false),
             summary: Mutex::default(),
+            settings_version: AtomicU64::new(settings.as_ref().map_or(0, |settings| settings.version)),
             settings: Mutex::new(settings),
             given_back: Mutex::default(),
             wake,
@@ -118,6 +121,9 @@ impl Handle {
     ) -> Result<oneshot::Receiver<Result<Answer, EngineError>>, EngineError> {
         self.check_serving()?;
         let bytes = body_bytes(&command);
+        if bytes > INBOX_BYTES_MAX {
+            return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max: INBOX_BYTES_MAX }));
+        }
         // Counted before it is sent: the writer may take it out at any moment after.
         if self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > INBOX_BYTES_MAX {
             self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -179,13 +185,15 @@ impl Handle {
     }
 
     /// Releases leases whose answer reached nobody: uncharged, and without a caller to tell.
-    pub(crate) fn give_back(&self, leases: impl Iterator<Item = Held>) {
+    pub(crate) fn give_back(&self, leases: impl IntoIterator<Item = Held>) {
         lock(&self.given_back).extend(leases);
         self.wake.notify_one();
     }
 
-    pub(crate) fn take_given_back(&self) -> Vec<Held> {
-        std::mem::take(&mut *lock(&self.given_back))
+    pub(crate) fn take_given_back(&self, max: usize) -> Vec<Held> {
+        let mut given_back = lock(&self.given_back);
+        let rest = given_back.len().saturating_sub(max);
+        given_back.split_off(rest)
     }
 
     pub(crate) fn nothing_given_back(&self) -> bool {
@@ -223,12 +231,8 @@ impl Handle {
         settled.map_or(PartitionState::Closed, |state| state.clone())
     }
 
-    pub(crate) async fn available(&self) -> PartitionState {
-        let mut states = self.state.subscribe();
-        let reached = states
-            .wait_for(|state| matches!(state, PartitionState::Available | PartitionState::Closed))
-            .await;
-        reached.map_or(PartitionState::Closed, |state| state.clone())
+    pub(crate) fn states(&self) -> watch::Receiver<PartitionState> {
+        self.state.subscribe()
     }
 
     pub(crate) fn summary(&self) -> Summary {
@@ -243,8 +247,16 @@ impl Handle {
         lock(&self.settings).clone()
     }
 
+    /// For the writer, and for whoever acquires the partition next.
     pub(crate) fn set_settings(&self, settings: Settings) {
+        self.settings_version.store(settings.version, Ordering::SeqCst);
         *lock(&self.settings) = Some(settings);
+        self.wake.notify_one();
+    }
+
+    /// The queue's settings, if they are newer than this version.
+    pub(crate) fn settings_after(&self, version: u64) -> Option<Settings> {
+        (self.settings_version.load(Ordering::SeqCst) > version).then(|| self.settings()).flatten()
     }
 }
 

@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Leased, Refusal, Reply};
+use windlass_core::command::{Held, Leased, Refusal, Reply};
 
 use crate::error::EngineError;
 use crate::partition::handle::{Answer, Done, GrantPart, Handle, Responder};
 use crate::partition::waiters::Ticket;
-use crate::store::{CommitError, StoreError};
 
 pub(crate) struct InFlight {
     handle: Arc<Handle>,
     /// The commit it belongs to; the latest one if it changes nothing.
     pub(crate) sequence: u64,
     answers: Vec<Pending>,
+    /// Grants that nobody took, released in this batch.
+    releases: Vec<Held>,
 }
 
 enum Pending {
@@ -24,7 +25,7 @@ enum Pending {
 
 impl InFlight {
     pub(crate) fn new(handle: &Arc<Handle>, sequence: u64) -> Self {
-        Self { handle: Arc::clone(handle), sequence, answers: Vec::new() }
+        Self { handle: Arc::clone(handle), sequence, answers: Vec::new(), releases: Vec::new() }
     }
 
     pub(crate) fn command(&mut self, responder: Responder, reply: Result<Reply, Refusal>) {
@@ -43,9 +44,13 @@ impl InFlight {
         self.answers.push(Pending::Ticket { ticket, items });
     }
 
+    pub(crate) fn released(&mut self, releases: &[Held]) {
+        self.releases.extend_from_slice(releases);
+    }
+
     /// It is durable: everybody hears what was decided, refusals too.
-    pub(crate) fn committed(self) {
-        for pending in self.answers {
+    pub(crate) fn committed(mut self) {
+        for pending in std::mem::take(&mut self.answers) {
             match pending {
                 Pending::Command { responder, reply } => {
                     let answer = reply.map(|reply| answer(&self.handle, reply, self.sequence));
@@ -60,19 +65,73 @@ impl InFlight {
         }
     }
 
-    /// It is not durable, or nobody knows: `error` says which. Tickets go back to the line, and what was asked is
-    /// not answered, for the state it was asked of is gone.
-    pub(crate) fn failed(self, error: &EngineError) {
-        for pending in self.answers {
+    /// Nothing of it is durable.
+    pub(crate) fn not_applied(mut self, error: &EngineError) {
+        self.refuse(error);
+        self.handle.give_back(std::mem::take(&mut self.releases));
+    }
+
+    /// Nobody knows yet. The callers are told so; what they would have been given is seen to later.
+    pub(crate) fn unknown(mut self, error: &EngineError) -> Undelivered {
+        let granted = self.refuse(error);
+        let releases = std::mem::take(&mut self.releases);
+        Undelivered { handle: Arc::clone(&self.handle), sequence: self.sequence, granted, releases }
+    }
+
+    /// Tickets go back to the line, and questions are not answered, for the state they were asked of is gone. Tells
+    /// what was granted.
+    fn refuse(&mut self, error: &EngineError) -> Vec<Held> {
+        let mut granted = Vec::new();
+        for pending in std::mem::take(&mut self.answers) {
             match pending {
-                Pending::Command { responder, .. } => {
+                Pending::Command { responder, reply } => {
+                    if let Ok(Reply::Leased(items)) = reply {
+                        granted.extend(items.iter().map(held));
+                    }
                     let _caller_gone = responder.send(Err(error.clone()));
                 }
                 Pending::Query(_) => {}
-                Pending::Ticket { ticket, .. } => self.handle.waiters.put_back(&ticket),
+                Pending::Ticket { ticket, items } => {
+                    granted.extend(items.iter().map(held));
+                    self.handle.waiters.put_back(&ticket);
+                }
+            }
+        }
+        granted
+    }
+}
+
+impl Drop for InFlight {
+    /// Only a bug that unwinds the writer leaves answers here. Callers see their channel closed; those who wait for
+    /// work must not wait for this partition.
+    fn drop(&mut self) {
+        for pending in std::mem::take(&mut self.answers) {
+            if let Pending::Ticket { ticket, .. } = pending {
+                self.handle.waiters.put_back(&ticket);
             }
         }
     }
+}
+
+/// A batch whose callers were told that its outcome is unknown.
+pub(crate) struct Undelivered {
+    handle: Arc<Handle>,
+    sequence: u64,
+    granted: Vec<Held>,
+    releases: Vec<Held>,
+}
+
+impl Undelivered {
+    /// The last durable sequence tells. If the batch made it, its grants reached nobody; if not, what it released is
+    /// still leased.
+    pub(crate) fn settle(self, sequence: u64) {
+        let made_it = self.sequence <= sequence;
+        self.handle.give_back(if made_it { self.granted } else { self.releases });
+    }
+}
+
+fn held(item: &Leased) -> Held {
+    Held { number: item.number, permit: item.permit }
 }
 
 fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
@@ -90,16 +149,4 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
         | Reply::QueueDeleted(_)) => Done::Reply(other),
     };
     Answer { reply, sequence }
-}
-
-impl From<&CommitError> for EngineError {
-    fn from(error: &CommitError) -> Self {
-        match error {
-            CommitError::NotApplied(too_large @ StoreError::TooLarge { .. }) => {
-                Self::TooLarge(too_large.clone())
-            }
-            CommitError::NotApplied(cause) => Self::not_applied(cause.to_string()),
-            CommitError::Unknown(cause) => Self::unknown(cause.to_string()),
-        }
-    }
 }

@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::env::Env;
 use crate::error::EngineError;
 use crate::partition::handle::{Handle, Message, PartitionState, Summary};
-use crate::partition::in_flight::InFlight;
+use crate::partition::in_flight::{InFlight, Undelivered};
 use crate::partition::writer::{Ended, Writer};
 use crate::store::{Acquired, Batch, CommitError, Store, StoreError};
 
@@ -23,10 +23,15 @@ const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Supervisor {
-    pub(crate) handle: Arc<Handle>,
-    pub(crate) env: Arc<dyn Env>,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) inbox: mpsc::Receiver<Message>,
+    handle: Arc<Handle>,
+    env: Arc<dyn Env>,
+    store: Arc<dyn Store>,
+    inbox: mpsc::Receiver<Message>,
+    clock: Arc<Clock>,
+    /// The batch whose commit failed: its callers still wait for the outcome.
+    in_flight: Option<InFlight>,
+    /// One whose callers wait no longer.
+    undelivered: Option<Undelivered>,
 }
 
 /// However the supervisor ends, also by a bug that unwinds it, nobody is left waiting for a partition that is gone.
@@ -34,54 +39,88 @@ struct ClosesAtTheEnd(Arc<Handle>);
 
 impl Drop for ClosesAtTheEnd {
     fn drop(&mut self) {
-        self.0.set_state(PartitionState::Closed);
+        self.0.set_state(if std::thread::panicking() {
+            PartitionState::Faulty { error: "stopped by a bug: restart the server, and report it".to_owned() }
+        } else {
+            PartitionState::Closed
+        });
     }
 }
 
 impl Supervisor {
+    pub(crate) fn new(
+        handle: &Arc<Handle>,
+        env: &Arc<dyn Env>,
+        store: &Arc<dyn Store>,
+        inbox: mpsc::Receiver<Message>,
+    ) -> Self {
+        Self {
+            handle: Arc::clone(handle),
+            env: Arc::clone(env),
+            store: Arc::clone(store),
+            inbox,
+            clock: Arc::new(Clock::start(Arc::clone(env), handle.id)),
+            in_flight: None,
+            undelivered: None,
+        }
+    }
+
     pub(crate) async fn run(mut self) {
         let _closes = ClosesAtTheEnd(Arc::clone(&self.handle));
-        let mut in_flight: Option<InFlight> = None;
-        let mut backoff = BACKOFF_MIN;
+        // After the first failure the truth is read back at once, because callers wait for it.
+        let mut backoff = Duration::ZERO;
         while !self.stopping() {
-            match self.take_over(&mut in_flight).await {
-                Ok(writer) => {
-                    backoff = BACKOFF_MIN;
-                    match self.serve(writer).await {
-                        Ended::Stopped => break,
-                        Ended::Failed { error, in_flight: batch } => in_flight = self.failed(&error, batch),
+            match self.take_over().await {
+                Ok(writer) => match self.serve(writer).await {
+                    Ended::Stopped => break,
+                    Ended::Failed { error, in_flight, committed } => {
+                        self.failed(&error, in_flight);
+                        if committed {
+                            backoff = Duration::ZERO;
+                        }
                     }
-                }
+                },
                 Err(error) => {
-                    if let Some(batch) = in_flight.take() {
-                        batch.failed(&EngineError::unknown(error.to_string()));
-                    }
-                    self.fault(&error.to_string());
-                    self.rest(backoff).await;
-                    backoff = (backoff * 2).min(BACKOFF_MAX);
+                    self.not_acquired(&error);
+                    backoff = backoff.max(BACKOFF_MIN);
                 }
             }
+            self.rest(backoff).await;
+            backoff = (backoff * 2).clamp(BACKOFF_MIN, BACKOFF_MAX);
         }
-        if let Some(batch) = in_flight.take() {
-            batch.failed(&EngineError::unknown("shutting down"));
+        if let Some(batch) = self.in_flight.take() {
+            batch.unknown(&EngineError::unknown("shutting down"));
         }
         self.refuse_inbox(&EngineError::not_applied("shutting down"));
     }
 
     /// Reads the truth, tells the callers of the batch in flight, and brings the queue's settings up to date before
     /// anybody else is served.
-    async fn take_over(&self, in_flight: &mut Option<InFlight>) -> Result<Writer, StoreError> {
+    async fn take_over(&mut self) -> Result<Writer, StoreError> {
         let acquired = self.store.acquire(self.handle.id).await?;
-        settle(in_flight.take(), acquired.sequence);
+        self.settle(acquired.sequence);
         let mut writer = self.load(acquired).await?;
         self.configure(&mut writer).await?;
         Ok(writer)
     }
 
-    async fn load(&self, mut acquired: Acquired) -> Result<Writer, StoreError> {
+    /// The last durable sequence decides what became of the batch that was in flight when the writer failed.
+    fn settle(&mut self, sequence: u64) {
+        if let Some(undelivered) = self.undelivered.take() {
+            undelivered.settle(sequence);
+        }
+        let Some(batch) = self.in_flight.take() else { return };
+        if batch.sequence <= sequence || mutant::active(Mutant::ForgetOutcome) {
+            batch.committed();
+        } else {
+            batch.not_applied(&EngineError::not_applied("the commit failed, and nothing of it is durable"));
+        }
+    }
+
+    async fn load(&mut self, mut acquired: Acquired) -> Result<Writer, StoreError> {
         let started = self.env.boot();
-        let mut clock = Clock::resume(Arc::clone(&self.env), self.handle.id, acquired.now);
-        let mut partition = Partition::new(self.handle.id, clock.now());
+        self.clock.carry_on(acquired.now);
+        let mut partition = Partition::new(self.handle.id, self.clock.now());
         while let Some(slice) = acquired.rows.next().await? {
             for change in slice {
                 match change {
@@ -91,6 +130,8 @@ impl Supervisor {
                 }
             }
         }
+        // Workers could not reach it while it was loaded either.
+        partition.acquired(self.clock.now());
         let counts = partition.counts();
         let ms = (self.env.boot() - started).as_millis() as u64;
         debug!(partition = %self.handle.id, epoch = acquired.epoch, sequence = acquired.sequence,
@@ -99,14 +140,14 @@ impl Supervisor {
             handle: Arc::clone(&self.handle),
             env: Arc::clone(&self.env),
             store: Arc::clone(&self.store),
-            clock,
+            clock: Arc::clone(&self.clock),
             partition,
             epoch: acquired.epoch,
             sequence: acquired.sequence,
         })
     }
 
-    async fn configure(&self, writer: &mut Writer) -> Result<(), StoreError> {
+    async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
         let Some(settings) = self.handle.settings() else { return Ok(()) };
         let now = writer.clock.now();
         let changes = writer.partition.apply(now, Command::Configure(settings)).changes;
@@ -134,15 +175,19 @@ impl Supervisor {
     }
 
     /// Tells the callers at once if nothing of the batch can be durable; otherwise the next acquire tells.
-    fn failed(&self, error: &CommitError, batch: InFlight) -> Option<InFlight> {
+    fn failed(&mut self, error: &CommitError, batch: InFlight) {
         self.fault(&error.to_string());
         match error {
-            CommitError::NotApplied(_) => {
-                batch.failed(&EngineError::from(error));
-                None
-            }
-            CommitError::Unknown(_) => Some(batch),
+            CommitError::NotApplied(_) => batch.not_applied(&EngineError::from(error)),
+            CommitError::Unknown(_) => self.in_flight = Some(batch),
         }
+    }
+
+    fn not_acquired(&mut self, error: &StoreError) {
+        if let Some(batch) = self.in_flight.take() {
+            self.undelivered = Some(batch.unknown(&EngineError::unknown(error.to_string())));
+        }
+        self.fault(&error.to_string());
     }
 
     fn fault(&self, error: &str) {
@@ -153,6 +198,9 @@ impl Supervisor {
 
     /// Waits before the next try, refusing what was sent before the fault was known.
     async fn rest(&mut self, backoff: Duration) {
+        if backoff.is_zero() {
+            return;
+        }
         self.refuse_inbox(&EngineError::not_applied(format!("partition {} is faulty", self.handle.id)));
         let until = self.env.boot() + backoff;
         let mut stopping = self.handle.stopping();
@@ -179,15 +227,5 @@ impl Supervisor {
 
     fn stopping(&self) -> bool {
         *self.handle.stopping().borrow()
-    }
-}
-
-/// The last durable sequence decides what became of the batch that was in flight when the writer failed.
-fn settle(in_flight: Option<InFlight>, sequence: u64) {
-    let Some(batch) = in_flight else { return };
-    if batch.sequence <= sequence || mutant::active(Mutant::ForgetOutcome) {
-        batch.committed();
-    } else {
-        batch.failed(&EngineError::not_applied("the commit failed, and nothing of it is durable"));
     }
 }

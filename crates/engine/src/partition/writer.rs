@@ -22,7 +22,10 @@ const BATCH_MESSAGES_MAX: usize = 1024;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 
 /// Items that time brings along, per batch: a million due at once must not hold up a single caller.
-const SWEEP_SLICE: usize = 1000;
+const SWEEP_SLICES: usize = 4;
+const SWEEP_SLICE: usize = 250;
+/// No further slice once they have come to so many bytes.
+const SWEEP_BYTES_MAX: usize = 1 << 20;
 
 /// Waiting leases are served until the batch holds so many changes; the rest comes with the next.
 const BATCH_CHANGES_MAX: usize = 8192;
@@ -31,7 +34,7 @@ pub(crate) struct Writer {
     pub(crate) handle: Arc<Handle>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Clock,
+    pub(crate) clock: Arc<Clock>,
     pub(crate) partition: Partition,
     pub(crate) epoch: u64,
     /// The last commit that is durable.
@@ -41,10 +44,11 @@ pub(crate) struct Writer {
 /// Why a writer ended.
 pub(crate) enum Ended {
     Stopped,
-    /// The commit failed; what was in flight waits for its outcome.
+    /// The commit failed; what was in flight waits for its outcome. `committed` tells whether any had succeeded.
     Failed {
         error: CommitError,
         in_flight: InFlight,
+        committed: bool,
     },
 }
 
@@ -59,6 +63,8 @@ enum Event {
 struct Gathered {
     now: Timestamp,
     changes: Vec<Change>,
+    /// About what the changes come to.
+    bytes: usize,
     in_flight: InFlight,
     /// Somebody new waits, or there is something new to be had.
     look_for_waiters: bool,
@@ -67,6 +73,7 @@ struct Gathered {
 impl Writer {
     pub(crate) async fn run(mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
         let mut stopping = self.handle.stopping();
+        let first = self.sequence;
         loop {
             let event = self.next_event(inbox, &mut stopping).await;
             let stop = matches!(event, Event::Stop);
@@ -74,13 +81,15 @@ impl Writer {
             if !stop {
                 // First, so that whoever asks sees what time has brought.
                 self.sweep(&mut gathered);
+                self.configure(&mut gathered);
             }
+            self.take_back(&mut gathered);
             self.gather(event, inbox, &mut gathered);
             if !stop && gathered.look_for_waiters {
                 self.serve_waiters(&mut gathered);
             }
-            if let Err(ended) = self.finish(gathered).await {
-                return ended;
+            if let Err((error, in_flight)) = self.finish(gathered).await {
+                return Ended::Failed { error, in_flight, committed: self.sequence > first };
             }
             if stop && inbox.is_empty() && self.handle.nothing_given_back() {
                 return Ended::Stopped;
@@ -116,46 +125,58 @@ impl Writer {
         Gathered {
             now: self.clock.now(),
             changes: Vec::new(),
+            bytes: 0,
             in_flight: InFlight::new(&self.handle, self.sequence),
             look_for_waiters: matches!(event, Event::Attention),
         }
     }
 
     fn gather(&mut self, event: Event, inbox: &mut mpsc::Receiver<Message>, gathered: &mut Gathered) {
-        let given_back = self.handle.take_given_back();
-        if !given_back.is_empty() {
-            // Nobody is told: what has been lost meanwhile is refused, and that is just as well.
-            let _refused_singly = self.apply(Command::Release(given_back), gathered);
-        }
         let mut next = match event {
             Event::Message(message) => Some(message),
             Event::Attention | Event::Stop => inbox.try_recv().ok(),
         };
         let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4);
-        let (mut messages, mut bytes) = (0, 0);
+        let mut messages = 0;
         while let Some(message) = next {
             self.handle.taken(&message);
-            bytes += self.take(message, gathered);
+            self.take(message, gathered);
             messages += 1;
             let full = messages >= BATCH_MESSAGES_MAX
-                || bytes >= bytes_max
+                || gathered.bytes >= bytes_max
                 || gathered.changes.len() >= BATCH_CHANGES_MAX;
             next = if full { None } else { inbox.try_recv().ok() };
         }
     }
 
-    /// Applies one message, and tells how many bytes of bodies came with it.
-    fn take(&mut self, message: Message, gathered: &mut Gathered) -> usize {
+    /// Releases grants that reached nobody.
+    fn take_back(&mut self, gathered: &mut Gathered) {
+        let given_back = self.handle.take_given_back(SWEEP_SLICE);
+        if given_back.is_empty() {
+            return;
+        }
+        gathered.in_flight.released(&given_back);
+        // Nobody is told: what has been lost meanwhile is refused, and that is just as well.
+        let _refused_singly = self.apply(Command::Release(given_back), gathered);
+        if !self.handle.nothing_given_back() {
+            self.handle.wake();
+        }
+    }
+
+    /// Takes over settings that are newer than the partition's copy.
+    fn configure(&mut self, gathered: &mut Gathered) {
+        if let Some(settings) = self.handle.settings_after(self.partition.settings().version) {
+            let _never_refused = self.apply(Command::Configure(settings), gathered);
+        }
+    }
+
+    fn take(&mut self, message: Message, gathered: &mut Gathered) {
         match message {
-            Message::Query(question) => {
-                gathered.in_flight.query(question(&self.partition, gathered.now));
-                0
-            }
+            Message::Query(question) => gathered.in_flight.query(question(&self.partition, gathered.now)),
             // The server never does the work for a caller it knows to be gone.
-            Message::Command { responder, .. } if responder.is_closed() => 0,
+            Message::Command { responder, .. } if responder.is_closed() => {}
             Message::Command { command, bytes, responder } => {
                 self.carry_out(command, bytes, responder, gathered);
-                bytes
             }
         }
     }
@@ -183,6 +204,7 @@ impl Writer {
 
     fn apply(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
         let Applied { reply, mut changes, news } = self.partition.apply(gathered.now, command);
+        gathered.bytes += changes.iter().map(Change::bytes).sum::<usize>();
         if gathered.changes.is_empty() {
             gathered.changes = changes;
         } else {
@@ -192,16 +214,21 @@ impl Writer {
         reply
     }
 
-    /// Acts on a slice of what has come due.
+    /// Acts on some of what has come due.
     fn sweep(&mut self, gathered: &mut Gathered) {
-        if self.partition.next_due().is_some_and(|due| due <= gathered.now) {
+        for _ in 0..SWEEP_SLICES {
+            let due = self.partition.next_due().is_some_and(|due| due <= gathered.now);
+            if !due || gathered.bytes >= SWEEP_BYTES_MAX {
+                return;
+            }
             let _count = self.apply(Command::Sweep { limit: SWEEP_SLICE }, gathered);
         }
     }
 
     /// Grants to whoever waits, in the same commit that made the work available.
     fn serve_waiters(&mut self, gathered: &mut Gathered) {
-        while gathered.changes.len() < BATCH_CHANGES_MAX {
+        let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4);
+        while gathered.changes.len() < BATCH_CHANGES_MAX && gathered.bytes < bytes_max {
             let waiters = Arc::clone(&self.handle.waiters);
             let Some(ticket) = waiters.take(|filter| self.partition.head(filter).is_some()) else { return };
             let Ok(Reply::Leased(items)) = self.apply(Command::Lease(ticket.lease().clone()), gathered)
@@ -216,9 +243,12 @@ impl Writer {
     }
 
     /// Makes the batch durable and answers. Nobody hears anything before.
-    async fn finish(&mut self, gathered: Gathered) -> Result<(), Ended> {
+    async fn finish(&mut self, gathered: Gathered) -> Result<(), (CommitError, InFlight)> {
         let Gathered { now, changes, mut in_flight, .. } = gathered;
         if changes.is_empty() {
+            if !self.store.is_owner(self.handle.id, self.epoch) {
+                return Err((CommitError::NotApplied(StoreError::Fenced), in_flight));
+            }
             in_flight.committed();
             return Ok(());
         }
@@ -235,7 +265,7 @@ impl Writer {
             hasty.committed();
         }
         if let Err(error) = self.store.commit(batch).await {
-            return Err(Ended::Failed { error, in_flight });
+            return Err((error, in_flight));
         }
         self.sequence += 1;
         self.publish();

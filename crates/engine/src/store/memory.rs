@@ -94,6 +94,10 @@ impl Store for MemoryStore {
         Box::pin(std::future::ready(result))
     }
 
+    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
+        lock(&self.tables).partitions.get(&partition).is_some_and(|table| table.epoch == epoch)
+    }
+
     fn read(
         &self,
         partition: PartitionId,

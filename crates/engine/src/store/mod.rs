@@ -23,6 +23,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Makes a batch durable, whole or not at all.
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>>;
 
+    /// Whether nobody has taken the partition over since: asked before an answer that commits nothing.
+    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool;
+
     /// Bodies in the order asked for; `None` for what is not there (any more).
     fn read(
         &self,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::CreateQueue;
+use windlass_core::command::{CreateQueue, Refusal, UpdateQueue};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_engine::env::Env;
 use windlass_engine::{Engine, EngineError, Outcome, PartitionState};
 
 use crate::faulty::{Fault, FaultyStore};
@@ -165,4 +166,79 @@ async fn callers_who_come_while_a_commit_is_under_way_share_the_next_one() {
     sequences.dedup();
     assert!(sequences.len() <= 2, "{sequences:?}");
     assert_eq!(world.engine.store_stats().commits - before, sequences.len() as u64);
+}
+
+#[tokio::test]
+async fn a_grant_whose_outcome_was_unknown_and_that_made_it_is_given_back() {
+    let world = world(1).await;
+    world.engine.produce(&world.queue, items(2)).await.expect("produced");
+    world.store.fail_next(Fault::UnknownDone);
+    *world.store.down.lock().expect("not poisoned") = true;
+    assert!(world.engine.lease(&world.queue, lease(2), Span::ZERO).await.is_err());
+    *world.store.down.lock().expect("not poisoned") = false;
+    while world.waiting().await < 2 {
+        tokio::task::yield_now().await;
+    }
+    let leased = world.engine.lease(&world.queue, lease(2), Span::ZERO).await.expect("leased").accept();
+    assert_eq!(leased.iter().map(|item| item.attempts).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[tokio::test]
+async fn a_dropped_grant_comes_back_also_when_the_commit_that_should_release_it_fails() {
+    let world = world(1).await;
+    world.engine.produce(&world.queue, items(2)).await.expect("produced");
+    let grant = world.engine.lease(&world.queue, lease(2), Span::ZERO).await.expect("leased");
+    world.store.fail_next(Fault::NotApplied);
+    drop(grant);
+    while world.waiting().await < 2 {
+        tokio::task::yield_now().await;
+    }
+    let leased = world.engine.lease(&world.queue, lease(2), Span::ZERO).await.expect("leased").accept();
+    assert_eq!(leased.iter().map(|item| item.attempts).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[tokio::test]
+async fn a_queue_runs_although_whoever_made_it_did_not_wait() {
+    let world = world(1).await;
+    world.store.held.send_replace(true);
+    let name = queue_name("second");
+    let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions: 2 };
+    let engine = world.engine.clone();
+    let making = tokio::spawn(async move { engine.create_queue(create).await });
+    for _ in 0..16 {
+        tokio::task::yield_now().await;
+    }
+    making.abort();
+    assert!(making.await.expect_err("aborted").is_cancelled());
+    world.store.held.send_replace(false);
+    while world.engine.produce(&name, items(1)).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_breaks_a_limit_is_refused() {
+    let world = world(1).await;
+    world.engine.produce(&world.queue, items(1)).await.expect("produced");
+    for batch_size in [0, 1001] {
+        let error = world.engine.lease(&world.queue, lease(batch_size), Span::from_secs(60)).await;
+        assert!(matches!(error, Err(EngineError::Refused(Refusal::Invalid(_)))), "{error:?}");
+    }
+    assert_eq!(world.waiting().await, 1);
+}
+
+#[tokio::test]
+async fn settings_that_no_partition_could_take_at_once_are_taken_later() {
+    let world = world(1).await;
+    world.engine.produce(&world.queue, items(1)).await.expect("produced");
+    let settings = Settings { lease_timeout: Span::from_secs(7), ..Settings::default() };
+    *world.store.down.lock().expect("not poisoned") = true;
+    world.store.fail_next(Fault::NotApplied);
+    assert!(world.engine.produce(&world.queue, items(1)).await.is_err());
+    let update = UpdateQueue { name: world.queue.clone(), settings };
+    world.engine.update_queue(update).await.expect("the registry has it");
+    *world.store.down.lock().expect("not poisoned") = false;
+    world.waiting().await;
+    let leased = world.engine.lease(&world.queue, lease(1), Span::ZERO).await.expect("leased").accept();
+    assert!(leased[0].deadline <= world.env.wall() + Span::from_secs(7));
 }

@@ -71,6 +71,10 @@ impl Store for FaultyStore {
         })
     }
 
+    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
+        self.inner.is_owner(partition, epoch)
+    }
+
     fn read(
         &self,
         partition: PartitionId,

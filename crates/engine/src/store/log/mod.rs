@@ -269,6 +269,10 @@ impl Store for LogStore {
         Box::pin(async { Ok(partitions) })
     }
 
+    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
+        self.shared.tables().partitions.get(&partition.0).is_some_and(|table| table.epoch == epoch)
+    }
+
     fn batch_bytes_max(&self) -> usize {
         // The other half is for rows, and for what was gathered before.
         self.shared.options.frame_bytes_max() / 2
