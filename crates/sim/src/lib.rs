@@ -1,0 +1,5 @@
+pub mod disk;
+pub mod env;
+pub mod executor;
+pub mod fault;
+pub mod rng;
