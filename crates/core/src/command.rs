@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::id::{ItemNumber, PartitionId, Permit};
 use crate::item::{ItemError, LeaseEnd, Phase};
+use crate::limits::Invalid;
 use crate::row::{Change, Queue, QueueName};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
@@ -21,7 +22,9 @@ pub enum Command {
     Cancel(ItemNumber),
     Clear(Clear),
     /// Acts on what time has brought, up to `limit` items: ended leases, due items, retention, cleared items.
-    Sweep { limit: usize },
+    Sweep {
+        limit: usize,
+    },
     /// Takes the queue's settings over, unless they are older than those it has.
     Configure(Settings),
     /// Registry only.
@@ -152,9 +155,13 @@ pub enum Reply {
     Extended(Vec<Result<Extended, Refusal>>),
     /// The state after the cancel: cancelled, or still leased with the request noted.
     Cancelled(Phase),
-    Cleared { count: u64 },
+    Cleared {
+        count: u64,
+    },
     /// How many items were acted on.
-    Swept { count: usize },
+    Swept {
+        count: usize,
+    },
     Configured,
     Queue(Queue),
     QueueDeleted(Queue),
@@ -198,11 +205,18 @@ pub enum Refusal {
     /// No such item here, or one that is final and forgotten.
     NotFound,
     /// The permit is not, or no longer, the right to the item.
-    LeaseLost { reason: Option<LeaseEnd> },
+    LeaseLost {
+        reason: Option<LeaseEnd>,
+    },
     QueueExists,
     NoSuchQueue,
     /// A bound of the partition is reached: what, and how many there may be.
-    TooMany { what: &'static str, max: usize },
+    TooMany {
+        what: &'static str,
+        max: usize,
+    },
+    /// A value that can never be right: which, and the rule it breaks.
+    Invalid(Invalid),
 }
 
 /// What others may be waiting for. A hint: the state decides.

@@ -17,7 +17,7 @@ pub struct Item {
     pub created_at: Timestamp,
     /// Leases granted so far, less those given back uncharged.
     pub attempts: u32,
-    /// How many clears the partition had seen when this row was written: see [`crate::row::Cleared`].
+    /// How often items of this state had been cleared when the row was written: see [`crate::row::Cleared`].
     pub era: u32,
     pub state: State,
     /// What most items do not have.

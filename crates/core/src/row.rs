@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::Item;
+use crate::item::{Item, State};
 use crate::settings::Settings;
 
 /// Everything a partition must remember. Indexes and counters are derived from these and never stored.
@@ -39,8 +39,9 @@ pub struct Numbers {
     pub permit: u64,
 }
 
-/// The marker of a clear. An item whose row was last written in an era before the one named for its state has
-/// been cleared: at once, whatever the backlog. The sweep removes such items by and by.
+/// The marker of a clear: for each state, how often it has been cleared. A row is written in the present era of its
+/// item's state, so an item of an earlier era has been cleared: all of them at once, whatever the backlog. The sweep
+/// removes such items by and by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleared {
     pub waiting_before: u32,
@@ -49,9 +50,14 @@ pub struct Cleared {
 }
 
 impl Cleared {
-    /// The era that rows are written in now.
-    pub fn era(&self) -> u32 {
-        self.waiting_before.max(self.scheduled_before).max(self.leased_before)
+    /// The era that a row of an item in this state is written in now. What is final is never cleared.
+    pub fn era(&self, state: &State) -> u32 {
+        match state {
+            State::Waiting => self.waiting_before,
+            State::Scheduled { .. } => self.scheduled_before,
+            State::Leased(_) => self.leased_before,
+            State::Final(_) => 0,
+        }
     }
 }
 
@@ -93,8 +99,15 @@ pub enum Change {
     Put(Row),
     /// Removing an item removes its bodies too.
     Remove(Key),
-    PutBody { number: ItemNumber, part: Part, body: Bytes },
-    RemoveBody { number: ItemNumber, part: Part },
+    PutBody {
+        number: ItemNumber,
+        part: Part,
+        body: Bytes,
+    },
+    RemoveBody {
+        number: ItemNumber,
+        part: Part,
+    },
 }
 
 impl Row {

@@ -1,0 +1,246 @@
+//! An ordered map for millions of small entries.
+//!
+//! A `BTreeMap` filled in order leaves its nodes half empty, which is the common case here: numbers and places grow.
+//! This one keeps its entries in chunks, each a `VecDeque`, under a `BTreeMap` of their lower bounds. Chunks filled
+//! in order are full, both ends are cheap to take from, and an emptied chunk gives its memory back at once.
+
+use std::collections::btree_map::{self, BTreeMap};
+use std::collections::vec_deque::{self, VecDeque};
+use std::fmt;
+use std::ops::RangeFrom;
+
+const CHUNK_MAX: usize = 128;
+/// Sparse neighbours become one when what they hold fits in this, so that the next insert does not split them again.
+const MERGED_MAX: usize = 96;
+
+#[derive(Clone)]
+pub struct SortedMap<K: Ord + Copy, V> {
+    /// Every chunk is under a key that is not above its first one and above the last one of the chunk before.
+    /// None is empty.
+    chunks: BTreeMap<K, Chunk<K, V>>,
+    len: usize,
+}
+
+type Chunk<K, V> = VecDeque<(K, V)>;
+
+impl<K: Ord + Copy, V> SortedMap<K, V> {
+    pub const fn new() -> Self {
+        Self { chunks: BTreeMap::new(), len: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn get(&self, key: &K) -> Option<&V> {
+        let (_, chunk) = self.chunks.range(..=key).next_back()?;
+        let at = find(chunk, key).ok()?;
+        Some(&chunk[at].1)
+    }
+
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let (_, chunk) = self.chunks.range_mut(..=key).next_back()?;
+        let at = find(chunk, key).ok()?;
+        Some(&mut chunk[at].1)
+    }
+
+    pub fn contains_key(&self, key: &K) -> bool {
+        self.get(key).is_some()
+    }
+
+    pub fn first(&self) -> Option<(K, &V)> {
+        let (_, chunk) = self.chunks.first_key_value()?;
+        chunk.front().map(|(key, value)| (*key, value))
+    }
+
+    pub fn last(&self) -> Option<(K, &V)> {
+        let (_, chunk) = self.chunks.last_key_value()?;
+        chunk.back().map(|(key, value)| (*key, value))
+    }
+
+    /// The value that was under the key before.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let Some((_, chunk)) = self.chunks.range_mut(..=key).next_back() else {
+            self.insert_first(key, value);
+            self.len += 1;
+            return None;
+        };
+        match find(chunk, &key) {
+            Ok(at) => return Some(std::mem::replace(&mut chunk[at].1, value)),
+            Err(_) if chunk.len() == CHUNK_MAX => {
+                if let Some((bound, split)) = insert_full(chunk, key, value) {
+                    self.chunks.insert(bound, split);
+                }
+            }
+            Err(at) => insert_at(chunk, at, key, value),
+        }
+        self.len += 1;
+        None
+    }
+
+    pub fn remove(&mut self, key: &K) -> Option<V> {
+        let (&bound, chunk) = self.chunks.range_mut(..=key).next_back()?;
+        let at = find(chunk, key).ok()?;
+        let (_, value) = chunk.remove(at).expect("`find` gives places within the chunk");
+        let left = chunk.len();
+        self.shrunk(bound, left);
+        Some(value)
+    }
+
+    pub fn pop_first(&mut self) -> Option<(K, V)> {
+        let mut entry = self.chunks.first_entry()?;
+        let first = entry.get_mut().pop_front().expect("no chunk is empty");
+        let (bound, left) = (*entry.key(), entry.get().len());
+        self.shrunk(bound, left);
+        Some(first)
+    }
+
+    pub fn iter(&self) -> Iter<'_, K, V> {
+        let rest = self.chunks.values();
+        Iter { chunk: vec_deque::Iter::default(), rest: Rest::All(rest) }
+    }
+
+    /// From a key on, whether or not it is there.
+    pub fn range(&self, from: RangeFrom<K>) -> Iter<'_, K, V> {
+        let from = from.start;
+        let Some((bound, chunk)) = self.chunks.range(..=from).next_back() else { return self.iter() };
+        let at = find(chunk, &from).unwrap_or_else(|at| at);
+        let mut rest = self.chunks.range(*bound..);
+        rest.next();
+        Iter { chunk: chunk.range(at..), rest: Rest::After(rest) }
+    }
+
+    /// For a key below every bound: the first chunk takes it, under a new bound, while it has room.
+    fn insert_first(&mut self, key: K, value: V) {
+        let mut chunk = match self.chunks.first_entry() {
+            Some(first) if first.get().len() < CHUNK_MAX => first.remove(),
+            Some(_) | None => Chunk::new(),
+        };
+        chunk.push_front((key, value));
+        self.chunks.insert(key, chunk);
+    }
+
+    /// Keeps the promises about chunks after one lost an entry.
+    fn shrunk(&mut self, bound: K, left: usize) {
+        self.len -= 1;
+        if left == 0 {
+            self.chunks.remove(&bound);
+        } else if left < CHUNK_MAX / 2 && left.is_power_of_two() {
+            // Looked at only now and then: a queue that is taken from the front passes here once per entry.
+            self.merge_with_next(bound);
+        }
+    }
+
+    fn merge_with_next(&mut self, bound: K) {
+        let mut pair = self.chunks.range(bound..);
+        let (Some((_, chunk)), Some((&next_bound, next))) = (pair.next(), pair.next()) else { return };
+        if chunk.len() + next.len() > MERGED_MAX {
+            return;
+        }
+        let next = self.chunks.remove(&next_bound).expect("it was there a line ago");
+        let chunk = self.chunks.get_mut(&bound).expect("it was there a line ago");
+        chunk.extend(next);
+    }
+}
+
+fn find<K: Ord + Copy, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
+    // Both ends first: numbers that grow come in at the back and leave at the front.
+    match chunk.back() {
+        Some((last, _)) if last < key => return Err(chunk.len()),
+        Some((last, _)) if last == key => return Ok(chunk.len() - 1),
+        Some(_) | None => {}
+    }
+    match chunk.front() {
+        Some((first, _)) if first == key => Ok(0),
+        Some(_) | None => chunk.binary_search_by(|(other, _)| other.cmp(key)),
+    }
+}
+
+fn insert_at<K: Ord + Copy, V>(chunk: &mut Chunk<K, V>, at: usize, key: K, value: V) {
+    if at == chunk.len() {
+        chunk.push_back((key, value));
+    } else {
+        chunk.insert(at, (key, value));
+    }
+}
+
+/// Into a chunk without room: what comes after the last entry begins a chunk of its own, so that a map filled in
+/// order has full chunks; anything else splits the chunk in half.
+fn insert_full<K: Ord + Copy, V>(chunk: &mut Chunk<K, V>, key: K, value: V) -> Option<(K, Chunk<K, V>)> {
+    let at = find(chunk, &key).expect_err("only new keys are inserted");
+    if at == chunk.len() {
+        return Some((key, Chunk::from([(key, value)])));
+    }
+    let mut upper = chunk.split_off(CHUNK_MAX / 2);
+    chunk.shrink_to(MERGED_MAX);
+    let bound = upper.front().expect("half of a full chunk").0;
+    let half = if key < bound { &mut *chunk } else { &mut upper };
+    let at = find(half, &key).expect_err("only new keys are inserted");
+    insert_at(half, at, key, value);
+    Some((bound, upper))
+}
+
+/// In the order of keys.
+pub struct Iter<'a, K, V> {
+    chunk: vec_deque::Iter<'a, (K, V)>,
+    rest: Rest<'a, K, V>,
+}
+
+enum Rest<'a, K, V> {
+    All(btree_map::Values<'a, K, Chunk<K, V>>),
+    After(btree_map::Range<'a, K, Chunk<K, V>>),
+}
+
+impl<'a, K: Ord + Copy, V> Iterator for Iter<'a, K, V> {
+    type Item = (K, &'a V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some((key, value)) = self.chunk.next() {
+                return Some((*key, value));
+            }
+            self.chunk = match &mut self.rest {
+                Rest::All(chunks) => chunks.next()?.iter(),
+                Rest::After(chunks) => chunks.next()?.1.iter(),
+            };
+        }
+    }
+}
+
+impl<K: Ord + Copy, V> Default for SortedMap<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+// Two maps are the same if they hold the same, however their histories cut it into chunks.
+impl<K: Ord + Copy, V: PartialEq> PartialEq for SortedMap<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+impl<K: Ord + Copy + fmt::Debug, V: fmt::Debug> fmt::Debug for SortedMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K, V> fmt::Debug for Iter<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Iter { .. }")
+    }
+}
+
+impl<'a, K: Ord + Copy, V> IntoIterator for &'a SortedMap<K, V> {
+    type Item = (K, &'a V);
+    type IntoIter = Iter<'a, K, V>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}

@@ -36,6 +36,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Every partition that has something durable, in order.
     fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>>;
 
+    /// The most bytes of bodies that one batch may hold. Asked before a command is applied.
+    fn batch_bytes_max(&self) -> usize;
+
     /// Whether there is room for more. Asked before a command that only grows the store is applied.
     fn room(&self) -> Room;
 

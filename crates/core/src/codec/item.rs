@@ -1,0 +1,214 @@
+//! The value of an item's row. Numbers and moments are written as distances from one another: a new item's place is
+//! its number and its number the time of its making, so most of it is not written at all.
+
+use std::sync::Arc;
+
+use super::DecodeError;
+use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
+use crate::id::{ItemNumber, NUMBER_MAX, Permit};
+use crate::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State};
+use crate::time::{Span, Timestamp};
+
+/// The kind that is not written.
+const KIND_DEFAULT: &str = "default";
+
+const PLACE: u8 = 1;
+const KIND: u8 = 2;
+const PRIORITY: u8 = 3;
+const CREATED_AT: u8 = 4;
+const ATTEMPTS: u8 = 5;
+const ERA: u8 = 6;
+const MAX_ATTEMPTS: u8 = 7;
+const LAST_PERMIT: u8 = 8;
+const LAST_LEASE_END: u8 = 9;
+const ERROR_CODE: u8 = 10;
+const ERROR_MESSAGE: u8 = 11;
+/// One of these three tells the state; an item without any is waiting.
+const DUE_AT: u8 = 12;
+const PERMIT: u8 = 13;
+const END: u8 = 14;
+const CLIENT_ID: u8 = 15;
+const LEASED_AT: u8 = 16;
+const LEASE_TIMEOUT: u8 = 17;
+const DEADLINE: u8 = 18;
+const CANCEL_REQUESTED: u8 = 19;
+const FINISHED_AT: u8 = 20;
+const KEPT_BYTES: u8 = 21;
+const HAS_RESULT: u8 = 22;
+const KNOWN_MAX: u8 = HAS_RESULT;
+
+pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
+    let number = item.number.0;
+    put_unless_same(out, PLACE, item.place, number);
+    if &*item.kind != KIND_DEFAULT {
+        put_bytes(out, KIND, item.kind.as_bytes());
+    }
+    put_unless_zero(out, PRIORITY, item.priority.into());
+    put_unless_same(out, CREATED_AT, item.created_at.0, number);
+    put_unless_zero(out, ATTEMPTS, item.attempts.into());
+    put_unless_zero(out, ERA, item.era.into());
+    encode_state(&item.state, number, out);
+    if let Some(extras) = &item.extras {
+        encode_extras(extras, number, out);
+    }
+}
+
+fn encode_state(state: &State, number: u64, out: &mut Vec<u8>) {
+    match state {
+        State::Waiting => {}
+        State::Scheduled { due_at } => put_near(out, DUE_AT, due_at.0, number),
+        State::Leased(lease) => encode_lease(lease, number, out),
+        State::Final(outcome) => encode_outcome(outcome, number, out),
+    }
+}
+
+fn encode_lease(lease: &Lease, number: u64, out: &mut Vec<u8>) {
+    put_near(out, PERMIT, lease.permit.0, number);
+    put_bytes(out, CLIENT_ID, lease.client_id.as_bytes());
+    put_unless_same(out, LEASED_AT, lease.leased_at.0, lease.permit.0);
+    put_unless_zero(out, LEASE_TIMEOUT, lease.timeout.0);
+    put_unless_same(out, DEADLINE, lease.deadline.0, (lease.leased_at + lease.timeout).0);
+    put_unless_zero(out, CANCEL_REQUESTED, lease.cancel_requested.into());
+}
+
+fn encode_outcome(outcome: &Outcome, number: u64, out: &mut Vec<u8>) {
+    put_number(out, END, end_code(outcome.end));
+    put_unless_same(out, FINISHED_AT, outcome.finished_at.0, number);
+    put_unless_zero(out, KEPT_BYTES, outcome.kept_bytes);
+    put_unless_zero(out, HAS_RESULT, outcome.has_result.into());
+}
+
+fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
+    if let Some(max_attempts) = extras.max_attempts {
+        put_number(out, MAX_ATTEMPTS, max_attempts.into());
+    }
+    if let Some((permit, end)) = extras.last_lease {
+        put_near(out, LAST_PERMIT, permit.0, number);
+        put_unless_zero(out, LAST_LEASE_END, lease_end_code(end));
+    }
+    if let Some(error) = &extras.error {
+        put_bytes(out, ERROR_MESSAGE, error.message.as_bytes());
+        if let Some(code) = &error.code {
+            put_bytes(out, ERROR_CODE, code.as_bytes());
+        }
+    }
+    out.extend_from_slice(&extras.unknown);
+}
+
+pub(super) fn decode(number: ItemNumber, value: &[u8]) -> Result<Item, DecodeError> {
+    let mut record = Record::read(value, KNOWN_MAX)?;
+    let place = record.near_or_same(PLACE, number.0)?;
+    if place > NUMBER_MAX {
+        return Err(DecodeError::new(PLACE, "holds a place beyond the largest"));
+    }
+    Ok(Item {
+        number,
+        place,
+        kind: record.text(KIND)?.unwrap_or_else(|| KIND_DEFAULT.into()),
+        priority: record.small(PRIORITY)?,
+        created_at: Timestamp(record.near_or_same(CREATED_AT, number.0)?),
+        attempts: record.small(ATTEMPTS)?,
+        era: record.small(ERA)?,
+        state: decode_state(&record, number.0)?,
+        extras: decode_extras(&mut record, number.0)?,
+    })
+}
+
+fn decode_state(record: &Record<'_>, number: u64) -> Result<State, DecodeError> {
+    let (due_at, permit, end) =
+        (record.near(DUE_AT, number)?, record.near(PERMIT, number)?, record.number(END)?);
+    match (due_at, permit, end) {
+        (None, None, None) => Ok(State::Waiting),
+        (Some(due_at), None, None) => Ok(State::Scheduled { due_at: Timestamp(due_at) }),
+        (None, Some(permit), None) => Ok(State::Leased(Box::new(decode_lease(record, permit)?))),
+        (None, None, Some(end)) => Ok(State::Final(Box::new(decode_outcome(record, end, number)?))),
+        (_, _, _) => Err(DecodeError::row("says two states of one item")),
+    }
+}
+
+fn decode_lease(record: &Record<'_>, permit: u64) -> Result<Lease, DecodeError> {
+    let leased_at = Timestamp(record.near_or_same(LEASED_AT, permit)?);
+    let timeout = Span(record.number_or_zero(LEASE_TIMEOUT)?);
+    Ok(Lease {
+        permit: Permit(permit),
+        client_id: record.text(CLIENT_ID)?.unwrap_or_else(|| Arc::from("")),
+        leased_at,
+        deadline: Timestamp(record.near_or_same(DEADLINE, (leased_at + timeout).0)?),
+        timeout,
+        cancel_requested: record.flag(CANCEL_REQUESTED)?,
+    })
+}
+
+fn decode_outcome(record: &Record<'_>, end: u64, number: u64) -> Result<Outcome, DecodeError> {
+    Ok(Outcome {
+        end: end_of(end)?,
+        finished_at: Timestamp(record.near_or_same(FINISHED_AT, number)?),
+        kept_bytes: record.number_or_zero(KEPT_BYTES)?,
+        has_result: record.flag(HAS_RESULT)?,
+    })
+}
+
+fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extras>>, DecodeError> {
+    let extras = Extras {
+        max_attempts: record.number(MAX_ATTEMPTS)?.map(|_| record.small(MAX_ATTEMPTS)).transpose()?,
+        last_lease: decode_last_lease(record, number)?,
+        error: decode_error(record)?,
+        unknown: std::mem::take(&mut record.unknown),
+    };
+    Ok((extras != Extras::default()).then(|| Box::new(extras)))
+}
+
+fn decode_last_lease(record: &Record<'_>, number: u64) -> Result<Option<(Permit, LeaseEnd)>, DecodeError> {
+    let Some(permit) = record.near(LAST_PERMIT, number)? else { return Ok(None) };
+    let end = lease_end_of(record.number_or_zero(LAST_LEASE_END)?)?;
+    Ok(Some((Permit(permit), end)))
+}
+
+fn decode_error(record: &Record<'_>) -> Result<Option<ItemError>, DecodeError> {
+    let Some(message) = record.text(ERROR_MESSAGE)? else { return Ok(None) };
+    Ok(Some(ItemError { code: record.text(ERROR_CODE)?, message }))
+}
+
+fn end_code(end: End) -> u64 {
+    match end {
+        End::Completed => 0,
+        End::Failed => 1,
+        End::Cancelled => 2,
+        End::Expired => 3,
+    }
+}
+
+fn end_of(code: u64) -> Result<End, DecodeError> {
+    match code {
+        0 => Ok(End::Completed),
+        1 => Ok(End::Failed),
+        2 => Ok(End::Cancelled),
+        3 => Ok(End::Expired),
+        _ => Err(DecodeError::new(END, "is an end that this version does not know")),
+    }
+}
+
+fn lease_end_code(end: LeaseEnd) -> u64 {
+    match end {
+        LeaseEnd::Expired => 0,
+        LeaseEnd::Revoked => 1,
+        LeaseEnd::Cancelled => 2,
+        LeaseEnd::Completed => 3,
+        LeaseEnd::Retried => 4,
+        LeaseEnd::Released => 5,
+        LeaseEnd::Suspended => 6,
+    }
+}
+
+fn lease_end_of(code: u64) -> Result<LeaseEnd, DecodeError> {
+    match code {
+        0 => Ok(LeaseEnd::Expired),
+        1 => Ok(LeaseEnd::Revoked),
+        2 => Ok(LeaseEnd::Cancelled),
+        3 => Ok(LeaseEnd::Completed),
+        4 => Ok(LeaseEnd::Retried),
+        5 => Ok(LeaseEnd::Released),
+        6 => Ok(LeaseEnd::Suspended),
+        _ => Err(DecodeError::new(LAST_LEASE_END, "is an end that this version does not know")),
+    }
+}

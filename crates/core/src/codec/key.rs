@@ -1,0 +1,88 @@
+//! Keys as bytes whose order is the order of the keys.
+
+use std::sync::Arc;
+
+use super::DecodeError;
+use crate::id::{ItemNumber, NUMBER_MAX};
+use crate::row::{Key, QueueName};
+
+const NUMBERS: u8 = 0;
+const SETTINGS: u8 = 1;
+const CLEARED: u8 = 2;
+const PARTITIONS: u8 = 3;
+const QUEUE: u8 = 4;
+const ITEM: u8 = 5;
+
+// A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
+const ZERO: [u8; 2] = [0, 0xff];
+const END: [u8; 2] = [0, 0];
+
+/// Appends the key. The bytes of two keys compare as the keys do.
+pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
+    match key {
+        Key::Numbers => out.push(NUMBERS),
+        Key::Settings => out.push(SETTINGS),
+        Key::Cleared => out.push(CLEARED),
+        Key::Partitions => out.push(PARTITIONS),
+        Key::Queue(name) => {
+            out.push(QUEUE);
+            encode_queue_name(name, out);
+        }
+        Key::Item(number) => {
+            out.push(ITEM);
+            out.extend_from_slice(&number.0.to_be_bytes());
+        }
+    }
+}
+
+pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
+    let (&tag, rest) = bytes.split_first().ok_or(DecodeError::key("is empty"))?;
+    match tag {
+        NUMBERS => alone(Key::Numbers, rest),
+        SETTINGS => alone(Key::Settings, rest),
+        CLEARED => alone(Key::Cleared, rest),
+        PARTITIONS => alone(Key::Partitions, rest),
+        QUEUE => decode_queue_name(rest).map(Key::Queue),
+        ITEM => decode_number(rest).map(Key::Item),
+        _ => Err(DecodeError::key("is of a kind that this version does not know")),
+    }
+}
+
+fn alone(key: Key, rest: &[u8]) -> Result<Key, DecodeError> {
+    if rest.is_empty() { Ok(key) } else { Err(DecodeError::key("goes on after its end")) }
+}
+
+fn decode_number(bytes: &[u8]) -> Result<ItemNumber, DecodeError> {
+    let number = bytes.try_into().map(u64::from_be_bytes);
+    match number {
+        Ok(number) if number <= NUMBER_MAX => Ok(ItemNumber(number)),
+        Ok(_) | Err(_) => Err(DecodeError::key("holds no item number")),
+    }
+}
+
+fn encode_queue_name(name: &QueueName, out: &mut Vec<u8>) {
+    for &byte in name.namespace.as_bytes() {
+        if byte == 0 { out.extend_from_slice(&ZERO) } else { out.push(byte) }
+    }
+    out.extend_from_slice(&END);
+    out.extend_from_slice(name.name.as_bytes());
+}
+
+fn decode_queue_name(bytes: &[u8]) -> Result<QueueName, DecodeError> {
+    let mut namespace = Vec::new();
+    let mut rest = bytes;
+    loop {
+        let zero = rest.iter().position(|&byte| byte == 0);
+        let (before, marked) = rest.split_at(zero.ok_or(DecodeError::key("has no end of the namespace"))?);
+        namespace.extend_from_slice(before);
+        if let Some(after) = marked.strip_prefix(&END) {
+            return Ok(QueueName { namespace: text(&namespace)?, name: text(after)? });
+        }
+        rest = marked.strip_prefix(&ZERO).ok_or(DecodeError::key("has a stray zero"))?;
+        namespace.push(0);
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<Arc<str>, DecodeError> {
+    str::from_utf8(bytes).map(Arc::from).map_err(|_| DecodeError::key("is not UTF-8"))
+}

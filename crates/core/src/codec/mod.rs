@@ -1,0 +1,119 @@
+//! Rows as bytes: tagged fields, so that a version can add some and an older one carries them along.
+//!
+//! Decoding checks everything and never panics: the bytes may come from a damaged disk or from somebody else.
+//! Field numbers and the codes of states are part of the disk format: never give one another meaning.
+
+mod item;
+mod key;
+mod settings;
+mod wire;
+
+use std::fmt;
+
+pub use key::{decode_key, encode_key};
+
+use crate::row::{Cleared, Key, Numbers, Partitions, Row};
+use wire::{Record, put_unless_same, put_unless_zero};
+
+/// Why bytes are not a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    place: Place,
+    problem: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Key,
+    Row,
+    Field(u8),
+}
+
+/// Appends the row without what its key says already.
+pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
+    match row {
+        Row::Item(item) => item::encode(item, out),
+        Row::Numbers(numbers) => encode_numbers(numbers, out),
+        Row::Settings(settings) => settings::encode(settings, out),
+        Row::Cleared(cleared) => encode_cleared(cleared, out),
+        Row::Queue(queue) => settings::encode_queue(queue, out),
+        Row::Partitions(partitions) => put_unless_zero(out, PARTITIONS_LAST, partitions.last.into()),
+    }
+}
+
+pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
+    match decode_key(key)? {
+        Key::Item(number) => item::decode(number, value).map(Row::Item),
+        Key::Numbers => decode_numbers(value).map(Row::Numbers),
+        Key::Settings => settings::decode(value).map(Row::Settings),
+        Key::Cleared => decode_cleared(value).map(Row::Cleared),
+        Key::Queue(name) => settings::decode_queue(name, value).map(Row::Queue),
+        Key::Partitions => decode_partitions(value).map(Row::Partitions),
+    }
+}
+
+const NUMBERS_ITEM: u8 = 1;
+const NUMBERS_PERMIT: u8 = 2;
+
+fn encode_numbers(numbers: &Numbers, out: &mut Vec<u8>) {
+    put_unless_zero(out, NUMBERS_ITEM, numbers.item);
+    put_unless_same(out, NUMBERS_PERMIT, numbers.permit, numbers.item);
+}
+
+fn decode_numbers(value: &[u8]) -> Result<Numbers, DecodeError> {
+    let record = Record::read(value, NUMBERS_PERMIT)?;
+    let item = record.number_or_zero(NUMBERS_ITEM)?;
+    Ok(Numbers { item, permit: record.near_or_same(NUMBERS_PERMIT, item)? })
+}
+
+const WAITING_BEFORE: u8 = 1;
+const SCHEDULED_BEFORE: u8 = 2;
+const LEASED_BEFORE: u8 = 3;
+
+fn encode_cleared(cleared: &Cleared, out: &mut Vec<u8>) {
+    put_unless_zero(out, WAITING_BEFORE, cleared.waiting_before.into());
+    put_unless_zero(out, SCHEDULED_BEFORE, cleared.scheduled_before.into());
+    put_unless_zero(out, LEASED_BEFORE, cleared.leased_before.into());
+}
+
+fn decode_cleared(value: &[u8]) -> Result<Cleared, DecodeError> {
+    let record = Record::read(value, LEASED_BEFORE)?;
+    Ok(Cleared {
+        waiting_before: record.small(WAITING_BEFORE)?,
+        scheduled_before: record.small(SCHEDULED_BEFORE)?,
+        leased_before: record.small(LEASED_BEFORE)?,
+    })
+}
+
+const PARTITIONS_LAST: u8 = 1;
+
+fn decode_partitions(value: &[u8]) -> Result<Partitions, DecodeError> {
+    let record = Record::read(value, PARTITIONS_LAST)?;
+    Ok(Partitions { last: record.small(PARTITIONS_LAST)? })
+}
+
+impl DecodeError {
+    const fn new(field: u8, problem: &'static str) -> Self {
+        Self { place: Place::Field(field), problem }
+    }
+
+    const fn row(problem: &'static str) -> Self {
+        Self { place: Place::Row, problem }
+    }
+
+    const fn key(problem: &'static str) -> Self {
+        Self { place: Place::Key, problem }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::Key => write!(f, "the row's key {}", self.problem),
+            Place::Row => write!(f, "the row {}", self.problem),
+            Place::Field(field) => write!(f, "field {field} of the row {}", self.problem),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}

@@ -1,0 +1,132 @@
+//! The values of settings and queues. Every field is written: a default may change with a version, what is stored not.
+
+use super::DecodeError;
+use super::wire::{Input, Record, put_bytes, put_float, put_unless_zero, put_varint};
+use crate::id::PartitionId;
+use crate::row::{Queue, QueueName};
+use crate::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
+use crate::time::Span;
+
+const VERSION: u8 = 1;
+const LEASE_TIMEOUT: u8 = 2;
+const MAX_ATTEMPTS: u8 = 3;
+const RETRY_STRATEGY: u8 = 4;
+const RETRY_INITIAL: u8 = 5;
+const RETRY_FACTOR: u8 = 6;
+const RETRY_MAX: u8 = 7;
+const RETRY_JITTER: u8 = 8;
+const REQUEUE: u8 = 9;
+const RETENTION: u8 = 10;
+const RETENTION_MAX_ITEMS: u8 = 11;
+const RETENTION_MAX_BYTES: u8 = 12;
+const REFERENCE: u8 = 13;
+const SETTINGS_KNOWN_MAX: u8 = REFERENCE;
+
+const QUEUE_SETTINGS: u8 = 1;
+const QUEUE_PARTITIONS: u8 = 2;
+const QUEUE_KNOWN_MAX: u8 = QUEUE_PARTITIONS;
+
+pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
+    put_unless_zero(out, VERSION, settings.version);
+    put_unless_zero(out, LEASE_TIMEOUT, settings.lease_timeout.0);
+    put_unless_zero(out, MAX_ATTEMPTS, settings.max_attempts.into());
+    put_unless_zero(out, RETRY_STRATEGY, strategy_code(settings.retry.strategy));
+    put_unless_zero(out, RETRY_INITIAL, settings.retry.initial.0);
+    put_float(out, RETRY_FACTOR, settings.retry.factor);
+    put_unless_zero(out, RETRY_MAX, settings.retry.max.0);
+    put_float(out, RETRY_JITTER, settings.retry.jitter);
+    put_unless_zero(out, REQUEUE, requeue_code(settings.requeue));
+    put_unless_zero(out, RETENTION, settings.retention.0);
+    put_unless_zero(out, RETENTION_MAX_ITEMS, settings.retention_max_items);
+    put_unless_zero(out, RETENTION_MAX_BYTES, settings.retention_max_bytes);
+    if let Some(reference) = &settings.reference {
+        put_bytes(out, REFERENCE, reference.as_bytes());
+    }
+    out.extend_from_slice(&settings.unknown);
+}
+
+pub(super) fn decode(value: &[u8]) -> Result<Settings, DecodeError> {
+    let record = Record::read(value, SETTINGS_KNOWN_MAX)?;
+    Ok(Settings {
+        version: record.number_or_zero(VERSION)?,
+        lease_timeout: Span(record.number_or_zero(LEASE_TIMEOUT)?),
+        max_attempts: record.small(MAX_ATTEMPTS)?,
+        retry: RetryPolicy {
+            strategy: strategy_of(record.number_or_zero(RETRY_STRATEGY)?)?,
+            initial: Span(record.number_or_zero(RETRY_INITIAL)?),
+            factor: record.float(RETRY_FACTOR)?,
+            max: Span(record.number_or_zero(RETRY_MAX)?),
+            jitter: record.float(RETRY_JITTER)?,
+        },
+        requeue: requeue_of(record.number_or_zero(REQUEUE)?)?,
+        retention: Span(record.number_or_zero(RETENTION)?),
+        retention_max_items: record.number_or_zero(RETENTION_MAX_ITEMS)?,
+        retention_max_bytes: record.number_or_zero(RETENTION_MAX_BYTES)?,
+        reference: record.text(REFERENCE)?,
+        unknown: record.unknown,
+    })
+}
+
+pub(super) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
+    let mut nested = Vec::new();
+    encode(&queue.settings, &mut nested);
+    put_bytes(out, QUEUE_SETTINGS, &nested);
+    nested.clear();
+    for partition in &queue.partitions {
+        put_varint(&mut nested, partition.0.into());
+    }
+    put_bytes(out, QUEUE_PARTITIONS, &nested);
+    out.extend_from_slice(&queue.unknown);
+}
+
+pub(super) fn decode_queue(name: QueueName, value: &[u8]) -> Result<Queue, DecodeError> {
+    let record = Record::read(value, QUEUE_KNOWN_MAX)?;
+    Ok(Queue {
+        name,
+        settings: decode(record.bytes(QUEUE_SETTINGS)?.unwrap_or_default())?,
+        partitions: decode_partitions(record.bytes(QUEUE_PARTITIONS)?.unwrap_or_default())?,
+        unknown: record.unknown,
+    })
+}
+
+fn decode_partitions(bytes: &[u8]) -> Result<Vec<PartitionId>, DecodeError> {
+    let mut input = Input { rest: bytes };
+    let mut partitions = Vec::new();
+    while !input.rest.is_empty() {
+        let number = input.varint()?;
+        let number =
+            number.try_into().map_err(|_| DecodeError::new(QUEUE_PARTITIONS, "holds too large a number"))?;
+        partitions.push(PartitionId(number));
+    }
+    Ok(partitions)
+}
+
+fn strategy_code(strategy: RetryStrategy) -> u64 {
+    match strategy {
+        RetryStrategy::Exponential => 0,
+        RetryStrategy::Fixed => 1,
+    }
+}
+
+fn strategy_of(code: u64) -> Result<RetryStrategy, DecodeError> {
+    match code {
+        0 => Ok(RetryStrategy::Exponential),
+        1 => Ok(RetryStrategy::Fixed),
+        _ => Err(DecodeError::new(RETRY_STRATEGY, "is a strategy that this version does not know")),
+    }
+}
+
+fn requeue_code(requeue: Requeue) -> u64 {
+    match requeue {
+        Requeue::Keep => 0,
+        Requeue::Tail => 1,
+    }
+}
+
+fn requeue_of(code: u64) -> Result<Requeue, DecodeError> {
+    match code {
+        0 => Ok(Requeue::Keep),
+        1 => Ok(Requeue::Tail),
+        _ => Err(DecodeError::new(REQUEUE, "is a place that this version does not know")),
+    }
+}

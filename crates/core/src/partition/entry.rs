@@ -1,0 +1,38 @@
+//! An item in memory: what its row says, in as few bytes as may be, for there are millions.
+
+use super::kinds::KindIndex;
+use crate::item::{Extras, Lease, LeaseEnd, State};
+use crate::time::Timestamp;
+
+/// Its number is the key it is held under.
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) place: u64,
+    pub(super) created_at: Timestamp,
+    pub(super) state: State,
+    pub(super) extras: Option<Box<Extras>>,
+    pub(super) kind: KindIndex,
+    pub(super) attempts: u32,
+    pub(super) era: u32,
+    pub(super) priority: u8,
+}
+
+const _: () = assert!(size_of::<Entry>() <= 56, "memory per waiting item is promised");
+
+impl Entry {
+    /// The same item in another state; what else changes is the caller's to set. Its era is set when it is written.
+    pub(super) fn with_state(&self, state: State) -> Self {
+        Self { state, extras: self.extras.clone(), ..*self }
+    }
+
+    /// The same item after its lease ended, with a note that tells a late worker why.
+    pub(super) fn after_lease(&self, lease: &Lease, end: LeaseEnd, state: State) -> Self {
+        let mut next = self.with_state(state);
+        next.extras.get_or_insert_default().last_lease = Some((lease.permit, end));
+        next
+    }
+
+    pub(super) fn has_error(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.error.is_some())
+    }
+}

@@ -1,0 +1,73 @@
+//! How items end. What has something to show is kept for the queue's retention, everything else forgotten at once.
+
+use bytes::Bytes;
+
+use super::entry::Entry;
+use super::{Output, Partition};
+use crate::id::ItemNumber;
+use crate::item::{End, ItemError, Outcome, State};
+use crate::row::{Change, Part};
+use crate::time::Timestamp;
+
+impl Partition {
+    /// `last` is the item as it was last seen; its state does not matter any more.
+    pub(super) fn finish(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        last: Entry,
+        end: End,
+        out: &mut Output,
+    ) {
+        self.finish_with(now, number, last, end, None, out);
+    }
+
+    pub(super) fn finish_with(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        mut last: Entry,
+        end: End,
+        result: Option<Bytes>,
+        out: &mut Output,
+    ) {
+        if result.is_none() && !last.has_error() {
+            self.erase(number, out);
+            return;
+        }
+        let outcome = Outcome {
+            end,
+            finished_at: now,
+            kept_bytes: kept_bytes(&last, result.as_ref()),
+            has_result: result.is_some(),
+        };
+        last.state = State::Final(Box::new(outcome));
+        self.write(number, last, out);
+        out.changes.push(Change::RemoveBody { number, part: Part::Payload });
+        if let Some(body) = result {
+            out.changes.push(Change::PutBody { number, part: Part::Result, body });
+        }
+    }
+
+    /// A failed item always has an error: the worker's last word, or the server's if it never had one.
+    pub(super) fn fail(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        mut last: Entry,
+        code: &'static str,
+        message: String,
+        out: &mut Output,
+    ) {
+        let error = &mut last.extras.get_or_insert_default().error;
+        error.get_or_insert_with(|| ItemError { code: Some(code.into()), message: message.into() });
+        self.finish(now, number, last, End::Failed, out);
+    }
+}
+
+fn kept_bytes(last: &Entry, result: Option<&Bytes>) -> u64 {
+    let error = last.extras.as_ref().and_then(|extras| extras.error.as_ref());
+    let error_len =
+        error.map_or(0, |error| error.message.len() + error.code.as_ref().map_or(0, |code| code.len()));
+    (error_len + result.map_or(0, Bytes::len)) as u64
+}

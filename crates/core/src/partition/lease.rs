@@ -1,0 +1,94 @@
+//! Handing items to workers: the best first, by priority and place, over the lanes the worker will take from.
+
+use std::collections::BTreeSet;
+
+use super::index::{Group, Key};
+use super::rows::priority_of;
+use super::{Output, Partition};
+use crate::command::{Filter, LeaseItems, Leased, Reply};
+use crate::id::{ItemNumber, Permit};
+use crate::item::{Lease, State};
+use crate::time::{Span, Timestamp};
+
+impl Partition {
+    pub(super) fn lease(&mut self, now: Timestamp, lease: LeaseItems, out: &mut Output) -> Reply {
+        let timeout = lease.lease_timeout.unwrap_or(self.settings.lease_timeout);
+        let mut source = self.source(&lease.filter);
+        let expected = lease.batch_size.min(self.counts.waiting as usize);
+        out.changes.reserve(expected + 1);
+        let mut leased = Vec::with_capacity(expected);
+        while leased.len() < lease.batch_size {
+            let Some(((rank, number), group)) = self.next_of(&mut source) else { break };
+            if priority_of(rank) > lease.filter.max_priority {
+                break;
+            }
+            let Some(permit) = self.issue_permit(now, out) else { break };
+            leased.push(self.grant(now, number, permit, &lease, timeout, out));
+            self.moved_on(&mut source, group);
+        }
+        Reply::Leased(leased)
+    }
+
+    fn grant(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        permit: Permit,
+        asked: &LeaseItems,
+        timeout: Span,
+        out: &mut Output,
+    ) -> Leased {
+        let entry = self.items.get(&number).expect("items in lanes are always in `items`");
+        let lease = Lease {
+            permit,
+            client_id: asked.client_id.clone(),
+            leased_at: now,
+            deadline: now + timeout,
+            timeout,
+            cancel_requested: false,
+        };
+        let mut next = entry.with_state(State::Leased(Box::new(lease)));
+        // Counted when granted: a worker that dies must still use up an attempt.
+        next.attempts = next.attempts.saturating_add(1);
+        let leased = Leased {
+            number,
+            permit,
+            kind: self.kinds.name(next.kind).clone(),
+            priority: next.priority,
+            attempts: next.attempts,
+            deadline: now + timeout,
+            created_at: next.created_at,
+        };
+        self.write(number, next, out);
+        leased
+    }
+
+    fn source(&self, filter: &Filter) -> Source {
+        match &filter.kinds {
+            None => Source::AllLanes,
+            Some(kinds) => Source::Lanes(kinds.iter().flat_map(|kind| self.lane_heads(kind)).collect()),
+        }
+    }
+
+    fn next_of(&self, source: &mut Source) -> Option<(Key, Group)> {
+        match source {
+            Source::AllLanes => self.lanes.first(),
+            Source::Lanes(heads) => heads.pop_first(),
+        }
+    }
+
+    /// After the head of a lane was taken, the next one of it stands for the lane.
+    fn moved_on(&self, source: &mut Source, lane: Group) {
+        match source {
+            Source::AllLanes => {}
+            Source::Lanes(heads) => heads.extend(self.lanes.first_of(lane).map(|key| (key, lane))),
+        }
+    }
+}
+
+/// The lanes that a lease takes from.
+enum Source {
+    AllLanes,
+    /// The heads of some: a set, so that a kind named twice counts once.
+    Lanes(BTreeSet<(Key, Group)>),
+}

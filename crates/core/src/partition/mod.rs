@@ -1,0 +1,145 @@
+//! One partition: a state machine over its rows.
+//!
+//! `apply` decides; the files named after verbs hold what each decides. They write through two functions of
+//! [`rows`], which alone touch the indexes, live and at recovery. Everything else here only reads.
+
+mod audit;
+mod cancel;
+mod clear;
+mod complete;
+mod counts;
+mod entry;
+mod extend;
+mod finish;
+mod held;
+mod index;
+mod kinds;
+mod lease;
+mod numbers;
+mod produce;
+mod queries;
+mod registry;
+mod release;
+mod retry;
+mod rows;
+mod sweep;
+
+use std::collections::BTreeMap;
+
+pub use counts::Counts;
+pub use queries::Head;
+
+use crate::command::{Applied, Command, News, Refusal, Reply};
+use crate::id::{ItemNumber, PartitionId};
+use crate::row::{Change, Cleared, Numbers, Queue, QueueName, Row};
+use crate::settings::Settings;
+use crate::sorted::SortedMap;
+use crate::time::Timestamp;
+use entry::Entry;
+use index::{Index, Key};
+use kinds::Kinds;
+
+pub struct Partition {
+    id: PartitionId,
+    /// An input like time, and in no row: see [`Partition::new`].
+    acquired_at: Timestamp,
+
+    // What the rows say.
+    items: SortedMap<ItemNumber, Entry>,
+    numbers: Numbers,
+    settings: Settings,
+    cleared: Cleared,
+    queues: BTreeMap<QueueName, Queue>,
+    partitions_last: u32,
+
+    // Derived from it.
+    kinds: Kinds,
+    /// Waiting items by priority and place: one group for each kind and era is a lane.
+    lanes: Index,
+    /// Scheduled items by the time they are due.
+    schedule: Index,
+    /// Leased items by the time their lease ends.
+    deadlines: Index,
+    /// Final items by the time of their end.
+    finished: SortedMap<Key, ()>,
+    kept_bytes: u64,
+    counts: Counts,
+    /// Waiting items by era and priority.
+    priorities: BTreeMap<(u32, u8), u64>,
+}
+
+/// What a command has done so far.
+#[derive(Default)]
+struct Output {
+    changes: Vec<Change>,
+    news: Vec<News>,
+    /// Set once a number was issued.
+    numbers: Option<Numbers>,
+    /// Whether something can be leased that could not before.
+    available: bool,
+}
+
+impl Partition {
+    /// No lease ends before the shorter of its timeout and ten seconds has passed since `acquired_at`: while the
+    /// partition had no owner, its workers had nobody to extend their leases with.
+    pub fn new(id: PartitionId, acquired_at: Timestamp) -> Self {
+        Self {
+            id,
+            acquired_at,
+            items: SortedMap::new(),
+            numbers: Numbers::default(),
+            settings: Settings::default(),
+            cleared: Cleared::default(),
+            queues: BTreeMap::new(),
+            partitions_last: 0,
+            kinds: Kinds::default(),
+            lanes: Index::default(),
+            schedule: Index::default(),
+            deadlines: Index::default(),
+            finished: SortedMap::new(),
+            kept_bytes: 0,
+            counts: Counts::default(),
+            priorities: BTreeMap::new(),
+        }
+    }
+
+    /// Carries the command out, or refuses it and changes nothing. The changes are in force here at once; whoever
+    /// calls makes them durable before anybody hears of them.
+    pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
+        let mut out = Output::default();
+        let reply = self.decide(now, command, &mut out);
+        if let Some(numbers) = out.numbers {
+            self.record(Row::Numbers(numbers), &mut out);
+        }
+        if out.available {
+            out.news.push(News::Available);
+        }
+        assert!(reply.is_ok() || out.changes.is_empty(), "a refused command changed something");
+        Applied { reply, changes: out.changes, news: out.news }
+    }
+
+    fn decide(&mut self, now: Timestamp, command: Command, out: &mut Output) -> Result<Reply, Refusal> {
+        match command {
+            Command::Produce(produce) => self.produce(now, produce, out),
+            Command::Lease(lease) => Ok(self.lease(now, lease, out)),
+            Command::Complete(completions) => Ok(self.complete(now, completions, out)),
+            Command::Retry(retries) => Ok(self.retry(now, retries, out)),
+            Command::Extend(extend) => Ok(self.extend(now, &extend, out)),
+            Command::Release(items) => Ok(self.release(now, &items, out)),
+            Command::Cancel(number) => self.cancel(now, number, out),
+            Command::Clear(clear) => self.clear(clear, out),
+            Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
+            Command::Configure(settings) => Ok(self.configure(settings, out)),
+            Command::CreateQueue(create) => self.create_queue(create, out),
+            Command::UpdateQueue(update) => self.update_queue(update, out),
+            Command::DeleteQueue(name) => self.delete_queue(&name, out),
+        }
+    }
+
+    fn configure(&mut self, settings: Settings, out: &mut Output) -> Reply {
+        if settings.version > self.settings.version {
+            self.record(Row::Settings(settings), out);
+        }
+        Reply::Configured
+    }
+}

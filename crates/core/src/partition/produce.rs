@@ -1,0 +1,63 @@
+//! New items: all of a command's or none.
+
+use std::collections::BTreeSet;
+
+use super::entry::Entry;
+use super::{Output, Partition};
+use crate::command::{NewItem, Produce, Produced, Refusal, Reply};
+use crate::item::{Extras, State};
+use crate::limits::KINDS_MAX;
+use crate::row::{Change, Part};
+use crate::time::Timestamp;
+
+impl Partition {
+    pub(super) fn produce(
+        &mut self,
+        now: Timestamp,
+        produce: Produce,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
+        self.check_kinds_left(&produce.items)?;
+        self.check_numbers_left(now, produce.items.len())?;
+        // A row and a body each, and the numbers.
+        out.changes.reserve(2 * produce.items.len() + 1);
+        let produced = produce.items.into_iter().map(|item| self.produce_one(now, item, out)).collect();
+        Ok(Reply::Produced(produced))
+    }
+
+    fn produce_one(&mut self, now: Timestamp, new: NewItem, out: &mut Output) -> Produced {
+        let number = self.issue_number(now, out);
+        let state = match new.enqueue_at {
+            Some(due_at) if due_at > now => State::Scheduled { due_at },
+            Some(_) | None => State::Waiting,
+        };
+        let phase = state.phase();
+        let max_attempts = new.max_attempts;
+        let entry = Entry {
+            place: number.0,
+            created_at: now,
+            state,
+            extras: max_attempts.map(|_| Box::new(Extras { max_attempts, ..Extras::default() })),
+            kind: self.kinds.index(&new.kind),
+            attempts: 0,
+            era: 0,
+            priority: new.priority,
+        };
+        self.write(number, entry, out);
+        out.changes.push(Change::PutBody { number, part: Part::Payload, body: new.body });
+        Produced { number, phase }
+    }
+
+    fn check_kinds_left(&self, items: &[NewItem]) -> Result<(), Refusal> {
+        if self.kinds.len() + items.len() <= KINDS_MAX {
+            return Ok(());
+        }
+        let new = items.iter().map(|item| &*item.kind).filter(|kind| self.kinds.find(kind).is_none());
+        let new: BTreeSet<&str> = new.collect();
+        // At the bound, kinds that are there already still work.
+        if new.is_empty() || self.kinds.len() + new.len() <= KINDS_MAX {
+            return Ok(());
+        }
+        Err(Refusal::TooMany { what: "kinds in a partition", max: KINDS_MAX })
+    }
+}

@@ -1,0 +1,102 @@
+//! Questions that change nothing. None scans the backlog.
+
+use super::Partition;
+use super::entry::Entry;
+use super::index::{Group, Key};
+use super::rows::{place_of, priority_of, rank};
+use crate::command::Filter;
+use crate::id::{ItemNumber, PartitionId};
+use crate::item::Item;
+use crate::row::Queue;
+use crate::settings::Settings;
+use crate::sorted::SortedMap;
+use crate::time::Timestamp;
+
+/// Where an item stands among those that wait: the smaller goes first. A place is about the time, in microseconds,
+/// at which the item joined the queue, so heads of several partitions can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Head {
+    pub priority: u8,
+    pub place: u64,
+}
+
+impl Partition {
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Registry only, by name.
+    pub fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.values()
+    }
+
+    /// The item as it can be seen: one that was cleared is gone.
+    pub fn get(&self, number: ItemNumber) -> Option<Item> {
+        self.visible(number).map(|entry| self.item(number, entry))
+    }
+
+    /// The best item that a lease with this filter would get.
+    pub fn head(&self, filter: &Filter) -> Option<Head> {
+        let (rank, _) = match &filter.kinds {
+            None => self.lanes.first()?.0,
+            Some(kinds) => kinds.iter().flat_map(|kind| self.lane_heads(kind)).min()?.0,
+        };
+        let head = Head { priority: priority_of(rank), place: place_of(rank) };
+        (head.priority <= filter.max_priority).then_some(head)
+    }
+
+    /// The first item of each open lane of a kind.
+    pub(super) fn lane_heads(&self, kind: &str) -> impl Iterator<Item = (Key, Group)> {
+        self.kinds.find(kind).into_iter().flat_map(|kind| self.lanes.heads_of(kind))
+    }
+
+    /// When the oldest of those waiting items was created that stand first of their kind and priority. One that was
+    /// sent to the tail is older than its place, and is seen once it comes to the front. Costs as much as there are
+    /// kinds and priorities.
+    pub fn oldest_waiting(&self) -> Option<Timestamp> {
+        let firsts = self.lanes.visible().flat_map(|(_, lane)| firsts_by_priority(lane));
+        firsts.filter_map(|(_, number)| self.items.get(&number)).map(|entry| entry.created_at).min()
+    }
+
+    /// The earliest moment at which a sweep has something to do: at once while there is more kept or cleared than
+    /// there should be.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        if self.has_cleared() || self.keeps_too_much() {
+            return Some(Timestamp(0));
+        }
+        let lease_end = self.deadlines.first().map(|((ends_at, _), _)| Timestamp(ends_at));
+        let due = self.schedule.first().map(|((due_at, _), _)| Timestamp(due_at));
+        let forgotten =
+            self.finished.first().map(|((finished_at, _), ())| self.forgotten_at(Timestamp(finished_at)));
+        [lease_end, due, forgotten].into_iter().flatten().min()
+    }
+
+    /// The item, unless it was cleared.
+    pub(super) fn visible(&self, number: ItemNumber) -> Option<&Entry> {
+        self.items.get(&number).filter(|entry| !self.was_cleared(entry))
+    }
+
+    pub(super) fn was_cleared(&self, entry: &Entry) -> bool {
+        entry.era < self.cleared.era(&entry.state)
+    }
+
+    /// Whether attempts are used up, by the item's own limit or the queue's present one.
+    pub(super) fn exhausted(&self, entry: &Entry) -> bool {
+        let own = entry.extras.as_ref().and_then(|extras| extras.max_attempts);
+        let max = own.unwrap_or(self.settings.max_attempts);
+        max != 0 && entry.attempts >= max
+    }
+}
+
+/// Jumps from one priority to the next.
+fn firsts_by_priority(lane: &SortedMap<Key, ()>) -> impl Iterator<Item = Key> {
+    let first = lane.first().map(|(first, ())| first);
+    std::iter::successors(first, |&(at, _)| {
+        let next = priority_of(at).checked_add(1)?;
+        lane.range((rank(next, 0), ItemNumber(0))..).next().map(|(key, ())| key)
+    })
+}

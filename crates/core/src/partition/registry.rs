@@ -1,0 +1,56 @@
+//! Queues, in the partition with number 0.
+
+use super::{Output, Partition};
+use crate::command::{CreateQueue, News, Refusal, Reply, UpdateQueue};
+use crate::id::PartitionId;
+use crate::limits;
+use crate::row::{Change, Key, Partitions, Queue, QueueName, Row};
+use crate::settings::Settings;
+
+impl Partition {
+    pub(super) fn create_queue(&mut self, create: CreateQueue, out: &mut Output) -> Result<Reply, Refusal> {
+        self.assert_registry();
+        limits::check_queue_name(&create.name).map_err(Refusal::Invalid)?;
+        limits::check_partitions(create.partitions).map_err(Refusal::Invalid)?;
+        if self.queues.contains_key(&create.name) {
+            return Err(Refusal::QueueExists);
+        }
+        let first = self.partitions_last;
+        let last = first.checked_add(create.partitions).ok_or(NO_MORE_PARTITIONS)?;
+        let queue = Queue {
+            name: create.name,
+            settings: Settings { version: 1, ..create.settings },
+            partitions: (first + 1..=last).map(PartitionId).collect(),
+            unknown: Vec::new(),
+        };
+        self.record(Row::Partitions(Partitions { last }), out);
+        self.record(Row::Queue(queue.clone()), out);
+        out.news.push(News::Queues { added: queue.partitions.clone(), removed: Vec::new() });
+        Ok(Reply::Queue(queue))
+    }
+
+    pub(super) fn update_queue(&mut self, update: UpdateQueue, out: &mut Output) -> Result<Reply, Refusal> {
+        self.assert_registry();
+        let mut queue = self.queues.get(&update.name).cloned().ok_or(Refusal::NoSuchQueue)?;
+        queue.settings = Settings { version: queue.settings.version + 1, ..update.settings };
+        self.record(Row::Queue(queue.clone()), out);
+        out.news.push(News::Queues { added: Vec::new(), removed: Vec::new() });
+        Ok(Reply::Queue(queue))
+    }
+
+    pub(super) fn delete_queue(&mut self, name: &QueueName, out: &mut Output) -> Result<Reply, Refusal> {
+        self.assert_registry();
+        let queue = self.queues.get(name).cloned().ok_or(Refusal::NoSuchQueue)?;
+        let key = Key::Queue(name.clone());
+        self.remove(&key);
+        out.changes.push(Change::Remove(key));
+        out.news.push(News::Queues { added: Vec::new(), removed: queue.partitions.clone() });
+        Ok(Reply::QueueDeleted(queue))
+    }
+
+    fn assert_registry(&self) {
+        assert_eq!(self.id, PartitionId::REGISTRY, "only the registry knows queues");
+    }
+}
+
+const NO_MORE_PARTITIONS: Refusal = Refusal::TooMany { what: "partition numbers", max: u32::MAX as usize };

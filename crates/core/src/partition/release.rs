@@ -1,0 +1,31 @@
+//! Work given back untouched.
+
+use super::{Output, Partition};
+use crate::command::{Held, Refusal, Reply};
+use crate::item::{End, LeaseEnd, State};
+use crate::mutant::{self, Mutant};
+use crate::time::Timestamp;
+
+impl Partition {
+    pub(super) fn release(&mut self, now: Timestamp, items: &[Held], out: &mut Output) -> Reply {
+        out.changes.reserve(items.len());
+        Reply::Done(items.iter().map(|&held| self.release_one(now, held, out)).collect())
+    }
+
+    /// Back to its own place, and the attempt is not counted.
+    fn release_one(&mut self, now: Timestamp, held: Held, out: &mut Output) -> Result<(), Refusal> {
+        let (entry, lease) = self.held(held, now)?;
+        let cancelled = lease.cancel_requested;
+        let mut next = entry.after_lease(lease, LeaseEnd::Released, State::Waiting);
+        next.attempts = next.attempts.saturating_sub(1);
+        if cancelled {
+            self.finish(now, held.number, next, End::Cancelled, out);
+            return Ok(());
+        }
+        if mutant::active(Mutant::LoseOrder) {
+            next.place = self.issue_tail_place(now, next.place, out);
+        }
+        self.write(held.number, next, out);
+        Ok(())
+    }
+}

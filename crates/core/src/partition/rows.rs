@@ -1,0 +1,234 @@
+//! Rows in and out. `put` and `remove` come down to two functions, [`Partition::place`] and [`Partition::take_away`],
+//! which alone touch the indexes and counters, live and at recovery: so the rows always rebuild the same partition,
+//! in whatever order they come.
+
+use super::entry::Entry;
+use super::index::{Group, Index, Key};
+use super::{Output, Partition};
+use crate::id::{ItemNumber, NUMBER_MAX};
+use crate::item::{Item, Lease, State};
+use crate::mutant::{self, Mutant};
+use crate::row::{self, Change, Cleared, Numbers, Partitions, Row};
+use crate::settings::Settings;
+use crate::time::{Span, Timestamp};
+
+/// How long a worker has after an acquire to get in touch.
+const ACQUIRE_GRACE: Span = Span::from_secs(10);
+
+const PLACE_BITS: u32 = 56;
+const _: () = assert!(NUMBER_MAX < 1 << PLACE_BITS, "a place must fit beneath the priority");
+
+/// The order of waiting items: by priority, then by place.
+pub(super) fn rank(priority: u8, place: u64) -> u64 {
+    debug_assert!(place <= NUMBER_MAX, "places are numbers");
+    u64::from(priority) << PLACE_BITS | place
+}
+
+pub(super) fn priority_of(rank: u64) -> u8 {
+    (rank >> PLACE_BITS) as u8
+}
+
+pub(super) fn place_of(rank: u64) -> u64 {
+    rank & ((1 << PLACE_BITS) - 1)
+}
+
+impl Partition {
+    /// Takes a row in, in place of the one under the same key.
+    pub fn put(&mut self, row: Row) {
+        match row {
+            Row::Item(item) => {
+                let (number, entry) = self.entry(item);
+                self.place(number, entry);
+            }
+            Row::Numbers(numbers) => self.numbers = numbers,
+            Row::Settings(settings) => self.settings = settings,
+            Row::Cleared(cleared) => self.put_cleared(cleared),
+            Row::Queue(queue) => {
+                self.queues.insert(queue.name.clone(), queue);
+            }
+            Row::Partitions(partitions) => self.partitions_last = partitions.last,
+        }
+    }
+
+    pub fn remove(&mut self, key: &row::Key) {
+        match key {
+            row::Key::Item(number) => self.take_away(*number),
+            row::Key::Numbers => self.numbers = Numbers::default(),
+            row::Key::Settings => self.settings = Settings::default(),
+            row::Key::Cleared => self.put_cleared(Cleared::default()),
+            row::Key::Queue(name) => {
+                self.queues.remove(name);
+            }
+            row::Key::Partitions => self.partitions_last = 0,
+        }
+    }
+
+    /// Everything durable, in the order of keys. For tests, checks and exports.
+    pub fn rows(&self) -> impl Iterator<Item = Row> {
+        let numbers = (self.numbers != Numbers::default()).then_some(Row::Numbers(self.numbers));
+        let settings = (self.settings != Settings::default()).then(|| Row::Settings(self.settings.clone()));
+        let cleared = (self.cleared != Cleared::default()).then_some(Row::Cleared(self.cleared));
+        let last = self.partitions_last;
+        let partitions = (last != 0).then_some(Row::Partitions(Partitions { last }));
+        let queues = self.queues.values().cloned().map(Row::Queue);
+        let items = self.items.iter().map(|(number, entry)| Row::Item(self.item(number, entry)));
+        numbers.into_iter().chain(settings).chain(cleared).chain(partitions).chain(queues).chain(items)
+    }
+
+    /// The verbs' way to write an item. Its era is the present one of its state.
+    pub(super) fn write(&mut self, number: ItemNumber, mut entry: Entry, out: &mut Output) {
+        entry.era = self.cleared.era(&entry.state);
+        out.available |= matches!(entry.state, State::Waiting);
+        out.changes.push(Change::Put(Row::Item(self.item(number, &entry))));
+        self.place(number, entry);
+    }
+
+    /// The verbs' way to forget an item.
+    pub(super) fn erase(&mut self, number: ItemNumber, out: &mut Output) {
+        out.changes.push(Change::Remove(row::Key::Item(number)));
+        self.take_away(number);
+    }
+
+    /// The verbs' way to write anything else.
+    pub(super) fn record(&mut self, row: Row, out: &mut Output) {
+        out.changes.push(Change::Put(row.clone()));
+        self.put(row);
+    }
+
+    fn place(&mut self, number: ItemNumber, entry: Entry) {
+        let kind = entry.kind;
+        let spot = self.spot(number, &entry);
+        // First of all: were this the kind's only item, leaving its old spot would forget the kind.
+        self.kinds.join(kind);
+        if let Some(old) = self.items.insert(number, entry) {
+            self.leave(self.spot(number, &old));
+            self.kinds.part(old.kind);
+        }
+        self.enter(spot);
+    }
+
+    fn take_away(&mut self, number: ItemNumber) {
+        let Some(old) = self.items.remove(&number) else { return };
+        self.leave(self.spot(number, &old));
+        self.kinds.part(old.kind);
+    }
+
+    fn enter(&mut self, spot: Spot) {
+        match spot {
+            Spot::Waiting(group, key) => {
+                self.lanes.insert(group, key);
+                *self.priorities.entry((group.era, priority_of(key.0))).or_default() += 1;
+                let times = if mutant::active(Mutant::CountTwice) { 2 } else { 1 };
+                self.counts.waiting += times * u64::from(group.era >= self.cleared.waiting_before);
+            }
+            Spot::Scheduled(group, key) => {
+                self.schedule.insert(group, key);
+                self.counts.scheduled += u64::from(group.era >= self.cleared.scheduled_before);
+            }
+            Spot::Leased(group, key) => {
+                self.deadlines.insert(group, key);
+                self.counts.leased += u64::from(group.era >= self.cleared.leased_before);
+            }
+            Spot::Final(key, bytes) => {
+                self.finished.insert(key, ());
+                self.kept_bytes += bytes;
+            }
+        }
+    }
+
+    fn leave(&mut self, spot: Spot) {
+        match spot {
+            Spot::Waiting(group, key) => {
+                self.lanes.remove(group, key);
+                self.uncount_priority((group.era, priority_of(key.0)));
+                self.counts.waiting -= u64::from(group.era >= self.cleared.waiting_before);
+            }
+            Spot::Scheduled(group, key) => {
+                self.schedule.remove(group, key);
+                self.counts.scheduled -= u64::from(group.era >= self.cleared.scheduled_before);
+            }
+            Spot::Leased(group, key) => {
+                self.deadlines.remove(group, key);
+                self.counts.leased -= u64::from(group.era >= self.cleared.leased_before);
+            }
+            Spot::Final(key, bytes) => {
+                self.finished.remove(&key);
+                self.kept_bytes -= bytes;
+            }
+        }
+    }
+
+    fn uncount_priority(&mut self, key: (u32, u8)) {
+        let count = self.priorities.get_mut(&key).expect("a waiting item is counted by priority");
+        *count -= 1;
+        if *count == 0 {
+            self.priorities.remove(&key);
+        }
+    }
+
+    fn put_cleared(&mut self, cleared: Cleared) {
+        self.cleared = cleared;
+        self.lanes.show_from(cleared.waiting_before);
+        self.schedule.show_from(cleared.scheduled_before);
+        self.deadlines.show_from(cleared.leased_before);
+        self.counts.waiting = visible_len(&self.lanes);
+        self.counts.scheduled = visible_len(&self.schedule);
+        self.counts.leased = visible_len(&self.deadlines);
+    }
+
+    pub(super) fn spot(&self, number: ItemNumber, entry: &Entry) -> Spot {
+        let group = Group { kind: entry.kind, era: entry.era };
+        match &entry.state {
+            State::Waiting => Spot::Waiting(group, (rank(entry.priority, entry.place), number)),
+            State::Scheduled { due_at } => Spot::Scheduled(group, (due_at.0, number)),
+            State::Leased(lease) => Spot::Leased(group, (self.ends_at(lease).0, number)),
+            State::Final(outcome) => Spot::Final((outcome.finished_at.0, number), outcome.kept_bytes),
+        }
+    }
+
+    /// When a lease is lost unless it is extended: its deadline, or the end of the grace after an acquire.
+    pub(super) fn ends_at(&self, lease: &Lease) -> Timestamp {
+        lease.deadline.max(self.acquired_at + lease.timeout.min(ACQUIRE_GRACE))
+    }
+
+    pub(super) fn item(&self, number: ItemNumber, entry: &Entry) -> Item {
+        Item {
+            number,
+            place: entry.place,
+            kind: self.kinds.name(entry.kind).clone(),
+            priority: entry.priority,
+            created_at: entry.created_at,
+            attempts: entry.attempts,
+            era: entry.era,
+            state: entry.state.clone(),
+            extras: entry.extras.clone(),
+        }
+    }
+
+    fn entry(&mut self, item: Item) -> (ItemNumber, Entry) {
+        let entry = Entry {
+            place: item.place,
+            created_at: item.created_at,
+            state: item.state,
+            extras: item.extras,
+            kind: self.kinds.index(&item.kind),
+            attempts: item.attempts,
+            era: item.era,
+            priority: item.priority,
+        };
+        (item.number, entry)
+    }
+}
+
+/// Where the indexes hold an item.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Spot {
+    Waiting(Group, Key),
+    Scheduled(Group, Key),
+    Leased(Group, Key),
+    Final(Key, u64),
+}
+
+fn visible_len(index: &Index) -> u64 {
+    index.visible().map(|(_, keys)| keys.len() as u64).sum()
+}

@@ -1,0 +1,126 @@
+//! What time brings: leases end, items fall due, the finished and the cleared are forgotten. In slices, so that a
+//! partition with much of it still answers.
+
+use super::{Output, Partition};
+use crate::command::Reply;
+use crate::id::ItemNumber;
+use crate::item::{End, LeaseEnd, State};
+use crate::mutant::{self, Mutant};
+use crate::time::{Span, Timestamp};
+
+/// Does one thing that is due, if there is one.
+type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
+
+const DUTIES: [Duty; 4] = [
+    Partition::end_next_lease,
+    Partition::start_next_due,
+    Partition::forget_next_cleared,
+    Partition::forget_next,
+];
+
+impl Partition {
+    /// Every duty has a share of its own, so that none waits for another to have nothing left; the rest goes to
+    /// whoever can use it.
+    pub(super) fn sweep(&mut self, now: Timestamp, limit: usize, out: &mut Output) -> Reply {
+        let share = limit.div_ceil(DUTIES.len());
+        let mut count = 0;
+        for slice in [share, limit] {
+            for duty in DUTIES {
+                let slice = slice.min(limit - count);
+                count += (0..slice).take_while(|_| duty(self, now, out)).count();
+            }
+        }
+        Reply::Swept { count }
+    }
+
+    fn end_next_lease(&mut self, now: Timestamp, out: &mut Output) -> bool {
+        match self.deadlines.first() {
+            Some(((ends_at, number), _)) if Timestamp(ends_at) <= now => {
+                self.end_lease(now, number, out);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// The attempt stays charged.
+    fn end_lease(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
+        let entry = self.items.get(&number).expect("items with a deadline are always in `items`");
+        let State::Leased(lease) = &entry.state else { unreachable!("only leased items have a deadline") };
+        let cancelled = lease.cancel_requested;
+        let mut next = entry.after_lease(lease, LeaseEnd::Expired, State::Waiting);
+        if mutant::active(Mutant::FreeAttempts) {
+            next.attempts -= 1;
+        }
+        if cancelled {
+            self.finish(now, number, next, End::Cancelled, out);
+        } else if self.exhausted(&next) {
+            let message =
+                format!("the lease of attempt {}, the last, ended without an answer", next.attempts);
+            self.fail(now, number, next, "lease_expired", message, out);
+        } else {
+            next.place = self.place_after_attempt(now, &next, out);
+            self.write(number, next, out);
+        }
+    }
+
+    fn start_next_due(&mut self, now: Timestamp, out: &mut Output) -> bool {
+        let until = if mutant::active(Mutant::StartEarly) { now + Span::from_millis(100) } else { now };
+        match self.schedule.first() {
+            Some(((due_at, number), _)) if Timestamp(due_at) <= until => {
+                self.start(now, number, out);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// A new item joins at the tail; one that has been leased before goes where the queue sends those.
+    fn start(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
+        let entry = self.items.get(&number).expect("items in the schedule are always in `items`");
+        let mut next = entry.with_state(State::Waiting);
+        // Only a retry schedules an item again, and that keeps its attempt.
+        next.place = match next.attempts {
+            0 => self.issue_tail_place(now, next.place, out),
+            _ => self.place_after_attempt(now, &next, out),
+        };
+        self.write(number, next, out);
+    }
+
+    fn forget_next_cleared(&mut self, _now: Timestamp, out: &mut Output) -> bool {
+        let Some(number) = self.first_cleared() else { return false };
+        self.erase(number, out);
+        true
+    }
+
+    fn first_cleared(&self) -> Option<ItemNumber> {
+        let indexes = [&self.lanes, &self.schedule, &self.deadlines];
+        indexes.into_iter().find_map(|index| index.first_hidden()).map(|(_, number)| number)
+    }
+
+    pub(super) fn has_cleared(&self) -> bool {
+        self.first_cleared().is_some()
+    }
+
+    /// The oldest final item, once its time is over or there are too many.
+    fn forget_next(&mut self, now: Timestamp, out: &mut Output) -> bool {
+        match self.finished.first() {
+            Some(((finished_at, number), ()))
+                if self.forgotten_at(Timestamp(finished_at)) <= now || self.keeps_too_much() =>
+            {
+                self.erase(number, out);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    pub(super) fn forgotten_at(&self, finished_at: Timestamp) -> Timestamp {
+        finished_at + self.settings.retention
+    }
+
+    pub(super) fn keeps_too_much(&self) -> bool {
+        self.retained() > self.settings.retention_max_items
+            || self.kept_bytes > self.settings.retention_max_bytes
+    }
+}

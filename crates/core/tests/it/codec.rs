@@ -1,0 +1,234 @@
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
+use windlass_core::id::{ItemNumber, NUMBER_MAX, PartitionId, Permit};
+use windlass_core::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State};
+use windlass_core::row::{Cleared, Key, Numbers, Partitions, Queue, QueueName, Row};
+use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
+use windlass_core::time::{Span, Timestamp};
+
+fn encoded(row: &Row) -> (Vec<u8>, Vec<u8>) {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    encode_key(&row.key(), &mut key);
+    encode_value(row, &mut value);
+    (key, value)
+}
+
+fn key_bytes(key: &Key) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_key(key, &mut bytes);
+    bytes
+}
+
+fn text() -> impl Strategy<Value = Arc<str>> {
+    prop_oneof![Just("default".to_owned()), "[a-c\u{0}é]{0,4}", "\\PC{0,20}"].prop_map(Arc::from)
+}
+
+/// Fields numbered beyond any that this version has: one of each type.
+fn unknown() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        2 => Just(Vec::new()),
+        1 => (0..100u8, prop::collection::vec(any::<u8>(), 0..20)).prop_map(|(number, bytes)| {
+            let mut out = vec![60 << 1, number, 61 << 1 | 1, bytes.len() as u8];
+            out.extend(bytes);
+            out
+        }),
+    ]
+}
+
+fn state() -> impl Strategy<Value = State> {
+    prop_oneof![
+        Just(State::Waiting),
+        any::<u64>().prop_map(|at| State::Scheduled { due_at: Timestamp(at) }),
+        lease().prop_map(|lease| State::Leased(Box::new(lease))),
+        outcome().prop_map(|outcome| State::Final(Box::new(outcome))),
+    ]
+}
+
+fn lease() -> impl Strategy<Value = Lease> {
+    (any::<[u64; 4]>(), text(), any::<bool>()).prop_map(|(numbers, client_id, cancel_requested)| Lease {
+        permit: Permit(numbers[0]),
+        client_id,
+        leased_at: Timestamp(numbers[1]),
+        deadline: Timestamp(numbers[2]),
+        timeout: Span(numbers[3]),
+        cancel_requested,
+    })
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let end = prop::sample::select(vec![End::Completed, End::Failed, End::Cancelled, End::Expired]);
+    (end, any::<[u64; 2]>(), any::<bool>()).prop_map(|(end, [finished_at, kept_bytes], has_result)| Outcome {
+        end,
+        finished_at: Timestamp(finished_at),
+        kept_bytes,
+        has_result,
+    })
+}
+
+fn lease_end() -> impl Strategy<Value = LeaseEnd> {
+    prop::sample::select(vec![
+        LeaseEnd::Expired,
+        LeaseEnd::Revoked,
+        LeaseEnd::Cancelled,
+        LeaseEnd::Completed,
+        LeaseEnd::Retried,
+        LeaseEnd::Released,
+        LeaseEnd::Suspended,
+    ])
+}
+
+fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
+    let last_lease = prop::option::of((any::<u64>().prop_map(Permit), lease_end()));
+    let error = prop::option::of(
+        (prop::option::of(text()), text()).prop_map(|(code, message)| ItemError { code, message }),
+    );
+    (prop::option::of(any::<u32>()), last_lease, error, unknown()).prop_map(
+        |(max_attempts, last_lease, error, unknown)| {
+            let extras = Extras { max_attempts, last_lease, error, unknown };
+            (extras != Extras::default()).then(|| Box::new(extras))
+        },
+    )
+}
+
+fn item() -> impl Strategy<Value = Item> {
+    let numbers = (0..=NUMBER_MAX, 0..=NUMBER_MAX, any::<bool>(), any::<u64>());
+    (numbers, text(), any::<(u8, u32, u32)>(), state(), extras()).prop_map(
+        |((number, place, own_place, created_at), kind, (priority, attempts, era), state, extras)| Item {
+            number: ItemNumber(number),
+            place: if own_place { number } else { place },
+            kind,
+            priority,
+            created_at: Timestamp(created_at),
+            attempts,
+            era,
+            state,
+            extras,
+        },
+    )
+}
+
+fn settings() -> impl Strategy<Value = Settings> {
+    let policy = (any::<bool>(), any::<[u64; 2]>(), any::<[u32; 2]>()).prop_map(|(fixed, spans, floats)| {
+        RetryPolicy {
+            strategy: if fixed { RetryStrategy::Fixed } else { RetryStrategy::Exponential },
+            initial: Span(spans[0]),
+            factor: f64::from(floats[0]) / 1000.0,
+            max: Span(spans[1]),
+            jitter: f64::from(floats[1]) / 3.0,
+        }
+    });
+    (any::<[u64; 5]>(), any::<u32>(), policy, any::<bool>(), prop::option::of(text()), unknown()).prop_map(
+        |(numbers, max_attempts, retry, tail, reference, unknown)| Settings {
+            version: numbers[0],
+            lease_timeout: Span(numbers[1]),
+            max_attempts,
+            retry,
+            requeue: if tail { Requeue::Tail } else { Requeue::Keep },
+            retention: Span(numbers[2]),
+            retention_max_items: numbers[3],
+            retention_max_bytes: numbers[4],
+            reference,
+            unknown,
+        },
+    )
+}
+
+fn queue_name() -> impl Strategy<Value = QueueName> {
+    (text(), text()).prop_map(|(namespace, name)| QueueName { namespace, name })
+}
+
+fn row() -> impl Strategy<Value = Row> {
+    let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
+    prop_oneof![
+        6 => item().prop_map(Row::Item),
+        1 => any::<[u64; 2]>().prop_map(|[item, permit]| Row::Numbers(Numbers { item, permit })),
+        2 => settings().prop_map(Row::Settings),
+        1 => any::<[u32; 3]>().prop_map(|[waiting_before, scheduled_before, leased_before]| {
+            Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before })
+        }),
+        2 => (queue_name(), settings(), partitions, unknown()).prop_map(|(name, settings, partitions, unknown)| {
+            Row::Queue(Queue { name, settings, partitions, unknown })
+        }),
+        1 => any::<u32>().prop_map(|last| Row::Partitions(Partitions { last })),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_row_comes_back_as_it_went_fields_of_a_newer_version_included(row in row()) {
+        let (key, value) = encoded(&row);
+        prop_assert_eq!(decode_row(&key, &value), Ok(row));
+    }
+
+    #[test]
+    fn the_bytes_of_keys_sort_as_the_keys_do(one in row(), other in row()) {
+        let (one, other) = (one.key(), other.key());
+        prop_assert_eq!(key_bytes(&one).cmp(&key_bytes(&other)), one.cmp(&other));
+    }
+
+    #[test]
+    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..6u8, value in any::<Vec<u8>>()) {
+        let _any_answer_will_do = decode_row(&key, &value);
+        let tagged: Vec<u8> = std::iter::once(tag).chain(key).collect();
+        let _any_answer_will_do = decode_row(&tagged, &value);
+    }
+
+    #[test]
+    fn no_damage_to_a_row_makes_the_decoder_panic(
+        row in row(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<prop::sample::Index>(),
+    ) {
+        let (key, mut value) = encoded(&row);
+        if !value.is_empty() {
+            let at = at.index(value.len());
+            value[at] = byte;
+            value.truncate(cut.index(value.len()) + 1);
+        }
+        if let Ok(read) = decode_row(&key, &value) {
+            let (key, value) = encoded(&read);
+            prop_assert!(decode_row(&key, &value).is_ok());
+        }
+    }
+}
+
+#[test]
+fn a_fresh_item_takes_few_bytes() {
+    let now = 1_800_000_000_000_000;
+    let mut item = Item {
+        number: ItemNumber(now + 3),
+        place: now + 3,
+        kind: "default".into(),
+        priority: 0,
+        created_at: Timestamp(now),
+        attempts: 0,
+        era: 0,
+        state: State::Waiting,
+        extras: None,
+    };
+    assert_eq!(encoded(&Row::Item(item.clone())).1.len(), 2);
+    item.attempts = 1;
+    item.state = State::Leased(Box::new(Lease {
+        permit: Permit(now + 1_000_007),
+        client_id: "worker".into(),
+        leased_at: Timestamp(now + 1_000_000),
+        deadline: Timestamp(now + 61_000_000),
+        timeout: Span::from_secs(60),
+        cancel_requested: false,
+    }));
+    assert_eq!(encoded(&Row::Item(item)).1.len(), 23);
+}
+
+#[test]
+fn what_is_wrong_with_a_row_is_said_with_its_place() {
+    let key = key_bytes(&Key::Item(ItemNumber(1)));
+    let says = |value: &[u8]| decode_row(&key, value).unwrap_err().to_string();
+    assert_eq!(says(&[3 << 1, 0x80, 0x02, 2 << 1 | 1, 1, 0xff]), "field 2 of the row is not UTF-8");
+    assert_eq!(says(&[3 << 1, 0x80, 0x02]), "field 3 of the row holds too large a number");
+    assert_eq!(says(&[12 << 1, 1, 13 << 1, 1]), "the row says two states of one item");
+    assert_eq!(
+        decode_key(&[9]).unwrap_err().to_string(),
+        "the row's key is of a kind that this version does not know"
+    );
+    assert_eq!(decode_key(&[0, 0]).unwrap_err().to_string(), "the row's key goes on after its end");
+}

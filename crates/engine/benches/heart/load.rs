@@ -1,0 +1,121 @@
+//! An engine on a log in a temporary directory, and callers that keep it busy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::runtime::Runtime;
+use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
+use windlass_core::row::QueueName;
+use windlass_core::settings::Settings;
+use windlass_core::time::Span;
+use windlass_engine::env::TokioEnv;
+use windlass_engine::store::log::real::RealDisk;
+use windlass_engine::store::log::{LogOptions, LogStore};
+use windlass_engine::{Engine, Granted};
+
+const PAYLOAD: &[u8] = &[b'x'; 100];
+
+pub struct Bed {
+    pub runtime: Runtime,
+    pub engine: Engine,
+    pub queue: QueueName,
+    pub directory: tempfile::TempDir,
+}
+
+pub fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().expect("a runtime")
+}
+
+impl Bed {
+    pub fn new(options: LogOptions) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let runtime = runtime();
+        let engine = runtime.block_on(open(directory.path(), options));
+        let queue = QueueName { namespace: "default".into(), name: "bench".into() };
+        let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
+        runtime.block_on(engine.create_queue(create)).expect("a queue");
+        Self { runtime, engine, queue, directory }
+    }
+
+    pub fn close(self) {
+        self.runtime.block_on(self.engine.close());
+    }
+
+    /// A backlog that every later item stands behind.
+    pub fn fill(&self, items: u64) {
+        let (engine, queue) = (&self.engine, &self.queue);
+        self.runtime.block_on(async {
+            let mut left = items;
+            while left > 0 {
+                let batch = left.min(1000);
+                engine.produce(queue, new_items(batch as usize, 0)).await.expect("produced");
+                left -= batch;
+            }
+        });
+    }
+
+    /// Full cycles done by `callers` at once in about `time`, per second.
+    pub fn cycles_per_second(&self, callers: usize, batch: usize, time: Duration) -> f64 {
+        let done = Arc::new(AtomicU64::new(0));
+        let started = Instant::now();
+        let until = started + time;
+        let tasks: Vec<_> = (0..callers)
+            .map(|_| {
+                let (engine, queue, done) = (self.engine.clone(), self.queue.clone(), Arc::clone(&done));
+                self.runtime.spawn(async move {
+                    while Instant::now() < until {
+                        let cycles = cycle(&engine, &queue, batch).await;
+                        done.fetch_add(cycles, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| self.runtime.block_on(task).expect("a caller"));
+        done.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64()
+    }
+}
+
+pub async fn open(directory: &std::path::Path, options: LogOptions) -> Engine {
+    let env = Arc::new(TokioEnv::new());
+    let disk = Arc::new(RealDisk::new(directory).expect("the directory"));
+    let store = LogStore::open(env.clone(), disk, options).await.expect("the log opens");
+    Engine::open(env, Arc::new(store)).await.expect("the engine opens")
+}
+
+pub fn new_items(count: usize, priority: u8) -> Vec<NewItem> {
+    let item = NewItem {
+        kind: "default".into(),
+        priority,
+        enqueue_at: None,
+        max_attempts: None,
+        body: Bytes::from_static(PAYLOAD),
+    };
+    vec![item; count]
+}
+
+/// Produces a batch, leases as much, completes what it got. Tells how many items it completed.
+pub async fn cycle(engine: &Engine, queue: &QueueName, batch: usize) -> u64 {
+    engine.produce(queue, new_items(batch, 0)).await.expect("produced");
+    let leased = lease(engine, queue, batch).await;
+    complete(engine, queue, &leased).await;
+    leased.len() as u64
+}
+
+pub async fn lease(engine: &Engine, queue: &QueueName, batch: usize) -> Vec<Granted> {
+    let lease =
+        LeaseItems { client_id: "bench".into(), batch_size: batch, lease_timeout: None, filter: Filter::ANY };
+    engine.lease(queue, lease, Span::from_secs(10)).await.expect("leased").accept()
+}
+
+pub async fn complete(engine: &Engine, queue: &QueueName, leased: &[Granted]) {
+    let items = leased.iter().map(|item| (item.id, item.permit, None)).collect();
+    let judged = engine.complete(queue, items).await.expect("judged");
+    assert!(judged.results.iter().all(Result::is_ok), "a completion was refused");
+}
+
+pub fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}

@@ -1,0 +1,49 @@
+//! The engine in process, without HTTP, measured against a loop that does nothing but write and sync.
+//!
+//! `cargo bench -p windlass-engine -- cycles` and so on; without an argument it lists what there is.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark measures the real world")]
+
+mod backlog;
+mod bare;
+mod churn;
+mod cycles;
+mod load;
+mod memory;
+
+const USAGE: &str = "\
+usage: cargo bench -p windlass-engine -- COMMAND
+
+  cycles [SECONDS]       full cycles/s (produce, lease, complete) against the bare loop,
+                         batches of 1, 10, 100, 1000, with 1 and 16 callers; five interleaved runs
+  backlog [ITEMS]        full cycles/s with a million items waiting against none; five interleaved runs
+  instructions BACKLOG CYCLES
+                         a fixed amount of work on one thread, to be counted by callgrind (see bench/instructions)
+  memory [ITEMS]         bytes per waiting item, and how long a start with them takes
+  churn [ITEMS] [KEPT]   the data directory while ITEMS come and go and one in KEPT stays (0: none)
+
+Data goes to a temporary directory; set TMPDIR to choose the disk.";
+
+fn main() {
+    // cargo adds `--bench`; it says nothing here.
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    let number = |index: usize, default: u64| match args.get(index) {
+        Some(text) => text.parse().unwrap_or_else(|_| exit(&format!("not a number: {text}"))),
+        None => default,
+    };
+    match args.first().map(String::as_str) {
+        Some("cycles") => cycles::run(number(1, 1)),
+        Some("backlog") => backlog::run(number(1, 1_000_000)),
+        Some("instructions") => backlog::fixed_work(number(1, 0), number(2, 1000)),
+        Some("memory") => memory::run(number(1, 1_000_000)),
+        Some("churn") => churn::run(number(1, 10_000_000), number(2, 0)),
+        Some(other) => exit(&format!("unknown command: {other}\n\n{USAGE}")),
+        None => println!("{USAGE}"),
+    }
+}
+
+fn exit(message: &str) -> ! {
+    eprintln!("{message}");
+    std::process::exit(2);
+}

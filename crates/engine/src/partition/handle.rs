@@ -1,0 +1,297 @@
+//! What the rest of the engine holds of a partition: its mailbox, its published state, and what was given back.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use windlass_core::command::{Command, Held, Leased, Reply};
+use windlass_core::id::PartitionId;
+use windlass_core::partition::{Counts, Head, Partition};
+use windlass_core::settings::Settings;
+use windlass_core::time::Timestamp;
+
+use crate::error::EngineError;
+use crate::lock::lock;
+use crate::partition::waiters::Waiters;
+use crate::types::Commit;
+
+/// At most so many requests, and so many bytes of bodies in them, wait for one partition.
+const INBOX_MAX: usize = 4096;
+const INBOX_BYTES_MAX: usize = 64 << 20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PartitionState {
+    Loading,
+    Available,
+    /// It takes nothing until it was acquired anew.
+    Faulty { error: String },
+    Closed,
+}
+
+/// What a writer tells the world after each commit. A hint for routing: it may be a commit behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Summary {
+    pub(crate) counts: Counts,
+    pub(crate) head: Option<Head>,
+}
+
+/// What a request came to.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Done,
+    /// The commit it was part of; the latest one if it changed nothing.
+    pub(crate) sequence: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Done {
+    Reply(Reply),
+    Granted(GrantPart),
+}
+
+pub(crate) type Responder = oneshot::Sender<Result<Answer, EngineError>>;
+
+/// Looks at the state between two commands, and returns what to call once that state is durable.
+pub(crate) type Question = Box<dyn FnOnce(&Partition, Timestamp) -> Box<dyn FnOnce() + Send> + Send>;
+
+pub(crate) enum Message {
+    Command { command: Command, bytes: usize, responder: Responder },
+    Query(Question),
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command { command, .. } => f.debug_tuple("Command").field(command).finish(),
+            Self::Query(_) => f.write_str("Query"),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) id: PartitionId,
+    pub(crate) waiters: Arc<Waiters>,
+    inbox: mpsc::Sender<Message>,
+    inbox_bytes: AtomicUsize,
+    state: watch::Sender<PartitionState>,
+    stop: watch::Sender<bool>,
+    summary: Mutex<Summary>,
+    /// The queue's settings, for whoever acquires the partition next. Unset for the registry.
+    settings: Mutex<Option<Settings>>,
+    given_back: Mutex<Vec<Held>>,
+    /// Something other than the inbox wants the writer's attention.
+    wake: Arc<Notify>,
+}
+
+impl Handle {
+    pub(crate) fn new(
+        id: PartitionId,
+        waiters: Arc<Waiters>,
+        settings: Option<Settings>,
+    ) -> (Arc<Self>, mpsc::Receiver<Message>) {
+        let (inbox, receiver) = mpsc::channel(INBOX_MAX);
+        let wake = Arc::new(Notify::new());
+        waiters.add_partition(Arc::clone(&wake));
+        let handle = Self {
+            id,
+            waiters,
+            inbox,
+            inbox_bytes: AtomicUsize::new(0),
+            state: watch::Sender::new(PartitionState::Loading),
+            stop: watch::Sender::new(false),
+            summary: Mutex::default(),
+            settings: Mutex::new(settings),
+            given_back: Mutex::default(),
+            wake,
+        };
+        (Arc::new(handle), receiver)
+    }
+
+    /// Hands a command to the writer. The answer comes when it is durable.
+    pub(crate) fn submit(
+        &self,
+        command: Command,
+    ) -> Result<oneshot::Receiver<Result<Answer, EngineError>>, EngineError> {
+        self.check_serving()?;
+        let bytes = body_bytes(&command);
+        if self.inbox_bytes.load(Ordering::Relaxed) + bytes > INBOX_BYTES_MAX {
+            return Err(EngineError::Overloaded { what: "bytes waiting for one partition", max: INBOX_BYTES_MAX });
+        }
+        let (responder, answer) = oneshot::channel();
+        self.send(Message::Command { command, bytes, responder })?;
+        self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(answer)
+    }
+
+    pub(crate) async fn command(&self, command: Command) -> Result<Answer, EngineError> {
+        received(self.submit(command)?.await)
+    }
+
+    /// Asks about the state as it will be durable when the answer comes.
+    pub(crate) async fn query<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Partition, Timestamp) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.check_serving()?;
+        let (sender, receiver) = oneshot::channel();
+        self.send(Message::Query(Box::new(move |partition, now| {
+            let answer = question(partition, now);
+            Box::new(move || {
+                let _asker_gone = sender.send(answer);
+            })
+        })))?;
+        receiver.await.map_err(|_dropped| EngineError::not_applied(format!("partition {} failed", self.id)))
+    }
+
+    fn send(&self, message: Message) -> Result<(), EngineError> {
+        self.inbox.try_send(message).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                EngineError::Overloaded { what: "requests waiting for one partition", max: INBOX_MAX }
+            }
+            mpsc::error::TrySendError::Closed(_) => EngineError::not_applied("the partition is closed"),
+        })
+    }
+
+    fn check_serving(&self) -> Result<(), EngineError> {
+        match &*self.state.borrow() {
+            PartitionState::Loading | PartitionState::Available => Ok(()),
+            PartitionState::Faulty { error } => Err(EngineError::faulty(self.id, error)),
+            PartitionState::Closed => Err(EngineError::not_applied("shutting down")),
+        }
+    }
+
+    /// To be told by whoever takes a message out of the inbox.
+    pub(crate) fn taken(&self, message: &Message) {
+        if let Message::Command { bytes, .. } = message {
+            self.inbox_bytes.fetch_sub(*bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Releases leases whose answer reached nobody: uncharged, and without a caller to tell.
+    pub(crate) fn give_back(&self, leases: impl Iterator<Item = Held>) {
+        lock(&self.given_back).extend(leases);
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn take_given_back(&self) -> Vec<Held> {
+        std::mem::take(&mut *lock(&self.given_back))
+    }
+
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    pub(crate) fn state(&self) -> PartitionState {
+        self.state.borrow().clone()
+    }
+
+    pub(crate) fn set_state(&self, state: PartitionState) {
+        self.state.send_replace(state);
+    }
+
+    /// Waits until the partition was loaded or found faulty, and tells which.
+    pub(crate) async fn settled(&self) -> PartitionState {
+        let mut states = self.state.subscribe();
+        let settled = states.wait_for(|state| *state != PartitionState::Loading).await;
+        settled.map_or(PartitionState::Closed, |state| state.clone())
+    }
+
+    pub(crate) async fn available(&self) -> PartitionState {
+        let mut states = self.state.subscribe();
+        let reached =
+            states.wait_for(|state| matches!(state, PartitionState::Available | PartitionState::Closed)).await;
+        reached.map_or(PartitionState::Closed, |state| state.clone())
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        *lock(&self.summary)
+    }
+
+    pub(crate) fn publish(&self, summary: Summary) {
+        *lock(&self.summary) = summary;
+    }
+
+    pub(crate) fn settings(&self) -> Option<Settings> {
+        lock(&self.settings).clone()
+    }
+
+    pub(crate) fn set_settings(&self, settings: Settings) {
+        *lock(&self.settings) = Some(settings);
+    }
+}
+
+/// What an answer that never came means: the writer was dropped with the request in hand.
+pub(crate) fn received(
+    answer: Result<Result<Answer, EngineError>, oneshot::error::RecvError>,
+) -> Result<Answer, EngineError> {
+    answer.unwrap_or_else(|_dropped| Err(EngineError::unknown("the partition stopped")))
+}
+
+fn body_bytes(command: &Command) -> usize {
+    match command {
+        Command::Produce(produce) => produce.items.iter().map(|item| item.body.len()).sum(),
+        Command::Complete(items) => items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum(),
+        Command::Lease(_)
+        | Command::Retry(_)
+        | Command::Extend(_)
+        | Command::Release(_)
+        | Command::Cancel(_)
+        | Command::Clear(_)
+        | Command::Sweep { .. }
+        | Command::Configure(_)
+        | Command::CreateQueue(_)
+        | Command::UpdateQueue(_)
+        | Command::DeleteQueue(_) => 0,
+    }
+}
+
+/// Leases granted by one partition. Whoever drops it without accepting gives the items back, uncharged: an answer
+/// that cannot be delivered any more must not keep items from others.
+#[derive(Debug)]
+pub(crate) struct GrantPart {
+    handle: Arc<Handle>,
+    items: Vec<Leased>,
+    sequence: u64,
+}
+
+impl GrantPart {
+    pub(crate) fn new(handle: Arc<Handle>, items: Vec<Leased>, sequence: u64) -> Self {
+        Self { handle, items, sequence }
+    }
+
+    pub(crate) fn commit(&self) -> Commit {
+        Commit { partition: self.handle.id, sequence: self.sequence }
+    }
+
+    pub(crate) fn items(&self) -> &[Leased] {
+        &self.items
+    }
+
+    /// The answer is delivered: nothing is to be given back any more.
+    pub(crate) fn accept(&mut self) {
+        self.items.clear();
+    }
+}
+
+impl Drop for GrantPart {
+    fn drop(&mut self) {
+        if !self.items.is_empty() {
+            let held = self.items.iter().map(|item| Held { number: item.number, permit: item.permit });
+            self.handle.give_back(held);
+        }
+    }
+}

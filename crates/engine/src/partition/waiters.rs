@@ -1,0 +1,237 @@
+//! Leases that wait for work. Each is one ticket that stands for all partitions of its queue; a partition takes
+//! the ticket before it grants, so that no two do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::Notify;
+use windlass_core::command::{Filter, LeaseItems};
+use windlass_core::mutant::{self, Mutant};
+
+use crate::error::EngineError;
+use crate::lock::lock;
+use crate::partition::handle::GrantPart;
+
+const WAITERS_MAX: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    line: Mutex<Line>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    next: u64,
+    count: usize,
+    closed: bool,
+    /// Tickets that ask for the same stand together, oldest first, so that a partition looks once for each kind
+    /// of wish, not once for each ticket.
+    by_filter: BTreeMap<Filter, BTreeMap<u64, Arc<Ticket>>>,
+    partitions: Vec<Arc<Notify>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    number: u64,
+    lease: LeaseItems,
+    state: Mutex<TicketState>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+enum TicketState {
+    Waiting,
+    /// A partition is about to grant.
+    Taken,
+    Granted(GrantPart),
+    /// Its owner is gone, or has what it wanted.
+    Done,
+    /// The queue or the server closed.
+    Closed,
+}
+
+impl Ticket {
+    pub(crate) fn lease(&self) -> &LeaseItems {
+        &self.lease
+    }
+
+    /// Delivers what was granted, once it is durable. If the owner is gone the grant is dropped: given back.
+    pub(crate) fn grant(&self, part: GrantPart) {
+        let mut state = lock(&self.state);
+        let refused = match &*state {
+            TicketState::Taken => {
+                *state = TicketState::Granted(part);
+                None
+            }
+            TicketState::Waiting | TicketState::Granted(_) | TicketState::Done | TicketState::Closed => Some(part),
+        };
+        drop(state);
+        if mutant::active(Mutant::WakeTwice) {
+            // The second grant is lost on the way: leased, and nobody knows.
+            refused.into_iter().for_each(|mut part| part.accept());
+        }
+        self.changed.notify_one();
+    }
+}
+
+impl Waiters {
+    pub(crate) fn add_partition(&self, wake: Arc<Notify>) {
+        lock(&self.line).partitions.push(wake);
+    }
+
+    /// Joins the line, and has every partition look whether it has something.
+    pub(crate) fn join(self: &Arc<Self>, lease: LeaseItems) -> Result<Waiting, EngineError> {
+        let mut line = lock(&self.line);
+        if line.count >= WAITERS_MAX {
+            return Err(EngineError::Overloaded { what: "waiting leases", max: WAITERS_MAX });
+        }
+        let state = if line.closed { TicketState::Closed } else { TicketState::Waiting };
+        let ticket = Arc::new(Ticket { number: line.next, lease, state: Mutex::new(state), changed: Notify::new() });
+        line.next += 1;
+        if !line.closed {
+            line.insert(&ticket);
+        }
+        line.wake_partitions();
+        Ok(Waiting { waiters: Arc::clone(self), ticket })
+    }
+
+    /// Takes the oldest ticket that wants something the partition has.
+    pub(crate) fn take(&self, has_work: impl Fn(&Filter) -> bool) -> Option<Arc<Ticket>> {
+        let mut line = lock(&self.line);
+        let oldest = line
+            .by_filter
+            .iter()
+            .filter_map(|(filter, tickets)| Some((tickets.first_key_value()?, filter)))
+            .filter(|(_, filter)| has_work(filter))
+            .min_by_key(|((number, _), _)| **number)
+            .map(|((_, ticket), _)| Arc::clone(ticket))?;
+        if !mutant::active(Mutant::WakeTwice) {
+            line.remove(&oldest);
+        }
+        *lock(&oldest.state) = TicketState::Taken;
+        Some(oldest)
+    }
+
+    /// Puts a ticket back in its old place, because the commit that should have granted failed.
+    pub(crate) fn put_back(&self, ticket: &Arc<Ticket>) {
+        let mut line = lock(&self.line);
+        let mut state = lock(&ticket.state);
+        if matches!(*state, TicketState::Taken) {
+            *state = if line.closed { TicketState::Closed } else { TicketState::Waiting };
+            ticket.changed.notify_one();
+            if !line.closed {
+                line.insert(ticket);
+                // Others may have had work meanwhile, and seen nobody waiting.
+                line.wake_partitions();
+            }
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.line).count
+    }
+
+    /// Sends everybody home, and whoever comes later.
+    pub(crate) fn close(&self) {
+        let mut line = lock(&self.line);
+        line.closed = true;
+        line.count = 0;
+        for ticket in std::mem::take(&mut line.by_filter).into_values().flat_map(BTreeMap::into_values) {
+            *lock(&ticket.state) = TicketState::Closed;
+            ticket.changed.notify_one();
+        }
+    }
+
+    /// Takes a ticket out of the line; a grant on its way will be given back.
+    fn leave(&self, ticket: &Ticket) {
+        let mut line = lock(&self.line);
+        line.remove(ticket);
+        let state = std::mem::replace(&mut *lock(&ticket.state), TicketState::Done);
+        drop(line);
+        // May hold a grant that nobody collected: dropping it gives the items back.
+        drop(state);
+    }
+}
+
+impl Line {
+    fn insert(&mut self, ticket: &Arc<Ticket>) {
+        let tickets = self.by_filter.entry(ticket.lease.filter.clone()).or_default();
+        if tickets.insert(ticket.number, Arc::clone(ticket)).is_none() {
+            self.count += 1;
+        }
+    }
+
+    fn remove(&mut self, ticket: &Ticket) {
+        let Some(tickets) = self.by_filter.get_mut(&ticket.lease.filter) else { return };
+        if tickets.remove(&ticket.number).is_some() {
+            self.count -= 1;
+        }
+        if tickets.is_empty() {
+            self.by_filter.remove(&ticket.lease.filter);
+        }
+    }
+
+    fn wake_partitions(&self) {
+        self.partitions.iter().for_each(|wake| wake.notify_one());
+    }
+}
+
+/// A place in the line. Dropping it leaves.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    waiters: Arc<Waiters>,
+    ticket: Arc<Ticket>,
+}
+
+/// How a wait ended.
+#[derive(Debug)]
+pub(crate) enum Waited {
+    Granted(GrantPart),
+    TimedOut,
+    Closed,
+}
+
+impl Waiting {
+    /// Until something is granted, or `timeout` ends and no grant is under way.
+    pub(crate) async fn outcome(&self, timeout: impl Future<Output = ()>) -> Waited {
+        let mut timeout = std::pin::pin!(timeout);
+        let mut timed_out = false;
+        loop {
+            if let Some(waited) = self.look(timed_out) {
+                return waited;
+            }
+            tokio::select! {
+                biased;
+                () = self.ticket.changed.notified() => {}
+                () = &mut timeout, if !timed_out => timed_out = true,
+            }
+        }
+    }
+
+    fn look(&self, timed_out: bool) -> Option<Waited> {
+        let mut line = lock(&self.waiters.line);
+        let mut state = lock(&self.ticket.state);
+        match &*state {
+            TicketState::Waiting if timed_out => {
+                line.remove(&self.ticket);
+                *state = TicketState::Done;
+                Some(Waited::TimedOut)
+            }
+            TicketState::Waiting | TicketState::Taken => None,
+            TicketState::Closed => Some(Waited::Closed),
+            TicketState::Done => Some(Waited::TimedOut),
+            TicketState::Granted(_) => match std::mem::replace(&mut *state, TicketState::Done) {
+                TicketState::Granted(part) => Some(Waited::Granted(part)),
+                TicketState::Waiting | TicketState::Taken | TicketState::Done | TicketState::Closed => {
+                    unreachable!("it was granted a line above")
+                }
+            },
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.waiters.leave(&self.ticket);
+    }
+}

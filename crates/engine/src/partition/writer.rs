@@ -1,0 +1,236 @@
+//! The one place where core, clock and store meet: drain the inbox, apply each command at one `now`, commit once,
+//! then answer everybody. While a batch is made durable the next one gathers; that is all there is to group commit.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use windlass_core::command::{Applied, Command, Filter, Refusal, Reply};
+use windlass_core::mutant::{self, Mutant};
+use windlass_core::partition::Partition;
+use windlass_core::row::Change;
+use windlass_core::time::Timestamp;
+
+use crate::clock::Clock;
+use crate::env::Env;
+use crate::error::EngineError;
+use crate::partition::handle::{Handle, Message, Responder, Summary};
+use crate::partition::in_flight::InFlight;
+use crate::store::{Batch, CommitError, Room, Store, StoreError};
+
+/// What one batch takes from the inbox: bounded, so that the next one is never far.
+const BATCH_MESSAGES_MAX: usize = 1024;
+const BATCH_BYTES_MAX: usize = 4 << 20;
+
+/// Items that time brings along, per batch: a million due at once must not hold up a single caller.
+const SWEEP_SLICE: usize = 1000;
+
+/// Waiting leases are served until the batch holds so many changes; the rest comes with the next.
+const BATCH_CHANGES_MAX: usize = 8192;
+
+pub(crate) struct Writer {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) partition: Partition,
+    pub(crate) epoch: u64,
+    /// The last commit that is durable.
+    pub(crate) sequence: u64,
+}
+
+/// Why a writer ended.
+pub(crate) enum Ended {
+    Stopped,
+    /// The commit failed; what was in flight waits for its outcome.
+    Failed { error: CommitError, in_flight: InFlight },
+}
+
+/// What woke the writer.
+enum Event {
+    Message(Message),
+    /// A ticket, something given back, or a moment that came.
+    Attention,
+    Stop,
+}
+
+struct Gathered {
+    now: Timestamp,
+    changes: Vec<Change>,
+    in_flight: InFlight,
+}
+
+impl Writer {
+    pub(crate) async fn run(mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
+        let mut stopping = self.handle.stopping();
+        loop {
+            let event = self.next_event(inbox, &mut stopping).await;
+            let stop = matches!(event, Event::Stop);
+            let mut gathered = self.begin();
+            self.gather(event, inbox, &mut gathered);
+            if !stop {
+                self.sweep(&mut gathered);
+                self.serve_waiters(&mut gathered);
+            }
+            if let Err(ended) = self.finish(gathered).await {
+                return ended;
+            }
+            if stop && inbox.is_empty() {
+                return Ended::Stopped;
+            }
+        }
+    }
+
+    async fn next_event(&mut self, inbox: &mut mpsc::Receiver<Message>, stopping: &mut watch::Receiver<bool>) -> Event {
+        let due = self.partition.next_due();
+        let due_now = due.is_some_and(|due| due <= self.clock.now());
+        let sleep = async {
+            match due {
+                Some(_) if due_now => {}
+                Some(due) => self.env.sleep_until(self.clock.wake_at(due)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            _stop = stopping.wait_for(|stop| *stop) => Event::Stop,
+            message = inbox.recv() => message.map_or(Event::Stop, Event::Message),
+            () = self.handle.woken() => Event::Attention,
+            () = sleep => Event::Attention,
+        }
+    }
+
+    fn begin(&mut self) -> Gathered {
+        Gathered {
+            now: self.clock.now(),
+            changes: Vec::new(),
+            in_flight: InFlight::new(&self.handle, self.sequence),
+        }
+    }
+
+    fn gather(&mut self, event: Event, inbox: &mut mpsc::Receiver<Message>, gathered: &mut Gathered) {
+        let given_back = self.handle.take_given_back();
+        if !given_back.is_empty() {
+            // Nobody is told: what has been lost meanwhile is refused, and that is just as well.
+            let _refused_singly = self.apply(Command::Release(given_back), gathered);
+        }
+        let mut next = match event {
+            Event::Message(message) => Some(message),
+            Event::Attention | Event::Stop => inbox.try_recv().ok(),
+        };
+        let (mut messages, mut bytes) = (0, 0);
+        while let Some(message) = next {
+            self.handle.taken(&message);
+            bytes += self.take(message, gathered);
+            messages += 1;
+            let full = messages >= BATCH_MESSAGES_MAX
+                || bytes >= BATCH_BYTES_MAX
+                || gathered.changes.len() >= BATCH_CHANGES_MAX;
+            next = if full { None } else { inbox.try_recv().ok() };
+        }
+    }
+
+    /// Applies one message, and tells how many bytes of bodies came with it.
+    fn take(&mut self, message: Message, gathered: &mut Gathered) -> usize {
+        match message {
+            Message::Query(question) => {
+                gathered.in_flight.query(question(&self.partition, gathered.now));
+                0
+            }
+            // The server never does the work for a caller it knows to be gone.
+            Message::Command { responder, .. } if responder.is_closed() => 0,
+            Message::Command { command, bytes, responder } => {
+                self.carry_out(command, bytes, responder, gathered);
+                bytes
+            }
+        }
+    }
+
+    fn carry_out(&mut self, command: Command, bytes: usize, responder: Responder, gathered: &mut Gathered) {
+        if let Err(error) = self.check_room(&command, bytes) {
+            return gathered.in_flight.refused(responder, error);
+        }
+        let reply = self.apply(command, gathered);
+        gathered.in_flight.command(responder, reply);
+    }
+
+    /// Looked at before anything is applied: a store that is full must still take completions in the same batch.
+    fn check_room(&self, command: &Command, bytes: usize) -> Result<(), EngineError> {
+        let max = self.store.batch_bytes_max();
+        if bytes > max {
+            return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max }));
+        }
+        let grows = matches!(command, Command::Produce(_) | Command::CreateQueue(_));
+        if grows && self.store.room() == Room::Full {
+            return Err(EngineError::not_applied(StoreError::Full.to_string()));
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        command: Command,
+        gathered: &mut Gathered,
+    ) -> Result<Reply, Refusal> {
+        let Applied { reply, mut changes, .. } = self.partition.apply(gathered.now, command);
+        if gathered.changes.is_empty() {
+            gathered.changes = changes;
+        } else {
+            gathered.changes.append(&mut changes);
+        }
+        reply
+    }
+
+    /// Acts on a slice of what has come due.
+    fn sweep(&mut self, gathered: &mut Gathered) {
+        if self.partition.next_due().is_some_and(|due| due <= gathered.now) {
+            let _count = self.apply(Command::Sweep { limit: SWEEP_SLICE }, gathered);
+        }
+    }
+
+    /// Grants to whoever waits, in the same commit that made the work available.
+    fn serve_waiters(&mut self, gathered: &mut Gathered) {
+        while gathered.changes.len() < BATCH_CHANGES_MAX {
+            let waiters = Arc::clone(&self.handle.waiters);
+            let Some(ticket) = waiters.take(|filter| self.partition.head(filter).is_some()) else { return };
+            match self.apply(Command::Lease(ticket.lease().clone()), gathered) {
+                Ok(Reply::Leased(items)) if !items.is_empty() => gathered.in_flight.ticket(ticket, items),
+                other => unreachable!("the partition has a head for this lease, but answered {other:?}"),
+            }
+        }
+        // There may be more than fits this batch: come again.
+        self.handle.wake();
+    }
+
+    /// Makes the batch durable and answers. Nobody hears anything before.
+    async fn finish(&mut self, gathered: Gathered) -> Result<(), Ended> {
+        let Gathered { now, changes, mut in_flight } = gathered;
+        if changes.is_empty() {
+            in_flight.committed();
+            return Ok(());
+        }
+        in_flight.sequence = self.sequence + 1;
+        let batch = Batch {
+            partition: self.handle.id,
+            epoch: self.epoch,
+            sequence: in_flight.sequence,
+            now,
+            changes,
+        };
+        if mutant::active(Mutant::AnswerBeforeCommit) {
+            let hasty = std::mem::replace(&mut in_flight, InFlight::new(&self.handle, self.sequence + 1));
+            hasty.committed();
+        }
+        if let Err(error) = self.store.commit(batch).await {
+            return Err(Ended::Failed { error, in_flight });
+        }
+        self.sequence += 1;
+        self.publish();
+        in_flight.committed();
+        Ok(())
+    }
+
+    pub(crate) fn publish(&self) {
+        let head = self.partition.head(&Filter::ANY);
+        self.handle.publish(Summary { counts: self.partition.counts(), head });
+    }
+}

@@ -1,0 +1,244 @@
+//! Which queues there are. The registry partition holds the truth; this brings what runs in line with it, after
+//! every change, at the start, and whenever a change had an unknown outcome.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
+use tracing::warn;
+use windlass_core::command::Command;
+use windlass_core::id::PartitionId;
+use windlass_core::row::{Queue, QueueName};
+
+use crate::env::{self, Env, Task};
+use crate::error::EngineError;
+use crate::lock::lock;
+use crate::partition::handle::{Answer, Handle, Message, PartitionState};
+use crate::partition::supervisor::Supervisor;
+use crate::partition::waiters::Waiters;
+use crate::queue::QueueHandle;
+use crate::store::{Store, StoreError};
+
+#[derive(Debug)]
+pub(crate) struct Registry {
+    env: Arc<dyn Env>,
+    store: Arc<dyn Store>,
+    /// Partition 0.
+    home: Arc<Handle>,
+    home_task: Mutex<Option<Task>>,
+    queues: Mutex<BTreeMap<QueueName, Running>>,
+    /// One change of the set of queues at a time.
+    changing: AsyncMutex<()>,
+    /// What runs may differ from what is registered.
+    stale: Notify,
+    closing: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Running {
+    handle: Arc<QueueHandle>,
+    tasks: Vec<Task>,
+}
+
+impl Registry {
+    /// Reads the registry and starts every queue. Returns once each partition was loaded or found faulty.
+    pub(crate) async fn open(env: Arc<dyn Env>, store: Arc<dyn Store>) -> Result<Arc<Self>, EngineError> {
+        let (home, inbox) = Handle::new(PartitionId::REGISTRY, Arc::default(), None);
+        let home_task = supervise(&env, &store, &home, inbox);
+        let registry = Arc::new(Self {
+            env,
+            store,
+            home,
+            home_task: Mutex::new(Some(home_task)),
+            queues: Mutex::default(),
+            changing: AsyncMutex::new(()),
+            stale: Notify::new(),
+            closing: AtomicBool::new(false),
+        });
+        match registry.home.settled().await {
+            PartitionState::Faulty { error } => {
+                registry.close().await;
+                return Err(EngineError::not_applied(format!("the registry cannot be read: {error}")));
+            }
+            PartitionState::Available | PartitionState::Loading | PartitionState::Closed => {}
+        }
+        registry.align().await?;
+        Ok(registry)
+    }
+
+    pub(crate) fn queue(&self, name: &QueueName) -> Option<Arc<QueueHandle>> {
+        lock(&self.queues).get(name).map(|running| Arc::clone(&running.handle))
+    }
+
+    pub(crate) fn queues(&self) -> Vec<Queue> {
+        lock(&self.queues).values().map(|running| running.handle.queue.clone()).collect()
+    }
+
+    pub(crate) fn partition(&self, id: PartitionId) -> Option<Arc<Handle>> {
+        let queues = lock(&self.queues);
+        let mut handles = queues.values().flat_map(|running| &running.handle.partitions);
+        handles.find(|handle| handle.id == id).map(Arc::clone)
+    }
+
+    /// Carries a change of the registry out, and brings what runs in line with it before it is answered.
+    pub(crate) async fn change(&self, command: Command) -> Result<Answer, EngineError> {
+        let _changing = self.changing.lock().await;
+        let answer = self.home.command(command).await;
+        let aligned = self.align().await;
+        if aligned.is_err() {
+            self.stale.notify_one();
+        }
+        answer
+    }
+
+    /// Repairs in the background what a change with an unknown outcome may have left, until the engine closes.
+    pub(crate) async fn keep_aligned(self: Arc<Self>) {
+        let mut stopping = self.home.stopping();
+        loop {
+            tokio::select! {
+                biased;
+                _stop = stopping.wait_for(|stop| *stop) => return,
+                () = self.stale.notified() => {}
+            }
+            while self.home.available().await == PartitionState::Available {
+                let _changing = self.changing.lock().await;
+                if self.align().await.is_ok() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Starts what is registered and does not run, stops what runs and is not registered, and drops what is left
+    /// of queues that were deleted.
+    async fn align(&self) -> Result<(), EngineError> {
+        let registered = self.home.query(|partition, _| partition.queues().cloned().collect::<Vec<_>>()).await?;
+        let gone = self.take_gone(&registered);
+        for running in gone {
+            stop(running).await;
+        }
+        for queue in registered {
+            self.start_or_update(queue).await;
+        }
+        self.drop_orphans().await
+    }
+
+    fn take_gone(&self, registered: &[Queue]) -> Vec<Running> {
+        let mut queues = lock(&self.queues);
+        let is_gone = |running: &Running| {
+            let same = |queue: &&Queue| {
+                queue.name == running.handle.queue.name && queue.partitions == running.handle.queue.partitions
+            };
+            !registered.iter().any(|queue| same(&queue))
+        };
+        let names: Vec<QueueName> =
+            queues.iter().filter(|(_, running)| is_gone(running)).map(|(name, _)| name.clone()).collect();
+        names.iter().filter_map(|name| queues.remove(name)).collect()
+    }
+
+    async fn start_or_update(&self, queue: Queue) {
+        match self.queue(&queue.name) {
+            Some(running) if running.queue == queue => {}
+            Some(running) => self.update(&running, queue).await,
+            None => self.start(queue).await,
+        }
+    }
+
+    async fn start(&self, queue: Queue) {
+        let waiters: Arc<Waiters> = Arc::default();
+        let mut partitions = Vec::new();
+        let mut tasks = Vec::new();
+        for id in &queue.partitions {
+            let (handle, inbox) = Handle::new(*id, Arc::clone(&waiters), Some(queue.settings.clone()));
+            tasks.push(supervise(&self.env, &self.store, &handle, inbox));
+            partitions.push(handle);
+        }
+        for handle in &partitions {
+            handle.settled().await;
+        }
+        let handle = Arc::new(QueueHandle {
+            queue: queue.clone(),
+            partitions,
+            waiters,
+            env: Arc::clone(&self.env),
+            store: Arc::clone(&self.store),
+            turn: Arc::new(AtomicUsize::new(0)),
+        });
+        lock(&self.queues).insert(queue.name, Running { handle, tasks });
+    }
+
+    /// New settings: kept for whoever acquires a partition next, and told to those that serve now.
+    async fn update(&self, running: &QueueHandle, queue: Queue) {
+        for handle in &running.partitions {
+            handle.set_settings(queue.settings.clone());
+            if let Err(error) = handle.command(Command::Configure(queue.settings.clone())).await {
+                warn!(partition = %handle.id, %error, "settings not taken over yet: the next acquire will");
+            }
+        }
+        let handle = Arc::new(QueueHandle {
+            queue: queue.clone(),
+            partitions: running.partitions.clone(),
+            waiters: Arc::clone(&running.waiters),
+            env: Arc::clone(&running.env),
+            store: Arc::clone(&running.store),
+            turn: Arc::clone(&running.turn),
+        });
+        if let Some(running) = lock(&self.queues).get_mut(&queue.name) {
+            running.handle = handle;
+        }
+    }
+
+    async fn drop_orphans(&self) -> Result<(), EngineError> {
+        let failed = |error: StoreError| EngineError::not_applied(error.to_string());
+        let stored = self.store.partitions().await.map_err(failed)?;
+        for id in stored {
+            if id != PartitionId::REGISTRY && self.partition(id).is_none() {
+                self.store.drop_partition(id).await.map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Sends waiting leases home, lets every writer finish its commit, and returns when all have ended.
+    pub(crate) async fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        let _changing = self.changing.lock().await;
+        let running: Vec<Running> = std::mem::take(&mut *lock(&self.queues)).into_values().collect();
+        for running in &running {
+            running.handle.waiters.close();
+            running.handle.partitions.iter().for_each(|handle| handle.stop());
+        }
+        for running in running {
+            stop(running).await;
+        }
+        self.home.stop();
+        let home_task = lock(&self.home_task).take();
+        if let Some(task) = home_task {
+            task.await;
+        }
+    }
+}
+
+async fn stop(running: Running) {
+    running.handle.waiters.close();
+    running.handle.partitions.iter().for_each(|handle| handle.stop());
+    for task in running.tasks {
+        task.await;
+    }
+}
+
+fn supervise(
+    env: &Arc<dyn Env>,
+    store: &Arc<dyn Store>,
+    handle: &Arc<Handle>,
+    inbox: mpsc::Receiver<Message>,
+) -> Task {
+    let supervisor =
+        Supervisor { handle: Arc::clone(handle), env: Arc::clone(env), store: Arc::clone(store), inbox };
+    env::spawn(&**env, "partition", supervisor.run())
+}

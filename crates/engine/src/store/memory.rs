@@ -1,0 +1,146 @@
+//! A store that forgets everything with the process: for tests, and for queues that may be lost.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::row::{Change, Key, Part, Row};
+use windlass_core::time::Timestamp;
+
+use crate::env::BoxFuture;
+use crate::lock::lock;
+use crate::store::{Acquired, Batch, CommitError, Room, Rows, Store, StoreError, StoreStats};
+
+const BATCH_BYTES_MAX: usize = 32 << 20;
+const SLICE: usize = 1000;
+
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    tables: Mutex<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    partitions: BTreeMap<PartitionId, Table>,
+    commits: u64,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    epoch: u64,
+    sequence: u64,
+    now: Timestamp,
+    rows: BTreeMap<Key, Row>,
+    bodies: BTreeMap<(ItemNumber, Part), Bytes>,
+}
+
+impl MemoryStore {
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Table {
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Put(row) => {
+                self.rows.insert(row.key(), row);
+            }
+            Change::Remove(key) => {
+                if let Key::Item(number) = key {
+                    self.bodies.remove(&(number, Part::Payload));
+                    self.bodies.remove(&(number, Part::Result));
+                }
+                self.rows.remove(&key);
+            }
+            Change::PutBody { number, part, body } => {
+                self.bodies.insert((number, part), body);
+            }
+            Change::RemoveBody { number, part } => {
+                self.bodies.remove(&(number, part));
+            }
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
+        let mut tables = lock(&self.tables);
+        let table = tables.partitions.entry(partition).or_default();
+        table.epoch += 1;
+        let acquired = Acquired {
+            epoch: table.epoch,
+            sequence: table.sequence,
+            now: table.now,
+            rows: Box::new(Copied(table.rows.values().cloned().collect::<Vec<_>>().into_iter())),
+        };
+        Box::pin(std::future::ready(Ok(acquired)))
+    }
+
+    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
+        let mut tables = lock(&self.tables);
+        let fenced = || CommitError::NotApplied(StoreError::Fenced);
+        let result = match tables.partitions.get_mut(&batch.partition) {
+            Some(table) if table.epoch == batch.epoch && table.sequence + 1 == batch.sequence => {
+                table.sequence = batch.sequence;
+                table.now = batch.now;
+                batch.changes.into_iter().for_each(|change| table.change(change));
+                tables.commits += 1;
+                Ok(())
+            }
+            Some(_) | None => Err(fenced()),
+        };
+        Box::pin(std::future::ready(result))
+    }
+
+    fn read(
+        &self,
+        partition: PartitionId,
+        bodies: Vec<(ItemNumber, Part)>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
+        let tables = lock(&self.tables);
+        let table = tables.partitions.get(&partition);
+        let found = bodies.iter().map(|body| table?.bodies.get(body).cloned()).collect();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        lock(&self.tables).partitions.remove(&partition);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
+        let tables = lock(&self.tables);
+        let durable = tables.partitions.iter().filter(|(_, table)| table.sequence > 0).map(|(id, _)| *id).collect();
+        Box::pin(std::future::ready(Ok(durable)))
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        BATCH_BYTES_MAX
+    }
+
+    fn room(&self) -> Room {
+        Room::Enough
+    }
+
+    fn stats(&self) -> StoreStats {
+        let tables = lock(&self.tables);
+        let bytes = tables.partitions.values().flat_map(|table| table.bodies.values()).map(|body| body.len() as u64).sum();
+        StoreStats { commits: tables.commits, bytes_stored: bytes, bytes_live: bytes, ..StoreStats::default() }
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[derive(Debug)]
+struct Copied(std::vec::IntoIter<Row>);
+
+impl Rows for Copied {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Vec<Change>>, StoreError>> {
+        let slice: Vec<Change> = self.0.by_ref().take(SLICE).map(Change::Put).collect();
+        Box::pin(std::future::ready(Ok((!slice.is_empty()).then_some(slice))))
+    }
+}

@@ -1,0 +1,138 @@
+//! What callers are told when the store fails, and that it goes on afterwards.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::command::CreateQueue;
+use windlass_core::row::QueueName;
+use windlass_core::settings::Settings;
+use windlass_core::time::Span;
+use windlass_engine::{Engine, EngineError, Outcome, PartitionState};
+
+use crate::faulty::{Fault, FaultyStore};
+use crate::world::{ManualEnv, items, lease, queue_name};
+
+struct Broken {
+    env: Arc<ManualEnv>,
+    store: Arc<FaultyStore>,
+    engine: Engine,
+    queue: QueueName,
+}
+
+async fn world(partitions: u32) -> Broken {
+    let env = Arc::new(ManualEnv::new());
+    let store = Arc::new(FaultyStore::default());
+    let engine = Engine::open(env.clone(), store.clone()).await.expect("the engine opens");
+    let queue = queue_name("q");
+    let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions };
+    engine.create_queue(create).await.expect("the queue is made");
+    Broken { env, store, engine, queue }
+}
+
+impl Broken {
+    async fn waiting(&self) -> u64 {
+        loop {
+            let stats = self.engine.stats(&self.queue).await.expect("stats");
+            if stats.partitions.iter().all(|partition| partition.state == PartitionState::Available) {
+                return stats.counts.waiting;
+            }
+            self.env.advance(Duration::from_secs(1));
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_refused_by_the_store_is_told_as_not_applied_and_leaves_nothing() {
+    let world = world(1).await;
+    world.store.fail_next(Fault::NotApplied);
+    let error = world.engine.produce(&world.queue, items(3)).await.expect_err("it failed");
+    assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error}");
+    assert_eq!(world.waiting().await, 0);
+}
+
+#[tokio::test]
+async fn a_lost_commit_is_told_as_not_applied_once_the_truth_is_read_back() {
+    let world = world(1).await;
+    world.store.fail_next(Fault::UnknownLost);
+    let error = world.engine.produce(&world.queue, items(3)).await.expect_err("it failed");
+    assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error}");
+    assert_eq!(world.waiting().await, 0);
+}
+
+#[tokio::test]
+async fn a_commit_that_made_it_is_told_as_done_although_it_looked_failed() {
+    let world = world(1).await;
+    world.store.fail_next(Fault::UnknownDone);
+    let produced = world.engine.produce(&world.queue, items(3)).await.expect("it made it");
+    assert_eq!(produced.items.len(), 3);
+    assert_eq!(world.waiting().await, 3);
+}
+
+#[tokio::test]
+async fn while_the_truth_cannot_be_read_back_the_outcome_is_unknown() {
+    let world = world(1).await;
+    world.store.fail_next(Fault::UnknownDone);
+    *world.store.down.lock().expect("not poisoned") = true;
+    let error = world.engine.produce(&world.queue, items(3)).await.expect_err("nobody knows");
+    assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::Unknown, .. }), "{error}");
+    let error = world.engine.produce(&world.queue, items(1)).await.expect_err("faulty");
+    assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error}");
+    *world.store.down.lock().expect("not poisoned") = false;
+    assert_eq!(world.waiting().await, 3);
+}
+
+#[tokio::test]
+async fn the_router_goes_around_a_partition_that_fails() {
+    let world = world(2).await;
+    world.store.fail_next(Fault::NotApplied);
+    let produced = world.engine.produce(&world.queue, items(3)).await.expect("the other one takes it");
+    assert_eq!(produced.items.len(), 3);
+    assert_eq!(world.waiting().await, 3);
+}
+
+#[tokio::test]
+async fn a_waiting_lease_outlives_the_commit_that_should_have_granted_it() {
+    let world = world(1).await;
+    let (engine, queue) = (world.engine.clone(), world.queue.clone());
+    let waiting = tokio::spawn(async move { engine.lease(&queue, lease(5), Span::from_secs(3600)).await });
+    while world.engine.stats(&world.queue).await.expect("stats").lease_waiters == 0 {
+        tokio::task::yield_now().await;
+    }
+    world.store.fail_next(Fault::UnknownLost);
+    assert!(world.engine.produce(&world.queue, items(1)).await.is_err());
+    world.waiting().await;
+    world.engine.produce(&world.queue, items(2)).await.expect("produced");
+    let granted = waiting.await.expect("the task ran").expect("leased").accept();
+    assert_eq!(granted.iter().map(|item| item.attempts).collect::<Vec<_>>(), [1, 1]);
+}
+
+#[tokio::test]
+async fn a_full_store_refuses_to_grow_and_still_ends_items() {
+    let world = world(1).await;
+    world.engine.produce(&world.queue, items(2)).await.expect("produced");
+    *world.store.full.lock().expect("not poisoned") = true;
+    let error = world.engine.produce(&world.queue, items(1)).await.expect_err("full");
+    assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error}");
+    let leased = world.engine.lease(&world.queue, lease(2), Span::ZERO).await.expect("leased").accept();
+    let done = leased.iter().map(|item| (item.id, item.permit, None)).collect();
+    assert!(world.engine.complete(&world.queue, done).await.expect("judged").results.iter().all(Result::is_ok));
+    *world.store.full.lock().expect("not poisoned") = false;
+    world.engine.produce(&world.queue, items(1)).await.expect("there is room again");
+}
+
+#[tokio::test]
+async fn a_queue_whose_creation_had_an_unknown_outcome_runs_once_the_registry_is_back() {
+    let world = world(1).await;
+    world.store.fail_next(Fault::UnknownDone);
+    *world.store.down.lock().expect("not poisoned") = true;
+    let name = queue_name("second");
+    let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions: 2 };
+    let error = world.engine.create_queue(create).await.expect_err("nobody knows");
+    assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::Unknown, .. }), "{error}");
+    *world.store.down.lock().expect("not poisoned") = false;
+    while world.engine.produce(&name, items(1)).await.is_err() {
+        world.env.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+}

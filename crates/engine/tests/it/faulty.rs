@@ -1,0 +1,100 @@
+//! A store that fails when a test says so, around one that does not.
+
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::row::Part;
+use windlass_engine::env::BoxFuture;
+use windlass_engine::store::memory::MemoryStore;
+use windlass_engine::store::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
+
+/// What goes wrong with the next commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Refused before anything was written.
+    NotApplied,
+    /// The outcome is unknown, and it did not happen.
+    UnknownLost,
+    /// The outcome is unknown, and it did happen.
+    UnknownDone,
+}
+
+#[derive(Debug, Default)]
+pub struct FaultyStore {
+    inner: MemoryStore,
+    next_commit: Mutex<Option<Fault>>,
+    pub full: Mutex<bool>,
+    /// While set, partitions cannot be acquired.
+    pub down: Mutex<bool>,
+}
+
+impl FaultyStore {
+    pub fn fail_next(&self, fault: Fault) {
+        *self.next_commit.lock().expect("not poisoned") = Some(fault);
+    }
+
+    fn broken() -> StoreError {
+        StoreError::Io {
+            action: "sync",
+            file: "the log".to_owned(),
+            source: Arc::new(std::io::Error::other("broken on purpose")),
+        }
+    }
+}
+
+impl Store for FaultyStore {
+    fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
+        if *self.down.lock().expect("not poisoned") {
+            return Box::pin(std::future::ready(Err(Self::broken())));
+        }
+        self.inner.acquire(partition)
+    }
+
+    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
+        let fault = self.next_commit.lock().expect("not poisoned").take();
+        Box::pin(async move {
+            match fault {
+                None => self.inner.commit(batch).await,
+                Some(Fault::NotApplied) => Err(CommitError::NotApplied(Self::broken())),
+                Some(Fault::UnknownLost) => Err(CommitError::Unknown(Self::broken())),
+                Some(Fault::UnknownDone) => {
+                    self.inner.commit(batch).await?;
+                    Err(CommitError::Unknown(Self::broken()))
+                }
+            }
+        })
+    }
+
+    fn read(
+        &self,
+        partition: PartitionId,
+        bodies: Vec<(ItemNumber, Part)>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
+        self.inner.read(partition, bodies)
+    }
+
+    fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.drop_partition(partition)
+    }
+
+    fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
+        self.inner.partitions()
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        self.inner.batch_bytes_max()
+    }
+
+    fn room(&self) -> Room {
+        if *self.full.lock().expect("not poisoned") { Room::Full } else { Room::Enough }
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.inner.stats()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
+    }
+}

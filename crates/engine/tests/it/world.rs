@@ -1,0 +1,177 @@
+//! A small world for tests: an engine on some store, and a clock that only the test moves.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
+use windlass_core::id::{ItemId, Permit};
+use windlass_core::row::QueueName;
+use windlass_core::settings::Settings;
+use windlass_core::time::{Span, Timestamp};
+use windlass_engine::env::{BoxFuture, Env, TokioEnv};
+use windlass_engine::store::Store;
+use windlass_engine::store::log::real::RealDisk;
+use windlass_engine::store::log::{LogOptions, LogStore};
+use windlass_engine::store::memory::MemoryStore;
+use windlass_engine::{Engine, Granted};
+
+/// Real tasks and threads, but time stands still until [`ManualEnv::advance`].
+#[derive(Debug)]
+pub struct ManualEnv {
+    tasks: TokioEnv,
+    boot: watch::Sender<Duration>,
+    started_at: Timestamp,
+}
+
+impl ManualEnv {
+    pub fn new() -> Self {
+        Self {
+            tasks: TokioEnv::new(),
+            boot: watch::Sender::new(Duration::ZERO),
+            started_at: Timestamp(1_700_000_000_000_000),
+        }
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.boot.send_modify(|boot| *boot += by);
+    }
+}
+
+impl Env for ManualEnv {
+    fn boot(&self) -> Duration {
+        *self.boot.borrow()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.started_at + Span::from(self.boot())
+    }
+
+    fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {
+        let mut boot = self.boot.subscribe();
+        Box::pin(async move {
+            if boot.wait_for(|boot| *boot >= at).await.is_err() {
+                std::future::pending().await
+            }
+        })
+    }
+
+    fn spawn_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>) {
+        self.tasks.spawn_boxed(name, future);
+    }
+
+    fn spawn_thread_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>) {
+        self.tasks.spawn_thread_boxed(name, future);
+    }
+}
+
+/// What a store needs to be opened again as it was left.
+#[derive(Debug)]
+pub enum Medium {
+    Memory(Arc<MemoryStore>),
+    Log(tempfile::TempDir),
+}
+
+impl Medium {
+    pub fn memory() -> Self {
+        Self::Memory(Arc::new(MemoryStore::new()))
+    }
+
+    pub fn log() -> Self {
+        Self::Log(tempfile::tempdir().expect("a temporary directory can be made"))
+    }
+
+    pub async fn open(&self, env: &Arc<ManualEnv>) -> Arc<dyn Store> {
+        match self {
+            Self::Memory(store) => store.clone(),
+            Self::Log(directory) => {
+                let disk = Arc::new(RealDisk::new(directory.path()).expect("the directory is there"));
+                let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
+                Arc::new(LogStore::open(env.clone(), disk, options).await.expect("the log opens"))
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub env: Arc<ManualEnv>,
+    medium: Medium,
+    engine: Mutex<Engine>,
+}
+
+impl World {
+    pub async fn new(medium: Medium) -> Self {
+        let env = Arc::new(ManualEnv::new());
+        let store = medium.open(&env).await;
+        let engine = Engine::open(env.clone(), store).await.expect("the engine opens");
+        Self { env, medium, engine: Mutex::new(engine) }
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.engine.lock().expect("not poisoned").clone()
+    }
+
+    pub async fn restart(&self) {
+        self.engine().close().await;
+        let store = self.medium.open(&self.env).await;
+        let engine = Engine::open(self.env.clone(), store).await.expect("the engine opens again");
+        *self.engine.lock().expect("not poisoned") = engine;
+    }
+
+    pub async fn close(&self) {
+        self.engine().close().await;
+    }
+
+    pub async fn queue(&self, name: &str, partitions: u32, settings: Settings) -> QueueName {
+        let name = queue_name(name);
+        let create = CreateQueue { name: name.clone(), settings, partitions };
+        self.engine().create_queue(create).await.expect("the queue is made");
+        name
+    }
+
+    pub async fn produce(&self, queue: &QueueName, items: Vec<NewItem>) -> Vec<ItemId> {
+        let produced = self.engine().produce(queue, items).await.expect("produced");
+        produced.items.into_iter().map(|(id, _)| id).collect()
+    }
+
+    pub async fn lease(&self, queue: &QueueName, batch_size: usize) -> Vec<Granted> {
+        self.engine().lease(queue, lease(batch_size), Span::ZERO).await.expect("leased").accept()
+    }
+
+    pub async fn complete(&self, queue: &QueueName, item: &Granted) {
+        let judged = self.engine().complete(queue, vec![(item.id, item.permit, None)]).await.expect("judged");
+        judged.results.into_iter().for_each(|result| result.expect("completed"));
+    }
+}
+
+pub fn queue_name(name: &str) -> QueueName {
+    QueueName { namespace: "default".into(), name: name.into() }
+}
+
+pub fn item(payload: &str) -> NewItem {
+    NewItem {
+        kind: "default".into(),
+        priority: 0,
+        enqueue_at: None,
+        max_attempts: None,
+        body: Bytes::copy_from_slice(payload.as_bytes()),
+    }
+}
+
+pub fn items(count: usize) -> Vec<NewItem> {
+    (0..count).map(|index| item(&format!("item {index}"))).collect()
+}
+
+pub fn lease(batch_size: usize) -> LeaseItems {
+    LeaseItems { client_id: "worker".into(), batch_size, lease_timeout: None, filter: Filter::ANY }
+}
+
+pub fn held(items: &[Granted]) -> Vec<(ItemId, Permit)> {
+    items.iter().map(|item| (item.id, item.permit)).collect()
+}
+
+pub fn bodies(items: &[Granted]) -> Vec<String> {
+    items.iter().map(|item| String::from_utf8(item.body.to_vec()).expect("our own text")).collect()
+}

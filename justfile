@@ -1,0 +1,28 @@
+# Lists the recipes.
+default:
+    @just --list
+
+# Everything CI runs.
+ci:
+    .ci/run
+
+# All tests.
+test:
+    cargo test --workspace
+
+# Lints and formatting.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# One simulated run, with its trace.
+sim seed:
+    cargo run -p windlass-sim --bin windlass-sim -- --seed {{seed}}
+
+# Many simulated runs.
+sims count="1000":
+    cargo run --release -p windlass-sim --bin windlass-sim -- --seeds {{count}}
+
+# Benchmarks of the engine in process: cycles, backlog, memory, churn.
+bench *args:
+    cargo bench -p windlass-engine -- {{args}}
