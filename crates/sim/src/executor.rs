@@ -3,9 +3,11 @@
 //!
 //! There is one process at a time. A crash drops its tasks, all at once and in the order they were spawned.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,8 +27,12 @@ const NEVER_NANOS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 pub enum Stop {
     /// Somebody called [`Handle::finish`].
     Finished,
-    /// Somebody called [`Handle::crash`], or the step set by [`Executor::crash_after_steps`] came.
+    /// Somebody called [`Handle::crash`].
     Crashed,
+    /// The step set by [`Executor::crash_after_steps`] came.
+    CrashedAtStep,
+    /// A task panicked: see [`Executor::panic_message`].
+    Panicked,
     /// Nothing is ready, nothing is timed, and nobody has finished.
     Hung,
     /// The limit of steps or of virtual time was reached: a livelock, or someone waits for ever.
@@ -65,6 +71,7 @@ struct State {
     tasks: BTreeMap<u64, Task>,
     timers: BTreeMap<(u64, u64), Waker>,
     stop: Option<Stop>,
+    panic_message: String,
 }
 
 struct Task {
@@ -130,7 +137,7 @@ impl Executor {
             }
             if self.crash_at_step.is_some_and(|at| at <= self.steps) {
                 self.crash_at_step = None;
-                return Stop::Crashed;
+                return Stop::CrashedAtStep;
             }
             if self.steps >= steps_end || self.handle().now_nanos() >= end_nanos {
                 return Stop::Exhausted;
@@ -218,7 +225,13 @@ impl Executor {
     fn poll(&self, id: u64) {
         // A waker may outlive its task.
         let Some((mut future, waker)) = self.take(id) else { return };
-        if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
+        let Ok(poll) = polled.map_err(|panic| self.panicked(&*panic)) else {
+            // What it holds may not take being dropped.
+            std::mem::forget(future);
+            return;
+        };
+        if poll.is_pending() {
             if let Some(task) = lock(&self.shared.state).tasks.get_mut(&id) {
                 task.future = Some(future);
             }
@@ -226,6 +239,18 @@ impl Executor {
             let ended = lock(&self.shared.state).tasks.remove(&id);
             drop(ended);
         }
+    }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        let mut state = lock(&self.shared.state);
+        state.panic_message = text.to_owned();
+        state.stop = Some(Stop::Panicked);
+    }
+
+    pub fn panic_message(&self) -> String {
+        lock(&self.shared.state).panic_message.clone()
     }
 
     fn take(&self, id: u64) -> Option<(BoxFuture<'static, ()>, Waker)> {
