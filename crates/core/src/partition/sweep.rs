@@ -6,7 +6,7 @@ use crate::command::Reply;
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State};
 use crate::mutant::{self, Mutant};
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// Does one thing that is due, if there is one.
 type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
@@ -65,9 +65,8 @@ impl Partition {
     }
 
     fn start_next_due(&mut self, now: Timestamp, out: &mut Output) -> bool {
-        let until = if mutant::active(Mutant::StartEarly) { now + Span::from_millis(100) } else { now };
         match self.schedule.first() {
-            Some(((due_at, number), _)) if Timestamp(due_at) <= until => {
+            Some(((due_at, number), _)) if Timestamp(due_at) <= now => {
                 self.start(now, number, out);
                 true
             }

@@ -1,4 +1,29 @@
 //! The core's tests: scripts for each verb, and properties over random histories.
 
+#![expect(clippy::unwrap_used, reason = "in a test it is an assertion")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what a test does not expect is a failure, whatever it is"
+)]
+
+mod cancel;
+mod clear;
 mod codec;
+mod complete;
+mod extend;
+mod history;
+mod id;
+mod lease;
+mod limits;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod produce;
+mod properties;
+mod registry;
+mod release;
+mod retention;
+mod retry;
+mod route;
+mod schedule;
+mod script;
 mod sorted;

@@ -116,13 +116,17 @@ impl Handle {
     ) -> Result<oneshot::Receiver<Result<Answer, EngineError>>, EngineError> {
         self.check_serving()?;
         let bytes = body_bytes(&command);
-        if self.inbox_bytes.load(Ordering::Relaxed) + bytes > INBOX_BYTES_MAX {
+        // Counted before it is sent: the writer may take it out at any moment after.
+        if self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > INBOX_BYTES_MAX {
+            self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(EngineError::Overloaded { what: "bytes waiting for one partition", max: INBOX_BYTES_MAX });
         }
         let (responder, answer) = oneshot::channel();
-        self.send(Message::Command { command, bytes, responder })?;
-        self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Ok(answer)
+        let sent = self.send(Message::Command { command, bytes, responder });
+        if sent.is_err() {
+            self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        sent.map(|()| answer)
     }
 
     pub(crate) async fn command(&self, command: Command) -> Result<Answer, EngineError> {

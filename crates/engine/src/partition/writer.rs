@@ -117,13 +117,14 @@ impl Writer {
             Event::Message(message) => Some(message),
             Event::Attention | Event::Stop => inbox.try_recv().ok(),
         };
+        let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4);
         let (mut messages, mut bytes) = (0, 0);
         while let Some(message) = next {
             self.handle.taken(&message);
             bytes += self.take(message, gathered);
             messages += 1;
             let full = messages >= BATCH_MESSAGES_MAX
-                || bytes >= BATCH_BYTES_MAX
+                || bytes >= bytes_max
                 || gathered.changes.len() >= BATCH_CHANGES_MAX;
             next = if full { None } else { inbox.try_recv().ok() };
         }

@@ -136,3 +136,29 @@ async fn a_queue_whose_creation_had_an_unknown_outcome_runs_once_the_registry_is
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn callers_who_come_while_a_commit_is_under_way_share_the_next_one() {
+    let world = world(1).await;
+    let before = world.engine.store_stats().commits;
+    world.store.held.send_replace(true);
+    let callers: Vec<_> = (0..64)
+        .map(|_| {
+            let (engine, queue) = (world.engine.clone(), world.queue.clone());
+            tokio::spawn(async move { engine.produce(&queue, items(1)).await.expect("produced").commit.sequence })
+        })
+        .collect();
+    // On this runtime's one thread everybody has had a turn when we are back: the first in the commit that is held,
+    // the others at the mailbox.
+    for _ in 0..64 {
+        tokio::task::yield_now().await;
+    }
+    world.store.held.send_replace(false);
+    let mut sequences = Vec::new();
+    for caller in callers {
+        sequences.push(caller.await.expect("the task ran"));
+    }
+    sequences.dedup();
+    assert!(sequences.len() <= 2, "{sequences:?}");
+    assert_eq!(world.engine.store_stats().commits - before, sequences.len() as u64);
+}

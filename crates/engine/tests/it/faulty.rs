@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_engine::env::BoxFuture;
@@ -27,6 +28,8 @@ pub struct FaultyStore {
     pub full: Mutex<bool>,
     /// While set, partitions cannot be acquired.
     pub down: Mutex<bool>,
+    /// While set, commits do not come to an end.
+    pub held: watch::Sender<bool>,
 }
 
 impl FaultyStore {
@@ -54,6 +57,8 @@ impl Store for FaultyStore {
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
         let fault = self.next_commit.lock().expect("not poisoned").take();
         Box::pin(async move {
+            let mut held = self.held.subscribe();
+            held.wait_for(|held| !held).await.expect("the store is still there");
             match fault {
                 None => self.inner.commit(batch).await,
                 Some(Fault::NotApplied) => Err(CommitError::NotApplied(Self::broken())),

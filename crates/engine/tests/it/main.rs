@@ -3,4 +3,7 @@
 mod behaviour;
 mod failures;
 mod faulty;
+mod log_basics;
+mod log_disk;
+mod log_rows;
 mod world;

@@ -1,1 +1,312 @@
+//! The embedded store: one log per directory, shared by all its partitions, so that one sync serves them all.
+//!
+//! A commit is a frame ([`frame`], [`entry`]) in a segment ([`segment`]). The [`committer`] writes and syncs frames and
+//! then tells the [`tables`], which know where everything is. Rows are read back from the snapshot and the frames
+//! since ([`rows`]), bodies by their place ([`reader`], [`bodies`]). The [`keeper`] has segments ready ([`pool`]);
+//! the [`upkeep`] writes a [`snapshot`] when the log has grown, and moves bodies together when much around them is
+//! dead ([`compaction`]). [`recovery`] turns files into tables again; [`repair`] does so after a failed write.
+//! Everything goes through the narrow door of [`disk`]; [`real`] is the one with files behind it.
+//!
+//! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
+//! void comes back, and damage is refused with file and offset, never read as data.
+
+mod bodies;
+mod committer;
 pub mod disk;
+mod entry;
+mod fetch;
+mod format;
+mod frame;
+mod keeper;
+mod opening;
+mod pool;
+mod reader;
+pub mod real;
+mod recovery;
+mod repair;
+mod rows;
+mod scan;
+mod segment;
+mod shared;
+mod snapshot_file;
+mod tables;
+mod view;
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot};
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::row::Part;
+use windlass_core::time::{Span, Timestamp};
+
+use super::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
+use crate::env::{BoxFuture, Env, Task};
+use committer::{Request, Write};
+use disk::Disk;
+use entry::BodyKey;
+use frame::{HEADER_BYTES, Kind};
+use reader::{Job, ReadBodies};
+use rows::RowStream;
+use segment::Pin;
+use shared::Shared;
+use tables::Place;
+
+/// When a commit is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// After it was synced: nothing answered is ever lost.
+    Always,
+    /// After it was written; synced within this time. A crash of the machine may take as much of the latest.
+    Interval(Span),
+    /// After it was written. Synced only where the log itself needs it: at the end of a segment, for a snapshot, at close.
+    None,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    pub durability: Durability,
+    /// The size of a new segment. The largest batch is a little smaller.
+    pub segment_bytes: u32,
+    pub body_cache_bytes: usize,
+    /// No snapshot before the log has grown by this much.
+    pub snapshot_min_bytes: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Always,
+            segment_bytes: 32 << 20,
+            body_cache_bytes: 64 << 20,
+            snapshot_min_bytes: 32 << 20,
+        }
+    }
+}
+
+impl LogOptions {
+    /// A segment holds its first frame, this one, and room for the one that closes the log.
+    fn frame_bytes_max(&self) -> usize {
+        (self.segment_bytes as usize).saturating_sub(2 * HEADER_BYTES) / 8 * 8
+    }
+}
+
+/// The embedded store.
+pub struct LogStore {
+    shared: Arc<Shared>,
+    requests: mpsc::Sender<Request>,
+    reader: mpsc::Sender<Job>,
+    tasks: Mutex<Vec<Task>>,
+}
+
+impl LogStore {
+    /// Opens the log in a directory, or makes one in an empty directory.
+    pub async fn open(
+        env: Arc<dyn Env>,
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+    ) -> Result<Self, StoreError> {
+        opening::open(env, disk, options).await
+    }
+
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
+    ) -> Result<T, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.requests.send(request(answer)).await.map_err(|_| StoreError::Closed)?;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
+    async fn write(
+        &self,
+        write: Write,
+        answered: oneshot::Receiver<Result<(), CommitError>>,
+    ) -> Result<(), CommitError> {
+        let (bytes, max) = (write.frame.len(), self.shared.options.frame_bytes_max());
+        if bytes > max {
+            return Err(CommitError::NotApplied(StoreError::TooLarge { bytes, max }));
+        }
+        let sent = self.requests.send(Request::Write(write)).await;
+        sent.map_err(|_| CommitError::NotApplied(StoreError::Closed))?;
+        answered.await.unwrap_or(Err(CommitError::Unknown(StoreError::Closed)))
+    }
+
+    async fn acquire_partition(&self, partition: PartitionId) -> Result<Acquired, StoreError> {
+        let view = self.ask(|answer| Request::Acquire { partition: partition.0, answer }).await?;
+        let rows = RowStream { source: Some(view.rows), reader: self.reader.clone() };
+        let now = Timestamp(view.now);
+        Ok(Acquired { epoch: view.epoch, sequence: view.sequence, now, rows: Box::new(rows) })
+    }
+
+    async fn commit_batch(&self, batch: Batch) -> Result<(), CommitError> {
+        let encoded = entry::encode(&batch.changes);
+        let (answer, answered) = oneshot::channel();
+        let write = Write {
+            kind: Kind::Commit,
+            partition: batch.partition.0,
+            epoch: batch.epoch,
+            sequence: batch.sequence,
+            now: batch.now.0,
+            frame: encoded.frame,
+            bodies: encoded.bodies,
+            answer,
+        };
+        self.write(write, answered).await
+    }
+
+    async fn drop_durably(&self, partition: PartitionId) -> Result<(), StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let frame = vec![0; HEADER_BYTES];
+        let (kind, partition) = (Kind::Drop, partition.0);
+        let write =
+            Write { kind, partition, epoch: 0, sequence: 0, now: 0, frame, bodies: Vec::new(), answer };
+        self.write(write, answered).await.map_err(|error| match error {
+            CommitError::NotApplied(error) | CommitError::Unknown(error) => error,
+        })
+    }
+
+    async fn read_bodies(
+        &self,
+        partition: u32,
+        keys: Vec<BodyKey>,
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let mut found = vec![None; keys.len()];
+        let missing = self.read_cached(partition, &keys, &mut found);
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        let (at, wanted): (Vec<usize>, Vec<(Pin, Place)>) =
+            missing.into_iter().map(|(at, pin, place)| (at, (pin, place))).unzip();
+        let places: Vec<Place> = wanted.iter().map(|(_, place)| *place).collect();
+        let (answer, answered) = oneshot::channel();
+        let job = Job::Bodies(ReadBodies { wanted, answer });
+        self.reader.send(job).await.map_err(|_| StoreError::Closed)?;
+        let bodies = answered.await.map_err(|_| StoreError::Closed)??;
+        for ((at, place), body) in at.into_iter().zip(places).zip(bodies) {
+            self.keep(partition, keys[at], place, &body);
+            found[at] = Some(body);
+        }
+        Ok(found)
+    }
+
+    /// Fills in what is in memory, and tells what has to be read from where.
+    fn read_cached(
+        &self,
+        partition: u32,
+        keys: &[BodyKey],
+        found: &mut [Option<Bytes>],
+    ) -> Vec<(usize, Pin, Place)> {
+        let mut missing = Vec::new();
+        let tables = self.shared.tables();
+        let mut cache = self.shared.cache();
+        for (at, key) in keys.iter().enumerate() {
+            let Some(place) = tables.body(partition, *key) else { continue };
+            found[at] = cache.get(partition, *key);
+            if found[at].is_none()
+                && let Some(pin) = tables.pin(place.segment, &self.shared.keeper_kick)
+            {
+                missing.push((at, pin, place));
+            }
+        }
+        missing
+    }
+
+    /// Keeps a body that was read in memory, unless it was replaced meanwhile.
+    fn keep(&self, partition: u32, key: BodyKey, place: Place, body: &Bytes) {
+        let tables = self.shared.tables();
+        if tables.body(partition, key) == Some(place) {
+            self.shared.cache().put(partition, key, body.clone());
+        }
+    }
+
+    async fn close_all(&self) {
+        let (answer, answered) = oneshot::channel();
+        self.shared.close();
+        if self.requests.send(Request::Close { answer }).await.is_ok() {
+            let _ended_either_way = answered.await;
+        }
+        self.shared.reader_stop.notify_one();
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
+            task.await;
+        }
+        self.shared.disk.unlock();
+    }
+}
+
+impl Store for LogStore {
+    fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
+        Box::pin(self.acquire_partition(partition))
+    }
+
+    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(self.commit_batch(batch))
+    }
+
+    fn read(
+        &self,
+        partition: PartitionId,
+        bodies: Vec<(ItemNumber, Part)>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
+        let keys = bodies.into_iter().map(|(number, part)| BodyKey::new(number, part)).collect();
+        Box::pin(self.read_bodies(partition.0, keys))
+    }
+
+    fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.drop_durably(partition))
+    }
+
+    fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
+        let tables = self.shared.tables();
+        let durable = tables.partitions.iter().filter(|(_, table)| table.sequence > 0);
+        let partitions = durable.map(|(partition, _)| PartitionId(*partition)).collect();
+        Box::pin(async { Ok(partitions) })
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        // The other half is for rows, and for what was gathered before.
+        self.shared.options.frame_bytes_max() / 2
+    }
+
+    fn room(&self) -> Room {
+        self.shared.pool().room()
+    }
+
+    fn stats(&self) -> StoreStats {
+        let counters = &self.shared.counters;
+        let (stored, bytes_live) = {
+            let tables = self.shared.tables();
+            (tables.bytes_stored(), tables.bytes_live())
+        };
+        StoreStats {
+            commits: counters.commits.load(Ordering::Relaxed),
+            syncs: counters.syncs.load(Ordering::Relaxed),
+            bytes_written: counters.bytes_written.load(Ordering::Relaxed),
+            bytes_stored: stored + self.shared.pool().bytes_stored(),
+            bytes_live,
+            snapshots: counters.snapshots.load(Ordering::Relaxed),
+            compactions: counters.compactions.load(Ordering::Relaxed),
+        }
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.close_all())
+    }
+}
+
+impl Drop for LogStore {
+    /// Without a close the tasks end too, but the log does not say that everything in it is durable.
+    fn drop(&mut self) {
+        self.shared.close();
+        self.shared.reader_stop.notify_one();
+    }
+}
+
+impl fmt::Debug for LogStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogStore").field("disk", &self.shared.disk).finish_non_exhaustive()
+    }
+}

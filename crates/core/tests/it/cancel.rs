@@ -1,0 +1,72 @@
+use windlass_core::command::{NewItem, Refusal, Retried};
+use windlass_core::id::ItemNumber;
+use windlass_core::item::Phase;
+use windlass_core::partition::Counts;
+use windlass_core::row::{Change, Key};
+use windlass_core::time::{Span, Timestamp};
+
+use crate::script::{Retry, Script, again, at_once, error, item};
+
+#[test]
+fn what_nobody_works_on_ends_at_once() {
+    let mut script = Script::new();
+    let later = NewItem { enqueue_at: Some(Timestamp(u64::MAX)), ..item("default") };
+    for number in script.produce([item("default"), later]) {
+        assert_eq!(script.cancel(number), Ok(Phase::Cancelled));
+        assert_eq!(script.changes, [Change::Remove(Key::Item(number))]);
+        assert_eq!(script.cancel(number), Err(Refusal::NotFound));
+    }
+    assert_eq!(script.partition.counts(), Counts::default());
+    assert_eq!(script.cancel(ItemNumber(5)), Err(Refusal::NotFound));
+}
+
+#[test]
+fn a_cancelled_item_with_an_error_to_show_is_kept() {
+    let mut script = Script::new();
+    let number = script.produce_one();
+    let held = script.lease_one();
+    script.retry(Retry { error: Some(error("so far")), ..again(held) }).unwrap();
+    assert_eq!(script.cancel(number), Ok(Phase::Cancelled));
+    assert_eq!(script.phase(number), Some(Phase::Cancelled));
+    assert_eq!(script.cancel(number), Ok(Phase::Cancelled));
+    assert_eq!(script.changes, []);
+    assert_eq!(script.partition.next_due(), Some(script.now + Span::from_secs(48 * 3600)));
+}
+
+#[test]
+fn a_worker_may_still_complete_what_was_cancelled() {
+    let mut script = Script::new();
+    let number = script.produce_one();
+    let held = script.lease_one();
+    assert_eq!(script.cancel(number), Ok(Phase::Leased));
+    assert_eq!(script.cancel(number), Ok(Phase::Leased));
+    assert_eq!(script.changes, []);
+    script.complete(held, Some("done all the same")).unwrap();
+    assert_eq!(script.phase(number), Some(Phase::Completed));
+}
+
+#[test]
+fn given_up_in_any_way_a_cancelled_item_is_cancelled() {
+    type GiveUp = fn(&mut Script, windlass_core::command::Held);
+    let ways: [GiveUp; 4] = [
+        |script, held| assert_eq!(script.retry(at_once(held)), Ok(Retried::Ended(Phase::Cancelled))),
+        |script, held| {
+            let dead = Retry { dead: true, ..again(held) };
+            assert_eq!(script.retry(dead), Ok(Retried::Ended(Phase::Cancelled)));
+        },
+        |script, held| assert_eq!(script.release(held), Ok(())),
+        |script, _| {
+            script.pass(Span::from_secs(60));
+            assert_eq!(script.sweep(), 1);
+        },
+    ];
+    for give_up in ways {
+        let mut script = Script::new();
+        let number = script.produce_one();
+        let held = script.lease_one();
+        script.cancel(number).unwrap();
+        give_up(&mut script, held);
+        assert_eq!(script.phase(number), None);
+        assert_eq!(script.lease(1), []);
+    }
+}

@@ -1,0 +1,368 @@
+//! Random histories of one partition, and what must be true of each step, said without the core's indexes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use windlass_core::command::{
+    Clear, Command, Completion, Extend, Filter, Held, LeaseItems, Leased, NewItem, Produce, Refusal, Reply,
+    Retried, Retry,
+};
+use windlass_core::id::{ItemNumber, PartitionId, Permit};
+use windlass_core::item::{Item, ItemError, Phase, State};
+use windlass_core::partition::Partition;
+use windlass_core::row::{Change, Row};
+use windlass_core::settings::{Requeue, Settings};
+use windlass_core::time::{Span, Timestamp};
+
+use crate::script::START;
+
+/// One command to be, with what it is about chosen when its turn comes.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Pass(u64),
+    /// Kind, priority, seconds until due (0: at once), own attempts.
+    Produce(Vec<(u8, u8, u8, Option<u8>)>),
+    /// How many, bits of kinds (0: any), the largest priority.
+    Lease(usize, u8, u8),
+    Complete(Pick, bool),
+    /// Seconds until due (none: the policy decides), dead, with an error.
+    Retry(Pick, Option<u8>, bool, bool),
+    Extend(Pick, Option<u8>),
+    Release(Pick),
+    Cancel(usize),
+    Clear(bool, bool, bool),
+    Sweep(usize),
+}
+
+/// One of the permits given out so far, counted from the latest; now and then a forged one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pick {
+    back: usize,
+    forged: bool,
+}
+
+pub(crate) fn settings() -> impl Strategy<Value = Settings> {
+    (0..4u32, any::<bool>(), 1..40u64, 0..6u64, 0..60u64).prop_map(
+        |(max_attempts, tail, retention, retention_max_items, retention_max_bytes)| Settings {
+            version: 1,
+            lease_timeout: Span::from_secs(5),
+            max_attempts,
+            requeue: if tail { Requeue::Tail } else { Requeue::Keep },
+            retention: Span::from_secs(retention),
+            retention_max_items,
+            retention_max_bytes,
+            ..Settings::default()
+        },
+    )
+}
+
+pub(crate) fn steps(len: usize) -> impl Strategy<Value = Vec<Step>> {
+    prop::collection::vec(step(), 1..len)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let new = (0..3u8, 0..3u8, prop_oneof![3 => Just(0), 1 => 1..8u8], prop::option::weighted(0.2, 0..3u8));
+    prop_oneof![
+        4 => prop_oneof![Just(1), 1..3_000_000u64, 1..20_000_000u64].prop_map(Step::Pass),
+        4 => prop::collection::vec(new, 1..6).prop_map(Step::Produce),
+        5 => (1..5usize, prop_oneof![Just(0), 0..8u8], prop_oneof![Just(255), 0..3u8])
+            .prop_map(|(count, kinds, max)| Step::Lease(count, kinds, max)),
+        3 => (pick(), any::<bool>()).prop_map(|(pick, result)| Step::Complete(pick, result)),
+        3 => (pick(), prop::option::of(0..6u8), prop::bool::weighted(0.1), any::<bool>())
+            .prop_map(|(pick, due, dead, error)| Step::Retry(pick, due, dead, error)),
+        2 => (pick(), prop::option::of(0..9u8)).prop_map(|(pick, timeout)| Step::Extend(pick, timeout)),
+        2 => pick().prop_map(Step::Release),
+        2 => (0..20usize).prop_map(Step::Cancel),
+        1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
+        4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
+    ]
+}
+
+fn pick() -> impl Strategy<Value = Pick> {
+    (0..8usize, prop::bool::weighted(0.1)).prop_map(|(back, forged)| Pick { back, forged })
+}
+
+pub(crate) struct History {
+    pub(crate) partition: Partition,
+    pub(crate) now: Timestamp,
+    /// All of them, in order.
+    pub(crate) changes: Vec<Change>,
+    settings: Settings,
+    made: Vec<ItemNumber>,
+    permits: Vec<Held>,
+    /// Who holds what, and until when.
+    holders: BTreeMap<ItemNumber, (Permit, Timestamp)>,
+    /// Before this an item must not be leased.
+    not_before: BTreeMap<ItemNumber, Timestamp>,
+    max_attempts: BTreeMap<ItemNumber, u32>,
+    /// Leases granted, less those given back.
+    attempts: BTreeMap<ItemNumber, u32>,
+    ended: BTreeSet<ItemNumber>,
+}
+
+impl History {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let mut history = Self {
+            partition: Partition::new(PartitionId(7), START),
+            now: START,
+            changes: Vec::new(),
+            settings: settings.clone(),
+            made: Vec::new(),
+            permits: Vec::new(),
+            holders: BTreeMap::new(),
+            not_before: BTreeMap::new(),
+            max_attempts: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            ended: BTreeSet::new(),
+        };
+        history.apply(Command::Configure(settings)).unwrap();
+        history
+    }
+
+    pub(crate) fn step(&mut self, step: &Step) {
+        let before = self.items();
+        match step {
+            Step::Pass(micros) => self.now = self.now + Span(*micros),
+            Step::Produce(items) => self.produce(items),
+            Step::Lease(count, kinds, max_priority) => self.lease(*count, *kinds, *max_priority, &before),
+            Step::Complete(pick, result) => self.complete(*pick, *result),
+            Step::Retry(pick, due, dead, error) => self.retry(*pick, *due, *dead, *error),
+            Step::Extend(pick, timeout) => self.extend(*pick, *timeout),
+            Step::Release(pick) => self.release(*pick),
+            Step::Cancel(back) => self.cancel(*back),
+            Step::Clear(waiting, scheduled, leased) => {
+                self.clear(Clear { waiting: *waiting, scheduled: *scheduled, leased: *leased }, &before);
+            }
+            Step::Sweep(limit) => self.sweep(*limit),
+        }
+        self.partition.audit().unwrap();
+        self.check_places(step, &before);
+        self.check_ended();
+    }
+
+    fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
+        let applied = self.partition.apply(self.now, command);
+        self.changes.extend(applied.changes);
+        applied.reply
+    }
+
+    /// What can be seen, found without an index.
+    fn items(&self) -> BTreeMap<ItemNumber, Item> {
+        let numbers = self.partition.rows().filter_map(|row| match row {
+            Row::Item(item) => Some(item.number),
+            _ => None,
+        });
+        numbers.filter_map(|number| Some((number, self.partition.get(number)?))).collect()
+    }
+
+    fn produce(&mut self, items: &[(u8, u8, u8, Option<u8>)]) {
+        let items: Vec<_> = items.iter().map(|item| self.new_item(*item)).collect();
+        let Ok(Reply::Produced(produced)) = self.apply(Command::Produce(Produce { items: items.clone() }))
+        else {
+            panic!("nothing stands against it")
+        };
+        for (item, produced) in items.iter().zip(produced) {
+            let number = produced.number;
+            assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
+            self.made.push(number);
+            self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
+            let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
+            self.max_attempts.insert(number, max_attempts);
+        }
+    }
+
+    fn new_item(&self, (kind, priority, due, max_attempts): (u8, u8, u8, Option<u8>)) -> NewItem {
+        NewItem {
+            kind: kind_name(kind),
+            priority,
+            enqueue_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
+            max_attempts: max_attempts.map(u32::from),
+            body: Bytes::new(),
+        }
+    }
+
+    /// Exactly the first of all that match, by priority and place.
+    fn lease(&mut self, batch_size: usize, kinds: u8, max_priority: u8, before: &BTreeMap<ItemNumber, Item>) {
+        let kinds: Vec<_> = (0..3).filter(|kind| kinds >> kind & 1 == 1).map(kind_name).collect();
+        let matches = |item: &&Item| {
+            let kind_fits = kinds.is_empty() || kinds.contains(&item.kind);
+            item.state == State::Waiting && item.priority <= max_priority && kind_fits
+        };
+        let mut expected: Vec<_> = before.values().filter(matches).collect();
+        expected.sort_by_key(|item| (item.priority, item.place));
+        expected.truncate(batch_size);
+
+        let filter = Filter::new((!kinds.is_empty()).then(|| kinds.clone()), max_priority);
+        let head = self.partition.head(&filter).map(|head| (head.priority, head.place));
+        assert_eq!(head, expected.first().map(|item| (item.priority, item.place)));
+        let lease = LeaseItems { client_id: "worker".into(), batch_size, lease_timeout: None, filter };
+        let Ok(Reply::Leased(leased)) = self.apply(Command::Lease(lease)) else {
+            panic!("a lease is never refused")
+        };
+        let numbers: Vec<_> = leased.iter().map(|leased| leased.number).collect();
+        assert_eq!(numbers, expected.iter().map(|item| item.number).collect::<Vec<_>>());
+        leased.iter().for_each(|leased| self.granted(leased));
+    }
+
+    fn granted(&mut self, leased: &Leased) {
+        let Leased { number, permit, .. } = *leased;
+        assert!(self.permits.last().is_none_or(|last| last.permit < permit), "a permit came again");
+        assert!(self.not_before[&number] <= self.now, "an item started early");
+        assert!(!self.ended.contains(&number), "an item came back after its end");
+        let attempts = self.attempts.entry(number).or_default();
+        *attempts += 1;
+        assert_eq!(leased.attempts, *attempts, "an attempt was not counted right");
+        let max_attempts = self.max_attempts[&number];
+        assert!(max_attempts == 0 || leased.attempts <= max_attempts, "an attempt too many");
+        let earlier = self.holders.insert(number, (permit, leased.deadline));
+        assert!(earlier.is_none_or(|(_, deadline)| deadline <= self.now), "two leases of one item");
+        self.permits.push(Held { number, permit });
+    }
+
+    /// A permit, and whether it is the right to its item now.
+    fn picked(&self, pick: Pick) -> Option<(Held, bool)> {
+        let at = self.permits.len().checked_sub(1 + pick.back % self.permits.len().max(1))?;
+        let mut held = self.permits[at];
+        if pick.forged {
+            held.permit.0 += 1_000_000_000;
+        }
+        let holds = self.holders.get(&held.number);
+        Some((held, holds.is_some_and(|&(permit, until)| permit == held.permit && self.now < until)))
+    }
+
+    fn judge<T>(&mut self, held: Held, rightful: bool, result: &Result<T, Refusal>, keeps_lease: bool) {
+        assert_eq!(result.is_ok(), rightful, "{held:?} at {:?}: {:?}", self.now, result.as_ref().err());
+        if rightful && !keeps_lease {
+            self.holders.remove(&held.number);
+        }
+    }
+
+    fn complete(&mut self, pick: Pick, result: bool) {
+        let Some((held, rightful)) = self.picked(pick) else { return };
+        let completion = Completion { held, result: result.then(|| Bytes::from_static(b"a result")) };
+        let Ok(Reply::Done(done)) = self.apply(Command::Complete(vec![completion])) else {
+            panic!("it is judged")
+        };
+        self.judge(held, rightful, &done[0], false);
+        if rightful {
+            self.ended.insert(held.number);
+        }
+    }
+
+    fn retry(&mut self, pick: Pick, due: Option<u8>, dead: bool, error: bool) {
+        let Some((held, rightful)) = self.picked(pick) else { return };
+        let retry_at = due.map(|secs| self.now + Span::from_secs(secs.into()));
+        let error = error.then(|| ItemError { code: None, message: "it did not work".into() });
+        let retry = Retry { held, retry_at, dead, error };
+        let Ok(Reply::Retried(retried)) = self.apply(Command::Retry(vec![retry])) else {
+            panic!("it is judged")
+        };
+        self.judge(held, rightful, &retried[0], false);
+        match retried[0] {
+            Ok(Retried::Again { due_at }) => {
+                assert!(retry_at.is_none_or(|at| at == due_at));
+                self.not_before.insert(held.number, due_at);
+            }
+            Ok(Retried::Ended(_)) => {
+                self.ended.insert(held.number);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn extend(&mut self, pick: Pick, timeout: Option<u8>) {
+        let Some((held, rightful)) = self.picked(pick) else { return };
+        let lease_timeout = timeout.map(|secs| Span::from_secs(secs.into()));
+        let extend = Extend { lease_timeout, items: vec![held] };
+        let Ok(Reply::Extended(extended)) = self.apply(Command::Extend(extend)) else {
+            panic!("it is judged")
+        };
+        self.judge(held, rightful, &extended[0], true);
+        if let Ok(extended) = &extended[0] {
+            self.holders.insert(held.number, (held.permit, extended.deadline));
+        }
+    }
+
+    fn release(&mut self, pick: Pick) {
+        let Some((held, rightful)) = self.picked(pick) else { return };
+        let Ok(Reply::Done(done)) = self.apply(Command::Release(vec![held])) else { panic!("it is judged") };
+        self.judge(held, rightful, &done[0], false);
+        if rightful {
+            *self.attempts.entry(held.number).or_default() -= 1;
+        }
+    }
+
+    fn cancel(&mut self, back: usize) {
+        let Some(at) = self.made.len().checked_sub(1 + back) else { return };
+        let number = self.made[at];
+        let seen = self.partition.get(number).map(|item| item.state.phase());
+        match (seen, self.apply(Command::Cancel(number))) {
+            (None, reply) => assert_eq!(reply, Err(Refusal::NotFound)),
+            (Some(Phase::Scheduled | Phase::Waiting), reply) => {
+                assert_eq!(reply, Ok(Reply::Cancelled(Phase::Cancelled)));
+                self.ended.insert(number);
+            }
+            (Some(phase), reply) => assert_eq!(reply, Ok(Reply::Cancelled(phase))),
+        }
+    }
+
+    fn clear(&mut self, clear: Clear, before: &BTreeMap<ItemNumber, Item>) {
+        let chosen = |item: &&Item| match item.state {
+            State::Waiting => clear.waiting,
+            State::Scheduled { .. } => clear.scheduled,
+            State::Leased(_) => clear.leased,
+            State::Final(_) => false,
+        };
+        let gone: Vec<_> = before.values().filter(chosen).map(|item| item.number).collect();
+        assert_eq!(self.apply(Command::Clear(clear)), Ok(Reply::Cleared { count: gone.len() as u64 }));
+        for number in gone {
+            assert_eq!(self.partition.get(number), None);
+            self.holders.remove(&number);
+            self.ended.insert(number);
+        }
+    }
+
+    /// There is something to do exactly if it is due.
+    fn sweep(&mut self, limit: usize) {
+        let due = self.partition.next_due().is_some_and(|due| due <= self.now);
+        let Ok(Reply::Swept { count }) = self.apply(Command::Sweep { limit }) else {
+            panic!("a sweep is never refused")
+        };
+        assert_eq!(count > 0, due);
+        assert!(count <= limit);
+        if count < limit {
+            assert!(self.partition.next_due().is_none_or(|due| due > self.now));
+        }
+    }
+
+    /// An item's place changes only when it joins at the tail.
+    fn check_places(&self, step: &Step, before: &BTreeMap<ItemNumber, Item>) {
+        for (number, item) in self.items() {
+            let Some(earlier) = before.get(&number) else { continue };
+            if earlier.place == item.place {
+                continue;
+            }
+            let first_time = matches!(earlier.state, State::Scheduled { .. }) && earlier.attempts == 0;
+            let sent_to_tail =
+                self.settings.requeue == Requeue::Tail && matches!(step, Step::Retry(..) | Step::Sweep(_));
+            assert!(first_time || sent_to_tail, "{step:?} moved {number:?}");
+            assert!(before.values().all(|other| other.place < item.place), "{number:?} is not at the tail");
+        }
+    }
+
+    fn check_ended(&self) {
+        for number in &self.ended {
+            let seen = self.partition.get(*number);
+            assert!(
+                seen.is_none_or(|item| item.state.phase().is_final()),
+                "{number:?} lives on after its end"
+            );
+        }
+    }
+}
+
+fn kind_name(kind: u8) -> Arc<str> {
+    ["default", "mail", "report"][usize::from(kind)].into()
+}

@@ -1,0 +1,63 @@
+use windlass_core::command::{Command, CreateQueue, News, Refusal, Reply, UpdateQueue};
+use windlass_core::id::PartitionId;
+use windlass_core::row::{Queue, QueueName};
+use windlass_core::settings::Settings;
+
+use crate::script::Script;
+
+fn name(name: &str) -> QueueName {
+    QueueName { namespace: "default".into(), name: name.into() }
+}
+
+fn create(script: &mut Script, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
+    let create = CreateQueue { name: name(queue), settings: Settings::default(), partitions };
+    script.apply(Command::CreateQueue(create)).map(|reply| match reply {
+        Reply::Queue(queue) => queue,
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn partitions_are_numbered_from_one_on_and_never_again() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    let first = create(&mut script, "first", 2).unwrap();
+    assert_eq!(first.partitions, [PartitionId(1), PartitionId(2)]);
+    assert_eq!(first.settings.version, 1);
+    assert_eq!(script.news, [News::Queues { added: first.partitions.clone(), removed: vec![] }]);
+    assert_eq!(script.apply(Command::DeleteQueue(name("first"))), Ok(Reply::QueueDeleted(first.clone())));
+    assert_eq!(script.news, [News::Queues { added: vec![], removed: first.partitions }]);
+    assert_eq!(create(&mut script, "first", 1).unwrap().partitions, [PartitionId(3)]);
+    assert_eq!(script.partition.queues().count(), 1);
+}
+
+#[test]
+fn a_name_is_taken_once() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    create(&mut script, "first", 1).unwrap();
+    assert_eq!(create(&mut script, "first", 1), Err(Refusal::QueueExists));
+    assert!(create(&mut script, "First", 1).is_ok());
+}
+
+#[test]
+fn names_and_partition_counts_are_checked() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    for (queue, partitions) in [("a b", 1), ("..", 1), ("fine", 0), ("fine", 1025)] {
+        assert!(
+            matches!(create(&mut script, queue, partitions), Err(Refusal::Invalid(_))),
+            "{queue} {partitions}"
+        );
+    }
+    assert_eq!(create(&mut script, "fine", 1024).unwrap().partitions.len(), 1024);
+}
+
+#[test]
+fn an_update_counts_the_version_itself() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    create(&mut script, "first", 1).unwrap();
+    let settings = Settings { version: 77, max_attempts: 9, ..Settings::default() };
+    let update = |name| Command::UpdateQueue(UpdateQueue { name, settings: settings.clone() });
+    let Ok(Reply::Queue(queue)) = script.apply(update(name("first"))) else { panic!("the queue is there") };
+    assert_eq!((queue.settings.version, queue.settings.max_attempts), (2, 9));
+    assert_eq!(script.apply(update(name("second"))), Err(Refusal::NoSuchQueue));
+    assert_eq!(script.apply(Command::DeleteQueue(name("second"))), Err(Refusal::NoSuchQueue));
+}

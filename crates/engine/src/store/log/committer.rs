@@ -1,0 +1,440 @@
+//! The committer: the one task that writes the log. It takes what is queued, writes it with one write, makes it
+//! durable with one sync, only then puts it into the tables, and answers everyone.
+//!
+//! After a failed write or sync nobody knows what is on the disk, so nothing above the last durable frame counts any
+//! more, whatever a read shows: see [`super::repair`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use windlass_core::mutant::{Mutant, active};
+
+use super::Durability;
+use super::entry::BodyChange;
+use super::frame::{self, HEADER_BYTES, Header, Kind, Role, padded};
+use super::recovery::End;
+use super::segment::Segment;
+use super::shared::Shared;
+use super::tables::{FramePlace, Link, Slot, Tables};
+use super::view::{PartitionView, View};
+use crate::store::{CommitError, StoreError};
+
+/// What one run takes at most, so that nobody waits long behind others.
+const RUN_BYTES_MAX: usize = 4 << 20;
+
+#[derive(Debug)]
+pub(super) enum Request {
+    Write(Write),
+    Acquire {
+        partition: u32,
+        answer: oneshot::Sender<Result<PartitionView, StoreError>>,
+    },
+    /// Makes everything durable, and shows it.
+    View {
+        answer: oneshot::Sender<Result<View, StoreError>>,
+    },
+    Close {
+        answer: oneshot::Sender<()>,
+    },
+}
+
+/// A frame to be written, complete but for its header.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) kind: Kind,
+    pub(super) partition: u32,
+    pub(super) epoch: u64,
+    pub(super) sequence: u64,
+    pub(super) now: u64,
+    pub(super) frame: Vec<u8>,
+    pub(super) bodies: Vec<BodyChange>,
+    pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Committer {
+    pub(super) shared: Arc<Shared>,
+    requests: mpsc::Receiver<Request>,
+    /// Taken from the queue, but not yet served.
+    carried: VecDeque<Request>,
+    pub(super) current: Arc<Segment>,
+    pub(super) generation: u64,
+    pub(super) offset: u32,
+    /// The last frame written.
+    pub(super) lsn: u64,
+    open: u32,
+    /// When what was written without a sync is to be synced.
+    sync_at: Option<Duration>,
+    /// Why nothing can be written until the log is repaired.
+    pub(super) failed: Option<StoreError>,
+}
+
+/// A run on its way to the disk.
+struct Run {
+    buffer: Vec<u8>,
+    frames: Vec<(Header, FramePlace)>,
+    writes: Vec<Write>,
+    /// The segment it begins, if it does.
+    begins: Option<Begins>,
+}
+
+struct Begins {
+    segment: Arc<Segment>,
+    generation: u64,
+    after: u64,
+}
+
+impl Committer {
+    pub(super) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>, end: End, open: u32) -> Self {
+        Self {
+            shared,
+            requests,
+            carried: VecDeque::new(),
+            current: end.segment,
+            generation: end.generation,
+            offset: end.offset,
+            lsn: end.lsn,
+            open,
+            sync_at: None,
+            failed: None,
+        }
+    }
+
+    /// Serves until it is told to close, or nobody is left who could ask.
+    pub(super) async fn serve(mut self) {
+        while let Some(request) = self.next().await {
+            match request {
+                Request::Write(first) => self.write_together(first).await,
+                Request::Acquire { partition, answer } => {
+                    let _caller_gone = answer.send(self.acquire(partition).await);
+                }
+                Request::View { answer } => {
+                    let _caller_gone = answer.send(self.view().await);
+                }
+                Request::Close { answer } => {
+                    self.close().await;
+                    let _caller_gone = answer.send(());
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Option<Request> {
+        if let Some(request) = self.carried.pop_front() {
+            return Some(request);
+        }
+        loop {
+            let Some(at) = self.sync_at else { return self.requests.recv().await };
+            let timer = self.shared.env.sleep_until(at);
+            tokio::select! {
+                biased;
+                () = timer => self.sync_written().await,
+                request = self.requests.recv() => return request,
+            }
+        }
+    }
+
+    async fn write_together(&mut self, first: Write) {
+        let writes = self.gather(first);
+        if let Some(error) = &self.failed {
+            return refuse(writes, error);
+        }
+        match self.prepare(writes).await {
+            Ok(run) if run.writes.is_empty() => {}
+            Ok(run) => self.carry_out(run).await,
+            Err((writes, error)) => refuse(writes, &error),
+        }
+    }
+
+    /// More writes that are queued, as far as they go into one run.
+    fn gather(&mut self, first: Write) -> Vec<Write> {
+        let mut bytes = first.frame.len();
+        let mut writes = vec![first];
+        while let Some(request) = self.carried.pop_front().or_else(|| self.requests.try_recv().ok()) {
+            match request {
+                Request::Write(write) if bytes + write.frame.len() <= RUN_BYTES_MAX => {
+                    bytes += write.frame.len();
+                    writes.push(write);
+                }
+                other @ (Request::Write(_)
+                | Request::Acquire { .. }
+                | Request::View { .. }
+                | Request::Close { .. }) => {
+                    self.carried.push_front(other);
+                    break;
+                }
+            }
+        }
+        writes
+    }
+
+    /// Checks each write against its partition's owner and order, and lays out those that may be done.
+    async fn prepare(&mut self, writes: Vec<Write>) -> Result<Run, (Vec<Write>, StoreError)> {
+        let writes = self.admit(writes);
+        let Some(first) = writes.first() else { return Ok(Run::empty()) };
+        let begins = if self.current.has_room(self.offset, padded(first.frame.len())) {
+            None
+        } else {
+            match self.next_segment().await {
+                Ok(begins) => Some(begins),
+                Err(error) => return Err((writes, error)),
+            }
+        };
+        Ok(self.lay_out(writes, begins))
+    }
+
+    fn admit(&self, writes: Vec<Write>) -> Vec<Write> {
+        let mut sequences = BTreeMap::new();
+        let mut admitted = Vec::with_capacity(writes.len());
+        let tables = self.shared.tables();
+        for write in writes {
+            match check_owner(&tables, &mut sequences, &write) {
+                Ok(()) => admitted.push(write),
+                Err(error) => answer(write, Err(CommitError::NotApplied(error))),
+            }
+        }
+        admitted
+    }
+
+    /// The segment to go on in. What is in the current one is durable before anything is written to the next.
+    async fn next_segment(&mut self) -> Result<Begins, StoreError> {
+        self.ensure_synced().await?;
+        let segment = self.shared.take_segment().await?;
+        let generation = self.shared.tables().take_generation();
+        Ok(Begins { segment, generation, after: self.lsn })
+    }
+
+    fn lay_out(&mut self, writes: Vec<Write>, begins: Option<Begins>) -> Run {
+        let mut run = Run { begins, ..Run::empty() };
+        let synced = self.shared.tables().synced;
+        let (segment, base) = match &run.begins {
+            Some(begins) => {
+                run.buffer.extend_from_slice(&frame::bare(&self.start_header(begins)));
+                (Arc::clone(&begins.segment), 0)
+            }
+            None => (Arc::clone(&self.current), self.offset),
+        };
+        let generation = run.begins.as_ref().map_or(self.generation, |begins| begins.generation);
+        let mut lsn = self.lsn;
+        let mut writes = writes.into_iter();
+        for mut write in writes.by_ref() {
+            let offset = base + run.buffer.len() as u32;
+            if !segment.has_room(offset, padded(write.frame.len())) {
+                self.carried.push_front(Request::Write(write));
+                break;
+            }
+            lsn += 1;
+            let header = Header {
+                kind: write.kind,
+                partition: write.partition,
+                epoch: write.epoch,
+                sequence: write.sequence,
+                now: write.now,
+                ..self.header(Kind::Commit, generation, lsn, synced)
+            };
+            frame::seal(&mut write.frame, &header);
+            let length = write.frame.len() as u32;
+            run.frames.push((header, FramePlace { lsn, segment: segment.number, offset, length }));
+            run.buffer.extend_from_slice(&write.frame);
+            run.buffer.resize(padded(run.buffer.len()), 0);
+            run.writes.push(write);
+        }
+        // Behind the one that did not fit, in their order.
+        for (at, write) in writes.enumerate() {
+            self.carried.insert(at + 1, Request::Write(write));
+        }
+        run
+    }
+
+    fn header(&self, kind: Kind, generation: u64, lsn: u64, synced: u64) -> Header {
+        let (log, open) = (self.shared.log, self.open);
+        let role = Role::Main;
+        Header { kind, role, log, open, partition: 0, generation, lsn, synced, epoch: 0, sequence: 0, now: 0 }
+    }
+
+    fn start_header(&self, begins: &Begins) -> Header {
+        self.header(Kind::SegmentStart, begins.generation, begins.after, begins.after)
+    }
+
+    async fn carry_out(&mut self, run: Run) {
+        let (segment, base) = match &run.begins {
+            Some(begins) => (Arc::clone(&begins.segment), 0),
+            None => (Arc::clone(&self.current), self.offset),
+        };
+        let sync_now = self.shared.options.durability == Durability::Always
+            || run.writes.iter().any(|write| write.kind == Kind::Drop);
+        let mut done = segment.write(base, &run.buffer).await;
+        if done.is_ok() && sync_now {
+            done = self.sync(&segment).await;
+        }
+        match done {
+            Ok(()) => self.carried_out(run, segment, base, sync_now),
+            Err(error) => self.broken(run, error),
+        }
+    }
+
+    pub(super) async fn sync(&self, segment: &Segment) -> Result<(), StoreError> {
+        if active(Mutant::SkipSync) {
+            return Ok(());
+        }
+        self.shared.counters.synced();
+        let synced = segment.sync().await;
+        if active(Mutant::TrustAfterFailedSync) { Ok(()) } else { synced }
+    }
+
+    fn carried_out(&mut self, run: Run, segment: Arc<Segment>, base: u32, synced: bool) {
+        self.shared.counters.written(run.writes.len(), run.buffer.len());
+        self.offset = base + run.buffer.len() as u32;
+        self.lsn += run.frames.len() as u64;
+        let mut tables = self.shared.tables();
+        if let Some(Begins { segment, generation, after }) = run.begins {
+            self.generation = generation;
+            begin(&mut tables, &segment, generation, after);
+        }
+        self.current = segment;
+        for ((header, place), write) in run.frames.iter().zip(&run.writes) {
+            tables.apply(header, *place, &write.bodies);
+        }
+        if synced {
+            tables.synced = self.lsn;
+            self.sync_at = None;
+        } else {
+            self.sync_at = self.sync_at.or_else(|| self.shared.next_sync());
+        }
+        let kicks = self.shared.kicks(&mut tables);
+        drop(tables);
+        self.shared.cache_bodies(&run.writes);
+        self.shared.kick(kicks);
+        for write in run.writes {
+            answer(write, Ok(()));
+        }
+    }
+
+    fn broken(&mut self, run: Run, error: StoreError) {
+        for write in run.writes {
+            answer(write, Err(CommitError::Unknown(error.clone())));
+        }
+        if let Some(begins) = run.begins {
+            self.shared.discard(begins.segment);
+        }
+        self.fail(error);
+    }
+
+    pub(super) fn fail(&mut self, error: StoreError) {
+        tracing::error!(%error, "the log failed: what is not durable is void");
+        self.sync_at = None;
+        self.failed = Some(error);
+    }
+
+    /// Syncs what was written without a sync.
+    async fn sync_written(&mut self) {
+        self.sync_at = None;
+        let segment = Arc::clone(&self.current);
+        match self.sync(&segment).await {
+            Ok(()) => {
+                let mut tables = self.shared.tables();
+                tables.synced = self.lsn;
+                tables.something_died = true;
+                let kicks = self.shared.kicks(&mut tables);
+                drop(tables);
+                self.shared.kick(kicks);
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    async fn ensure_synced(&mut self) -> Result<(), StoreError> {
+        if self.failed.is_none() && self.shared.tables().synced < self.lsn {
+            self.sync_written().await;
+        }
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    async fn acquire(&mut self, partition: u32) -> Result<PartitionView, StoreError> {
+        if self.failed.is_some() {
+            self.repair().await?;
+        }
+        let mut tables = self.shared.tables();
+        tables.partitions.entry(partition).or_default().epoch += 1;
+        Ok(PartitionView::of(&tables, partition, &self.shared.keeper_kick))
+    }
+
+    async fn view(&mut self) -> Result<View, StoreError> {
+        self.ensure_synced().await?;
+        Ok(View::of(&self.shared.tables(), &self.shared.keeper_kick, self.offset))
+    }
+
+    /// The last frame says that everything before it is durable.
+    async fn close(&mut self) {
+        if self.ensure_synced().await.is_err() {
+            return;
+        }
+        let header = self.header(Kind::Close, self.generation, self.lsn + 1, self.lsn);
+        let (segment, frame) = (Arc::clone(&self.current), frame::bare(&header));
+        let written = segment.write(self.offset, &frame).await;
+        if written.is_ok() {
+            let _next_open_finds_out = self.sync(&segment).await;
+        }
+    }
+
+    /// Goes on in a segment that makes void whatever comes after the last durable frame elsewhere.
+    pub(super) async fn begin_anew(&mut self, segment: Arc<Segment>) -> Result<(), StoreError> {
+        let after = self.shared.tables().synced;
+        let generation = self.shared.tables().take_generation();
+        let begins = Begins { segment: Arc::clone(&segment), generation, after };
+        segment.write(0, &frame::bare(&self.start_header(&begins))).await?;
+        self.sync(&segment).await?;
+        begin(&mut self.shared.tables(), &segment, generation, after);
+        self.generation = generation;
+        self.current = segment;
+        self.offset = HEADER_BYTES as u32;
+        self.lsn = after;
+        self.failed = None;
+        Ok(())
+    }
+}
+
+impl Run {
+    fn empty() -> Self {
+        Self { buffer: Vec::new(), frames: Vec::new(), writes: Vec::new(), begins: None }
+    }
+}
+
+fn begin(tables: &mut Tables, segment: &Arc<Segment>, generation: u64, after: u64) {
+    tables.slots.insert(segment.number, Slot::new(Arc::clone(segment), generation, Role::Main));
+    tables.chain.push_back(Link { segment: segment.number, after });
+}
+
+fn check_owner(tables: &Tables, sequences: &mut BTreeMap<u32, u64>, write: &Write) -> Result<(), StoreError> {
+    if write.kind == Kind::Drop {
+        // Nobody owns it from here on.
+        sequences.insert(write.partition, u64::MAX);
+        return Ok(());
+    }
+    let table = tables.partitions.get(&write.partition).ok_or(StoreError::Fenced)?;
+    let last = sequences.get(&write.partition).copied().unwrap_or(table.sequence);
+    if table.epoch != write.epoch || last == u64::MAX {
+        return Err(StoreError::Fenced);
+    }
+    if write.sequence != last + 1 {
+        return Err(StoreError::Unusable(format!(
+            "commit {} of partition {} does not follow its last one, {last}",
+            write.sequence, write.partition
+        )));
+    }
+    sequences.insert(write.partition, write.sequence);
+    Ok(())
+}
+
+fn refuse(writes: Vec<Write>, error: &StoreError) {
+    for write in writes {
+        answer(write, Err(CommitError::NotApplied(error.clone())));
+    }
+}
+
+fn answer(write: Write, result: Result<(), CommitError>) {
+    let _caller_gone = write.answer.send(result);
+}

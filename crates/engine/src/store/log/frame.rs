@@ -1,0 +1,188 @@
+//! Frames: the unit in which the log grows, and by which it knows its own words from old ones.
+//!
+//! Segments are reused, so a segment holds old frames whose checksums are right. That is why a frame says, inside its
+//! checksum, which log, open and segment generation it belongs to and the place it has in the order of all frames.
+//! Frames begin at multiples of eight bytes. All numbers are little-endian.
+
+use windlass_core::mutant::{Mutant, active};
+
+pub(super) const HEADER_BYTES: usize = 80;
+pub(super) const FORMAT: u16 = 1;
+const MAGIC: u32 = u32::from_le_bytes(*b"WndL");
+const ALIGNMENT: usize = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The first frame of a segment. Its sequence number is that of the frame the segment continues after.
+    SegmentStart,
+    /// The log was opened by a new process.
+    Open,
+    Commit,
+    /// The partition is gone, with everything in it.
+    Drop,
+    /// Bodies that compaction moved here, of one partition.
+    Survivors,
+    /// The log was closed in good order.
+    Close,
+}
+
+/// What a segment is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A link of the chain that commits are written to.
+    Main,
+    /// Bodies that outlived the segments they were written to.
+    Compacted,
+}
+
+/// Everything a frame says about itself beside its length and checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) kind: Kind,
+    pub(super) role: Role,
+    pub(super) log: u64,
+    pub(super) open: u32,
+    pub(super) partition: u32,
+    pub(super) generation: u64,
+    /// The place in the order of all frames: one more for each frame of the main chain.
+    pub(super) lsn: u64,
+    /// Every frame up to this one was durable when this one was written.
+    pub(super) synced: u64,
+    pub(super) epoch: u64,
+    pub(super) sequence: u64,
+    pub(super) now: u64,
+}
+
+/// What a frame must say to be the next one of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    pub(super) log: u64,
+    pub(super) generation: u64,
+    pub(super) lsn: u64,
+    /// The highest so far: it never falls.
+    pub(super) open: u32,
+}
+
+impl Expected {
+    pub(super) fn accepts(&self, header: &Header) -> bool {
+        let current = header.generation == self.generation && header.open >= self.open;
+        header.log == self.log
+            && header.lsn == self.lsn
+            && header.kind != Kind::SegmentStart
+            && (current || active(Mutant::AcceptOldFrame))
+    }
+}
+
+/// The room a frame of this length takes up.
+pub(super) const fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(ALIGNMENT)
+}
+
+/// A frame of nothing but a header.
+pub(super) fn bare(header: &Header) -> [u8; HEADER_BYTES] {
+    let mut frame = [0; HEADER_BYTES];
+    seal(&mut frame, header);
+    frame
+}
+
+/// Fills in the header of a frame whose payload is in place already.
+pub(super) fn seal(frame: &mut [u8], header: &Header) {
+    let length = u32::try_from(frame.len()).expect("a frame fits a segment, and a segment is under 4 GiB");
+    frame[4..8].copy_from_slice(&length.to_le_bytes());
+    frame[8..12].copy_from_slice(&MAGIC.to_le_bytes());
+    frame[12..14].copy_from_slice(&FORMAT.to_le_bytes());
+    frame[14] = header.kind.code();
+    frame[15] = header.role.code();
+    frame[16..24].copy_from_slice(&header.log.to_le_bytes());
+    frame[24..28].copy_from_slice(&header.open.to_le_bytes());
+    frame[28..32].copy_from_slice(&header.partition.to_le_bytes());
+    let numbers = [header.generation, header.lsn, header.synced, header.epoch, header.sequence, header.now];
+    for (field, number) in frame[32..HEADER_BYTES].chunks_exact_mut(8).zip(numbers) {
+        field.copy_from_slice(&number.to_le_bytes());
+    }
+    let crc = crc32c::crc32c(&frame[4..]);
+    frame[..4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// The length of the frame that begins here, as far as its first bytes can be believed.
+pub(super) fn claimed_length(bytes: &[u8]) -> Option<usize> {
+    let start = bytes.get(..HEADER_BYTES)?;
+    let is_frame = u32_at(start, 8) == MAGIC && u16::from_le_bytes([start[12], start[13]]) == FORMAT;
+    let length = u32_at(start, 4) as usize;
+    (is_frame && length >= HEADER_BYTES).then_some(length)
+}
+
+/// The header of a whole frame, if its checksum is right.
+pub(super) fn open(frame: &[u8]) -> Option<Header> {
+    if claimed_length(frame)? != frame.len() || u32_at(frame, 0) != crc32c::crc32c(&frame[4..]) {
+        return None;
+    }
+    Some(Header {
+        kind: Kind::from_code(frame[14])?,
+        role: Role::from_code(frame[15])?,
+        log: u64_at(frame, 16),
+        open: u32_at(frame, 24),
+        partition: u32_at(frame, 28),
+        generation: u64_at(frame, 32),
+        lsn: u64_at(frame, 40),
+        synced: u64_at(frame, 48),
+        epoch: u64_at(frame, 56),
+        sequence: u64_at(frame, 64),
+        now: u64_at(frame, 72),
+    })
+}
+
+pub(super) fn payload(frame: &[u8]) -> &[u8] {
+    &frame[HEADER_BYTES..]
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("a slice of four bytes"))
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("a slice of eight bytes"))
+}
+
+// The codes are part of the disk format: never give one another meaning.
+impl Kind {
+    const fn code(self) -> u8 {
+        match self {
+            Self::SegmentStart => 1,
+            Self::Open => 2,
+            Self::Commit => 3,
+            Self::Drop => 4,
+            Self::Survivors => 5,
+            Self::Close => 6,
+        }
+    }
+
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::SegmentStart),
+            2 => Some(Self::Open),
+            3 => Some(Self::Commit),
+            4 => Some(Self::Drop),
+            5 => Some(Self::Survivors),
+            6 => Some(Self::Close),
+            _ => None,
+        }
+    }
+}
+
+impl Role {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Main => 0,
+            Self::Compacted => 1,
+        }
+    }
+
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::Main),
+            1 => Some(Self::Compacted),
+            _ => None,
+        }
+    }
+}

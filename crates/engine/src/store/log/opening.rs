@@ -1,0 +1,223 @@
+//! Opening a log: takes the directory, recovers, makes sure that what it found is durable, and starts the tasks.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::committer::Committer;
+use super::disk::Disk;
+use super::format::{self, Format};
+use super::frame::{self, HEADER_BYTES, Header, Kind, Role};
+use super::keeper::Keeper;
+use super::pool::Pool;
+use super::recovery::{self, End, Recovered};
+use super::segment::{self, Segment, TEMPORARY_SUFFIX, io_failed};
+use super::shared::Shared;
+use super::snapshot_file;
+use super::tables::{Link, Slot};
+use super::{LogOptions, LogStore, reader};
+use crate::env::{self, Env};
+use crate::store::StoreError;
+
+const REQUESTS_MAX: usize = 1024;
+const JOBS_MAX: usize = 1024;
+const SEGMENT_BYTES_MIN: u32 = 4 << 10;
+const SEGMENT_BYTES_MAX: u32 = 1 << 30;
+const REWRITE_BYTES: u32 = 1 << 20;
+
+pub(super) async fn open(
+    env: Arc<dyn Env>,
+    disk: Arc<dyn Disk>,
+    options: LogOptions,
+) -> Result<LogStore, StoreError> {
+    check(&options)?;
+    let (answer, answered) = oneshot::channel();
+    let started = Arc::clone(&env);
+    // On a thread of its own, because it reads and writes.
+    let task = env::spawn_thread(&*env, "log-open", async move {
+        let _caller_gone = answer.send(open_here(started, disk, options).await);
+    });
+    let opened = answered.await.map_err(|_| StoreError::Closed)?;
+    task.await;
+    opened
+}
+
+fn check(options: &LogOptions) -> Result<(), StoreError> {
+    let bytes = options.segment_bytes;
+    if (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(8) {
+        return Ok(());
+    }
+    Err(StoreError::Unusable(format!(
+        "segments of {bytes} bytes are not possible: choose a multiple of 8 from {SEGMENT_BYTES_MIN} to \
+         {SEGMENT_BYTES_MAX}"
+    )))
+}
+
+async fn open_here(
+    env: Arc<dyn Env>,
+    disk: Arc<dyn Disk>,
+    options: LogOptions,
+) -> Result<LogStore, StoreError> {
+    lock(&*disk).await?;
+    let opened = open_locked(env, Arc::clone(&disk), options).await;
+    if opened.is_err() {
+        disk.unlock();
+    }
+    opened
+}
+
+async fn lock(disk: &dyn Disk) -> Result<(), StoreError> {
+    let locked = disk.lock().await;
+    locked.map_err(|error| {
+        if error.kind() == std::io::ErrorKind::WouldBlock {
+            StoreError::Unusable(format!("{}: another process has this log open", disk.path("")))
+        } else {
+            io_failed("cannot lock", disk.path(format::LOCK_NAME), error)
+        }
+    })
+}
+
+async fn open_locked(
+    env: Arc<dyn Env>,
+    disk: Arc<dyn Disk>,
+    options: LogOptions,
+) -> Result<LogStore, StoreError> {
+    let format = format_of(&*env, &*disk).await?;
+    // Names that a process before this one gave may not be durable yet, and what follows rests on them.
+    disk.sync().await.map_err(|error| io_failed("cannot sync", disk.path(""), error))?;
+    let mut recovered = recovery::recover(&*disk, format.log).await?;
+    if recovered.end.is_none() && !format.is_new {
+        let directory = disk.path("");
+        return Err(StoreError::Unusable(format!("{directory}: all segments are missing. Restore a backup")));
+    }
+    remove_leftovers(&*disk, recovered.tables.snapshot_lsn()).await?;
+    let open = recovered.open + 1;
+    let end = begin(&*disk, &options, &mut recovered, format.log, open).await?;
+    if format.is_new {
+        format::write(&*disk, Format { is_new: false, ..format }).await?;
+    }
+    Ok(start(env, disk, options, format.log, recovered, end, open))
+}
+
+async fn format_of(env: &dyn Env, disk: &dyn Disk) -> Result<Format, StoreError> {
+    if let Some(format) = format::read(disk).await? {
+        return Ok(format);
+    }
+    remove_leftovers(disk, 0).await?;
+    let format = Format { log: new_id(env), is_new: true };
+    format::write(disk, format).await?;
+    Ok(format)
+}
+
+/// Tells logs apart that ever shared a disk, so the moment of birth will do.
+fn new_id(env: &dyn Env) -> u64 {
+    let moment = env.wall().0 ^ (env.boot().as_nanos() as u64).rotate_left(32);
+    moment.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1
+}
+
+/// Temporary files, and snapshots older than the one that counts.
+async fn remove_leftovers(disk: &dyn Disk, snapshot_lsn: u64) -> Result<(), StoreError> {
+    let failed = |error| io_failed("cannot clear up", disk.path(""), error);
+    for name in disk.list().await.map_err(failed)? {
+        let outdated = snapshot_file::lsn_of(&name).is_some_and(|lsn| lsn < snapshot_lsn);
+        if outdated || name.ends_with(TEMPORARY_SUFFIX) {
+            disk.remove(&name).await.map_err(failed)?;
+        }
+    }
+    disk.sync().await.map_err(failed)
+}
+
+/// Makes what was found durable, and says that a new process goes on from there.
+async fn begin(
+    disk: &dyn Disk,
+    options: &LogOptions,
+    recovered: &mut Recovered,
+    log: u64,
+    open: u32,
+) -> Result<End, StoreError> {
+    let lsn = recovered.end.as_ref().map_or(0, |end| end.lsn);
+    if let Some(end) = &recovered.end {
+        write_again(&end.segment, end.unsynced_from, end.offset).await?;
+    }
+    let mut end = match recovered.end.take() {
+        Some(end) if end.segment.has_room(end.offset, HEADER_BYTES) => end,
+        Some(_) | None => first_segment(disk, options, recovered, lsn).await?,
+    };
+    let role = Role::Main;
+    let (generation, partition, epoch, sequence, now) = (end.generation, 0, 0, 0, 0);
+    let kind = Kind::SegmentStart;
+    let start =
+        Header { kind, role, log, open, partition, generation, lsn, synced: lsn, epoch, sequence, now };
+    let opened = Header { kind: Kind::Open, lsn: lsn + 1, ..start };
+    let mut frames = Vec::new();
+    if end.offset == 0 {
+        frames.extend_from_slice(&frame::bare(&start));
+    }
+    frames.extend_from_slice(&frame::bare(&opened));
+    end.segment.write(end.offset, &frames).await?;
+    end.segment.sync().await?;
+    end.offset += frames.len() as u32;
+    end.lsn = lsn + 1;
+    recovered.tables.applied = end.lsn;
+    recovered.tables.synced = end.lsn;
+    Ok(end)
+}
+
+/// The kernel may show what never reached the disk: what nobody knows to be durable is written once more.
+async fn write_again(segment: &Segment, from: u32, to: u32) -> Result<(), StoreError> {
+    let mut offset = from;
+    while offset < to {
+        let length = REWRITE_BYTES.min(to - offset);
+        let bytes = segment.read(offset, length as usize).await?;
+        segment.write(offset, &bytes).await?;
+        offset += length;
+    }
+    segment.sync().await
+}
+
+async fn first_segment(
+    disk: &dyn Disk,
+    options: &LogOptions,
+    recovered: &mut Recovered,
+    after: u64,
+) -> Result<End, StoreError> {
+    let ready = recovered.free.iter().position(|segment| segment.bytes == options.segment_bytes);
+    let segment = match ready {
+        Some(at) => recovered.free.remove(at),
+        None => {
+            let number = recovered.next_number;
+            recovered.next_number += 1;
+            segment::create(disk, number, options.segment_bytes).await?
+        }
+    };
+    let tables = &mut recovered.tables;
+    let generation = tables.take_generation();
+    tables.slots.insert(segment.number, Slot::new(Arc::clone(&segment), generation, Role::Main));
+    tables.chain.push_back(Link { segment: segment.number, after });
+    Ok(End { segment, generation, offset: 0, lsn: after, unsynced_from: 0 })
+}
+
+fn start(
+    env: Arc<dyn Env>,
+    disk: Arc<dyn Disk>,
+    options: LogOptions,
+    log: u64,
+    recovered: Recovered,
+    end: End,
+    open: u32,
+) -> LogStore {
+    let Recovered { tables, free, next_number, .. } = recovered;
+    let pool = Pool::new(free, next_number, options.segment_bytes);
+    let shared = Shared::new(env, disk, options, log, tables, pool);
+    let (requests, received) = mpsc::channel(REQUESTS_MAX);
+    let (jobs, received_jobs) = mpsc::channel(JOBS_MAX);
+    let committer = Committer::new(Arc::clone(&shared), received, end, open);
+    let keeper = Keeper::new(Arc::clone(&shared));
+    let env = &*shared.env;
+    let tasks = vec![
+        env::spawn_thread(env, "log-committer", committer.serve()),
+        env::spawn_thread(env, "log-reader", reader::serve(Arc::clone(&shared), received_jobs)),
+        env::spawn_thread(env, "log-keeper", keeper.serve()),
+    ];
+    LogStore { requests, reader: jobs, tasks: Mutex::new(tasks), shared }
+}

@@ -1,0 +1,384 @@
+//! From files to tables: which segments are the log, where it ends, and whether anything of it is missing.
+//!
+//! Nothing here writes. A frame counts if it is the next one; the first place where there is none is the end of the
+//! log, unless some frame says that more than that was durable once: then the log is damaged, and not opened.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::disk::Disk;
+use super::entry;
+use super::frame::{Expected, HEADER_BYTES, Header, Kind, Role};
+use super::scan::{Found, Scanner};
+use super::segment::{self, Segment, Start, io_failed};
+use super::snapshot_file::{self, Blocks, SnapshotFile};
+use super::tables::{FramePlace, LOST, Link, Place, Slot, Tables};
+use crate::store::StoreError;
+
+/// A log as its files tell it.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    pub(super) tables: Tables,
+    /// Segments without use.
+    pub(super) free: Vec<Arc<Segment>>,
+    pub(super) next_number: u32,
+    /// Where the log goes on. `None` for a log that has no segment yet.
+    pub(super) end: Option<End>,
+    /// The highest open number found.
+    pub(super) open: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) segment: Arc<Segment>,
+    pub(super) generation: u64,
+    pub(super) offset: u32,
+    /// The last frame's.
+    pub(super) lsn: u64,
+    /// From here on nobody knows whether it is durable.
+    pub(super) unsynced_from: u32,
+}
+
+/// All files of the log, as found.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub(super) starts: Vec<(Arc<Segment>, Start)>,
+    pub(super) snapshots: Vec<u64>,
+}
+
+pub(super) async fn survey(disk: &dyn Disk, log: u64) -> Result<Survey, StoreError> {
+    let names = disk.list().await.map_err(|error| io_failed("cannot list", disk.path(""), error))?;
+    let mut survey = Survey::default();
+    for name in names {
+        if let Some(number) = segment::number_of(&name) {
+            let segment = open_segment(disk, &name, number).await?;
+            let start = segment::read_start(&segment, log).await?;
+            survey.starts.push((segment, start));
+        } else if let Some(lsn) = snapshot_file::lsn_of(&name) {
+            survey.snapshots.push(lsn);
+        }
+    }
+    Ok(survey)
+}
+
+async fn open_segment(disk: &dyn Disk, name: &str, number: u32) -> Result<Arc<Segment>, StoreError> {
+    let failed = |error| io_failed("cannot open", disk.path(name), error);
+    let file = disk.open(name).await.map_err(failed)?;
+    let bytes = file.len().await.map_err(failed)?;
+    let bytes = u32::try_from(bytes).map_err(|_| {
+        StoreError::Unusable(format!("{}: a segment of {bytes} bytes is not one of ours", disk.path(name)))
+    })?;
+    Ok(Segment::new(disk, number, file, bytes))
+}
+
+pub(super) async fn recover(disk: &dyn Disk, log: u64) -> Result<Recovered, StoreError> {
+    let survey = survey(disk, log).await?;
+    let snapshot = match survey.snapshots.iter().max() {
+        Some(&lsn) => Some(Arc::new(SnapshotFile::open(disk, &snapshot_file::name_of(lsn), log).await?)),
+        None => None,
+    };
+    let next_number = survey.starts.iter().map(|(segment, _)| segment.number + 1).max().unwrap_or(1);
+    let mut tables = tables_of(&survey, snapshot);
+    let links = links_of(&survey, tables.snapshot_lsn());
+    check_beginning(disk, &links, tables.snapshot_lsn())?;
+    tables.chain = links.iter().map(|(link, _)| *link).collect();
+    let mut replay = Replay::new(tables, log);
+    replay.load_snapshot().await?;
+    for (_, start) in &survey.starts {
+        replay.hear(start);
+    }
+    let end = replay.walk_to_the_end(&links, &survey).await?;
+    replay.check_bodies(disk)?;
+    let open = replay.open;
+    let mut tables = replay.tables;
+    tables.synced = end.as_ref().map_or(0, |end| end.lsn);
+    tables.applied = tables.synced;
+    let free = unused(&mut tables, &survey);
+    Ok(Recovered { tables, free, next_number, end, open })
+}
+
+fn tables_of(survey: &Survey, snapshot: Option<Arc<SnapshotFile>>) -> Tables {
+    let mut tables = Tables { snapshot, next_generation: 1, ..Tables::default() };
+    for (segment, start) in &survey.starts {
+        if let Start::Valid(header) = start {
+            let slot = Slot::new(Arc::clone(segment), header.generation, header.role);
+            tables.slots.insert(segment.number, slot);
+            tables.next_generation = tables.next_generation.max(header.generation + 1);
+        }
+    }
+    tables
+}
+
+/// The main segments that a recovery has to read, in order, each with the last frame that counts in it: a later
+/// segment that continues after an earlier frame makes void what comes after that frame.
+fn links_of(survey: &Survey, snapshot_lsn: u64) -> Vec<(Link, u64)> {
+    let mut mains: Vec<(u64, Link)> = survey.starts.iter().filter_map(main_link).collect();
+    mains.sort_by_key(|(generation, _)| *generation);
+    let mut links = Vec::new();
+    let mut last = u64::MAX;
+    for (_, link) in mains.into_iter().rev() {
+        if link.after < last && last > snapshot_lsn {
+            links.push((link, last));
+        }
+        last = last.min(link.after);
+    }
+    links.reverse();
+    links
+}
+
+fn main_link((segment, start): &(Arc<Segment>, Start)) -> Option<(u64, Link)> {
+    match start {
+        Start::Valid(header) if header.role == Role::Main => {
+            Some((header.generation, Link { segment: segment.number, after: header.lsn }))
+        }
+        Start::Valid(_) | Start::Blank | Start::Bad => None,
+    }
+}
+
+fn check_beginning(disk: &dyn Disk, links: &[(Link, u64)], snapshot_lsn: u64) -> Result<(), StoreError> {
+    let missing = |what: String| {
+        let directory = disk.path("");
+        Err(StoreError::Unusable(format!(
+            "{directory}: {what}: files are missing. Restore a backup, or salvage what is readable with `inspect`"
+        )))
+    };
+    match links.first() {
+        Some((first, _)) if first.after > snapshot_lsn => {
+            let (begins, covered) = (first.after + 1, snapshot_lsn);
+            missing(format!("the log begins at frame {begins}, but snapshots cover only up to {covered}"))
+        }
+        None if snapshot_lsn > 0 => missing("there is a snapshot but no segment of the log".to_owned()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Takes out the segments in which nothing is needed, and hands over those that never were in use.
+fn unused(tables: &mut Tables, survey: &Survey) -> Vec<Arc<Segment>> {
+    let dead: Vec<u32> = tables
+        .slots
+        .iter()
+        .filter(|(number, slot)| slot.live_bytes == 0 && !tables.in_chain(**number))
+        .map(|(number, _)| *number)
+        .collect();
+    for number in dead {
+        tables.slots.remove(&number);
+    }
+    let unused = |(segment, _): &&(Arc<Segment>, Start)| !tables.slots.contains_key(&segment.number);
+    survey.starts.iter().filter(unused).map(|(segment, _)| Arc::clone(segment)).collect()
+}
+
+/// Reads a snapshot and the frames after it into tables.
+#[derive(Debug)]
+pub(super) struct Replay {
+    tables: Tables,
+    log: u64,
+    /// The highest open number seen.
+    open: u32,
+    /// That of the last frame that counted.
+    last_open: u32,
+    /// The highest frame that anything says was durable.
+    synced: u64,
+    /// Frames above it: segment, offset and number of each.
+    unsynced: VecDeque<(u64, u32, u32)>,
+    lost: Vec<(u32, entry::BodyKey, u64)>,
+}
+
+/// How far the frames of a segment go.
+struct Walked {
+    lsn: u64,
+    offset: u32,
+}
+
+impl Replay {
+    pub(super) fn new(tables: Tables, log: u64) -> Self {
+        let synced = tables.snapshot_lsn();
+        Self { tables, log, open: 0, last_open: 0, synced, unsynced: VecDeque::new(), lost: Vec::new() }
+    }
+
+    /// The tables as they were at a frame known to be durable, from the files alone.
+    pub(super) async fn up_to(mut self, lsn: u64) -> Result<Tables, StoreError> {
+        self.load_snapshot().await?;
+        let links: Vec<Link> = self.tables.chain.iter().copied().collect();
+        for (at, link) in links.iter().enumerate() {
+            let last = links.get(at + 1).map_or(lsn, |next| next.after.min(lsn));
+            let walked = self.walk(*link, last).await?;
+            if walked.lsn < last {
+                return Err(self.segment(*link).damaged(walked.offset, "a durable frame cannot be read"));
+            }
+        }
+        Ok(self.tables)
+    }
+
+    fn segment(&self, link: Link) -> &Arc<Segment> {
+        &self.tables.slots[&link.segment].segment
+    }
+
+    /// Learns from what a frame says about the log beside its own content.
+    fn hear(&mut self, start: &Start) {
+        if let Start::Valid(header) = start {
+            self.hear_frame(header);
+        }
+    }
+
+    fn hear_frame(&mut self, header: &Header) {
+        self.synced = self.synced.max(header.synced);
+        self.open = self.open.max(header.open);
+        self.tables.next_generation = self.tables.next_generation.max(header.generation + 1);
+    }
+
+    async fn load_snapshot(&mut self) -> Result<(), StoreError> {
+        let Some(snapshot) = self.tables.snapshot.clone() else { return Ok(()) };
+        let numbers: BTreeMap<u64, u32> =
+            self.tables.slots.iter().map(|(number, slot)| (slot.generation, *number)).collect();
+        for (partition, section) in &snapshot.sections {
+            let table = self.tables.partitions.entry(*partition).or_default();
+            table.epoch = section.epoch;
+            table.sequence = section.sequence;
+            table.now = section.now;
+            table.section = Some(*section);
+            let blocks = Blocks::of_bodies(Arc::clone(&snapshot), *section);
+            self.load_bodies(*partition, blocks, &numbers).await?;
+        }
+        Ok(())
+    }
+
+    async fn load_bodies(
+        &mut self,
+        partition: u32,
+        mut blocks: Blocks,
+        numbers: &BTreeMap<u64, u32>,
+    ) -> Result<(), StoreError> {
+        while let Some((block, at)) = blocks.next().await? {
+            let records = snapshot_file::bodies_of(&block);
+            let records = records.ok_or_else(|| blocks.damaged(at, "the places of bodies cannot be read"))?;
+            for record in records {
+                let segment = numbers.get(&record.generation).copied().unwrap_or(LOST);
+                if segment == LOST {
+                    self.lost.push((partition, record.key, record.generation));
+                }
+                let (offset, length, crc) = (record.offset, record.length, record.crc);
+                self.tables.put_body(partition, record.key, Place { segment, offset, length, crc });
+            }
+        }
+        Ok(())
+    }
+
+    async fn walk_to_the_end(
+        &mut self,
+        links: &[(Link, u64)],
+        survey: &Survey,
+    ) -> Result<Option<End>, StoreError> {
+        let mut end = None;
+        for (link, last) in links {
+            let walked = self.walk(*link, *last).await?;
+            if walked.lsn < *last {
+                self.check_end(*link, &walked, survey).await?;
+            }
+            end = Some((*link, walked));
+        }
+        Ok(end.map(|(link, walked)| self.end_at(link, walked)))
+    }
+
+    /// Applies a segment's frames up to the last that counts, or up to the first place where the next one is not.
+    async fn walk(&mut self, link: Link, last: u64) -> Result<Walked, StoreError> {
+        let slot = &self.tables.slots[&link.segment];
+        let (segment, generation) = (Arc::clone(&slot.segment), slot.generation);
+        let mut scanner = Scanner::new(&segment);
+        let mut walked = Walked { lsn: link.after, offset: HEADER_BYTES as u32 };
+        while walked.lsn < last {
+            let expected = Expected { log: self.log, generation, lsn: walked.lsn + 1, open: self.last_open };
+            let Some(found) = scanner.frame_at(walked.offset).await? else { break };
+            if !expected.accepts(&found.header) {
+                break;
+            }
+            walked = Walked { lsn: found.header.lsn, offset: found.next_offset() };
+            self.take(&segment, &found)?;
+        }
+        Ok(walked)
+    }
+
+    fn take(&mut self, segment: &Segment, found: &Found<'_>) -> Result<(), StoreError> {
+        let header = &found.header;
+        self.last_open = header.open;
+        self.hear_frame(header);
+        self.unsynced.push_back((header.lsn, segment.number, found.offset));
+        while self.unsynced.front().is_some_and(|(lsn, ..)| *lsn <= self.synced) {
+            self.unsynced.pop_front();
+        }
+        if header.lsn <= self.tables.snapshot_lsn() {
+            return Ok(());
+        }
+        let bodies = match header.kind {
+            Kind::Commit => entry::body_changes(found.frame)
+                .map_err(|_| segment.damaged(found.offset, "a frame holds entries of an unknown kind"))?,
+            Kind::SegmentStart | Kind::Open | Kind::Drop | Kind::Survivors | Kind::Close => Vec::new(),
+        };
+        let place = FramePlace {
+            lsn: header.lsn,
+            segment: segment.number,
+            offset: found.offset,
+            length: found.frame.len() as u32,
+        };
+        self.tables.apply(header, place, &bodies);
+        Ok(())
+    }
+
+    /// The next frame is not there: a torn tail, unless anything that can still be read says it was durable.
+    async fn check_end(&mut self, link: Link, walked: &Walked, survey: &Survey) -> Result<(), StoreError> {
+        let next = walked.lsn + 1;
+        let segment = Arc::clone(self.segment(link));
+        let mut damaged = segment.damaged(walked.offset, format!("frame {next} is missing or damaged"));
+        self.search(&segment, walked.offset).await?;
+        for (other, _) in survey.starts.iter().filter(|(_, start)| *start == Start::Bad) {
+            if self.search(other, 0).await?.is_some_and(|lsn| lsn <= next) && self.synced >= next {
+                damaged = other.damaged(0, "the segment's first frame is damaged");
+            }
+        }
+        if self.synced >= next { Err(damaged) } else { Ok(()) }
+    }
+
+    /// Hears every frame of this log that can be found. Tells the number of the first.
+    async fn search(&mut self, segment: &Segment, from: u32) -> Result<Option<u64>, StoreError> {
+        let mut scanner = Scanner::new(segment);
+        let mut offset = from;
+        let mut first = None;
+        while let Some(found) = scanner.search(offset, self.log).await? {
+            first = first.or(Some(found.header.lsn));
+            offset = found.next_offset();
+            let header = found.header;
+            self.hear_frame(&header);
+        }
+        Ok(first)
+    }
+
+    fn end_at(&self, link: Link, walked: Walked) -> End {
+        let slot = &self.tables.slots[&link.segment];
+        let first = HEADER_BYTES as u32;
+        let unsynced = self.unsynced.iter().find(|(_, number, _)| *number == link.segment);
+        let unsynced_from = unsynced.map_or(walked.offset, |(_, _, offset)| *offset);
+        End {
+            segment: Arc::clone(&slot.segment),
+            generation: slot.generation,
+            offset: walked.offset,
+            lsn: walked.lsn,
+            // The segment's first frame was synced together with the one after it.
+            unsynced_from: if unsynced_from == first { 0 } else { unsynced_from },
+        }
+    }
+
+    /// A body in a segment that is gone must be gone too.
+    fn check_bodies(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+        let still_lost = |(partition, key, _): &&(u32, entry::BodyKey, u64)| {
+            self.tables.body(*partition, *key).is_some_and(|place| place.segment == LOST)
+        };
+        match self.lost.iter().find(still_lost) {
+            None => Ok(()),
+            Some((partition, key, generation)) => Err(StoreError::Unusable(format!(
+                "{}: the segment of generation {generation} is missing or its start is damaged, and item {} of \
+                 partition {partition} is in it. Restore a backup, or salvage what is readable with `inspect`",
+                disk.path(""),
+                key.number().0,
+            ))),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! After a failed write or sync: forgets what is not durable, and goes on in a fresh segment.
+
+use std::sync::Arc;
+
+use super::Durability;
+use super::committer::Committer;
+use super::recovery::Replay;
+use super::tables::{Slot, Tables};
+use crate::store::StoreError;
+
+impl Committer {
+    /// Whoever acquires a partition after a failure comes by here first. May fail, and is tried again then.
+    pub(super) async fn repair(&mut self) -> Result<(), StoreError> {
+        let durable = match self.shared.options.durability {
+            // The tables never held anything else.
+            Durability::Always => None,
+            Durability::Interval(_) | Durability::None => Some(self.durable_tables().await?),
+        };
+        if let Some(durable) = durable {
+            self.roll_back(durable);
+        }
+        let segment = self.shared.take_segment().await?;
+        let begun = self.begin_anew(Arc::clone(&segment)).await;
+        if begun.is_err() {
+            self.shared.discard(segment);
+        }
+        begun
+    }
+
+    /// The tables as of the last durable frame, read from the files.
+    async fn durable_tables(&self) -> Result<Tables, StoreError> {
+        let (bare, synced) = {
+            let mut tables = self.shared.tables();
+            tables.frozen = true;
+            (bare_copy(&tables), tables.synced)
+        };
+        let durable = Replay::new(bare, self.shared.log).up_to(synced).await;
+        if durable.is_err() {
+            self.shared.tables().frozen = false;
+        }
+        durable
+    }
+
+    fn roll_back(&self, mut durable: Tables) {
+        let mut tables = self.shared.tables();
+        // Whoever wrote on top of what is gone must read anew.
+        for (partition, before) in &tables.partitions {
+            let table = durable.partitions.entry(*partition).or_default();
+            table.epoch = before.epoch + 1;
+        }
+        durable.synced = tables.synced;
+        durable.applied = tables.synced;
+        durable.next_generation = tables.next_generation;
+        durable.era = tables.era + 1;
+        *tables = durable;
+        drop(tables);
+        self.shared.cache().clear();
+    }
+}
+
+/// What the files alone would not tell quicker: which segments there are, and which of them are the log.
+fn bare_copy(tables: &Tables) -> Tables {
+    let slots = tables
+        .slots
+        .iter()
+        .map(|(number, slot)| (*number, Slot::new(Arc::clone(&slot.segment), slot.generation, slot.role)));
+    Tables {
+        slots: slots.collect(),
+        chain: tables.chain.clone(),
+        snapshot: tables.snapshot.clone(),
+        next_generation: tables.next_generation,
+        ..Tables::default()
+    }
+}

@@ -1,0 +1,164 @@
+//! What the log's tasks have in common. Locks are held for moments only, and never while waiting.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::bodies::BodyCache;
+use super::committer::Write;
+use super::disk::Disk;
+use super::entry::{BodyChange, BodyKey};
+use super::pool::Pool;
+use super::tables::Tables;
+use super::{Durability, LogOptions};
+use crate::env::Env;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) env: Arc<dyn Env>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) options: LogOptions,
+    pub(super) log: u64,
+    tables: Mutex<Tables>,
+    pool: Mutex<Pool>,
+    cache: Mutex<BodyCache>,
+    pub(super) counters: Counters,
+    /// Segments were freed, taken or discarded.
+    pub(super) keeper_kick: Arc<Notify>,
+    /// The log has grown, or the disk is full.
+    pub(super) upkeep_kick: Notify,
+    /// A segment is ready, or none can be made.
+    pub(super) pool_changed: Notify,
+    /// Nobody is left who may read.
+    pub(super) reader_stop: Notify,
+    closing: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) commits: AtomicU64,
+    pub(super) syncs: AtomicU64,
+    pub(super) bytes_written: AtomicU64,
+    pub(super) snapshots: AtomicU64,
+    pub(super) compactions: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn written(&self, commits: usize, bytes: usize) {
+        self.commits.fetch_add(commits as u64, Ordering::Relaxed);
+        self.bytes_written.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn synced(&self) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Who has something to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kicks {
+    keeper: bool,
+    upkeep: bool,
+}
+
+impl Shared {
+    pub(super) fn new(
+        env: Arc<dyn Env>,
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+        log: u64,
+        tables: Tables,
+        pool: Pool,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            env,
+            disk,
+            log,
+            tables: Mutex::new(tables),
+            pool: Mutex::new(pool),
+            cache: Mutex::new(BodyCache::new(options.body_cache_bytes)),
+            options,
+            counters: Counters::default(),
+            keeper_kick: Arc::default(),
+            upkeep_kick: Notify::new(),
+            pool_changed: Notify::new(),
+            reader_stop: Notify::new(),
+            closing: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
+        locked(&self.tables)
+    }
+
+    pub(super) fn pool(&self) -> MutexGuard<'_, Pool> {
+        locked(&self.pool)
+    }
+
+    pub(super) fn cache(&self) -> MutexGuard<'_, BodyCache> {
+        locked(&self.cache)
+    }
+
+    /// When what is written now must be durable, if ever.
+    pub(super) fn next_sync(&self) -> Option<Duration> {
+        match self.options.durability {
+            Durability::Interval(span) => Some(self.env.boot() + Duration::from(span)),
+            Durability::Always | Durability::None => None,
+        }
+    }
+
+    pub(super) fn kicks(&self, tables: &mut Tables) -> Kicks {
+        Kicks { keeper: tables.something_died, upkeep: self.snapshot_is_due(tables) }
+    }
+
+    /// As often as its writing is worth the reading it saves: when the log since is as large as the snapshot.
+    pub(super) fn snapshot_is_due(&self, tables: &Tables) -> bool {
+        let last = tables.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes);
+        tables.tail_bytes > last.max(self.options.snapshot_min_bytes)
+    }
+
+    pub(super) fn kick(&self, kicks: Kicks) {
+        if kicks.keeper {
+            self.keeper_kick.notify_one();
+        }
+        if kicks.upkeep {
+            self.upkeep_kick.notify_one();
+        }
+    }
+
+    /// Bodies just written are likely to be read soon; those removed never again.
+    pub(super) fn cache_bodies(&self, writes: &[Write]) {
+        let mut cache = self.cache();
+        for write in writes {
+            for change in &write.bodies {
+                match change {
+                    BodyChange::Put { key, body, .. } => cache.put(write.partition, *key, body.clone()),
+                    BodyChange::Remove { key } => cache.remove(write.partition, *key),
+                    BodyChange::RemoveAll { number } => {
+                        for key in BodyKey::all_of(*number) {
+                            cache.remove(write.partition, key);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.keeper_kick.notify_one();
+        self.upkeep_kick.notify_one();
+        self.pool_changed.notify_one();
+    }
+}
+
+/// A panic elsewhere does not make these unusable: each change under the lock is complete.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,258 @@
+//! The snapshot's file format, and how it is read.
+//!
+//! Blocks with a checksum each: one that says what the file is; for every partition its rows in the order of their
+//! keys, then the places of its bodies; the index of partitions; and at the very end where the index begins.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::disk::{Disk, File, read_full};
+use super::entry::{BodyKey, Cursor, put_bytes, put_varint};
+use super::frame::u32_at;
+use super::segment::io_failed;
+use crate::store::StoreError;
+
+pub(super) const BLOCK_HEADER_BYTES: usize = 8;
+/// A block is closed when it has reached this size.
+pub(super) const BLOCK_BYTES: usize = 64 << 10;
+/// No block is ever larger: a length above it is damage, not a reason to allocate.
+const BLOCK_BYTES_MAX: usize = 1 << 30;
+const MAGIC: &[u8; 8] = b"WndLsnap";
+const FORMAT: u32 = 1;
+const FOOTER_BYTES: u64 = BLOCK_HEADER_BYTES as u64 + 8;
+
+/// A partition's part of a snapshot: its state, and where its blocks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    pub(super) epoch: u64,
+    pub(super) sequence: u64,
+    pub(super) now: u64,
+    pub(super) rows: u64,
+    pub(super) bodies: u64,
+    pub(super) end: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct SnapshotFile {
+    pub(super) name: String,
+    pub(super) path: String,
+    pub(super) file: Arc<dyn File>,
+    pub(super) bytes: u64,
+    /// It holds what every frame up to this one did.
+    pub(super) lsn: u64,
+    pub(super) sections: BTreeMap<u32, Section>,
+}
+
+pub(super) fn name_of(lsn: u64) -> String {
+    format!("snapshot-{lsn:020}.snap")
+}
+
+pub(super) fn lsn_of(name: &str) -> Option<u64> {
+    name.strip_prefix("snapshot-")?.strip_suffix(".snap")?.parse().ok()
+}
+
+/// A body's place as a snapshot tells it: by generation, because a file may be reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BodyRecord {
+    pub(super) key: BodyKey,
+    pub(super) generation: u64,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+    pub(super) crc: u32,
+}
+
+impl BodyRecord {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.key.0);
+        put_varint(out, self.generation);
+        put_varint(out, self.offset.into());
+        put_varint(out, self.length.into());
+        out.extend_from_slice(&self.crc.to_le_bytes());
+    }
+
+    fn take(cursor: &mut Cursor<'_>) -> Option<Self> {
+        Some(Self {
+            key: BodyKey(cursor.take_varint()?),
+            generation: cursor.take_varint()?,
+            offset: u32::try_from(cursor.take_varint()?).ok()?,
+            length: u32::try_from(cursor.take_varint()?).ok()?,
+            crc: cursor.take_u32()?,
+        })
+    }
+}
+
+pub(super) fn put_row(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    put_bytes(out, key);
+    put_bytes(out, value);
+}
+
+pub(super) fn head(log: u64, lsn: u64) -> Vec<u8> {
+    let mut head = MAGIC.to_vec();
+    head.extend_from_slice(&FORMAT.to_le_bytes());
+    head.extend_from_slice(&log.to_le_bytes());
+    head.extend_from_slice(&lsn.to_le_bytes());
+    head
+}
+
+pub(super) fn index(sections: &BTreeMap<u32, Section>) -> Vec<u8> {
+    let mut index = Vec::new();
+    for (partition, section) in sections {
+        index.extend_from_slice(&partition.to_le_bytes());
+        let Section { epoch, sequence, now, rows, bodies, end } = *section;
+        for number in [epoch, sequence, now, rows, bodies, end] {
+            index.extend_from_slice(&number.to_le_bytes());
+        }
+    }
+    index
+}
+
+/// Turns what follows the first bytes into a block: they were left free for its length and checksum.
+pub(super) fn seal_block(block: &mut [u8]) {
+    let length = u32::try_from(block.len() - BLOCK_HEADER_BYTES).expect("a block is far smaller than 4 GiB");
+    block[4..8].copy_from_slice(&length.to_le_bytes());
+    let crc = crc32c::crc32c(&block[4..]);
+    block[..4].copy_from_slice(&crc.to_le_bytes());
+}
+
+impl SnapshotFile {
+    pub(super) async fn open(disk: &dyn Disk, name: &str, log: u64) -> Result<Self, StoreError> {
+        let path = disk.path(name);
+        let failed = |error| io_failed("cannot open", disk.path(name), error);
+        let file = disk.open(name).await.map_err(failed)?;
+        let bytes = file.len().await.map_err(failed)?;
+        let lsn = lsn_of(name).unwrap_or_default();
+        let mut snapshot = Self { name: name.to_owned(), path, file, bytes, lsn, sections: BTreeMap::new() };
+        snapshot.check_head(log).await?;
+        snapshot.sections = snapshot.read_index().await?;
+        Ok(snapshot)
+    }
+
+    pub(super) fn section(&self, partition: u32) -> Option<Section> {
+        self.sections.get(&partition).copied()
+    }
+
+    async fn check_head(&self, log: u64) -> Result<(), StoreError> {
+        let (block, _) = self.block(0).await?;
+        if block == head(log, self.lsn) {
+            Ok(())
+        } else {
+            Err(self.damaged(0, "it is not the snapshot of this log that its name says"))
+        }
+    }
+
+    async fn read_index(&self) -> Result<BTreeMap<u32, Section>, StoreError> {
+        let footer_at = self.bytes.saturating_sub(FOOTER_BYTES);
+        let (footer, _) = self.block(footer_at).await?;
+        let index_at = Cursor { bytes: &footer, at: 0 }.take_u64();
+        let index_at = index_at.ok_or_else(|| self.damaged(footer_at, "the snapshot has no index"))?;
+        let (index, end) = self.block(index_at).await?;
+        let sections = if end == footer_at { take_index(&index) } else { None };
+        sections.ok_or_else(|| self.damaged(index_at, "the snapshot's index cannot be read"))
+    }
+
+    /// The block that begins at the offset, and where the next one does.
+    pub(super) async fn block(&self, offset: u64) -> Result<(Vec<u8>, u64), StoreError> {
+        let mut header = [0; BLOCK_HEADER_BYTES];
+        self.read(offset, &mut header).await?;
+        let length = u32_at(&header, 4) as usize;
+        if length > BLOCK_BYTES_MAX || offset + (BLOCK_HEADER_BYTES + length) as u64 > self.bytes {
+            return Err(self.damaged(offset, "a block of the snapshot is cut short"));
+        }
+        let mut payload = vec![0; length];
+        self.read(offset + BLOCK_HEADER_BYTES as u64, &mut payload).await?;
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&header[4..]), &payload);
+        if crc != u32_at(&header, 0) {
+            return Err(self.damaged(offset, "a block of the snapshot has a wrong checksum"));
+        }
+        Ok((payload, offset + (BLOCK_HEADER_BYTES + length) as u64))
+    }
+
+    async fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+        match read_full(&*self.file, offset, buffer).await {
+            Ok(read) if read == buffer.len() => Ok(()),
+            Ok(read) => Err(self.damaged(offset + read as u64, "the snapshot ends too early")),
+            Err(error) => Err(io_failed("cannot read", self.path.clone(), error)),
+        }
+    }
+
+    pub(super) fn damaged(&self, offset: u64, what: &str) -> StoreError {
+        StoreError::Damaged { file: self.path.clone(), offset, what: what.to_owned() }
+    }
+}
+
+pub(super) fn footer(index_at: u64) -> Vec<u8> {
+    let mut block = vec![0; BLOCK_HEADER_BYTES];
+    block.extend_from_slice(&index_at.to_le_bytes());
+    seal_block(&mut block);
+    block
+}
+
+fn take_index(index: &[u8]) -> Option<BTreeMap<u32, Section>> {
+    let mut cursor = Cursor { bytes: index, at: 0 };
+    let mut sections = BTreeMap::new();
+    while !cursor.is_empty() {
+        let partition = cursor.take_u32()?;
+        let section = Section {
+            epoch: cursor.take_u64()?,
+            sequence: cursor.take_u64()?,
+            now: cursor.take_u64()?,
+            rows: cursor.take_u64()?,
+            bodies: cursor.take_u64()?,
+            end: cursor.take_u64()?,
+        };
+        sections.insert(partition, section);
+    }
+    Some(sections)
+}
+
+/// The blocks of a part of a snapshot, one after another.
+#[derive(Clone, Debug)]
+pub(super) struct Blocks {
+    pub(super) snapshot: Arc<SnapshotFile>,
+    at: u64,
+    end: u64,
+}
+
+impl Blocks {
+    pub(super) fn of_rows(snapshot: Arc<SnapshotFile>, section: Section) -> Self {
+        Self { snapshot, at: section.rows, end: section.bodies }
+    }
+
+    pub(super) fn of_bodies(snapshot: Arc<SnapshotFile>, section: Section) -> Self {
+        Self { snapshot, at: section.bodies, end: section.end }
+    }
+
+    /// The next block and where it is.
+    pub(super) async fn next(&mut self) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let at = self.at;
+        let (block, next) = self.snapshot.block(at).await?;
+        self.at = next;
+        Ok(Some((block, at)))
+    }
+
+    pub(super) fn damaged(&self, offset: u64, what: &str) -> StoreError {
+        self.snapshot.damaged(offset, what)
+    }
+}
+
+/// The rows of a block as (key, value). `None` for a block that cannot be read although its checksum is right.
+pub(super) fn rows_of(block: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
+    let mut cursor = Cursor { bytes: block, at: 0 };
+    let mut rows = Vec::new();
+    while !cursor.is_empty() {
+        rows.push((cursor.take_bytes()?, cursor.take_bytes()?));
+    }
+    Some(rows)
+}
+
+pub(super) fn bodies_of(block: &[u8]) -> Option<Vec<BodyRecord>> {
+    let mut cursor = Cursor { bytes: block, at: 0 };
+    let mut bodies = Vec::new();
+    while !cursor.is_empty() {
+        bodies.push(BodyRecord::take(&mut cursor)?);
+    }
+    Some(bodies)
+}

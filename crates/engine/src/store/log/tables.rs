@@ -1,0 +1,258 @@
+//! What the log knows in memory: where everything is. It holds only what a reader may be told, and one function
+//! applies a frame to it, live and at recovery alike.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use windlass_core::sorted::SortedMap;
+
+use super::entry::{BodyChange, BodyKey};
+use super::frame::{Header, Kind, Role, padded};
+use super::segment::{Pin, Segment};
+use super::snapshot_file::{Section, SnapshotFile};
+
+/// Marks a body whose segment is gone: fine only if its removal is in the log too.
+pub(super) const LOST: u32 = u32::MAX;
+/// So that a segment full of empty bodies is not taken for free.
+const LIVE_OVERHEAD: u64 = 16;
+
+/// Where a body is. Small, because there is one for every item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) segment: u32,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+    pub(super) crc: u32,
+}
+
+impl Place {
+    fn live_bytes(self) -> u64 {
+        u64::from(self.length) + LIVE_OVERHEAD
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FramePlace {
+    pub(super) lsn: u64,
+    pub(super) segment: u32,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+}
+
+/// A segment in use.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) segment: Arc<Segment>,
+    pub(super) generation: u64,
+    pub(super) role: Role,
+    pub(super) live_bytes: u64,
+    /// The frame that removed the last living body.
+    dead_since: u64,
+    /// Compacted away, but the snapshot still points here.
+    pub(super) retired: bool,
+}
+
+impl Slot {
+    pub(super) fn new(segment: Arc<Segment>, generation: u64, role: Role) -> Self {
+        Self { segment, generation, role, live_bytes: 0, dead_since: 0, retired: false }
+    }
+}
+
+/// A segment of the main chain whose frames a recovery would read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) segment: u32,
+    /// It continues after this frame.
+    pub(super) after: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct PartitionTable {
+    pub(super) epoch: u64,
+    /// 0: nothing durable yet.
+    pub(super) sequence: u64,
+    pub(super) now: u64,
+    /// Commits since the snapshot.
+    pub(super) frames: VecDeque<FramePlace>,
+    /// Its part of the snapshot.
+    pub(super) section: Option<Section>,
+    pub(super) bodies: SortedMap<BodyKey, Place>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) slots: BTreeMap<u32, Slot>,
+    pub(super) chain: VecDeque<Link>,
+    pub(super) partitions: BTreeMap<u32, PartitionTable>,
+    pub(super) snapshot: Option<Arc<SnapshotFile>>,
+    /// The last frame that is in these tables.
+    pub(super) applied: u64,
+    /// The last frame that is durable.
+    pub(super) synced: u64,
+    /// Bytes of frames since the snapshot.
+    pub(super) tail_bytes: u64,
+    pub(super) next_generation: u64,
+    /// Grows when the tables are rebuilt: what was begun on older ones is void.
+    pub(super) era: u64,
+    /// The tables are being rebuilt from the files: nothing may be freed or moved meanwhile.
+    pub(super) frozen: bool,
+    /// Some segment may be free that was not.
+    pub(super) something_died: bool,
+}
+
+impl Tables {
+    pub(super) fn snapshot_lsn(&self) -> u64 {
+        self.snapshot.as_ref().map_or(0, |snapshot| snapshot.lsn)
+    }
+
+    pub(super) fn take_generation(&mut self) -> u64 {
+        let generation = self.next_generation;
+        self.next_generation += 1;
+        generation
+    }
+
+    /// Takes in a frame of the main chain.
+    pub(super) fn apply(&mut self, header: &Header, place: FramePlace, bodies: &[BodyChange]) {
+        self.applied = header.lsn;
+        self.tail_bytes += padded(place.length as usize) as u64;
+        match header.kind {
+            Kind::Commit => self.apply_commit(header, place, bodies),
+            Kind::Drop => self.drop_partition(header.partition),
+            Kind::SegmentStart | Kind::Open | Kind::Survivors | Kind::Close => {}
+        }
+    }
+
+    fn apply_commit(&mut self, header: &Header, place: FramePlace, bodies: &[BodyChange]) {
+        let table = self.partitions.entry(header.partition).or_default();
+        table.epoch = table.epoch.max(header.epoch);
+        table.sequence = header.sequence;
+        table.now = header.now;
+        table.frames.push_back(place);
+        for change in bodies {
+            self.change_body(header.partition, place, change);
+        }
+    }
+
+    fn change_body(&mut self, partition: u32, frame: FramePlace, change: &BodyChange) {
+        match change {
+            BodyChange::Put { key, at, length, crc, body: _ } => {
+                let offset = frame.offset + at;
+                let place = Place { segment: frame.segment, offset, length: *length, crc: *crc };
+                self.put_body(partition, *key, place);
+            }
+            BodyChange::Remove { key } => self.remove_body(partition, *key),
+            BodyChange::RemoveAll { number } => {
+                for key in BodyKey::all_of(*number) {
+                    self.remove_body(partition, key);
+                }
+            }
+        }
+    }
+
+    pub(super) fn put_body(&mut self, partition: u32, key: BodyKey, place: Place) {
+        if let Some(slot) = self.slots.get_mut(&place.segment) {
+            slot.live_bytes += place.live_bytes();
+        }
+        let table = self.partitions.entry(partition).or_default();
+        if let Some(before) = table.bodies.insert(key, place) {
+            self.release(before);
+        }
+    }
+
+    fn remove_body(&mut self, partition: u32, key: BodyKey) {
+        let table = self.partitions.get_mut(&partition);
+        if let Some(place) = table.and_then(|table| table.bodies.remove(&key)) {
+            self.release(place);
+        }
+    }
+
+    /// A body at this place is not wanted any more.
+    fn release(&mut self, place: Place) {
+        let Some(slot) = self.slots.get_mut(&place.segment) else { return };
+        slot.live_bytes -= place.live_bytes();
+        if slot.live_bytes == 0 {
+            slot.dead_since = self.applied;
+            self.something_died |= !self.in_chain(place.segment);
+        }
+    }
+
+    fn drop_partition(&mut self, partition: u32) {
+        let Some(table) = self.partitions.remove(&partition) else { return };
+        for (_, place) in &table.bodies {
+            self.release(*place);
+        }
+    }
+
+    /// Compaction moved a body; unless it was removed or moved meanwhile, it is there from now on.
+    pub(super) fn move_body(&mut self, partition: u32, key: BodyKey, from: Place, to: Place) {
+        let table = self.partitions.get(&partition);
+        if table.and_then(|table| table.bodies.get(&key)) == Some(&from) {
+            self.put_body(partition, key, to);
+        }
+    }
+
+    pub(super) fn body(&self, partition: u32, key: BodyKey) -> Option<Place> {
+        self.partitions.get(&partition)?.bodies.get(&key).copied()
+    }
+
+    pub(super) fn pin(&self, segment: u32, released: &Arc<Notify>) -> Option<Pin> {
+        self.slots.get(&segment).map(|slot| Pin::new(&slot.segment, released))
+    }
+
+    pub(super) fn in_chain(&self, segment: u32) -> bool {
+        self.chain.iter().any(|link| link.segment == segment)
+    }
+
+    /// Takes out the segments that nobody needs: nothing lives in them, durably so, no recovery would read them, and
+    /// nobody is reading them now.
+    pub(super) fn take_free(&mut self) -> Vec<Arc<Segment>> {
+        if self.frozen {
+            return Vec::new();
+        }
+        self.something_died = false;
+        let free: Vec<u32> = self
+            .slots
+            .iter()
+            .filter(|(number, slot)| {
+                slot.live_bytes == 0
+                    && !slot.retired
+                    && slot.dead_since <= self.synced
+                    && !self.in_chain(**number)
+                    && slot.segment.is_unread()
+            })
+            .map(|(number, _)| *number)
+            .collect();
+        free.iter().filter_map(|number| self.slots.remove(number)).map(|slot| slot.segment).collect()
+    }
+
+    /// A new snapshot counts: forgets what only the log before it needed. Returns the one it replaces.
+    pub(super) fn adopt_snapshot(
+        &mut self,
+        snapshot: Arc<SnapshotFile>,
+        covered_bytes: u64,
+    ) -> Option<Arc<SnapshotFile>> {
+        for (partition, table) in &mut self.partitions {
+            while table.frames.front().is_some_and(|frame| frame.lsn <= snapshot.lsn) {
+                table.frames.pop_front();
+            }
+            table.frames.shrink_to(2 * table.frames.len());
+            table.section = snapshot.section(*partition);
+        }
+        while self.chain.get(1).is_some_and(|next| next.after <= snapshot.lsn) {
+            self.chain.pop_front();
+        }
+        self.tail_bytes -= covered_bytes;
+        self.something_died = true;
+        self.snapshot.replace(snapshot)
+    }
+
+    pub(super) fn bytes_stored(&self) -> u64 {
+        let segments: u64 = self.slots.values().map(|slot| u64::from(slot.segment.bytes)).sum();
+        segments + self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes)
+    }
+
+    pub(super) fn bytes_live(&self) -> u64 {
+        self.slots.values().map(|slot| slot.live_bytes).sum()
+    }
+}

@@ -1,0 +1,100 @@
+//! What is durable at a moment, held fast: for a partition's new owner, a snapshot, a backup.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::rows::RowSource;
+use super::segment::Pin;
+use super::snapshot_file::{Blocks, Section, SnapshotFile};
+use super::tables::{FramePlace, Link, PartitionTable, Tables};
+
+#[derive(Debug)]
+pub(super) struct PartitionView {
+    pub(super) epoch: u64,
+    pub(super) sequence: u64,
+    pub(super) now: u64,
+    pub(super) rows: RowSource,
+}
+
+impl PartitionView {
+    pub(super) fn of(tables: &Tables, partition: u32, released: &Arc<Notify>) -> Self {
+        let table = &tables.partitions[&partition];
+        let snapshot = tables.snapshot.clone();
+        let blocks = snapshot.zip(table.section).map(|(file, section)| Blocks::of_rows(file, section));
+        let frames: Vec<FramePlace> = table.frames.iter().rev().copied().collect();
+        let pins = pin_all(tables, frames.iter().map(|frame| frame.segment), released);
+        let PartitionTable { epoch, sequence, now, .. } = *table;
+        Self { epoch, sequence, now, rows: RowSource { partition, blocks, frames, pins } }
+    }
+}
+
+fn pin_all(
+    tables: &Tables,
+    segments: impl Iterator<Item = u32>,
+    released: &Arc<Notify>,
+) -> BTreeMap<u32, Pin> {
+    let mut pins = BTreeMap::new();
+    for segment in segments {
+        if !pins.contains_key(&segment)
+            && let Some(pin) = tables.pin(segment, released)
+        {
+            pins.insert(segment, pin);
+        }
+    }
+    pins
+}
+
+/// The whole log at a durable frame.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) lsn: u64,
+    pub(super) era: u64,
+    /// Bytes of frames since the snapshot.
+    pub(super) tail_bytes: u64,
+    pub(super) snapshot: Option<Arc<SnapshotFile>>,
+    pub(super) partitions: BTreeMap<u32, PartitionFrames>,
+    pub(super) pins: BTreeMap<u32, Pin>,
+    pub(super) chain: Vec<Link>,
+    /// How far the last segment of the chain is written.
+    pub(super) end: u32,
+}
+
+/// A partition's state, and what happened to it since the snapshot.
+#[derive(Debug)]
+pub(super) struct PartitionFrames {
+    pub(super) epoch: u64,
+    pub(super) sequence: u64,
+    pub(super) now: u64,
+    pub(super) section: Option<Section>,
+    pub(super) frames: Vec<FramePlace>,
+}
+
+impl View {
+    pub(super) fn of(tables: &Tables, released: &Arc<Notify>, end: u32) -> Self {
+        let durable = tables.partitions.iter().filter(|(_, table)| table.sequence > 0);
+        Self {
+            lsn: tables.synced,
+            era: tables.era,
+            tail_bytes: tables.tail_bytes,
+            snapshot: tables.snapshot.clone(),
+            partitions: durable.map(|(partition, table)| (*partition, PartitionFrames::of(table))).collect(),
+            pins: pin_all(tables, tables.slots.keys().copied(), released),
+            chain: tables.chain.iter().copied().collect(),
+            end,
+        }
+    }
+}
+
+impl PartitionFrames {
+    fn of(table: &PartitionTable) -> Self {
+        Self {
+            epoch: table.epoch,
+            sequence: table.sequence,
+            now: table.now,
+            section: table.section,
+            frames: table.frames.iter().copied().collect(),
+        }
+    }
+}

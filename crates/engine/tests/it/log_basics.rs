@@ -1,0 +1,239 @@
+//! The log store as its callers see it, when nothing goes wrong.
+
+use std::sync::Arc;
+
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::row::{Change, Part};
+use windlass_core::time::Span;
+use windlass_engine::store::log::real::RealDisk;
+use windlass_engine::store::log::{Durability, LogOptions};
+use windlass_engine::store::{CommitError, Store, StoreError};
+
+use crate::log_disk::MemDisk;
+use crate::log_rows::{Owner, SMALL, body, item, open, put, remove, small};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_committed_is_there_after_a_power_loss() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 3).await.unwrap();
+    // Enough for several segments.
+    for number in 1..200 {
+        owner.commit(put(number, 300)).await.unwrap();
+    }
+    owner.commit([remove(7)]).await.unwrap();
+    let rows = owner.rows.clone();
+
+    let disk = disk.after_power_loss();
+    let store = open(&disk, small()).await.unwrap();
+    assert_eq!(store.partitions().await.unwrap(), [PartitionId(3)]);
+    let owner = Owner::acquire(&store, 3).await.unwrap();
+    assert_eq!(owner.sequence, 200);
+    assert_eq!(owner.rows, rows);
+    owner.check_bodies().await;
+    assert_eq!(owner.read(7).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_on_real_files_is_opened_again_after_a_close() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Arc::new(RealDisk::new(directory.path()).unwrap());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..100 {
+        owner.commit(put(number, 500)).await.unwrap();
+    }
+    let rows = owner.rows.clone();
+    let elsewhere = Arc::new(RealDisk::new(directory.path()).unwrap());
+    let refused = open(&elsewhere, small()).await.unwrap_err();
+    assert!(refused.to_string().contains("another process"), "{refused}");
+    store.close().await;
+
+    let store = open(&elsewhere, small()).await.unwrap();
+    let owner = Owner::acquire(&store, 1).await.unwrap();
+    assert_eq!(owner.rows, rows);
+    owner.check_bodies().await;
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_is_fenced_by_the_next_one() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut first = Owner::acquire(&store, 1).await.unwrap();
+    first.commit(put(1, 10)).await.unwrap();
+    let mut second = Owner::acquire(&store, 1).await.unwrap();
+    assert!(second.epoch > first.epoch);
+    let fenced = first.commit(put(2, 10)).await.unwrap_err();
+    assert!(matches!(fenced, CommitError::NotApplied(StoreError::Fenced)), "{fenced}");
+    second.commit(put(2, 10)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_out_of_order_is_not_applied() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.sequence = 7;
+    let refused = owner.commit(put(1, 10)).await.unwrap_err();
+    assert!(matches!(refused, CommitError::NotApplied(StoreError::Unusable(_))), "{refused}");
+    let owner = Owner::acquire(&store, 1).await.unwrap();
+    assert_eq!((owner.sequence, owner.rows.len()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_batch_is_one_commit_and_one_sync() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let before = store.stats();
+    // Over the ends of segments too.
+    for number in 1..=100 {
+        owner.commit(put(number, 1000)).await.unwrap();
+    }
+    let after = store.stats();
+    assert_eq!(after.commits - before.commits, 100);
+    assert_eq!(after.syncs - before.syncs, 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_callers_share_syncs() {
+    let disk = Arc::new(MemDisk::default());
+    let store = Arc::new(open(&disk, LogOptions::default()).await.unwrap());
+    let mut owners = tokio::task::JoinSet::new();
+    for partition in 1..=64 {
+        let store = Arc::clone(&store);
+        owners.spawn(async move {
+            let mut owner = Owner::acquire(&store, partition).await.unwrap();
+            for number in 1..=20 {
+                owner.commit(put(number, 10)).await.unwrap();
+            }
+        });
+    }
+    owners.join_all().await;
+    let stats = store.stats();
+    assert_eq!(stats.commits, 64 * 20);
+    assert!(stats.syncs < stats.commits, "{stats:?}");
+    let disk = disk.after_power_loss();
+    let store = open(&disk, LogOptions::default()).await.unwrap();
+    for partition in 1..=64 {
+        let owner = Owner::acquire(&store, partition).await.unwrap();
+        assert_eq!((owner.sequence, owner.rows.len()), (20, 20));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_larger_than_a_segment_is_refused_and_harms_nothing() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let refused = owner.commit(put(1, SMALL as usize)).await.unwrap_err();
+    assert!(matches!(refused, CommitError::NotApplied(StoreError::TooLarge { .. })), "{refused}");
+    owner.sequence = 0;
+    owner.commit(put(1, SMALL as usize - 400)).await.unwrap();
+    assert_eq!(owner.read(1).await.unwrap().unwrap().len(), SMALL as usize - 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_partition_is_gone_for_good() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(1, 10)).await.unwrap();
+    let mut other = Owner::acquire(&store, 2).await.unwrap();
+    other.commit(put(1, 10)).await.unwrap();
+    store.drop_partition(PartitionId(1)).await.unwrap();
+    let fenced = owner.commit(put(2, 10)).await.unwrap_err();
+    assert!(matches!(fenced, CommitError::NotApplied(StoreError::Fenced)), "{fenced}");
+
+    let disk = disk.after_power_loss();
+    let store = open(&disk, small()).await.unwrap();
+    assert_eq!(store.partitions().await.unwrap(), [PartitionId(2)]);
+    assert_eq!(Owner::acquire(&store, 1).await.unwrap().rows.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_are_read_in_the_order_asked_for_cached_or_not() {
+    for body_cache_bytes in [0, 4000, 1 << 20] {
+        let disk = Arc::new(MemDisk::default());
+        let store = open(&disk, LogOptions { body_cache_bytes, ..small() }).await.unwrap();
+        let mut owner = Owner::acquire(&store, 1).await.unwrap();
+        for number in 1..=50 {
+            owner.commit(put(number, 700)).await.unwrap();
+        }
+        let result = Change::PutBody { number: ItemNumber(9), part: Part::Result, body: body(99, 20) };
+        owner.commit([result]).await.unwrap();
+        owner.commit([Change::RemoveBody { number: ItemNumber(9), part: Part::Payload }]).await.unwrap();
+        let payload = |number| (ItemNumber(number), Part::Payload);
+        let wanted = vec![payload(40), payload(3), (ItemNumber(9), Part::Result), payload(9), payload(77)];
+        for _ in 0..2 {
+            let found = store.read(PartitionId(1), wanted.clone()).await.unwrap();
+            let expected = [Some(body(40, 700)), Some(body(3, 700)), Some(body(99, 20)), None, None];
+            assert_eq!(found, expected);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_sync_per_commit_everything_is_durable_after_a_close() {
+    for durability in [Durability::Interval(Span::from_secs(3600)), Durability::None] {
+        let disk = Arc::new(MemDisk::default());
+        let options = LogOptions { durability, ..small() };
+        let store = open(&disk, options.clone()).await.unwrap();
+        let mut owner = Owner::acquire(&store, 1).await.unwrap();
+        for number in 1..=40 {
+            owner.commit(put(number, 700)).await.unwrap();
+        }
+        let lost = open(&disk.after_power_loss(), options.clone()).await.unwrap();
+        let kept = Owner::acquire(&lost, 1).await.unwrap();
+        assert!(kept.sequence < 40, "the last segment was not synced");
+        assert_eq!(kept.rows.len() as u64, kept.sequence);
+        store.close().await;
+
+        let store = open(&disk.after_power_loss(), options).await.unwrap();
+        let owner = Owner::acquire(&store, 1).await.unwrap();
+        assert_eq!(owner.sequence, 40);
+        owner.check_bodies().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interval_syncs_by_itself() {
+    let disk = Arc::new(MemDisk::default());
+    let durability = Durability::Interval(Span::from_millis(1));
+    let store = open(&disk, LogOptions { durability, ..small() }).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit([Change::Put(item(1))]).await.unwrap();
+    loop {
+        let copy = open(&disk.after_power_loss(), small()).await.unwrap();
+        if Owner::acquire(&copy, 1).await.unwrap().sequence == 1 {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_is_not_ours_or_of_a_newer_format_is_refused() {
+    let foreign = MemDisk::of([("holiday.jpg".to_owned(), vec![1, 2, 3])].into());
+    let refused = open(&foreign, small()).await.unwrap_err();
+    assert!(refused.to_string().contains("holiday.jpg"), "{refused}");
+
+    let newer = b"windlass log\nformat = 2\nlog = 01\n".to_vec();
+    let newer = MemDisk::of([("format".to_owned(), newer)].into());
+    let refused = open(&newer, small()).await.unwrap_err();
+    assert!(refused.to_string().contains("format 2"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_store_says_so() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(1, 10)).await.unwrap();
+    store.close().await;
+    let refused = owner.commit(put(2, 10)).await.unwrap_err();
+    assert!(matches!(refused, CommitError::NotApplied(StoreError::Closed)), "{refused}");
+    assert!(matches!(store.acquire(PartitionId(1)).await, Err(StoreError::Closed)));
+    open(&disk, small()).await.unwrap();
+}

@@ -1,0 +1,231 @@
+//! A disk in memory: what is live, what of it is durable, and what goes wrong on request.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use windlass_engine::env::BoxFuture;
+use windlass_engine::store::log::disk::{Disk, File};
+
+#[derive(Debug, Default)]
+pub struct MemDisk {
+    state: Mutex<State>,
+    faults: Arc<Faults>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: BTreeMap<String, Arc<MemFile>>,
+    durable_names: BTreeMap<String, Arc<MemFile>>,
+    locked: bool,
+}
+
+/// How many of the next calls fail; and how many bytes all files together may have.
+#[derive(Debug)]
+pub struct Faults {
+    pub writes: AtomicU64,
+    pub syncs: AtomicU64,
+    pub reads: AtomicU64,
+    pub room: AtomicU64,
+    used: AtomicU64,
+    pub synced: AtomicU64,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            writes: zero(),
+            syncs: zero(),
+            reads: zero(),
+            room: AtomicU64::new(u64::MAX),
+            used: zero(),
+            synced: zero(),
+        }
+    }
+}
+
+impl Faults {
+    fn strikes(counter: &AtomicU64) -> bool {
+        counter.try_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct MemFile {
+    bytes: Mutex<Images>,
+    faults: Arc<Faults>,
+}
+
+#[derive(Debug, Default)]
+struct Images {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    dirty: Vec<(usize, usize)>,
+}
+
+impl MemDisk {
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// What another process finds after this one was killed.
+    pub fn after_kill(&self) -> Arc<Self> {
+        let state = self.state.lock().unwrap();
+        let live = |file: &MemFile| file.bytes.lock().unwrap().live.clone();
+        Self::of(state.files.iter().map(|(name, file)| (name.clone(), live(file))).collect())
+    }
+
+    /// What is left after the machine lost its power.
+    pub fn after_power_loss(&self) -> Arc<Self> {
+        let state = self.state.lock().unwrap();
+        let durable = |file: &MemFile| file.bytes.lock().unwrap().durable.clone();
+        Self::of(state.durable_names.iter().map(|(name, file)| (name.clone(), durable(file))).collect())
+    }
+
+    pub fn of(images: BTreeMap<String, Vec<u8>>) -> Arc<Self> {
+        let disk = Self::default();
+        let mut state = disk.state.lock().unwrap();
+        for (name, bytes) in images {
+            disk.faults.used.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+            let images = Images { live: bytes.clone(), durable: bytes, dirty: Vec::new() };
+            let file = Arc::new(MemFile { bytes: Mutex::new(images), faults: Arc::clone(&disk.faults) });
+            state.files.insert(name, file);
+        }
+        state.durable_names = state.files.clone();
+        drop(state);
+        Arc::new(disk)
+    }
+
+    pub fn images(&self) -> BTreeMap<String, Vec<u8>> {
+        let state = self.state.lock().unwrap();
+        let live = |file: &MemFile| file.bytes.lock().unwrap().live.clone();
+        state.files.iter().map(|(name, file)| (name.clone(), live(file))).collect()
+    }
+
+    pub fn names(&self) -> BTreeSet<String> {
+        self.state.lock().unwrap().files.keys().cloned().collect()
+    }
+
+    pub fn used(&self) -> u64 {
+        self.faults.used.load(Ordering::SeqCst)
+    }
+}
+
+fn done<'a, T: Send + 'a>(value: io::Result<T>) -> BoxFuture<'a, io::Result<T>> {
+    Box::pin(ready(value))
+}
+
+fn broken() -> io::Error {
+    io::Error::other("the fake disk fails as asked")
+}
+
+impl Disk for MemDisk {
+    fn lock(&self) -> BoxFuture<'_, io::Result<()>> {
+        let mut state = self.state.lock().unwrap();
+        let was_locked = std::mem::replace(&mut state.locked, true);
+        done(if was_locked { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) })
+    }
+
+    fn unlock(&self) {
+        self.state.lock().unwrap().locked = false;
+    }
+
+    fn list(&self) -> BoxFuture<'_, io::Result<Vec<String>>> {
+        done(Ok(self.state.lock().unwrap().files.keys().cloned().collect()))
+    }
+
+    fn open(&self, name: &str) -> BoxFuture<'_, io::Result<Arc<dyn File>>> {
+        let file = self.state.lock().unwrap().files.get(name).cloned();
+        done(file.map(|file| file as Arc<dyn File>).ok_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+
+    fn create(&self, name: &str) -> BoxFuture<'_, io::Result<Arc<dyn File>>> {
+        let mut state = self.state.lock().unwrap();
+        if state.files.contains_key(name) {
+            return done(Err(io::ErrorKind::AlreadyExists.into()));
+        }
+        let file = Arc::new(MemFile { faults: Arc::clone(&self.faults), ..MemFile::default() });
+        state.files.insert(name.to_owned(), Arc::clone(&file));
+        done(Ok(file as Arc<dyn File>))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> BoxFuture<'_, io::Result<()>> {
+        let mut state = self.state.lock().unwrap();
+        let Some(file) = state.files.remove(from) else { return done(Err(io::ErrorKind::NotFound.into())) };
+        state.files.insert(to.to_owned(), file);
+        done(Ok(()))
+    }
+
+    fn remove(&self, name: &str) -> BoxFuture<'_, io::Result<()>> {
+        let removed = self.state.lock().unwrap().files.remove(name);
+        let Some(file) = removed else { return done(Err(io::ErrorKind::NotFound.into())) };
+        self.faults.used.fetch_sub(file.bytes.lock().unwrap().live.len() as u64, Ordering::SeqCst);
+        done(Ok(()))
+    }
+
+    fn sync(&self) -> BoxFuture<'_, io::Result<()>> {
+        let mut state = self.state.lock().unwrap();
+        state.durable_names = state.files.clone();
+        done(Ok(()))
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("mem/{name}")
+    }
+}
+
+impl File for MemFile {
+    fn write_at<'a>(&'a self, offset: u64, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<usize>> {
+        if Faults::strikes(&self.faults.writes) {
+            return done(Err(broken()));
+        }
+        let mut images = self.bytes.lock().unwrap();
+        let (from, to) = (offset as usize, offset as usize + bytes.len());
+        let more = to.saturating_sub(images.live.len()) as u64;
+        let used = self.faults.used.load(Ordering::SeqCst);
+        if more > 0 && used + more > self.faults.room.load(Ordering::SeqCst) {
+            return done(Err(io::ErrorKind::StorageFull.into()));
+        }
+        self.faults.used.fetch_add(more, Ordering::SeqCst);
+        let length = images.live.len().max(to);
+        images.live.resize(length, 0);
+        images.live[from..to].copy_from_slice(bytes);
+        images.dirty.push((from, to));
+        done(Ok(bytes.len()))
+    }
+
+    fn read_at<'a>(&'a self, offset: u64, buffer: &'a mut [u8]) -> BoxFuture<'a, io::Result<usize>> {
+        if Faults::strikes(&self.faults.reads) {
+            return done(Err(broken()));
+        }
+        let images = self.bytes.lock().unwrap();
+        let left = images.live.get(offset as usize..).unwrap_or_default();
+        let length = buffer.len().min(left.len());
+        buffer[..length].copy_from_slice(&left[..length]);
+        done(Ok(length))
+    }
+
+    fn sync(&self) -> BoxFuture<'_, io::Result<()>> {
+        self.faults.synced.fetch_add(1, Ordering::SeqCst);
+        let mut images = self.bytes.lock().unwrap();
+        // After an error the kernel forgets that these were to be written: a later sync does not write them.
+        let dirty = std::mem::take(&mut images.dirty);
+        if Faults::strikes(&self.faults.syncs) {
+            return done(Err(broken()));
+        }
+        let length = images.live.len();
+        images.durable.resize(length, 0);
+        for (from, to) in dirty {
+            let Images { live, durable, .. } = &mut *images;
+            durable[from..to].copy_from_slice(&live[from..to]);
+        }
+        done(Ok(()))
+    }
+
+    fn len(&self) -> BoxFuture<'_, io::Result<u64>> {
+        done(Ok(self.bytes.lock().unwrap().live.len() as u64))
+    }
+}
