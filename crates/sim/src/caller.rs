@@ -194,9 +194,8 @@ fn failed(error: EngineError) -> Outcome {
     match error {
         EngineError::Refused(refusal) => Outcome::Refused(refusal),
         EngineError::Unavailable { outcome: Effect::Unknown, .. } => Outcome::Unknown(Why::Told),
-        EngineError::Unavailable { outcome: Effect::NotApplied, .. }
-        | EngineError::Overloaded { .. }
-        | EngineError::TooLarge(_) => Outcome::NotApplied(error.to_string()),
+        EngineError::TooLarge(_) => Outcome::TooLarge,
+        EngineError::Unavailable { outcome: Effect::NotApplied, .. } | EngineError::Overloaded { .. } => Outcome::NotApplied(error.to_string()),
     }
 }
 

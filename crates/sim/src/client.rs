@@ -91,7 +91,7 @@ impl Client {
 
     async fn one_call(&mut self) {
         let habits = self.plan.habits;
-        self.caller.patience = self.rng.percent(habits.abandons).then(|| self.rng.skewed(1, 20_000));
+        self.caller.patience = self.rng.percent(habits.abandons).then(|| self.rng.skewed(1, 3_000));
         if self.rng.percent(habits.cleans) {
             return self.clear().await;
         }

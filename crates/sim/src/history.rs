@@ -17,6 +17,9 @@ use crate::fault::Fault;
 /// A queue by its place in the plan; its name is `q` and that number.
 pub type QueueIndex = usize;
 
+/// Who asks when no client does.
+pub const OPERATOR: usize = 99;
+
 /// A point in the run. The order of events is total; virtual time may stand still between two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
@@ -133,7 +136,9 @@ pub enum Outcome {
     Queue(Box<Queue>),
     Deleted,
     Refused(Refusal),
-    /// Overloaded and too large come to the same.
+    /// It can never be done as it is. Nothing happened.
+    TooLarge,
+    /// Overloaded comes to the same.
     NotApplied(String),
     Unknown(Why),
 }
@@ -185,7 +190,7 @@ impl Outcome {
         match self {
             Self::Judged(verdicts) => verdicts.get(index).cloned().unwrap_or(Verdict::Unknown),
             Self::Refused(refusal) => Verdict::Refused(refusal.clone()),
-            Self::NotApplied(_) => Verdict::NotApplied,
+            Self::NotApplied(_) | Self::TooLarge => Verdict::NotApplied,
             Self::Open | Self::Unknown(_) => Verdict::Unknown,
             Self::Produced(_)
             | Self::Granted { .. }

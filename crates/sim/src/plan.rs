@@ -191,7 +191,7 @@ fn draw_clock(rng: &mut Rng, durability: Sync) -> ClockPlan {
 fn draw_habits(rng: &mut Rng) -> Habits {
     let sometimes = |rng: &mut Rng, percent, most| if rng.percent(percent) { rng.between(1, most) as u32 } else { 0 };
     Habits {
-        abandons: sometimes(rng, 40, 8),
+        abandons: sometimes(rng, 40, 12),
         drops_grants: sometimes(rng, 40, 10),
         uses_stale_permits: sometimes(rng, 70, 15),
         schedules: sometimes(rng, 60, 30),

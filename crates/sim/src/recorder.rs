@@ -257,6 +257,7 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::Queue(queue) => format!("partitions {:?}", queue.partitions),
         Outcome::Deleted => "deleted".to_owned(),
         Outcome::Refused(refusal) => format!("refused {refusal:?}"),
+        Outcome::TooLarge => "too large".to_owned(),
         Outcome::NotApplied(reason) => format!("not applied: {reason}"),
         Outcome::Unknown(why) => format!("unknown: {why:?}"),
     }

@@ -13,7 +13,7 @@ use crate::disk::Hardware;
 use crate::env::{SimEnv, WallClock};
 use crate::executor::Handle;
 use crate::fault::{Fault, Rates};
-use crate::history::{QueueIndex, Violation};
+use crate::history::{OPERATOR, QueueIndex, Violation};
 use crate::plan::{ClockPlan, End, Phase, Plan, queue_name};
 use crate::readout::read_out;
 use crate::recorder::Recorder;
@@ -22,9 +22,6 @@ use crate::store;
 
 const OPENS_ON_A_BAD_DISK: usize = 5;
 const OPENS_MAX: usize = 40;
-
-/// Who asks when no client does.
-const OPERATOR: usize = 99;
 
 #[derive(Clone, Debug)]
 pub struct Server {

@@ -1,8 +1,8 @@
 //! Opens the store under test on the simulated disk.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use windlass_core::time::Span;
 use windlass_engine::env::Env;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::{Store, StoreError};
@@ -13,7 +13,7 @@ use crate::plan::{Plan, Sync};
 pub async fn open(env: Arc<dyn Env>, disk: SimDisk, plan: &Plan) -> Result<Arc<dyn Store>, StoreError> {
     let durability = match plan.durability {
         Sync::Always => Durability::Always,
-        Sync::Interval { millis } => Durability::Interval(Duration::from_millis(millis)),
+        Sync::Interval { millis } => Durability::Interval(Span::from_millis(millis)),
         Sync::Never => Durability::None,
     };
     let options = LogOptions {

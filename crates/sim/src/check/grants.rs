@@ -24,7 +24,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
 
 fn check_item(item: &ItemFacts<'_>) -> Result<(), Violation> {
     let made = item.made;
-    if matches!(item.produce.outcome, Outcome::NotApplied(_) | Outcome::Refused(_)) && item.id.is_some() {
+    let refused = matches!(item.produce.outcome, Outcome::NotApplied(_) | Outcome::TooLarge | Outcome::Refused(_));
+    if refused && item.id.is_some() {
         return Err(violation("not applied", format!("item {} was not produced, and is there", made.serial)));
     }
     for grant in &item.grants {

@@ -10,7 +10,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
         for grant in &item.grants {
             let Some(leased_at) = grant.leased_at() else { continue };
-            started_in_time(item, grant, leased_at)?;
+            started_in_time(facts, item, grant, leased_at)?;
             if leased_at > grant.call.latest {
                 let text = format!("item {} was leased in the future: {leased_at:?}", item.made.serial);
                 return Err(violation("time", text));
@@ -21,9 +21,16 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-fn started_in_time(item: &ItemFacts<'_>, grant: &Granting<'_>, leased_at: Timestamp) -> Result<(), Violation> {
+fn started_in_time(
+    facts: &Facts<'_>,
+    item: &ItemFacts<'_>,
+    grant: &Granting<'_>,
+    leased_at: Timestamp,
+) -> Result<(), Violation> {
     let mut due_at = item.made.enqueue_at;
-    for judged in item.verdicts.iter().filter(|judged| judged.permit < grant.given.permit) {
+    // A retry that was lost again never put anything off.
+    let retries = item.verdicts.iter().filter(|_| facts.history.is_lossless());
+    for judged in retries.filter(|judged| judged.permit < grant.given.permit) {
         if let Verdict::Retried(Retried::Again { due_at: again }) = &judged.verdict {
             due_at = due_at.max(Some(*again));
         }
