@@ -66,9 +66,12 @@ impl Writer {
             let event = self.next_event(inbox, &mut stopping).await;
             let stop = matches!(event, Event::Stop);
             let mut gathered = self.begin();
+            if !stop {
+                // First, so that whoever asks sees what time has brought.
+                self.sweep(&mut gathered);
+            }
             self.gather(event, inbox, &mut gathered);
             if !stop {
-                self.sweep(&mut gathered);
                 self.serve_waiters(&mut gathered);
             }
             if let Err(ended) = self.finish(gathered).await {
