@@ -259,7 +259,7 @@ impl<'a> Facts<'a> {
             return true;
         }
         // Bodies are read after the lease: one that ended meanwhile, its lease over, is left out of the answer.
-        self.may_have_ended_before(item, call)
+        gave_up_on_more(call) || self.may_have_ended_before(item, call)
     }
 
     fn may_have_ended_before(&self, item: &ItemFacts<'a>, call: &Call) -> bool {
@@ -309,6 +309,13 @@ impl<'a> Facts<'a> {
             || item.shown().any(|(call, view)| call.begin.order > to && !view.item.state.phase().is_final());
         free && alive_later && !touched && !swept && !self.ghosts(item).any(|ghost| ghost.begin.order <= to)
     }
+}
+
+/// A lease that waited, has something, and runs out of time stops asking other partitions for more. What one of them
+/// was just granting is given back, or has expired by then.
+fn gave_up_on_more(call: &Call) -> bool {
+    let (Op::Lease { wait, .. }, Outcome::Granted { items, .. }) = (&call.op, &call.outcome) else { return false };
+    wait.0 > 0 && !items.is_empty() && call.end.micros >= call.begin.micros + wait.0
 }
 
 /// The two were under way at the same time for a while, or the first has no known end.
