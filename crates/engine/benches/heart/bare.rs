@@ -2,7 +2,7 @@
 //! written and synced, over blocks written beforehand. Nothing that keeps the same promise on the same disk with one
 //! caller at a time can be faster.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -23,9 +23,8 @@ pub struct BareLoop {
 }
 
 impl BareLoop {
-    pub fn new(directory: &Path, batch: usize) -> Self {
-        let path = directory.join(format!("bare-{batch}"));
-        let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(path).expect("a file");
+    pub fn new(batch: usize) -> Self {
+        let mut file = tempfile::tempfile().expect("a temporary file");
         for _ in 0..FILE_BYTES >> 20 {
             file.write_all(&vec![0; 1 << 20]).expect("written beforehand");
         }

@@ -22,7 +22,7 @@ pub fn run(seconds: u64) {
 
 fn line(callers: usize, batch: usize, time: Duration) {
     let bed = Bed::new(LogOptions::default());
-    let mut bare = BareLoop::new(bed.directory.path().parent().expect("a parent"), batch);
+    let mut bare = BareLoop::new(batch);
     let (mut bare_runs, mut engine_runs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let bare = bare.cycles_per_second(time);

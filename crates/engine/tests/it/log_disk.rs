@@ -10,7 +10,7 @@ use windlass_engine::env::BoxFuture;
 use windlass_engine::store::log::disk::{Disk, File};
 
 #[derive(Debug, Default)]
-pub struct MemDisk {
+pub(crate) struct MemDisk {
     state: Mutex<State>,
     faults: Arc<Faults>,
 }
@@ -24,13 +24,13 @@ struct State {
 
 /// How many of the next calls fail; and how many bytes all files together may have.
 #[derive(Debug)]
-pub struct Faults {
-    pub writes: AtomicU64,
-    pub syncs: AtomicU64,
-    pub reads: AtomicU64,
-    pub room: AtomicU64,
+pub(crate) struct Faults {
+    pub(crate) writes: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) reads: AtomicU64,
+    pub(crate) room: AtomicU64,
     used: AtomicU64,
-    pub synced: AtomicU64,
+    pub(crate) synced: AtomicU64,
 }
 
 impl Default for Faults {
@@ -54,7 +54,7 @@ impl Faults {
 }
 
 #[derive(Debug, Default)]
-pub struct MemFile {
+pub(crate) struct MemFile {
     bytes: Mutex<Images>,
     faults: Arc<Faults>,
 }
@@ -67,25 +67,25 @@ struct Images {
 }
 
 impl MemDisk {
-    pub fn faults(&self) -> &Faults {
+    pub(crate) fn faults(&self) -> &Faults {
         &self.faults
     }
 
     /// What another process finds after this one was killed.
-    pub fn after_kill(&self) -> Arc<Self> {
+    pub(crate) fn after_kill(&self) -> Arc<Self> {
         let state = self.state.lock().unwrap();
         let live = |file: &MemFile| file.bytes.lock().unwrap().live.clone();
         Self::of(state.files.iter().map(|(name, file)| (name.clone(), live(file))).collect())
     }
 
     /// What is left after the machine lost its power.
-    pub fn after_power_loss(&self) -> Arc<Self> {
+    pub(crate) fn after_power_loss(&self) -> Arc<Self> {
         let state = self.state.lock().unwrap();
         let durable = |file: &MemFile| file.bytes.lock().unwrap().durable.clone();
         Self::of(state.durable_names.iter().map(|(name, file)| (name.clone(), durable(file))).collect())
     }
 
-    pub fn of(images: BTreeMap<String, Vec<u8>>) -> Arc<Self> {
+    pub(crate) fn of(images: BTreeMap<String, Vec<u8>>) -> Arc<Self> {
         let disk = Self::default();
         let mut state = disk.state.lock().unwrap();
         for (name, bytes) in images {
@@ -99,17 +99,17 @@ impl MemDisk {
         Arc::new(disk)
     }
 
-    pub fn images(&self) -> BTreeMap<String, Vec<u8>> {
+    pub(crate) fn images(&self) -> BTreeMap<String, Vec<u8>> {
         let state = self.state.lock().unwrap();
         let live = |file: &MemFile| file.bytes.lock().unwrap().live.clone();
         state.files.iter().map(|(name, file)| (name.clone(), live(file))).collect()
     }
 
-    pub fn names(&self) -> BTreeSet<String> {
+    pub(crate) fn names(&self) -> BTreeSet<String> {
         self.state.lock().unwrap().files.keys().cloned().collect()
     }
 
-    pub fn used(&self) -> u64 {
+    pub(crate) fn used(&self) -> u64 {
         self.faults.used.load(Ordering::SeqCst)
     }
 }
@@ -155,7 +155,9 @@ impl Disk for MemDisk {
     fn rename(&self, from: &str, to: &str) -> BoxFuture<'_, io::Result<()>> {
         let mut state = self.state.lock().unwrap();
         let Some(file) = state.files.remove(from) else { return done(Err(io::ErrorKind::NotFound.into())) };
-        state.files.insert(to.to_owned(), file);
+        if let Some(replaced) = state.files.insert(to.to_owned(), file) {
+            self.faults.used.fetch_sub(replaced.bytes.lock().unwrap().live.len() as u64, Ordering::SeqCst);
+        }
         done(Ok(()))
     }
 

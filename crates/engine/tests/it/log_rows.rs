@@ -13,9 +13,9 @@ use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::{Acquired, Batch, CommitError, Store, StoreError};
 
-pub const SMALL: u32 = 16 << 10;
+pub(crate) const SMALL: u32 = 16 << 10;
 
-pub fn small() -> LogOptions {
+pub(crate) fn small() -> LogOptions {
     LogOptions {
         segment_bytes: SMALL,
         body_cache_bytes: 0,
@@ -24,12 +24,12 @@ pub fn small() -> LogOptions {
     }
 }
 
-pub async fn open(disk: &Arc<impl Disk>, options: LogOptions) -> Result<LogStore, StoreError> {
+pub(crate) async fn open(disk: &Arc<impl Disk>, options: LogOptions) -> Result<LogStore, StoreError> {
     let disk = Arc::clone(disk) as Arc<dyn Disk>;
     LogStore::open(Arc::new(TokioEnv::new()), disk, options).await
 }
 
-pub fn item(number: u64) -> Row {
+pub(crate) fn item(number: u64) -> Row {
     Row::Item(Item {
         number: ItemNumber(number),
         place: number,
@@ -43,31 +43,31 @@ pub fn item(number: u64) -> Row {
     })
 }
 
-pub fn body(number: u64, length: usize) -> Bytes {
+pub(crate) fn body(number: u64, length: usize) -> Bytes {
     let text = format!("body {number} ");
     text.bytes().cycle().take(length).collect::<Vec<u8>>().into()
 }
 
-pub fn put(number: u64, length: usize) -> [Change; 2] {
+pub(crate) fn put(number: u64, length: usize) -> [Change; 2] {
     let body = body(number, length);
     [Change::Put(item(number)), Change::PutBody { number: ItemNumber(number), part: Part::Payload, body }]
 }
 
-pub fn remove(number: u64) -> Change {
+pub(crate) fn remove(number: u64) -> Change {
     Change::Remove(Key::Item(ItemNumber(number)))
 }
 
 /// A partition's owner, who remembers what every commit made of it.
-pub struct Owner<'a> {
-    pub store: &'a LogStore,
-    pub partition: PartitionId,
-    pub epoch: u64,
-    pub sequence: u64,
-    pub rows: BTreeMap<Key, Row>,
+pub(crate) struct Owner<'a> {
+    pub(crate) store: &'a LogStore,
+    pub(crate) partition: PartitionId,
+    pub(crate) epoch: u64,
+    pub(crate) sequence: u64,
+    pub(crate) rows: BTreeMap<Key, Row>,
 }
 
 impl<'a> Owner<'a> {
-    pub async fn acquire(store: &'a LogStore, partition: u32) -> Result<Self, StoreError> {
+    pub(crate) async fn acquire(store: &'a LogStore, partition: u32) -> Result<Self, StoreError> {
         let partition = PartitionId(partition);
         let acquired = store.acquire(partition).await?;
         let (epoch, sequence) = (acquired.epoch, acquired.sequence);
@@ -75,7 +75,7 @@ impl<'a> Owner<'a> {
         Ok(Self { store, partition, epoch, sequence, rows })
     }
 
-    pub async fn commit(&mut self, changes: impl Into<Vec<Change>>) -> Result<(), CommitError> {
+    pub(crate) async fn commit(&mut self, changes: impl Into<Vec<Change>>) -> Result<(), CommitError> {
         let changes = changes.into();
         self.sequence += 1;
         let batch = Batch {
@@ -90,13 +90,13 @@ impl<'a> Owner<'a> {
         Ok(())
     }
 
-    pub async fn read(&self, number: u64) -> Result<Option<Bytes>, StoreError> {
+    pub(crate) async fn read(&self, number: u64) -> Result<Option<Bytes>, StoreError> {
         let wanted = vec![(ItemNumber(number), Part::Payload)];
         Ok(self.store.read(self.partition, wanted).await?.remove(0))
     }
 
     /// Every item of the partition has its body, whole.
-    pub async fn check_bodies(&self) {
+    pub(crate) async fn check_bodies(&self) {
         for key in self.rows.keys() {
             if let Key::Item(ItemNumber(number)) = key {
                 let found = self.read(*number).await.unwrap().expect("an item has its body");
@@ -106,7 +106,7 @@ impl<'a> Owner<'a> {
     }
 }
 
-pub async fn rows_of(mut acquired: Acquired) -> Result<BTreeMap<Key, Row>, StoreError> {
+pub(crate) async fn rows_of(mut acquired: Acquired) -> Result<BTreeMap<Key, Row>, StoreError> {
     let mut rows = BTreeMap::new();
     while let Some(changes) = acquired.rows.next().await? {
         apply(&mut rows, changes);
@@ -114,7 +114,7 @@ pub async fn rows_of(mut acquired: Acquired) -> Result<BTreeMap<Key, Row>, Store
     Ok(rows)
 }
 
-pub fn apply(rows: &mut BTreeMap<Key, Row>, changes: Vec<Change>) {
+pub(crate) fn apply(rows: &mut BTreeMap<Key, Row>, changes: Vec<Change>) {
     for change in changes {
         match change {
             Change::Put(row) => {

@@ -35,9 +35,20 @@ pub(super) enum Request {
     View {
         answer: oneshot::Sender<Result<View, StoreError>>,
     },
+    /// Makes everything durable.
+    Sync { answer: oneshot::Sender<Result<(), StoreError>> },
     Close {
         answer: oneshot::Sender<()>,
     },
+}
+
+pub(super) async fn ask<T>(
+    requests: &mpsc::Sender<Request>,
+    request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
+) -> Result<T, StoreError> {
+    let (answer, answered) = oneshot::channel();
+    requests.send(request(answer)).await.map_err(|_| StoreError::Closed)?;
+    answered.await.map_err(|_| StoreError::Closed)?
 }
 
 /// A frame to be written, complete but for its header.
@@ -113,6 +124,9 @@ impl Committer {
                 Request::View { answer } => {
                     let _caller_gone = answer.send(self.view().await);
                 }
+                Request::Sync { answer } => {
+                    let _caller_gone = answer.send(self.ensure_synced().await);
+                }
                 Request::Close { answer } => {
                     self.close().await;
                     let _caller_gone = answer.send(());
@@ -162,6 +176,7 @@ impl Committer {
                 other @ (Request::Write(_)
                 | Request::Acquire { .. }
                 | Request::View { .. }
+                | Request::Sync { .. }
                 | Request::Close { .. }) => {
                     self.carried.push_front(other);
                     break;

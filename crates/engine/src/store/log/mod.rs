@@ -12,6 +12,7 @@
 
 mod bodies;
 mod committer;
+mod compaction;
 pub mod disk;
 mod entry;
 mod fetch;
@@ -28,8 +29,11 @@ mod rows;
 mod scan;
 mod segment;
 mod shared;
+mod snapshot;
 mod snapshot_file;
 mod tables;
+mod tail;
+mod upkeep;
 mod view;
 
 use std::fmt;
@@ -44,7 +48,7 @@ use windlass_core::time::{Span, Timestamp};
 
 use super::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
 use crate::env::{BoxFuture, Env, Task};
-use committer::{Request, Write};
+use committer::{Request, Write, ask};
 use disk::Disk;
 use entry::BodyKey;
 use frame::{HEADER_BYTES, Kind};
@@ -111,15 +115,6 @@ impl LogStore {
         opening::open(env, disk, options).await
     }
 
-    async fn ask<T>(
-        &self,
-        request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
-    ) -> Result<T, StoreError> {
-        let (answer, answered) = oneshot::channel();
-        self.requests.send(request(answer)).await.map_err(|_| StoreError::Closed)?;
-        answered.await.map_err(|_| StoreError::Closed)?
-    }
-
     async fn write(
         &self,
         write: Write,
@@ -135,7 +130,7 @@ impl LogStore {
     }
 
     async fn acquire_partition(&self, partition: PartitionId) -> Result<Acquired, StoreError> {
-        let view = self.ask(|answer| Request::Acquire { partition: partition.0, answer }).await?;
+        let view = ask(&self.requests, |answer| Request::Acquire { partition: partition.0, answer }).await?;
         let rows = RowStream { source: Some(view.rows), reader: self.reader.clone() };
         let now = Timestamp(view.now);
         Ok(Acquired { epoch: view.epoch, sequence: view.sequence, now, rows: Box::new(rows) })
@@ -224,10 +219,11 @@ impl LogStore {
 
     async fn close_all(&self) {
         let (answer, answered) = oneshot::channel();
-        self.shared.close();
+        // The committer first: it may still need the keeper for what is queued.
         if self.requests.send(Request::Close { answer }).await.is_ok() {
             let _ended_either_way = answered.await;
         }
+        self.shared.close();
         self.shared.reader_stop.notify_one();
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for task in tasks {

@@ -15,6 +15,7 @@ use super::segment::{self, Segment, TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
 use super::snapshot_file;
 use super::tables::{Link, Slot};
+use super::upkeep::Upkeep;
 use super::{LogOptions, LogStore, reader};
 use crate::env::{self, Env};
 use crate::store::StoreError;
@@ -213,11 +214,13 @@ fn start(
     let (jobs, received_jobs) = mpsc::channel(JOBS_MAX);
     let committer = Committer::new(Arc::clone(&shared), received, end, open);
     let keeper = Keeper::new(Arc::clone(&shared));
+    let upkeep = Upkeep::new(Arc::clone(&shared), requests.clone());
     let env = &*shared.env;
     let tasks = vec![
         env::spawn_thread(env, "log-committer", committer.serve()),
         env::spawn_thread(env, "log-reader", reader::serve(Arc::clone(&shared), received_jobs)),
         env::spawn_thread(env, "log-keeper", keeper.serve()),
+        env::spawn_thread(env, "log-upkeep", upkeep.serve()),
     ];
     LogStore { requests, reader: jobs, tasks: Mutex::new(tasks), shared }
 }

@@ -48,6 +48,10 @@ impl Committer {
             let table = durable.partitions.entry(*partition).or_default();
             table.epoch = before.epoch + 1;
         }
+        for (number, slot) in &mut durable.slots {
+            // A snapshot that was being finished may point to where compaction has moved bodies.
+            slot.retired = !durable.chain.iter().any(|link| link.segment == *number);
+        }
         durable.synced = tables.synced;
         durable.applied = tables.synced;
         durable.next_generation = tables.next_generation;

@@ -1,7 +1,9 @@
 //! A partition's rows as its new owner reads them: the snapshot's, then the changes of every commit since.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use windlass_core::codec::{self, DecodeError};
 use windlass_core::row::Change;
@@ -16,47 +18,45 @@ use super::tables::FramePlace;
 use crate::env::BoxFuture;
 use crate::store::{Rows, StoreError};
 
-/// A slice is about this many changes: short enough not to hold up others who read.
+/// A slice is about a thousand changes: short enough not to hold up others who read.
 const SLICE_FRAMES_MAX: usize = 256;
 const SLICE_BYTES_MAX: usize = 256 << 10;
 
-/// Everything durable of a partition at a moment, held fast until it is read.
+/// A partition's commits since the snapshot, held fast until they are read.
 #[derive(Debug)]
-pub(super) struct RowSource {
-    pub(super) partition: u32,
-    pub(super) blocks: Option<Blocks>,
+pub(super) struct FrameSource {
+    partition: u32,
     /// Last to first.
-    pub(super) frames: Vec<FramePlace>,
-    pub(super) pins: BTreeMap<u32, Pin>,
+    frames: Vec<FramePlace>,
+    pins: Arc<BTreeMap<u32, Pin>>,
 }
 
-impl RowSource {
-    /// The next slice; `None` after the last.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<Change>>, StoreError> {
-        if let Some(blocks) = &mut self.blocks {
-            if let Some((block, at)) = blocks.next().await? {
-                let rows = changes_of_block(&block);
-                return rows.map(Some).map_err(|what| blocks.damaged(at, &what));
-            }
-            self.blocks = None;
-        }
-        if self.frames.is_empty() {
-            return Ok(None);
-        }
-        self.next_frames().await.map(Some)
+/// A commit frame read back, and where it is.
+#[derive(Debug)]
+pub(super) struct CommitFrame {
+    pub(super) bytes: Bytes,
+    pub(super) place: FramePlace,
+    pub(super) segment: Arc<Segment>,
+}
+
+impl FrameSource {
+    /// Takes the frames in their order.
+    pub(super) fn new(partition: u32, mut frames: Vec<FramePlace>, pins: Arc<BTreeMap<u32, Pin>>) -> Self {
+        frames.reverse();
+        Self { partition, frames, pins }
     }
 
-    async fn next_frames(&mut self) -> Result<Vec<Change>, StoreError> {
+    /// The next slice, checked; empty after the last.
+    pub(super) async fn next(&mut self) -> Result<Vec<CommitFrame>, StoreError> {
         let places = self.take_slice();
         let pieces: Vec<Piece> = places.iter().map(|place| self.piece(place)).collect();
-        let mut changes = Vec::new();
-        for ((frame, place), piece) in fetch(&pieces).await.into_iter().zip(&places).zip(&pieces) {
-            let frame = frame?;
-            check_frame(&frame, self.partition, place, &piece.segment)?;
-            let damaged = |what: String| piece.segment.damaged(place.offset, what);
-            changes_of_frame(&frame, &mut changes).map_err(damaged)?;
+        let mut frames = Vec::with_capacity(places.len());
+        for ((bytes, place), piece) in fetch(&pieces).await.into_iter().zip(places).zip(pieces) {
+            let (bytes, segment) = (bytes?, piece.segment);
+            check_frame(&bytes, self.partition, &place, &segment)?;
+            frames.push(CommitFrame { bytes, place, segment });
         }
-        Ok(changes)
+        Ok(frames)
     }
 
     fn take_slice(&mut self) -> Vec<FramePlace> {
@@ -73,13 +73,48 @@ impl RowSource {
     }
 
     fn piece(&self, place: &FramePlace) -> Piece {
-        let segment = self.pins[&place.segment].segment.clone();
+        let segment = Arc::clone(&self.pins[&place.segment].segment);
         Piece { segment, offset: place.offset, length: place.length }
     }
 }
 
+impl CommitFrame {
+    pub(super) fn damaged(&self, what: impl Into<String>) -> StoreError {
+        self.segment.damaged(self.place.offset, what)
+    }
+}
+
+/// Everything durable of a partition at a moment, without bodies.
+#[derive(Debug)]
+pub(super) struct RowSource {
+    pub(super) blocks: Option<Blocks>,
+    pub(super) frames: FrameSource,
+}
+
+impl RowSource {
+    /// The next slice; `None` after the last.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Change>>, StoreError> {
+        if let Some(blocks) = &mut self.blocks {
+            if let Some((block, at)) = blocks.next().await? {
+                let rows = changes_of_block(&block);
+                return rows.map(Some).map_err(|what| blocks.damaged(at, &what));
+            }
+            self.blocks = None;
+        }
+        let frames = self.frames.next().await?;
+        if frames.is_empty() {
+            return Ok(None);
+        }
+        let mut changes = Vec::new();
+        for frame in frames {
+            changes_of_frame(&frame.bytes, &mut changes).map_err(|what| frame.damaged(what))?;
+        }
+        Ok(Some(changes))
+    }
+}
+
 /// A frame read again must be the one that was written there.
-pub(super) fn check_frame(
+fn check_frame(
     frame: &[u8],
     partition: u32,
     place: &FramePlace,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::rows::RowSource;
+use super::rows::{FrameSource, RowSource};
 use super::segment::Pin;
 use super::snapshot_file::{Blocks, Section, SnapshotFile};
 use super::tables::{FramePlace, Link, PartitionTable, Tables};
@@ -23,10 +23,10 @@ impl PartitionView {
         let table = &tables.partitions[&partition];
         let snapshot = tables.snapshot.clone();
         let blocks = snapshot.zip(table.section).map(|(file, section)| Blocks::of_rows(file, section));
-        let frames: Vec<FramePlace> = table.frames.iter().rev().copied().collect();
-        let pins = pin_all(tables, frames.iter().map(|frame| frame.segment), released);
+        let frames: Vec<FramePlace> = table.frames.iter().copied().collect();
+        let pins = Arc::new(pin_all(tables, frames.iter().map(|frame| frame.segment), released));
         let PartitionTable { epoch, sequence, now, .. } = *table;
-        Self { epoch, sequence, now, rows: RowSource { partition, blocks, frames, pins } }
+        Self { epoch, sequence, now, rows: RowSource { blocks, frames: FrameSource::new(partition, frames, pins) } }
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) struct View {
     pub(super) tail_bytes: u64,
     pub(super) snapshot: Option<Arc<SnapshotFile>>,
     pub(super) partitions: BTreeMap<u32, PartitionFrames>,
-    pub(super) pins: BTreeMap<u32, Pin>,
+    pub(super) pins: Arc<BTreeMap<u32, Pin>>,
     pub(super) chain: Vec<Link>,
     /// How far the last segment of the chain is written.
     pub(super) end: u32,
@@ -80,7 +80,7 @@ impl View {
             tail_bytes: tables.tail_bytes,
             snapshot: tables.snapshot.clone(),
             partitions: durable.map(|(partition, table)| (*partition, PartitionFrames::of(table))).collect(),
-            pins: pin_all(tables, tables.slots.keys().copied(), released),
+            pins: Arc::new(pin_all(tables, tables.slots.keys().copied(), released)),
             chain: tables.chain.iter().copied().collect(),
             end,
         }

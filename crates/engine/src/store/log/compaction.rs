@@ -1,0 +1,266 @@
+//! Moves bodies that live on among much that is dead into segments of their own.
+//!
+//! The segments they leave are kept until the next snapshot: until then the last one still points there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::entry::{self, BodyKey};
+use super::fetch::fetch;
+use super::frame::{self, HEADER_BYTES, Header, Kind, Role, padded};
+use super::segment::{self, Pin, Segment};
+use super::shared::Shared;
+use super::tables::{Place, Slot, Tables};
+use super::tail::piece;
+use crate::store::StoreError;
+
+/// Bodies looked at under the lock, and bodies moved, at a time.
+const SLICE: usize = 1024;
+const FRAME_BODY_BYTES: u64 = 256 << 10;
+
+/// A body on its way.
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    partition: u32,
+    key: BodyKey,
+    from: Place,
+}
+
+/// Whether segments that hold old bodies take up more than twice what lives in them, and one segment.
+pub(super) fn is_due(tables: &Tables, segment_bytes: u32) -> bool {
+    let held: u64 = containers(tables).map(|slot| u64::from(slot.segment.bytes)).sum();
+    let live: u64 = containers(tables).map(|slot| slot.live_bytes).sum();
+    held > 2 * live + u64::from(segment_bytes)
+}
+
+/// Segments that nothing but the bodies in them keeps.
+fn containers(tables: &Tables) -> impl Iterator<Item = &Slot> {
+    let kept = |slot: &&Slot| slot.live_bytes > 0 && !slot.retired && !tables.in_chain(slot.segment.number);
+    tables.slots.values().filter(kept)
+}
+
+/// Empties the emptiest segments into one new one. Tells whether there were any worth it.
+pub(super) async fn compact(shared: &Shared) -> Result<bool, StoreError> {
+    let era = shared.tables().era;
+    let Some(victims) = retire_victims(shared) else { return Ok(false) };
+    let moved = move_out(shared, era, &victims).await;
+    keep_what_lives(&mut shared.tables(), era, &victims);
+    moved
+}
+
+/// A segment with a body that could not be moved stays in use.
+fn keep_what_lives(tables: &mut Tables, era: u64, victims: &BTreeMap<u32, Pin>) {
+    if tables.era != era {
+        return;
+    }
+    for number in victims.keys() {
+        if let Some(slot) = tables.slots.get_mut(number) {
+            slot.retired &= slot.live_bytes == 0;
+        }
+    }
+}
+
+fn retire_victims(shared: &Shared) -> Option<BTreeMap<u32, Pin>> {
+    let mut tables = shared.tables();
+    let mut candidates: Vec<(u64, u32)> =
+        containers(&tables).map(|slot| (slot.live_bytes, slot.segment.number)).collect();
+    candidates.sort_unstable();
+    let room = u64::from(shared.options.segment_bytes) / 4 * 3;
+    let mut live = 0;
+    candidates.retain(|(bytes, _)| {
+        live += bytes;
+        live <= room
+    });
+    if candidates.len() < 2 || tables.frozen {
+        return None;
+    }
+    let mut victims = BTreeMap::new();
+    for (_, number) in candidates {
+        let slot = tables.slots.get_mut(&number)?;
+        slot.retired = true;
+        victims.insert(number, Pin::new(&slot.segment, &shared.keeper_kick));
+    }
+    Some(victims)
+}
+
+async fn move_out(shared: &Shared, era: u64, victims: &BTreeMap<u32, Pin>) -> Result<bool, StoreError> {
+    let numbers: BTreeSet<u32> = victims.keys().copied().collect();
+    let mut moving = bodies_in(shared, &numbers);
+    moving.sort_unstable_by_key(|body| (body.partition, body.from.segment, body.from.offset));
+    let target = new_segment(shared).await?;
+    let copied = copy(shared, victims, &moving, &target).await;
+    match copied {
+        Ok((generation, places)) if repoint(shared, era, &target, generation, &moving, &places) => {
+            shared.counters.compactions.fetch_add(1, Ordering::Relaxed);
+            Ok(true)
+        }
+        Ok(_) => {
+            shared.discard(target);
+            Ok(false)
+        }
+        Err(error) => {
+            shared.discard(target);
+            Err(error)
+        }
+    }
+}
+
+fn bodies_in(shared: &Shared, victims: &BTreeSet<u32>) -> Vec<Moving> {
+    let mut moving = Vec::new();
+    let partitions: Vec<u32> = shared.tables().partitions.keys().copied().collect();
+    for partition in partitions {
+        let mut from = Some(BodyKey(0));
+        while let Some(next) = from {
+            from = collect_slice(&shared.tables(), partition, next, victims, &mut moving);
+        }
+    }
+    moving
+}
+
+fn collect_slice(
+    tables: &Tables,
+    partition: u32,
+    from: BodyKey,
+    victims: &BTreeSet<u32>,
+    moving: &mut Vec<Moving>,
+) -> Option<BodyKey> {
+    let table = tables.partitions.get(&partition)?;
+    let mut last = None;
+    for (key, place) in table.bodies.range(from..).take(16 * SLICE) {
+        last = Some(BodyKey(key.0 + 1));
+        if victims.contains(&place.segment) {
+            moving.push(Moving { partition, key, from: *place });
+        }
+    }
+    last
+}
+
+async fn new_segment(shared: &Shared) -> Result<Arc<Segment>, StoreError> {
+    let (free, number) = {
+        let mut pool = shared.pool();
+        (pool.take_free(), pool.take_number())
+    };
+    match free {
+        Some(free) => Ok(free),
+        None => segment::create(&*shared.disk, number, shared.options.segment_bytes).await,
+    }
+}
+
+/// Writes the bodies into the segment, durably, and tells where each is now, if it could be read and had room.
+async fn copy(
+    shared: &Shared,
+    victims: &BTreeMap<u32, Pin>,
+    moving: &[Moving],
+    target: &Segment,
+) -> Result<(u64, Vec<Option<Place>>), StoreError> {
+    let (generation, synced) = {
+        let mut tables = shared.tables();
+        (tables.take_generation(), tables.synced)
+    };
+    let (kind, role, log) = (Kind::SegmentStart, Role::Compacted, shared.log);
+    let (open, partition, lsn, epoch, sequence, now) = (0, 0, 0, 0, 0, 0);
+    let mut header =
+        Header { kind, role, log, open, partition, generation, lsn, synced, epoch, sequence, now };
+    target.write(0, &frame::bare(&header)).await?;
+    header.kind = Kind::Survivors;
+    let mut offset = HEADER_BYTES as u32;
+    let mut places = Vec::with_capacity(moving.len());
+    let mut rest = moving;
+    while !rest.is_empty() {
+        let (group, after) = rest.split_at(group_length(rest));
+        header.partition = group[0].partition;
+        header.lsn += 1;
+        let bodies = read_group(victims, group).await;
+        let frame = lay_out(&header, group, &bodies, target.number, offset, &mut places);
+        if target.has_room(offset, padded(frame.len())) {
+            target.write(offset, &frame).await?;
+            offset += padded(frame.len()) as u32;
+        } else {
+            places.truncate(places.len() - group.len());
+            break;
+        }
+        rest = after;
+    }
+    places.resize(moving.len(), None);
+    target.sync().await?;
+    Ok((generation, places))
+}
+
+/// How many of the first bodies go into one frame.
+fn group_length(moving: &[Moving]) -> usize {
+    let mut bytes = 0;
+    let fits = |body: &&Moving| {
+        bytes += u64::from(body.from.length);
+        body.partition == moving[0].partition && bytes <= FRAME_BODY_BYTES
+    };
+    moving.iter().take(SLICE).take_while(fits).count().max(1)
+}
+
+/// Bodies that cannot be read stay where they are: whoever asks for one is told.
+async fn read_group(victims: &BTreeMap<u32, Pin>, group: &[Moving]) -> Vec<Option<Bytes>> {
+    let pieces: Vec<_> = group.iter().map(|body| piece(victims, &body.from)).collect();
+    let found = fetch(&pieces).await.into_iter().zip(group);
+    let sound = |(body, moving): (Result<Bytes, StoreError>, &Moving)| {
+        body.ok().filter(|body| crc32c::crc32c(body) == moving.from.crc)
+    };
+    found.map(sound).collect()
+}
+
+fn lay_out(
+    header: &Header,
+    group: &[Moving],
+    bodies: &[Option<Bytes>],
+    segment: u32,
+    offset: u32,
+    places: &mut Vec<Option<Place>>,
+) -> Vec<u8> {
+    let mut frame = vec![0; HEADER_BYTES];
+    for (moving, body) in group.iter().zip(bodies) {
+        places.push(body.as_ref().map(|body| {
+            let at = entry::put_body(&mut frame, moving.key, moving.from.crc, body);
+            Place { segment, offset: offset + at as u32, ..moving.from }
+        }));
+    }
+    frame::seal(&mut frame, header);
+    frame
+}
+
+/// From now on the bodies are where they were copied to. `false` if the tables are not the same any more.
+fn repoint(
+    shared: &Shared,
+    era: u64,
+    target: &Arc<Segment>,
+    generation: u64,
+    moving: &[Moving],
+    places: &[Option<Place>],
+) -> bool {
+    let mut slot = Slot::new(Arc::clone(target), generation, Role::Compacted);
+    // Not to be taken for free before the first body is in it.
+    slot.retired = true;
+    {
+        let mut tables = shared.tables();
+        if tables.era != era || tables.frozen {
+            return false;
+        }
+        tables.slots.insert(target.number, slot);
+    }
+    for (moving, places) in moving.chunks(SLICE).zip(places.chunks(SLICE)) {
+        let mut tables = shared.tables();
+        if tables.era != era || tables.frozen {
+            // The rebuilt tables know nothing of it: the segment is free, as soon as a snapshot says so.
+            return true;
+        }
+        for (body, place) in moving.iter().zip(places) {
+            if let Some(place) = place {
+                tables.move_body(body.partition, body.key, body.from, *place);
+            }
+        }
+    }
+    if let Some(slot) = shared.tables().slots.get_mut(&target.number) {
+        slot.retired = false;
+    }
+    true
+}

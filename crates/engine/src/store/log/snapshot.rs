@@ -1,0 +1,307 @@
+//! Writes a snapshot: the rows of the last one merged with what the commits since left of them, exact as of a frame.
+//!
+//! The places of bodies are copied from the tables as they are at the time, which may be later than that frame: the
+//! replay of the frames after it puts and removes the same bodies again, and ends in the same.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::mpsc;
+
+use super::Durability;
+use super::committer::{Request, ask};
+use super::disk::{File, write_all};
+use super::entry::BodyKey;
+use super::fetch::fetch;
+use super::rows::FrameSource;
+use super::segment::{TEMPORARY_SUFFIX, io_failed};
+use super::shared::Shared;
+use super::snapshot_file::{self, BLOCK_BYTES, BLOCK_HEADER_BYTES, Blocks, BodyRecord, Section, SnapshotFile};
+use super::tables::{Place, Tables};
+use super::tail::{LastWord, Tail, piece};
+use super::view::{PartitionFrames, View};
+use crate::store::StoreError;
+
+const WRITE_BYTES: usize = 1 << 20;
+/// Rows merged, and bodies copied under the lock, at a time.
+const SLICE: usize = 1024;
+
+/// Writes a snapshot of the view, and makes it the one that counts. Returns the one before.
+pub(super) async fn take(
+    shared: &Shared,
+    requests: &mpsc::Sender<Request>,
+    view: View,
+) -> Result<Option<Arc<SnapshotFile>>, StoreError> {
+    let name = snapshot_file::name_of(view.lsn);
+    let temporary = format!("{name}{TEMPORARY_SUFFIX}");
+    let finished = write_and_name(shared, requests, &view, &temporary, &name).await;
+    if finished.is_err() {
+        let _may_be_gone = shared.disk.remove(&temporary).await;
+    }
+    let snapshot = Arc::new(finished?);
+    let adopted = {
+        let mut tables = shared.tables();
+        let current = tables.era == view.era && !tables.frozen;
+        current.then(|| adopt(&mut tables, snapshot, view.tail_bytes))
+    };
+    match adopted {
+        Some(replaced) => {
+            shared.counters.snapshots.fetch_add(1, Ordering::Relaxed);
+            shared.keeper_kick.notify_one();
+            Ok(replaced)
+        }
+        None => {
+            // It is true, but the tables have gone back to the one before, and would not keep what this one needs.
+            let _may_be_gone = shared.disk.remove(&name).await;
+            Err(StoreError::Unusable("the log failed while a snapshot was written".to_owned()))
+        }
+    }
+}
+
+fn adopt(tables: &mut Tables, snapshot: Arc<SnapshotFile>, covered_bytes: u64) -> Option<Arc<SnapshotFile>> {
+    for slot in tables.slots.values_mut() {
+        slot.retired = false;
+    }
+    tables.adopt_snapshot(snapshot, covered_bytes)
+}
+
+async fn write_and_name(
+    shared: &Shared,
+    requests: &mpsc::Sender<Request>,
+    view: &View,
+    temporary: &str,
+    name: &str,
+) -> Result<SnapshotFile, StoreError> {
+    let failed = |error| io_failed("cannot write", shared.disk.path(name), error);
+    let file = shared.disk.create(temporary).await.map_err(failed)?;
+    let mut writer = Writer::new(shared, view, Arc::clone(&file));
+    let sections = writer.write().await?;
+    let bytes = writer.output.finish(&sections).await.map_err(failed)?;
+    file.sync().await.map_err(failed)?;
+    if shared.options.durability != Durability::Always {
+        // The places of bodies may have come from commits that are not durable yet.
+        ask(requests, |answer| Request::Sync { answer }).await?;
+    }
+    shared.disk.rename(temporary, name).await.map_err(failed)?;
+    shared.disk.sync().await.map_err(failed)?;
+    let path = shared.disk.path(name);
+    Ok(SnapshotFile { name: name.to_owned(), path, file, bytes, lsn: view.lsn, sections })
+}
+
+struct Writer<'a> {
+    shared: &'a Shared,
+    view: &'a View,
+    output: Output,
+    merged: Merged,
+}
+
+impl<'a> Writer<'a> {
+    fn new(shared: &'a Shared, view: &'a View, file: Arc<dyn File>) -> Self {
+        Self { shared, view, output: Output::new(file), merged: Merged::default() }
+    }
+
+    async fn write(&mut self) -> Result<BTreeMap<u32, Section>, StoreError> {
+        self.output.block.extend(snapshot_file::head(self.shared.log, self.view.lsn));
+        let mut sections = BTreeMap::new();
+        for (partition, frames) in &self.view.partitions {
+            let rows = self.position().await?;
+            self.write_rows(*partition, frames).await?;
+            let bodies = self.position().await?;
+            self.write_bodies(*partition).await?;
+            let end = self.position().await?;
+            let PartitionFrames { epoch, sequence, now, .. } = *frames;
+            sections.insert(*partition, Section { epoch, sequence, now, rows, bodies, end });
+        }
+        Ok(sections)
+    }
+
+    async fn position(&mut self) -> Result<u64, StoreError> {
+        self.output.close_block().await.map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: io::Error) -> StoreError {
+        let name = snapshot_file::name_of(self.view.lsn);
+        io_failed("cannot write", self.shared.disk.path(&name), error)
+    }
+
+    async fn write_rows(&mut self, partition: u32, since: &PartitionFrames) -> Result<(), StoreError> {
+        let pins = Arc::clone(&self.view.pins);
+        let tail = Tail::read(FrameSource::new(partition, since.frames.clone(), pins)).await?;
+        let mut words = tail.iter().peekable();
+        let before = self.view.snapshot.clone().zip(since.section);
+        if let Some((snapshot, section)) = before {
+            let mut blocks = Blocks::of_rows(snapshot, section);
+            while let Some((block, at)) = blocks.next().await? {
+                let rows = snapshot_file::rows_of(&block);
+                for (key, value) in rows.ok_or_else(|| blocks.damaged(at, "the rows cannot be read"))? {
+                    while let Some((key, word)) = words.next_if(|(new, _)| new.as_slice() < key) {
+                        self.merge(&key, word).await?;
+                    }
+                    match words.next_if(|(new, _)| new.as_slice() == key) {
+                        Some((key, word)) => self.merge(&key, word).await?,
+                        None => self.merged.push_row(key, value),
+                    }
+                }
+                self.write_merged_if(SLICE).await?;
+            }
+        }
+        for (key, word) in words {
+            self.merge(&key, word).await?;
+        }
+        self.write_merged_if(0).await
+    }
+
+    async fn merge(&mut self, key: &[u8], word: LastWord) -> Result<(), StoreError> {
+        match word {
+            LastWord::Removed => {}
+            LastWord::Value(place) => self.merged.push_place(key, place),
+        }
+        self.write_merged_if(SLICE).await
+    }
+
+    /// Reads the values that are known only by their place, and writes all in the order of keys.
+    async fn write_merged_if(&mut self, more_than: usize) -> Result<(), StoreError> {
+        if self.merged.rows.len() <= more_than {
+            return Ok(());
+        }
+        let merged = std::mem::take(&mut self.merged);
+        let places = || merged.rows.iter().filter_map(|row| row.place);
+        let pieces: Vec<_> = places().map(|place| piece(&self.view.pins, &place)).collect();
+        let mut values = fetch(&pieces).await.into_iter().zip(places());
+        for row in &merged.rows {
+            let start = &merged.bytes[row.bytes.clone()];
+            match row.place {
+                None => self.output.block.extend_from_slice(start),
+                Some(_) => {
+                    let (value, place) = values.next().expect("one value for each place");
+                    let value = value?;
+                    self.check_value(&value, place)?;
+                    snapshot_file::put_row(&mut self.output.block, start, &value);
+                }
+            }
+            self.output.close_full_block().await.map_err(|error| self.failed(error))?;
+        }
+        if self.shared.is_closing() { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    fn check_value(&self, value: &[u8], place: Place) -> Result<(), StoreError> {
+        if crc32c::crc32c(value) == place.crc {
+            return Ok(());
+        }
+        let segment = &self.view.pins[&place.segment].segment;
+        Err(segment.damaged(place.offset, "a row reads differently from before"))
+    }
+
+    async fn write_bodies(&mut self, partition: u32) -> Result<(), StoreError> {
+        let mut from = BodyKey(0);
+        loop {
+            let records = body_records(&self.shared.tables(), partition, from);
+            let Some(last) = records.last() else { return Ok(()) };
+            from = BodyKey(last.key.0 + 1);
+            for record in &records {
+                record.put(&mut self.output.block);
+            }
+            self.output.close_full_block().await.map_err(|error| self.failed(error))?;
+            if self.shared.is_closing() {
+                return Err(StoreError::Closed);
+            }
+        }
+    }
+}
+
+fn body_records(tables: &Tables, partition: u32, from: BodyKey) -> Vec<BodyRecord> {
+    let Some(table) = tables.partitions.get(&partition) else { return Vec::new() };
+    let record = |(key, place): (BodyKey, &Place)| BodyRecord {
+        key,
+        generation: tables.slots.get(&place.segment).map_or(0, |slot| slot.generation),
+        offset: place.offset,
+        length: place.length,
+        crc: place.crc,
+    };
+    table.bodies.range(from..).take(SLICE).map(record).collect()
+}
+
+/// Rows on their way out, in order: whole ones of the last snapshot, and keys of those whose value is in the log.
+#[derive(Default)]
+struct Merged {
+    bytes: Vec<u8>,
+    rows: Vec<MergedRow>,
+}
+
+struct MergedRow {
+    /// A whole row, or only the key if there is a place.
+    bytes: Range<usize>,
+    place: Option<Place>,
+}
+
+impl Merged {
+    fn push_row(&mut self, key: &[u8], value: &[u8]) {
+        let from = self.bytes.len();
+        snapshot_file::put_row(&mut self.bytes, key, value);
+        self.rows.push(MergedRow { bytes: from..self.bytes.len(), place: None });
+    }
+
+    fn push_place(&mut self, key: &[u8], place: Place) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.rows.push(MergedRow { bytes: from..self.bytes.len(), place: Some(place) });
+    }
+}
+
+/// Blocks on their way to the file.
+struct Output {
+    file: Arc<dyn File>,
+    /// The block that is being filled, with room for its header.
+    block: Vec<u8>,
+    /// Finished blocks that are not written yet.
+    ready: Vec<u8>,
+    written: u64,
+}
+
+impl Output {
+    fn new(file: Arc<dyn File>) -> Self {
+        Self { file, block: vec![0; BLOCK_HEADER_BYTES], ready: Vec::new(), written: 0 }
+    }
+
+    async fn close_full_block(&mut self) -> io::Result<()> {
+        if self.block.len() >= BLOCK_BYTES {
+            self.close_block().await?;
+        }
+        Ok(())
+    }
+
+    /// Tells where the next block begins.
+    async fn close_block(&mut self) -> io::Result<u64> {
+        if self.block.len() > BLOCK_HEADER_BYTES {
+            snapshot_file::seal_block(&mut self.block);
+            self.ready.extend_from_slice(&self.block);
+            self.block.truncate(BLOCK_HEADER_BYTES);
+        }
+        if self.ready.len() >= WRITE_BYTES {
+            self.write_ready().await?;
+        }
+        Ok(self.written + self.ready.len() as u64)
+    }
+
+    async fn write_ready(&mut self) -> io::Result<()> {
+        write_all(&*self.file, self.written, &self.ready).await?;
+        self.written += self.ready.len() as u64;
+        self.ready.clear();
+        Ok(())
+    }
+
+    /// Tells the size of the whole file.
+    async fn finish(&mut self, sections: &BTreeMap<u32, Section>) -> io::Result<u64> {
+        let index_at = self.close_block().await?;
+        let mut index = vec![0; BLOCK_HEADER_BYTES];
+        index.extend(snapshot_file::index(sections));
+        snapshot_file::seal_block(&mut index);
+        self.ready.extend(index);
+        self.ready.extend(snapshot_file::footer(index_at));
+        self.write_ready().await?;
+        Ok(self.written)
+    }
+}

@@ -1,0 +1,90 @@
+//! What the commits since the last snapshot left of each row: only where the last word on it is, so that a long log
+//! takes little memory.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::codec;
+use windlass_core::id::ItemNumber;
+use windlass_core::row::Key;
+use windlass_core::sorted::SortedMap;
+
+use super::entry::{Entries, Entry};
+use super::fetch::Piece;
+use super::rows::{CommitFrame, FrameSource};
+use super::segment::Pin;
+use super::tables::Place;
+use crate::store::StoreError;
+
+/// Where a row's last value is, or that it was removed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LastWord {
+    Value(Place),
+    Removed,
+}
+
+/// Item rows are by far the most, and have numbers; all other keys sort before theirs.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    others: BTreeMap<Vec<u8>, LastWord>,
+    items: SortedMap<ItemNumber, LastWord>,
+}
+
+impl Tail {
+    pub(super) async fn read(mut frames: FrameSource) -> Result<Self, StoreError> {
+        let mut tail = Self::default();
+        loop {
+            let slice = frames.next().await?;
+            if slice.is_empty() {
+                return Ok(tail);
+            }
+            for frame in slice {
+                tail.take(&frame)?;
+            }
+        }
+    }
+
+    fn take(&mut self, frame: &CommitFrame) -> Result<(), StoreError> {
+        for entry in Entries::of(&frame.bytes) {
+            match entry.map_err(|_| frame.damaged("a frame holds entries of an unknown kind"))? {
+                Entry::PutRow { key, value, at } => {
+                    let place = Place {
+                        segment: frame.segment.number,
+                        offset: frame.place.offset + at as u32,
+                        length: value.len() as u32,
+                        crc: crc32c::crc32c(value),
+                    };
+                    self.put(key, LastWord::Value(place));
+                }
+                Entry::RemoveRow { key } => self.put(key, LastWord::Removed),
+                Entry::PutBody { .. } | Entry::RemoveBody { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, key: &[u8], word: LastWord) {
+        if let Ok(Key::Item(number)) = codec::decode_key(key) {
+            self.items.insert(number, word);
+        } else {
+            self.others.insert(key.to_vec(), word);
+        }
+    }
+
+    /// In the order of keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Vec<u8>, LastWord)> {
+        let others = self.others.iter().map(|(key, word)| (key.clone(), *word));
+        others.chain(self.items.iter().map(|(number, word)| (item_key(number), *word)))
+    }
+}
+
+fn item_key(number: ItemNumber) -> Vec<u8> {
+    let mut key = Vec::with_capacity(16);
+    codec::encode_key(&Key::Item(number), &mut key);
+    key
+}
+
+pub(super) fn piece(pins: &BTreeMap<u32, Pin>, place: &Place) -> Piece {
+    let segment = Arc::clone(&pins[&place.segment].segment);
+    Piece { segment, offset: place.offset, length: place.length }
+}
