@@ -67,6 +67,15 @@ pub struct Rates {
 impl Rates {
     pub const CALM: Self = Self { short_write: 0, read_error: 0, write_error: 0, sync_error: 0, slow: 0 };
 
+    /// A spell of bad weather: failures come in flocks.
+    pub fn spell(rng: &mut Rng) -> Self {
+        Self {
+            sync_error: rng.between(200_000, 700_000) as u32,
+            write_error: rng.between(0, 50_000) as u32,
+            ..Self::CALM
+        }
+    }
+
     /// Many runs are calm, because much is only provable there; some have one kind of trouble, some all of it.
     pub fn draw(rng: &mut Rng) -> Self {
         if rng.percent(40) {

@@ -20,6 +20,8 @@ pub struct Plan {
     pub rates: Rates,
     /// Whether the disk fills up now and then.
     pub fills_up: bool,
+    /// Whether it has spells in which hardly a sync succeeds.
+    pub has_spells: bool,
     pub clock: ClockPlan,
     pub habits: Habits,
     pub store: StorePlan,
@@ -104,6 +106,7 @@ impl Plan {
             durability,
             rates,
             fills_up: rates != Rates::CALM && rng.percent(25),
+            has_spells: rates != Rates::CALM && rng.percent(25),
             clock: draw_clock(rng, durability),
             habits: draw_habits(rng),
             store: draw_store(rng),

@@ -173,20 +173,23 @@ impl Server {
         self.until_all_done(shift).await;
     }
 
-    /// Sets the clock and fills the disk, now and then.
+    /// Sets the clock, fills the disk and has it fail, now and then.
     async fn weather(self, mut rng: Rng) {
-        loop {
+        let Plan { clock, fills_up, has_spells, rates, .. } = *self.plan;
+        while clock != ClockPlan::Steady || fills_up || has_spells {
             self.handle.sleep_micros(rng.skewed(1_000, 3_000_000)).await;
             if rng.percent(40) {
                 self.step_clock(&mut rng);
             }
-            if self.plan.fills_up && rng.percent(60) {
+            if fills_up && rng.percent(60) {
                 self.hardware.set_room(Some(rng.skewed(0, 40_000)));
                 self.handle.sleep_micros(rng.skewed(1_000, 2_000_000)).await;
                 self.hardware.set_room(None);
             }
-            if self.plan.clock == ClockPlan::Steady && !self.plan.fills_up {
-                return;
+            if has_spells && rng.percent(60) {
+                self.hardware.set_rates(Rates::spell(&mut rng));
+                self.handle.sleep_micros(rng.skewed(500, 500_000)).await;
+                self.hardware.set_rates(rates);
             }
         }
     }

@@ -19,10 +19,11 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
             return Err(violation("filter", format!("{:?} is not what the lease asked for", given.id)));
         }
     }
-    facts.items.iter().try_for_each(check_item)
+    let lossless = facts.history.is_lossless();
+    facts.items.iter().try_for_each(|item| check_item(item, lossless))
 }
 
-fn check_item(item: &ItemFacts<'_>) -> Result<(), Violation> {
+fn check_item(item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
     let made = item.made;
     let refused = matches!(item.produce.outcome, Outcome::NotApplied(_) | Outcome::TooLarge | Outcome::Refused(_));
     if refused && item.id.is_some() {
@@ -43,10 +44,10 @@ fn check_item(item: &ItemFacts<'_>) -> Result<(), Violation> {
         if !body_fits || view.item.kind != made.kind || view.item.priority != made.priority {
             return Err(violation("body", format!("item {} is shown as something else", made.serial)));
         }
-        // A live item has its body, unless it ended between the look at its state and the look at its body.
-        let result_fits = phase.is_final() || view.result.is_none();
-        if phase.is_final() && view.payload.is_some() || !result_fits && item.verdicts.is_empty() {
-            return Err(violation("body", format!("item {} is {phase:?} with the wrong bodies", made.serial)));
+        // The payload goes with the life. State and body are looked at one after the other, so it matters that
+        // nothing can be undone in between.
+        if lossless && phase.is_final() && view.payload.is_some() {
+            return Err(violation("body", format!("item {} is {phase:?} and has its payload", made.serial)));
         }
     }
     Ok(())
