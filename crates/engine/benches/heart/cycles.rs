@@ -9,10 +9,14 @@ use crate::load::{Bed, median};
 
 const RUNS: usize = 5;
 
-pub fn run(seconds: u64) {
+/// Without callers: the whole table.
+pub fn run(seconds: u64, callers: usize, batch: usize) {
     let time = Duration::from_secs(seconds);
     println!("full cycles/s (produce, lease, complete), medians of {RUNS} interleaved runs of {seconds} s each\n");
     println!("{:>7} {:>6} {:>12} {:>12} {:>7}   bytes/cycle", "callers", "batch", "bare loop", "engine", "ratio");
+    if callers > 0 {
+        return line(callers, batch, time);
+    }
     for callers in [1, 16] {
         for batch in [1, 10, 100, 1000] {
             line(callers, batch, time);

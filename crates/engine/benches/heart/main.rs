@@ -15,8 +15,9 @@ mod memory;
 const USAGE: &str = "\
 usage: cargo bench -p windlass-engine -- COMMAND
 
-  cycles [SECONDS]       full cycles/s (produce, lease, complete) against the bare loop,
-                         batches of 1, 10, 100, 1000, with 1 and 16 callers; five interleaved runs
+  cycles [SECONDS] [CALLERS BATCH]
+                         full cycles/s (produce, lease, complete) against the bare loop, five interleaved runs:
+                         batches of 1, 10, 100, 1000, with 1 and 16 callers, or only those given
   backlog [ITEMS]        full cycles/s with a million items waiting against none; five interleaved runs
   instructions BACKLOG CYCLES
                          a fixed amount of work on one thread, to be counted by callgrind (see bench/instructions)
@@ -33,7 +34,7 @@ fn main() {
         None => default,
     };
     match args.first().map(String::as_str) {
-        Some("cycles") => cycles::run(number(1, 1)),
+        Some("cycles") => cycles::run(number(1, 1), number(2, 0) as usize, number(3, 1) as usize),
         Some("backlog") => backlog::run(number(1, 1_000_000)),
         Some("instructions") => backlog::fixed_work(number(1, 0), number(2, 1000)),
         Some("memory") => memory::run(number(1, 1_000_000)),

@@ -1,1 +1,237 @@
+//! Logs that are cut, flipped or incomplete: opened correctly, or refused with file and offset. Never wrong data.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::row::{Key, Row};
+use windlass_engine::store::log::LogOptions;
+use windlass_engine::store::{Store, StoreError};
+
+use crate::log_disk::MemDisk;
+use crate::log_rows::{Owner, open, put, remove, small};
+
+const TINY: u32 = 4 << 10;
+const HEADER: usize = 80;
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn tiny() -> LogOptions {
+    LogOptions { segment_bytes: TINY, ..small() }
+}
+
+/// A log, and what its partition was after each commit.
+struct History {
+    files: Files,
+    states: Vec<BTreeMap<Key, Row>>,
+}
+
+impl History {
+    /// Every commit is a run of its own: its frame says that all before it are durable.
+    async fn write(options: LogOptions, commits: u64) -> Self {
+        let disk = Arc::new(MemDisk::default());
+        let with_snapshot = options.snapshot_min_bytes < u64::MAX;
+        let store = open(&disk, options).await.unwrap();
+        let mut owner = Owner::acquire(&store, 1).await.unwrap();
+        let mut states = vec![owner.rows.clone()];
+        for number in 1..=commits {
+            let mut changes = put(number, 40 + number as usize % 50).to_vec();
+            changes.extend((number > 8).then(|| remove(number - 8)));
+            owner.commit(changes).await.unwrap();
+            states.push(owner.rows.clone());
+        }
+        while with_snapshot && store.stats().snapshots == 0 {
+            tokio::task::yield_now().await;
+        }
+        let mut files = disk.after_kill().images();
+        files.retain(|name, _| !name.ends_with(".tmp"));
+        Self { files, states }
+    }
+
+    /// Opens it after something was done to it, and tells how many commits are left, all of them right.
+    async fn open_with(&self, change: impl FnOnce(&mut Files)) -> Result<usize, StoreError> {
+        let mut files = self.files.clone();
+        change(&mut files);
+        let disk = MemDisk::of(files);
+        let store = open(&disk, tiny()).await?;
+        let mut owner = Owner::acquire(&store, 1).await?;
+        let sequence = owner.sequence as usize;
+        assert_eq!(owner.rows, self.states[sequence], "the rows after commit {sequence}");
+        owner.check_bodies().await;
+        // It can be gone on with, and what is added is there afterwards.
+        owner.commit(put(1_000_000, 30)).await.unwrap();
+        let rows = owner.rows.clone();
+        let again = open(&disk.after_power_loss(), tiny()).await.unwrap();
+        assert_eq!(Owner::acquire(&again, 1).await.unwrap().rows, rows);
+        store.close().await;
+        again.close().await;
+        Ok(sequence)
+    }
+
+    fn snapshot_lsn(&self) -> u64 {
+        let lsn = |name: &String| name.strip_prefix("snapshot-")?.strip_suffix(".snap")?.parse().ok();
+        self.files.keys().filter_map(lsn).max().unwrap_or_default()
+    }
+
+    /// The segment that the log ends in.
+    fn last_segment(&self) -> String {
+        let generation = |bytes: &Vec<u8>| u64::from_le_bytes(bytes[32..40].try_into().unwrap());
+        let segments = self.files.iter().filter(|(name, _)| name.ends_with(".seg"));
+        let last =
+            segments.filter(|(_, bytes)| is_frame(bytes, 0)).max_by_key(|(_, bytes)| generation(bytes));
+        last.expect("a log has segments").0.clone()
+    }
+}
+
+fn is_frame(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at + 8..at + 12) == Some(b"WndL")
+}
+
+fn lsn(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at + 40..at + 48].try_into().unwrap())
+}
+
+const END: u8 = 7;
+
+/// Offset and length of a segment's frames, without the hint at its end and old frames after them.
+fn frames(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let mut frames = Vec::new();
+    let mut at = 0;
+    while is_frame(bytes, at) && bytes[at + 32..at + 40] == bytes[32..40] && bytes[at + 14] != END {
+        let length = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
+        frames.push((at, length));
+        at += length.next_multiple_of(8);
+    }
+    frames
+}
+
+fn assert_damaged(refused: &StoreError, name: &str, offset: usize) {
+    match refused {
+        StoreError::Damaged { file, offset: at, .. } => {
+            assert_eq!((file.as_str(), *at), (format!("mem/{name}").as_str(), offset as u64));
+        }
+        other => panic!("damage at {name} {offset} was reported as {other}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_cut_at_any_byte_keeps_what_is_before_the_cut() {
+    let history = History::write(tiny(), 40).await;
+    let name = history.last_segment();
+    let frames = frames(&history.files[&name]);
+    let first = lsn(&history.files[&name], frames[1].0) as usize;
+    let end = frames.last().map(|(at, length)| at + length).unwrap();
+    for cut in 0..=end {
+        let kept = history.open_with(|files| files.get_mut(&name).unwrap().truncate(cut)).await.unwrap();
+        let whole = frames[1..].iter().filter(|(at, length)| at + length <= cut).count();
+        // The first frame of the log is not a commit.
+        assert_eq!(kept, first + whole - 2, "cut at {cut}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_whose_last_write_was_torn_at_any_byte_keeps_what_is_before() {
+    let history = History::write(tiny(), 40).await;
+    let name = history.last_segment();
+    let (at, length) = *frames(&history.files[&name]).last().unwrap();
+    for torn in at..at + length {
+        let kept = history.open_with(|files| files.get_mut(&name).unwrap()[torn..].fill(0)).await.unwrap();
+        assert_eq!(kept, history.states.len() - 2, "torn at {torn}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_frame_is_reported_with_file_and_offset_unless_it_is_the_last() {
+    let history = History::write(tiny(), 60).await;
+    let last = history.last_segment();
+    for (name, bytes) in history.files.iter().filter(|(name, _)| name.ends_with(".seg")) {
+        let frames = frames(bytes);
+        for (index, (at, length)) in frames.iter().enumerate() {
+            for byte in [0, 4, 9, 14, 30, 33, 41, 50, HEADER - 1, *length / 2, *length - 1] {
+                let flip =
+                    |files: &mut Files| files.get_mut(name).unwrap()[at + byte.min(length - 1)] ^= 0x10;
+                let opened = history.open_with(flip).await;
+                let is_last = *name == last && index == frames.len() - 1;
+                match opened {
+                    Ok(kept) => {
+                        assert!(is_last, "{name}: the flip at {at} + {byte} was overlooked");
+                        assert_eq!(kept, history.states.len() - 2);
+                    }
+                    Err(refused) => assert_damaged(&refused, name, *at),
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_frames_of_a_reused_segment_never_count() {
+    let options = LogOptions { snapshot_min_bytes: u64::from(TINY), ..tiny() };
+    let mut reused = 0;
+    for commits in 300..340 {
+        let history = History::write(options.clone(), commits).await;
+        let name = history.last_segment();
+        let bytes = &history.files[&name];
+        let (at, length) = *frames(bytes).last().unwrap();
+        let after = at + length.next_multiple_of(8);
+        if history.snapshot_lsn() >= lsn(bytes, at) {
+            continue;
+        }
+        reused += usize::from(bytes[after..].iter().any(|byte| *byte != 0));
+        let kept = history.open_with(|files| files.get_mut(&name).unwrap()[at] ^= 1).await.unwrap();
+        assert_eq!(kept, history.states.len() - 2);
+        assert_eq!(history.open_with(|_| {}).await.unwrap(), history.states.len() - 1);
+    }
+    assert!(reused > 0, "no segment was used again: the test shows nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flipped_snapshot_is_refused() {
+    let options = LogOptions { snapshot_min_bytes: u64::from(TINY), ..tiny() };
+    let history = History::write(options, 300).await;
+    let snapshots: Vec<&String> = history.files.keys().filter(|name| name.ends_with(".snap")).collect();
+    let name = *snapshots.last().expect("a snapshot was taken");
+    for byte in 0..history.files[name].len() {
+        let flip = |files: &mut Files| files.get_mut(name).unwrap()[byte] ^= 0x04;
+        let refused = history.open_with(flip).await.unwrap_err();
+        assert!(
+            matches!(&refused, StoreError::Damaged { file, .. } if file.contains(name.as_str())),
+            "{refused}"
+        );
+    }
+    let cut = |files: &mut Files| files.get_mut(name).unwrap().truncate(100);
+    assert!(matches!(history.open_with(cut).await, Err(StoreError::Damaged { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_file_is_noticed_unless_nothing_was_in_it() {
+    let options = LogOptions { snapshot_min_bytes: u64::from(TINY), ..tiny() };
+    let history = History::write(options, 300).await;
+    let mut refused = 0;
+    for name in history.files.keys().filter(|name| *name != "LOCK") {
+        match history.open_with(|files| drop(files.remove(name))).await {
+            Ok(kept) => assert_eq!(kept, history.states.len() - 1, "without {name}"),
+            Err(StoreError::Damaged { .. } | StoreError::Unusable(_)) => refused += 1,
+            Err(other) => panic!("without {name}: {other}"),
+        }
+    }
+    assert!(refused >= 3, "format, snapshot and log are needed, but only {refused} were missed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_close_nothing_can_be_lost_unnoticed() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, tiny()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..=5 {
+        owner.commit(put(number, 40)).await.unwrap();
+    }
+    let states = vec![owner.rows.clone(); 6];
+    store.close().await;
+    let history = History { files: disk.after_power_loss().images(), states };
+    let name = history.last_segment();
+    let frames = frames(&history.files[&name]);
+    for (at, _) in &frames[..frames.len() - 1] {
+        let refused = history.open_with(|files| files.get_mut(&name).unwrap()[*at] ^= 1).await.unwrap_err();
+        assert_damaged(&refused, &name, *at);
+    }
+}

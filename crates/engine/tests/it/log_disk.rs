@@ -109,6 +109,11 @@ impl MemDisk {
         self.state.lock().unwrap().files.keys().cloned().collect()
     }
 
+    /// The process that had it is gone, as far as this disk is concerned.
+    pub(crate) fn unlock_for_the_next(&self) {
+        Disk::unlock(self);
+    }
+
     pub(crate) fn used(&self) -> u64 {
         self.faults.used.load(Ordering::SeqCst)
     }

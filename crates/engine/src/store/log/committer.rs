@@ -36,7 +36,9 @@ pub(super) enum Request {
         answer: oneshot::Sender<Result<View, StoreError>>,
     },
     /// Makes everything durable.
-    Sync { answer: oneshot::Sender<Result<(), StoreError>> },
+    Sync {
+        answer: oneshot::Sender<Result<(), StoreError>>,
+    },
     Close {
         answer: oneshot::Sender<()>,
     },
@@ -218,8 +220,18 @@ impl Committer {
     async fn next_segment(&mut self) -> Result<Begins, StoreError> {
         self.ensure_synced().await?;
         let segment = self.shared.take_segment().await?;
+        self.leave_hint(&segment).await;
         let generation = self.shared.tables().take_generation();
         Ok(Begins { segment, generation, after: self.lsn })
+    }
+
+    /// Says in the current segment where the log goes on.
+    async fn leave_hint(&self, next: &Segment) {
+        let header = self.header(Kind::End, self.generation, self.lsn + 1, self.lsn);
+        let header = Header { partition: next.number, ..header };
+        if self.current.has_room(self.offset, 0) {
+            let _only_a_hint = self.current.write(self.offset, &frame::bare(&header)).await;
+        }
     }
 
     fn lay_out(&mut self, writes: Vec<Write>, begins: Option<Begins>) -> Run {

@@ -24,6 +24,9 @@ pub(super) enum Kind {
     Survivors,
     /// The log was closed in good order.
     Close,
+    /// The log goes on in the segment whose file number stands in place of a partition. Only a hint: written without
+    /// a sync, it tells that a file is missing which nothing else speaks of yet.
+    End,
 }
 
 /// What a segment is for.
@@ -154,6 +157,7 @@ impl Kind {
             Self::Drop => 4,
             Self::Survivors => 5,
             Self::Close => 6,
+            Self::End => 7,
         }
     }
 
@@ -165,6 +169,7 @@ impl Kind {
             4 => Some(Self::Drop),
             5 => Some(Self::Survivors),
             6 => Some(Self::Close),
+            7 => Some(Self::End),
             _ => None,
         }
     }

@@ -166,6 +166,8 @@ async fn begin(
 
 /// The kernel may show what never reached the disk: what nobody knows to be durable is written once more.
 async fn write_again(segment: &Segment, from: u32, to: u32) -> Result<(), StoreError> {
+    // The padding of the last frame may lie beyond the end of a file that was cut.
+    let to = to.min(segment.bytes);
     let mut offset = from;
     while offset < to {
         let length = REWRITE_BYTES.min(to - offset);

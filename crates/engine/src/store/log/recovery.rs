@@ -46,6 +46,34 @@ pub(super) struct Survey {
     pub(super) snapshots: Vec<u64>,
 }
 
+impl Survey {
+    fn damaged_starts(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.starts.iter().filter(|(_, start)| *start == Start::Bad).map(|(segment, _)| segment)
+    }
+
+    /// A segment with frames of this log, but without a start.
+    async fn first_damaged(&self, log: u64) -> Result<Option<&Arc<Segment>>, StoreError> {
+        for segment in self.damaged_starts() {
+            if Scanner::new(segment).search(0, log).await?.is_some() {
+                return Ok(Some(segment));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Something is not there: because a segment's start is damaged, or else because a file is gone.
+    async fn missing(&self, disk: &dyn Disk, log: u64, what: &str) -> StoreError {
+        match self.first_damaged(log).await {
+            Ok(Some(segment)) => segment.damaged(0, format!("the segment's first frame, so that {what}")),
+            Ok(None) => StoreError::Unusable(format!(
+                "{}: {what}: files are missing. Restore a backup, or salvage what is readable with `inspect`",
+                disk.path("")
+            )),
+            Err(error) => error,
+        }
+    }
+}
+
 pub(super) async fn survey(disk: &dyn Disk, log: u64) -> Result<Survey, StoreError> {
     let names = disk.list().await.map_err(|error| io_failed("cannot list", disk.path(""), error))?;
     let mut survey = Survey::default();
@@ -80,7 +108,9 @@ pub(super) async fn recover(disk: &dyn Disk, log: u64) -> Result<Recovered, Stor
     let next_number = survey.starts.iter().map(|(segment, _)| segment.number + 1).max().unwrap_or(1);
     let mut tables = tables_of(&survey, snapshot);
     let links = links_of(&survey, tables.snapshot_lsn());
-    check_beginning(disk, &links, tables.snapshot_lsn())?;
+    if let Some(what) = missing_beginning(&links, tables.snapshot_lsn()) {
+        return Err(survey.missing(disk, log, &what).await);
+    }
     tables.chain = links.iter().map(|(link, _)| *link).collect();
     let mut replay = Replay::new(tables, log);
     replay.load_snapshot().await?;
@@ -88,7 +118,17 @@ pub(super) async fn recover(disk: &dyn Disk, log: u64) -> Result<Recovered, Stor
         replay.hear(start);
     }
     let end = replay.walk_to_the_end(&links, &survey).await?;
-    replay.check_bodies(disk)?;
+    if end.is_none() && survey.first_damaged(log).await?.is_some() {
+        return Err(survey.missing(disk, log, "no segment of the log can be read").await);
+    }
+    let there = |number: u32| survey.starts.iter().any(|(segment, _)| segment.number == number);
+    if let Some(number) = replay.goes_on_in.filter(|number| !there(*number)) {
+        let name = segment::name_of(number);
+        return Err(survey.missing(disk, log, &format!("the log goes on in {name}, which is gone")).await);
+    }
+    if let Some(what) = replay.missing_body() {
+        return Err(survey.missing(disk, log, &what).await);
+    }
     let open = replay.open;
     let mut tables = replay.tables;
     tables.synced = end.as_ref().map_or(0, |end| end.lsn);
@@ -135,20 +175,15 @@ fn main_link((segment, start): &(Arc<Segment>, Start)) -> Option<(u64, Link)> {
     }
 }
 
-fn check_beginning(disk: &dyn Disk, links: &[(Link, u64)], snapshot_lsn: u64) -> Result<(), StoreError> {
-    let missing = |what: String| {
-        let directory = disk.path("");
-        Err(StoreError::Unusable(format!(
-            "{directory}: {what}: files are missing. Restore a backup, or salvage what is readable with `inspect`"
-        )))
-    };
+/// Why the log has no beginning, if it has none.
+fn missing_beginning(links: &[(Link, u64)], snapshot_lsn: u64) -> Option<String> {
     match links.first() {
         Some((first, _)) if first.after > snapshot_lsn => {
-            let (begins, covered) = (first.after + 1, snapshot_lsn);
-            missing(format!("the log begins at frame {begins}, but snapshots cover only up to {covered}"))
+            let begins = first.after + 1;
+            Some(format!("the log begins at frame {begins}, but snapshots cover only up to {snapshot_lsn}"))
         }
-        None if snapshot_lsn > 0 => missing("there is a snapshot but no segment of the log".to_owned()),
-        Some(_) | None => Ok(()),
+        None if snapshot_lsn > 0 => Some("there is a snapshot but no segment of the log".to_owned()),
+        Some(_) | None => None,
     }
 }
 
@@ -181,6 +216,8 @@ pub(super) struct Replay {
     /// Frames above it: segment, offset and number of each.
     unsynced: VecDeque<(u64, u32, u32)>,
     lost: Vec<(u32, entry::BodyKey, u64)>,
+    /// The segment in which the log goes on, if its last frame says so.
+    goes_on_in: Option<u32>,
 }
 
 /// How far the frames of a segment go.
@@ -192,7 +229,16 @@ struct Walked {
 impl Replay {
     pub(super) fn new(tables: Tables, log: u64) -> Self {
         let synced = tables.snapshot_lsn();
-        Self { tables, log, open: 0, last_open: 0, synced, unsynced: VecDeque::new(), lost: Vec::new() }
+        Self {
+            tables,
+            log,
+            open: 0,
+            last_open: 0,
+            synced,
+            unsynced: VecDeque::new(),
+            lost: Vec::new(),
+            goes_on_in: None,
+        }
     }
 
     /// The tables as they were at a frame known to be durable, from the files alone.
@@ -300,6 +346,7 @@ impl Replay {
     fn take(&mut self, segment: &Segment, found: &Found<'_>) -> Result<(), StoreError> {
         let header = &found.header;
         self.last_open = header.open;
+        self.goes_on_in = (header.kind == Kind::End).then_some(header.partition);
         self.hear_frame(header);
         self.unsynced.push_back((header.lsn, segment.number, found.offset));
         while self.unsynced.front().is_some_and(|(lsn, ..)| *lsn <= self.synced) {
@@ -311,7 +358,9 @@ impl Replay {
         let bodies = match header.kind {
             Kind::Commit => entry::body_changes(found.frame)
                 .map_err(|_| segment.damaged(found.offset, "a frame holds entries of an unknown kind"))?,
-            Kind::SegmentStart | Kind::Open | Kind::Drop | Kind::Survivors | Kind::Close => Vec::new(),
+            Kind::SegmentStart | Kind::Open | Kind::Drop | Kind::Survivors | Kind::Close | Kind::End => {
+                Vec::new()
+            }
         };
         let place = FramePlace {
             lsn: header.lsn,
@@ -329,7 +378,7 @@ impl Replay {
         let segment = Arc::clone(self.segment(link));
         let mut damaged = segment.damaged(walked.offset, format!("frame {next} is missing or damaged"));
         self.search(&segment, walked.offset).await?;
-        for (other, _) in survey.starts.iter().filter(|(_, start)| *start == Start::Bad) {
+        for other in survey.damaged_starts() {
             if self.search(other, 0).await?.is_some_and(|lsn| lsn <= next) && self.synced >= next {
                 damaged = other.damaged(0, "the segment's first frame is damaged");
             }
@@ -367,18 +416,14 @@ impl Replay {
     }
 
     /// A body in a segment that is gone must be gone too.
-    fn check_bodies(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+    fn missing_body(&self) -> Option<String> {
         let still_lost = |(partition, key, _): &&(u32, entry::BodyKey, u64)| {
             self.tables.body(*partition, *key).is_some_and(|place| place.segment == LOST)
         };
-        match self.lost.iter().find(still_lost) {
-            None => Ok(()),
-            Some((partition, key, generation)) => Err(StoreError::Unusable(format!(
-                "{}: the segment of generation {generation} is missing or its start is damaged, and item {} of \
-                 partition {partition} is in it. Restore a backup, or salvage what is readable with `inspect`",
-                disk.path(""),
-                key.number().0,
-            ))),
-        }
+        let (partition, key, generation) = self.lost.iter().find(still_lost)?;
+        let number = key.number().0;
+        Some(format!(
+            "the segment of generation {generation} is gone, and item {number} of partition {partition} was in it"
+        ))
     }
 }

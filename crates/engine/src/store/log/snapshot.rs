@@ -19,7 +19,9 @@ use super::fetch::fetch;
 use super::rows::FrameSource;
 use super::segment::{TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
-use super::snapshot_file::{self, BLOCK_BYTES, BLOCK_HEADER_BYTES, Blocks, BodyRecord, Section, SnapshotFile};
+use super::snapshot_file::{
+    self, BLOCK_BYTES, BLOCK_HEADER_BYTES, Blocks, BodyRecord, Section, SnapshotFile,
+};
 use super::tables::{Place, Tables};
 use super::tail::{LastWord, Tail, piece};
 use super::view::{PartitionFrames, View};

@@ -119,7 +119,7 @@ impl Tables {
         match header.kind {
             Kind::Commit => self.apply_commit(header, place, bodies),
             Kind::Drop => self.drop_partition(header.partition),
-            Kind::SegmentStart | Kind::Open | Kind::Survivors | Kind::Close => {}
+            Kind::SegmentStart | Kind::Open | Kind::Survivors | Kind::Close | Kind::End => {}
         }
     }
 

@@ -26,7 +26,12 @@ impl PartitionView {
         let frames: Vec<FramePlace> = table.frames.iter().copied().collect();
         let pins = Arc::new(pin_all(tables, frames.iter().map(|frame| frame.segment), released));
         let PartitionTable { epoch, sequence, now, .. } = *table;
-        Self { epoch, sequence, now, rows: RowSource { blocks, frames: FrameSource::new(partition, frames, pins) } }
+        Self {
+            epoch,
+            sequence,
+            now,
+            rows: RowSource { blocks, frames: FrameSource::new(partition, frames, pins) },
+        }
     }
 }
 
