@@ -133,7 +133,7 @@ pub fn kinds() -> Vec<Arc<str>> {
 fn draw_sync(rng: &mut Rng) -> Sync {
     match rng.below(10) {
         0 => Sync::Interval { millis: rng.between(1, 200) },
-        1 => Sync::Never,
+        1 | 2 => Sync::Never,
         _ => Sync::Always,
     }
 }
@@ -177,8 +177,8 @@ fn draw_phases(rng: &mut Rng) -> Vec<Phase> {
 fn draw_end(rng: &mut Rng) -> End {
     match rng.below(10) {
         0 => End::Close,
-        1 => End::CloseEarly { micros: rng.skewed(1_000, 5_000_000) },
-        2..=4 => End::CrashAtStep(rng.skewed(100, 20_000)),
+        1 | 2 => End::CloseEarly { micros: rng.skewed(1_000, 5_000_000) },
+        3..=4 => End::CrashAtStep(rng.skewed(100, 20_000)),
         _ => End::CrashAtChange(rng.skewed(5, 400)),
     }
 }
@@ -201,7 +201,8 @@ fn draw_habits(rng: &mut Rng) -> Habits {
         cleans: sometimes(rng, 40, 2),
         deletes: sometimes(rng, 25, 2),
         think_micros: rng.skewed(10, 1_000_000),
-        body_max: rng.skewed(20, 4_000),
+        // Tiny ones make frames of few sizes, so that new ones often end where old ones did.
+        body_max: if rng.percent(30) { 8 } else { rng.skewed(20, 4_000) },
         wait_max_millis: rng.skewed(1, 10_000),
         lease_max_millis: rng.skewed(1, 20_000),
     }

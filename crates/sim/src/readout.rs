@@ -32,7 +32,8 @@ pub async fn read_out(caller: &Caller, queues: &[QueueIndex], known: Vec<ItemId>
     Ok(())
 }
 
-async fn show(caller: &Caller, items: &[ItemId]) {
+/// Has every item shown.
+pub async fn show(caller: &Caller, items: &[ItemId]) {
     for id in items {
         caller.get(*id).await;
     }

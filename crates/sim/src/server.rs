@@ -13,9 +13,9 @@ use crate::disk::Hardware;
 use crate::env::{SimEnv, WallClock};
 use crate::executor::Handle;
 use crate::fault::{Fault, Rates};
-use crate::history::{OPERATOR, QueueIndex, Violation};
+use crate::history::{OPERATOR, Promise, QueueIndex, Violation};
 use crate::plan::{ClockPlan, End, Phase, Plan, queue_name};
-use crate::readout::read_out;
+use crate::readout::{read_out, show};
 use crate::recorder::Recorder;
 use crate::rng::Rng;
 use crate::store;
@@ -49,13 +49,14 @@ impl Server {
         let Some(engine) = self.open().await else { return self.handle.finish() };
         self.create_missing(&engine).await;
         self.recorder.process_opened();
+        self.look_around(&engine).await;
         self.handle.spawn("weather", Box::pin(self.clone().weather(rng.fork())));
         let shift = Arc::new(Shift::default());
         for client in 0..self.plan.clients {
             self.spawn_client(&engine, client, phase.ops, &shift, rng.fork());
         }
         match phase.end {
-            End::CloseEarly { micros } => self.handle.sleep_micros(micros).await,
+            End::CloseEarly { micros } => self.until_early_close(micros, &mut rng).await,
             End::Close | End::CrashAtStep(_) | End::CrashAtChange(_) => self.until_all_done(&shift).await,
         }
         self.close(&engine, &shift).await;
@@ -139,6 +140,13 @@ impl Server {
         }
     }
 
+    /// Where the newest can be lost: what is gone now must stay gone.
+    async fn look_around(&self, engine: &Engine) {
+        if self.plan.promise() == Promise::MayRollBack {
+            show(&self.caller(engine, OPERATOR), &self.memory.items()).await;
+        }
+    }
+
     fn spawn_client(&self, engine: &Engine, client: usize, ops: u32, shift: &Arc<Shift>, rng: Rng) {
         let worker = Client {
             caller: self.caller(engine, client),
@@ -156,6 +164,15 @@ impl Server {
                 shift.changed.notify_one();
             }),
         );
+    }
+
+    /// Often with a disk that hangs just then, so that much is under way when it closes.
+    async fn until_early_close(&self, micros: u64, rng: &mut Rng) {
+        self.handle.sleep_micros(micros).await;
+        if rng.percent(70) {
+            self.hardware.set_rates(Rates { slow: 1_000_000, ..Rates::CALM });
+            self.handle.sleep_micros(rng.skewed(1_000, 200_000)).await;
+        }
     }
 
     async fn until_all_done(&self, shift: &Shift) {
@@ -189,6 +206,11 @@ impl Server {
             if has_spells && rng.percent(60) {
                 self.hardware.set_rates(Rates::spell(&mut rng));
                 self.handle.sleep_micros(rng.skewed(500, 500_000)).await;
+                if rng.percent(40) {
+                    // A disk like that often takes the machine with it.
+                    self.recorder.fault(Fault::Crash);
+                    return self.handle.crash();
+                }
                 self.hardware.set_rates(rates);
             }
         }

@@ -14,6 +14,28 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
+/// An item that nobody can have ended and that is not there was lost, as it may be where not everything is synced.
+/// But then its production is undone for good: nothing of what is undone ever shows again.
+pub(super) fn check_undone(facts: &Facts<'_>) -> Result<(), Violation> {
+    for item in &facts.items {
+        let undone = item.gets.iter().find(|get| {
+            matches!(get.outcome, Outcome::Refused(_)) && !may_have_ended_by(facts, item, get)
+        });
+        if let Some(undone) = undone {
+            stays_ended(item, undone, "undone")?;
+        }
+    }
+    Ok(())
+}
+
+fn may_have_ended_by(facts: &Facts<'_>, item: &ItemFacts<'_>, get: &Call) -> bool {
+    let touched = item.verdicts.iter().any(|judged| judged.call.begin < get.end)
+        || item.cancels.iter().any(|cancel| cancel.begin < get.end)
+        || item.grants.iter().any(|grant| grant.call.begin < get.end);
+    let swept = facts.sweeping_calls(item.queue).any(|sweep| sweep.begin < get.end);
+    touched || swept || facts.ghosts(item).any(|ghost| ghost.begin < get.end) || item.produce.end > get.begin
+}
+
 /// Every call whose answer said, or implied, that the item is no more.
 fn acknowledged_ends<'a>(facts: &Facts<'a>, item: &ItemFacts<'a>) -> Vec<(&'a Call, &'static str)> {
     let mut ends = Vec::new();

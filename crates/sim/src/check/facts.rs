@@ -242,8 +242,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Lease calls that may have leased the item without anybody being told: their outcome is unknown, or trouble
-    /// with the disk kept part of the answer back.
+    /// Lease calls that may have leased the item without anybody being told: their outcome is unknown, or something
+    /// kept part of the answer back.
     pub fn ghosts<'f>(&'f self, item: &'f ItemFacts<'a>) -> impl Iterator<Item = &'a Call> + use<'f, 'a> {
         self.leases.iter().copied().filter(move |call| {
             let Op::Lease { queue, filter, .. } = &call.op else { return false };
@@ -255,7 +255,9 @@ impl<'a> Facts<'a> {
     }
 
     fn is_ghostly(&self, call: &Call, item: &ItemFacts<'a>) -> bool {
-        if call.outcome.is_unknown() || self.history.is_troubled(call.process, call.end) {
+        // A server that closes sends waiting leases home, also those it was just granting to.
+        let closing = self.history.processes[call.process].closing.is_some_and(|closing| closing < call.end);
+        if call.outcome.is_unknown() || closing || self.history.is_troubled(call.process, call.end) {
             return true;
         }
         // Bodies are read after the lease: one that ended meanwhile, its lease over, is left out of the answer.

@@ -24,7 +24,8 @@ use crate::plan::Plan;
 type Rule = fn(&Facts<'_>) -> Result<(), Violation>;
 
 /// Hold however much was lost.
-const ALWAYS: [Rule; 5] = [unique::check, grants::check, time::check, counts::check, service::check];
+const ALWAYS: [Rule; 6] =
+    [unique::check, grants::check, time::check, counts::check, service::check, ends::check_undone];
 
 /// Hold as long as what was acknowledged holds.
 const LOSSLESS: [Rule; 6] =
