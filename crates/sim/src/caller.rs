@@ -5,7 +5,9 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, CreateQueue, Extended, Filter, LeaseItems, NewItem, Retried, UpdateQueue};
+use windlass_core::command::{
+    Clear, CreateQueue, Extended, Filter, LeaseItems, NewItem, Retried, UpdateQueue,
+};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::ItemError;
 use windlass_core::settings::Settings;
@@ -42,7 +44,8 @@ impl Caller {
         let new = items.iter().map(new_item).collect();
         let name = queue_name(queue);
         let call = self.engine.produce(&name, new);
-        let answer = self.call(Op::Produce { queue, items }, call, |made| Outcome::Produced(made.items.clone()));
+        let answer =
+            self.call(Op::Produce { queue, items }, call, |made| Outcome::Produced(made.items.clone()));
         Some(answer.await?.items.into_iter().map(|(id, _)| id).collect())
     }
 
@@ -131,7 +134,8 @@ impl Caller {
     pub async fn update(&self, queue: QueueIndex, settings: Settings) {
         let update = UpdateQueue { name: queue_name(queue), settings: settings.clone() };
         let call = self.engine.update_queue(update);
-        self.call(Op::Update { queue, settings }, call, |queue| Outcome::Queue(Box::new(queue.clone()))).await;
+        self.call(Op::Update { queue, settings }, call, |queue| Outcome::Queue(Box::new(queue.clone())))
+            .await;
     }
 
     pub async fn delete(&self, queue: QueueIndex) {
@@ -195,7 +199,9 @@ fn failed(error: EngineError) -> Outcome {
         EngineError::Refused(refusal) => Outcome::Refused(refusal),
         EngineError::Unavailable { outcome: Effect::Unknown, .. } => Outcome::Unknown(Why::Told),
         EngineError::TooLarge(_) => Outcome::TooLarge,
-        EngineError::Unavailable { outcome: Effect::NotApplied, .. } | EngineError::Overloaded { .. } => Outcome::NotApplied(error.to_string()),
+        EngineError::Unavailable { outcome: Effect::NotApplied, .. } | EngineError::Overloaded { .. } => {
+            Outcome::NotApplied(error.to_string())
+        }
     }
 }
 

@@ -156,7 +156,10 @@ impl Client {
         let wish = Wish {
             queue: self.queue(),
             batch_size: self.rng.skewed(1, 10) as usize,
-            timeout: self.rng.percent(80).then(|| Span::from_millis(self.rng.skewed(1, habits.lease_max_millis))),
+            timeout: self
+                .rng
+                .percent(80)
+                .then(|| Span::from_millis(self.rng.skewed(1, habits.lease_max_millis))),
             filter: self.filter(),
             wait: self.wait(),
         };

@@ -11,8 +11,19 @@ use crate::fault::Fault;
 use crate::history::{History, OPERATOR, Op, Outcome, Verdict};
 
 pub const COMMANDS: [&str; 13] = [
-    "produce", "lease", "complete", "retry", "extend", "release", "cancel", "get", "clear", "stats", "create queue",
-    "update queue", "delete queue",
+    "produce",
+    "lease",
+    "complete",
+    "retry",
+    "extend",
+    "release",
+    "cancel",
+    "get",
+    "clear",
+    "stats",
+    "create queue",
+    "update queue",
+    "delete queue",
 ];
 
 pub const CHANGES: [&str; 15] = [
@@ -60,7 +71,7 @@ impl Coverage {
         for (_, fault) in &history.faults {
             *coverage.faults.entry(*fault).or_default() += 1;
         }
-        if let Ok(facts) = Facts::gather(history, false) {
+        if let Ok(facts) = Facts::gather(history) {
             facts.items.iter().for_each(|item| coverage.add_item(item));
         }
         coverage
@@ -92,7 +103,9 @@ impl Coverage {
         }
         for (position, grant) in item.grants.iter().enumerate() {
             self.change("waiting → leased");
-            let given_up = item.judged(grant.given.permit).any(|judged| judged.verb.ends_lease() && judged.verdict.is_possible());
+            let given_up = item
+                .judged(grant.given.permit)
+                .any(|judged| judged.verb.ends_lease() && judged.verdict.is_possible());
             let again = position + 1 < item.grants.len();
             if again && !grant.accepted {
                 self.change("leased → waiting (grant dropped)");
@@ -109,10 +122,16 @@ impl Coverage {
             match (judged.verb, &judged.verdict) {
                 (Verb::Complete { .. }, Verdict::Done) => self.change("leased → completed"),
                 (Verb::Release, Verdict::Done) => self.change("leased → waiting (release)"),
-                (Verb::Retry(_), Verdict::Retried(Retried::Ended(Phase::Failed))) => self.change("leased → failed"),
+                (Verb::Retry(_), Verdict::Retried(Retried::Ended(Phase::Failed))) => {
+                    self.change("leased → failed")
+                }
                 (Verb::Retry(retry), Verdict::Retried(Retried::Again { due_at })) => {
                     let later = retry.retry_at.is_some_and(|at| at == *due_at);
-                    self.change(if later { "leased → scheduled (retry)" } else { "leased → waiting (retry)" });
+                    self.change(if later {
+                        "leased → scheduled (retry)"
+                    } else {
+                        "leased → waiting (retry)"
+                    });
                 }
                 _ => {}
             }
@@ -124,8 +143,11 @@ impl Coverage {
                 _ => {}
             }
         }
-        let kept = item.shown().find(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| call.end);
-        if kept.is_some_and(|kept| item.gets.iter().any(|get| get.begin > kept && matches!(get.outcome, Outcome::Refused(_)))) {
+        let kept =
+            item.shown().find(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| call.end);
+        if kept.is_some_and(|kept| {
+            item.gets.iter().any(|get| get.begin > kept && matches!(get.outcome, Outcome::Refused(_)))
+        }) {
             self.change("retained → forgotten");
         }
     }
@@ -146,7 +168,8 @@ impl Coverage {
 
     fn rows(&self) -> Vec<(&'static str, String, u64)> {
         let count = |counts: &BTreeMap<&'static str, u64>, name| counts.get(name).copied().unwrap_or(0);
-        let commands = COMMANDS.iter().map(|name| ("command", (*name).to_owned(), count(&self.commands, name)));
+        let commands =
+            COMMANDS.iter().map(|name| ("command", (*name).to_owned(), count(&self.commands, name)));
         let changes = CHANGES.iter().map(|name| ("change", (*name).to_owned(), count(&self.changes, name)));
         let faults = Fault::ALL
             .iter()
@@ -179,6 +202,10 @@ impl fmt::Display for Coverage {
             writeln!(f, "{section:>8}  {name:<34} {count:>9}")?;
         }
         let share = self.unknown as f64 * 100.0 / self.calls.max(1) as f64;
-        writeln!(f, "{} runs, {} calls, {} of unknown outcome ({share:.1} %)", self.runs, self.calls, self.unknown)
+        writeln!(
+            f,
+            "{} runs, {} calls, {} of unknown outcome ({share:.1} %)",
+            self.runs, self.calls, self.unknown
+        )
     }
 }

@@ -225,7 +225,8 @@ impl Executor {
     fn poll(&self, id: u64) {
         // A waker may outlive its task.
         let Some((mut future, waker)) = self.take(id) else { return };
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
+        let polled =
+            catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
         let Ok(poll) = polled.map_err(|panic| self.panicked(&*panic)) else {
             // What it holds may not take being dropped.
             std::mem::forget(future);

@@ -34,6 +34,8 @@ pub struct History {
     pub faults: Vec<(Moment, Fault)>,
     /// What an acknowledgement is worth after a crash or a failed write.
     pub promise: Promise,
+    /// Nothing that ended was to be forgotten: what ended must be shown as it ended.
+    pub keeps_everything: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +129,10 @@ pub enum Outcome {
     Open,
     Produced(Vec<(ItemId, Phase)>),
     /// Not accepted: dropped by its receiver, to be given back.
-    Granted { items: Vec<Granted>, accepted: bool },
+    Granted {
+        items: Vec<Granted>,
+        accepted: bool,
+    },
     Judged(Vec<Verdict>),
     Cancelled(Phase),
     Shown(Box<ItemView>),

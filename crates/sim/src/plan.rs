@@ -47,7 +47,9 @@ pub enum End {
     /// All clients are done; then it is closed.
     Close,
     /// Closed after so long, whatever is under way.
-    CloseEarly { micros: u64 },
+    CloseEarly {
+        micros: u64,
+    },
     CrashAtStep(u64),
     CrashAtChange(u64),
 }
@@ -192,7 +194,8 @@ fn draw_clock(rng: &mut Rng, durability: Sync) -> ClockPlan {
 }
 
 fn draw_habits(rng: &mut Rng) -> Habits {
-    let sometimes = |rng: &mut Rng, percent, most| if rng.percent(percent) { rng.between(1, most) as u32 } else { 0 };
+    let sometimes =
+        |rng: &mut Rng, percent, most| if rng.percent(percent) { rng.between(1, most) as u32 } else { 0 };
     Habits {
         abandons: sometimes(rng, 40, 12),
         drops_grants: sometimes(rng, 40, 10),

@@ -7,7 +7,7 @@ use windlass_core::id::{ItemId, Permit};
 
 use crate::env::WallClock;
 use crate::fault::Fault;
-use crate::history::{Call, History, Moment, Op, Outcome, Process, Promise, Verdict, Why};
+use crate::history::{Call, History, Moment, Op, Outcome, Process, Verdict, Why};
 use crate::trace::Trace;
 
 #[derive(Clone)]
@@ -42,10 +42,9 @@ impl Recorder {
     pub fn new(
         now_micros: Arc<dyn Fn() -> u64 + Send + Sync>,
         wall: WallClock,
-        promise: Promise,
+        history: History,
         trace_lines_max: usize,
     ) -> Self {
-        let history = History { promise, ..History::default() };
         let book = Book { history, trace: Trace::new(trace_lines_max), order: 0 };
         Self { book: Arc::new(Mutex::new(book)), now_micros, wall }
     }
@@ -205,7 +204,10 @@ fn show_op(op: &Op) -> String {
         Op::Cancel(id) => format!("cancel {}", show_id(*id)),
         Op::Get(id) => format!("get {}", show_id(*id)),
         Op::Clear { queue, clear } => {
-            format!("clear q{queue} waiting {} scheduled {} leased {}", clear.waiting, clear.scheduled, clear.leased)
+            format!(
+                "clear q{queue} waiting {} scheduled {} leased {}",
+                clear.waiting, clear.scheduled, clear.leased
+            )
         }
         Op::Stats(queue) => format!("stats q{queue}"),
         Op::Create { queue, partitions, settings } => format!(
@@ -241,7 +243,9 @@ fn show_outcome(outcome: &Outcome) -> String {
             let items: String = items.iter().map(item).collect();
             format!("granted{}{items}", if *accepted { "" } else { " and dropped" })
         }
-        Outcome::Judged(verdicts) => verdicts.iter().map(|verdict| format!("{} ", show_verdict(verdict))).collect(),
+        Outcome::Judged(verdicts) => {
+            verdicts.iter().map(|verdict| format!("{} ", show_verdict(verdict))).collect()
+        }
         Outcome::Cancelled(phase) => format!("{phase:?}"),
         Outcome::Shown(view) => {
             format!("{:?} attempts {} place {}", view.item.state, view.item.attempts, view.item.place)

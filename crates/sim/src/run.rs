@@ -9,7 +9,7 @@ use crate::disk::Hardware;
 use crate::env::WallClock;
 use crate::executor::{Executor, Stop};
 use crate::fault::{Fault, Rates};
-use crate::history::{Promise, Violation};
+use crate::history::{History, Promise, Violation};
 use crate::plan::{End, Phase, Plan};
 use crate::recorder::Recorder;
 use crate::rng::Rng;
@@ -42,7 +42,7 @@ pub fn run_seed(seed: u64, trace_lines_max: usize) -> Report {
     let stopped = world.live(&plan.phases);
     let complaint = world.server.complaint.lock().expect("nothing panics while it holds this lock").take();
     let (history, trace) = world.server.recorder.finish();
-    let violation = complaint.or(stopped).or_else(|| check::check(&history, &plan).err());
+    let violation = complaint.or(stopped).or_else(|| check::check(&history).err());
     if violation.is_some() {
         // What a failed run left behind may not take being dropped.
         std::mem::forget(world);
@@ -50,13 +50,20 @@ pub fn run_seed(seed: u64, trace_lines_max: usize) -> Report {
     Report { seed, trace, coverage: Coverage::of(&history), violation }
 }
 
+fn empty_history(plan: &Plan) -> History {
+    History { promise: plan.promise(), keeps_everything: plan.keeps_everything, ..History::default() }
+}
+
 impl World {
     fn new(mut rng: Rng, plan: &Arc<Plan>, trace_lines_max: usize) -> Self {
         let executor = Executor::new(rng.fork());
         let handle = executor.handle();
         let wall = WallClock::default();
-        let clock = { let handle = handle.clone(); Arc::new(move || handle.now_micros()) };
-        let recorder = Recorder::new(clock, wall.clone(), plan.promise(), trace_lines_max);
+        let clock = {
+            let handle = handle.clone();
+            Arc::new(move || handle.now_micros())
+        };
+        let recorder = Recorder::new(clock, wall.clone(), empty_history(plan), trace_lines_max);
         let hardware = {
             let recorder = recorder.clone();
             Hardware::new(rng.fork(), Arc::new(move |fault| recorder.fault(fault)))

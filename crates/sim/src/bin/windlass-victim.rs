@@ -30,15 +30,20 @@ async fn main() {
     let engine = open(Path::new(&directory)).await;
     let queue = QueueName { namespace: "default".into(), name: "q".into() };
     if engine.queues().is_empty() {
-        let settings = Settings { lease_timeout: Span::from_secs(3600), max_attempts: 0, ..Settings::default() };
+        let settings =
+            Settings { lease_timeout: Span::from_secs(3600), max_attempts: 0, ..Settings::default() };
         let create = CreateQueue { name: queue.clone(), settings, partitions: 2 };
         engine.create_queue(create).await.expect("the queue is made");
     }
     let bodies = Arc::new(AtomicU64::new(u64::from(std::process::id()) << 32));
     let callers: Vec<_> = (0..CALLERS)
         .map(|_| {
-            let caller =
-                Caller { engine: engine.clone(), queue: queue.clone(), bodies: Arc::clone(&bodies), held: Vec::new() };
+            let caller = Caller {
+                engine: engine.clone(),
+                queue: queue.clone(),
+                bodies: Arc::clone(&bodies),
+                held: Vec::new(),
+            };
             tokio::spawn(caller.work())
         })
         .collect();
@@ -51,7 +56,8 @@ async fn open(directory: &Path) -> Engine {
     let env = Arc::new(TokioEnv::new());
     let disk = Arc::new(RealDisk::new(directory).expect("the directory"));
     // Small segments, so that they are reused, compacted and covered by snapshots while we watch.
-    let options = LogOptions { segment_bytes: 256 << 10, snapshot_min_bytes: 256 << 10, ..LogOptions::default() };
+    let options =
+        LogOptions { segment_bytes: 256 << 10, snapshot_min_bytes: 256 << 10, ..LogOptions::default() };
     let store = LogStore::open(env.clone(), disk, options).await.expect("the log opens");
     Engine::open(env, Arc::new(store)).await.expect("the engine opens")
 }
@@ -88,12 +94,20 @@ impl Caller {
     fn item(&self) -> NewItem {
         let number = self.bodies.fetch_add(1, Ordering::Relaxed);
         let body = format!("{number:020}{}", "x".repeat((number % 300) as usize));
-        NewItem { kind: "default".into(), priority: 0, enqueue_at: None, max_attempts: None, body: body.into() }
+        NewItem {
+            kind: "default".into(),
+            priority: 0,
+            enqueue_at: None,
+            max_attempts: None,
+            body: body.into(),
+        }
     }
 
     async fn lease(&mut self, batch_size: usize) {
-        let lease = LeaseItems { client_id: "victim".into(), batch_size, lease_timeout: None, filter: Filter::ANY };
-        let grant = self.engine.lease(&self.queue, lease, Span::from_secs(60)).await.expect("leased").accept();
+        let lease =
+            LeaseItems { client_id: "victim".into(), batch_size, lease_timeout: None, filter: Filter::ANY };
+        let grant =
+            self.engine.lease(&self.queue, lease, Span::from_secs(60)).await.expect("leased").accept();
         for item in grant {
             say("leased", item.id, &item.permit.0.to_string());
             self.held.push(item);
@@ -102,7 +116,8 @@ impl Caller {
 
     async fn complete(&self, item: Granted) {
         say("ending", item.id, &item.permit.0.to_string());
-        let judged = self.engine.complete(&self.queue, vec![(item.id, item.permit, None)]).await.expect("judged");
+        let judged =
+            self.engine.complete(&self.queue, vec![(item.id, item.permit, None)]).await.expect("judged");
         assert!(judged.results[0].is_ok(), "the holder completes");
         say("completed", item.id, &item.permit.0.to_string());
     }

@@ -64,7 +64,8 @@ fn did_not_fail_early(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Vio
     for (call, view) in item.shown().filter(|(_, view)| view.item.state.phase() == Phase::Failed) {
         let attempts = view.item.attempts;
         if !given_up && least.is_none_or(|least| attempts < least) {
-            let text = format!("item {} failed by {} after {attempts} attempts", item.made.serial, call.begin);
+            let text =
+                format!("item {} failed by {} after {attempts} attempts", item.made.serial, call.begin);
             return Err(violation("attempts", text));
         }
     }

@@ -49,7 +49,9 @@ pub(super) fn check_readout(facts: &Facts<'_>) -> Result<(), Violation> {
 }
 
 fn counted_right(facts: &Facts<'_>, queue: QueueIndex, before: &Call, after: &Call) -> Result<(), Violation> {
-    let (Outcome::Counted(stats), Outcome::Counted(later)) = (&before.outcome, &after.outcome) else { return Ok(()) };
+    let (Outcome::Counted(stats), Outcome::Counted(later)) = (&before.outcome, &after.outcome) else {
+        return Ok(());
+    };
     // Without calls all three can only change for good: equal counts mean that nothing happened in between.
     if stats.counts != later.counts {
         return Ok(());

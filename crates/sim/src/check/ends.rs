@@ -18,9 +18,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
 /// But then its production is undone for good: nothing of what is undone ever shows again.
 pub(super) fn check_undone(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
-        let undone = item.gets.iter().find(|get| {
-            matches!(get.outcome, Outcome::Refused(_)) && !may_have_ended_by(facts, item, get)
-        });
+        let undone = item
+            .gets
+            .iter()
+            .find(|get| matches!(get.outcome, Outcome::Refused(_)) && !may_have_ended_by(facts, item, get));
         if let Some(undone) = undone {
             stays_ended(item, undone, "undone")?;
         }
@@ -42,7 +43,9 @@ fn acknowledged_ends<'a>(facts: &Facts<'a>, item: &ItemFacts<'a>) -> Vec<(&'a Ca
     for judged in &item.verdicts {
         match (judged.verb, &judged.verdict) {
             (Verb::Complete { .. }, Verdict::Done) => ends.push((judged.call, "completed")),
-            (Verb::Retry(_), Verdict::Retried(Retried::Ended(_))) => ends.push((judged.call, "ended by retry")),
+            (Verb::Retry(_), Verdict::Retried(Retried::Ended(_))) => {
+                ends.push((judged.call, "ended by retry"))
+            }
             _ => {}
         }
     }
@@ -51,7 +54,9 @@ fn acknowledged_ends<'a>(facts: &Facts<'a>, item: &ItemFacts<'a>) -> Vec<(&'a Ca
             ends.push((*cancel, "cancelled"));
         }
     }
-    ends.extend(item.shown().filter(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| (call, "final")));
+    ends.extend(
+        item.shown().filter(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| (call, "final")),
+    );
     let there = matches!(item.produce.outcome, Outcome::Produced(_));
     for sweep in facts.sweeping_calls(item.queue).filter(|sweep| there && item.produce.end < sweep.begin) {
         if takes_away(facts, item, sweep) {
@@ -88,7 +93,8 @@ fn stays_ended(item: &ItemFacts<'_>, end: &Call, how: &str) -> Result<(), Violat
     }
     let worked = item.verdicts.iter().find(|judged| judged.verdict.is_ok() && judged.call.begin > end.end);
     if let Some(judged) = worked {
-        let text = format!("item {serial}, {how} at {}, took {:?} at {}", end.end, judged.verb, judged.call.begin);
+        let text =
+            format!("item {serial}, {how} at {}, took {:?} at {}", end.end, judged.verb, judged.call.begin);
         return Err(violation("back", text));
     }
     Ok(())

@@ -18,7 +18,6 @@ pub struct Facts<'a> {
     pub by_id: BTreeMap<ItemId, usize>,
     /// All lease calls.
     pub leases: Vec<&'a Call>,
-    pub keeps_everything: bool,
 }
 
 #[derive(Debug)]
@@ -84,9 +83,9 @@ pub(super) fn violation(rule: &'static str, text: String) -> Violation {
 }
 
 impl<'a> Facts<'a> {
-    pub fn gather(history: &'a History, keeps_everything: bool) -> Result<Self, Violation> {
+    pub fn gather(history: &'a History) -> Result<Self, Violation> {
         let leases = history.calls.iter().filter(|call| matches!(call.op, Op::Lease { .. })).collect();
-        let mut facts = Self { history, items: Vec::new(), by_id: BTreeMap::new(), leases, keeps_everything };
+        let mut facts = Self { history, items: Vec::new(), by_id: BTreeMap::new(), leases };
         let mut by_serial = BTreeMap::new();
         for call in &history.calls {
             facts.add_produced(call, &mut by_serial)?;
@@ -103,7 +102,11 @@ impl<'a> Facts<'a> {
         Ok(facts)
     }
 
-    fn add_produced(&mut self, call: &'a Call, by_serial: &mut BTreeMap<u64, usize>) -> Result<(), Violation> {
+    fn add_produced(
+        &mut self,
+        call: &'a Call,
+        by_serial: &mut BTreeMap<u64, usize>,
+    ) -> Result<(), Violation> {
         let Op::Produce { queue, items } = &call.op else { return Ok(()) };
         for (position, made) in items.iter().enumerate() {
             let answer = match &call.outcome {
@@ -139,13 +142,17 @@ impl<'a> Facts<'a> {
         }
         if known != id {
             let serial = self.items[index].made.serial;
-            return Err(violation("unique", format!("item {serial} was produced twice: {known:?} and {id:?}")));
+            return Err(violation(
+                "unique",
+                format!("item {serial} was produced twice: {known:?} and {id:?}"),
+            ));
         }
         Ok(())
     }
 
     fn add_granted(&mut self, call: &'a Call, by_serial: &BTreeMap<u64, usize>) -> Result<(), Violation> {
-        let (Op::Lease { timeout, .. }, Outcome::Granted { items, accepted }) = (&call.op, &call.outcome) else {
+        let (Op::Lease { timeout, .. }, Outcome::Granted { items, accepted }) = (&call.op, &call.outcome)
+        else {
             return Ok(());
         };
         for given in items {
@@ -227,7 +234,9 @@ impl<'a> Facts<'a> {
 
     pub fn settings(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Settings> {
         self.history.calls.iter().filter_map(move |call| match &call.op {
-            Op::Create { queue: there, settings, .. } | Op::Update { queue: there, settings } if *there == queue => {
+            Op::Create { queue: there, settings, .. } | Op::Update { queue: there, settings }
+                if *there == queue =>
+            {
                 Some(settings)
             }
             _ => None,
@@ -278,7 +287,7 @@ impl<'a> Facts<'a> {
     /// Whether its last lease may have ended by itself.
     pub fn may_have_failed(&self, item: &ItemFacts<'a>) -> bool {
         let shown_failed = item.shown().any(|(_, view)| view.item.state.phase() == Phase::Failed);
-        shown_failed || !self.keeps_everything || item.id.is_none()
+        shown_failed || !self.history.keeps_everything || item.id.is_none()
     }
 
     /// Whether the item was waiting in its own place, seen by all, from one moment to the other: `from` to `to`,
@@ -293,9 +302,10 @@ impl<'a> Facts<'a> {
             };
             item.verdicts.iter().filter(released).any(|judged| judged.call.end.order <= from)
         };
-        let free = item.grants.iter().all(|grant| {
-            std::ptr::eq(grant.call, but) || grant.call.begin.order > to || given_back(grant)
-        });
+        let free = item
+            .grants
+            .iter()
+            .all(|grant| std::ptr::eq(grant.call, but) || grant.call.begin.order > to || given_back(grant));
         let touched = item.cancels.iter().any(|call| call.begin.order <= to)
             || item.verdicts.iter().any(|judged| {
                 judged.verb.ends_lease()
@@ -304,7 +314,9 @@ impl<'a> Facts<'a> {
                     && judged.call.begin.order <= to
             })
             || item.verdicts.iter().any(|judged| {
-                judged.verb == Verb::Release && judged.verdict == Verdict::Unknown && judged.call.begin.order <= to
+                judged.verb == Verb::Release
+                    && judged.verdict == Verdict::Unknown
+                    && judged.call.begin.order <= to
             });
         let swept = self.sweeping_calls(item.queue).any(|call| call.begin.order <= to);
         let alive_later = item.grants.iter().any(|grant| grant.call.begin.order > to)
@@ -316,7 +328,9 @@ impl<'a> Facts<'a> {
 /// A lease that waited, has something, and runs out of time stops asking other partitions for more. What one of them
 /// was just granting is given back, or has expired by then.
 fn gave_up_on_more(call: &Call) -> bool {
-    let (Op::Lease { wait, .. }, Outcome::Granted { items, .. }) = (&call.op, &call.outcome) else { return false };
+    let (Op::Lease { wait, .. }, Outcome::Granted { items, .. }) = (&call.op, &call.outcome) else {
+        return false;
+    };
     wait.0 > 0 && !items.is_empty() && call.end.micros >= call.begin.micros + wait.0
 }
 

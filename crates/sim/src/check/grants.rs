@@ -5,7 +5,9 @@ use crate::history::{Op, Outcome, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for call in &facts.leases {
-        let (Op::Lease { batch_size, filter, .. }, Outcome::Granted { items, .. }) = (&call.op, &call.outcome) else {
+        let (Op::Lease { batch_size, filter, .. }, Outcome::Granted { items, .. }) =
+            (&call.op, &call.outcome)
+        else {
             continue;
         };
         if items.len() > *batch_size {
@@ -25,7 +27,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
 
 fn check_item(item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
     let made = item.made;
-    let refused = matches!(item.produce.outcome, Outcome::NotApplied(_) | Outcome::TooLarge | Outcome::Refused(_));
+    let refused =
+        matches!(item.produce.outcome, Outcome::NotApplied(_) | Outcome::TooLarge | Outcome::Refused(_));
     if refused && item.id.is_some() {
         return Err(violation("not applied", format!("item {} was not produced, and is there", made.serial)));
     }

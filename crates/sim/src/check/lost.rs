@@ -12,7 +12,9 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
         let expected = match &item.produce.outcome {
             Outcome::Produced(_) => Some("acknowledged"),
-            outcome if outcome.is_unknown() && a_sibling_was_seen(facts, item) => Some("part of a batch that is there"),
+            outcome if outcome.is_unknown() && a_sibling_was_seen(facts, item) => {
+                Some("part of a batch that is there")
+            }
             _ => None,
         };
         if let Some(why) = expected
@@ -36,8 +38,10 @@ fn may_have_ended(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
         Verb::Complete { .. } | Verb::Retry(_) => judged.verdict.is_possible() && !goes_on(&judged.verdict),
         Verb::Extend(_) | Verb::Release => false,
     });
-    let cancelled =
-        item.cancels.iter().any(|call| matches!(call.outcome, Outcome::Cancelled(_)) || call.outcome.is_unknown());
+    let cancelled = item
+        .cancels
+        .iter()
+        .any(|call| matches!(call.outcome, Outcome::Cancelled(_)) || call.outcome.is_unknown());
     let swept = facts
         .sweeping_calls(item.queue)
         .any(|sweep| sweep.end > item.produce.begin || sweep.outcome.is_unknown());
@@ -51,7 +55,7 @@ fn goes_on(verdict: &Verdict) -> bool {
 
 /// Where everything is kept a failed item can be seen. Elsewhere it may have used its attempts up and be forgotten.
 fn may_have_failed_unseen(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
-    if facts.keeps_everything && item.id.is_some() {
+    if facts.history.keeps_everything && item.id.is_some() {
         return false;
     }
     let charged = item.grants.iter().map(|grant| grant.given.attempts).max().unwrap_or(0);
@@ -61,23 +65,28 @@ fn may_have_failed_unseen(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
 
 /// A result that was acknowledged can be had as long as it is kept.
 fn kept_what_it_left(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
-    let done = item.verdicts.iter().find(|judged| {
-        judged.verb == Verb::Complete { with_result: true } && judged.verdict.is_ok()
-    });
+    let done = item
+        .verdicts
+        .iter()
+        .find(|judged| judged.verb == Verb::Complete { with_result: true } && judged.verdict.is_ok());
     let Some(done) = done else { return Ok(()) };
     for get in item.gets.iter().filter(|get| get.begin > done.call.end) {
         let right = match &get.outcome {
             Outcome::Shown(view) => {
-                view.item.state.phase() == Phase::Completed && (view.result == sent_result(item, done) || !facts.keeps_everything)
+                view.item.state.phase() == Phase::Completed
+                    && (view.result == sent_result(item, done) || !facts.history.keeps_everything)
             }
             Outcome::Refused(_) => {
-                !facts.keeps_everything
+                !facts.history.keeps_everything
                     || facts.sweeping_calls(item.queue).any(|sweep| matches!(sweep.op, Op::Delete(_)))
             }
             _ => true,
         };
         if !right {
-            let text = format!("item {}, completed at {}, was not so at {}", item.made.serial, done.call.end, get.begin);
+            let text = format!(
+                "item {}, completed at {}, was not so at {}",
+                item.made.serial, done.call.end, get.begin
+            );
             return Err(violation("result", text));
         }
     }

@@ -19,7 +19,6 @@ mod unique;
 pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
 
 use crate::history::{History, Violation};
-use crate::plan::Plan;
 
 type Rule = fn(&Facts<'_>) -> Result<(), Violation>;
 
@@ -31,8 +30,8 @@ const ALWAYS: [Rule; 6] =
 const LOSSLESS: [Rule; 6] =
     [permits::check, ends::check, attempts::check, order::check, lost::check, counts::check_readout];
 
-pub fn check(history: &History, plan: &Plan) -> Result<(), Violation> {
-    let facts = Facts::gather(history, plan.keeps_everything)?;
+pub fn check(history: &History) -> Result<(), Violation> {
+    let facts = Facts::gather(history)?;
     for rule in ALWAYS {
         rule(&facts)?;
     }

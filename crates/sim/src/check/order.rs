@@ -40,7 +40,8 @@ fn nobody_was_passed_over(facts: &Facts<'_>, call: &Call) -> Result<(), Violatio
         let Some(id) = item.id else { continue };
         let same_partition = items.iter().filter(|given| given.id.partition == id.partition);
         let worst = same_partition.map(|given| (given.priority, given.id.number.0)).max();
-        let passed = worst.is_some_and(|worst| rank(item) < worst) && !items.iter().any(|given| given.id == id);
+        let passed =
+            worst.is_some_and(|worst| rank(item) < worst) && !items.iter().any(|given| given.id == id);
         if passed
             && would_take(call, item)
             && facts.surely_waiting(item, call.begin.order, call.end.order, call)
@@ -69,7 +70,8 @@ fn in_batch_order(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
     }
     let in_place = |id| {
         let item = &facts.items[facts.by_id[&id]];
-        item.made.enqueue_at.is_none() && (stays_put || item.grants.iter().all(|grant| grant.given.attempts == 1))
+        item.made.enqueue_at.is_none()
+            && (stays_put || item.grants.iter().all(|grant| grant.given.attempts == 1))
     };
     let mut last = std::collections::BTreeMap::new();
     for given in items.iter().filter(|given| in_place(given.id)) {
@@ -102,8 +104,10 @@ fn nothing_was_there(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
             continue;
         };
         if facts.surely_waiting(item, from, call.end.order, call) {
-            let text =
-                format!("the lease from {} to {} found nothing, but item {} waited", call.begin, call.end, item.made.serial);
+            let text = format!(
+                "the lease from {} to {} found nothing, but item {} waited",
+                call.begin, call.end, item.made.serial
+            );
             return Err(violation("forgotten lease", text));
         }
     }

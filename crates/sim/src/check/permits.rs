@@ -64,12 +64,12 @@ fn was_the_holder(item: &ItemFacts<'_>, judged: &Judgement<'_>) -> Result<(), Vi
     let serial = item.made.serial;
     let permit = judged.permit.0;
     if !item.grants.iter().any(|grant| grant.given.permit == judged.permit) {
-        let text = format!("item {serial}: {:?} worked with permit {permit}, which was never given", judged.verb);
+        let text =
+            format!("item {serial}: {:?} worked with permit {permit}, which was never given", judged.verb);
         return Err(violation("holder", text));
     }
-    let newer = |grant: &&Granting<'_>| {
-        grant.given.permit > judged.permit && grant.call.end < judged.call.begin
-    };
+    let newer =
+        |grant: &&Granting<'_>| grant.given.permit > judged.permit && grant.call.end < judged.call.begin;
     if let Some(newer) = item.grants.iter().find(newer) {
         let text = format!(
             "item {serial}: {:?} at {} worked with permit {permit} after permit {} was given",
@@ -92,7 +92,8 @@ fn ended_once(item: &ItemFacts<'_>) -> Result<(), Violation> {
     for grant in &item.grants {
         let ends = |judged: &&Judgement<'_>| judged.verb.ends_lease() && judged.verdict.is_ok();
         if item.judged(grant.given.permit).filter(ends).count() > 1 {
-            let text = format!("item {}: permit {} was used up twice", item.made.serial, grant.given.permit.0);
+            let text =
+                format!("item {}: permit {} was used up twice", item.made.serial, grant.given.permit.0);
             return Err(violation("holder", text));
         }
     }
@@ -102,7 +103,9 @@ fn ended_once(item: &ItemFacts<'_>) -> Result<(), Violation> {
 /// Past its deadline a lease is lost, whether or not anybody noticed. Time on the partition's clock passes at least
 /// as fast as here, as long as one process serves it without trouble.
 fn was_in_time(facts: &Facts<'_>, item: &ItemFacts<'_>, judged: &Judgement<'_>) -> Result<(), Violation> {
-    let Some(grant) = item.grants.iter().find(|grant| grant.given.permit == judged.permit) else { return Ok(()) };
+    let Some(grant) = item.grants.iter().find(|grant| grant.given.permit == judged.permit) else {
+        return Ok(());
+    };
     let calm = !facts.history.is_troubled(judged.call.process, judged.call.end);
     if !calm || grant.call.process != judged.call.process {
         return Ok(());
@@ -132,17 +135,22 @@ fn was_in_time(facts: &Facts<'_>, item: &ItemFacts<'_>, judged: &Judgement<'_>) 
 
 /// A lease is not lost before its deadline, not even by a restart.
 fn was_lost(facts: &Facts<'_>, item: &ItemFacts<'_>, judged: &Judgement<'_>) -> Result<(), Violation> {
-    let Verdict::Refused(Refusal::LeaseLost { .. } | Refusal::NotFound) = &judged.verdict else { return Ok(()) };
-    let Some(grant) = item.grants.iter().find(|grant| grant.given.permit == judged.permit) else { return Ok(()) };
+    let Verdict::Refused(Refusal::LeaseLost { .. } | Refusal::NotFound) = &judged.verdict else {
+        return Ok(());
+    };
+    let Some(grant) = item.grants.iter().find(|grant| grant.given.permit == judged.permit) else {
+        return Ok(());
+    };
     let Some(deadline) = earliest_deadline(item, grant) else { return Ok(()) };
     let given_up = item.judged(judged.permit).any(|other| {
         other.verb.ends_lease() && other.verdict.is_possible() && other.call.begin < judged.call.end
     });
     let swept = facts.sweeping_calls(item.queue).any(|call| call.begin < judged.call.end);
     let other_queue = match &judged.call.op {
-        Op::Complete { queue, .. } | Op::Retry { queue, .. } | Op::Extend { queue, .. } | Op::Release { queue, .. } => {
-            *queue != item.queue
-        }
+        Op::Complete { queue, .. }
+        | Op::Retry { queue, .. }
+        | Op::Extend { queue, .. }
+        | Op::Release { queue, .. } => *queue != item.queue,
         _ => false,
     };
     if !grant.accepted || given_up || swept || other_queue || judged.call.latest >= deadline {

@@ -20,7 +20,9 @@ fn turned_away(call: &Call) -> Option<String> {
         Outcome::NotApplied(reason) => Some(format!("not applied ({reason})")),
         Outcome::Unknown(Why::Told) => Some("unknown".to_owned()),
         Outcome::Judged(verdicts) if verdicts.contains(&Verdict::Unknown) => Some("unknown".to_owned()),
-        Outcome::Judged(verdicts) if verdicts.contains(&Verdict::NotApplied) => Some("not applied".to_owned()),
+        Outcome::Judged(verdicts) if verdicts.contains(&Verdict::NotApplied) => {
+            Some("not applied".to_owned())
+        }
         _ => None,
     }
 }

@@ -15,7 +15,9 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     };
     grows(facts, "id", ids)?;
     let permits = |call: &Call| match &call.outcome {
-        Outcome::Granted { items, .. } => items.iter().map(|item| (item.id.partition, item.permit.0)).collect(),
+        Outcome::Granted { items, .. } => {
+            items.iter().map(|item| (item.id.partition, item.permit.0)).collect()
+        }
         _ => Vec::new(),
     };
     grows(facts, "permit", permits)
@@ -26,7 +28,10 @@ fn permits_are_given_once(facts: &Facts<'_>) -> Result<(), Violation> {
     for grant in facts.items.iter().flat_map(|item| &item.grants) {
         let (id, permit) = (grant.given.id, grant.given.permit);
         if let Some(other) = given.insert((id.partition, permit), id) {
-            return Err(violation("unique", format!("permit {} was given for {other:?} and for {id:?}", permit.0)));
+            return Err(violation(
+                "unique",
+                format!("permit {} was given for {other:?} and for {id:?}", permit.0),
+            ));
         }
     }
     Ok(())
@@ -38,8 +43,13 @@ fn grows(
     what: &'static str,
     numbers: impl Fn(&Call) -> Vec<(PartitionId, u64)>,
 ) -> Result<(), Violation> {
-    let calls: Vec<(&Call, Vec<(PartitionId, u64)>)> =
-        facts.history.calls.iter().map(|call| (call, numbers(call))).filter(|(_, all)| !all.is_empty()).collect();
+    let calls: Vec<(&Call, Vec<(PartitionId, u64)>)> = facts
+        .history
+        .calls
+        .iter()
+        .map(|call| (call, numbers(call)))
+        .filter(|(_, all)| !all.is_empty())
+        .collect();
     let mut begins: Vec<usize> = (0..calls.len()).collect();
     begins.sort_by_key(|index| calls[*index].0.begin);
     let mut ends: Vec<usize> = (0..calls.len()).collect();
@@ -56,7 +66,8 @@ fn grows(
         }
         for (partition, number) in numbers {
             if highest.get(partition).is_some_and(|highest| number <= highest) {
-                let text = format!("{what} {number} of partition {partition} is not above those given before");
+                let text =
+                    format!("{what} {number} of partition {partition} is not above those given before");
                 return Err(violation("unique", text));
             }
         }
