@@ -19,7 +19,8 @@ use windlass_engine::store::log::{LogOptions, LogStore};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let directory = std::env::args().nth(1).map_or_else(|| std::env::temp_dir().join("windlass-first"), PathBuf::from);
+    let directory =
+        std::env::args().nth(1).map_or_else(|| std::env::temp_dir().join("windlass-first"), PathBuf::from);
     let queue = QueueName { namespace: "default".into(), name: "greetings".into() };
 
     let engine = open(&directory).await?;
@@ -37,7 +38,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let produced = engine.produce(&queue, items.to_vec()).await?;
     println!("produced {} items, durable as commit {}", produced.items.len(), produced.commit.sequence);
 
-    let lease = LeaseItems { client_id: "me".into(), batch_size: 2, lease_timeout: None, filter: Filter::ANY };
+    let lease =
+        LeaseItems { client_id: "me".into(), batch_size: 2, lease_timeout: None, filter: Filter::ANY };
     for item in engine.lease(&queue, lease, Span::from_secs(1)).await?.accept() {
         println!("working on {} ({})", item.id, String::from_utf8_lossy(&item.body));
         let judged = engine.complete(&queue, vec![(item.id, item.permit, None)]).await?;

@@ -41,7 +41,8 @@ impl Clock {
         let boot = self.env.boot();
         let steady = self.last + Span::from(boot.saturating_sub(self.at));
         let wall = self.env.wall();
-        self.last = if wall > steady + JUMP { self.doubt(boot, steady, wall) } else { self.trust(steady.max(wall)) };
+        self.last =
+            if wall > steady + JUMP { self.doubt(boot, steady, wall) } else { self.trust(steady.max(wall)) };
         self.at = boot;
         self.last
     }

@@ -102,12 +102,21 @@ impl Engine {
     }
 
     /// All of the items go to one partition, in the order given: all or none.
-    pub async fn produce(&self, queue: &QueueName, items: Vec<NewItem>) -> Result<ProducedItems, EngineError> {
+    pub async fn produce(
+        &self,
+        queue: &QueueName,
+        items: Vec<NewItem>,
+    ) -> Result<ProducedItems, EngineError> {
         self.queue(queue)?.produce(items).await
     }
 
     /// Up to a batch of what there is, waiting up to `wait` for the first item; `Span::ZERO` answers at once.
-    pub async fn lease(&self, queue: &QueueName, lease: LeaseItems, wait: Span) -> Result<Grant, EngineError> {
+    pub async fn lease(
+        &self,
+        queue: &QueueName,
+        lease: LeaseItems,
+        wait: Span,
+    ) -> Result<Grant, EngineError> {
         self.queue(queue)?.lease(lease, wait).await
     }
 
@@ -119,7 +128,11 @@ impl Engine {
         Ok(self.queue(queue)?.complete(items).await)
     }
 
-    pub async fn retry(&self, queue: &QueueName, items: Vec<RetryItem>) -> Result<Judged<Retried>, EngineError> {
+    pub async fn retry(
+        &self,
+        queue: &QueueName,
+        items: Vec<RetryItem>,
+    ) -> Result<Judged<Retried>, EngineError> {
         Ok(self.queue(queue)?.retry(items).await)
     }
 
@@ -154,7 +167,8 @@ impl Engine {
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {
         self.check_open()?;
         let handle = self.registry.partition(id.partition).ok_or(Refusal::NotFound)?;
-        let item = handle.query(move |partition, _| partition.get(id.number)).await?.ok_or(Refusal::NotFound)?;
+        let item =
+            handle.query(move |partition, _| partition.get(id.number)).await?.ok_or(Refusal::NotFound)?;
         let wanted = vec![(id.number, Part::Payload), (id.number, Part::Result)];
         let bodies = self.store.read(id.partition, wanted).await;
         let mut bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();

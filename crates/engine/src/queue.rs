@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Clear, Command, Completion, Extend, Extended, Held, LeaseItems, NewItem, Produce, Refusal, Reply, Retried, Retry,
+    Clear, Command, Completion, Extend, Extended, Held, LeaseItems, NewItem, Produce, Refusal, Reply,
+    Retried, Retry,
 };
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::partition::Counts;
@@ -37,17 +38,20 @@ impl QueueHandle {
     // Produce.
 
     /// To one partition, all or none. One that cannot take it is gone around.
-    pub(crate) async fn produce(&self, items: Vec<NewItem>) -> Result<ProducedItems, EngineError> {
+    pub(crate) async fn produce(&self, mut items: Vec<NewItem>) -> Result<ProducedItems, EngineError> {
         let scheduled = items.iter().all(|item| item.enqueue_at.is_some());
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
         let mut last_error = None;
         while let Some(index) = route::pick(&loads, scheduled, start) {
-            let command = Command::Produce(Produce { items: items.clone() });
-            match self.partitions[index].command(command).await {
+            loads[index].healthy = false;
+            // Copied only if there is another one to turn to.
+            let elsewhere = loads.iter().any(|load| load.healthy);
+            let spare = if elsewhere { items.clone() } else { Vec::new() };
+            let sent = std::mem::replace(&mut items, spare);
+            match self.partitions[index].command(Command::Produce(Produce { items: sent })).await {
                 Err(error @ EngineError::Unavailable { outcome: Outcome::NotApplied, .. }) => {
-                    loads[index].healthy = false;
-                    last_error = Some(error);
+                    last_error = Some(error)
                 }
                 Ok(answer) => return Ok(produced(&self.partitions[index], answer)),
                 Err(error) => return Err(error),
@@ -74,7 +78,10 @@ impl QueueHandle {
         if grant.is_empty() && wait > Span::ZERO {
             self.wait_for_work(&lease, deadline, &mut grant).await?;
         }
-        if grant.is_empty() && wait == Span::ZERO && self.partitions.iter().all(|handle| fault(handle).is_some()) {
+        if grant.is_empty()
+            && wait == Span::ZERO
+            && self.partitions.iter().all(|handle| fault(handle).is_some())
+        {
             return Err(self.unavailable());
         }
         self.with_bodies(grant).await
@@ -165,7 +172,11 @@ impl QueueHandle {
         self.judge(items, |(id, _)| *id, command, done).await
     }
 
-    pub(crate) async fn extend(&self, lease_timeout: Option<Span>, items: Vec<(ItemId, Permit)>) -> Judged<Extended> {
+    pub(crate) async fn extend(
+        &self,
+        lease_timeout: Option<Span>,
+        items: Vec<(ItemId, Permit)>,
+    ) -> Judged<Extended> {
         let command =
             |items: Vec<(ItemId, Permit)>| Command::Extend(Extend { lease_timeout, items: all_held(items) });
         let unpack = |reply| match reply {
@@ -226,7 +237,9 @@ impl QueueHandle {
                     let unpacked = unpack(reply).into_iter().map(|result| result.map_err(EngineError::from));
                     indexes.into_iter().zip(unpacked).for_each(|(index, result)| results[index] = result);
                 }
-                Ok(Answer { reply: Done::Granted(_), .. }) => unreachable!("only a lease is answered by a grant"),
+                Ok(Answer { reply: Done::Granted(_), .. }) => {
+                    unreachable!("only a lease is answered by a grant")
+                }
                 Err(error) => indexes.into_iter().for_each(|index| results[index] = Err(error.clone())),
             }
         }
@@ -236,7 +249,8 @@ impl QueueHandle {
     // The queue as a whole.
 
     pub(crate) async fn clear(&self, clear: Clear) -> Result<u64, EngineError> {
-        let asked: Vec<_> = self.partitions.iter().map(|handle| handle.submit(Command::Clear(clear))).collect();
+        let asked: Vec<_> =
+            self.partitions.iter().map(|handle| handle.submit(Command::Clear(clear))).collect();
         let mut count = 0;
         for answer in asked {
             match received(answer?.await)?.reply {

@@ -113,7 +113,8 @@ impl Registry {
     /// Starts what is registered and does not run, stops what runs and is not registered, and drops what is left
     /// of queues that were deleted.
     async fn align(&self) -> Result<(), EngineError> {
-        let registered = self.home.query(|partition, _| partition.queues().cloned().collect::<Vec<_>>()).await?;
+        let registered =
+            self.home.query(|partition, _| partition.queues().cloned().collect::<Vec<_>>()).await?;
         let gone = self.take_gone(&registered);
         for running in gone {
             stop(running).await;

@@ -7,7 +7,7 @@ use windlass_engine::store::log::LogOptions;
 use crate::load::{Bed, cycle, median};
 
 const RUNS: usize = 5;
-const RUN_TIME: Duration = Duration::from_secs(2);
+const RUN_TIME: Duration = Duration::from_millis(500);
 
 pub fn run(items: u64) {
     println!("full cycles/s with {items} items waiting against none, medians of {RUNS} interleaved runs\n");

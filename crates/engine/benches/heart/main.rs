@@ -3,7 +3,11 @@
 //! `cargo bench -p windlass-engine -- cycles` and so on; without an argument it lists what there is.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints its figures")]
-#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a benchmark measures the real world")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a benchmark measures the real world"
+)]
 
 mod backlog;
 mod bare;
@@ -15,7 +19,7 @@ mod memory;
 const USAGE: &str = "\
 usage: cargo bench -p windlass-engine -- COMMAND
 
-  cycles [SECONDS] [CALLERS BATCH]
+  cycles [MILLISECONDS] [CALLERS BATCH]
                          full cycles/s (produce, lease, complete) against the bare loop, five interleaved runs:
                          batches of 1, 10, 100, 1000, with 1 and 16 callers, or only those given
   backlog [ITEMS]        full cycles/s with a million items waiting against none; five interleaved runs
@@ -34,7 +38,7 @@ fn main() {
         None => default,
     };
     match args.first().map(String::as_str) {
-        Some("cycles") => cycles::run(number(1, 1), number(2, 0) as usize, number(3, 1) as usize),
+        Some("cycles") => cycles::run(number(1, 300), number(2, 0) as usize, number(3, 1) as usize),
         Some("backlog") => backlog::run(number(1, 1_000_000)),
         Some("instructions") => backlog::fixed_work(number(1, 0), number(2, 1000)),
         Some("memory") => memory::run(number(1, 1_000_000)),

@@ -25,7 +25,9 @@ pub enum PartitionState {
     Loading,
     Available,
     /// It takes nothing until it was acquired anew.
-    Faulty { error: String },
+    Faulty {
+        error: String,
+    },
     Closed,
 }
 
@@ -119,7 +121,10 @@ impl Handle {
         // Counted before it is sent: the writer may take it out at any moment after.
         if self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > INBOX_BYTES_MAX {
             self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(EngineError::Overloaded { what: "bytes waiting for one partition", max: INBOX_BYTES_MAX });
+            return Err(EngineError::Overloaded {
+                what: "bytes waiting for one partition",
+                max: INBOX_BYTES_MAX,
+            });
         }
         let (responder, answer) = oneshot::channel();
         let sent = self.send(Message::Command { command, bytes, responder });
@@ -216,8 +221,9 @@ impl Handle {
 
     pub(crate) async fn available(&self) -> PartitionState {
         let mut states = self.state.subscribe();
-        let reached =
-            states.wait_for(|state| matches!(state, PartitionState::Available | PartitionState::Closed)).await;
+        let reached = states
+            .wait_for(|state| matches!(state, PartitionState::Available | PartitionState::Closed))
+            .await;
         reached.map_or(PartitionState::Closed, |state| state.clone())
     }
 
@@ -248,7 +254,9 @@ pub(crate) fn received(
 fn body_bytes(command: &Command) -> usize {
     match command {
         Command::Produce(produce) => produce.items.iter().map(|item| item.body.len()).sum(),
-        Command::Complete(items) => items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum(),
+        Command::Complete(items) => {
+            items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()
+        }
         Command::Lease(_)
         | Command::Retry(_)
         | Command::Extend(_)

@@ -95,7 +95,9 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
 impl From<&CommitError> for EngineError {
     fn from(error: &CommitError) -> Self {
         match error {
-            CommitError::NotApplied(too_large @ StoreError::TooLarge { .. }) => Self::TooLarge(too_large.clone()),
+            CommitError::NotApplied(too_large @ StoreError::TooLarge { .. }) => {
+                Self::TooLarge(too_large.clone())
+            }
             CommitError::NotApplied(cause) => Self::not_applied(cause.to_string()),
             CommitError::Unknown(cause) => Self::unknown(cause.to_string()),
         }

@@ -63,7 +63,9 @@ impl Ticket {
                 *state = TicketState::Granted(part);
                 None
             }
-            TicketState::Waiting | TicketState::Granted(_) | TicketState::Done | TicketState::Closed => Some(part),
+            TicketState::Waiting | TicketState::Granted(_) | TicketState::Done | TicketState::Closed => {
+                Some(part)
+            }
         };
         drop(state);
         if mutant::active(Mutant::WakeTwice) {
@@ -86,7 +88,8 @@ impl Waiters {
             return Err(EngineError::Overloaded { what: "waiting leases", max: WAITERS_MAX });
         }
         let state = if line.closed { TicketState::Closed } else { TicketState::Waiting };
-        let ticket = Arc::new(Ticket { number: line.next, lease, state: Mutex::new(state), changed: Notify::new() });
+        let ticket =
+            Arc::new(Ticket { number: line.next, lease, state: Mutex::new(state), changed: Notify::new() });
         line.next += 1;
         if !line.closed {
             line.insert(&ticket);

@@ -42,7 +42,10 @@ pub(crate) struct Writer {
 pub(crate) enum Ended {
     Stopped,
     /// The commit failed; what was in flight waits for its outcome.
-    Failed { error: CommitError, in_flight: InFlight },
+    Failed {
+        error: CommitError,
+        in_flight: InFlight,
+    },
 }
 
 /// What woke the writer.
@@ -83,7 +86,11 @@ impl Writer {
         }
     }
 
-    async fn next_event(&mut self, inbox: &mut mpsc::Receiver<Message>, stopping: &mut watch::Receiver<bool>) -> Event {
+    async fn next_event(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Message>,
+        stopping: &mut watch::Receiver<bool>,
+    ) -> Event {
         let due = self.partition.next_due();
         let due_now = due.is_some_and(|due| due <= self.clock.now());
         let sleep = async {
@@ -170,11 +177,7 @@ impl Writer {
         Ok(())
     }
 
-    fn apply(
-        &mut self,
-        command: Command,
-        gathered: &mut Gathered,
-    ) -> Result<Reply, Refusal> {
+    fn apply(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
         let Applied { reply, mut changes, .. } = self.partition.apply(gathered.now, command);
         if gathered.changes.is_empty() {
             gathered.changes = changes;

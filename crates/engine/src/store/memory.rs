@@ -112,7 +112,8 @@ impl Store for MemoryStore {
 
     fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
         let tables = lock(&self.tables);
-        let durable = tables.partitions.iter().filter(|(_, table)| table.sequence > 0).map(|(id, _)| *id).collect();
+        let durable =
+            tables.partitions.iter().filter(|(_, table)| table.sequence > 0).map(|(id, _)| *id).collect();
         Box::pin(std::future::ready(Ok(durable)))
     }
 
@@ -126,8 +127,18 @@ impl Store for MemoryStore {
 
     fn stats(&self) -> StoreStats {
         let tables = lock(&self.tables);
-        let bytes = tables.partitions.values().flat_map(|table| table.bodies.values()).map(|body| body.len() as u64).sum();
-        StoreStats { commits: tables.commits, bytes_stored: bytes, bytes_live: bytes, ..StoreStats::default() }
+        let bytes = tables
+            .partitions
+            .values()
+            .flat_map(|table| table.bodies.values())
+            .map(|body| body.len() as u64)
+            .sum();
+        StoreStats {
+            commits: tables.commits,
+            bytes_stored: bytes,
+            bytes_live: bytes,
+            ..StoreStats::default()
+        }
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -100,11 +100,15 @@ pub enum StoreError {
     Fenced,
     #[error("the store is full: free some disk space, or let workers complete items")]
     Full,
-    #[error("a batch of {bytes} bytes does not fit the store's limit of {max}: send fewer or smaller items at once")]
+    #[error(
+        "a batch of {bytes} bytes does not fit the store's limit of {max}: send fewer or smaller items at once"
+    )]
     TooLarge { bytes: usize, max: usize },
     #[error("the store is closed")]
     Closed,
-    #[error("{file}: damaged at byte {offset}: {what}. Restore a backup, or salvage what is readable with `inspect`")]
+    #[error(
+        "{file}: damaged at byte {offset}: {what}. Restore a backup, or salvage what is readable with `inspect`"
+    )]
     Damaged { file: String, offset: u64, what: String },
     #[error("{action} {file}: {source}")]
     Io { action: &'static str, file: String, source: Arc<std::io::Error> },

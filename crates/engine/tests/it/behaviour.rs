@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, CreateQueue, Filter, LeaseItems, NewItem, Refusal, Retried, UpdateQueue};
+use windlass_core::command::{
+    Clear, CreateQueue, Filter, LeaseItems, NewItem, Refusal, Retried, UpdateQueue,
+};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::item::{LeaseEnd, Phase};
 use windlass_core::row::QueueName;
@@ -101,7 +103,10 @@ async fn kinds_and_priorities_choose_what_is_leased(world: &World) {
         ..lease(10)
     };
     let engine = world.engine();
-    let none = engine.lease(&queue, filtered(Some(vec![]), 255), Span::from_secs(3600)).await.expect("empty at once");
+    let none = engine
+        .lease(&queue, filtered(Some(vec![]), 255), Span::from_secs(3600))
+        .await
+        .expect("empty at once");
     assert!(none.accept().is_empty());
     let some = engine.lease(&queue, filtered(Some(vec!["a", "b"]), 1), Span::ZERO).await.expect("leased");
     assert_eq!(bodies(&some.accept()), ["b1", "a1"]);
@@ -152,7 +157,9 @@ async fn a_grant_that_is_dropped_is_given_back_uncharged(world: &World) {
     let all = world.engine().lease(&queue, lease(3), Span::from_secs(3600)).await.expect("leased").accept();
     let mut all = all;
     while all.len() < 3 {
-        all.extend(world.engine().lease(&queue, lease(3), Span::from_secs(3600)).await.expect("leased").accept());
+        all.extend(
+            world.engine().lease(&queue, lease(3), Span::from_secs(3600)).await.expect("leased").accept(),
+        );
     }
     assert!(all.iter().all(|item| item.attempts == 1));
 }
@@ -183,7 +190,8 @@ async fn an_expired_lease_cannot_complete_the_next_attempt(world: &World) {
     world.env.advance(Duration::from_secs(61));
     let next = world.engine().lease(&queue, lease(1), Span::from_secs(3600)).await.expect("leased").accept();
     assert_eq!((next[0].id, next[0].attempts), (late[0].id, 2));
-    let judged = world.engine().complete(&queue, vec![(late[0].id, late[0].permit, None)]).await.expect("judged");
+    let judged =
+        world.engine().complete(&queue, vec![(late[0].id, late[0].permit, None)]).await.expect("judged");
     let refusal = judged.results.into_iter().next().expect("one result");
     assert!(is_refused(&refusal, &Refusal::LeaseLost { reason: Some(LeaseEnd::Expired) }), "{refusal:?}");
     world.complete(&queue, &next[0]).await;
@@ -194,7 +202,8 @@ async fn an_item_out_of_attempts_fails_and_is_kept_with_its_error(world: &World)
     let queue = world.queue("q", 1, settings).await;
     let ids = world.produce(&queue, items(1)).await;
     for _ in 0..2 {
-        let leased = world.engine().lease(&queue, lease(1), Span::from_secs(3600)).await.expect("leased").accept();
+        let leased =
+            world.engine().lease(&queue, lease(1), Span::from_secs(3600)).await.expect("leased").accept();
         assert_eq!(leased.len(), 1);
         world.env.advance(Duration::from_secs(61));
     }
@@ -226,7 +235,9 @@ async fn a_retried_item_waits_by_the_policy(world: &World) {
     let leased = world.lease(&queue, 1).await;
     let judged = world.engine().retry(&queue, vec![retry_item(&leased[0])]).await.expect("judged");
     let now = world.env.wall();
-    assert!(matches!(judged.results[0], Ok(Retried::Again { due_at }) if due_at == now + Span::from_secs(300)));
+    assert!(
+        matches!(judged.results[0], Ok(Retried::Again { due_at }) if due_at == now + Span::from_secs(300))
+    );
     assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.scheduled, 1);
     let waiting = waiting_lease(world, &queue, lease(1)).await;
     world.env.advance(Duration::from_secs(300));
@@ -243,10 +254,11 @@ async fn a_released_item_keeps_its_place_and_its_attempts(world: &World) {
     assert_eq!(bodies(&again), ["item 0", "item 1", "item 2"]);
     assert!(again.iter().all(|item| item.attempts == 1));
     let late = world.engine().release(&queue, held(&leased)).await.expect("judged");
-    assert!(late.results.iter().all(|result| is_refused(
-        result,
-        &Refusal::LeaseLost { reason: Some(LeaseEnd::Released) }
-    )));
+    assert!(
+        late.results
+            .iter()
+            .all(|result| is_refused(result, &Refusal::LeaseLost { reason: Some(LeaseEnd::Released) }))
+    );
 }
 
 async fn an_extended_lease_lives_on(world: &World) {
@@ -360,7 +372,8 @@ async fn new_settings_count_for_the_next_lease(world: &World) {
     let queue = world.queue("q", 2, Settings::default()).await;
     world.produce(&queue, items(1)).await;
     let settings = Settings { lease_timeout: Span::from_secs(7), ..Settings::default() };
-    let updated = world.engine().update_queue(UpdateQueue { name: queue.clone(), settings }).await.expect("updated");
+    let updated =
+        world.engine().update_queue(UpdateQueue { name: queue.clone(), settings }).await.expect("updated");
     assert_eq!(updated.settings.version, 2);
     let leased = world.lease(&queue, 1).await;
     assert_eq!(leased[0].deadline, world.env.wall() + Span::from_secs(7));

@@ -116,7 +116,9 @@ async fn a_full_store_refuses_to_grow_and_still_ends_items() {
     assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error}");
     let leased = world.engine.lease(&world.queue, lease(2), Span::ZERO).await.expect("leased").accept();
     let done = leased.iter().map(|item| (item.id, item.permit, None)).collect();
-    assert!(world.engine.complete(&world.queue, done).await.expect("judged").results.iter().all(Result::is_ok));
+    assert!(
+        world.engine.complete(&world.queue, done).await.expect("judged").results.iter().all(Result::is_ok)
+    );
     *world.store.full.lock().expect("not poisoned") = false;
     world.engine.produce(&world.queue, items(1)).await.expect("there is room again");
 }
@@ -145,7 +147,9 @@ async fn callers_who_come_while_a_commit_is_under_way_share_the_next_one() {
     let callers: Vec<_> = (0..64)
         .map(|_| {
             let (engine, queue) = (world.engine.clone(), world.queue.clone());
-            tokio::spawn(async move { engine.produce(&queue, items(1)).await.expect("produced").commit.sequence })
+            tokio::spawn(
+                async move { engine.produce(&queue, items(1)).await.expect("produced").commit.sequence },
+            )
         })
         .collect();
     // On this runtime's one thread everybody has had a turn when we are back: the first in the commit that is held,

@@ -1,8 +1,9 @@
 //! Bodies kept in memory, up to so many bytes: what was committed or read lately is likely to be read soon.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
+use windlass_core::sorted::SortedMap;
 
 use super::entry::BodyKey;
 
@@ -16,7 +17,7 @@ type Name = (u32, BodyKey);
 pub(super) struct BodyCache {
     bytes_max: usize,
     bytes: usize,
-    entries: BTreeMap<Name, Cached>,
+    entries: SortedMap<Name, Cached>,
     /// May name entries that are gone or came anew: their arrivals differ.
     queue: VecDeque<(Name, u64)>,
     arrivals: u64,
@@ -31,7 +32,7 @@ struct Cached {
 
 impl BodyCache {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, bytes: 0, entries: BTreeMap::new(), queue: VecDeque::new(), arrivals: 0 }
+        Self { bytes_max, bytes: 0, entries: SortedMap::new(), queue: VecDeque::new(), arrivals: 0 }
     }
 
     pub(super) fn get(&mut self, partition: u32, key: BodyKey) -> Option<Bytes> {
@@ -42,13 +43,13 @@ impl BodyCache {
 
     pub(super) fn put(&mut self, partition: u32, key: BodyKey, body: Bytes) {
         let name = (partition, key);
-        self.remove(partition, key);
         if body.len() + OVERHEAD > self.bytes_max {
-            return;
+            return self.remove(partition, key);
         }
         self.bytes += body.len() + OVERHEAD;
         self.arrivals += 1;
-        self.entries.insert(name, Cached { body, arrival: self.arrivals, read: false });
+        let before = self.entries.insert(name, Cached { body, arrival: self.arrivals, read: false });
+        self.bytes -= before.map_or(0, |before| before.body.len() + OVERHEAD);
         self.queue.push_back((name, self.arrivals));
         self.evict();
         self.forget_stale();
