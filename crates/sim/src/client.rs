@@ -53,6 +53,11 @@ impl Memory {
         self.known().items.iter().copied().collect()
     }
 
+    /// Those with the highest numbers.
+    pub fn newest_items(&self, count: usize) -> Vec<ItemId> {
+        self.known().items.iter().rev().take(count).copied().collect()
+    }
+
     fn serial(&self) -> u64 {
         let mut known = self.known();
         known.next_serial += 1;
@@ -92,6 +97,9 @@ impl Client {
     async fn one_call(&mut self) {
         let habits = self.plan.habits;
         self.caller.patience = self.rng.percent(habits.abandons).then(|| self.rng.skewed(1, 3_000));
+        if self.rng.percent(habits.produces) {
+            return self.produce().await;
+        }
         if self.rng.percent(habits.cleans) {
             return self.clear().await;
         }
@@ -124,7 +132,7 @@ impl Client {
     }
 
     async fn produce(&mut self) {
-        let count = if self.rng.percent(60) { 1 } else { self.rng.between(2, 8) };
+        let count = self.rng.skewed(1, 8);
         let items = (0..count).map(|_| self.made()).collect();
         let queue = self.queue();
         if let Some(ids) = self.caller.produce(queue, items).await {

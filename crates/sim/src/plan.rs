@@ -83,6 +83,8 @@ pub struct Habits {
     pub abandons: u32,
     pub drops_grants: u32,
     pub uses_stale_permits: u32,
+    /// Calls that do nothing but produce, beside those that just happen to.
+    pub produces: u32,
     /// Scheduled among the produced.
     pub schedules: u32,
     pub cleans: u32,
@@ -99,18 +101,19 @@ impl Plan {
     pub fn draw(rng: &mut Rng) -> Self {
         let durability = draw_sync(rng);
         let rates = Rates::draw(rng);
-        let keeps_everything = rng.percent(60);
-        let queues = (0..rng.between(1, 3)).map(|_| draw_queue(rng, keeps_everything)).collect();
+        let stumbles = durability == Sync::Never && rng.percent(75);
+        let keeps_everything = stumbles || rng.percent(60);
+        let queues = if stumbles { 1 } else { rng.between(1, 3) };
         Self {
-            queues,
+            queues: (0..queues).map(|_| draw_queue(rng, keeps_everything)).collect(),
             clients: rng.between(3, 8) as usize,
-            phases: draw_phases(rng),
+            phases: if stumbles { draw_stumbling(rng) } else { draw_phases(rng) },
             durability,
             rates,
             fills_up: rates != Rates::CALM && rng.percent(25),
             has_spells: rates != Rates::CALM && rng.percent(25),
             clock: draw_clock(rng, durability),
-            habits: draw_habits(rng),
+            habits: draw_habits(rng, stumbles),
             store: draw_store(rng),
             keeps_everything,
         }
@@ -176,6 +179,13 @@ fn draw_phases(rng: &mut Rng) -> Vec<Phase> {
     (0..count).map(|_| Phase { ops: ops as u32 / 2 + 2, end: draw_end(rng) }).collect()
 }
 
+/// A server that crashes again and again soon after its start, each time writing over what the last one left
+/// unsynced: so that new frames now and then end where old ones begin.
+fn draw_stumbling(rng: &mut Rng) -> Vec<Phase> {
+    let stumble = |_| Phase { ops: 5, end: End::CrashAtChange(rng.between(10, 40)) };
+    (0..40).map(stumble).collect()
+}
+
 fn draw_end(rng: &mut Rng) -> End {
     match rng.below(10) {
         0 => End::Close,
@@ -193,21 +203,21 @@ fn draw_clock(rng: &mut Rng, durability: Sync) -> ClockPlan {
     }
 }
 
-fn draw_habits(rng: &mut Rng) -> Habits {
+fn draw_habits(rng: &mut Rng, stumbles: bool) -> Habits {
     let sometimes =
         |rng: &mut Rng, percent, most| if rng.percent(percent) { rng.between(1, most) as u32 } else { 0 };
     Habits {
         abandons: sometimes(rng, 40, 12),
         drops_grants: sometimes(rng, 40, 10),
         uses_stale_permits: sometimes(rng, 70, 15),
+        produces: if stumbles { 90 } else { 0 },
         schedules: sometimes(rng, 60, 30),
         cleans: sometimes(rng, 40, 2),
-        deletes: sometimes(rng, 25, 2),
-        think_micros: rng.skewed(10, 1_000_000),
-        // Tiny ones make frames of few sizes, so that new ones often end where old ones did.
-        body_max: if rng.percent(30) { 8 } else { rng.skewed(20, 4_000) },
+        deletes: if stumbles { 0 } else { sometimes(rng, 25, 2) },
+        think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),
+        body_max: if stumbles { 40 } else { rng.skewed(20, 4_000) },
         wait_max_millis: rng.skewed(1, 10_000),
-        lease_max_millis: rng.skewed(1, 20_000),
+        lease_max_millis: *rng.pick(&[5, 50, 500, 5_000, 20_000]),
     }
 }
 

@@ -23,6 +23,9 @@ use crate::store;
 const OPENS_ON_A_BAD_DISK: usize = 5;
 const OPENS_MAX: usize = 40;
 
+/// How many of the newest items are looked at where they can be lost.
+const LOOKED_AT: usize = 60;
+
 #[derive(Clone, Debug)]
 pub struct Server {
     pub handle: Handle,
@@ -143,7 +146,7 @@ impl Server {
     /// Where the newest can be lost: what is gone now must stay gone.
     async fn look_around(&self, engine: &Engine) {
         if self.plan.promise() == Promise::MayRollBack {
-            show(&self.caller(engine, OPERATOR), &self.memory.items()).await;
+            show(&self.caller(engine, OPERATOR), &self.memory.newest_items(LOOKED_AT)).await;
         }
     }
 

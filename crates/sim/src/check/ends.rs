@@ -30,11 +30,16 @@ pub(super) fn check_undone(facts: &Facts<'_>) -> Result<(), Violation> {
 }
 
 fn may_have_ended_by(facts: &Facts<'_>, item: &ItemFacts<'_>, get: &Call) -> bool {
-    let touched = item.verdicts.iter().any(|judged| judged.call.begin < get.end)
-        || item.cancels.iter().any(|cancel| cancel.begin < get.end)
-        || item.grants.iter().any(|grant| grant.call.begin < get.end);
+    let ended = item.verdicts.iter().any(|judged| {
+        judged.verb.ends_lease() && judged.verdict.is_possible() && judged.call.begin < get.end
+    });
+    let cancelled = item.cancels.iter().any(|cancel| cancel.begin < get.end);
     let swept = facts.sweeping_calls(item.queue).any(|sweep| sweep.begin < get.end);
-    touched || swept || facts.ghosts(item).any(|ghost| ghost.begin < get.end) || item.produce.end > get.begin
+    // An item that fails leaves something to see, where everything is kept.
+    let failed = !facts.history.keeps_everything
+        && (item.grants.iter().any(|grant| grant.call.begin < get.end)
+            || facts.ghosts(item).any(|ghost| ghost.begin < get.end));
+    ended || cancelled || swept || failed || item.produce.end > get.begin
 }
 
 /// Every call whose answer said, or implied, that the item is no more.

@@ -4,7 +4,7 @@ use windlass_core::command::{Extended, Refusal};
 use windlass_core::time::Timestamp;
 
 use super::facts::{Facts, Granting, ItemFacts, Judgement, Verb, violation};
-use crate::history::{Op, Verdict, Violation};
+use crate::history::{Call, Op, Verdict, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
@@ -32,7 +32,7 @@ fn one_at_a_time(item: &ItemFacts<'_>, first: &Granting<'_>, second: &Granting<'
     if !first.accepted || item.judged(first.given.permit).any(given_up) {
         return Ok(());
     }
-    let Some(deadline) = earliest_deadline(item, first) else { return Ok(()) };
+    let Some(deadline) = earliest_deadline(item, first, second.call) else { return Ok(()) };
     let leased_at = second.leased_at().unwrap_or(second.call.latest);
     if leased_at >= deadline {
         return Ok(());
@@ -42,11 +42,13 @@ fn one_at_a_time(item: &ItemFacts<'_>, first: &Granting<'_>, second: &Granting<'
     Err(violation("two permits", text))
 }
 
-/// When the lease ends if nobody gives it up, as far as the answers tell; a grace after a restart comes on top.
-fn earliest_deadline(item: &ItemFacts<'_>, grant: &Granting<'_>) -> Option<Timestamp> {
+/// When the lease ends if nobody gives it up, as far as the answers to calls begun before the end of another tell; a
+/// grace after a restart comes on top.
+fn earliest_deadline(item: &ItemFacts<'_>, grant: &Granting<'_>, until: &Call) -> Option<Timestamp> {
     let mut deadline = grant.given.deadline;
     let mut last_end = grant.call.end;
-    for judged in item.judged(grant.given.permit).filter(|judged| matches!(judged.verb, Verb::Extend(_))) {
+    let extends = item.judged(grant.given.permit).filter(|judged| matches!(judged.verb, Verb::Extend(_)));
+    for judged in extends.filter(|judged| judged.call.begin < until.end) {
         match &judged.verdict {
             Verdict::Unknown => return None,
             Verdict::Extended(Extended { deadline: extended, .. }) => {
@@ -141,7 +143,7 @@ fn was_lost(facts: &Facts<'_>, item: &ItemFacts<'_>, judged: &Judgement<'_>) -> 
     let Some(grant) = item.grants.iter().find(|grant| grant.given.permit == judged.permit) else {
         return Ok(());
     };
-    let Some(deadline) = earliest_deadline(item, grant) else { return Ok(()) };
+    let Some(deadline) = earliest_deadline(item, grant, judged.call) else { return Ok(()) };
     let given_up = item.judged(judged.permit).any(|other| {
         other.verb.ends_lease() && other.verdict.is_possible() && other.call.begin < judged.call.end
     });

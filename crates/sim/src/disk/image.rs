@@ -148,7 +148,13 @@ fn keep_some(durable: &mut Vec<u8>, writes: &[Write], rng: &mut Rng) -> Vec<Faul
 }
 
 fn draw_fates(count: usize, rng: &mut Rng) -> Vec<Fate> {
-    let mood = *rng.pick(&[Mood::NothingKept, Mood::AllKept, Mood::EachByItself, Mood::EachByItself]);
+    let mood = *rng.pick(&[
+        Mood::NothingKept,
+        Mood::AllKept,
+        Mood::EachByItself,
+        Mood::EachByItself,
+        Mood::EachByItself,
+    ]);
     let fate = |_| match mood {
         Mood::NothingKept => Fate::Lost,
         Mood::AllKept => Fate::Kept,

@@ -3,6 +3,7 @@
 mod checker;
 mod disk;
 mod executor;
+mod killed;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod repeat;
