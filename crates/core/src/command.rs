@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::id::{ItemNumber, PartitionId, Permit};
+use crate::id::{ItemNumber, Permit};
 use crate::item::{ItemError, LeaseEnd, Phase};
 use crate::limits::Invalid;
 use crate::row::{Change, Queue, QueueName};
@@ -224,6 +224,4 @@ pub enum Refusal {
 pub enum News {
     /// Some item can be leased that could not before.
     Available,
-    /// Queues changed: registry only.
-    Queues { added: Vec<PartitionId>, removed: Vec<PartitionId> },
 }

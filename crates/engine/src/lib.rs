@@ -34,7 +34,7 @@ use windlass_core::time::Span;
 
 use crate::env::{Env, Task};
 use crate::lock::lock;
-use crate::partition::handle::{Answer, Done};
+use crate::partition::handle::Done;
 use crate::queue::QueueHandle;
 use crate::registry::Registry;
 use crate::store::{Store, StoreStats};
@@ -91,10 +91,11 @@ impl Engine {
 
     async fn change_queue(&self, command: Command) -> Result<Queue, EngineError> {
         self.check_open()?;
-        match self.registry.change(command).await?.reply {
-            Done::Reply(Reply::Queue(queue) | Reply::QueueDeleted(queue)) => Ok(queue),
-            other => unreachable!("a change of queues is answered by the queue, not {other:?}"),
-        }
+        let reply = self.registry.change(command).await?.reply;
+        let Done::Reply(Reply::Queue(queue) | Reply::QueueDeleted(queue)) = reply else {
+            unreachable!("a change of queues is answered by the queue")
+        };
+        Ok(queue)
     }
 
     pub fn queues(&self) -> Vec<Queue> {
@@ -158,10 +159,11 @@ impl Engine {
     pub async fn cancel(&self, id: ItemId) -> Result<Phase, EngineError> {
         self.check_open()?;
         let handle = self.registry.partition(id.partition).ok_or(Refusal::NotFound)?;
-        match handle.command(Command::Cancel(id.number)).await? {
-            Answer { reply: Done::Reply(Reply::Cancelled(phase)), .. } => Ok(phase),
-            other => unreachable!("a cancel is answered by a state, not {other:?}"),
-        }
+        let Done::Reply(Reply::Cancelled(phase)) = handle.command(Command::Cancel(id.number)).await?.reply
+        else {
+            unreachable!("a cancel is answered by a state")
+        };
+        Ok(phase)
     }
 
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {

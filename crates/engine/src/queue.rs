@@ -179,9 +179,11 @@ impl QueueHandle {
     ) -> Judged<Extended> {
         let command =
             |items: Vec<(ItemId, Permit)>| Command::Extend(Extend { lease_timeout, items: all_held(items) });
-        let unpack = |reply| match reply {
-            Reply::Extended(results) => results,
-            other => unreachable!("an extension is answered by extensions, not {other:?}"),
+        let unpack = |reply| {
+            let Reply::Extended(results) = reply else {
+                unreachable!("an extension is answered by extensions")
+            };
+            results
         };
         self.judge(items, |(id, _)| *id, command, unpack).await
     }
@@ -196,9 +198,9 @@ impl QueueHandle {
             };
             Command::Retry(items.into_iter().map(retry).collect())
         };
-        let unpack = |reply| match reply {
-            Reply::Retried(results) => results,
-            other => unreachable!("a retry is answered by retries, not {other:?}"),
+        let unpack = |reply| {
+            let Reply::Retried(results) = reply else { unreachable!("a retry is answered by retries") };
+            results
         };
         self.judge(items, |item| item.id, command, unpack).await
     }
@@ -253,10 +255,10 @@ impl QueueHandle {
             self.partitions.iter().map(|handle| handle.submit(Command::Clear(clear))).collect();
         let mut count = 0;
         for answer in asked {
-            match received(answer?.await)?.reply {
-                Done::Reply(Reply::Cleared { count: cleared }) => count += cleared,
-                other => unreachable!("a clear is answered by a count, not {other:?}"),
-            }
+            let Done::Reply(Reply::Cleared { count: cleared }) = received(answer?.await)?.reply else {
+                unreachable!("a clear is answered by a count")
+            };
+            count += cleared;
         }
         Ok(count)
     }
@@ -340,8 +342,6 @@ fn all_held(items: Vec<(ItemId, Permit)>) -> Vec<Held> {
 }
 
 fn done(reply: Reply) -> Vec<Result<(), Refusal>> {
-    match reply {
-        Reply::Done(results) => results,
-        other => unreachable!("complete and release are answered item by item, not {other:?}"),
-    }
+    let Reply::Done(results) = reply else { unreachable!("complete and release are answered item by item") };
+    results
 }

@@ -1,7 +1,7 @@
 //! Queues, in the partition with number 0.
 
 use super::{Output, Partition};
-use crate::command::{CreateQueue, News, Refusal, Reply, UpdateQueue};
+use crate::command::{CreateQueue, Refusal, Reply, UpdateQueue};
 use crate::id::PartitionId;
 use crate::limits;
 use crate::row::{Change, Key, Partitions, Queue, QueueName, Row};
@@ -25,7 +25,6 @@ impl Partition {
         };
         self.record(Row::Partitions(Partitions { last }), out);
         self.record(Row::Queue(queue.clone()), out);
-        out.news.push(News::Queues { added: queue.partitions.clone(), removed: Vec::new() });
         Ok(Reply::Queue(queue))
     }
 
@@ -34,7 +33,6 @@ impl Partition {
         let mut queue = self.queues.get(&update.name).cloned().ok_or(Refusal::NoSuchQueue)?;
         queue.settings = Settings { version: queue.settings.version + 1, ..update.settings };
         self.record(Row::Queue(queue.clone()), out);
-        out.news.push(News::Queues { added: Vec::new(), removed: Vec::new() });
         Ok(Reply::Queue(queue))
     }
 
@@ -44,7 +42,6 @@ impl Partition {
         let key = Key::Queue(name.clone());
         self.remove(&key);
         out.changes.push(Change::Remove(key));
-        out.news.push(News::Queues { added: Vec::new(), removed: queue.partitions.clone() });
         Ok(Reply::QueueDeleted(queue))
     }
 

@@ -9,7 +9,7 @@ use crate::load::{Bed, cycle, median};
 const RUNS: usize = 5;
 const RUN_TIME: Duration = Duration::from_millis(500);
 
-pub fn run(items: u64) {
+pub(crate) fn run(items: u64) {
     println!("full cycles/s with {items} items waiting against none, medians of {RUNS} interleaved runs\n");
     println!("{:>7} {:>6} {:>12} {:>12} {:>7}", "callers", "batch", "none", "backlog", "ratio");
     let (empty, full) = (Bed::new(LogOptions::default()), Bed::new(LogOptions::default()));
@@ -35,7 +35,7 @@ pub fn run(items: u64) {
 }
 
 /// A fixed number of cycles after a fixed backlog. Two counts that differ only in `cycles` tell what one costs.
-pub fn fixed_work(backlog: u64, cycles: u64) {
+pub(crate) fn fixed_work(backlog: u64, cycles: u64) {
     let bed = Bed::new(LogOptions::default());
     bed.fill(backlog);
     bed.runtime.block_on(async {

@@ -14,7 +14,7 @@ use crate::load::{Bed, complete, lease, new_items};
 
 const FILE_BYTES: u64 = 32 << 20;
 
-pub struct BareLoop {
+pub(crate) struct BareLoop {
     file: File,
     offset: u64,
     /// What one cycle of a batch writes.
@@ -23,7 +23,7 @@ pub struct BareLoop {
 }
 
 impl BareLoop {
-    pub fn new(batch: usize) -> Self {
+    pub(crate) fn new(batch: usize) -> Self {
         let mut file = tempfile::tempfile().expect("a temporary file");
         for _ in 0..FILE_BYTES >> 20 {
             file.write_all(&vec![0; 1 << 20]).expect("written beforehand");
@@ -32,7 +32,7 @@ impl BareLoop {
         Self { file, offset: 0, writes: record_cycle(batch), batch }
     }
 
-    pub fn cycles_per_second(&mut self, time: Duration) -> f64 {
+    pub(crate) fn cycles_per_second(&mut self, time: Duration) -> f64 {
         let started = Instant::now();
         let mut cycles = 0;
         while started.elapsed() < time {
@@ -49,7 +49,7 @@ impl BareLoop {
         cycles as f64 / started.elapsed().as_secs_f64()
     }
 
-    pub fn bytes_per_cycle(&self) -> f64 {
+    pub(crate) fn bytes_per_cycle(&self) -> f64 {
         self.writes.iter().map(Vec::len).sum::<usize>() as f64 / self.batch as f64
     }
 }

@@ -8,14 +8,13 @@ use crate::load::{Bed, cycle, new_items};
 
 const BATCH: u64 = 1000;
 
-pub fn run(items: u64, kept: u64) {
+pub(crate) fn run(items: u64, kept: u64) {
     let bed = Bed::new(LogOptions::default());
     let (mut largest, mut live) = (0, 0);
     for round in 0..items / BATCH {
         bed.runtime.block_on(async {
-            if kept > 0 {
-                // Those that stay go to the end of the line for good: a priority nobody gets to.
-                let stay = (BATCH / kept).max(1);
+            if let Some(stay) = BATCH.checked_div(kept) {
+                // They go to the end of the line for good: a priority nobody gets to.
                 bed.engine.produce(&bed.queue, new_items(stay as usize, 255)).await.expect("produced");
                 live += stay;
             }

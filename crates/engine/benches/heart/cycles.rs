@@ -11,7 +11,7 @@ use crate::load::{Bed, median};
 const RUNS: usize = 5;
 
 /// Without callers: the whole table.
-pub fn run(milliseconds: u64, callers: usize, batch: usize) {
+pub(crate) fn run(milliseconds: u64, callers: usize, batch: usize) {
     let time = Duration::from_millis(milliseconds);
     println!(
         "full cycles/s (produce, lease, complete), medians of {RUNS} interleaved runs of {milliseconds} ms each\n"

@@ -17,19 +17,19 @@ use windlass_engine::{Engine, Granted};
 
 const PAYLOAD: &[u8] = &[b'x'; 100];
 
-pub struct Bed {
-    pub runtime: Runtime,
-    pub engine: Engine,
-    pub queue: QueueName,
-    pub directory: tempfile::TempDir,
+pub(crate) struct Bed {
+    pub(crate) runtime: Runtime,
+    pub(crate) engine: Engine,
+    pub(crate) queue: QueueName,
+    pub(crate) directory: tempfile::TempDir,
 }
 
-pub fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().expect("a runtime")
 }
 
 impl Bed {
-    pub fn new(options: LogOptions) -> Self {
+    pub(crate) fn new(options: LogOptions) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let runtime = runtime();
         let engine = runtime.block_on(open(directory.path(), options));
@@ -39,12 +39,12 @@ impl Bed {
         Self { runtime, engine, queue, directory }
     }
 
-    pub fn close(self) {
+    pub(crate) fn close(self) {
         self.runtime.block_on(self.engine.close());
     }
 
     /// A backlog that every later item stands behind.
-    pub fn fill(&self, items: u64) {
+    pub(crate) fn fill(&self, items: u64) {
         let (engine, queue) = (&self.engine, &self.queue);
         self.runtime.block_on(async {
             let mut left = items;
@@ -57,7 +57,7 @@ impl Bed {
     }
 
     /// Full cycles done by `callers` at once in about `time`, per second.
-    pub fn cycles_per_second(&self, callers: usize, batch: usize, time: Duration) -> f64 {
+    pub(crate) fn cycles_per_second(&self, callers: usize, batch: usize, time: Duration) -> f64 {
         let done = Arc::new(AtomicU64::new(0));
         let started = Instant::now();
         let until = started + time;
@@ -77,14 +77,14 @@ impl Bed {
     }
 }
 
-pub async fn open(directory: &std::path::Path, options: LogOptions) -> Engine {
+pub(crate) async fn open(directory: &std::path::Path, options: LogOptions) -> Engine {
     let env = Arc::new(TokioEnv::new());
     let disk = Arc::new(RealDisk::new(directory).expect("the directory"));
     let store = LogStore::open(env.clone(), disk, options).await.expect("the log opens");
     Engine::open(env, Arc::new(store)).await.expect("the engine opens")
 }
 
-pub fn new_items(count: usize, priority: u8) -> Vec<NewItem> {
+pub(crate) fn new_items(count: usize, priority: u8) -> Vec<NewItem> {
     let item = NewItem {
         kind: "default".into(),
         priority,
@@ -96,26 +96,26 @@ pub fn new_items(count: usize, priority: u8) -> Vec<NewItem> {
 }
 
 /// Produces a batch, leases as much, completes what it got. Tells how many items it completed.
-pub async fn cycle(engine: &Engine, queue: &QueueName, batch: usize) -> u64 {
+pub(crate) async fn cycle(engine: &Engine, queue: &QueueName, batch: usize) -> u64 {
     engine.produce(queue, new_items(batch, 0)).await.expect("produced");
     let leased = lease(engine, queue, batch).await;
     complete(engine, queue, &leased).await;
     leased.len() as u64
 }
 
-pub async fn lease(engine: &Engine, queue: &QueueName, batch: usize) -> Vec<Granted> {
+pub(crate) async fn lease(engine: &Engine, queue: &QueueName, batch: usize) -> Vec<Granted> {
     let lease =
         LeaseItems { client_id: "bench".into(), batch_size: batch, lease_timeout: None, filter: Filter::ANY };
     engine.lease(queue, lease, Span::from_secs(10)).await.expect("leased").accept()
 }
 
-pub async fn complete(engine: &Engine, queue: &QueueName, leased: &[Granted]) {
+pub(crate) async fn complete(engine: &Engine, queue: &QueueName, leased: &[Granted]) {
     let items = leased.iter().map(|item| (item.id, item.permit, None)).collect();
     let judged = engine.complete(queue, items).await.expect("judged");
     assert!(judged.results.iter().all(Result::is_ok), "a completion was refused");
 }
 
-pub fn median(mut figures: Vec<f64>) -> f64 {
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }

@@ -6,7 +6,7 @@ use windlass_engine::store::log::LogOptions;
 
 use crate::load::{Bed, open, runtime};
 
-pub fn run(items: u64) {
+pub(crate) fn run(items: u64) {
     // Without a body cache: it has a bound of its own and would hide what an item costs.
     let options = || LogOptions { body_cache_bytes: 0, ..LogOptions::default() };
     let bed = Bed::new(options());

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use windlass_core::command::{Applied, Command, Filter, Refusal, Reply};
+use windlass_core::command::{Applied, Command, Filter, News, Refusal, Reply};
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::row::Change;
@@ -60,6 +60,8 @@ struct Gathered {
     now: Timestamp,
     changes: Vec<Change>,
     in_flight: InFlight,
+    /// Somebody new waits, or there is something new to be had.
+    look_for_waiters: bool,
 }
 
 impl Writer {
@@ -68,13 +70,13 @@ impl Writer {
         loop {
             let event = self.next_event(inbox, &mut stopping).await;
             let stop = matches!(event, Event::Stop);
-            let mut gathered = self.begin();
+            let mut gathered = self.begin(&event);
             if !stop {
                 // First, so that whoever asks sees what time has brought.
                 self.sweep(&mut gathered);
             }
             self.gather(event, inbox, &mut gathered);
-            if !stop {
+            if !stop && gathered.look_for_waiters {
                 self.serve_waiters(&mut gathered);
             }
             if let Err(ended) = self.finish(gathered).await {
@@ -103,17 +105,19 @@ impl Writer {
         tokio::select! {
             biased;
             _stop = stopping.wait_for(|stop| *stop) => Event::Stop,
-            message = inbox.recv() => message.map_or(Event::Stop, Event::Message),
+            // Before the inbox, which may never be empty.
             () = self.handle.woken() => Event::Attention,
+            message = inbox.recv() => message.map_or(Event::Stop, Event::Message),
             () = sleep => Event::Attention,
         }
     }
 
-    fn begin(&mut self) -> Gathered {
+    fn begin(&mut self, event: &Event) -> Gathered {
         Gathered {
             now: self.clock.now(),
             changes: Vec::new(),
             in_flight: InFlight::new(&self.handle, self.sequence),
+            look_for_waiters: matches!(event, Event::Attention),
         }
     }
 
@@ -178,12 +182,13 @@ impl Writer {
     }
 
     fn apply(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
-        let Applied { reply, mut changes, .. } = self.partition.apply(gathered.now, command);
+        let Applied { reply, mut changes, news } = self.partition.apply(gathered.now, command);
         if gathered.changes.is_empty() {
             gathered.changes = changes;
         } else {
             gathered.changes.append(&mut changes);
         }
+        gathered.look_for_waiters |= news.contains(&News::Available);
         reply
     }
 
@@ -199,10 +204,12 @@ impl Writer {
         while gathered.changes.len() < BATCH_CHANGES_MAX {
             let waiters = Arc::clone(&self.handle.waiters);
             let Some(ticket) = waiters.take(|filter| self.partition.head(filter).is_some()) else { return };
-            match self.apply(Command::Lease(ticket.lease().clone()), gathered) {
-                Ok(Reply::Leased(items)) if !items.is_empty() => gathered.in_flight.ticket(ticket, items),
-                other => unreachable!("the partition has a head for this lease, but answered {other:?}"),
-            }
+            let Ok(Reply::Leased(items)) = self.apply(Command::Lease(ticket.lease().clone()), gathered)
+            else {
+                unreachable!("a lease is never refused")
+            };
+            assert!(!items.is_empty(), "the partition has a head for this lease");
+            gathered.in_flight.ticket(ticket, items);
         }
         // There may be more than fits this batch: come again.
         self.handle.wake();
@@ -210,7 +217,7 @@ impl Writer {
 
     /// Makes the batch durable and answers. Nobody hears anything before.
     async fn finish(&mut self, gathered: Gathered) -> Result<(), Ended> {
-        let Gathered { now, changes, mut in_flight } = gathered;
+        let Gathered { now, changes, mut in_flight, .. } = gathered;
         if changes.is_empty() {
             in_flight.committed();
             return Ok(());

@@ -12,7 +12,7 @@ use windlass_engine::store::{Acquired, Batch, CommitError, Room, Store, StoreErr
 
 /// What goes wrong with the next commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Refused before anything was written.
     NotApplied,
     /// The outcome is unknown, and it did not happen.
@@ -22,18 +22,18 @@ pub enum Fault {
 }
 
 #[derive(Debug, Default)]
-pub struct FaultyStore {
+pub(crate) struct FaultyStore {
     inner: MemoryStore,
     next_commit: Mutex<Option<Fault>>,
-    pub full: Mutex<bool>,
+    pub(crate) full: Mutex<bool>,
     /// While set, partitions cannot be acquired.
-    pub down: Mutex<bool>,
+    pub(crate) down: Mutex<bool>,
     /// While set, commits do not come to an end.
-    pub held: watch::Sender<bool>,
+    pub(crate) held: watch::Sender<bool>,
 }
 
 impl FaultyStore {
-    pub fn fail_next(&self, fault: Fault) {
+    pub(crate) fn fail_next(&self, fault: Fault) {
         *self.next_commit.lock().expect("not poisoned") = Some(fault);
     }
 

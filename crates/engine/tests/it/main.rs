@@ -1,12 +1,28 @@
 //! What the engine promises, from the outside. One behaviour suite runs on every store.
 
+#![expect(clippy::disallowed_methods, reason = "tests run in the real world, on the runtime's own tasks")]
+
+#[cfg(test)]
 mod behaviour;
+#[cfg(test)]
 mod failures;
+#[cfg(test)]
 mod faulty;
+#[cfg(test)]
+mod full_disk;
+#[cfg(test)]
 mod log_basics;
+#[cfg(test)]
 mod log_damage;
+#[cfg(test)]
 mod log_disk;
+#[cfg(test)]
 mod log_failure;
+#[cfg(test)]
+mod log_inspect;
+#[cfg(test)]
 mod log_rows;
+#[cfg(test)]
 mod log_upkeep;
+#[cfg(test)]
 mod world;

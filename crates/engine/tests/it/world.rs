@@ -19,14 +19,14 @@ use windlass_engine::{Engine, Granted};
 
 /// Real tasks and threads, but time stands still until [`ManualEnv::advance`].
 #[derive(Debug)]
-pub struct ManualEnv {
+pub(crate) struct ManualEnv {
     tasks: TokioEnv,
     boot: watch::Sender<Duration>,
     started_at: Timestamp,
 }
 
 impl ManualEnv {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             tasks: TokioEnv::new(),
             boot: watch::Sender::new(Duration::ZERO),
@@ -34,7 +34,7 @@ impl ManualEnv {
         }
     }
 
-    pub fn advance(&self, by: Duration) {
+    pub(crate) fn advance(&self, by: Duration) {
         self.boot.send_modify(|boot| *boot += by);
     }
 }
@@ -68,21 +68,21 @@ impl Env for ManualEnv {
 
 /// What a store needs to be opened again as it was left.
 #[derive(Debug)]
-pub enum Medium {
+pub(crate) enum Medium {
     Memory(Arc<MemoryStore>),
     Log(tempfile::TempDir),
 }
 
 impl Medium {
-    pub fn memory() -> Self {
+    pub(crate) fn memory() -> Self {
         Self::Memory(Arc::new(MemoryStore::new()))
     }
 
-    pub fn log() -> Self {
+    pub(crate) fn log() -> Self {
         Self::Log(tempfile::tempdir().expect("a temporary directory can be made"))
     }
 
-    pub async fn open(&self, env: &Arc<ManualEnv>) -> Arc<dyn Store> {
+    pub(crate) async fn open(&self, env: &Arc<ManualEnv>) -> Arc<dyn Store> {
         match self {
             Self::Memory(store) => store.clone(),
             Self::Log(directory) => {
@@ -95,62 +95,62 @@ impl Medium {
 }
 
 #[derive(Debug)]
-pub struct World {
-    pub env: Arc<ManualEnv>,
+pub(crate) struct World {
+    pub(crate) env: Arc<ManualEnv>,
     medium: Medium,
     engine: Mutex<Engine>,
 }
 
 impl World {
-    pub async fn new(medium: Medium) -> Self {
+    pub(crate) async fn new(medium: Medium) -> Self {
         let env = Arc::new(ManualEnv::new());
         let store = medium.open(&env).await;
         let engine = Engine::open(env.clone(), store).await.expect("the engine opens");
         Self { env, medium, engine: Mutex::new(engine) }
     }
 
-    pub fn engine(&self) -> Engine {
+    pub(crate) fn engine(&self) -> Engine {
         self.engine.lock().expect("not poisoned").clone()
     }
 
-    pub async fn restart(&self) {
+    pub(crate) async fn restart(&self) {
         self.engine().close().await;
         let store = self.medium.open(&self.env).await;
         let engine = Engine::open(self.env.clone(), store).await.expect("the engine opens again");
         *self.engine.lock().expect("not poisoned") = engine;
     }
 
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.engine().close().await;
     }
 
-    pub async fn queue(&self, name: &str, partitions: u32, settings: Settings) -> QueueName {
+    pub(crate) async fn queue(&self, name: &str, partitions: u32, settings: Settings) -> QueueName {
         let name = queue_name(name);
         let create = CreateQueue { name: name.clone(), settings, partitions };
         self.engine().create_queue(create).await.expect("the queue is made");
         name
     }
 
-    pub async fn produce(&self, queue: &QueueName, items: Vec<NewItem>) -> Vec<ItemId> {
+    pub(crate) async fn produce(&self, queue: &QueueName, items: Vec<NewItem>) -> Vec<ItemId> {
         let produced = self.engine().produce(queue, items).await.expect("produced");
         produced.items.into_iter().map(|(id, _)| id).collect()
     }
 
-    pub async fn lease(&self, queue: &QueueName, batch_size: usize) -> Vec<Granted> {
+    pub(crate) async fn lease(&self, queue: &QueueName, batch_size: usize) -> Vec<Granted> {
         self.engine().lease(queue, lease(batch_size), Span::ZERO).await.expect("leased").accept()
     }
 
-    pub async fn complete(&self, queue: &QueueName, item: &Granted) {
+    pub(crate) async fn complete(&self, queue: &QueueName, item: &Granted) {
         let judged = self.engine().complete(queue, vec![(item.id, item.permit, None)]).await.expect("judged");
         judged.results.into_iter().for_each(|result| result.expect("completed"));
     }
 }
 
-pub fn queue_name(name: &str) -> QueueName {
+pub(crate) fn queue_name(name: &str) -> QueueName {
     QueueName { namespace: "default".into(), name: name.into() }
 }
 
-pub fn item(payload: &str) -> NewItem {
+pub(crate) fn item(payload: &str) -> NewItem {
     NewItem {
         kind: "default".into(),
         priority: 0,
@@ -160,18 +160,18 @@ pub fn item(payload: &str) -> NewItem {
     }
 }
 
-pub fn items(count: usize) -> Vec<NewItem> {
+pub(crate) fn items(count: usize) -> Vec<NewItem> {
     (0..count).map(|index| item(&format!("item {index}"))).collect()
 }
 
-pub fn lease(batch_size: usize) -> LeaseItems {
+pub(crate) fn lease(batch_size: usize) -> LeaseItems {
     LeaseItems { client_id: "worker".into(), batch_size, lease_timeout: None, filter: Filter::ANY }
 }
 
-pub fn held(items: &[Granted]) -> Vec<(ItemId, Permit)> {
+pub(crate) fn held(items: &[Granted]) -> Vec<(ItemId, Permit)> {
     items.iter().map(|item| (item.id, item.permit)).collect()
 }
 
-pub fn bodies(items: &[Granted]) -> Vec<String> {
+pub(crate) fn bodies(items: &[Granted]) -> Vec<String> {
     items.iter().map(|item| String::from_utf8(item.body.to_vec()).expect("our own text")).collect()
 }

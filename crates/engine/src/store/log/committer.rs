@@ -4,7 +4,7 @@
 //! After a failed write or sync nobody knows what is on the disk, so nothing above the last durable frame counts any
 //! more, whatever a read shows: see [`super::repair`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use tokio::sync::{mpsc, oneshot};
 use windlass_core::mutant::{Mutant, active};
 
 use super::Durability;
-use super::entry::BodyChange;
 use super::frame::{self, HEADER_BYTES, Header, Kind, Role, padded};
 use super::recovery::End;
+use super::run::{Begins, Run, Write, admit, refuse};
 use super::segment::Segment;
 use super::shared::Shared;
-use super::tables::{FramePlace, Link, Slot, Tables};
+use super::tables::{Link, Slot, Tables};
 use super::view::{PartitionView, View};
 use crate::store::{CommitError, StoreError};
 
@@ -53,19 +53,6 @@ pub(super) async fn ask<T>(
     answered.await.map_err(|_| StoreError::Closed)?
 }
 
-/// A frame to be written, complete but for its header.
-#[derive(Debug)]
-pub(super) struct Write {
-    pub(super) kind: Kind,
-    pub(super) partition: u32,
-    pub(super) epoch: u64,
-    pub(super) sequence: u64,
-    pub(super) now: u64,
-    pub(super) frame: Vec<u8>,
-    pub(super) bodies: Vec<BodyChange>,
-    pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
-}
-
 #[derive(Debug)]
 pub(super) struct Committer {
     pub(super) shared: Arc<Shared>,
@@ -82,21 +69,6 @@ pub(super) struct Committer {
     sync_at: Option<Duration>,
     /// Why nothing can be written until the log is repaired.
     pub(super) failed: Option<StoreError>,
-}
-
-/// A run on its way to the disk.
-struct Run {
-    buffer: Vec<u8>,
-    frames: Vec<(Header, FramePlace)>,
-    writes: Vec<Write>,
-    /// The segment it begins, if it does.
-    begins: Option<Begins>,
-}
-
-struct Begins {
-    segment: Arc<Segment>,
-    generation: u64,
-    after: u64,
 }
 
 impl Committer {
@@ -155,14 +127,27 @@ impl Committer {
 
     async fn write_together(&mut self, first: Write) {
         let writes = self.gather(first);
-        if let Some(error) = &self.failed {
-            return refuse(writes, error);
+        if self.failed.is_some()
+            && let Err(error) = self.repair().await
+        {
+            return refuse(writes, &error);
         }
-        match self.prepare(writes).await {
-            Ok(run) if run.writes.is_empty() => {}
-            Ok(run) => self.carry_out(run).await,
-            Err((writes, error)) => refuse(writes, &error),
-        }
+        let writes = admit(&self.shared.tables(), writes);
+        let Some(first) = writes.first() else { return };
+        let run = if self.current.has_room(self.offset, padded(first.frame.len())) {
+            let synced = self.shared.tables().synced;
+            let last = self.header(Kind::Commit, self.generation, self.lsn, synced);
+            Run::after(last, Arc::clone(&self.current), self.offset)
+        } else {
+            match self.next_segment().await {
+                Ok(begins) => {
+                    let start = self.start_header(&begins);
+                    Run::beginning(begins, start)
+                }
+                Err(error) => return refuse(writes, &error),
+            }
+        };
+        self.carry_out(run, writes).await;
     }
 
     /// More writes that are queued, as far as they go into one run.
@@ -188,92 +173,12 @@ impl Committer {
         writes
     }
 
-    /// Checks each write against its partition's owner and order, and lays out those that may be done.
-    async fn prepare(&mut self, writes: Vec<Write>) -> Result<Run, (Vec<Write>, StoreError)> {
-        let writes = self.admit(writes);
-        let Some(first) = writes.first() else { return Ok(Run::empty()) };
-        let begins = if self.current.has_room(self.offset, padded(first.frame.len())) {
-            None
-        } else {
-            match self.next_segment().await {
-                Ok(begins) => Some(begins),
-                Err(error) => return Err((writes, error)),
-            }
-        };
-        Ok(self.lay_out(writes, begins))
-    }
-
-    fn admit(&self, writes: Vec<Write>) -> Vec<Write> {
-        let mut sequences = BTreeMap::new();
-        let mut admitted = Vec::with_capacity(writes.len());
-        let tables = self.shared.tables();
-        for write in writes {
-            match check_owner(&tables, &mut sequences, &write) {
-                Ok(()) => admitted.push(write),
-                Err(error) => answer(write, Err(CommitError::NotApplied(error))),
-            }
-        }
-        admitted
-    }
-
     /// The segment to go on in. What is in the current one is durable before anything is written to the next.
     async fn next_segment(&mut self) -> Result<Begins, StoreError> {
         self.ensure_synced().await?;
         let segment = self.shared.take_segment().await?;
-        self.leave_hint(&segment).await;
         let generation = self.shared.tables().take_generation();
         Ok(Begins { segment, generation, after: self.lsn })
-    }
-
-    /// Says in the current segment where the log goes on.
-    async fn leave_hint(&self, next: &Segment) {
-        let header = self.header(Kind::End, self.generation, self.lsn + 1, self.lsn);
-        let header = Header { partition: next.number, ..header };
-        if self.current.has_room(self.offset, 0) {
-            let _only_a_hint = self.current.write(self.offset, &frame::bare(&header)).await;
-        }
-    }
-
-    fn lay_out(&mut self, writes: Vec<Write>, begins: Option<Begins>) -> Run {
-        let mut run = Run { begins, ..Run::empty() };
-        let synced = self.shared.tables().synced;
-        let (segment, base) = match &run.begins {
-            Some(begins) => {
-                run.buffer.extend_from_slice(&frame::bare(&self.start_header(begins)));
-                (Arc::clone(&begins.segment), 0)
-            }
-            None => (Arc::clone(&self.current), self.offset),
-        };
-        let generation = run.begins.as_ref().map_or(self.generation, |begins| begins.generation);
-        let mut lsn = self.lsn;
-        let mut writes = writes.into_iter();
-        for mut write in writes.by_ref() {
-            let offset = base + run.buffer.len() as u32;
-            if !segment.has_room(offset, padded(write.frame.len())) {
-                self.carried.push_front(Request::Write(write));
-                break;
-            }
-            lsn += 1;
-            let header = Header {
-                kind: write.kind,
-                partition: write.partition,
-                epoch: write.epoch,
-                sequence: write.sequence,
-                now: write.now,
-                ..self.header(Kind::Commit, generation, lsn, synced)
-            };
-            frame::seal(&mut write.frame, &header);
-            let length = write.frame.len() as u32;
-            run.frames.push((header, FramePlace { lsn, segment: segment.number, offset, length }));
-            run.buffer.extend_from_slice(&write.frame);
-            run.buffer.resize(padded(run.buffer.len()), 0);
-            run.writes.push(write);
-        }
-        // Behind the one that did not fit, in their order.
-        for (at, write) in writes.enumerate() {
-            self.carried.insert(at + 1, Request::Write(write));
-        }
-        run
     }
 
     fn header(&self, kind: Kind, generation: u64, lsn: u64, synced: u64) -> Header {
@@ -286,21 +191,34 @@ impl Committer {
         self.header(Kind::SegmentStart, begins.generation, begins.after, begins.after)
     }
 
-    async fn carry_out(&mut self, run: Run) {
-        let (segment, base) = match &run.begins {
-            Some(begins) => (Arc::clone(&begins.segment), 0),
-            None => (Arc::clone(&self.current), self.offset),
-        };
+    async fn carry_out(&mut self, mut run: Run, writes: Vec<Write>) {
+        for write in run.fill(writes).into_iter().rev() {
+            self.carried.push_front(Request::Write(write));
+        }
         let sync_now = self.shared.options.durability == Durability::Always
             || run.writes.iter().any(|write| write.kind == Kind::Drop);
-        let mut done = segment.write(base, &run.buffer).await;
+        let mut done = run.segment.write(run.base, &run.buffer).await;
         if done.is_ok() && sync_now {
-            done = self.sync(&segment).await;
+            done = self.sync(&run.segment).await;
         }
-        match done {
-            Ok(()) => self.carried_out(run, segment, base, sync_now),
-            Err(error) => self.broken(run, error),
+        if let Err(error) = done {
+            return self.broken(run, error);
         }
+        let hint = run.begins.as_ref().map(|begins| self.hint(begins));
+        let (left, left_at) = (Arc::clone(&self.current), self.offset);
+        self.carried_out(run, sync_now);
+        if let Some(hint) = hint
+            && left.has_room(left_at, 0)
+        {
+            let _only_a_hint = left.write(left_at, &hint).await;
+        }
+    }
+
+    /// Says in the segment that is full where the log goes on. Written only once it has gone on there: a segment
+    /// whose first run failed may be deleted.
+    fn hint(&self, begins: &Begins) -> [u8; HEADER_BYTES] {
+        let header = self.header(Kind::End, self.generation, self.lsn + 1, self.lsn);
+        frame::bare(&Header { partition: begins.segment.number, ..header })
     }
 
     pub(super) async fn sync(&self, segment: &Segment) -> Result<(), StoreError> {
@@ -312,16 +230,16 @@ impl Committer {
         if active(Mutant::TrustAfterFailedSync) { Ok(()) } else { synced }
     }
 
-    fn carried_out(&mut self, run: Run, segment: Arc<Segment>, base: u32, synced: bool) {
+    fn carried_out(&mut self, run: Run, synced: bool) {
         self.shared.counters.written(run.writes.len(), run.buffer.len());
-        self.offset = base + run.buffer.len() as u32;
-        self.lsn += run.frames.len() as u64;
+        self.offset = run.end();
+        self.lsn = run.lsn();
+        self.current = run.segment;
         let mut tables = self.shared.tables();
         if let Some(Begins { segment, generation, after }) = run.begins {
             self.generation = generation;
             begin(&mut tables, &segment, generation, after);
         }
-        self.current = segment;
         for ((header, place), write) in run.frames.iter().zip(&run.writes) {
             tables.apply(header, *place, &write.bodies);
         }
@@ -336,13 +254,13 @@ impl Committer {
         self.shared.cache_bodies(&run.writes);
         self.shared.kick(kicks);
         for write in run.writes {
-            answer(write, Ok(()));
+            write.answer(Ok(()));
         }
     }
 
     fn broken(&mut self, run: Run, error: StoreError) {
         for write in run.writes {
-            answer(write, Err(CommitError::Unknown(error.clone())));
+            write.answer(Err(CommitError::Unknown(error.clone())));
         }
         if let Some(begins) = run.begins {
             self.shared.discard(begins.segment);
@@ -424,44 +342,7 @@ impl Committer {
     }
 }
 
-impl Run {
-    fn empty() -> Self {
-        Self { buffer: Vec::new(), frames: Vec::new(), writes: Vec::new(), begins: None }
-    }
-}
-
 fn begin(tables: &mut Tables, segment: &Arc<Segment>, generation: u64, after: u64) {
     tables.slots.insert(segment.number, Slot::new(Arc::clone(segment), generation, Role::Main));
     tables.chain.push_back(Link { segment: segment.number, after });
-}
-
-fn check_owner(tables: &Tables, sequences: &mut BTreeMap<u32, u64>, write: &Write) -> Result<(), StoreError> {
-    if write.kind == Kind::Drop {
-        // Nobody owns it from here on.
-        sequences.insert(write.partition, u64::MAX);
-        return Ok(());
-    }
-    let table = tables.partitions.get(&write.partition).ok_or(StoreError::Fenced)?;
-    let last = sequences.get(&write.partition).copied().unwrap_or(table.sequence);
-    if table.epoch != write.epoch || last == u64::MAX {
-        return Err(StoreError::Fenced);
-    }
-    if write.sequence != last + 1 {
-        return Err(StoreError::Unusable(format!(
-            "commit {} of partition {} does not follow its last one, {last}",
-            write.sequence, write.partition
-        )));
-    }
-    sequences.insert(write.partition, write.sequence);
-    Ok(())
-}
-
-fn refuse(writes: Vec<Write>, error: &StoreError) {
-    for write in writes {
-        answer(write, Err(CommitError::NotApplied(error.clone())));
-    }
-}
-
-fn answer(write: Write, result: Result<(), CommitError>) {
-    let _caller_gone = write.answer.send(result);
 }

@@ -68,11 +68,11 @@ pub(super) struct Expected {
 
 impl Expected {
     pub(super) fn accepts(&self, header: &Header) -> bool {
-        let current = header.generation == self.generation && header.open >= self.open;
+        let is_next =
+            header.generation == self.generation && header.open >= self.open && header.lsn == self.lsn;
         header.log == self.log
-            && header.lsn == self.lsn
             && header.kind != Kind::SegmentStart
-            && (current || active(Mutant::AcceptOldFrame))
+            && (is_next || active(Mutant::AcceptOldFrame))
     }
 }
 
@@ -133,10 +133,6 @@ pub(super) fn open(frame: &[u8]) -> Option<Header> {
         sequence: u64_at(frame, 64),
         now: u64_at(frame, 72),
     })
-}
-
-pub(super) fn payload(frame: &[u8]) -> &[u8] {
-    &frame[HEADER_BYTES..]
 }
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -1,15 +1,18 @@
 //! The embedded store: one log per directory, shared by all its partitions, so that one sync serves them all.
 //!
-//! A commit is a frame ([`frame`], [`entry`]) in a segment ([`segment`]). The [`committer`] writes and syncs frames and
-//! then tells the [`tables`], which know where everything is. Rows are read back from the snapshot and the frames
-//! since ([`rows`]), bodies by their place ([`reader`], [`bodies`]). The [`keeper`] has segments ready ([`pool`]);
-//! the [`upkeep`] writes a [`snapshot`] when the log has grown, and moves bodies together when much around them is
-//! dead ([`compaction`]). [`recovery`] turns files into tables again; [`repair`] does so after a failed write.
-//! Everything goes through the narrow door of [`disk`]; [`real`] is the one with files behind it.
+//! A commit is a frame ([`frame`], [`entry`]) in a segment ([`segment`]). The [`committer`] writes and syncs frames,
+//! a [`run`] at a time, and then tells the [`tables`], which know where everything is. Rows are read back from the
+//! snapshot and the frames since ([`rows`]), bodies by their place ([`reader`], [`fetch`], [`bodies`]). The [`keeper`]
+//! has segments ready ([`pool`]); the [`upkeep`] writes a [`snapshot`] when the log has grown ([`tail`],
+//! [`snapshot_file`]), and moves bodies together when much around them is dead ([`compaction`]). At the start,
+//! [`opening`] lets [`survey`] and [`recovery`] turn files into tables again; [`repair`] does so after a failed write.
+//! [`backup`] copies a log in use, [`inspect`] looks at one that is not. Everything goes through the narrow door of
+//! [`disk`]; [`real`] is the one with files behind it.
 //!
 //! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
 //! void comes back, and damage is refused with file and offset, never read as data.
 
+mod backup;
 mod bodies;
 mod committer;
 mod compaction;
@@ -18,6 +21,7 @@ mod entry;
 mod fetch;
 mod format;
 mod frame;
+pub mod inspect;
 mod keeper;
 mod opening;
 mod pool;
@@ -26,11 +30,13 @@ pub mod real;
 mod recovery;
 mod repair;
 mod rows;
+mod run;
 mod scan;
 mod segment;
 mod shared;
 mod snapshot;
 mod snapshot_file;
+mod survey;
 mod tables;
 mod tail;
 mod upkeep;
@@ -48,12 +54,13 @@ use windlass_core::time::{Span, Timestamp};
 
 use super::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
 use crate::env::{BoxFuture, Env, Task};
-use committer::{Request, Write, ask};
+use committer::{Request, ask};
 use disk::Disk;
 use entry::BodyKey;
 use frame::{HEADER_BYTES, Kind};
 use reader::{Job, ReadBodies};
 use rows::RowStream;
+use run::Write;
 use segment::Pin;
 use shared::Shared;
 use tables::Place;
@@ -85,7 +92,7 @@ impl Default for LogOptions {
             durability: Durability::Always,
             segment_bytes: 32 << 20,
             body_cache_bytes: 64 << 20,
-            snapshot_min_bytes: 32 << 20,
+            snapshot_min_bytes: 16 << 20,
         }
     }
 }

@@ -67,7 +67,7 @@ async fn open_here(
     opened
 }
 
-async fn lock(disk: &dyn Disk) -> Result<(), StoreError> {
+pub(super) async fn lock(disk: &dyn Disk) -> Result<(), StoreError> {
     let locked = disk.lock().await;
     locked.map_err(|error| {
         if error.kind() == std::io::ErrorKind::WouldBlock {

@@ -9,7 +9,7 @@ use super::tables::{Slot, Tables};
 use crate::store::StoreError;
 
 impl Committer {
-    /// Whoever acquires a partition after a failure comes by here first. May fail, and is tried again then.
+    /// Whoever wants something of the log after a failure comes by here first. May fail, and is tried again then.
     pub(super) async fn repair(&mut self) -> Result<(), StoreError> {
         let durable = match self.shared.options.durability {
             // The tables never held anything else.

@@ -13,7 +13,7 @@ use super::fetch::{Piece, fetch};
 use super::frame::{self, Kind};
 use super::reader::Job;
 use super::segment::{Pin, Segment};
-use super::snapshot_file::{Blocks, rows_of};
+use super::snapshot_file::{Block, Blocks, rows_of};
 use super::tables::FramePlace;
 use crate::env::BoxFuture;
 use crate::store::{Rows, StoreError};
@@ -95,9 +95,9 @@ impl RowSource {
     /// The next slice; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Change>>, StoreError> {
         if let Some(blocks) = &mut self.blocks {
-            if let Some((block, at)) = blocks.next().await? {
+            if let Some(block) = blocks.next().await? {
                 let rows = changes_of_block(&block);
-                return rows.map(Some).map_err(|what| blocks.damaged(at, &what));
+                return rows.map(Some).map_err(|what| blocks.damaged(&block, &what));
             }
             self.blocks = None;
         }
@@ -126,7 +126,7 @@ fn check_frame(
     if is_the_one { Ok(()) } else { Err(segment.damaged(place.offset, format!("frame {}", place.lsn))) }
 }
 
-fn changes_of_block(block: &[u8]) -> Result<Vec<Change>, String> {
+pub(super) fn changes_of_block(block: &Block) -> Result<Vec<Change>, String> {
     let rows = rows_of(block).ok_or("the rows cannot be read")?;
     rows.into_iter().map(|(key, value)| put_of(key, value).map_err(|error| error.to_string())).collect()
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::bodies::BodyCache;
-use super::committer::Write;
 use super::disk::Disk;
 use super::entry::{BodyChange, BodyKey};
 use super::pool::Pool;
+use super::run::Write;
 use super::tables::Tables;
 use super::{Durability, LogOptions};
 use crate::env::Env;

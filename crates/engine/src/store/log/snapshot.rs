@@ -1,7 +1,8 @@
 //! Writes a snapshot: the rows of the last one merged with what the commits since left of them, exact as of a frame.
 //!
 //! The places of bodies are copied from the tables as they are at the time, which may be later than that frame: the
-//! replay of the frames after it puts and removes the same bodies again, and ends in the same.
+//! replay of the frames after it puts and removes the same bodies again, and ends in the same. The snapshot says up to
+//! which frame that replay must go.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,9 +20,7 @@ use super::fetch::fetch;
 use super::rows::FrameSource;
 use super::segment::{TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
-use super::snapshot_file::{
-    self, BLOCK_BYTES, BLOCK_HEADER_BYTES, Blocks, BodyRecord, Section, SnapshotFile,
-};
+use super::snapshot_file::{self, BLOCK_BYTES, Blocks, BodyRecord, Content, Section, SnapshotFile};
 use super::tables::{Place, Tables};
 use super::tail::{LastWord, Tail, piece};
 use super::view::{PartitionFrames, View};
@@ -81,16 +80,17 @@ async fn write_and_name(
     let file = shared.disk.create(temporary).await.map_err(failed)?;
     let mut writer = Writer::new(shared, view, Arc::clone(&file));
     let sections = writer.write().await?;
-    let bytes = writer.output.finish(&sections).await.map_err(failed)?;
-    file.sync().await.map_err(failed)?;
     if shared.options.durability != Durability::Always {
         // The places of bodies may have come from commits that are not durable yet.
         ask(requests, |answer| Request::Sync { answer }).await?;
     }
+    let synced = shared.tables().synced;
+    let bytes = writer.output.finish(&sections, synced).await.map_err(failed)?;
+    file.sync().await.map_err(failed)?;
     shared.disk.rename(temporary, name).await.map_err(failed)?;
     shared.disk.sync().await.map_err(failed)?;
     let path = shared.disk.path(name);
-    Ok(SnapshotFile { name: name.to_owned(), path, file, bytes, lsn: view.lsn, sections })
+    Ok(SnapshotFile { name: name.to_owned(), path, file, bytes, lsn: view.lsn, synced, sections })
 }
 
 struct Writer<'a> {
@@ -109,19 +109,20 @@ impl<'a> Writer<'a> {
         self.output.block.extend(snapshot_file::head(self.shared.log, self.view.lsn));
         let mut sections = BTreeMap::new();
         for (partition, frames) in &self.view.partitions {
-            let rows = self.position().await?;
+            let rows = self.begin(Content::Rows(*partition)).await?;
             self.write_rows(*partition, frames).await?;
-            let bodies = self.position().await?;
+            let bodies = self.begin(Content::Bodies(*partition)).await?;
             self.write_bodies(*partition).await?;
-            let end = self.position().await?;
+            let end = self.begin(Content::Index).await?;
             let PartitionFrames { epoch, sequence, now, .. } = *frames;
             sections.insert(*partition, Section { epoch, sequence, now, rows, bodies, end });
         }
         Ok(sections)
     }
 
-    async fn position(&mut self) -> Result<u64, StoreError> {
-        self.output.close_block().await.map_err(|error| self.failed(error))
+    /// Begins a block of its own, and tells where.
+    async fn begin(&mut self, content: Content) -> Result<u64, StoreError> {
+        self.output.begin(content).await.map_err(|error| self.failed(error))
     }
 
     fn failed(&self, error: io::Error) -> StoreError {
@@ -136,9 +137,9 @@ impl<'a> Writer<'a> {
         let before = self.view.snapshot.clone().zip(since.section);
         if let Some((snapshot, section)) = before {
             let mut blocks = Blocks::of_rows(snapshot, section);
-            while let Some((block, at)) = blocks.next().await? {
+            while let Some(block) = blocks.next().await? {
                 let rows = snapshot_file::rows_of(&block);
-                for (key, value) in rows.ok_or_else(|| blocks.damaged(at, "the rows cannot be read"))? {
+                for (key, value) in rows.ok_or_else(|| blocks.damaged(&block, "the rows cannot be read"))? {
                     while let Some((key, word)) = words.next_if(|(new, _)| new.as_slice() < key) {
                         self.merge(&key, word).await?;
                     }
@@ -256,8 +257,9 @@ impl Merged {
 /// Blocks on their way to the file.
 struct Output {
     file: Arc<dyn File>,
-    /// The block that is being filled, with room for its header.
+    /// The block that is being filled.
     block: Vec<u8>,
+    content: Content,
     /// Finished blocks that are not written yet.
     ready: Vec<u8>,
     written: u64,
@@ -265,7 +267,8 @@ struct Output {
 
 impl Output {
     fn new(file: Arc<dyn File>) -> Self {
-        Self { file, block: vec![0; BLOCK_HEADER_BYTES], ready: Vec::new(), written: 0 }
+        let content = Content::Head;
+        Self { file, block: snapshot_file::new_block(content), content, ready: Vec::new(), written: 0 }
     }
 
     async fn close_full_block(&mut self) -> io::Result<()> {
@@ -276,16 +279,24 @@ impl Output {
     }
 
     /// Tells where the next block begins.
-    async fn close_block(&mut self) -> io::Result<u64> {
-        if self.block.len() > BLOCK_HEADER_BYTES {
-            snapshot_file::seal_block(&mut self.block);
-            self.ready.extend_from_slice(&self.block);
-            self.block.truncate(BLOCK_HEADER_BYTES);
+    async fn begin(&mut self, content: Content) -> io::Result<u64> {
+        self.close_block().await?;
+        self.content = content;
+        self.block = snapshot_file::new_block(content);
+        Ok(self.written + self.ready.len() as u64)
+    }
+
+    async fn close_block(&mut self) -> io::Result<()> {
+        if !snapshot_file::is_empty_block(&self.block) {
+            let next = snapshot_file::new_block(self.content);
+            let mut block = std::mem::replace(&mut self.block, next);
+            snapshot_file::seal_block(&mut block);
+            self.ready.extend_from_slice(&block);
         }
         if self.ready.len() >= WRITE_BYTES {
             self.write_ready().await?;
         }
-        Ok(self.written + self.ready.len() as u64)
+        Ok(())
     }
 
     async fn write_ready(&mut self) -> io::Result<()> {
@@ -296,13 +307,13 @@ impl Output {
     }
 
     /// Tells the size of the whole file.
-    async fn finish(&mut self, sections: &BTreeMap<u32, Section>) -> io::Result<u64> {
-        let index_at = self.close_block().await?;
-        let mut index = vec![0; BLOCK_HEADER_BYTES];
+    async fn finish(&mut self, sections: &BTreeMap<u32, Section>, synced: u64) -> io::Result<u64> {
+        let index_at = self.begin(Content::Index).await?;
+        let mut index = snapshot_file::new_block(Content::Index);
         index.extend(snapshot_file::index(sections));
         snapshot_file::seal_block(&mut index);
         self.ready.extend(index);
-        self.ready.extend(snapshot_file::footer(index_at));
+        self.ready.extend(snapshot_file::footer(index_at, synced));
         self.write_ready().await?;
         Ok(self.written)
     }

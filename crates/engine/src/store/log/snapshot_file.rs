@@ -1,7 +1,8 @@
 //! The snapshot's file format, and how it is read.
 //!
 //! Blocks with a checksum each: one that says what the file is; for every partition its rows in the order of their
-//! keys, then the places of its bodies; the index of partitions; and at the very end where the index begins.
+//! keys, then the places of its bodies; the index of partitions; and at the very end where the index begins. A block
+//! says of what it is, so that blocks can be made sense of without the index.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +13,73 @@ use super::frame::u32_at;
 use super::segment::io_failed;
 use crate::store::StoreError;
 
-pub(super) const BLOCK_HEADER_BYTES: usize = 8;
+const BLOCK_HEADER_BYTES: usize = 8;
 /// A block is closed when it has reached this size.
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 /// No block is ever larger: a length above it is damage, not a reason to allocate.
 const BLOCK_BYTES_MAX: usize = 1 << 30;
 const MAGIC: &[u8; 8] = b"WndLsnap";
 const FORMAT: u32 = 1;
-const FOOTER_BYTES: u64 = BLOCK_HEADER_BYTES as u64 + 8;
+const FOOTER_BYTES: u64 = (BLOCK_HEADER_BYTES + TAG_BYTES) as u64 + 16;
+
+/// What a block holds. The codes are part of the disk format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Head,
+    Rows(u32),
+    Bodies(u32),
+    Index,
+    Footer,
+}
+
+const TAG_BYTES: usize = 5;
+
+impl Content {
+    fn tag(self) -> [u8; TAG_BYTES] {
+        let (code, partition) = match self {
+            Self::Head => (0, 0),
+            Self::Rows(partition) => (1, partition),
+            Self::Bodies(partition) => (2, partition),
+            Self::Index => (3, 0),
+            Self::Footer => (4, 0),
+        };
+        let [a, b, c, d] = partition.to_le_bytes();
+        [code, a, b, c, d]
+    }
+
+    fn from_tag(tag: [u8; TAG_BYTES]) -> Option<Self> {
+        let partition = u32::from_le_bytes([tag[1], tag[2], tag[3], tag[4]]);
+        match tag[0] {
+            0 => Some(Self::Head),
+            1 => Some(Self::Rows(partition)),
+            2 => Some(Self::Bodies(partition)),
+            3 => Some(Self::Index),
+            4 => Some(Self::Footer),
+            _ => None,
+        }
+    }
+}
+
+/// A block read back.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) content: Content,
+    pub(super) bytes: Vec<u8>,
+    pub(super) offset: u64,
+    /// Where the next one begins.
+    pub(super) end: u64,
+}
+
+/// Room for a block's header, and what the block holds: what follows is its payload.
+pub(super) fn new_block(content: Content) -> Vec<u8> {
+    let mut block = vec![0; BLOCK_HEADER_BYTES];
+    block.extend_from_slice(&content.tag());
+    block
+}
+
+pub(super) fn is_empty_block(block: &[u8]) -> bool {
+    block.len() <= BLOCK_HEADER_BYTES + TAG_BYTES
+}
 
 /// A partition's part of a snapshot: its state, and where its blocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +100,8 @@ pub(super) struct SnapshotFile {
     pub(super) bytes: u64,
     /// It holds what every frame up to this one did.
     pub(super) lsn: u64,
+    /// Every frame up to this one was durable when it was written, and the places of bodies are none later.
+    pub(super) synced: u64,
     pub(super) sections: BTreeMap<u32, Section>,
 }
 
@@ -116,15 +178,21 @@ pub(super) fn seal_block(block: &mut [u8]) {
 
 impl SnapshotFile {
     pub(super) async fn open(disk: &dyn Disk, name: &str, log: u64) -> Result<Self, StoreError> {
+        let mut snapshot = Self::open_bare(disk, name).await?;
+        snapshot.check_head(log).await?;
+        (snapshot.synced, snapshot.sections) = snapshot.read_index().await?;
+        Ok(snapshot)
+    }
+
+    /// Without a look at its content: for one that may be damaged.
+    pub(super) async fn open_bare(disk: &dyn Disk, name: &str) -> Result<Self, StoreError> {
         let path = disk.path(name);
         let failed = |error| io_failed("cannot open", disk.path(name), error);
         let file = disk.open(name).await.map_err(failed)?;
         let bytes = file.len().await.map_err(failed)?;
         let lsn = lsn_of(name).unwrap_or_default();
-        let mut snapshot = Self { name: name.to_owned(), path, file, bytes, lsn, sections: BTreeMap::new() };
-        snapshot.check_head(log).await?;
-        snapshot.sections = snapshot.read_index().await?;
-        Ok(snapshot)
+        let name = name.to_owned();
+        Ok(Self { name, path, file, bytes, lsn, synced: 0, sections: BTreeMap::new() })
     }
 
     pub(super) fn section(&self, partition: u32) -> Option<Section> {
@@ -132,39 +200,55 @@ impl SnapshotFile {
     }
 
     async fn check_head(&self, log: u64) -> Result<(), StoreError> {
-        let (block, _) = self.block(0).await?;
-        if block == head(log, self.lsn) {
+        let block = self.block(0).await?;
+        if block.bytes == head(log, self.lsn) {
             Ok(())
         } else {
             Err(self.damaged(0, "it is not the snapshot of this log that its name says"))
         }
     }
 
-    async fn read_index(&self) -> Result<BTreeMap<u32, Section>, StoreError> {
+    async fn read_index(&self) -> Result<(u64, BTreeMap<u32, Section>), StoreError> {
         let footer_at = self.bytes.saturating_sub(FOOTER_BYTES);
-        let (footer, _) = self.block(footer_at).await?;
-        let index_at = Cursor { bytes: &footer, at: 0 }.take_u64();
-        let index_at = index_at.ok_or_else(|| self.damaged(footer_at, "the snapshot has no index"))?;
-        let (index, end) = self.block(index_at).await?;
-        let sections = if end == footer_at { take_index(&index) } else { None };
-        sections.ok_or_else(|| self.damaged(index_at, "the snapshot's index cannot be read"))
+        let footer = self.block(footer_at).await?;
+        let mut footer = Cursor { bytes: &footer.bytes, at: 0 };
+        let (Some(index_at), Some(synced)) = (footer.take_u64(), footer.take_u64()) else {
+            return Err(self.damaged(footer_at, "the snapshot has no index"));
+        };
+        let index = self.block(index_at).await?;
+        let sections = if index.end == footer_at { take_index(&index.bytes) } else { None };
+        let sections = sections.ok_or_else(|| self.damaged(index_at, "the index cannot be read"))?;
+        Ok((synced, sections))
     }
 
-    /// The block that begins at the offset, and where the next one does.
-    pub(super) async fn block(&self, offset: u64) -> Result<(Vec<u8>, u64), StoreError> {
+    /// The block that begins at the offset.
+    pub(super) async fn block(&self, offset: u64) -> Result<Block, StoreError> {
+        let (header, end) = self.block_header(offset).await?;
+        let mut bytes = vec![0; (end - offset) as usize - BLOCK_HEADER_BYTES];
+        self.read(offset + BLOCK_HEADER_BYTES as u64, &mut bytes).await?;
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&header[4..]), &bytes);
+        let tag = bytes.first_chunk().copied().and_then(Content::from_tag);
+        let Some(content) = tag.filter(|_| crc == u32_at(&header, 0)) else {
+            return Err(self.damaged(offset, "a block of the snapshot has a wrong checksum"));
+        };
+        bytes.drain(..TAG_BYTES);
+        Ok(Block { content, bytes, offset, end })
+    }
+
+    /// Where the block after this one begins, as far as its length can be believed.
+    pub(super) async fn after_block(&self, offset: u64) -> Result<u64, StoreError> {
+        self.block_header(offset).await.map(|(_, end)| end)
+    }
+
+    async fn block_header(&self, offset: u64) -> Result<([u8; BLOCK_HEADER_BYTES], u64), StoreError> {
         let mut header = [0; BLOCK_HEADER_BYTES];
         self.read(offset, &mut header).await?;
         let length = u32_at(&header, 4) as usize;
-        if length > BLOCK_BYTES_MAX || offset + (BLOCK_HEADER_BYTES + length) as u64 > self.bytes {
+        let end = offset + (BLOCK_HEADER_BYTES + length) as u64;
+        if length > BLOCK_BYTES_MAX || end > self.bytes {
             return Err(self.damaged(offset, "a block of the snapshot is cut short"));
         }
-        let mut payload = vec![0; length];
-        self.read(offset + BLOCK_HEADER_BYTES as u64, &mut payload).await?;
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&header[4..]), &payload);
-        if crc != u32_at(&header, 0) {
-            return Err(self.damaged(offset, "a block of the snapshot has a wrong checksum"));
-        }
-        Ok((payload, offset + (BLOCK_HEADER_BYTES + length) as u64))
+        Ok((header, end))
     }
 
     async fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
@@ -180,9 +264,10 @@ impl SnapshotFile {
     }
 }
 
-pub(super) fn footer(index_at: u64) -> Vec<u8> {
-    let mut block = vec![0; BLOCK_HEADER_BYTES];
+pub(super) fn footer(index_at: u64, synced: u64) -> Vec<u8> {
+    let mut block = new_block(Content::Footer);
     block.extend_from_slice(&index_at.to_le_bytes());
+    block.extend_from_slice(&synced.to_le_bytes());
     seal_block(&mut block);
     block
 }
@@ -222,25 +307,23 @@ impl Blocks {
         Self { snapshot, at: section.bodies, end: section.end }
     }
 
-    /// The next block and where it is.
-    pub(super) async fn next(&mut self) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Block>, StoreError> {
         if self.at >= self.end {
             return Ok(None);
         }
-        let at = self.at;
-        let (block, next) = self.snapshot.block(at).await?;
-        self.at = next;
-        Ok(Some((block, at)))
+        let block = self.snapshot.block(self.at).await?;
+        self.at = block.end;
+        Ok(Some(block))
     }
 
-    pub(super) fn damaged(&self, offset: u64, what: &str) -> StoreError {
-        self.snapshot.damaged(offset, what)
+    pub(super) fn damaged(&self, block: &Block, what: &str) -> StoreError {
+        self.snapshot.damaged(block.offset, what)
     }
 }
 
 /// The rows of a block as (key, value). `None` for a block that cannot be read although its checksum is right.
-pub(super) fn rows_of(block: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
-    let mut cursor = Cursor { bytes: block, at: 0 };
+pub(super) fn rows_of(block: &Block) -> Option<Vec<(&[u8], &[u8])>> {
+    let mut cursor = Cursor { bytes: &block.bytes, at: 0 };
     let mut rows = Vec::new();
     while !cursor.is_empty() {
         rows.push((cursor.take_bytes()?, cursor.take_bytes()?));
@@ -248,8 +331,8 @@ pub(super) fn rows_of(block: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     Some(rows)
 }
 
-pub(super) fn bodies_of(block: &[u8]) -> Option<Vec<BodyRecord>> {
-    let mut cursor = Cursor { bytes: block, at: 0 };
+pub(super) fn bodies_of(block: &Block) -> Option<Vec<BodyRecord>> {
+    let mut cursor = Cursor { bytes: &block.bytes, at: 0 };
     let mut bodies = Vec::new();
     while !cursor.is_empty() {
         bodies.push(BodyRecord::take(&mut cursor)?);

@@ -1,0 +1,72 @@
+//! Hands out everything in a log, in order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use windlass_core::id::PartitionId;
+use windlass_core::row::Change;
+
+use super::Locked;
+use super::check::{body_slice, read_bodies};
+use crate::store::StoreError;
+use crate::store::log::disk::Disk;
+use crate::store::log::entry::BodyKey;
+use crate::store::log::recovery;
+use crate::store::log::tables::Tables;
+use crate::store::log::view::PartitionView;
+
+/// Tells every row and body of a log that no server has open, as the changes that make it anew: partition by
+/// partition, rows in the order of keys, then bodies. The rows of one partition at a time are in memory.
+pub async fn export(
+    disk: Arc<dyn Disk>,
+    each: &mut (dyn FnMut(PartitionId, Change) + Send),
+) -> Result<(), StoreError> {
+    let locked = Locked::take(&*disk).await?;
+    let log = locked.log_id().await?;
+    let tables = recovery::recover(&*disk, log).await?.tables;
+    for partition in tables.partitions.keys() {
+        export_rows(&tables, *partition, each).await?;
+        export_bodies(&tables, *partition, each).await?;
+    }
+    Ok(())
+}
+
+async fn export_rows(
+    tables: &Tables,
+    partition: u32,
+    each: &mut (dyn FnMut(PartitionId, Change) + Send),
+) -> Result<(), StoreError> {
+    let mut source = PartitionView::of(tables, partition, &Arc::new(Notify::new())).rows;
+    let mut rows = BTreeMap::new();
+    while let Some(changes) = source.next().await? {
+        for change in changes {
+            match change {
+                Change::Put(row) => drop(rows.insert(row.key(), row)),
+                Change::Remove(key) => drop(rows.remove(&key)),
+                Change::PutBody { .. } | Change::RemoveBody { .. } => {}
+            }
+        }
+    }
+    rows.into_values().for_each(|row| each(PartitionId(partition), Change::Put(row)));
+    Ok(())
+}
+
+async fn export_bodies(
+    tables: &Tables,
+    partition: u32,
+    each: &mut (dyn FnMut(PartitionId, Change) + Send),
+) -> Result<(), StoreError> {
+    let mut from = BodyKey(0);
+    loop {
+        let slice = body_slice(tables, partition, from);
+        let Some((last, _)) = slice.last() else { return Ok(()) };
+        from = BodyKey(last.0 + 1);
+        for (key, body) in read_bodies(tables, slice).await {
+            // A part of a later version has no name here.
+            if let Some(part) = key.part() {
+                each(PartitionId(partition), Change::PutBody { number: key.number(), part, body: body? });
+            }
+        }
+    }
+}

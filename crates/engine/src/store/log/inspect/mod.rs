@@ -1,0 +1,55 @@
+//! A log looked at from outside, while no server has it open: [`check`] it, [`export`] what is in it, [`salvage`] what
+//! is left of a damaged one. Nothing here writes to the log it looks at.
+//!
+//! On a real disk these block: call them from a thread that may.
+
+mod check;
+mod export;
+mod frames;
+mod salvage;
+
+use std::collections::{BTreeMap, VecDeque};
+
+pub use check::{FileReport, PartitionReport, Report, Use, check};
+pub use export::export;
+pub use salvage::{Salvaged, salvage};
+
+use super::disk::Disk;
+use super::format;
+use super::opening;
+use super::segment::Start;
+use super::survey::Survey;
+use crate::store::StoreError;
+
+/// Takes the log for as long as it is looked at, so that no server writes to it meanwhile.
+struct Locked<'a>(&'a dyn Disk);
+
+impl<'a> Locked<'a> {
+    async fn take(disk: &'a dyn Disk) -> Result<Self, StoreError> {
+        opening::lock(disk).await?;
+        Ok(Self(disk))
+    }
+
+    async fn log_id(&self) -> Result<u64, StoreError> {
+        let format = format::read(self.0).await?;
+        let empty = || StoreError::Unusable(format!("{}: there is no log here", self.0.path("")));
+        format.map(|format| format.log).ok_or_else(empty)
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+/// The segments by generation, with their start.
+fn in_order(survey: &Survey) -> VecDeque<(&super::segment::Segment, super::frame::Header)> {
+    let mut segments = BTreeMap::new();
+    for (segment, start) in &survey.starts {
+        if let Start::Valid(header) = start {
+            segments.insert(header.generation, (&**segment, *header));
+        }
+    }
+    segments.into_values().collect()
+}

@@ -1,0 +1,151 @@
+//! A run: the frames that one write takes to the disk and one sync makes durable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::entry::BodyChange;
+use super::frame::{self, Header, Kind, padded};
+use super::segment::Segment;
+use super::tables::{FramePlace, Tables};
+use crate::store::{CommitError, StoreError};
+
+/// A frame to be written, complete but for its header.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) kind: Kind,
+    pub(super) partition: u32,
+    pub(super) epoch: u64,
+    pub(super) sequence: u64,
+    pub(super) now: u64,
+    pub(super) frame: Vec<u8>,
+    pub(super) bodies: Vec<BodyChange>,
+    pub(super) answer: oneshot::Sender<Result<(), CommitError>>,
+}
+
+impl Write {
+    pub(super) fn answer(self, result: Result<(), CommitError>) {
+        let _caller_gone = self.answer.send(result);
+    }
+}
+
+pub(super) fn refuse(writes: Vec<Write>, error: &StoreError) {
+    for write in writes {
+        write.answer(Err(CommitError::NotApplied(error.clone())));
+    }
+}
+
+/// A segment that the log goes on in.
+#[derive(Debug)]
+pub(super) struct Begins {
+    pub(super) segment: Arc<Segment>,
+    pub(super) generation: u64,
+    pub(super) after: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) segment: Arc<Segment>,
+    pub(super) base: u32,
+    /// What the frame before the next one says.
+    last: Header,
+    pub(super) buffer: Vec<u8>,
+    pub(super) frames: Vec<(Header, FramePlace)>,
+    pub(super) writes: Vec<Write>,
+    /// The segment it begins, if it does.
+    pub(super) begins: Option<Begins>,
+}
+
+impl Run {
+    /// Goes on at the offset after a frame whose header was as given.
+    pub(super) fn after(last: Header, segment: Arc<Segment>, base: u32) -> Self {
+        let (buffer, frames, writes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { segment, base, last, buffer, frames, writes, begins: None }
+    }
+
+    /// Begins a segment with the frame given.
+    pub(super) fn beginning(begins: Begins, start: Header) -> Self {
+        let mut run = Self::after(start, Arc::clone(&begins.segment), 0);
+        run.buffer.extend_from_slice(&frame::bare(&start));
+        run.begins = Some(begins);
+        run
+    }
+
+    /// Takes as many of the writes as there is room for, and gives the others back.
+    pub(super) fn fill(&mut self, writes: Vec<Write>) -> Vec<Write> {
+        let mut writes = writes.into_iter();
+        for write in writes.by_ref() {
+            if !self.segment.has_room(self.end(), padded(write.frame.len())) {
+                return std::iter::once(write).chain(writes).collect();
+            }
+            self.push(write);
+        }
+        Vec::new()
+    }
+
+    fn push(&mut self, mut write: Write) {
+        let header = Header {
+            kind: write.kind,
+            partition: write.partition,
+            epoch: write.epoch,
+            sequence: write.sequence,
+            now: write.now,
+            lsn: self.last.lsn + 1,
+            ..self.last
+        };
+        frame::seal(&mut write.frame, &header);
+        let length = write.frame.len() as u32;
+        let place = FramePlace { lsn: header.lsn, segment: self.segment.number, offset: self.end(), length };
+        self.frames.push((header, place));
+        self.buffer.extend_from_slice(&write.frame);
+        self.buffer.resize(padded(self.buffer.len()), 0);
+        self.writes.push(write);
+        self.last = header;
+    }
+
+    /// Where the next frame begins.
+    pub(super) fn end(&self) -> u32 {
+        self.base + self.buffer.len() as u32
+    }
+
+    /// Its last frame.
+    pub(super) fn lsn(&self) -> u64 {
+        self.last.lsn
+    }
+}
+
+/// Keeps the writes that may be done, and tells the callers of the others.
+pub(super) fn admit(tables: &Tables, writes: Vec<Write>) -> Vec<Write> {
+    let mut sequences = BTreeMap::new();
+    let mut admitted = Vec::with_capacity(writes.len());
+    for write in writes {
+        match check_owner(tables, &mut sequences, &write) {
+            Ok(()) => admitted.push(write),
+            Err(error) => write.answer(Err(CommitError::NotApplied(error))),
+        }
+    }
+    admitted
+}
+
+/// `sequences`: those of partitions that have been written to in the same run.
+fn check_owner(tables: &Tables, sequences: &mut BTreeMap<u32, u64>, write: &Write) -> Result<(), StoreError> {
+    if write.kind == Kind::Drop {
+        // Nobody owns it from here on.
+        sequences.insert(write.partition, u64::MAX);
+        return Ok(());
+    }
+    let table = tables.partitions.get(&write.partition).ok_or(StoreError::Fenced)?;
+    let last = sequences.get(&write.partition).copied().unwrap_or(table.sequence);
+    if table.epoch != write.epoch || last == u64::MAX {
+        return Err(StoreError::Fenced);
+    }
+    if write.sequence != last + 1 {
+        return Err(StoreError::Unusable(format!(
+            "commit {} of partition {} does not follow its last one, {last}",
+            write.sequence, write.partition
+        )));
+    }
+    sequences.insert(write.partition, write.sequence);
+    Ok(())
+}

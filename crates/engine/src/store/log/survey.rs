@@ -1,0 +1,125 @@
+//! Which files there are, and what they say of themselves.
+
+use std::sync::Arc;
+
+use super::disk::Disk;
+use super::frame::Role;
+use super::recovery::End;
+use super::scan::Scanner;
+use super::segment::{self, Segment, Start, io_failed};
+use super::snapshot_file;
+use super::tables::Link;
+use crate::store::StoreError;
+
+/// All files of the log, as found.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    pub(super) starts: Vec<(Arc<Segment>, Start)>,
+    pub(super) snapshots: Vec<u64>,
+}
+
+impl Survey {
+    pub(super) fn damaged_starts(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.starts.iter().filter(|(_, start)| *start == Start::Bad).map(|(segment, _)| segment)
+    }
+
+    /// A segment with frames of this log, but without a start.
+    pub(super) async fn first_damaged(&self, log: u64) -> Result<Option<&Arc<Segment>>, StoreError> {
+        for segment in self.damaged_starts() {
+            if Scanner::new(segment).search(0, log).await?.is_some() {
+                return Ok(Some(segment));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A body is not there although the log does not say so: because a segment's start is damaged, or a file is gone,
+    /// or the frame that would say so.
+    pub(super) async fn missing_at(&self, log: u64, end: Option<&End>, what: &str) -> StoreError {
+        match (self.first_damaged(log).await, end) {
+            (Ok(None), Some(end)) => end
+                .segment
+                .damaged(end.offset, format!("the log ends here, unless a file is missing; but {what}")),
+            (Ok(Some(segment)), _) => {
+                segment.damaged(0, format!("the segment's first frame, so that {what}"))
+            }
+            (Ok(None), None) => StoreError::Unusable(what.to_owned()),
+            (Err(error), _) => error,
+        }
+    }
+
+    /// Something is not there: because a segment's start is damaged, or else because a file is gone.
+    pub(super) async fn missing(&self, disk: &dyn Disk, log: u64, what: &str) -> StoreError {
+        match self.first_damaged(log).await {
+            Ok(Some(segment)) => segment.damaged(0, format!("the segment's first frame, so that {what}")),
+            Ok(None) => StoreError::Unusable(format!(
+                "{}: {what}: files are missing. Restore a backup, or salvage what is readable with `inspect`",
+                disk.path("")
+            )),
+            Err(error) => error,
+        }
+    }
+}
+
+pub(super) async fn survey(disk: &dyn Disk, log: u64) -> Result<Survey, StoreError> {
+    let names = disk.list().await.map_err(|error| io_failed("cannot list", disk.path(""), error))?;
+    let mut survey = Survey::default();
+    for name in names {
+        if let Some(number) = segment::number_of(&name) {
+            let segment = open_segment(disk, &name, number).await?;
+            let start = segment::read_start(&segment, log).await?;
+            survey.starts.push((segment, start));
+        } else if let Some(lsn) = snapshot_file::lsn_of(&name) {
+            survey.snapshots.push(lsn);
+        }
+    }
+    Ok(survey)
+}
+
+async fn open_segment(disk: &dyn Disk, name: &str, number: u32) -> Result<Arc<Segment>, StoreError> {
+    let failed = |error| io_failed("cannot open", disk.path(name), error);
+    let file = disk.open(name).await.map_err(failed)?;
+    let bytes = file.len().await.map_err(failed)?;
+    let bytes = u32::try_from(bytes).map_err(|_| {
+        StoreError::Unusable(format!("{}: a segment of {bytes} bytes is not one of ours", disk.path(name)))
+    })?;
+    Ok(Segment::new(disk, number, file, bytes))
+}
+
+/// The main segments that a recovery has to read, in order, each with the last frame that counts in it: a later
+/// segment that continues after an earlier frame makes void what comes after that frame.
+pub(super) fn links_of(survey: &Survey, snapshot_lsn: u64) -> Vec<(Link, u64)> {
+    let mut mains: Vec<(u64, Link)> = survey.starts.iter().filter_map(main_link).collect();
+    mains.sort_by_key(|(generation, _)| *generation);
+    let mut links = Vec::new();
+    let mut last = u64::MAX;
+    for (_, link) in mains.into_iter().rev() {
+        if link.after < last && last > snapshot_lsn {
+            links.push((link, last));
+        }
+        last = last.min(link.after);
+    }
+    links.reverse();
+    links
+}
+
+fn main_link((segment, start): &(Arc<Segment>, Start)) -> Option<(u64, Link)> {
+    match start {
+        Start::Valid(header) if header.role == Role::Main => {
+            Some((header.generation, Link { segment: segment.number, after: header.lsn }))
+        }
+        Start::Valid(_) | Start::Blank | Start::Bad => None,
+    }
+}
+
+/// Why the log has no beginning, if it has none.
+pub(super) fn missing_beginning(links: &[(Link, u64)], snapshot_lsn: u64) -> Option<String> {
+    match links.first() {
+        Some((first, _)) if first.after > snapshot_lsn => {
+            let begins = first.after + 1;
+            Some(format!("the log begins at frame {begins}, but snapshots cover only up to {snapshot_lsn}"))
+        }
+        None if snapshot_lsn > 0 => Some("there is a snapshot but no segment of the log".to_owned()),
+        Some(_) | None => None,
+    }
+}
