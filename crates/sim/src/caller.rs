@@ -187,11 +187,7 @@ fn judge<T: Copy>(judged: &Judged<T>, ok: impl Fn(T) -> Verdict) -> Outcome {
 }
 
 fn verdict_of(error: EngineError) -> Verdict {
-    match failed(error) {
-        Outcome::Refused(refusal) => Verdict::Refused(refusal),
-        Outcome::NotApplied(_) => Verdict::NotApplied,
-        _ => Verdict::Unknown,
-    }
+    failed(error).verdict(0)
 }
 
 fn failed(error: EngineError) -> Outcome {

@@ -137,10 +137,10 @@ impl Coverage {
             }
         }
         for cancel in &item.cancels {
-            match cancel.outcome {
-                Outcome::Cancelled(Phase::Cancelled) => self.change("live → cancelled"),
-                Outcome::Cancelled(Phase::Leased) => self.change("leased, cancel requested"),
-                _ => {}
+            if matches!(cancel.outcome, Outcome::Cancelled(Phase::Cancelled)) {
+                self.change("live → cancelled");
+            } else if matches!(cancel.outcome, Outcome::Cancelled(Phase::Leased)) {
+                self.change("leased, cancel requested");
             }
         }
         let kept =

@@ -185,7 +185,50 @@ impl Verdict {
     }
 }
 
+impl Op {
+    /// Whether it takes items away in the lot: a clear or the end of the queue.
+    pub fn sweeps(&self, queue: QueueIndex) -> bool {
+        matches!(self, Self::Clear { queue: there, .. } | Self::Delete(there) if *there == queue)
+    }
+
+    /// What it makes the settings of the queue.
+    pub fn settings_of(&self, queue: QueueIndex) -> Option<&Settings> {
+        if let Self::Create { queue: there, settings, .. } | Self::Update { queue: there, settings } = self
+            && *there == queue
+        {
+            return Some(settings);
+        }
+        None
+    }
+
+    /// For a call on leased items: the queue they were said to be of.
+    pub fn judged_in(&self) -> Option<QueueIndex> {
+        if let Self::Complete { queue, .. }
+        | Self::Retry { queue, .. }
+        | Self::Extend { queue, .. }
+        | Self::Release { queue, .. } = self
+        {
+            return Some(*queue);
+        }
+        None
+    }
+}
+
 impl Outcome {
+    /// Of a produce that was acknowledged.
+    pub fn produced(&self) -> &[(ItemId, Phase)] {
+        if let Self::Produced(items) = self { items } else { &[] }
+    }
+
+    /// Of a lease that was answered.
+    pub fn granted(&self) -> &[Granted] {
+        if let Self::Granted { items, .. } = self { items } else { &[] }
+    }
+
+    pub fn shown(&self) -> Option<&ItemView> {
+        if let Self::Shown(view) = self { Some(view) } else { None }
+    }
+
     pub fn is_unknown(&self) -> bool {
         matches!(self, Self::Open | Self::Unknown(_))
     }

@@ -11,10 +11,10 @@ impl Rng {
 
     /// A stream of its own, so that one part drawing more does not shift what the others draw.
     pub fn fork(&mut self) -> Self {
-        Self::new(self.next())
+        Self::new(self.draw())
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         let s = &mut self.0;
         let drawn = s[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let shifted = s[1] << 17;
@@ -29,7 +29,7 @@ impl Rng {
 
     /// 0 for a bound of 0, otherwise below the bound.
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
 
     pub fn index(&mut self, len: usize) -> usize {

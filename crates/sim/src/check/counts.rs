@@ -26,11 +26,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
 pub(super) fn check_readout(facts: &Facts<'_>) -> Result<(), Violation> {
     let last = facts.history.processes.len().saturating_sub(1);
     let calls: Vec<&Call> = facts.history.calls.iter().filter(|call| call.process == last).collect();
-    let queues = calls.iter().filter_map(|call| match call.op {
-        Op::Stats(queue) => Some(queue),
-        _ => None,
-    });
-    let mut queues: Vec<QueueIndex> = queues.collect();
+    let counted = |call: &&Call| if let Op::Stats(queue) = call.op { Some(queue) } else { None };
+    let mut queues: Vec<QueueIndex> = calls.iter().filter_map(counted).collect();
     queues.sort_unstable();
     queues.dedup();
     let first_get = calls.iter().find(|call| matches!(call.op, Op::Get(_))).map(|call| call.begin);

@@ -109,10 +109,7 @@ impl<'a> Facts<'a> {
     ) -> Result<(), Violation> {
         let Op::Produce { queue, items } = &call.op else { return Ok(()) };
         for (position, made) in items.iter().enumerate() {
-            let answer = match &call.outcome {
-                Outcome::Produced(answers) => answers.get(position).copied(),
-                _ => None,
-            };
+            let answer = call.outcome.produced().get(position).copied();
             by_serial.insert(made.serial, self.items.len());
             self.items.push(ItemFacts {
                 made,
@@ -223,24 +220,13 @@ impl<'a> Facts<'a> {
     /// Every clear and delete of the queue that may have done something, with what it was.
     pub fn sweeping_calls(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Call> {
         self.history.calls.iter().filter(move |call| {
-            let here = match &call.op {
-                Op::Clear { queue: there, .. } | Op::Delete(there) => *there == queue,
-                _ => false,
-            };
             // Over several partitions a failed call may have been carried out in some of them.
-            here && !matches!(call.outcome, Outcome::Refused(_))
+            call.op.sweeps(queue) && !matches!(call.outcome, Outcome::Refused(_))
         })
     }
 
     pub fn settings(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Settings> {
-        self.history.calls.iter().filter_map(move |call| match &call.op {
-            Op::Create { queue: there, settings, .. } | Op::Update { queue: there, settings }
-                if *there == queue =>
-            {
-                Some(settings)
-            }
-            _ => None,
-        })
+        self.history.calls.iter().filter_map(move |call| call.op.settings_of(queue))
     }
 
     /// The limits that can have been in force for the item. 0 is none.
@@ -342,10 +328,7 @@ fn overlaps(first: &Call, second: &Call) -> bool {
 impl<'a> ItemFacts<'a> {
     /// What a get showed.
     pub fn shown(&self) -> impl Iterator<Item = (&'a Call, &'a ItemView)> {
-        self.gets.iter().filter_map(|call| match &call.outcome {
-            Outcome::Shown(view) => Some((*call, &**view)),
-            _ => None,
-        })
+        self.gets.iter().filter_map(|call| Some((*call, call.outcome.shown()?)))
     }
 
     pub fn judged(&self, permit: Permit) -> impl Iterator<Item = &Judgement<'a>> {

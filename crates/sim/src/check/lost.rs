@@ -10,12 +10,13 @@ use crate::history::{Op, Outcome, Verdict, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
-        let expected = match &item.produce.outcome {
-            Outcome::Produced(_) => Some("acknowledged"),
-            outcome if outcome.is_unknown() && a_sibling_was_seen(facts, item) => {
-                Some("part of a batch that is there")
-            }
-            _ => None,
+        let outcome = &item.produce.outcome;
+        let expected = if matches!(outcome, Outcome::Produced(_)) {
+            Some("acknowledged")
+        } else if outcome.is_unknown() && a_sibling_was_seen(facts, item) {
+            Some("part of a batch that is there")
+        } else {
+            None
         };
         if let Some(why) = expected
             && !may_have_ended(facts, item)
@@ -71,16 +72,13 @@ fn kept_what_it_left(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Viol
         .find(|judged| judged.verb == Verb::Complete { with_result: true } && judged.verdict.is_ok());
     let Some(done) = done else { return Ok(()) };
     for get in item.gets.iter().filter(|get| get.begin > done.call.end) {
-        let right = match &get.outcome {
-            Outcome::Shown(view) => {
-                view.item.state.phase() == Phase::Completed
-                    && (view.result == sent_result(item, done) || !facts.history.keeps_everything)
+        let deleted = facts.sweeping_calls(item.queue).any(|sweep| matches!(sweep.op, Op::Delete(_)));
+        let right = match get.outcome.shown() {
+            Some(view) => {
+                let completed = view.item.state.phase() == Phase::Completed;
+                completed && (view.result == sent_result(item, done) || !facts.history.keeps_everything)
             }
-            Outcome::Refused(_) => {
-                !facts.history.keeps_everything
-                    || facts.sweeping_calls(item.queue).any(|sweep| matches!(sweep.op, Op::Delete(_)))
-            }
-            _ => true,
+            None => !matches!(get.outcome, Outcome::Refused(_)) || deleted || !facts.history.keeps_everything,
         };
         if !right {
             let text = format!(

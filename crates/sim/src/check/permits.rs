@@ -4,7 +4,7 @@ use windlass_core::command::{Extended, Refusal};
 use windlass_core::time::Timestamp;
 
 use super::facts::{Facts, Granting, ItemFacts, Judgement, Verb, violation};
-use crate::history::{Call, Op, Verdict, Violation};
+use crate::history::{Call, Verdict, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
@@ -148,13 +148,7 @@ fn was_lost(facts: &Facts<'_>, item: &ItemFacts<'_>, judged: &Judgement<'_>) -> 
         other.verb.ends_lease() && other.verdict.is_possible() && other.call.begin < judged.call.end
     });
     let swept = facts.sweeping_calls(item.queue).any(|call| call.begin < judged.call.end);
-    let other_queue = match &judged.call.op {
-        Op::Complete { queue, .. }
-        | Op::Retry { queue, .. }
-        | Op::Extend { queue, .. }
-        | Op::Release { queue, .. } => *queue != item.queue,
-        _ => false,
-    };
+    let other_queue = judged.call.op.judged_in() != Some(item.queue);
     if !grant.accepted || given_up || swept || other_queue || judged.call.latest >= deadline {
         return Ok(());
     }

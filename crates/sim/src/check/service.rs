@@ -16,15 +16,14 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
 }
 
 fn turned_away(call: &Call) -> Option<String> {
-    match &call.outcome {
-        Outcome::NotApplied(reason) => Some(format!("not applied ({reason})")),
-        Outcome::Unknown(Why::Told) => Some("unknown".to_owned()),
-        Outcome::Judged(verdicts) if verdicts.contains(&Verdict::Unknown) => Some("unknown".to_owned()),
-        Outcome::Judged(verdicts) if verdicts.contains(&Verdict::NotApplied) => {
-            Some("not applied".to_owned())
-        }
-        _ => None,
+    let answers = |verdict| matches!(&call.outcome, Outcome::Judged(verdicts) if verdicts.contains(&verdict));
+    if let Outcome::NotApplied(reason) = &call.outcome {
+        return Some(format!("not applied ({reason})"));
     }
+    if matches!(call.outcome, Outcome::Unknown(Why::Told)) || answers(Verdict::Unknown) {
+        return Some("unknown".to_owned());
+    }
+    answers(Verdict::NotApplied).then(|| "not applied".to_owned())
 }
 
 fn had_a_reason(facts: &Facts<'_>, call: &Call) -> bool {

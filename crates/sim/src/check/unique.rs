@@ -5,20 +5,16 @@ use std::collections::BTreeMap;
 use windlass_core::id::{ItemId, PartitionId, Permit};
 
 use super::facts::{Facts, violation};
-use crate::history::{Call, Outcome, Violation};
+use crate::history::{Call, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     permits_are_given_once(facts)?;
-    let ids = |call: &Call| match &call.outcome {
-        Outcome::Produced(items) => items.iter().map(|(id, _)| (id.partition, id.number.0)).collect(),
-        _ => Vec::new(),
+    let ids = |call: &Call| {
+        call.outcome.produced().iter().map(|(id, _)| (id.partition, id.number.0)).collect::<Vec<_>>()
     };
     grows(facts, "id", ids)?;
-    let permits = |call: &Call| match &call.outcome {
-        Outcome::Granted { items, .. } => {
-            items.iter().map(|item| (item.id.partition, item.permit.0)).collect()
-        }
-        _ => Vec::new(),
+    let permits = |call: &Call| {
+        call.outcome.granted().iter().map(|item| (item.id.partition, item.permit.0)).collect::<Vec<_>>()
     };
     grows(facts, "permit", permits)
 }

@@ -256,7 +256,7 @@ fn a_retry_that_starts_early_is_caught() {
 fn a_clock_ahead_of_all_clocks_is_caught() {
     let mut story = story();
     story.produce(&[1]).lease(vec![given(1, 11, 1)]);
-    let call = story.history.calls.last_mut().unwrap();
+    let call = story.history.calls.last_mut().expect("it works");
     call.latest = Timestamp(call.latest.0 - 1);
     assert_eq!(story.verdict(), Some("time"));
 }

@@ -27,13 +27,13 @@ fn process<T: Send + 'static>(
         "program",
         Box::pin(async move {
             let value = future.await;
-            *slot.lock().unwrap() = Some(value);
+            *slot.lock().expect("not poisoned") = Some(value);
             finisher.finish();
         }),
     );
     let stop = executor.run(100_000, u64::MAX / 10_000);
     executor.kill();
-    let value = result.lock().unwrap().take();
+    let value = result.lock().expect("not poisoned").take();
     (stop, value)
 }
 
@@ -48,7 +48,7 @@ fn with_durable_file(seed: u64) -> Hardware {
             disk.sync().await
         })
     });
-    made.1.unwrap().unwrap();
+    made.1.expect("it works").expect("it works");
     hardware
 }
 
@@ -56,7 +56,7 @@ fn with_durable_file(seed: u64) -> Hardware {
 fn after_crash(program: impl Fn(SimDisk) -> BoxFuture<'static, io::Result<()>>) -> Vec<Option<Vec<u8>>> {
     let outcome = |seed| {
         let hardware = with_durable_file(seed);
-        process(&hardware, &program).1.unwrap().unwrap();
+        process(&hardware, &program).1.expect("it works").expect("it works");
         hardware.crash();
         hardware.contents().remove("a")
     };
@@ -126,7 +126,7 @@ fn what_a_failed_sync_dropped_is_shown_but_never_durable() {
         assert_eq!(hardware.contents()["a"], [2; 2 * SECTOR]);
         hardware.set_rates(Rates::CALM);
         let synced = process(&hardware, |disk| Box::pin(async move { disk.open("a").await?.sync().await }));
-        synced.1.unwrap().unwrap();
+        synced.1.expect("it works").expect("it works");
         hardware.crash();
         dropped += u64::from(hardware.contents()["a"] != [2; 2 * SECTOR]);
     }
@@ -179,10 +179,10 @@ fn a_full_disk_takes_what_fits_then_refuses_and_still_overwrites() {
             let file = disk.open("a").await?;
             let fitted = file.write_at(2 * SECTOR as u64, &[5; 100]).await?;
             let refused = file.write_at(2 * SECTOR as u64 + 10, &[5; 100]).await;
-            io::Result::Ok((fitted, refused.unwrap_err().kind(), disk.create("b").await.is_err()))
+            io::Result::Ok((fitted, refused.expect_err("it fails").kind(), disk.create("b").await.is_err()))
         })
     });
-    assert_eq!(result.unwrap().unwrap(), (10, io::ErrorKind::StorageFull, true));
+    assert_eq!(result.expect("it works").expect("it works"), (10, io::ErrorKind::StorageFull, true));
 }
 
 #[test]
@@ -196,10 +196,10 @@ fn a_crash_frees_the_lock_and_another_living_process_does_not() {
         let slot = result.clone();
         handle.spawn(
             "locker",
-            Box::pin(async move { *slot.lock().unwrap() = Some(disk.lock().await.is_ok()) }),
+            Box::pin(async move { *slot.lock().expect("not poisoned") = Some(disk.lock().await.is_ok()) }),
         );
         executor.run(1_000, 1_000_000);
-        result.lock().unwrap().unwrap()
+        result.lock().expect("not poisoned").expect("it works")
     };
     let first = process(&hardware, |disk| Box::pin(async move { disk.lock().await.is_ok() }));
     assert_eq!(first.1, Some(true));

@@ -15,13 +15,13 @@ fn turns(seed: u64) -> Vec<(usize, u64)> {
         let future = async move {
             for turn in 0..5 {
                 handle.sleep_micros(turn % 3).await;
-                notes.lock().unwrap().push((task, handle.now_nanos()));
+                notes.lock().expect("not poisoned").push((task, handle.now_nanos()));
             }
         };
         executor.handle().spawn("turns", Box::pin(future));
     }
     executor.run(STEPS, MICROS);
-    notes.lock().unwrap().clone()
+    notes.lock().expect("not poisoned").clone()
 }
 
 #[test]
@@ -78,9 +78,9 @@ fn a_crash_drops_every_task_and_what_they_spawn_on_the_way_out() {
     struct SpawnsWhenDropped(windlass_sim::executor::Handle, Arc<Mutex<Vec<&'static str>>>);
     impl Drop for SpawnsWhenDropped {
         fn drop(&mut self) {
-            self.1.lock().unwrap().push("dropped");
+            self.1.lock().expect("not poisoned").push("dropped");
             let notes = self.1.clone();
-            self.0.spawn("ghost", Box::pin(async move { notes.lock().unwrap().push("ran") }));
+            self.0.spawn("ghost", Box::pin(async move { notes.lock().expect("not poisoned").push("ran") }));
         }
     }
     let mut executor = Executor::new(Rng::new(1));
@@ -96,5 +96,5 @@ fn a_crash_drops_every_task_and_what_they_spawn_on_the_way_out() {
     assert_eq!(executor.run(STEPS, MICROS), Stop::Hung);
     executor.kill();
     assert_eq!(executor.run(STEPS, MICROS), Stop::Hung);
-    assert_eq!(*notes.lock().unwrap(), ["dropped"]);
+    assert_eq!(*notes.lock().expect("not poisoned"), ["dropped"]);
 }
