@@ -62,7 +62,8 @@ impl Engine {
         Ok(Self { registry, store, aligner: Arc::new(Mutex::new(Some(aligner))) })
     }
 
-    /// Answers waiting leases with nothing, finishes the commits under way, and closes the store.
+    /// Answers waiting leases with nothing, finishes the calls and commits under way, and closes the store. A grant
+    /// that nobody has accepted by then can no longer be given back: accept or drop it before.
     pub async fn close(&self) {
         self.registry.close().await;
         let aligner = lock(&self.aligner).take();
@@ -90,7 +91,7 @@ impl Engine {
     }
 
     async fn change_queue(&self, command: Command) -> Result<Queue, EngineError> {
-        self.check_open()?;
+        let _call = self.registry.enter()?;
         let reply = self.registry.change(command).await?.reply;
         let Done::Reply(Reply::Queue(queue) | Reply::QueueDeleted(queue)) = reply else {
             unreachable!("a change of queues is answered by the queue")
@@ -108,6 +109,7 @@ impl Engine {
         queue: &QueueName,
         items: Vec<NewItem>,
     ) -> Result<ProducedItems, EngineError> {
+        let _call = self.registry.enter()?;
         self.queue(queue)?.produce(items).await
     }
 
@@ -118,6 +120,7 @@ impl Engine {
         lease: LeaseItems,
         wait: Span,
     ) -> Result<Grant, EngineError> {
+        let _call = self.registry.enter()?;
         self.queue(queue)?.lease(lease, wait).await
     }
 
@@ -126,6 +129,7 @@ impl Engine {
         queue: &QueueName,
         items: Vec<(ItemId, Permit, Option<Bytes>)>,
     ) -> Result<Judged<()>, EngineError> {
+        let _call = self.registry.enter()?;
         Ok(self.queue(queue)?.complete(items).await)
     }
 
@@ -134,6 +138,7 @@ impl Engine {
         queue: &QueueName,
         items: Vec<RetryItem>,
     ) -> Result<Judged<Retried>, EngineError> {
+        let _call = self.registry.enter()?;
         Ok(self.queue(queue)?.retry(items).await)
     }
 
@@ -144,6 +149,7 @@ impl Engine {
         lease_timeout: Option<Span>,
         items: Vec<(ItemId, Permit)>,
     ) -> Result<Judged<Extended>, EngineError> {
+        let _call = self.registry.enter()?;
         Ok(self.queue(queue)?.extend(lease_timeout, items).await)
     }
 
@@ -152,12 +158,13 @@ impl Engine {
         queue: &QueueName,
         items: Vec<(ItemId, Permit)>,
     ) -> Result<Judged<()>, EngineError> {
+        let _call = self.registry.enter()?;
         Ok(self.queue(queue)?.release(items).await)
     }
 
     /// Tells the state after it: cancelled, or still leased with the request noted.
     pub async fn cancel(&self, id: ItemId) -> Result<Phase, EngineError> {
-        self.check_open()?;
+        let _call = self.registry.enter()?;
         let handle = self.registry.partition(id.partition).ok_or(Refusal::NotFound)?;
         let Done::Reply(Reply::Cancelled(phase)) = handle.command(Command::Cancel(id.number)).await?.reply
         else {
@@ -167,7 +174,7 @@ impl Engine {
     }
 
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {
-        self.check_open()?;
+        let _call = self.registry.enter()?;
         let handle = self.registry.partition(id.partition).ok_or(Refusal::NotFound)?;
         let item =
             handle.query(move |partition, _| partition.get(id.number)).await?.ok_or(Refusal::NotFound)?;
@@ -179,22 +186,16 @@ impl Engine {
 
     /// Tells how many items it took away.
     pub async fn clear(&self, queue: &QueueName, clear: Clear) -> Result<u64, EngineError> {
+        let _call = self.registry.enter()?;
         self.queue(queue)?.clear(clear).await
     }
 
     pub async fn stats(&self, queue: &QueueName) -> Result<QueueStats, EngineError> {
+        let _call = self.registry.enter()?;
         Ok(self.queue(queue)?.stats().await)
     }
 
     fn queue(&self, name: &QueueName) -> Result<Arc<QueueHandle>, EngineError> {
-        self.check_open()?;
         self.registry.queue(name).ok_or(EngineError::Refused(Refusal::NoSuchQueue))
-    }
-
-    fn check_open(&self) -> Result<(), EngineError> {
-        if self.registry.is_closing() {
-            return Err(EngineError::not_applied("shutting down"));
-        }
-        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc};
+use tokio::sync::{Mutex as AsyncMutex, Notify, mpsc, watch};
 use tracing::warn;
 use windlass_core::command::Command;
 use windlass_core::id::PartitionId;
@@ -33,6 +33,17 @@ pub(crate) struct Registry {
     /// What runs may differ from what is registered.
     stale: Notify,
     closing: AtomicBool,
+    calls: watch::Sender<usize>,
+}
+
+/// A call under way: the engine does not close beneath it.
+#[derive(Debug)]
+pub(crate) struct Call<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|calls| *calls -= 1);
+    }
 }
 
 #[derive(Debug)]
@@ -55,6 +66,7 @@ impl Registry {
             changing: AsyncMutex::new(()),
             stale: Notify::new(),
             closing: AtomicBool::new(false),
+            calls: watch::Sender::new(0),
         });
         match registry.home.settled().await {
             PartitionState::Faulty { error } => {
@@ -201,17 +213,27 @@ impl Registry {
         Ok(())
     }
 
-    pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::SeqCst)
+    pub(crate) fn enter(&self) -> Result<Call<'_>, EngineError> {
+        self.calls.send_modify(|calls| *calls += 1);
+        let call = Call(&self.calls);
+        if self.closing.load(Ordering::SeqCst) {
+            return Err(EngineError::not_applied("shutting down"));
+        }
+        Ok(call)
     }
 
-    /// Sends waiting leases home, lets every writer finish its commit, and returns when all have ended.
+    /// Sends waiting leases home, lets every call and every commit under way finish, and returns when all has ended.
     pub(crate) async fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
+        for running in lock(&self.queues).values() {
+            running.handle.waiters.close();
+        }
+        // What a call could not deliver is given back while its partition can still take it.
+        let mut calls = self.calls.subscribe();
+        calls.wait_for(|calls| *calls == 0).await.expect("the sender is ours");
         let _changing = self.changing.lock().await;
         let running: Vec<Running> = std::mem::take(&mut *lock(&self.queues)).into_values().collect();
         for running in &running {
-            running.handle.waiters.close();
             running.handle.partitions.iter().for_each(|handle| handle.stop());
         }
         for running in running {

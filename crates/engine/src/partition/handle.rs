@@ -188,6 +188,10 @@ impl Handle {
         std::mem::take(&mut *lock(&self.given_back))
     }
 
+    pub(crate) fn nothing_given_back(&self) -> bool {
+        lock(&self.given_back).is_empty()
+    }
+
     pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }

@@ -82,7 +82,7 @@ impl Writer {
             if let Err(ended) = self.finish(gathered).await {
                 return ended;
             }
-            if stop && inbox.is_empty() {
+            if stop && inbox.is_empty() && self.handle.nothing_given_back() {
                 return Ended::Stopped;
             }
         }

@@ -69,6 +69,7 @@ on_every_store!(
     a_batch_is_one_commit,
     nothing_is_committed_for_a_refusal_or_an_empty_lease,
     a_closing_engine_sends_waiting_leases_home,
+    a_lease_under_way_at_the_close_is_delivered_or_given_back_uncharged,
 );
 
 async fn items_are_leased_in_the_order_produced(world: &World) {
@@ -464,6 +465,25 @@ async fn a_closing_engine_sends_waiting_leases_home(world: &World) {
     world.engine().close().await;
     assert!(waiting.await.expect("the task ran").expect("empty").accept().is_empty());
     assert!(matches!(world.engine().produce(&queue, items(1)).await, Err(EngineError::Unavailable { .. })));
+}
+
+async fn a_lease_under_way_at_the_close_is_delivered_or_given_back_uncharged(world: &World) {
+    let queue = world.queue("q", 2, Settings { max_attempts: 0, ..Settings::default() }).await;
+    let id = world.produce(&queue, items(1)).await[0];
+    for _ in 0..20 {
+        let (engine, name) = (world.engine(), queue.clone());
+        let leasing = tokio::spawn(async move { engine.lease(&name, lease(1), Span::from_secs(3600)).await });
+        tokio::task::yield_now().await;
+        let engine = world.engine();
+        let closing = tokio::spawn(async move { engine.close().await });
+        let leased = leasing.await.expect("the task ran").map(Grant::accept).unwrap_or_default();
+        closing.await.expect("the task ran");
+        world.restart().await;
+        let view = world.engine().get(id).await.expect("it is there");
+        let charged = leased.first().map_or(0, |item| item.attempts);
+        assert_eq!((view.item.attempts, view.item.state.phase() == Phase::Leased), (charged, charged == 1));
+        world.engine().release(&queue, held(&leased)).await.expect("judged");
+    }
 }
 
 type LeaseTask = tokio::task::JoinHandle<Result<Grant, EngineError>>;

@@ -206,7 +206,7 @@ async fn a_full_disk_frees_itself_when_a_snapshot_fits() {
     // Room for a snapshot, not for a segment.
     disk.faults().room.store(disk.used() + u64::from(SMALL) / 2, Ordering::SeqCst);
     let mut number = 0;
-    while store.stats().snapshots == 0 {
+    while store.room() == Room::Enough {
         number += 1;
         owner.commit(put(number, 500)).await.unwrap();
         owner.commit([remove(number)]).await.unwrap();
