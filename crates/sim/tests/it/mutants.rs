@@ -7,10 +7,14 @@ use windlass_sim::run::run_seed;
 const SEEDS: u64 = 10_000;
 
 fn first_seed_that_catches(mutant: Mutant) -> Option<u64> {
-    activate(Some(mutant));
-    let caught = (1..=SEEDS).find(|seed| run_seed(*seed, 0).violation.is_some());
+    (1..=SEEDS).find(|seed| fails_with(Some(mutant), *seed) && !fails_with(None, *seed))
+}
+
+fn fails_with(mutant: Option<Mutant>, seed: u64) -> bool {
+    activate(mutant);
+    let fails = run_seed(seed, 0).violation.is_some();
     activate(None);
-    caught
+    fails
 }
 
 fn assert_caught(mutant: Mutant) {

@@ -12,18 +12,18 @@ use windlass_sim::history::{Call, History, Made, Moment, Op, Outcome, Process, V
 
 /// Where the story's clock begins: engine time is virtual time plus this.
 const START: u64 = 1_000_000_000;
-pub const SECOND: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000;
 /// Every lease in a story.
-pub const LEASE: Span = Span::from_secs(10);
+pub(crate) const LEASE: Span = Span::from_secs(10);
 
-pub struct Story {
-    pub history: History,
+pub(crate) struct Story {
+    pub(crate) history: History,
     order: u64,
     micros: u64,
 }
 
 /// One process that serves, and one queue `q0` with at most three attempts that keeps everything.
-pub fn story() -> Story {
+pub(crate) fn story() -> Story {
     let mut story = Story { history: History::default(), order: 0, micros: 0 };
     story.history.keeps_everything = true;
     let begin = story.tick();
@@ -35,15 +35,15 @@ pub fn story() -> Story {
     story
 }
 
-pub fn id(number: u64) -> ItemId {
+pub(crate) fn id(number: u64) -> ItemId {
     ItemId { partition: PartitionId(1), number: ItemNumber(number) }
 }
 
-pub fn made(serial: u64) -> Made {
+pub(crate) fn made(serial: u64) -> Made {
     Made { serial, len: 20, kind: "mail".into(), priority: 0, enqueue_at: None, max_attempts: None }
 }
 
-pub fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
+pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
     Granted {
         id: id(serial),
         permit: Permit(permit),
@@ -62,16 +62,16 @@ impl Story {
         Moment { order: self.order, micros: self.micros }
     }
 
-    pub fn pass(&mut self, micros: u64) -> &mut Self {
+    pub(crate) fn pass(&mut self, micros: u64) -> &mut Self {
         self.micros += micros;
         self
     }
 
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         Timestamp(START + self.micros)
     }
 
-    pub fn call(&mut self, op: Op, outcome: Outcome) -> &mut Self {
+    pub(crate) fn call(&mut self, op: Op, outcome: Outcome) -> &mut Self {
         let begin = self.tick();
         let end = self.tick();
         let process = self.history.processes.len() - 1;
@@ -81,32 +81,37 @@ impl Story {
     }
 
     /// Items are known by their serial: it is their number, too.
-    pub fn produce(&mut self, serials: &[u64]) -> &mut Self {
+    pub(crate) fn produce(&mut self, serials: &[u64]) -> &mut Self {
         let produced = serials.iter().map(|serial| (id(*serial), Phase::Waiting)).collect();
         self.produce_as(serials.iter().map(|serial| made(*serial)).collect(), Outcome::Produced(produced))
     }
 
-    pub fn produce_as(&mut self, items: Vec<Made>, outcome: Outcome) -> &mut Self {
+    pub(crate) fn produce_as(&mut self, items: Vec<Made>, outcome: Outcome) -> &mut Self {
         self.call(Op::Produce { queue: 0, items }, outcome)
     }
 
     /// Grants, each good for [`LEASE`] from now.
-    pub fn lease(&mut self, items: Vec<Granted>) -> &mut Self {
+    pub(crate) fn lease(&mut self, items: Vec<Granted>) -> &mut Self {
         self.lease_as(items, 10, Filter::ANY)
     }
 
-    pub fn lease_as(&mut self, mut items: Vec<Granted>, batch_size: usize, filter: Filter) -> &mut Self {
+    pub(crate) fn lease_as(
+        &mut self,
+        mut items: Vec<Granted>,
+        batch_size: usize,
+        filter: Filter,
+    ) -> &mut Self {
         let deadline = self.now() + LEASE;
         items.iter_mut().for_each(|item| item.deadline = deadline);
         let op = Op::Lease { queue: 0, batch_size, timeout: Some(LEASE), filter, wait: Span::ZERO };
         self.call(op, Outcome::Granted { items, accepted: true })
     }
 
-    pub fn complete(&mut self, serial: u64, permit: u64, verdict: Verdict) -> &mut Self {
+    pub(crate) fn complete(&mut self, serial: u64, permit: u64, verdict: Verdict) -> &mut Self {
         self.complete_with(serial, permit, None, verdict)
     }
 
-    pub fn complete_with(
+    pub(crate) fn complete_with(
         &mut self,
         serial: u64,
         permit: u64,
@@ -117,13 +122,13 @@ impl Story {
         self.call(Op::Complete { queue: 0, items }, Outcome::Judged(vec![verdict]))
     }
 
-    pub fn release(&mut self, serial: u64, permit: u64, verdict: Verdict) -> &mut Self {
+    pub(crate) fn release(&mut self, serial: u64, permit: u64, verdict: Verdict) -> &mut Self {
         let items = vec![(id(serial), Permit(permit))];
         self.call(Op::Release { queue: 0, items }, Outcome::Judged(vec![verdict]))
     }
 
     /// The rule that is broken, if any.
-    pub fn verdict(&self) -> Option<&'static str> {
+    pub(crate) fn verdict(&self) -> Option<&'static str> {
         check(&self.history).err().map(|violation| violation.rule)
     }
 }
