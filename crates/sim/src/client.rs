@@ -58,7 +58,12 @@ impl Memory {
         self.known().items.iter().rev().take(count).copied().collect()
     }
 
-    fn serial(&self) -> u64 {
+    pub fn learn(&self, ids: &[ItemId]) {
+        self.known().items.extend(ids);
+    }
+
+    /// One that no item has had.
+    pub fn serial(&self) -> u64 {
         let mut known = self.known();
         known.next_serial += 1;
         known.next_serial - 1

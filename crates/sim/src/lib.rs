@@ -11,6 +11,7 @@ pub mod caller;
 pub mod check;
 pub mod client;
 pub mod coverage;
+pub mod crowd;
 pub mod disk;
 pub mod env;
 pub mod executor;

@@ -7,7 +7,7 @@ use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::Span;
 
 use crate::fault::Rates;
-use crate::history::{Promise, QueueIndex};
+use crate::history::{Made, Promise, QueueIndex};
 use crate::rng::Rng;
 
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Plan {
     pub clock: ClockPlan,
     pub habits: Habits,
     pub store: StorePlan,
+    /// Whether it begins with more leases at once than one sweep can end.
+    pub has_crowd: bool,
     /// Nothing that ended is forgotten during the run: what ended must be shown as it ended.
     pub keeps_everything: bool,
 }
@@ -104,7 +106,7 @@ impl Plan {
         let stumbles = durability == Sync::Never && rng.percent(75);
         let keeps_everything = stumbles || rng.percent(60);
         let queues = if stumbles { 1 } else { rng.between(1, 3) };
-        Self {
+        let plan = Self {
             queues: (0..queues).map(|_| draw_queue(rng, keeps_everything)).collect(),
             clients: rng.between(3, 8) as usize,
             phases: if stumbles { draw_stumbling(rng) } else { draw_phases(rng) },
@@ -115,8 +117,26 @@ impl Plan {
             clock: draw_clock(rng, durability),
             habits: draw_habits(rng, stumbles),
             store: draw_store(rng),
+            has_crowd: false,
             keeps_everything,
-        }
+        };
+        if rng.per_million(8_000) { plan.with_crowd() } else { plan }
+    }
+
+    /// A run that begins with a crowd: on a sound disk, with room for its batches.
+    fn with_crowd(mut self) -> Self {
+        self.has_crowd = true;
+        self.queues.truncate(1);
+        self.queues[0].partitions = 1;
+        self.rates = Rates::CALM;
+        self.fills_up = false;
+        self.has_spells = false;
+        self.durability = Sync::Always;
+        self.phases.truncate(2);
+        self.phases[0].end = End::Close;
+        self.store.segment_bytes = 1 << 20;
+        self.store.snapshot_bytes = 1 << 20;
+        self
     }
 
     pub fn promise(&self) -> Promise {
@@ -129,6 +149,11 @@ impl Plan {
 
 pub fn queue_name(index: QueueIndex) -> QueueName {
     QueueName { namespace: "default".into(), name: format!("q{index}").into() }
+}
+
+/// An item without any frills.
+pub fn plain_item(serial: u64) -> Made {
+    Made { serial, len: 0, kind: KINDS[0].into(), priority: 0, enqueue_at: None, max_attempts: None }
 }
 
 pub fn kinds() -> Vec<Arc<str>> {

@@ -73,6 +73,10 @@ impl Recorder {
         book.trace.line(format_args!("{begin} process {number} begins"));
     }
 
+    pub fn is_first_process(&self) -> bool {
+        self.book().history.processes.len() == 1
+    }
+
     pub fn process_opened(&self) {
         self.mark_process("serves", |process, at| process.opened = Some(at));
     }

@@ -18,7 +18,7 @@ use crate::plan::{ClockPlan, End, Phase, Plan, queue_name};
 use crate::readout::{read_out, show};
 use crate::recorder::Recorder;
 use crate::rng::Rng;
-use crate::store;
+use crate::{crowd, store};
 
 const OPENS_ON_A_BAD_DISK: usize = 5;
 const OPENS_MAX: usize = 40;
@@ -53,6 +53,10 @@ impl Server {
         self.create_missing(&engine).await;
         self.recorder.process_opened();
         self.look_around(&engine).await;
+        if self.plan.has_crowd && self.recorder.is_first_process() {
+            crowd::gather(&self.caller(&engine, OPERATOR), &self.hardware, &self.memory, &mut rng).await;
+            self.hardware.set_rates(self.plan.rates);
+        }
         self.handle.spawn("weather", Box::pin(self.clone().weather(rng.fork())));
         let shift = Arc::new(Shift::default());
         for client in 0..self.plan.clients {

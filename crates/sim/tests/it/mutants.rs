@@ -4,7 +4,7 @@ use windlass_core::mutant::{Mutant, activate};
 use windlass_sim::run::run_seed;
 
 /// Every mutant must be caught by one of this many seeds.
-const SEEDS: u64 = 10_000;
+const SEEDS: u64 = 3_000;
 
 fn first_seed_that_catches(mutant: Mutant) -> Option<u64> {
     (1..=SEEDS).find(|seed| fails_with(Some(mutant), *seed) && !fails_with(None, *seed))
