@@ -54,11 +54,16 @@ impl Word {
         if what == "leased" {
             assert!(!self.ended.contains(&id), "{id} came back after its end: {line}");
         }
-        let Some(item) = (!self.ended.contains(&id)).then(|| self.live.entry(id).or_default()) else { return };
+        let Some(item) = (!self.ended.contains(&id)).then(|| self.live.entry(id).or_default()) else {
+            return;
+        };
         let current = item.permit == Some(permit);
         match what {
             "leased" => {
-                assert!(item.permit.is_none_or(|old| item.in_doubt && old < permit), "{id} leased twice at once");
+                assert!(
+                    item.permit.is_none_or(|old| item.in_doubt && old < permit),
+                    "{id} leased twice at once"
+                );
                 (item.permit, item.in_doubt) = (Some(permit), false);
             }
             "ending" if current => item.in_doubt = true,
@@ -178,7 +183,8 @@ async fn settle(engine: &Engine, word: &mut Word) {
 async fn open(directory: &Path) -> Engine {
     let env = Arc::new(TokioEnv::new());
     let disk = Arc::new(RealDisk::new(directory).expect("the directory"));
-    let options = LogOptions { segment_bytes: 256 << 10, snapshot_min_bytes: 256 << 10, ..LogOptions::default() };
+    let options =
+        LogOptions { segment_bytes: 256 << 10, snapshot_min_bytes: 256 << 10, ..LogOptions::default() };
     let store = LogStore::open(env.clone(), disk, options).await.expect("the log opens after a kill");
     Engine::open(env, Arc::new(store)).await.expect("the engine opens after a kill")
 }

@@ -1,0 +1,218 @@
+//! Makes calls to the engine, and has each one recorded.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use bytes::Bytes;
+use windlass_core::command::{
+    Clear, CreateQueue, Extended, Filter, LeaseItems, NewItem, Retried, UpdateQueue,
+};
+use windlass_core::id::{ItemId, Permit};
+use windlass_core::item::ItemError;
+use windlass_core::settings::Settings;
+use windlass_core::time::Span;
+use windlass_engine::{Engine, EngineError, Granted, Judged, Outcome as Effect, QueueStats, RetryItem};
+
+use crate::executor::{Handle, Sleep};
+use crate::history::{Made, Op, Outcome, QueueIndex, RetryOp, Verdict, Why};
+use crate::plan::queue_name;
+use crate::recorder::Recorder;
+
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub engine: Engine,
+    pub recorder: Recorder,
+    pub handle: Handle,
+    pub client: usize,
+    /// How long the next calls wait for their answers, in microseconds. Unset: as long as it takes.
+    pub patience: Option<u64>,
+}
+
+/// What a lease asks for.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    pub queue: QueueIndex,
+    pub batch_size: usize,
+    pub timeout: Option<Span>,
+    pub filter: Filter,
+    pub wait: Span,
+}
+
+impl Caller {
+    pub async fn produce(&self, queue: QueueIndex, items: Vec<Made>) -> Option<Vec<ItemId>> {
+        let new = items.iter().map(new_item).collect();
+        let name = queue_name(queue);
+        let call = self.engine.produce(&name, new);
+        let answer =
+            self.call(Op::Produce { queue, items }, call, |made| Outcome::Produced(made.items.clone()));
+        Some(answer.await?.items.into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// With `accept` false the grant is dropped on arrival.
+    pub async fn lease(&self, wish: Wish, accept: bool) -> Option<Vec<Granted>> {
+        let Wish { queue, batch_size, timeout, filter, wait } = wish;
+        let lease = LeaseItems {
+            client_id: format!("c{}", self.client).into(),
+            batch_size,
+            lease_timeout: timeout,
+            filter: filter.clone(),
+        };
+        let name = queue_name(queue);
+        let call = async {
+            let grant = self.engine.lease(&name, lease, wait).await?;
+            let items = grant.items().to_vec();
+            if accept {
+                drop(grant.accept());
+            }
+            Ok(items)
+        };
+        let granted = |items: &Vec<Granted>| Outcome::Granted { items: items.clone(), accepted: accept };
+        self.call(Op::Lease { queue, batch_size, timeout, filter, wait }, call, granted).await
+    }
+
+    pub async fn complete(&self, queue: QueueIndex, items: Vec<(ItemId, Permit, Option<Bytes>)>) {
+        let name = queue_name(queue);
+        let call = self.engine.complete(&name, items.clone());
+        self.call(Op::Complete { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
+    }
+
+    pub async fn retry(&self, queue: QueueIndex, items: Vec<RetryOp>) {
+        let name = queue_name(queue);
+        let retry = |item: &RetryOp| RetryItem {
+            id: item.id,
+            permit: item.permit,
+            retry_at: item.retry_at,
+            dead: item.dead,
+            error: Some(ItemError { code: None, message: "did not work out".into() }),
+        };
+        let call = self.engine.retry(&name, items.iter().map(retry).collect());
+        let retried = |judged: &Judged<Retried>| judge(judged, Verdict::Retried);
+        self.call(Op::Retry { queue, items }, call, retried).await;
+    }
+
+    pub async fn extend(&self, queue: QueueIndex, timeout: Option<Span>, items: Vec<(ItemId, Permit)>) {
+        let name = queue_name(queue);
+        let call = self.engine.extend(&name, timeout, items.clone());
+        let extended = |judged: &Judged<Extended>| judge(judged, Verdict::Extended);
+        self.call(Op::Extend { queue, timeout, items }, call, extended).await;
+    }
+
+    pub async fn release(&self, queue: QueueIndex, items: Vec<(ItemId, Permit)>) {
+        let name = queue_name(queue);
+        let call = self.engine.release(&name, items.clone());
+        self.call(Op::Release { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
+    }
+
+    pub async fn cancel(&self, id: ItemId) {
+        self.call(Op::Cancel(id), self.engine.cancel(id), |phase| Outcome::Cancelled(*phase)).await;
+    }
+
+    pub async fn get(&self, id: ItemId) {
+        self.call(Op::Get(id), self.engine.get(id), |view| Outcome::Shown(Box::new(view.clone()))).await;
+    }
+
+    pub async fn clear(&self, queue: QueueIndex, clear: Clear) {
+        let name = queue_name(queue);
+        let call = self.engine.clear(&name, clear);
+        self.call(Op::Clear { queue, clear }, call, |count| Outcome::Cleared(*count)).await;
+    }
+
+    pub async fn stats(&self, queue: QueueIndex) -> Option<QueueStats> {
+        let name = queue_name(queue);
+        let call = self.engine.stats(&name);
+        self.call(Op::Stats(queue), call, |stats| Outcome::Counted(Box::new(stats.clone()))).await
+    }
+
+    pub async fn create(&self, queue: QueueIndex, settings: Settings, partitions: u32) {
+        let create = CreateQueue { name: queue_name(queue), settings: settings.clone(), partitions };
+        let call = self.engine.create_queue(create);
+        let op = Op::Create { queue, settings, partitions };
+        self.call(op, call, |queue| Outcome::Queue(Box::new(queue.clone()))).await;
+    }
+
+    pub async fn update(&self, queue: QueueIndex, settings: Settings) {
+        let update = UpdateQueue { name: queue_name(queue), settings: settings.clone() };
+        let call = self.engine.update_queue(update);
+        self.call(Op::Update { queue, settings }, call, |queue| Outcome::Queue(Box::new(queue.clone())))
+            .await;
+    }
+
+    pub async fn delete(&self, queue: QueueIndex) {
+        let name = queue_name(queue);
+        self.call(Op::Delete(queue), self.engine.delete_queue(&name), |()| Outcome::Deleted).await;
+    }
+
+    async fn call<T>(
+        &self,
+        op: Op,
+        call: impl Future<Output = Result<T, EngineError>>,
+        outcome: impl FnOnce(&T) -> Outcome,
+    ) -> Option<T> {
+        let open = self.recorder.begin(self.client, op);
+        let sleep = self.patience.map(|micros| self.handle.sleep_micros(micros));
+        match race(call, sleep).await {
+            Some(Ok(answer)) => {
+                open.answered(outcome(&answer));
+                Some(answer)
+            }
+            Some(Err(error)) => {
+                open.answered(failed(error));
+                None
+            }
+            None => {
+                open.abandoned();
+                None
+            }
+        }
+    }
+}
+
+fn new_item(made: &Made) -> NewItem {
+    NewItem {
+        kind: made.kind.clone(),
+        priority: made.priority,
+        enqueue_at: made.enqueue_at,
+        max_attempts: made.max_attempts,
+        body: made.body(),
+    }
+}
+
+fn judge<T: Copy>(judged: &Judged<T>, ok: impl Fn(T) -> Verdict) -> Outcome {
+    let verdict = |result: &Result<T, EngineError>| match result {
+        Ok(value) => ok(*value),
+        Err(error) => verdict_of(error.clone()),
+    };
+    Outcome::Judged(judged.results.iter().map(verdict).collect())
+}
+
+fn verdict_of(error: EngineError) -> Verdict {
+    failed(error).verdict(0)
+}
+
+fn failed(error: EngineError) -> Outcome {
+    match error {
+        EngineError::Refused(refusal) => Outcome::Refused(refusal),
+        EngineError::Unavailable { outcome: Effect::Unknown, .. } => Outcome::Unknown(Why::Told),
+        EngineError::TooLarge(_) => Outcome::TooLarge,
+        EngineError::Unavailable { outcome: Effect::NotApplied, .. } | EngineError::Overloaded { .. } => {
+            Outcome::NotApplied(error.to_string())
+        }
+    }
+}
+
+/// The future's value, or nothing once the sleep is over: then the future is dropped where it stands.
+async fn race<T>(future: impl Future<Output = T>, sleep: Option<Sleep>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut sleep = pin!(sleep);
+    poll_fn(|context| {
+        if let Poll::Ready(value) = future.as_mut().poll(context) {
+            return Poll::Ready(Some(value));
+        }
+        match sleep.as_mut().as_pin_mut() {
+            Some(sleep) => sleep.poll(context).map(|()| None),
+            None => Poll::Pending,
+        }
+    })
+    .await
+}

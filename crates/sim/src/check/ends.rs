@@ -1,0 +1,106 @@
+//! Nothing comes back after its acknowledged end.
+
+use windlass_core::command::{Clear, Retried};
+
+use super::facts::{Facts, ItemFacts, Verb, violation};
+use crate::history::{Call, Op, Outcome, Verdict, Violation};
+
+pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
+    for item in &facts.items {
+        for (end, how) in acknowledged_ends(facts, item) {
+            stays_ended(item, end, how)?;
+        }
+    }
+    Ok(())
+}
+
+/// An item that nobody can have ended and that is not there was lost, as it may be where not everything is synced.
+/// But then its production is undone for good: nothing of what is undone ever shows again.
+pub(super) fn check_undone(facts: &Facts<'_>) -> Result<(), Violation> {
+    for item in &facts.items {
+        let undone = item
+            .gets
+            .iter()
+            .find(|get| matches!(get.outcome, Outcome::Refused(_)) && !may_have_ended_by(facts, item, get));
+        if let Some(undone) = undone {
+            stays_ended(item, undone, "undone")?;
+        }
+    }
+    Ok(())
+}
+
+fn may_have_ended_by(facts: &Facts<'_>, item: &ItemFacts<'_>, get: &Call) -> bool {
+    let ended = item.verdicts.iter().any(|judged| {
+        judged.verb.ends_lease() && judged.verdict.is_possible() && judged.call.begin < get.end
+    });
+    let cancelled = item.cancels.iter().any(|cancel| cancel.begin < get.end);
+    let swept = facts.sweeping_calls(item.queue).any(|sweep| sweep.begin < get.end);
+    // An item that fails leaves something to see, where everything is kept.
+    let failed = !facts.history.keeps_everything
+        && (item.grants.iter().any(|grant| grant.call.begin < get.end)
+            || facts.ghosts(item).any(|ghost| ghost.begin < get.end));
+    ended || cancelled || swept || failed || item.produce.end > get.begin
+}
+
+/// Every call whose answer said, or implied, that the item is no more.
+fn acknowledged_ends<'a>(facts: &Facts<'a>, item: &ItemFacts<'a>) -> Vec<(&'a Call, &'static str)> {
+    let mut ends = Vec::new();
+    for judged in &item.verdicts {
+        match (judged.verb, &judged.verdict) {
+            (Verb::Complete { .. }, Verdict::Done) => ends.push((judged.call, "completed")),
+            (Verb::Retry(_), Verdict::Retried(Retried::Ended(_))) => {
+                ends.push((judged.call, "ended by retry"))
+            }
+            _ => {}
+        }
+    }
+    for cancel in &item.cancels {
+        if matches!(cancel.outcome, Outcome::Cancelled(phase) if phase.is_final()) {
+            ends.push((*cancel, "cancelled"));
+        }
+    }
+    ends.extend(
+        item.shown().filter(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| (call, "final")),
+    );
+    let there = matches!(item.produce.outcome, Outcome::Produced(_));
+    for sweep in facts.sweeping_calls(item.queue).filter(|sweep| there && item.produce.end < sweep.begin) {
+        if takes_away(facts, item, sweep) {
+            ends.push((sweep, "cleared"));
+        }
+    }
+    ends
+}
+
+/// Whether the item cannot have escaped an acknowledged clear or delete.
+fn takes_away(facts: &Facts<'_>, item: &ItemFacts<'_>, sweep: &Call) -> bool {
+    match (&sweep.op, &sweep.outcome) {
+        (Op::Delete(_), Outcome::Deleted) => true,
+        (Op::Clear { clear: Clear { waiting: true, scheduled: true, leased }, .. }, Outcome::Cleared(_)) => {
+            let may_be_leased = item.grants.iter().any(|grant| grant.call.begin < sweep.end)
+                || facts.ghosts(item).any(|ghost| ghost.begin < sweep.end);
+            *leased || !may_be_leased
+        }
+        _ => false,
+    }
+}
+
+fn stays_ended(item: &ItemFacts<'_>, end: &Call, how: &str) -> Result<(), Violation> {
+    let serial = item.made.serial;
+    if let Some(grant) = item.grants.iter().find(|grant| grant.call.begin > end.end) {
+        let text = format!("item {serial}, {how} at {}, was leased at {}", end.end, grant.call.begin);
+        return Err(violation("back", text));
+    }
+    let alive = item.shown().find(|(call, view)| call.begin > end.end && !view.item.state.phase().is_final());
+    if let Some((call, view)) = alive {
+        let phase = view.item.state.phase();
+        let text = format!("item {serial}, {how} at {}, was {phase:?} at {}", end.end, call.begin);
+        return Err(violation("back", text));
+    }
+    let worked = item.verdicts.iter().find(|judged| judged.verdict.is_ok() && judged.call.begin > end.end);
+    if let Some(judged) = worked {
+        let text =
+            format!("item {serial}, {how} at {}, took {:?} at {}", end.end, judged.verb, judged.call.begin);
+        return Err(violation("back", text));
+    }
+    Ok(())
+}

@@ -1,0 +1,347 @@
+//! The history, told item by item.
+
+use std::collections::BTreeMap;
+
+use windlass_core::id::{ItemId, Permit};
+use windlass_core::item::Phase;
+use windlass_core::settings::Settings;
+use windlass_core::time::{Span, Timestamp};
+use windlass_engine::{Granted, ItemView};
+
+use crate::history::{Call, History, Made, Op, Outcome, QueueIndex, RetryOp, Verdict, Violation};
+
+#[derive(Debug)]
+pub struct Facts<'a> {
+    pub history: &'a History,
+    pub items: Vec<ItemFacts<'a>>,
+    /// What was told of ids that no item is known by: always nothing good.
+    pub by_id: BTreeMap<ItemId, usize>,
+    /// All lease calls.
+    pub leases: Vec<&'a Call>,
+}
+
+#[derive(Debug)]
+pub struct ItemFacts<'a> {
+    pub made: &'a Made,
+    pub queue: QueueIndex,
+    pub produce: &'a Call,
+    /// Unset as long as nobody was told.
+    pub id: Option<ItemId>,
+    /// As the answer to its production said.
+    pub first_phase: Option<Phase>,
+    /// In the order of permits.
+    pub grants: Vec<Granting<'a>>,
+    pub verdicts: Vec<Judgement<'a>>,
+    pub cancels: Vec<&'a Call>,
+    pub gets: Vec<&'a Call>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Granting<'a> {
+    pub call: &'a Call,
+    pub given: &'a Granted,
+    pub accepted: bool,
+    /// If the call named it.
+    pub timeout: Option<Span>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Judgement<'a> {
+    pub call: &'a Call,
+    pub permit: Permit,
+    pub verb: Verb,
+    pub verdict: Verdict,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Complete { with_result: bool },
+    Retry(RetryOp),
+    Extend(Option<Span>),
+    Release,
+}
+
+impl Verb {
+    /// Whether it gives the permit up.
+    pub fn ends_lease(self) -> bool {
+        match self {
+            Self::Complete { .. } | Self::Retry(_) | Self::Release => true,
+            Self::Extend(_) => false,
+        }
+    }
+}
+
+impl Granting<'_> {
+    /// What the partition's clock said.
+    pub fn leased_at(&self) -> Option<Timestamp> {
+        self.timeout.map(|timeout| Timestamp(self.given.deadline.0 - timeout.0))
+    }
+}
+
+pub(super) fn violation(rule: &'static str, text: String) -> Violation {
+    Violation { rule, text }
+}
+
+impl<'a> Facts<'a> {
+    pub fn gather(history: &'a History) -> Result<Self, Violation> {
+        let leases = history.calls.iter().filter(|call| matches!(call.op, Op::Lease { .. })).collect();
+        let mut facts = Self { history, items: Vec::new(), by_id: BTreeMap::new(), leases };
+        let mut by_serial = BTreeMap::new();
+        for call in &history.calls {
+            facts.add_produced(call, &mut by_serial)?;
+        }
+        for call in &history.calls {
+            facts.add_granted(call, &by_serial)?;
+        }
+        for call in &history.calls {
+            facts.add_told(call);
+        }
+        for item in &mut facts.items {
+            item.grants.sort_by_key(|grant| grant.given.permit);
+        }
+        Ok(facts)
+    }
+
+    fn add_produced(
+        &mut self,
+        call: &'a Call,
+        by_serial: &mut BTreeMap<u64, usize>,
+    ) -> Result<(), Violation> {
+        let Op::Produce { queue, items } = &call.op else { return Ok(()) };
+        for (position, made) in items.iter().enumerate() {
+            let answer = call.outcome.produced().get(position).copied();
+            by_serial.insert(made.serial, self.items.len());
+            self.items.push(ItemFacts {
+                made,
+                queue: *queue,
+                produce: call,
+                id: None,
+                first_phase: answer.map(|(_, phase)| phase),
+                grants: Vec::new(),
+                verdicts: Vec::new(),
+                cancels: Vec::new(),
+                gets: Vec::new(),
+            });
+            if let Some((id, _)) = answer {
+                self.know(id, self.items.len() - 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An id means one item, and an item has one id.
+    fn know(&mut self, id: ItemId, index: usize) -> Result<(), Violation> {
+        let other = *self.by_id.entry(id).or_insert(index);
+        let known = *self.items[index].id.get_or_insert(id);
+        if other != index {
+            let (first, second) = (self.items[other].made.serial, self.items[index].made.serial);
+            return Err(violation("unique", format!("id {id:?} means item {first} and item {second}")));
+        }
+        if known != id {
+            let serial = self.items[index].made.serial;
+            return Err(violation(
+                "unique",
+                format!("item {serial} was produced twice: {known:?} and {id:?}"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn add_granted(&mut self, call: &'a Call, by_serial: &BTreeMap<u64, usize>) -> Result<(), Violation> {
+        let (Op::Lease { timeout, .. }, Outcome::Granted { items, accepted }) = (&call.op, &call.outcome)
+        else {
+            return Ok(());
+        };
+        for given in items {
+            let index = Made::serial_of(&given.body).and_then(|serial| by_serial.get(&serial));
+            let Some(&index) = index else {
+                return Err(violation("body", format!("{:?} was leased with a body nobody sent", given.id)));
+            };
+            self.know(given.id, index)?;
+            self.items[index].grants.push(Granting { call, given, accepted: *accepted, timeout: *timeout });
+        }
+        Ok(())
+    }
+
+    fn item_mut(&mut self, id: ItemId) -> Option<&mut ItemFacts<'a>> {
+        self.by_id.get(&id).map(|index| &mut self.items[*index])
+    }
+
+    fn add_told(&mut self, call: &'a Call) {
+        match &call.op {
+            Op::Complete { items, .. } => {
+                for (position, (id, permit, result)) in items.iter().enumerate() {
+                    let verb = Verb::Complete { with_result: result.is_some() };
+                    self.add_judged(call, position, *id, *permit, verb);
+                }
+            }
+            Op::Retry { items, .. } => {
+                for (position, item) in items.iter().enumerate() {
+                    self.add_judged(call, position, item.id, item.permit, Verb::Retry(*item));
+                }
+            }
+            Op::Extend { items, timeout, .. } => {
+                for (position, (id, permit)) in items.iter().enumerate() {
+                    self.add_judged(call, position, *id, *permit, Verb::Extend(*timeout));
+                }
+            }
+            Op::Release { items, .. } => {
+                for (position, (id, permit)) in items.iter().enumerate() {
+                    self.add_judged(call, position, *id, *permit, Verb::Release);
+                }
+            }
+            Op::Cancel(id) => {
+                if let Some(item) = self.item_mut(*id) {
+                    item.cancels.push(call);
+                }
+            }
+            Op::Get(id) => {
+                if let Some(item) = self.item_mut(*id) {
+                    item.gets.push(call);
+                }
+            }
+            Op::Produce { .. }
+            | Op::Lease { .. }
+            | Op::Clear { .. }
+            | Op::Stats(_)
+            | Op::Create { .. }
+            | Op::Update { .. }
+            | Op::Delete(_) => {}
+        }
+    }
+
+    fn add_judged(&mut self, call: &'a Call, position: usize, id: ItemId, permit: Permit, verb: Verb) {
+        let verdict = call.outcome.verdict(position);
+        if let Some(item) = self.item_mut(id) {
+            item.verdicts.push(Judgement { call, permit, verb, verdict });
+        }
+    }
+
+    /// Every clear and delete of the queue that may have done something, with what it was.
+    pub fn sweeping_calls(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Call> {
+        self.history.calls.iter().filter(move |call| {
+            // Over several partitions a failed call may have been carried out in some of them.
+            call.op.sweeps(queue) && !matches!(call.outcome, Outcome::Refused(_))
+        })
+    }
+
+    pub fn settings(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Settings> {
+        self.history.calls.iter().filter_map(move |call| call.op.settings_of(queue))
+    }
+
+    /// The limits that can have been in force for the item. 0 is none.
+    pub fn attempt_limits(&self, item: &ItemFacts<'_>) -> Vec<u32> {
+        match item.made.max_attempts {
+            Some(own) => vec![own],
+            None => self.settings(item.queue).map(|settings| settings.max_attempts).collect(),
+        }
+    }
+
+    /// Lease calls that may have leased the item without anybody being told: their outcome is unknown, or something
+    /// kept part of the answer back.
+    pub fn ghosts<'f>(&'f self, item: &'f ItemFacts<'a>) -> impl Iterator<Item = &'a Call> + use<'f, 'a> {
+        self.leases.iter().copied().filter(move |call| {
+            let Op::Lease { queue, filter, .. } = &call.op else { return false };
+            let wants = filter.max_priority >= item.made.priority
+                && filter.kinds.as_ref().is_none_or(|kinds| kinds.contains(&item.made.kind));
+            let after = call.outcome.is_unknown() || call.end > item.produce.begin;
+            *queue == item.queue && wants && after && self.is_ghostly(call, item)
+        })
+    }
+
+    fn is_ghostly(&self, call: &Call, item: &ItemFacts<'a>) -> bool {
+        // A server that closes sends waiting leases home, also those it was just granting to.
+        let closing = self.history.processes[call.process].closing.is_some_and(|closing| closing < call.end);
+        if call.outcome.is_unknown() || closing || self.history.is_troubled(call.process, call.end) {
+            return true;
+        }
+        // Bodies are read after the lease: one that ended meanwhile, its lease over, is left out of the answer.
+        gave_up_on_more(call) || self.may_have_ended_before(item, call)
+    }
+
+    fn may_have_ended_before(&self, item: &ItemFacts<'a>, call: &Call) -> bool {
+        let judged = item.verdicts.iter().any(|judged| {
+            judged.verb.ends_lease() && judged.verdict.is_possible() && overlaps(judged.call, call)
+        });
+        let cancelled = item.cancels.iter().any(|cancel| overlaps(cancel, call));
+        let swept = self.sweeping_calls(item.queue).any(|sweep| overlaps(sweep, call));
+        let failed = self.may_have_failed(item)
+            && (item.grants.is_empty() || item.grants.iter().any(|grant| overlaps(grant.call, call)));
+        judged || cancelled || swept || failed
+    }
+
+    /// Whether its last lease may have ended by itself.
+    pub fn may_have_failed(&self, item: &ItemFacts<'a>) -> bool {
+        let shown_failed = item.shown().any(|(_, view)| view.item.state.phase() == Phase::Failed);
+        shown_failed || !self.history.keeps_everything || item.id.is_none()
+    }
+
+    /// Whether the item was waiting in its own place, seen by all, from one moment to the other: `from` to `to`,
+    /// both orders of the history. `but` is the lease that asks.
+    pub fn surely_waiting(&self, item: &ItemFacts<'a>, from: u64, to: u64, but: &Call) -> bool {
+        if item.first_phase != Some(Phase::Waiting) || item.produce.end.order > from {
+            return false;
+        }
+        let given_back = |grant: &Granting<'_>| {
+            let released = |judged: &&Judgement<'_>| {
+                judged.verb == Verb::Release && judged.verdict.is_ok() && judged.permit == grant.given.permit
+            };
+            item.verdicts.iter().filter(released).any(|judged| judged.call.end.order <= from)
+        };
+        let free = item
+            .grants
+            .iter()
+            .all(|grant| std::ptr::eq(grant.call, but) || grant.call.begin.order > to || given_back(grant));
+        let touched = item.cancels.iter().any(|call| call.begin.order <= to)
+            || item.verdicts.iter().any(|judged| {
+                judged.verb.ends_lease()
+                    && judged.verb != Verb::Release
+                    && judged.verdict.is_possible()
+                    && judged.call.begin.order <= to
+            })
+            || item.verdicts.iter().any(|judged| {
+                judged.verb == Verb::Release
+                    && judged.verdict == Verdict::Unknown
+                    && judged.call.begin.order <= to
+            });
+        let swept = self.sweeping_calls(item.queue).any(|call| call.begin.order <= to);
+        let alive_later = item.grants.iter().any(|grant| grant.call.begin.order > to)
+            || item.shown().any(|(call, view)| call.begin.order > to && !view.item.state.phase().is_final());
+        free && alive_later && !touched && !swept && !self.ghosts(item).any(|ghost| ghost.begin.order <= to)
+    }
+}
+
+/// A lease that waited, has something, and runs out of time stops asking other partitions for more. What one of them
+/// was just granting is given back, or has expired by then.
+fn gave_up_on_more(call: &Call) -> bool {
+    let (Op::Lease { wait, .. }, Outcome::Granted { items, .. }) = (&call.op, &call.outcome) else {
+        return false;
+    };
+    wait.0 > 0 && !items.is_empty() && call.end.micros >= call.begin.micros + wait.0
+}
+
+/// The two were under way at the same time for a while, or the first has no known end.
+fn overlaps(first: &Call, second: &Call) -> bool {
+    first.begin < second.end && (second.begin < first.end || first.outcome.is_unknown())
+}
+
+impl<'a> ItemFacts<'a> {
+    /// What a get showed.
+    pub fn shown(&self) -> impl Iterator<Item = (&'a Call, &'a ItemView)> {
+        self.gets.iter().filter_map(|call| Some((*call, call.outcome.shown()?)))
+    }
+
+    pub fn judged(&self, permit: Permit) -> impl Iterator<Item = &Judgement<'a>> {
+        self.verdicts.iter().filter(move |judged| judged.permit == permit)
+    }
+
+    /// Whether the lease was given back, surely or possibly, uncharged.
+    pub fn may_be_released(&self, grant: &Granting<'_>) -> bool {
+        let released = |judged: &Judgement<'_>| judged.verb == Verb::Release && judged.verdict.is_possible();
+        !grant.accepted || self.judged(grant.given.permit).any(released)
+    }
+
+    pub fn is_surely_released(&self, grant: &Granting<'_>) -> bool {
+        self.judged(grant.given.permit).any(|judged| judged.verb == Verb::Release && judged.verdict.is_ok())
+    }
+}

@@ -1,0 +1,57 @@
+//! A lease gives what was produced and asked for: the very body, kind and priority, and not too many.
+
+use super::facts::{Facts, ItemFacts, violation};
+use crate::history::{Op, Outcome, Violation};
+
+pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
+    for call in &facts.leases {
+        let (Op::Lease { batch_size, filter, .. }, Outcome::Granted { items, .. }) =
+            (&call.op, &call.outcome)
+        else {
+            continue;
+        };
+        if items.len() > *batch_size {
+            let text = format!("{} items for a lease of {batch_size} at {}", items.len(), call.begin);
+            return Err(violation("batch size", text));
+        }
+        let fits = |kind, priority| {
+            priority <= filter.max_priority && filter.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind))
+        };
+        if let Some(given) = items.iter().find(|given| !fits(&given.kind, given.priority)) {
+            return Err(violation("filter", format!("{:?} is not what the lease asked for", given.id)));
+        }
+    }
+    let lossless = facts.history.is_lossless();
+    facts.items.iter().try_for_each(|item| check_item(item, lossless))
+}
+
+fn check_item(item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
+    let made = item.made;
+    let refused =
+        matches!(item.produce.outcome, Outcome::NotApplied(_) | Outcome::TooLarge | Outcome::Refused(_));
+    if refused && item.id.is_some() {
+        return Err(violation("not applied", format!("item {} was not produced, and is there", made.serial)));
+    }
+    for grant in &item.grants {
+        let given = grant.given;
+        if given.body != made.body() || given.kind != made.kind || given.priority != made.priority {
+            return Err(violation("body", format!("item {} was leased as something else", made.serial)));
+        }
+        if grant.call.end < item.produce.begin {
+            return Err(violation("body", format!("item {} was leased before it was produced", made.serial)));
+        }
+    }
+    for (_, view) in item.shown() {
+        let phase = view.item.state.phase();
+        let body_fits = view.payload.as_ref().is_none_or(|payload| *payload == made.body());
+        if !body_fits || view.item.kind != made.kind || view.item.priority != made.priority {
+            return Err(violation("body", format!("item {} is shown as something else", made.serial)));
+        }
+        // The payload goes with the life. State and body are looked at one after the other, so it matters that
+        // nothing can be undone in between.
+        if lossless && phase.is_final() && view.payload.is_some() {
+            return Err(violation("body", format!("item {} is {phase:?} and has its payload", made.serial)));
+        }
+    }
+    Ok(())
+}

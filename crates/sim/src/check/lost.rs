@@ -1,0 +1,98 @@
+//! Nothing that was acknowledged is lost: each item ended in a way that somebody brought about. And a batch with an
+//! unknown outcome happened whole or not at all.
+
+use bytes::Bytes;
+use windlass_core::command::Retried;
+use windlass_core::item::Phase;
+
+use super::facts::{Facts, ItemFacts, Judgement, Verb, violation};
+use crate::history::{Op, Outcome, Verdict, Violation};
+
+pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
+    for item in &facts.items {
+        let outcome = &item.produce.outcome;
+        let expected = if matches!(outcome, Outcome::Produced(_)) {
+            Some("acknowledged")
+        } else if outcome.is_unknown() && a_sibling_was_seen(facts, item) {
+            Some("part of a batch that is there")
+        } else {
+            None
+        };
+        if let Some(why) = expected
+            && !may_have_ended(facts, item)
+        {
+            let text = format!("item {} ({why}, at {}) is nowhere", item.made.serial, item.produce.end);
+            return Err(violation("lost", text));
+        }
+        kept_what_it_left(facts, item)?;
+    }
+    Ok(())
+}
+
+fn a_sibling_was_seen(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
+    facts.items.iter().any(|other| std::ptr::eq(other.produce, item.produce) && other.id.is_some())
+}
+
+/// The readout completes all that is left, so what is still there has ended too.
+fn may_have_ended(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
+    let judged = item.verdicts.iter().any(|judged| match judged.verb {
+        Verb::Complete { .. } | Verb::Retry(_) => judged.verdict.is_possible() && !goes_on(&judged.verdict),
+        Verb::Extend(_) | Verb::Release => false,
+    });
+    let cancelled = item
+        .cancels
+        .iter()
+        .any(|call| matches!(call.outcome, Outcome::Cancelled(_)) || call.outcome.is_unknown());
+    let swept = facts
+        .sweeping_calls(item.queue)
+        .any(|sweep| sweep.end > item.produce.begin || sweep.outcome.is_unknown());
+    let shown = item.shown().any(|(_, view)| view.item.state.phase().is_final());
+    judged || cancelled || swept || shown || may_have_failed_unseen(facts, item)
+}
+
+fn goes_on(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Retried(Retried::Again { .. }))
+}
+
+/// Where everything is kept a failed item can be seen. Elsewhere it may have used its attempts up and be forgotten.
+fn may_have_failed_unseen(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
+    if facts.history.keeps_everything && item.id.is_some() {
+        return false;
+    }
+    let charged = item.grants.iter().map(|grant| grant.given.attempts).max().unwrap_or(0);
+    let unseen = facts.ghosts(item).count() as u32;
+    facts.attempt_limits(item).into_iter().any(|limit| limit > 0 && charged + unseen >= limit)
+}
+
+/// A result that was acknowledged can be had as long as it is kept.
+fn kept_what_it_left(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
+    let done = item
+        .verdicts
+        .iter()
+        .find(|judged| judged.verb == Verb::Complete { with_result: true } && judged.verdict.is_ok());
+    let Some(done) = done else { return Ok(()) };
+    for get in item.gets.iter().filter(|get| get.begin > done.call.end) {
+        let deleted = facts.sweeping_calls(item.queue).any(|sweep| matches!(sweep.op, Op::Delete(_)));
+        let right = match get.outcome.shown() {
+            Some(view) => {
+                let completed = view.item.state.phase() == Phase::Completed;
+                completed && (view.result == sent_result(item, done) || !facts.history.keeps_everything)
+            }
+            None => !matches!(get.outcome, Outcome::Refused(_)) || deleted || !facts.history.keeps_everything,
+        };
+        if !right {
+            let text = format!(
+                "item {}, completed at {}, was not so at {}",
+                item.made.serial, done.call.end, get.begin
+            );
+            return Err(violation("result", text));
+        }
+    }
+    Ok(())
+}
+
+fn sent_result(item: &ItemFacts<'_>, done: &Judgement<'_>) -> Option<Bytes> {
+    let Op::Complete { items, .. } = &done.call.op else { return None };
+    let sent = items.iter().find(|(id, permit, _)| Some(*id) == item.id && *permit == done.permit);
+    sent.and_then(|(_, _, result)| result.clone())
+}

@@ -1,0 +1,44 @@
+//! The history checker: was there anything in this run that must never be?
+//!
+//! It knows nothing of the engine's inside. It goes by what callers were told, when, and what was left at the end.
+//! Every rule is sound: it complains only where no run of a correct engine could have given these answers. Where a
+//! call's effect is unknown, everything it may have done is allowed for.
+
+mod attempts;
+mod counts;
+mod ends;
+mod facts;
+mod grants;
+mod lost;
+mod order;
+mod permits;
+mod service;
+mod time;
+mod unique;
+
+pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
+
+use crate::history::{History, Violation};
+
+type Rule = fn(&Facts<'_>) -> Result<(), Violation>;
+
+/// Hold however much was lost.
+const ALWAYS: [Rule; 6] =
+    [unique::check, grants::check, time::check, counts::check, service::check, ends::check_undone];
+
+/// Hold as long as what was acknowledged holds.
+const LOSSLESS: [Rule; 6] =
+    [permits::check, ends::check, attempts::check, order::check, lost::check, counts::check_readout];
+
+pub fn check(history: &History) -> Result<(), Violation> {
+    let facts = Facts::gather(history)?;
+    for rule in ALWAYS {
+        rule(&facts)?;
+    }
+    if history.is_lossless() {
+        for rule in LOSSLESS {
+            rule(&facts)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Strict priority, then first in first out, within a partition. And no lease goes away empty while there is work.
+
+use windlass_core::settings::Requeue;
+
+use super::facts::{Facts, ItemFacts, violation};
+use crate::history::{Call, Op, Outcome, Violation};
+
+/// How long a handover to a waiting lease may take on the slowest disk.
+const HANDOVER_MICROS: u64 = 3_000_000;
+
+pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
+    for call in &facts.leases {
+        let Outcome::Granted { items, .. } = &call.outcome else { continue };
+        if items.is_empty() {
+            nothing_was_there(facts, call)?;
+        } else {
+            in_batch_order(facts, call)?;
+            nobody_was_passed_over(facts, call)?;
+        }
+    }
+    Ok(())
+}
+
+/// Smaller goes first. An item's place is its number, or one further back.
+fn rank(item: &ItemFacts<'_>) -> (u8, u64) {
+    (item.made.priority, item.id.map_or(0, |id| id.number.0))
+}
+
+fn would_take(call: &Call, item: &ItemFacts<'_>) -> bool {
+    let Op::Lease { queue, filter, .. } = &call.op else { return false };
+    *queue == item.queue
+        && item.made.priority <= filter.max_priority
+        && filter.kinds.as_ref().is_none_or(|kinds| kinds.contains(&item.made.kind))
+}
+
+/// No item that was there all the while stood before one that was leased.
+fn nobody_was_passed_over(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
+    let Outcome::Granted { items, .. } = &call.outcome else { return Ok(()) };
+    for item in &facts.items {
+        let Some(id) = item.id else { continue };
+        let same_partition = items.iter().filter(|given| given.id.partition == id.partition);
+        let worst = same_partition.map(|given| (given.priority, given.id.number.0)).max();
+        let passed =
+            worst.is_some_and(|worst| rank(item) < worst) && !items.iter().any(|given| given.id == id);
+        if passed
+            && would_take(call, item)
+            && facts.surely_waiting(item, call.begin.order, call.end.order, call)
+        {
+            let text = format!(
+                "item {} of rank {:?} was passed over by the lease at {}, which took {worst:?}",
+                item.made.serial,
+                rank(item),
+                call.begin
+            );
+            return Err(violation("order", text));
+        }
+    }
+    Ok(())
+}
+
+/// What one partition gives at once comes in its order.
+fn in_batch_order(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
+    let (Op::Lease { queue, wait, .. }, Outcome::Granted { items, .. }) = (&call.op, &call.outcome) else {
+        return Ok(());
+    };
+    // A lease that waited may have been filled in two turns.
+    let stays_put = facts.settings(*queue).all(|settings| settings.requeue == Requeue::Keep);
+    if wait.0 > 0 {
+        return Ok(());
+    }
+    let in_place = |id| {
+        let item = &facts.items[facts.by_id[&id]];
+        item.made.enqueue_at.is_none()
+            && (stays_put || item.grants.iter().all(|grant| grant.given.attempts == 1))
+    };
+    let mut last = std::collections::BTreeMap::new();
+    for given in items.iter().filter(|given| in_place(given.id)) {
+        let rank = (given.priority, given.id.number.0);
+        let before = last.insert(given.id.partition, rank);
+        if before.is_some_and(|before| before > rank) {
+            let text = format!("the lease at {} gave {before:?} before {rank:?}", call.begin);
+            return Err(violation("order", text));
+        }
+    }
+    Ok(())
+}
+
+fn nothing_was_there(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
+    let process = &facts.history.processes[call.process];
+    let closing = process.closing.is_some_and(|closing| closing < call.end);
+    if closing || facts.history.is_troubled(call.process, call.end) {
+        return Ok(());
+    }
+    let Op::Lease { queue, .. } = &call.op else { return Ok(()) };
+    if facts.sweeping_calls(*queue).any(|sweep| matches!(sweep.op, Op::Delete(_)) && sweep.begin < call.end) {
+        return Ok(());
+    }
+    for item in facts.items.iter().filter(|item| would_take(call, item)) {
+        let from = if item.produce.end < call.begin {
+            call.begin.order
+        } else if item.produce.end.micros + HANDOVER_MICROS < call.end.micros {
+            item.produce.end.order
+        } else {
+            continue;
+        };
+        if facts.surely_waiting(item, from, call.end.order, call) {
+            let text = format!(
+                "the lease from {} to {} found nothing, but item {} waited",
+                call.begin, call.end, item.made.serial
+            );
+            return Err(violation("forgotten lease", text));
+        }
+    }
+    Ok(())
+}

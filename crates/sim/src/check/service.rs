@@ -1,0 +1,36 @@
+//! A server with a sound disk serves.
+
+use super::facts::{Facts, violation};
+use crate::history::{Call, Op, Outcome, Verdict, Violation, Why};
+
+pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
+    for call in &facts.history.calls {
+        if let Some(answer) = turned_away(call)
+            && !had_a_reason(facts, call)
+        {
+            let text = format!("{answer} at {} although nothing was wrong", call.end);
+            return Err(violation("service", text));
+        }
+    }
+    Ok(())
+}
+
+fn turned_away(call: &Call) -> Option<String> {
+    let answers = |verdict| matches!(&call.outcome, Outcome::Judged(verdicts) if verdicts.contains(&verdict));
+    if let Outcome::NotApplied(reason) = &call.outcome {
+        return Some(format!("not applied ({reason})"));
+    }
+    if matches!(call.outcome, Outcome::Unknown(Why::Told)) || answers(Verdict::Unknown) {
+        return Some("unknown".to_owned());
+    }
+    answers(Verdict::NotApplied).then(|| "not applied".to_owned())
+}
+
+fn had_a_reason(facts: &Facts<'_>, call: &Call) -> bool {
+    let history = facts.history;
+    let closing = history.processes[call.process].closing.is_some_and(|closing| closing < call.end);
+    let deleting = history.calls.iter().any(|other| {
+        matches!(other.op, Op::Delete(_)) && other.process == call.process && other.begin < call.end
+    });
+    closing || deleting || history.is_troubled(call.process, call.end)
+}

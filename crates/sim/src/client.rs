@@ -1,0 +1,315 @@
+//! A client: draws one call after another, as workers and producers make them, and some that they should not.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use windlass_core::command::{Clear, Filter};
+use windlass_core::id::{ItemId, Permit};
+use windlass_core::time::{Span, Timestamp};
+
+use crate::caller::{Caller, Wish};
+use crate::env::WallClock;
+use crate::history::{Made, QueueIndex, RetryOp};
+use crate::plan::{self, Plan};
+use crate::rng::Rng;
+
+/// A permit nobody will be given in the time of a run: a year ahead.
+const NEVER_ISSUED: u64 = 1 << 45;
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    queue: QueueIndex,
+    id: ItemId,
+    permit: Permit,
+}
+
+/// What clients know. It outlives the server: a worker that held a lease before a crash still does.
+#[derive(Clone, Debug, Default)]
+pub struct Memory(Arc<Mutex<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    next_serial: u64,
+    /// All of which anybody was told.
+    items: BTreeSet<ItemId>,
+    held: Vec<Vec<Hold>>,
+    /// Permits that were used up, or should have been.
+    spent: Vec<Hold>,
+}
+
+impl Memory {
+    pub fn new(clients: usize) -> Self {
+        let held = vec![Vec::new(); clients];
+        Self(Arc::new(Mutex::new(Known { next_serial: 1, held, ..Known::default() })))
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().expect("nothing panics while it holds this lock")
+    }
+
+    /// Every id that anybody was told.
+    pub fn items(&self) -> Vec<ItemId> {
+        self.known().items.iter().copied().collect()
+    }
+
+    /// Those with the highest numbers.
+    pub fn newest_items(&self, count: usize) -> Vec<ItemId> {
+        self.known().items.iter().rev().take(count).copied().collect()
+    }
+
+    pub fn learn(&self, ids: &[ItemId]) {
+        self.known().items.extend(ids);
+    }
+
+    /// One that no item has had.
+    pub fn serial(&self) -> u64 {
+        let mut known = self.known();
+        known.next_serial += 1;
+        known.next_serial - 1
+    }
+}
+
+#[derive(Debug)]
+pub struct Client {
+    pub caller: Caller,
+    pub plan: Arc<Plan>,
+    pub memory: Memory,
+    pub wall: WallClock,
+    pub rng: Rng,
+}
+
+impl Client {
+    /// One call after another, until so many were made or somebody says stop.
+    pub async fn work(mut self, ops: u32, stop: impl Fn() -> bool) {
+        for _ in 0..ops {
+            if stop() {
+                return;
+            }
+            self.think().await;
+            self.one_call().await;
+        }
+    }
+
+    async fn think(&mut self) {
+        let most = self.plan.habits.think_micros;
+        let micros = self.rng.skewed(0, most);
+        if micros > 0 {
+            self.caller.handle.sleep_micros(micros).await;
+        }
+    }
+
+    async fn one_call(&mut self) {
+        let habits = self.plan.habits;
+        self.caller.patience = self.rng.percent(habits.abandons).then(|| self.rng.skewed(1, 3_000));
+        if self.rng.percent(habits.produces) {
+            return self.produce().await;
+        }
+        if self.rng.percent(habits.cleans) {
+            return self.clear().await;
+        }
+        if self.rng.percent(habits.deletes) {
+            return self.delete_or_create().await;
+        }
+        match self.rng.below(100) {
+            0..=26 => self.produce().await,
+            27..=52 => self.lease().await,
+            53..=70 => self.complete().await,
+            71..=77 => self.retry().await,
+            78..=82 => self.extend().await,
+            83..=88 => self.release().await,
+            89..=91 => self.cancel().await,
+            92..=96 => self.get().await,
+            97..=98 => {
+                let queue = self.queue();
+                self.caller.stats(queue).await;
+            }
+            _ => self.update().await,
+        }
+    }
+
+    fn queue(&mut self) -> QueueIndex {
+        self.rng.index(self.plan.queues.len())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.wall.at(self.caller.handle.now_micros())
+    }
+
+    async fn produce(&mut self) {
+        let count = self.rng.skewed(1, 8);
+        let items = (0..count).map(|_| self.made()).collect();
+        let queue = self.queue();
+        if let Some(ids) = self.caller.produce(queue, items).await {
+            self.memory.known().items.extend(ids);
+        }
+    }
+
+    fn made(&mut self) -> Made {
+        let schedules = self.plan.habits.schedules;
+        let kinds = plan::kinds();
+        Made {
+            serial: self.memory.serial(),
+            len: self.rng.skewed(0, self.plan.habits.body_max) as usize,
+            kind: self.rng.pick(&kinds).clone(),
+            priority: *self.rng.pick(&[0, 0, 0, 1, 7, 255]),
+            enqueue_at: self.rng.percent(schedules).then(|| self.moment(20_000)),
+            max_attempts: self.rng.percent(10).then(|| self.rng.between(1, 4) as u32),
+        }
+    }
+
+    /// Mostly to come, now and then past.
+    fn moment(&mut self, millis_max: u64) -> Timestamp {
+        let away = Span::from_millis(self.rng.skewed(1, millis_max));
+        if self.rng.percent(10) { Timestamp(self.now().0 - away.0) } else { self.now() + away }
+    }
+
+    async fn lease(&mut self) {
+        let habits = self.plan.habits;
+        let wish = Wish {
+            queue: self.queue(),
+            batch_size: self.rng.skewed(1, 10) as usize,
+            timeout: self
+                .rng
+                .percent(80)
+                .then(|| Span::from_millis(self.rng.skewed(1, habits.lease_max_millis))),
+            filter: self.filter(),
+            wait: self.wait(),
+        };
+        let queue = wish.queue;
+        let accept = !self.rng.percent(habits.drops_grants);
+        if let Some(granted) = self.caller.lease(wish, accept).await {
+            let mut known = self.memory.known();
+            let holds = granted.into_iter().map(|item| Hold { queue, id: item.id, permit: item.permit });
+            for hold in holds {
+                known.items.insert(hold.id);
+                let list = if accept { &mut known.held[self.caller.client] } else { &mut known.spent };
+                list.push(hold);
+            }
+        }
+    }
+
+    fn filter(&mut self) -> Filter {
+        if self.rng.percent(60) {
+            return Filter::ANY;
+        }
+        let some = plan::kinds().into_iter().filter(|_| self.rng.percent(60)).collect::<Vec<_>>();
+        Filter::new((!some.is_empty()).then_some(some), *self.rng.pick(&[0, 1, 6, 255, 255]))
+    }
+
+    fn wait(&mut self) -> Span {
+        if self.rng.percent(50) {
+            return Span::ZERO;
+        }
+        Span::from_millis(self.rng.skewed(1, self.plan.habits.wait_max_millis))
+    }
+
+    /// Some of what this client holds, of one queue; now and then what it should not use.
+    fn take_holds(&mut self, keep: bool) -> Option<(QueueIndex, Vec<(ItemId, Permit)>)> {
+        let stale = self.rng.percent(self.plan.habits.uses_stale_permits);
+        let mut known = self.memory.known();
+        if stale && !known.spent.is_empty() {
+            let hold = *self.rng.pick(&known.spent);
+            let permit = match self.rng.below(4) {
+                0 => Permit(hold.permit.0 + NEVER_ISSUED),
+                // Somebody else's.
+                1 => self.rng.pick(&known.spent).permit,
+                _ => hold.permit,
+            };
+            return Some((hold.queue, vec![(hold.id, permit)]));
+        }
+        let held = &mut known.held[self.caller.client];
+        let queue = held.get(self.rng.index(held.len().max(1)))?.queue;
+        let count = self.rng.between(1, 4) as usize;
+        let mut taken = Vec::new();
+        let mut index = 0;
+        while index < held.len() && taken.len() < count {
+            if held[index].queue == queue && self.rng.percent(70) {
+                taken.push(if keep { held[index] } else { held.remove(index) });
+            }
+            index += 1;
+        }
+        if !keep {
+            known.spent.extend(&taken);
+        }
+        (!taken.is_empty()).then(|| (queue, taken.iter().map(|hold| (hold.id, hold.permit)).collect()))
+    }
+
+    async fn complete(&mut self) {
+        let Some((queue, items)) = self.take_holds(false) else { return };
+        let with_result = |(id, permit): (ItemId, Permit)| {
+            let result = self.rng.percent(40).then(|| Bytes::from(format!("result of {}", id.number.0)));
+            (id, permit, result)
+        };
+        let items = items.into_iter().map(with_result).collect();
+        self.caller.complete(queue, items).await;
+    }
+
+    async fn retry(&mut self) {
+        let Some((queue, items)) = self.take_holds(false) else { return };
+        let mut ops = Vec::new();
+        for (id, permit) in items {
+            let retry_at = self.rng.percent(50).then(|| self.moment(5_000));
+            ops.push(RetryOp { id, permit, retry_at, dead: self.rng.percent(15) });
+        }
+        self.caller.retry(queue, ops).await;
+    }
+
+    async fn extend(&mut self) {
+        let Some((queue, items)) = self.take_holds(true) else { return };
+        let most = self.plan.habits.lease_max_millis;
+        let timeout = self.rng.percent(50).then(|| Span::from_millis(self.rng.skewed(1, most)));
+        self.caller.extend(queue, timeout, items).await;
+    }
+
+    async fn release(&mut self) {
+        let Some((queue, items)) = self.take_holds(false) else { return };
+        self.caller.release(queue, items).await;
+    }
+
+    fn any_item(&mut self) -> Option<ItemId> {
+        let known = self.memory.known();
+        let count = known.items.len();
+        // Young ones are more often still alive.
+        known.items.iter().nth_back(self.rng.skewed(0, count as u64) as usize).copied()
+    }
+
+    async fn cancel(&mut self) {
+        if let Some(id) = self.any_item() {
+            self.caller.cancel(id).await;
+        }
+    }
+
+    async fn get(&mut self) {
+        if let Some(id) = self.any_item() {
+            self.caller.get(id).await;
+        }
+    }
+
+    async fn clear(&mut self) {
+        let clear = *self.rng.pick(&[
+            Clear { waiting: true, scheduled: true, leased: false },
+            Clear { waiting: true, scheduled: true, leased: true },
+            Clear { waiting: true, scheduled: false, leased: false },
+            Clear { waiting: false, scheduled: true, leased: true },
+        ]);
+        let queue = self.queue();
+        self.caller.clear(queue, clear).await;
+    }
+
+    async fn update(&mut self) {
+        let settings = plan::draw_settings(&mut self.rng, self.plan.keeps_everything);
+        let queue = self.queue();
+        self.caller.update(queue, settings).await;
+    }
+
+    async fn delete_or_create(&mut self) {
+        let queue = self.queue();
+        if self.rng.percent(40) {
+            return self.caller.delete(queue).await;
+        }
+        let settings = plan::draw_settings(&mut self.rng, self.plan.keeps_everything);
+        let partitions = self.plan.queues[queue].partitions;
+        self.caller.create(queue, settings, partitions).await;
+    }
+}

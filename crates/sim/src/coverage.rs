@@ -1,0 +1,211 @@
+//! What the runs have met: every command, every change of state, every kind of fault, how often.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use windlass_core::command::Retried;
+use windlass_core::item::Phase;
+
+use crate::check::{Facts, ItemFacts};
+use crate::fault::Fault;
+use crate::history::{History, OPERATOR, Op, Outcome, Verdict};
+
+pub const COMMANDS: [&str; 13] = [
+    "produce",
+    "lease",
+    "complete",
+    "retry",
+    "extend",
+    "release",
+    "cancel",
+    "get",
+    "clear",
+    "stats",
+    "create queue",
+    "update queue",
+    "delete queue",
+];
+
+pub const CHANGES: [&str; 15] = [
+    "produced → waiting",
+    "produced → scheduled",
+    "scheduled → waiting",
+    "waiting → leased",
+    "leased → waiting (retry)",
+    "leased → scheduled (retry)",
+    "leased → waiting (release)",
+    "leased → waiting (grant dropped)",
+    "leased → waiting (expiry)",
+    "leased → completed",
+    "leased → failed",
+    "live → cancelled",
+    "leased, cancel requested",
+    "live → cleared",
+    "retained → forgotten",
+];
+
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    pub runs: u64,
+    pub calls: u64,
+    pub unknown: u64,
+    commands: BTreeMap<&'static str, u64>,
+    changes: BTreeMap<&'static str, u64>,
+    faults: BTreeMap<Fault, u64>,
+}
+
+impl Coverage {
+    pub fn of(history: &History) -> Self {
+        let mut coverage = Self { runs: 1, ..Self::default() };
+        for call in &history.calls {
+            // The operator reads out when all is over: that says nothing about how rough it was.
+            if call.client != OPERATOR {
+                coverage.calls += 1;
+                coverage.unknown += u64::from(call.outcome.is_unknown());
+            }
+            *coverage.commands.entry(command(&call.op)).or_default() += 1;
+            if matches!(&call.outcome, Outcome::Cleared(count) if *count > 0) {
+                coverage.change("live → cleared");
+            }
+        }
+        for (_, fault) in &history.faults {
+            *coverage.faults.entry(*fault).or_default() += 1;
+        }
+        if let Ok(facts) = Facts::gather(history) {
+            facts.items.iter().for_each(|item| coverage.add_item(item));
+        }
+        coverage
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        self.runs += other.runs;
+        self.calls += other.calls;
+        self.unknown += other.unknown;
+        other.commands.iter().for_each(|(name, count)| *self.commands.entry(name).or_default() += count);
+        other.changes.iter().for_each(|(name, count)| *self.changes.entry(name).or_default() += count);
+        other.faults.iter().for_each(|(fault, count)| *self.faults.entry(*fault).or_default() += count);
+    }
+
+    fn change(&mut self, name: &'static str) {
+        *self.changes.entry(name).or_default() += 1;
+    }
+
+    fn add_item(&mut self, item: &ItemFacts<'_>) {
+        match item.first_phase {
+            Some(Phase::Waiting) => self.change("produced → waiting"),
+            Some(Phase::Scheduled) => {
+                self.change("produced → scheduled");
+                if !item.grants.is_empty() {
+                    self.change("scheduled → waiting");
+                }
+            }
+            _ => {}
+        }
+        for (position, grant) in item.grants.iter().enumerate() {
+            self.change("waiting → leased");
+            let given_up = item
+                .judged(grant.given.permit)
+                .any(|judged| judged.verb.ends_lease() && judged.verdict.is_possible());
+            let again = position + 1 < item.grants.len();
+            if again && !grant.accepted {
+                self.change("leased → waiting (grant dropped)");
+            } else if again && !given_up {
+                self.change("leased → waiting (expiry)");
+            }
+        }
+        self.add_ends(item);
+    }
+
+    fn add_ends(&mut self, item: &ItemFacts<'_>) {
+        use crate::check::Verb;
+        for judged in &item.verdicts {
+            match (judged.verb, &judged.verdict) {
+                (Verb::Complete { .. }, Verdict::Done) => self.change("leased → completed"),
+                (Verb::Release, Verdict::Done) => self.change("leased → waiting (release)"),
+                (Verb::Retry(_), Verdict::Retried(Retried::Ended(Phase::Failed))) => {
+                    self.change("leased → failed")
+                }
+                (Verb::Retry(retry), Verdict::Retried(Retried::Again { due_at })) => {
+                    let later = retry.retry_at.is_some_and(|at| at == *due_at);
+                    self.change(if later {
+                        "leased → scheduled (retry)"
+                    } else {
+                        "leased → waiting (retry)"
+                    });
+                }
+                _ => {}
+            }
+        }
+        for cancel in &item.cancels {
+            if matches!(cancel.outcome, Outcome::Cancelled(Phase::Cancelled)) {
+                self.change("live → cancelled");
+            } else if matches!(cancel.outcome, Outcome::Cancelled(Phase::Leased)) {
+                self.change("leased, cancel requested");
+            }
+        }
+        let kept =
+            item.shown().find(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| call.end);
+        if kept.is_some_and(|kept| {
+            item.gets.iter().any(|get| get.begin > kept && matches!(get.outcome, Outcome::Refused(_)))
+        }) {
+            self.change("retained → forgotten");
+        }
+    }
+
+    /// Everything that was met less often than that, and whether too few outcomes were unknown.
+    pub fn missing(&self, least: u64) -> Vec<String> {
+        let mut missing: Vec<String> = self
+            .rows()
+            .into_iter()
+            .filter(|(_, _, count)| *count < least)
+            .map(|(section, name, count)| format!("{section} {name}: {count} of {least}"))
+            .collect();
+        if self.unknown * 100 < self.calls {
+            missing.push(format!("unknown outcomes: {} of {} calls", self.unknown, self.calls));
+        }
+        missing
+    }
+
+    fn rows(&self) -> Vec<(&'static str, String, u64)> {
+        let count = |counts: &BTreeMap<&'static str, u64>, name| counts.get(name).copied().unwrap_or(0);
+        let commands =
+            COMMANDS.iter().map(|name| ("command", (*name).to_owned(), count(&self.commands, name)));
+        let changes = CHANGES.iter().map(|name| ("change", (*name).to_owned(), count(&self.changes, name)));
+        let faults = Fault::ALL
+            .iter()
+            .map(|fault| ("fault", format!("{fault:?}"), self.faults.get(fault).copied().unwrap_or(0)));
+        commands.chain(changes).chain(faults).collect()
+    }
+}
+
+fn command(op: &Op) -> &'static str {
+    match op {
+        Op::Produce { .. } => "produce",
+        Op::Lease { .. } => "lease",
+        Op::Complete { .. } => "complete",
+        Op::Retry { .. } => "retry",
+        Op::Extend { .. } => "extend",
+        Op::Release { .. } => "release",
+        Op::Cancel(_) => "cancel",
+        Op::Get(_) => "get",
+        Op::Clear { .. } => "clear",
+        Op::Stats(_) => "stats",
+        Op::Create { .. } => "create queue",
+        Op::Update { .. } => "update queue",
+        Op::Delete(_) => "delete queue",
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (section, name, count) in self.rows() {
+            writeln!(f, "{section:>8}  {name:<34} {count:>9}")?;
+        }
+        let share = self.unknown as f64 * 100.0 / self.calls.max(1) as f64;
+        writeln!(
+            f,
+            "{} runs, {} calls, {} of unknown outcome ({share:.1} %)",
+            self.runs, self.calls, self.unknown
+        )
+    }
+}

@@ -1,0 +1,303 @@
+//! What was asked, what was answered, and when: all that the checker goes by.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::command::{Clear, Extended, Filter, Refusal, Retried};
+use windlass_core::id::{ItemId, Permit};
+use windlass_core::item::Phase;
+use windlass_core::row::Queue;
+use windlass_core::settings::Settings;
+use windlass_core::time::{Span, Timestamp};
+use windlass_engine::{Granted, ItemView, QueueStats};
+
+use crate::fault::Fault;
+
+/// A queue by its place in the plan; its name is `q` and that number.
+pub type QueueIndex = usize;
+
+/// Who asks when no client does.
+pub const OPERATOR: usize = 99;
+
+/// A point in the run. The order of events is total; virtual time may stand still between two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    pub order: u64,
+    pub micros: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct History {
+    pub calls: Vec<Call>,
+    pub processes: Vec<Process>,
+    pub faults: Vec<(Moment, Fault)>,
+    /// What an acknowledgement is worth after a crash or a failed write.
+    pub promise: Promise,
+    /// Nothing that ended was to be forgotten: what ended must be shown as it ended.
+    pub keeps_everything: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Promise {
+    /// Answered after the sync: nothing acknowledged is ever lost.
+    #[default]
+    Kept,
+    /// Synced now and then, or never: a crash or a failed write takes the newest with it.
+    MayRollBack,
+}
+
+/// One life of the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Process {
+    pub begin: Moment,
+    /// When it began to serve.
+    pub opened: Option<Moment>,
+    /// When it was asked to close.
+    pub closing: Option<Moment>,
+    pub end: Option<Moment>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub client: usize,
+    pub process: usize,
+    pub begin: Moment,
+    /// For a call whose outcome is unknown: when its caller was gone.
+    pub end: Moment,
+    /// No partition can have believed it to be later than this when the call ended.
+    pub latest: Timestamp,
+    pub op: Op,
+    pub outcome: Outcome,
+}
+
+/// One item as it was to be produced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// No two items of a run share one; the body begins with it.
+    pub serial: u64,
+    pub len: usize,
+    pub kind: Arc<str>,
+    pub priority: u8,
+    pub enqueue_at: Option<Timestamp>,
+    pub max_attempts: Option<u32>,
+}
+
+impl Made {
+    pub fn body(&self) -> Bytes {
+        let mut body = format!("{}:", self.serial).into_bytes();
+        let fill = b'a' + (self.serial % 26) as u8;
+        body.resize(self.len.max(body.len()), fill);
+        body.into()
+    }
+
+    /// Which item a body was made for, if it looks like one of ours.
+    pub fn serial_of(body: &[u8]) -> Option<u64> {
+        let digits = body.split(|byte| *byte == b':').next()?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Produce { queue: QueueIndex, items: Vec<Made> },
+    Lease { queue: QueueIndex, batch_size: usize, timeout: Option<Span>, filter: Filter, wait: Span },
+    Complete { queue: QueueIndex, items: Vec<(ItemId, Permit, Option<Bytes>)> },
+    Retry { queue: QueueIndex, items: Vec<RetryOp> },
+    Extend { queue: QueueIndex, timeout: Option<Span>, items: Vec<(ItemId, Permit)> },
+    Release { queue: QueueIndex, items: Vec<(ItemId, Permit)> },
+    Cancel(ItemId),
+    Get(ItemId),
+    Clear { queue: QueueIndex, clear: Clear },
+    Stats(QueueIndex),
+    Create { queue: QueueIndex, settings: Settings, partitions: u32 },
+    Update { queue: QueueIndex, settings: Settings },
+    Delete(QueueIndex),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryOp {
+    pub id: ItemId,
+    pub permit: Permit,
+    pub retry_at: Option<Timestamp>,
+    pub dead: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Not answered yet.
+    Open,
+    Produced(Vec<(ItemId, Phase)>),
+    /// Not accepted: dropped by its receiver, to be given back.
+    Granted {
+        items: Vec<Granted>,
+        accepted: bool,
+    },
+    Judged(Vec<Verdict>),
+    Cancelled(Phase),
+    Shown(Box<ItemView>),
+    Cleared(u64),
+    Counted(Box<QueueStats>),
+    Queue(Box<Queue>),
+    Deleted,
+    Refused(Refusal),
+    /// It can never be done as it is. Nothing happened.
+    TooLarge,
+    /// Overloaded comes to the same.
+    NotApplied(String),
+    Unknown(Why),
+}
+
+/// How an outcome came to be unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The server went down with the call.
+    Crashed,
+    /// The caller did not wait for the answer.
+    Abandoned,
+    /// The engine said so.
+    Told,
+}
+
+/// What one item of a batch was answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Done,
+    Retried(Retried),
+    Extended(Extended),
+    Refused(Refusal),
+    NotApplied,
+    Unknown,
+}
+
+impl Verdict {
+    /// It happened.
+    pub fn is_ok(&self) -> bool {
+        match self {
+            Self::Done | Self::Retried(_) | Self::Extended(_) => true,
+            Self::Refused(_) | Self::NotApplied | Self::Unknown => false,
+        }
+    }
+
+    /// It happened, or may have.
+    pub fn is_possible(&self) -> bool {
+        self.is_ok() || *self == Self::Unknown
+    }
+}
+
+impl Op {
+    /// Whether it takes items away in the lot: a clear or the end of the queue.
+    pub fn sweeps(&self, queue: QueueIndex) -> bool {
+        matches!(self, Self::Clear { queue: there, .. } | Self::Delete(there) if *there == queue)
+    }
+
+    /// What it makes the settings of the queue.
+    pub fn settings_of(&self, queue: QueueIndex) -> Option<&Settings> {
+        if let Self::Create { queue: there, settings, .. } | Self::Update { queue: there, settings } = self
+            && *there == queue
+        {
+            return Some(settings);
+        }
+        None
+    }
+
+    /// For a call on leased items: the queue they were said to be of.
+    pub fn judged_in(&self) -> Option<QueueIndex> {
+        if let Self::Complete { queue, .. }
+        | Self::Retry { queue, .. }
+        | Self::Extend { queue, .. }
+        | Self::Release { queue, .. } = self
+        {
+            return Some(*queue);
+        }
+        None
+    }
+}
+
+impl Outcome {
+    /// Of a produce that was acknowledged.
+    pub fn produced(&self) -> &[(ItemId, Phase)] {
+        if let Self::Produced(items) = self { items } else { &[] }
+    }
+
+    /// Of a lease that was answered.
+    pub fn granted(&self) -> &[Granted] {
+        if let Self::Granted { items, .. } = self { items } else { &[] }
+    }
+
+    pub fn shown(&self) -> Option<&ItemView> {
+        if let Self::Shown(view) = self { Some(view) } else { None }
+    }
+
+    pub fn is_unknown(&self) -> bool {
+        matches!(self, Self::Open | Self::Unknown(_))
+    }
+
+    /// What became of one item of a batch call.
+    pub fn verdict(&self, index: usize) -> Verdict {
+        match self {
+            Self::Judged(verdicts) => verdicts.get(index).cloned().unwrap_or(Verdict::Unknown),
+            Self::Refused(refusal) => Verdict::Refused(refusal.clone()),
+            Self::NotApplied(_) | Self::TooLarge => Verdict::NotApplied,
+            Self::Open | Self::Unknown(_) => Verdict::Unknown,
+            Self::Produced(_)
+            | Self::Granted { .. }
+            | Self::Cancelled(_)
+            | Self::Shown(_)
+            | Self::Cleared(_)
+            | Self::Counted(_)
+            | Self::Queue(_)
+            | Self::Deleted => unreachable!("a batch call is not answered by {self:?}"),
+        }
+    }
+}
+
+impl History {
+    /// Whether a store error may have been met in the process before that moment: what is faulty may say so, and
+    /// leases may have been granted to nobody.
+    pub fn is_troubled(&self, process: usize, until: Moment) -> bool {
+        let begin = self.processes[process].begin;
+        self.faults.iter().any(|(at, fault)| fault.is_io_error() && *at >= begin && *at <= until)
+    }
+
+    /// Whether everything that was acknowledged must still hold.
+    pub fn is_lossless(&self) -> bool {
+        let loses = |fault: &Fault| match fault {
+            Fault::LostWrite
+            | Fault::TornWrite
+            | Fault::ReorderedWrite
+            | Fault::LostName
+            | Fault::WriteError
+            | Fault::SyncError
+            | Fault::ReadError
+            | Fault::DiskFull => true,
+            Fault::Crash
+            | Fault::CrashAtWrite
+            | Fault::CrashAtSync
+            | Fault::ShortWrite
+            | Fault::SlowDisk
+            | Fault::ClockForward
+            | Fault::ClockBack => false,
+        };
+        self.promise == Promise::Kept || !self.faults.iter().any(|(_, fault)| loses(fault))
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>6} {:>4}.{:06}", self.order, self.micros / 1_000_000, self.micros % 1_000_000)
+    }
+}
+
+/// A rule that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub rule: &'static str,
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.rule, self.text)
+    }
+}

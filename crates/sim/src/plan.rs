@@ -1,0 +1,255 @@
+//! What a seed decides before anything runs: queues, clients, how often the server ends, and what goes wrong.
+
+use std::sync::Arc;
+
+use windlass_core::row::QueueName;
+use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
+use windlass_core::time::Span;
+
+use crate::fault::Rates;
+use crate::history::{Made, Promise, QueueIndex};
+use crate::rng::Rng;
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub queues: Vec<QueuePlan>,
+    pub clients: usize,
+    /// The lives of the server, each with its end.
+    pub phases: Vec<Phase>,
+    pub durability: Sync,
+    pub rates: Rates,
+    /// Whether the disk fills up now and then.
+    pub fills_up: bool,
+    /// Whether it has spells in which hardly a sync succeeds.
+    pub has_spells: bool,
+    pub clock: ClockPlan,
+    pub habits: Habits,
+    pub store: StorePlan,
+    /// Whether it begins with more leases at once than one sweep can end.
+    pub has_crowd: bool,
+    /// Nothing that ended is forgotten during the run: what ended must be shown as it ended.
+    pub keeps_everything: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct QueuePlan {
+    pub partitions: u32,
+    pub settings: Settings,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Phase {
+    /// Of each client.
+    pub ops: u32,
+    pub end: End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All clients are done; then it is closed.
+    Close,
+    /// Closed after so long, whatever is under way.
+    CloseEarly {
+        micros: u64,
+    },
+    CrashAtStep(u64),
+    CrashAtChange(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    Always,
+    Interval { millis: u64 },
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockPlan {
+    Steady,
+    /// It is set now and then, but never back: where the newest can be lost, only the clock keeps numbers apart.
+    Forward,
+    BothWays,
+}
+
+/// Sizes of the log: tiny, so that a short run meets everything.
+#[derive(Clone, Copy, Debug)]
+pub struct StorePlan {
+    pub segment_bytes: u32,
+    pub snapshot_bytes: u64,
+    pub cache_bytes: usize,
+}
+
+/// How clients behave, in percent of their calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    pub abandons: u32,
+    pub drops_grants: u32,
+    pub uses_stale_permits: u32,
+    /// Calls that do nothing but produce, beside those that just happen to.
+    pub produces: u32,
+    /// Scheduled among the produced.
+    pub schedules: u32,
+    pub cleans: u32,
+    pub deletes: u32,
+    pub think_micros: u64,
+    pub body_max: u64,
+    pub wait_max_millis: u64,
+    pub lease_max_millis: u64,
+}
+
+pub const KINDS: [&str; 3] = ["mail", "index", "resize"];
+
+impl Plan {
+    pub fn draw(rng: &mut Rng) -> Self {
+        let durability = draw_sync(rng);
+        let rates = Rates::draw(rng);
+        let stumbles = durability == Sync::Never && rng.percent(75);
+        let keeps_everything = stumbles || rng.percent(60);
+        let queues = if stumbles { 1 } else { rng.between(1, 3) };
+        let plan = Self {
+            queues: (0..queues).map(|_| draw_queue(rng, keeps_everything)).collect(),
+            clients: rng.between(3, 8) as usize,
+            phases: if stumbles { draw_stumbling(rng) } else { draw_phases(rng) },
+            durability,
+            rates,
+            fills_up: rates != Rates::CALM && rng.percent(25),
+            has_spells: rates != Rates::CALM && rng.percent(25),
+            clock: draw_clock(rng, durability),
+            habits: draw_habits(rng, stumbles),
+            store: draw_store(rng),
+            has_crowd: false,
+            keeps_everything,
+        };
+        if rng.per_million(8_000) { plan.with_crowd() } else { plan }
+    }
+
+    /// A run that begins with a crowd: on a sound disk, with room for its batches.
+    fn with_crowd(mut self) -> Self {
+        self.has_crowd = true;
+        self.queues.truncate(1);
+        self.queues[0].partitions = 1;
+        self.rates = Rates::CALM;
+        self.fills_up = false;
+        self.has_spells = false;
+        self.durability = Sync::Always;
+        self.phases.truncate(2);
+        self.phases[0].end = End::Close;
+        self.store.segment_bytes = 1 << 20;
+        self.store.snapshot_bytes = 1 << 20;
+        self
+    }
+
+    pub fn promise(&self) -> Promise {
+        match self.durability {
+            Sync::Always => Promise::Kept,
+            Sync::Interval { .. } | Sync::Never => Promise::MayRollBack,
+        }
+    }
+}
+
+pub fn queue_name(index: QueueIndex) -> QueueName {
+    QueueName { namespace: "default".into(), name: format!("q{index}").into() }
+}
+
+/// An item without any frills.
+pub fn plain_item(serial: u64) -> Made {
+    Made { serial, len: 0, kind: KINDS[0].into(), priority: 0, enqueue_at: None, max_attempts: None }
+}
+
+pub fn kinds() -> Vec<Arc<str>> {
+    KINDS.iter().map(|kind| Arc::from(*kind)).collect()
+}
+
+fn draw_sync(rng: &mut Rng) -> Sync {
+    match rng.below(10) {
+        0 => Sync::Interval { millis: rng.between(1, 200) },
+        1 | 2 => Sync::Never,
+        _ => Sync::Always,
+    }
+}
+
+fn draw_queue(rng: &mut Rng, keeps_everything: bool) -> QueuePlan {
+    QueuePlan { partitions: rng.between(1, 3) as u32, settings: draw_settings(rng, keeps_everything) }
+}
+
+pub fn draw_settings(rng: &mut Rng, keeps_everything: bool) -> Settings {
+    let mut settings = Settings {
+        lease_timeout: Span::from_millis(rng.skewed(1, 20_000)),
+        max_attempts: *rng.pick(&[0, 1, 2, 3, 3, 5]),
+        retry: draw_retry(rng),
+        requeue: *rng.pick(&[Requeue::Keep, Requeue::Keep, Requeue::Tail]),
+        ..Settings::default()
+    };
+    if !keeps_everything {
+        settings.retention = Span::from_millis(rng.skewed(1, 60_000));
+        settings.retention_max_items = rng.between(0, 10);
+        settings.retention_max_bytes = rng.between(0, 2_000);
+    }
+    settings
+}
+
+fn draw_retry(rng: &mut Rng) -> RetryPolicy {
+    RetryPolicy {
+        strategy: *rng.pick(&[RetryStrategy::Exponential, RetryStrategy::Fixed]),
+        initial: Span::from_millis(rng.skewed(0, 2_000)),
+        factor: 2.0,
+        max: Span::from_secs(10),
+        jitter: 0.1,
+    }
+}
+
+fn draw_phases(rng: &mut Rng) -> Vec<Phase> {
+    let count = rng.between(2, 5);
+    let ops = rng.between(60, 160) / count;
+    (0..count).map(|_| Phase { ops: ops as u32 / 2 + 2, end: draw_end(rng) }).collect()
+}
+
+/// A server that crashes again and again soon after its start, each time writing over what the last one left
+/// unsynced: so that new frames now and then end where old ones begin.
+fn draw_stumbling(rng: &mut Rng) -> Vec<Phase> {
+    let stumble = |_| Phase { ops: 5, end: End::CrashAtChange(rng.between(10, 40)) };
+    (0..40).map(stumble).collect()
+}
+
+fn draw_end(rng: &mut Rng) -> End {
+    match rng.below(10) {
+        0 => End::Close,
+        1 | 2 => End::CloseEarly { micros: rng.skewed(1_000, 5_000_000) },
+        3..=4 => End::CrashAtStep(rng.skewed(100, 20_000)),
+        _ => End::CrashAtChange(rng.skewed(5, 400)),
+    }
+}
+
+fn draw_clock(rng: &mut Rng, durability: Sync) -> ClockPlan {
+    match (durability, rng.below(2)) {
+        (_, 0) => ClockPlan::Steady,
+        (Sync::Always, _) => ClockPlan::BothWays,
+        (Sync::Interval { .. } | Sync::Never, _) => ClockPlan::Forward,
+    }
+}
+
+fn draw_habits(rng: &mut Rng, stumbles: bool) -> Habits {
+    let sometimes =
+        |rng: &mut Rng, percent, most| if rng.percent(percent) { rng.between(1, most) as u32 } else { 0 };
+    Habits {
+        abandons: sometimes(rng, 40, 12),
+        drops_grants: sometimes(rng, 40, 10),
+        uses_stale_permits: sometimes(rng, 70, 15),
+        produces: if stumbles { 90 } else { 0 },
+        schedules: sometimes(rng, 60, 30),
+        cleans: sometimes(rng, 40, 2),
+        deletes: if stumbles { 0 } else { sometimes(rng, 25, 2) },
+        think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),
+        body_max: if stumbles { 40 } else { rng.skewed(20, 4_000) },
+        wait_max_millis: rng.skewed(1, 10_000),
+        lease_max_millis: *rng.pick(&[5, 50, 500, 5_000, 20_000]),
+    }
+}
+
+fn draw_store(rng: &mut Rng) -> StorePlan {
+    StorePlan {
+        segment_bytes: rng.between(1, 4) as u32 * 16 * 1024,
+        snapshot_bytes: rng.between(1, 8) * 8 * 1024,
+        cache_bytes: *rng.pick(&[0, 4 * 1024, 1 << 20]),
+    }
+}

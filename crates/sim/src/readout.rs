@@ -1,0 +1,91 @@
+//! The end of a run, with all faults off: what is there is counted, shown, leased and completed, until nothing is.
+
+use std::collections::BTreeSet;
+
+use windlass_core::command::Filter;
+use windlass_core::id::ItemId;
+use windlass_core::time::Span;
+use windlass_engine::{PartitionState, QueueStats};
+
+use crate::caller::{Caller, Wish};
+use crate::history::{QueueIndex, Violation};
+
+const SECOND: u64 = 1_000_000;
+const ROUNDS_MAX: usize = 400;
+const SLEEP_MAX: u64 = 600 * SECOND;
+
+/// Reads everything out of all queues. An error if something refuses to come out.
+pub async fn read_out(caller: &Caller, queues: &[QueueIndex], known: Vec<ItemId>) -> Result<(), Violation> {
+    for queue in queues {
+        wait_for_partitions(caller, *queue).await?;
+        caller.stats(*queue).await;
+    }
+    show(caller, &known).await;
+    for queue in queues {
+        caller.stats(*queue).await;
+    }
+    let mut seen: BTreeSet<ItemId> = known.into_iter().collect();
+    for queue in queues {
+        drain(caller, *queue, &mut seen).await?;
+    }
+    show(caller, &seen.into_iter().collect::<Vec<_>>()).await;
+    Ok(())
+}
+
+/// Has every item shown.
+pub async fn show(caller: &Caller, items: &[ItemId]) {
+    for id in items {
+        caller.get(*id).await;
+    }
+}
+
+/// With a sound disk every partition serves again by itself.
+async fn wait_for_partitions(caller: &Caller, queue: QueueIndex) -> Result<(), Violation> {
+    for _ in 0..60 {
+        let Some(stats) = caller.stats(queue).await else { return Ok(()) };
+        if stats.partitions.iter().all(|partition| partition.state == PartitionState::Available) {
+            return Ok(());
+        }
+        caller.handle.sleep_micros(SECOND).await;
+    }
+    Err(Violation { rule: "recovery", text: format!("q{queue} does not serve although nothing is wrong") })
+}
+
+async fn drain(caller: &Caller, queue: QueueIndex, seen: &mut BTreeSet<ItemId>) -> Result<(), Violation> {
+    let mut sleep = SECOND / 10;
+    let mut last = None;
+    for _ in 0..ROUNDS_MAX {
+        while let Some(found) = take(caller, queue).await {
+            seen.extend(found);
+            sleep = SECOND / 10;
+        }
+        let Some(stats) = caller.stats(queue).await else { return Ok(()) };
+        if is_empty(&stats) {
+            return Ok(());
+        }
+        last = Some(stats);
+        caller.handle.sleep_micros(sleep).await;
+        sleep = (sleep * 2).min(SLEEP_MAX);
+    }
+    let counts = last.map(|stats| stats.counts);
+    Err(Violation { rule: "drain", text: format!("q{queue} is never empty: {counts:?}") })
+}
+
+fn is_empty(stats: &QueueStats) -> bool {
+    stats.counts.waiting + stats.counts.scheduled + stats.counts.leased == 0
+}
+
+/// Leases what waits and completes it.
+async fn take(caller: &Caller, queue: QueueIndex) -> Option<Vec<ItemId>> {
+    let wish = Wish {
+        queue,
+        batch_size: 50,
+        timeout: Some(Span::from_secs(3600)),
+        filter: Filter::ANY,
+        wait: Span::ZERO,
+    };
+    let granted = caller.lease(wish, true).await.filter(|granted| !granted.is_empty())?;
+    let completions = granted.iter().map(|item| (item.id, item.permit, None)).collect();
+    caller.complete(queue, completions).await;
+    Some(granted.into_iter().map(|item| item.id).collect())
+}

@@ -1,0 +1,276 @@
+//! Writes the history and the trace, as it happens.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use windlass_core::id::{ItemId, Permit};
+
+use crate::env::WallClock;
+use crate::fault::Fault;
+use crate::history::{Call, History, Moment, Op, Outcome, Process, Verdict, Why};
+use crate::trace::Trace;
+
+#[derive(Clone)]
+pub struct Recorder {
+    book: Arc<Mutex<Book>>,
+    now_micros: Arc<dyn Fn() -> u64 + Send + Sync>,
+    wall: WallClock,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    history: History,
+    trace: Trace,
+    order: u64,
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+/// A call under way. Dropped without an answer, it was abandoned or went down with the server.
+#[derive(Debug)]
+pub struct OpenCall {
+    recorder: Recorder,
+    index: usize,
+    answered: bool,
+}
+
+impl Recorder {
+    pub fn new(
+        now_micros: Arc<dyn Fn() -> u64 + Send + Sync>,
+        wall: WallClock,
+        history: History,
+        trace_lines_max: usize,
+    ) -> Self {
+        let book = Book { history, trace: Trace::new(trace_lines_max), order: 0 };
+        Self { book: Arc::new(Mutex::new(book)), now_micros, wall }
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().expect("nothing panics while it holds this lock")
+    }
+
+    fn tick(&self, book: &mut Book) -> Moment {
+        book.order += 1;
+        Moment { order: book.order, micros: (self.now_micros)() }
+    }
+
+    /// A line of the trace.
+    pub fn note(&self, line: fmt::Arguments<'_>) {
+        let mut book = self.book();
+        let at = self.tick(&mut book);
+        book.trace.line(format_args!("{at} {line}"));
+    }
+
+    pub fn process_begins(&self) {
+        let mut book = self.book();
+        let begin = self.tick(&mut book);
+        book.history.processes.push(Process { begin, ..Process::default() });
+        let number = book.history.processes.len();
+        book.trace.line(format_args!("{begin} process {number} begins"));
+    }
+
+    pub fn is_first_process(&self) -> bool {
+        self.book().history.processes.len() == 1
+    }
+
+    pub fn process_opened(&self) {
+        self.mark_process("serves", |process, at| process.opened = Some(at));
+    }
+
+    pub fn process_closing(&self) {
+        self.mark_process("is asked to close", |process, at| process.closing = Some(at));
+    }
+
+    pub fn process_ended(&self, how: &str) {
+        self.mark_process(how, |process, at| process.end = Some(at));
+    }
+
+    fn mark_process(&self, what: &str, mark: impl FnOnce(&mut Process, Moment)) {
+        let mut book = self.book();
+        let at = self.tick(&mut book);
+        let number = book.history.processes.len();
+        mark(book.history.processes.last_mut().expect("a process began"), at);
+        book.trace.line(format_args!("{at} process {number} {what}"));
+    }
+
+    pub fn fault(&self, fault: Fault) {
+        let mut book = self.book();
+        let at = self.tick(&mut book);
+        book.history.faults.push((at, fault));
+        // So frequent that they would drown the rest.
+        if !matches!(fault, Fault::ShortWrite | Fault::SlowDisk) {
+            book.trace.line(format_args!("{at} fault: {fault:?}"));
+        }
+    }
+
+    pub fn begin(&self, client: usize, op: Op) -> OpenCall {
+        let mut book = self.book();
+        let begin = self.tick(&mut book);
+        let index = book.history.calls.len();
+        book.trace.line(format_args!("{begin} c{client} #{index} {}", show_op(&op)));
+        let process = book.history.processes.len() - 1;
+        let latest = self.wall.latest_possible(begin.micros);
+        let outcome = Outcome::Open;
+        book.history.calls.push(Call { client, process, begin, end: begin, latest, op, outcome });
+        drop(book);
+        OpenCall { recorder: self.clone(), index, answered: false }
+    }
+
+    fn end(&self, index: usize, outcome: Outcome) {
+        let mut book = self.book();
+        let at = self.tick(&mut book);
+        let latest = self.wall.latest_possible(at.micros);
+        let call = &mut book.history.calls[index];
+        call.end = at;
+        call.latest = latest;
+        let client = call.client;
+        let line = show_outcome(&outcome);
+        call.outcome = outcome;
+        book.trace.line(format_args!("{at} c{client} #{index} = {line}"));
+    }
+
+    /// The history so far; what is still open is gone with the process.
+    pub fn finish(&self) -> (History, Trace) {
+        let mut book = self.book();
+        (std::mem::take(&mut book.history), std::mem::take(&mut book.trace))
+    }
+
+    /// Whether some call waits for its answer.
+    pub fn open_calls(&self) -> Vec<usize> {
+        let book = self.book();
+        let open = |(index, call): (usize, &Call)| matches!(call.outcome, Outcome::Open).then_some(index);
+        book.history.calls.iter().enumerate().filter_map(open).collect()
+    }
+}
+
+impl OpenCall {
+    pub fn answered(mut self, outcome: Outcome) {
+        self.answered = true;
+        self.recorder.end(self.index, outcome);
+    }
+
+    pub fn abandoned(mut self) {
+        self.answered = true;
+        self.recorder.end(self.index, Outcome::Unknown(Why::Abandoned));
+    }
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.recorder.end(self.index, Outcome::Unknown(Why::Crashed));
+        }
+    }
+}
+
+fn show_id(id: ItemId) -> String {
+    format!("{}/{}", id.partition, id.number.0)
+}
+
+fn show_held(items: impl Iterator<Item = (ItemId, Permit)>) -> String {
+    items.map(|(id, permit)| format!(" {}@{}", show_id(id), permit.0)).collect()
+}
+
+fn show_op(op: &Op) -> String {
+    match op {
+        Op::Produce { queue, items } => {
+            let item = |made: &crate::history::Made| {
+                let due = made.enqueue_at.map(|at| format!(" due {}", at.0)).unwrap_or_default();
+                format!(" [{} {}B {} p{}{due}]", made.serial, made.len, made.kind, made.priority)
+            };
+            format!("produce q{queue}{}", items.iter().map(item).collect::<String>())
+        }
+        Op::Lease { queue, batch_size, timeout, filter, wait } => {
+            let timeout = timeout.map_or(0, |timeout| timeout.0);
+            let kinds = filter.kinds.as_ref().map(|kinds| kinds.join(",")).unwrap_or_default();
+            let most = filter.max_priority;
+            format!("lease q{queue} {batch_size} timeout {timeout} wait {} kinds [{kinds}] p<={most}", wait.0)
+        }
+        Op::Complete { queue, items } => {
+            format!("complete q{queue}{}", show_held(items.iter().map(|(id, permit, _)| (*id, *permit))))
+        }
+        Op::Retry { queue, items } => {
+            let item = |item: &crate::history::RetryOp| {
+                let at = item.retry_at.map(|at| format!(" at {}", at.0)).unwrap_or_default();
+                format!(" {}@{}{at}{}", show_id(item.id), item.permit.0, if item.dead { " dead" } else { "" })
+            };
+            format!("retry q{queue}{}", items.iter().map(item).collect::<String>())
+        }
+        Op::Extend { queue, timeout, items } => {
+            let timeout = timeout.map_or(0, |timeout| timeout.0);
+            format!("extend q{queue} timeout {timeout}{}", show_held(items.iter().copied()))
+        }
+        Op::Release { queue, items } => format!("release q{queue}{}", show_held(items.iter().copied())),
+        Op::Cancel(id) => format!("cancel {}", show_id(*id)),
+        Op::Get(id) => format!("get {}", show_id(*id)),
+        Op::Clear { queue, clear } => {
+            format!(
+                "clear q{queue} waiting {} scheduled {} leased {}",
+                clear.waiting, clear.scheduled, clear.leased
+            )
+        }
+        Op::Stats(queue) => format!("stats q{queue}"),
+        Op::Create { queue, partitions, settings } => format!(
+            "create q{queue} partitions {partitions} timeout {} attempts {} {:?} retention {}",
+            settings.lease_timeout.0, settings.max_attempts, settings.requeue, settings.retention.0
+        ),
+        Op::Update { queue, settings } => format!(
+            "update q{queue} timeout {} attempts {} {:?}",
+            settings.lease_timeout.0, settings.max_attempts, settings.requeue
+        ),
+        Op::Delete(queue) => format!("delete q{queue}"),
+    }
+}
+
+fn show_outcome(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Open => "open".to_owned(),
+        Outcome::Produced(items) => {
+            items.iter().map(|(id, phase)| format!("{} {phase:?} ", show_id(*id))).collect()
+        }
+        Outcome::Granted { items, accepted } => {
+            let item = |given: &windlass_engine::Granted| {
+                let serial = crate::history::Made::serial_of(&given.body).unwrap_or_default();
+                format!(
+                    " [{serial} {}@{} p{} attempt {} until {}]",
+                    show_id(given.id),
+                    given.permit.0,
+                    given.priority,
+                    given.attempts,
+                    given.deadline.0
+                )
+            };
+            let items: String = items.iter().map(item).collect();
+            format!("granted{}{items}", if *accepted { "" } else { " and dropped" })
+        }
+        Outcome::Judged(verdicts) => {
+            verdicts.iter().map(|verdict| format!("{} ", show_verdict(verdict))).collect()
+        }
+        Outcome::Cancelled(phase) => format!("{phase:?}"),
+        Outcome::Shown(view) => {
+            format!("{:?} attempts {} place {}", view.item.state, view.item.attempts, view.item.place)
+        }
+        Outcome::Cleared(count) => format!("cleared {count}"),
+        Outcome::Counted(stats) => format!(
+            "{:?} retained {} waiters {} states {:?}",
+            stats.counts,
+            stats.retained,
+            stats.lease_waiters,
+            stats.partitions.iter().map(|partition| &partition.state).collect::<Vec<_>>()
+        ),
+        Outcome::Queue(queue) => format!("partitions {:?}", queue.partitions),
+        Outcome::Deleted => "deleted".to_owned(),
+        Outcome::Refused(refusal) => format!("refused {refusal:?}"),
+        Outcome::TooLarge => "too large".to_owned(),
+        Outcome::NotApplied(reason) => format!("not applied: {reason}"),
+        Outcome::Unknown(why) => format!("unknown: {why:?}"),
+    }
+}
+
+fn show_verdict(verdict: &Verdict) -> String {
+    format!("{verdict:?}")
+}

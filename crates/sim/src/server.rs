@@ -1,0 +1,244 @@
+//! One life of the server: it opens the store, serves the clients, and is closed, unless it crashes before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+use windlass_engine::Engine;
+use windlass_engine::env::Env;
+
+use crate::caller::Caller;
+use crate::client::{Client, Memory};
+use crate::disk::Hardware;
+use crate::env::{SimEnv, WallClock};
+use crate::executor::Handle;
+use crate::fault::{Fault, Rates};
+use crate::history::{OPERATOR, Promise, QueueIndex, Violation};
+use crate::plan::{ClockPlan, End, Phase, Plan, queue_name};
+use crate::readout::{read_out, show};
+use crate::recorder::Recorder;
+use crate::rng::Rng;
+use crate::{crowd, store};
+
+const OPENS_ON_A_BAD_DISK: usize = 5;
+const OPENS_MAX: usize = 40;
+
+/// How many of the newest items are looked at where they can be lost.
+const LOOKED_AT: usize = 60;
+
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub handle: Handle,
+    pub hardware: Hardware,
+    pub wall: WallClock,
+    pub recorder: Recorder,
+    pub plan: Arc<Plan>,
+    pub memory: Memory,
+    /// What went wrong in a way that no history shows.
+    pub complaint: Arc<std::sync::Mutex<Option<Violation>>>,
+}
+
+/// Counts clients that are done, and tells them when to stop.
+#[derive(Debug, Default)]
+struct Shift {
+    done: AtomicUsize,
+    changed: Notify,
+    over: AtomicBool,
+}
+
+impl Server {
+    /// Serves clients as the phase says.
+    pub async fn serve(self, phase: Phase, mut rng: Rng) {
+        let Some(engine) = self.open().await else { return self.handle.finish() };
+        self.create_missing(&engine).await;
+        self.recorder.process_opened();
+        self.look_around(&engine).await;
+        if self.plan.has_crowd && self.recorder.is_first_process() {
+            crowd::gather(&self.caller(&engine, OPERATOR), &self.hardware, &self.memory, &mut rng).await;
+            self.hardware.set_rates(self.plan.rates);
+        }
+        self.handle.spawn("weather", Box::pin(self.clone().weather(rng.fork())));
+        let shift = Arc::new(Shift::default());
+        for client in 0..self.plan.clients {
+            self.spawn_client(&engine, client, phase.ops, &shift, rng.fork());
+        }
+        match phase.end {
+            End::CloseEarly { micros } => self.until_early_close(micros, &mut rng).await,
+            End::Close | End::CrashAtStep(_) | End::CrashAtChange(_) => self.until_all_done(&shift).await,
+        }
+        self.close(&engine, &shift).await;
+        self.handle.finish();
+    }
+
+    /// The last life: nothing goes wrong any more, and everything is read out.
+    pub async fn conclude(self) {
+        let Some(engine) = self.open().await else { return self.handle.finish() };
+        self.recorder.process_opened();
+        let caller = self.caller(&engine, OPERATOR);
+        let registered = engine.queues();
+        let is_there = |index: &QueueIndex| registered.iter().any(|queue| queue.name == queue_name(*index));
+        let queues: Vec<QueueIndex> = (0..self.plan.queues.len()).filter(is_there).collect();
+        if let Err(violation) = read_out(&caller, &queues, self.memory.items()).await {
+            self.complain(violation);
+        }
+        self.recorder.process_closing();
+        engine.close().await;
+        self.handle.finish();
+    }
+
+    fn complain(&self, violation: Violation) {
+        let mut complaint = self.complaint.lock().expect("nothing panics while it holds this lock");
+        complaint.get_or_insert(violation);
+    }
+
+    fn caller(&self, engine: &Engine, client: usize) -> Caller {
+        Caller {
+            engine: engine.clone(),
+            recorder: self.recorder.clone(),
+            handle: self.handle.clone(),
+            client,
+            patience: None,
+        }
+    }
+
+    /// As an operator would: again and again, and at last with another disk controller.
+    async fn open(&self) -> Option<Engine> {
+        let mut error = String::new();
+        for attempt in 0..OPENS_MAX {
+            if attempt == OPENS_ON_A_BAD_DISK {
+                self.hardware.set_rates(Rates::CALM);
+                self.hardware.set_room(None);
+            }
+            match self.open_once().await {
+                Ok(engine) => return Some(engine),
+                Err(failed) => error = failed,
+            }
+            self.recorder.note(format_args!("cannot open: {error}"));
+            if error.contains("damaged") {
+                self.complain(Violation { rule: "damage", text: error });
+                return None;
+            }
+            self.handle.sleep_micros(500_000).await;
+        }
+        self.complain(Violation { rule: "recovery", text: format!("cannot be opened: {error}") });
+        None
+    }
+
+    async fn open_once(&self) -> Result<Engine, String> {
+        let env: Arc<dyn Env> = Arc::new(SimEnv::new(self.handle.clone(), self.wall.clone()));
+        let disk = self.hardware.disk(self.handle.clone());
+        let store = store::open(env.clone(), disk, &self.plan).await.map_err(|error| error.to_string())?;
+        match Engine::open(env, store.clone()).await {
+            Ok(engine) => Ok(engine),
+            Err(error) => {
+                store.close().await;
+                Err(error.to_string())
+            }
+        }
+    }
+
+    async fn create_missing(&self, engine: &Engine) {
+        let caller = self.caller(engine, OPERATOR);
+        for (index, queue) in self.plan.queues.iter().enumerate() {
+            let name = queue_name(index);
+            if !engine.queues().iter().any(|there| there.name == name) {
+                caller.create(index, queue.settings.clone(), queue.partitions).await;
+            }
+        }
+    }
+
+    /// Where the newest can be lost: what is gone now must stay gone.
+    async fn look_around(&self, engine: &Engine) {
+        if self.plan.promise() == Promise::MayRollBack {
+            show(&self.caller(engine, OPERATOR), &self.memory.newest_items(LOOKED_AT)).await;
+        }
+    }
+
+    fn spawn_client(&self, engine: &Engine, client: usize, ops: u32, shift: &Arc<Shift>, rng: Rng) {
+        let worker = Client {
+            caller: self.caller(engine, client),
+            plan: self.plan.clone(),
+            memory: self.memory.clone(),
+            wall: self.wall.clone(),
+            rng,
+        };
+        let shift = shift.clone();
+        self.handle.spawn(
+            "client",
+            Box::pin(async move {
+                worker.work(ops, || shift.over.load(Ordering::Relaxed)).await;
+                shift.done.fetch_add(1, Ordering::Relaxed);
+                shift.changed.notify_one();
+            }),
+        );
+    }
+
+    /// Often with a disk that hangs just then, so that much is under way when it closes.
+    async fn until_early_close(&self, micros: u64, rng: &mut Rng) {
+        self.handle.sleep_micros(micros).await;
+        if rng.percent(70) {
+            self.hardware.set_rates(Rates { slow: 1_000_000, ..Rates::CALM });
+            self.handle.sleep_micros(rng.skewed(1_000, 200_000)).await;
+        }
+    }
+
+    async fn until_all_done(&self, shift: &Shift) {
+        while shift.done.load(Ordering::Relaxed) < self.plan.clients {
+            shift.changed.notified().await;
+        }
+    }
+
+    /// Whatever is under way when it closes must still be answered: otherwise this waits for ever, and the run
+    /// ends as a hang.
+    async fn close(&self, engine: &Engine, shift: &Shift) {
+        self.recorder.process_closing();
+        engine.close().await;
+        shift.over.store(true, Ordering::Relaxed);
+        self.until_all_done(shift).await;
+    }
+
+    /// Sets the clock, fills the disk and has it fail, now and then.
+    async fn weather(self, mut rng: Rng) {
+        let Plan { clock, fills_up, has_spells, rates, .. } = *self.plan;
+        if clock == ClockPlan::Steady && !fills_up && !has_spells {
+            return;
+        }
+        loop {
+            self.handle.sleep_micros(rng.skewed(1_000, 3_000_000)).await;
+            if rng.percent(40) {
+                self.step_clock(&mut rng);
+            }
+            if fills_up && rng.percent(60) {
+                self.hardware.set_room(Some(rng.skewed(0, 40_000)));
+                self.handle.sleep_micros(rng.skewed(1_000, 2_000_000)).await;
+                self.hardware.set_room(None);
+            }
+            if has_spells && rng.percent(60) {
+                self.hardware.set_rates(Rates::spell(&mut rng));
+                self.handle.sleep_micros(rng.skewed(500, 500_000)).await;
+                if rng.percent(40) {
+                    // A disk like that often takes the machine with it.
+                    self.recorder.fault(Fault::Crash);
+                    return self.handle.crash();
+                }
+                self.hardware.set_rates(rates);
+            }
+        }
+    }
+
+    fn step_clock(&self, rng: &mut Rng) {
+        const MILLI: u64 = 1_000;
+        let micros = match rng.below(4) {
+            0 | 1 => rng.between(1, 2_000) * MILLI,
+            2 => rng.between(2, 300) * 1_000 * MILLI,
+            _ => rng.between(1, 5) * 3_600_000 * MILLI,
+        } as i64;
+        let back = match self.plan.clock {
+            ClockPlan::Steady => return,
+            ClockPlan::Forward => false,
+            ClockPlan::BothWays => rng.percent(50),
+        };
+        self.recorder.fault(if back { Fault::ClockBack } else { Fault::ClockForward });
+        self.wall.step(if back { -micros } else { micros });
+    }
+}

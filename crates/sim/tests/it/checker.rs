@@ -1,0 +1,378 @@
+//! One bad history for each rule, and good ones that come close.
+
+use bytes::Bytes;
+use windlass_core::command::{Clear, Filter, Refusal, Retried};
+use windlass_core::id::Permit;
+use windlass_core::item::{End, Item, Outcome as Ended, Phase, State};
+use windlass_core::partition::Counts;
+use windlass_core::time::Timestamp;
+use windlass_engine::{ItemView, PartitionState, PartitionStats, QueueStats};
+use windlass_sim::fault::Fault;
+use windlass_sim::history::{Op, Outcome, Process, Promise, RetryOp, Verdict, Why};
+
+use crate::story::{LEASE, SECOND, Story, given, id, made, story};
+
+fn expired() -> Verdict {
+    Verdict::Refused(Refusal::LeaseLost { reason: None })
+}
+
+fn get(story: &mut Story, serial: u64, outcome: Outcome) {
+    story.call(Op::Get(id(serial)), outcome);
+}
+
+fn view(serial: u64, attempts: u32, state: State) -> ItemView {
+    let item = Item {
+        number: id(serial).number,
+        place: serial,
+        kind: "mail".into(),
+        priority: 0,
+        created_at: given(serial, 0, 0).created_at,
+        attempts,
+        era: 0,
+        state,
+        extras: None,
+    };
+    ItemView { item, payload: None, result: None }
+}
+
+fn ended(end: End) -> State {
+    State::Final(Box::new(Ended { end, finished_at: Timestamp(0), kept_bytes: 0, has_result: false }))
+}
+
+fn shown(serial: u64, attempts: u32, state: State) -> Outcome {
+    Outcome::Shown(Box::new(view(serial, attempts, state)))
+}
+
+#[test]
+fn a_sound_history_passes() {
+    let mut story = story();
+    story.produce(&[1, 2, 3]).lease(vec![given(1, 11, 1), given(2, 12, 1)]);
+    story.complete(1, 11, Verdict::Done).release(2, 12, Verdict::Done);
+    story.lease(vec![given(2, 13, 1), given(3, 14, 1)]).complete(3, 14, Verdict::Done);
+    story.pass(LEASE.0 + SECOND).complete(2, 13, expired());
+    story.lease(vec![given(2, 15, 2)]).complete(2, 15, Verdict::Done);
+    assert_eq!(story.verdict(), None);
+}
+
+#[test]
+fn an_id_of_two_items_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).produce_as(vec![made(2)], Outcome::Produced(vec![(id(1), Phase::Waiting)]));
+    assert_eq!(story.verdict(), Some("unique"));
+}
+
+#[test]
+fn an_item_produced_twice_is_caught() {
+    let mut story = story();
+    let mut twin = given(1, 12, 1);
+    twin.id = id(2);
+    story.produce_as(vec![made(1)], Outcome::Unknown(Why::Told));
+    story.lease(vec![given(1, 11, 1), twin]);
+    assert_eq!(story.verdict(), Some("unique"));
+}
+
+#[test]
+fn a_permit_given_twice_is_caught() {
+    let mut story = story();
+    story.produce(&[1, 2]).lease(vec![given(1, 11, 1), given(2, 11, 1)]);
+    assert_eq!(story.verdict(), Some("unique"));
+}
+
+#[test]
+fn a_number_that_falls_is_caught() {
+    let mut story = story();
+    story.produce(&[2]).produce(&[1]);
+    assert_eq!(story.verdict(), Some("unique"));
+}
+
+#[test]
+fn a_body_nobody_sent_is_caught() {
+    let mut story = story();
+    let mut garbled = given(1, 11, 1);
+    garbled.body = Bytes::from_static(b"1:nonsense");
+    story.produce(&[1]).lease(vec![garbled]);
+    assert_eq!(story.verdict(), Some("body"));
+}
+
+#[test]
+fn an_item_that_was_not_applied_and_shows_is_caught() {
+    let mut story = story();
+    story.history.faults.push((story.history.processes[0].begin, Fault::WriteError));
+    story.produce_as(vec![made(1)], Outcome::NotApplied("full".to_owned())).lease(vec![given(1, 11, 1)]);
+    assert_eq!(story.verdict(), Some("not applied"));
+}
+
+#[test]
+fn more_than_was_asked_for_is_caught() {
+    let mut story = story();
+    story.produce(&[1, 2]).lease_as(vec![given(1, 11, 1), given(2, 12, 1)], 1, Filter::ANY);
+    assert_eq!(story.verdict(), Some("batch size"));
+}
+
+#[test]
+fn what_was_not_asked_for_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease_as(vec![given(1, 11, 1)], 1, Filter::new(Some(vec!["index".into()]), 255));
+    assert_eq!(story.verdict(), Some("filter"));
+}
+
+#[test]
+fn two_permits_at_once_are_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]).pass(LEASE.0 / 2).lease(vec![given(1, 12, 2)]);
+    assert_eq!(story.verdict(), Some("two permits"));
+}
+
+#[test]
+fn a_permit_that_was_never_given_and_works_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]).complete(1, 99, Verdict::Done);
+    assert_eq!(story.verdict(), Some("holder"));
+}
+
+#[test]
+fn a_stale_permit_that_works_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]).pass(LEASE.0 + SECOND).lease(vec![given(1, 12, 2)]);
+    story.complete(1, 11, Verdict::Done);
+    assert_eq!(story.verdict(), Some("holder"));
+}
+
+#[test]
+fn a_permit_that_works_twice_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]);
+    story.release(1, 11, Verdict::Done).complete(1, 11, Verdict::Done);
+    assert_eq!(story.verdict(), Some("holder"));
+}
+
+#[test]
+fn a_permit_that_works_past_its_deadline_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]).pass(LEASE.0 + SECOND).complete(1, 11, Verdict::Done);
+    assert_eq!(story.verdict(), Some("deadline"));
+}
+
+#[test]
+fn a_lease_lost_before_its_deadline_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]).pass(SECOND).complete(1, 11, expired());
+    assert_eq!(story.verdict(), Some("lease lost"));
+}
+
+#[test]
+fn an_item_back_after_its_end_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]).complete(1, 11, Verdict::Done);
+    get(&mut story, 1, shown(1, 1, State::Waiting));
+    assert_eq!(story.verdict(), Some("back"));
+}
+
+#[test]
+fn an_item_back_after_a_clear_is_caught() {
+    let mut story = story();
+    let clear = Clear { waiting: true, scheduled: true, leased: false };
+    story.produce(&[1]).call(Op::Clear { queue: 0, clear }, Outcome::Cleared(1)).lease(vec![given(1, 11, 1)]);
+    assert_eq!(story.verdict(), Some("back"));
+}
+
+#[test]
+fn an_undone_item_that_shows_again_is_caught_even_where_the_newest_may_be_lost() {
+    let mut story = story();
+    story.history.promise = Promise::MayRollBack;
+    story.history.faults.push((story.history.processes[0].begin, Fault::LostWrite));
+    story.produce(&[1]);
+    get(&mut story, 1, Outcome::Refused(Refusal::NotFound));
+    assert_eq!(story.verdict(), None);
+    story.lease(vec![given(1, 11, 1)]);
+    assert_eq!(story.verdict(), Some("back"));
+}
+
+#[test]
+fn an_attempt_that_was_not_counted_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]).pass(LEASE.0 + SECOND).lease(vec![given(1, 12, 1)]);
+    assert_eq!(story.verdict(), Some("attempts"));
+}
+
+#[test]
+fn an_attempt_that_nobody_made_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 2)]);
+    assert_eq!(story.verdict(), Some("attempts"));
+}
+
+#[test]
+fn a_released_lease_that_was_charged_is_caught() {
+    let mut story = story();
+    story
+        .produce(&[1])
+        .lease(vec![given(1, 11, 1)])
+        .release(1, 11, Verdict::Done)
+        .lease(vec![given(1, 12, 2)]);
+    assert_eq!(story.verdict(), Some("attempts"));
+}
+
+#[test]
+fn too_many_attempts_are_caught() {
+    let mut story = story();
+    story.produce(&[1]);
+    for attempt in 1..=4 {
+        story.lease(vec![given(1, 10 + u64::from(attempt), attempt)]).pass(LEASE.0 + SECOND);
+    }
+    assert_eq!(story.verdict(), Some("attempts"));
+}
+
+#[test]
+fn an_item_that_failed_with_attempts_left_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]).pass(LEASE.0 + SECOND);
+    get(&mut story, 1, shown(1, 1, ended(End::Failed)));
+    assert_eq!(story.verdict(), Some("attempts"));
+}
+
+#[test]
+fn a_scheduled_item_that_starts_early_is_caught() {
+    let mut story = story();
+    let mut later = made(1);
+    later.enqueue_at = Some(Timestamp(story.now().0 + SECOND));
+    story.produce_as(vec![later], Outcome::Produced(vec![(id(1), Phase::Scheduled)]));
+    story.pass(SECOND - 1).lease(vec![given(1, 11, 1)]);
+    assert_eq!(story.verdict(), Some("early"));
+}
+
+#[test]
+fn a_retry_that_starts_early_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]);
+    let due_at = Timestamp(story.now().0 + SECOND);
+    let retry = RetryOp { id: id(1), permit: Permit(11), retry_at: None, dead: false };
+    let again = Outcome::Judged(vec![Verdict::Retried(Retried::Again { due_at })]);
+    story.call(Op::Retry { queue: 0, items: vec![retry] }, again).lease(vec![given(1, 12, 2)]);
+    assert_eq!(story.verdict(), Some("early"));
+}
+
+#[test]
+fn a_clock_ahead_of_all_clocks_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]);
+    let call = story.history.calls.last_mut().expect("it works");
+    call.latest = Timestamp(call.latest.0 - 1);
+    assert_eq!(story.verdict(), Some("time"));
+}
+
+#[test]
+fn an_item_that_jumps_the_queue_is_caught() {
+    let mut story = story();
+    story.produce(&[1, 2]).lease_as(vec![given(2, 11, 1)], 1, Filter::ANY).lease(vec![given(1, 12, 1)]);
+    assert_eq!(story.verdict(), Some("order"));
+}
+
+#[test]
+fn a_released_item_that_lost_its_place_is_caught() {
+    let mut story = story();
+    story.produce(&[1, 2]).lease_as(vec![given(1, 11, 1)], 1, Filter::ANY).release(1, 11, Verdict::Done);
+    story.lease_as(vec![given(2, 12, 1)], 1, Filter::ANY).lease(vec![given(1, 13, 1)]);
+    assert_eq!(story.verdict(), Some("order"));
+}
+
+#[test]
+fn a_batch_out_of_order_is_caught() {
+    let mut story = story();
+    story.produce(&[1, 2]).lease(vec![given(2, 11, 1), given(1, 12, 1)]);
+    assert_eq!(story.verdict(), Some("order"));
+}
+
+#[test]
+fn a_lease_that_finds_nothing_where_something_waits_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(Vec::new()).lease(vec![given(1, 11, 1)]);
+    assert_eq!(story.verdict(), Some("forgotten lease"));
+}
+
+#[test]
+fn a_lost_item_is_caught() {
+    let mut story = story();
+    story.produce(&[1, 2]).lease(vec![given(1, 11, 1), given(2, 12, 1)]).complete(1, 11, Verdict::Done);
+    story.complete(2, 12, Verdict::NotApplied);
+    story.history.faults.push((story.history.processes[0].begin, Fault::WriteError));
+    assert_eq!(story.verdict(), Some("lost"));
+}
+
+#[test]
+fn a_lost_item_is_forgiven_where_the_newest_may_be_lost() {
+    let mut story = story();
+    story.history.promise = Promise::MayRollBack;
+    story.history.faults.push((story.history.processes[0].begin, Fault::LostWrite));
+    story.produce(&[1]);
+    assert_eq!(story.verdict(), None);
+}
+
+#[test]
+fn half_a_batch_is_caught() {
+    let mut story = story();
+    story.history.faults.push((story.history.processes[0].begin, Fault::SyncError));
+    story.produce_as(vec![made(1), made(2)], Outcome::Unknown(Why::Told));
+    assert_eq!(story.verdict(), None);
+    story.lease(vec![given(1, 11, 1)]).complete(1, 11, Verdict::Done);
+    assert_eq!(story.verdict(), Some("lost"));
+}
+
+#[test]
+fn a_result_that_is_gone_is_caught() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]);
+    story.complete_with(1, 11, Some(Bytes::from_static(b"42")), Verdict::Done);
+    get(&mut story, 1, Outcome::Refused(Refusal::NotFound));
+    assert_eq!(story.verdict(), Some("result"));
+}
+
+fn stats(waiting: u64, by_kind: u64) -> Outcome {
+    let counts = Counts { waiting, ..Counts::default() };
+    let partition = given(1, 1, 1).id.partition;
+    let kinds = [("mail".into(), Counts { waiting: by_kind, ..Counts::default() })];
+    Outcome::Counted(Box::new(QueueStats {
+        counts,
+        kinds: kinds.into_iter().collect(),
+        priorities: [(0, waiting)].into_iter().collect(),
+        partitions: vec![PartitionStats { partition, state: PartitionState::Available, counts }],
+        ..QueueStats::default()
+    }))
+}
+
+#[test]
+fn counts_that_contradict_each_other_are_caught() {
+    let mut story = story();
+    story.call(Op::Stats(0), stats(2, 1));
+    assert_eq!(story.verdict(), Some("counts"));
+}
+
+#[test]
+fn counts_that_contradict_what_is_there_are_caught() {
+    let read_out = |counted| {
+        let mut story = story();
+        story.produce(&[1]).call(Op::Stats(0), stats(counted, counted));
+        get(&mut story, 1, shown(1, 0, State::Waiting));
+        story.call(Op::Stats(0), stats(counted, counted)).lease(vec![given(1, 11, 1)]);
+        story.complete(1, 11, Verdict::Done);
+        story.verdict()
+    };
+    assert_eq!(read_out(1), None);
+    assert_eq!(read_out(2), Some("counts"));
+}
+
+#[test]
+fn a_server_that_turns_callers_away_for_nothing_is_caught() {
+    let mut story = story();
+    story.produce_as(vec![made(1)], Outcome::NotApplied("no reason".to_owned()));
+    assert_eq!(story.verdict(), Some("service"));
+}
+
+#[test]
+fn a_server_that_closes_may_turn_callers_away() {
+    let mut story = story();
+    let begin = story.history.processes[0].begin;
+    story.history.processes[0] = Process { closing: Some(begin), ..story.history.processes[0] };
+    story.produce_as(vec![made(1)], Outcome::NotApplied("shutting down".to_owned()));
+    assert_eq!(story.verdict(), None);
+}

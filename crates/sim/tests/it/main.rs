@@ -1,0 +1,10 @@
+//! What the simulator promises of itself: runs that repeat, a disk that behaves like one, a checker that can fail.
+
+mod checker;
+mod disk;
+mod executor;
+mod killed;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod repeat;
+mod story;

@@ -1,0 +1,55 @@
+//! Each deliberate fault is caught: what shows that the checks can fail.
+
+use windlass_core::mutant::{Mutant, activate};
+use windlass_sim::run::run_seed;
+
+/// Every mutant must be caught by one of this many seeds.
+const SEEDS: u64 = 3_000;
+
+fn first_seed_that_catches(mutant: Mutant) -> Option<u64> {
+    (1..=SEEDS).find(|seed| fails_with(Some(mutant), *seed) && !fails_with(None, *seed))
+}
+
+fn fails_with(mutant: Option<Mutant>, seed: u64) -> bool {
+    activate(mutant);
+    let fails = run_seed(seed, 0).violation.is_some();
+    activate(None);
+    fails
+}
+
+fn assert_caught(mutant: Mutant) {
+    assert!(first_seed_that_catches(mutant).is_some(), "{mutant:?} went unnoticed in {SEEDS} seeds");
+}
+
+macro_rules! caught {
+    ($($test:ident: $mutant:ident,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                assert_caught(Mutant::$mutant);
+            }
+        )*
+
+        #[test]
+        fn no_mutant_is_forgotten_here() {
+            let here = [$(Mutant::$mutant),*];
+            assert!(Mutant::ALL.iter().all(|mutant| here.contains(mutant)));
+        }
+    };
+}
+
+caught! {
+    a_skipped_sync_is_caught: SkipSync,
+    an_old_frame_taken_for_good_is_caught: AcceptOldFrame,
+    trust_after_a_failed_sync_is_caught: TrustAfterFailedSync,
+    an_answer_before_the_commit_is_caught: AnswerBeforeCommit,
+    a_forgotten_outcome_is_caught: ForgetOutcome,
+    a_waiter_woken_twice_is_caught: WakeTwice,
+    an_ignored_permit_is_caught: IgnorePermit,
+    an_ignored_deadline_is_caught: IgnoreDeadline,
+    a_number_used_again_is_caught: ReuseNumber,
+    a_count_too_many_is_caught: CountTwice,
+    an_early_start_is_caught: StartEarly,
+    a_lost_order_is_caught: LoseOrder,
+    a_free_attempt_is_caught: FreeAttempts,
+}
