@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::id::{ItemNumber, Permit};
+use crate::id::{ItemNumber, PartitionId, Permit};
 use crate::item::{ItemError, LeaseEnd, Phase};
 use crate::limits::Invalid;
 use crate::row::{Change, Queue, QueueName};
@@ -33,6 +33,8 @@ pub enum Command {
     UpdateQueue(UpdateQueue),
     /// Registry only.
     DeleteQueue(QueueName),
+    /// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
+    SkipPartitions(PartitionId),
 }
 
 #[derive(Clone, Debug)]

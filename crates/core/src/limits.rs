@@ -98,7 +98,8 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::Sweep { .. }
         | Command::Configure(_)
         | Command::UpdateQueue(_)
-        | Command::DeleteQueue(_) => Ok(()),
+        | Command::DeleteQueue(_)
+        | Command::SkipPartitions(_) => Ok(()),
     }
 }
 

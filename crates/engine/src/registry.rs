@@ -258,20 +258,21 @@ impl Registry {
         }
     }
 
-    /// Forgets partitions that no queue has any more. One with a number that was never given out is left alone: then
-    /// it is the registry that lost something.
+    /// Forgets partitions that no queue has any more.
     async fn drop_orphans(&self, last: PartitionId) -> Result<(), EngineError> {
         let failed = |error: StoreError| EngineError::not_applied(error.to_string());
         let stored = self.store.partitions().await.map_err(failed)?;
-        for id in stored {
-            if id == PartitionId::REGISTRY || self.partition(id).is_some() {
-                continue;
-            }
+        let orphans =
+            stored.into_iter().filter(|id| *id != PartitionId::REGISTRY && self.partition(*id).is_none());
+        for id in orphans {
             if id > last {
-                warn!(partition = %id, "a partition the registry has never heard of is kept, and not served");
-                continue;
+                // Only without a sync for every commit: the registry went back to before the queue was made. Its
+                // numbers were seen, and must not be given out again.
+                warn!(partition = %id, "dropping a partition of a queue whose creation was lost");
+                self.home.command(Command::SkipPartitions(id)).await?;
+            } else {
+                info!(partition = %id, "dropping a partition of a deleted queue");
             }
-            info!(partition = %id, "dropping a partition of a deleted queue");
             self.store.drop_partition(id).await.map_err(failed)?;
         }
         Ok(())

@@ -137,6 +137,7 @@ impl Partition {
             Command::CreateQueue(create) => self.create_queue(create, out),
             Command::UpdateQueue(update) => self.update_queue(update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
+            Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
         }
     }
 

@@ -7,6 +7,14 @@ use crate::row::{Change, Key, Partitions, Queue, QueueName, Row};
 use crate::settings::Settings;
 
 impl Partition {
+    pub(super) fn skip_partitions(&mut self, last: PartitionId, out: &mut Output) -> Reply {
+        self.assert_registry();
+        if last.0 > self.partitions_last {
+            self.record(Row::Partitions(Partitions { last: last.0 }), out);
+        }
+        Reply::Configured
+    }
+
     pub(super) fn create_queue(&mut self, create: CreateQueue, out: &mut Output) -> Result<Reply, Refusal> {
         self.assert_registry();
         if self.queues.contains_key(&create.name) {

@@ -29,6 +29,15 @@ fn partitions_are_numbered_from_one_on_and_never_again() {
 }
 
 #[test]
+fn numbers_that_were_given_out_by_a_registry_that_forgot_are_skipped() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    script.apply(Command::SkipPartitions(PartitionId(7))).unwrap();
+    script.apply(Command::SkipPartitions(PartitionId(3))).unwrap();
+    assert_eq!(script.changes, []);
+    assert_eq!(create(&mut script, "first", 2).unwrap().partitions, [PartitionId(8), PartitionId(9)]);
+}
+
+#[test]
 fn a_name_is_taken_once() {
     let mut script = Script::of(PartitionId::REGISTRY);
     create(&mut script, "first", 1).unwrap();

@@ -283,7 +283,8 @@ fn body_bytes(command: &Command) -> usize {
         | Command::Configure(_)
         | Command::CreateQueue(_)
         | Command::UpdateQueue(_)
-        | Command::DeleteQueue(_) => 0,
+        | Command::DeleteQueue(_)
+        | Command::SkipPartitions(_) => 0,
     }
 }
 
