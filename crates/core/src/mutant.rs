@@ -19,7 +19,7 @@ pub enum Mutant {
     WakeTwice,
     /// core: any permit will do.
     IgnorePermit,
-    /// core: a lease past its deadline still counts until the sweep comes by.
+    /// core, writer: a lease past its deadline still counts until the sweep comes by, which lets callers go first.
     IgnoreDeadline,
     /// core: numbers follow the last one that is left, whatever the time.
     ReuseNumber,
