@@ -6,15 +6,16 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use windlass_core::time::Timestamp;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 pub trait Env: Send + Sync + fmt::Debug + 'static {
-    /// Time since some fixed moment of this process: never set, never falls.
+    /// Time since some fixed moment: never set, never falls, and goes on while the machine sleeps.
     fn boot(&self) -> Duration;
 
     /// What the machine's clock says, right or wrong.
@@ -72,14 +73,12 @@ fn owned(future: impl Future<Output = ()> + Send + 'static) -> (BoxFuture<'stati
 #[derive(Debug)]
 pub struct TokioEnv {
     runtime: tokio::runtime::Handle,
-    started: Instant,
 }
 
 impl TokioEnv {
     /// Must be called on a tokio runtime with its timer enabled.
-    #[expect(clippy::disallowed_methods, reason = "this is where the clock comes in")]
     pub fn new() -> Self {
-        Self { runtime: tokio::runtime::Handle::current(), started: Instant::now() }
+        Self { runtime: tokio::runtime::Handle::current() }
     }
 }
 
@@ -91,7 +90,9 @@ impl Default for TokioEnv {
 
 impl Env for TokioEnv {
     fn boot(&self) -> Duration {
-        self.started.elapsed()
+        // Not `Instant`: on Linux that stands still while the machine is suspended.
+        let now = clock_gettime(ClockId::Boottime);
+        Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where the clock comes in")]
@@ -100,8 +101,9 @@ impl Env for TokioEnv {
         Timestamp(u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "this is where the clock comes in")]
     fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep_until((self.started + at).into()))
+        Box::pin(tokio::time::sleep(at.saturating_sub(self.boot())))
     }
 
     fn spawn_boxed(&self, _name: &'static str, future: BoxFuture<'static, ()>) {
