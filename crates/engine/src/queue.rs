@@ -145,7 +145,8 @@ impl QueueHandle {
             let wanted = part.items().iter().map(|item| (item.number, Part::Payload)).collect();
             let bodies = self.store.read(partition, wanted).await;
             // The leases are given back as they are dropped.
-            let bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?;
+            let given_back = |error| EngineError::not_applied(format!("the items were given back: {error}"));
+            let bodies = bodies.map_err(given_back)?;
             for (item, body) in part.items().iter().zip(bodies) {
                 // Gone already: cleared, or expired and done by another. The permit is void then.
                 let Some(body) = body else { continue };

@@ -80,12 +80,10 @@ impl Writer {
             let mut gathered = self.begin(&event);
             // A sweep comes first, so that whoever asks sees what time has brought.
             let late = mutant::active(Mutant::IgnoreDeadline) && matches!(event, Event::Message(_));
-            if !stop && !late {
+            if !late {
                 self.sweep(&mut gathered);
             }
-            if !stop {
-                self.configure(&mut gathered);
-            }
+            self.configure(&mut gathered);
             self.take_back(&mut gathered);
             self.gather(event, inbox, &mut gathered);
             if !stop && gathered.look_for_waiters {
