@@ -246,8 +246,10 @@ async fn a_missing_file_is_noticed_unless_nothing_was_in_it() {
     assert!(refused >= 3, "format, snapshot and log are needed, but only {refused} were missed");
 }
 
+type Blow = fn(&mut Files, &str);
+
 /// What can happen to the file of a segment.
-const BLOWS: [(&str, fn(&mut Files, &str)); 5] = [
+const BLOWS: [(&str, Blow); 5] = [
     ("flipped", |files, name| files.get_mut(name).unwrap()[33] ^= 0x10),
     ("zeroed", |files, name| files.get_mut(name).unwrap()[..HEADER].fill(0)),
     ("emptied", |files, name| files.get_mut(name).unwrap().clear()),

@@ -105,6 +105,19 @@ impl MemDisk {
         state.files.iter().map(|(name, file)| (name.clone(), live(file))).collect()
     }
 
+    /// Flips a bit in every place where the bytes are found, behind the back of who wrote them.
+    pub(crate) fn spoil(&self, wanted: &[u8]) -> usize {
+        let mut spoilt = 0;
+        for file in self.state.lock().unwrap().files.values() {
+            let live = &mut file.bytes.lock().unwrap().live;
+            while let Some(at) = live.windows(wanted.len()).position(|bytes| bytes == wanted) {
+                live[at] ^= 1;
+                spoilt += 1;
+            }
+        }
+        spoilt
+    }
+
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.state.lock().unwrap().files.keys().cloned().collect()
     }
