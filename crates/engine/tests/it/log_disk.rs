@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use windlass_engine::env::BoxFuture;
@@ -29,6 +29,8 @@ pub(crate) struct Faults {
     pub(crate) syncs: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) room: AtomicU64,
+    /// While set, writes do not come to an end.
+    pub(crate) held: AtomicBool,
     used: AtomicU64,
     pub(crate) synced: AtomicU64,
 }
@@ -41,6 +43,7 @@ impl Default for Faults {
             syncs: zero(),
             reads: zero(),
             room: AtomicU64::new(u64::MAX),
+            held: AtomicBool::new(false),
             used: zero(),
             synced: zero(),
         }
@@ -199,6 +202,9 @@ impl Disk for MemDisk {
 
 impl File for MemFile {
     fn write_at<'a>(&'a self, offset: u64, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<usize>> {
+        while self.faults.held.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
         if Faults::strikes(&self.faults.writes) {
             return done(Err(broken()));
         }

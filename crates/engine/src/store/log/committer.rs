@@ -115,6 +115,10 @@ impl Committer {
     }
 
     async fn next(&mut self) -> Option<Request> {
+        // Also under load, when there is always something carried over and nobody waits for the timer below.
+        if self.sync_at.is_some_and(|at| at <= self.shared.env.boot()) {
+            self.sync_written().await;
+        }
         if let Some(request) = self.carried.pop_front() {
             return Some(request);
         }
