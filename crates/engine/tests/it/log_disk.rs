@@ -121,6 +121,11 @@ impl MemDisk {
         spoilt
     }
 
+    /// Cuts a file, behind the back of who has it open.
+    pub(crate) fn cut(&self, name: &str, length: usize) {
+        self.state.lock().unwrap().files[name].bytes.lock().unwrap().live.truncate(length);
+    }
+
     pub(crate) fn names(&self) -> BTreeSet<String> {
         self.state.lock().unwrap().files.keys().cloned().collect()
     }
