@@ -351,6 +351,18 @@ async fn a_segment_begun_by_a_repair_is_missed_when_it_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_with_almost_the_name_of_one_of_ours_is_let_be() {
+    let options = LogOptions { snapshot_min_bytes: u64::from(TINY), ..tiny() };
+    let history = History::write(options, 300).await;
+    let last = history.last_segment();
+    for name in ["000000001.seg", "snapshot-99999.snap", "+0000001.seg", "snapshot-+0000000000000099999.snap"]
+    {
+        let add = |files: &mut Files| drop(files.insert(name.to_owned(), history.files[&last].clone()));
+        assert_eq!(history.open_with(add).await.unwrap(), history.states.len() - 1, "with {name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn after_a_close_nothing_can_be_lost_unnoticed() {
     let disk = Arc::new(MemDisk::default());
     let store = open(&disk, tiny()).await.unwrap();
