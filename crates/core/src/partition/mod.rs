@@ -31,7 +31,7 @@ pub use queries::Head;
 
 use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::id::{ItemNumber, PartitionId};
-use crate::row::{Change, Cleared, Numbers, Queue, QueueName, Row};
+use crate::row::{Change, Cleared, Numbers, Partitions, Queue, QueueName, Row};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -50,7 +50,7 @@ pub struct Partition {
     settings: Settings,
     cleared: Cleared,
     queues: BTreeMap<QueueName, Queue>,
-    partitions_last: u32,
+    partitions: Partitions,
 
     // Derived from it.
     kinds: Kinds,
@@ -91,7 +91,7 @@ impl Partition {
             settings: Settings::default(),
             cleared: Cleared::default(),
             queues: BTreeMap::new(),
-            partitions_last: 0,
+            partitions: Partitions::default(),
             kinds: Kinds::default(),
             lanes: Index::default(),
             schedule: Index::default(),
@@ -108,7 +108,7 @@ impl Partition {
     pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
         let mut out = Output::default();
         let reply = self.decide(now, command, &mut out);
-        if let Some(numbers) = out.numbers {
+        if let Some(numbers) = out.numbers.take() {
             self.record(Row::Numbers(numbers), &mut out);
         }
         if out.available {
