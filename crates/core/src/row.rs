@@ -33,20 +33,24 @@ pub enum Key {
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
     pub item: u64,
     pub permit: u64,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
 }
 
 /// The marker of a clear: for each state, how often it has been cleared. A row is written in the present era of its
 /// item's state, so an item of an earlier era has been cleared: all of them at once, whatever the backlog. The sweep
 /// removes such items by and by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleared {
     pub waiting_before: u32,
     pub scheduled_before: u32,
     pub leased_before: u32,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
 }
 
 impl Cleared {
@@ -79,9 +83,11 @@ pub struct Queue {
 }
 
 /// The highest partition number given out so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partitions {
     pub last: u32,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
 }
 
 /// Which record of an item a body is.

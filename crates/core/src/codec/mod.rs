@@ -37,7 +37,7 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Settings(settings) => settings::encode(settings, out),
         Row::Cleared(cleared) => encode_cleared(cleared, out),
         Row::Queue(queue) => settings::encode_queue(queue, out),
-        Row::Partitions(partitions) => put_unless_zero(out, PARTITIONS_LAST, partitions.last.into()),
+        Row::Partitions(partitions) => encode_partitions(partitions, out),
     }
 }
 
@@ -58,12 +58,14 @@ const NUMBERS_PERMIT: u8 = 2;
 fn encode_numbers(numbers: &Numbers, out: &mut Vec<u8>) {
     put_unless_zero(out, NUMBERS_ITEM, numbers.item);
     put_unless_same(out, NUMBERS_PERMIT, numbers.permit, numbers.item);
+    out.extend_from_slice(&numbers.unknown);
 }
 
 fn decode_numbers(value: &[u8]) -> Result<Numbers, DecodeError> {
     let record = Record::read(value, NUMBERS_PERMIT)?;
     let item = record.number_or_zero(NUMBERS_ITEM)?;
-    Ok(Numbers { item, permit: record.near_or_same(NUMBERS_PERMIT, item)? })
+    let permit = record.near_or_same(NUMBERS_PERMIT, item)?;
+    Ok(Numbers { item, permit, unknown: record.unknown })
 }
 
 const WAITING_BEFORE: u8 = 1;
@@ -74,6 +76,7 @@ fn encode_cleared(cleared: &Cleared, out: &mut Vec<u8>) {
     put_unless_zero(out, WAITING_BEFORE, cleared.waiting_before.into());
     put_unless_zero(out, SCHEDULED_BEFORE, cleared.scheduled_before.into());
     put_unless_zero(out, LEASED_BEFORE, cleared.leased_before.into());
+    out.extend_from_slice(&cleared.unknown);
 }
 
 fn decode_cleared(value: &[u8]) -> Result<Cleared, DecodeError> {
@@ -82,14 +85,20 @@ fn decode_cleared(value: &[u8]) -> Result<Cleared, DecodeError> {
         waiting_before: record.small(WAITING_BEFORE)?,
         scheduled_before: record.small(SCHEDULED_BEFORE)?,
         leased_before: record.small(LEASED_BEFORE)?,
+        unknown: record.unknown,
     })
 }
 
 const PARTITIONS_LAST: u8 = 1;
 
+fn encode_partitions(partitions: &Partitions, out: &mut Vec<u8>) {
+    put_unless_zero(out, PARTITIONS_LAST, partitions.last.into());
+    out.extend_from_slice(&partitions.unknown);
+}
+
 fn decode_partitions(value: &[u8]) -> Result<Partitions, DecodeError> {
     let record = Record::read(value, PARTITIONS_LAST)?;
-    Ok(Partitions { last: record.small(PARTITIONS_LAST)? })
+    Ok(Partitions { last: record.small(PARTITIONS_LAST)?, unknown: record.unknown })
 }
 
 impl DecodeError {

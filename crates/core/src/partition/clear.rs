@@ -7,7 +7,7 @@ use crate::row::Row;
 impl Partition {
     pub(super) fn clear(&mut self, clear: Clear, out: &mut Output) -> Result<Reply, Refusal> {
         let counts = self.counts;
-        let mut cleared = self.cleared;
+        let mut cleared = self.cleared.clone();
         let mut count = 0;
         for (chosen, items, before) in [
             (clear.waiting, counts.waiting, &mut cleared.waiting_before),

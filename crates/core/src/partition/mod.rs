@@ -32,7 +32,7 @@ pub use queries::Head;
 use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
-use crate::row::{Change, Cleared, Numbers, Queue, QueueName, Row};
+use crate::row::{Change, Cleared, Numbers, Partitions, Queue, QueueName, Row};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -51,7 +51,7 @@ pub struct Partition {
     settings: Settings,
     cleared: Cleared,
     queues: BTreeMap<QueueName, Queue>,
-    partitions_last: u32,
+    partitions: Partitions,
 
     // Derived from it.
     kinds: Kinds,
@@ -92,7 +92,7 @@ impl Partition {
             settings: Settings::default(),
             cleared: Cleared::default(),
             queues: BTreeMap::new(),
-            partitions_last: 0,
+            partitions: Partitions::default(),
             kinds: Kinds::default(),
             lanes: Index::default(),
             schedule: Index::default(),
@@ -112,7 +112,7 @@ impl Partition {
             Ok(()) => self.decide(now, command, &mut out),
             Err(invalid) => Err(Refusal::Invalid(invalid)),
         };
-        if let Some(numbers) = out.numbers {
+        if let Some(numbers) = out.numbers.take() {
             self.record(Row::Numbers(numbers), &mut out);
         }
         if out.available {

@@ -39,14 +39,14 @@ impl Partition {
 
     /// None when there are no more.
     pub(super) fn issue_permit(&self, now: Timestamp, out: &mut Output) -> Option<Permit> {
-        let last = out.numbers.unwrap_or(self.numbers).permit;
+        let last = out.numbers.as_ref().unwrap_or(&self.numbers).permit;
         let permit = next(last, now)?;
         self.numbers_in(out).permit = permit;
         Some(Permit(permit))
     }
 
     fn numbers_in<'a>(&self, out: &'a mut Output) -> &'a mut Numbers {
-        out.numbers.get_or_insert(self.numbers)
+        out.numbers.get_or_insert_with(|| self.numbers.clone())
     }
 }
 

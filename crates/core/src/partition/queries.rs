@@ -36,7 +36,7 @@ impl Partition {
 
     /// Registry only: the highest partition number given out so far.
     pub fn partitions_last(&self) -> PartitionId {
-        PartitionId(self.partitions_last)
+        PartitionId(self.partitions.last)
     }
 
     /// The item as it can be seen: one that was cleared is gone.

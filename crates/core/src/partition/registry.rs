@@ -9,8 +9,8 @@ use crate::settings::Settings;
 impl Partition {
     pub(super) fn skip_partitions(&mut self, last: PartitionId, out: &mut Output) -> Reply {
         self.assert_registry();
-        if last.0 > self.partitions_last {
-            self.record(Row::Partitions(Partitions { last: last.0 }), out);
+        if last.0 > self.partitions.last {
+            self.record(Row::Partitions(Partitions { last: last.0, ..self.partitions.clone() }), out);
         }
         Reply::Configured
     }
@@ -20,7 +20,7 @@ impl Partition {
         if self.queues.contains_key(&create.name) {
             return Err(Refusal::QueueExists);
         }
-        let first = self.partitions_last;
+        let first = self.partitions.last;
         let last = first.checked_add(create.partitions).ok_or(NO_MORE_PARTITIONS)?;
         let queue = Queue {
             name: create.name,
@@ -28,7 +28,7 @@ impl Partition {
             partitions: (first + 1..=last).map(PartitionId).collect(),
             unknown: Vec::new(),
         };
-        self.record(Row::Partitions(Partitions { last }), out);
+        self.record(Row::Partitions(Partitions { last, ..self.partitions.clone() }), out);
         self.record(Row::Queue(queue.clone()), out);
         Ok(Reply::Queue(queue))
     }
@@ -36,7 +36,8 @@ impl Partition {
     pub(super) fn update_queue(&mut self, update: UpdateQueue, out: &mut Output) -> Result<Reply, Refusal> {
         self.assert_registry();
         let mut queue = self.queues.get(&update.name).cloned().ok_or(Refusal::NoSuchQueue)?;
-        queue.settings = Settings { version: queue.settings.version + 1, ..update.settings };
+        let (version, unknown) = (queue.settings.version + 1, queue.settings.unknown);
+        queue.settings = Settings { version, unknown, ..update.settings };
         self.record(Row::Queue(queue.clone()), out);
         Ok(Reply::Queue(queue))
     }

@@ -46,7 +46,7 @@ impl Partition {
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), queue);
             }
-            Row::Partitions(partitions) => self.partitions_last = partitions.last,
+            Row::Partitions(partitions) => self.partitions = partitions,
         }
     }
 
@@ -59,7 +59,7 @@ impl Partition {
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
-            row::Key::Partitions => self.partitions_last = 0,
+            row::Key::Partitions => self.partitions = Partitions::default(),
         }
     }
 
@@ -81,11 +81,11 @@ impl Partition {
 
     /// Everything durable, in the order of keys. For tests, checks and exports.
     pub fn rows(&self) -> impl Iterator<Item = Row> {
-        let numbers = (self.numbers != Numbers::default()).then_some(Row::Numbers(self.numbers));
+        let numbers = (self.numbers != Numbers::default()).then(|| Row::Numbers(self.numbers.clone()));
         let settings = (self.settings != Settings::default()).then(|| Row::Settings(self.settings.clone()));
-        let cleared = (self.cleared != Cleared::default()).then_some(Row::Cleared(self.cleared));
-        let last = self.partitions_last;
-        let partitions = (last != 0).then_some(Row::Partitions(Partitions { last }));
+        let cleared = (self.cleared != Cleared::default()).then(|| Row::Cleared(self.cleared.clone()));
+        let partitions =
+            (self.partitions != Partitions::default()).then(|| Row::Partitions(self.partitions.clone()));
         let queues = self.queues.values().cloned().map(Row::Queue);
         let items = self.items.iter().map(|(number, entry)| Row::Item(self.item(number, entry)));
         numbers.into_iter().chain(settings).chain(cleared).chain(partitions).chain(queues).chain(items)
@@ -183,10 +183,10 @@ impl Partition {
     }
 
     fn put_cleared(&mut self, cleared: Cleared) {
-        self.cleared = cleared;
         self.lanes.show_from(cleared.waiting_before);
         self.schedule.show_from(cleared.scheduled_before);
         self.deadlines.show_from(cleared.leased_before);
+        self.cleared = cleared;
         self.counts.waiting = visible_len(&self.lanes);
         self.counts.scheduled = visible_len(&self.schedule);
         self.counts.leased = visible_len(&self.deadlines);

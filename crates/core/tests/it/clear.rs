@@ -1,7 +1,7 @@
 use windlass_core::command::{Clear, Filter, NewItem, Refusal};
 use windlass_core::item::{LeaseEnd, Phase};
 use windlass_core::partition::Counts;
-use windlass_core::row::{Change, Row};
+use windlass_core::row::{Change, Cleared, Numbers, Row};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::script::{START, Script, held, item, items, kinds};
@@ -101,4 +101,20 @@ fn what_comes_after_a_clear_is_there() {
     assert_eq!(script.order(), [made[0]]);
     script.sweep();
     assert_eq!(script.partition.counts(), Counts { scheduled: 1, waiting: 0, leased: 1 });
+}
+
+#[test]
+fn what_a_newer_version_wrote_of_clears_and_numbers_outlives_their_change() {
+    let mut script = Script::new();
+    script.partition.put(Row::Cleared(Cleared { unknown: vec![80, 1], ..Cleared::default() }));
+    script.partition.put(Row::Numbers(Numbers { unknown: vec![82, 2], ..Numbers::default() }));
+    script.produce(items(1));
+    script.clear(WAITING);
+    for row in script.partition.rows() {
+        match row {
+            Row::Cleared(cleared) => assert_eq!((cleared.waiting_before, cleared.unknown), (1, vec![80, 1])),
+            Row::Numbers(numbers) => assert_eq!((numbers.item > 0, numbers.unknown), (true, vec![82, 2])),
+            Row::Item(_) | Row::Settings(_) | Row::Queue(_) | Row::Partitions(_) => {}
+        }
+    }
 }

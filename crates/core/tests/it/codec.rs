@@ -143,15 +143,18 @@ fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     prop_oneof![
         6 => item().prop_map(Row::Item),
-        1 => any::<[u64; 2]>().prop_map(|[item, permit]| Row::Numbers(Numbers { item, permit })),
+        1 => (any::<[u64; 2]>(), unknown()).prop_map(|([item, permit], unknown)| {
+            Row::Numbers(Numbers { item, permit, unknown })
+        }),
         2 => settings().prop_map(Row::Settings),
-        1 => any::<[u32; 3]>().prop_map(|[waiting_before, scheduled_before, leased_before]| {
-            Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before })
+        1 => (any::<[u32; 3]>(), unknown()).prop_map(|(before, unknown)| {
+            let [waiting_before, scheduled_before, leased_before] = before;
+            Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, unknown })
         }),
         2 => (queue_name(), settings(), partitions, unknown()).prop_map(|(name, settings, partitions, unknown)| {
             Row::Queue(Queue { name, settings, partitions, unknown })
         }),
-        1 => any::<u32>().prop_map(|last| Row::Partitions(Partitions { last })),
+        1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
     ]
 }
 

@@ -1,6 +1,6 @@
 use windlass_core::command::{Command, CreateQueue, Refusal, Reply, UpdateQueue};
 use windlass_core::id::PartitionId;
-use windlass_core::row::{Queue, QueueName};
+use windlass_core::row::{Partitions, Queue, QueueName, Row};
 use windlass_core::settings::Settings;
 
 use crate::script::Script;
@@ -67,4 +67,19 @@ fn an_update_counts_the_version_itself() {
     assert_eq!((queue.settings.version, queue.settings.max_attempts), (2, 9));
     assert_eq!(script.apply(update(name("second"))), Err(Refusal::NoSuchQueue));
     assert_eq!(script.apply(Command::DeleteQueue(name("second"))), Err(Refusal::NoSuchQueue));
+}
+
+#[test]
+fn what_a_newer_version_wrote_of_queues_outlives_their_change() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut queue = create(&mut script, "first", 1).unwrap();
+    (queue.unknown, queue.settings.unknown) = (vec![80, 1], vec![82, 2]);
+    script.partition.put(Row::Queue(queue));
+    script.partition.put(Row::Partitions(Partitions { last: 1, unknown: vec![84, 3] }));
+    let update = UpdateQueue { name: name("first"), settings: Settings::default() };
+    let Ok(Reply::Queue(queue)) = script.apply(Command::UpdateQueue(update)) else { panic!("it is there") };
+    assert_eq!((queue.unknown, queue.settings.unknown), (vec![80, 1], vec![82, 2]));
+    create(&mut script, "second", 1).unwrap();
+    let partitions = Row::Partitions(Partitions { last: 2, unknown: vec![84, 3] });
+    assert!(script.partition.rows().any(|row| row == partitions));
 }

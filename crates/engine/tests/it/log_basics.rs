@@ -1,13 +1,14 @@
 //! The log store as its callers see it, when nothing goes wrong.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Part};
-use windlass_core::time::Span;
+use windlass_core::time::{Span, Timestamp};
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{Durability, LogOptions};
-use windlass_engine::store::{CommitError, Store, StoreError};
+use windlass_engine::store::{Batch, CommitError, Store, StoreError};
 
 use crate::log_disk::MemDisk;
 use crate::log_rows::{Owner, SMALL, body, item, open, put, remove, small};
@@ -236,4 +237,34 @@ async fn a_closed_store_says_so() {
     assert!(matches!(refused, CommitError::NotApplied(StoreError::Closed)), "{refused}");
     assert!(matches!(store.acquire(PartitionId(1)).await, Err(StoreError::Closed)));
     open(&disk, small()).await.unwrap();
+}
+
+#[tokio::test]
+async fn under_load_an_interval_is_kept_all_the_same() {
+    let disk = Arc::new(MemDisk::default());
+    // A run is due to be synced as soon as it is written, whatever is queued behind it.
+    let durability = Durability::Interval(Span(0));
+    let store = Arc::new(open(&disk, LogOptions { durability, ..LogOptions::default() }).await.unwrap());
+    let mut owners = Vec::new();
+    for partition in 1..=13 {
+        owners.push(store.acquire(PartitionId(partition)).await.unwrap().epoch);
+    }
+    let before = store.stats().syncs;
+    disk.faults().held.store(true, Ordering::SeqCst);
+    let mut commits = tokio::task::JoinSet::new();
+    for (partition, epoch) in (1..).zip(owners) {
+        let store = Arc::clone(&store);
+        let (partition, changes) = (PartitionId(partition), put(1, 1 << 20).to_vec());
+        let batch = Batch { partition, epoch, sequence: 1, now: Timestamp(1), changes };
+        commits.spawn(async move { store.commit(batch).await });
+    }
+    // On one thread: all of them are queued when this goes on.
+    tokio::task::yield_now().await;
+    disk.faults().held.store(false, Ordering::SeqCst);
+    while let Some(committed) = commits.join_next().await {
+        committed.unwrap().unwrap();
+    }
+    // Four megabytes a run at most: at least four runs, and each was synced before the next.
+    let syncs = store.stats().syncs - before;
+    assert!(syncs >= 3, "only {syncs} syncs");
 }

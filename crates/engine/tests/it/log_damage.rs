@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use windlass_core::id::PartitionId;
 use windlass_core::row::{Key, Row};
-use windlass_engine::store::log::LogOptions;
+use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::{Store, StoreError};
 
 use crate::log_disk::MemDisk;
@@ -28,13 +29,22 @@ struct History {
 impl History {
     /// Every commit is a run of its own: its frame says that all before it are durable.
     async fn write(options: LogOptions, commits: u64) -> Self {
+        Self::write_sized(options, commits, |number| 40 + number as usize % 50, false).await
+    }
+
+    async fn write_sized(
+        options: LogOptions,
+        commits: u64,
+        length: impl Fn(u64) -> usize,
+        close: bool,
+    ) -> Self {
         let disk = Arc::new(MemDisk::default());
         let with_snapshot = options.snapshot_min_bytes < u64::MAX;
         let store = open(&disk, options).await.unwrap();
         let mut owner = Owner::acquire(&store, 1).await.unwrap();
         let mut states = vec![owner.rows.clone()];
         for number in 1..=commits {
-            let mut changes = put(number, 40 + number as usize % 50).to_vec();
+            let mut changes = put(number, length(number)).to_vec();
             changes.extend((number > 8).then(|| remove(number - 8)));
             owner.commit(changes).await.unwrap();
             states.push(owner.rows.clone());
@@ -42,9 +52,12 @@ impl History {
         while with_snapshot && store.stats().snapshots == 0 {
             tokio::task::yield_now().await;
         }
-        let mut files = disk.after_kill().images();
-        files.retain(|name, _| !name.ends_with(".tmp"));
-        Self { files, states }
+        let files = files_of(&disk, &store).await;
+        if !close {
+            return Self { files, states };
+        }
+        store.close().await;
+        Self { files: disk.after_kill().images(), states }
     }
 
     /// Opens it after something was done to it, and tells how many commits are left, all of them right.
@@ -84,6 +97,15 @@ impl History {
     }
 }
 
+/// The files of a log in use, when everything that follows from its commits is written.
+async fn files_of(disk: &MemDisk, store: &LogStore) -> Files {
+    // Hints are left after the answers, and before the next request is served.
+    store.acquire(PartitionId(9)).await.unwrap();
+    let mut files = disk.after_kill().images();
+    files.retain(|name, _| !name.ends_with(".tmp"));
+    files
+}
+
 fn is_frame(bytes: &[u8], at: usize) -> bool {
     bytes.get(at + 8..at + 12) == Some(b"WndL")
 }
@@ -120,7 +142,11 @@ async fn a_log_cut_at_any_byte_keeps_what_is_before_the_cut() {
     let frames = frames(&history.files[&name]);
     let first = lsn(&history.files[&name], frames[1].0) as usize;
     let end = frames.last().map(|(at, length)| at + length).unwrap();
-    for cut in 0..=end {
+    for cut in 0..HEADER {
+        let refused = history.open_with(|files| files.get_mut(&name).unwrap().truncate(cut)).await;
+        assert_damaged(&refused.unwrap_err(), &name, 0);
+    }
+    for cut in HEADER..=end {
         let kept = history.open_with(|files| files.get_mut(&name).unwrap().truncate(cut)).await.unwrap();
         let whole = frames[1..].iter().filter(|(at, length)| at + length <= cut).count();
         // The first frame of the log is not a commit.
@@ -218,6 +244,122 @@ async fn a_missing_file_is_noticed_unless_nothing_was_in_it() {
         }
     }
     assert!(refused >= 3, "format, snapshot and log are needed, but only {refused} were missed");
+}
+
+type Blow = fn(&mut Files, &str);
+
+/// What can happen to the file of a segment.
+const BLOWS: [(&str, Blow); 5] = [
+    ("flipped", |files, name| files.get_mut(name).unwrap()[33] ^= 0x10),
+    ("zeroed", |files, name| files.get_mut(name).unwrap()[..HEADER].fill(0)),
+    ("emptied", |files, name| files.get_mut(name).unwrap().clear()),
+    ("cut", |files, name| files.get_mut(name).unwrap().truncate(HEADER / 2)),
+    ("removed", |files, name| drop(files.remove(name))),
+];
+
+impl History {
+    /// Every blow to the start of any segment is noticed, or does not matter. Tells how many were noticed.
+    async fn survives_blows_to_starts(&self) -> usize {
+        let mut noticed = 0;
+        for name in self.files.keys().filter(|name| name.ends_with(".seg")) {
+            for (what, blow) in BLOWS {
+                match self.open_with(|files| blow(files, name)).await {
+                    Ok(kept) => assert_eq!(kept, self.states.len() - 1, "{name} was {what}"),
+                    Err(StoreError::Damaged { .. } | StoreError::Unusable(_)) => noticed += 1,
+                    Err(other) => panic!("{name} was {what}: {other}"),
+                }
+            }
+        }
+        noticed
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_segment_loses_its_start_unnoticed_however_little_is_in_it() {
+    // The second segment begins on the way, and holds one commit, two, three …
+    for commits in 16..=30 {
+        for close in [false, true] {
+            let length = |number| 40 + number as usize % 50;
+            let history = History::write_sized(tiny(), commits, length, close).await;
+            let noticed = history.survives_blows_to_starts().await;
+            assert!(noticed >= BLOWS.len(), "{commits} commits: only {noticed} noticed");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_of_one_frame_is_missed_when_it_is_gone() {
+    let history = History::write_sized(tiny(), 6, |_| 3000, false).await;
+    let used = history.files.values().filter(|bytes| is_frame(bytes, 0)).count();
+    assert!(used >= 6, "only {used} segments: the test shows nothing");
+    assert_eq!(history.survives_blows_to_starts().await, used * BLOWS.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_with_a_snapshot_survives_or_refuses_every_blow() {
+    let options = LogOptions { snapshot_min_bytes: u64::from(TINY), ..tiny() };
+    for commits in [100, 101, 102, 103, 200, 300] {
+        let history = History::write(options.clone(), commits).await;
+        assert!(history.survives_blows_to_starts().await > 0);
+        for name in history.files.keys().filter(|name| name.ends_with(".snap")) {
+            match history.open_with(|files| drop(files.remove(name))).await {
+                Ok(kept) => assert_eq!(kept, history.states.len() - 1, "without {name}"),
+                Err(StoreError::Damaged { .. } | StoreError::Unusable(_)) => {}
+                Err(other) => panic!("without {name}: {other}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_begun_by_an_open_is_missed_when_it_is_gone() {
+    let mut noticed = 0;
+    for length in (3600..3760).step_by(16) {
+        let mut history = History::write_sized(tiny(), 1, |_| length, false).await;
+        let before = history.last_segment();
+        let disk = MemDisk::of(history.files.clone());
+        let store = open(&disk, tiny()).await.unwrap();
+        let mut owner = Owner::acquire(&store, 1).await.unwrap();
+        owner.commit(put(999, 40)).await.unwrap();
+        history.states.push(owner.rows.clone());
+        history.files = files_of(&disk, &store).await;
+        if history.last_segment() != before {
+            noticed += history.survives_blows_to_starts().await;
+        }
+    }
+    assert!(noticed > 0, "no open began a segment: the test shows nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_begun_by_a_repair_is_missed_when_it_is_gone() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, tiny()).await.unwrap();
+    while store.stats().bytes_stored < 3 * u64::from(TINY) {
+        tokio::task::yield_now().await;
+    }
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let mut states = vec![owner.rows.clone()];
+    owner.commit(put(1, 40)).await.unwrap();
+    states.push(owner.rows.clone());
+    disk.faults().syncs.store(1, std::sync::atomic::Ordering::SeqCst);
+    owner.commit(put(2, 40)).await.unwrap_err();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(3, 40)).await.unwrap();
+    states.push(owner.rows.clone());
+    let history = History { files: files_of(&disk, &store).await, states };
+    assert_eq!(history.survives_blows_to_starts().await, 2 * BLOWS.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_with_almost_the_name_of_one_of_ours_is_let_be() {
+    let options = LogOptions { snapshot_min_bytes: u64::from(TINY), ..tiny() };
+    let history = History::write(options, 300).await;
+    let last = history.last_segment();
+    for name in ["000000001.seg", "snapshot-99999.snap", "+0000001.seg", "snapshot-+0000000000000099999.snap"]
+    {
+        let add = |files: &mut Files| drop(files.insert(name.to_owned(), history.files[&last].clone()));
+        assert_eq!(history.open_with(add).await.unwrap(), history.states.len() - 1, "with {name}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

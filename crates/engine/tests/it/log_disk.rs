@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use windlass_engine::env::BoxFuture;
@@ -29,6 +29,8 @@ pub(crate) struct Faults {
     pub(crate) syncs: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) room: AtomicU64,
+    /// While set, writes do not come to an end.
+    pub(crate) held: AtomicBool,
     used: AtomicU64,
     pub(crate) synced: AtomicU64,
 }
@@ -41,6 +43,7 @@ impl Default for Faults {
             syncs: zero(),
             reads: zero(),
             room: AtomicU64::new(u64::MAX),
+            held: AtomicBool::new(false),
             used: zero(),
             synced: zero(),
         }
@@ -103,6 +106,24 @@ impl MemDisk {
         let state = self.state.lock().unwrap();
         let live = |file: &MemFile| file.bytes.lock().unwrap().live.clone();
         state.files.iter().map(|(name, file)| (name.clone(), live(file))).collect()
+    }
+
+    /// Flips a bit in every place where the bytes are found, behind the back of who wrote them.
+    pub(crate) fn spoil(&self, wanted: &[u8]) -> usize {
+        let mut spoilt = 0;
+        for file in self.state.lock().unwrap().files.values() {
+            let live = &mut file.bytes.lock().unwrap().live;
+            while let Some(at) = live.windows(wanted.len()).position(|bytes| bytes == wanted) {
+                live[at] ^= 1;
+                spoilt += 1;
+            }
+        }
+        spoilt
+    }
+
+    /// Cuts a file, behind the back of who has it open.
+    pub(crate) fn cut(&self, name: &str, length: usize) {
+        self.state.lock().unwrap().files[name].bytes.lock().unwrap().live.truncate(length);
     }
 
     pub(crate) fn names(&self) -> BTreeSet<String> {
@@ -186,6 +207,9 @@ impl Disk for MemDisk {
 
 impl File for MemFile {
     fn write_at<'a>(&'a self, offset: u64, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<usize>> {
+        while self.faults.held.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
         if Faults::strikes(&self.faults.writes) {
             return done(Err(broken()));
         }

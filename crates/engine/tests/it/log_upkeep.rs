@@ -6,11 +6,11 @@ use windlass_core::id::PartitionId;
 use windlass_core::item::{Extras, Item};
 use windlass_core::row::{Change, Key, Row};
 use windlass_core::time::Span;
-use windlass_engine::store::Store;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
+use windlass_engine::store::{Store, StoreError};
 
 use crate::log_disk::MemDisk;
-use crate::log_rows::{Owner, SMALL, item, open, put, remove, small};
+use crate::log_rows::{Owner, SMALL, body, item, open, put, remove, small};
 
 fn tidy() -> LogOptions {
     LogOptions { snapshot_min_bytes: u64::from(SMALL), ..small() }
@@ -99,6 +99,36 @@ async fn old_bodies_among_dead_ones_are_moved_together() {
     let owner = Owner::acquire(&store, 1).await.unwrap();
     assert_eq!(owner.rows, rows);
     owner.check_bodies().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_cannot_be_read_does_not_keep_compaction_busy() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, tidy()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let mut spoil_at = u64::MAX;
+    for number in 1..=4000_u64 {
+        owner.commit(put(number, 500)).await.unwrap();
+        if number == 50 {
+            // The second snapshot from here on covers it: from then on nobody reads its frame but for the body.
+            spoil_at = store.stats().snapshots + 2;
+        }
+        if store.stats().snapshots >= spoil_at {
+            assert!(disk.spoil(&body(50, 500)) > 0);
+            spoil_at = u64::MAX;
+        }
+        if !number.is_multiple_of(50) {
+            owner.commit([remove(number)]).await.unwrap();
+        }
+    }
+    settled(&store, |store| store.stats().compactions > 0).await;
+    // Each of them empties two segments at least and fills one, and each snapshot follows one or a segment's worth.
+    let stats = store.stats();
+    let segments = stats.bytes_written / u64::from(SMALL);
+    assert!(stats.compactions < segments, "{} compactions of {segments} segments", stats.compactions);
+    assert!(stats.snapshots <= segments + stats.compactions + 1, "{} snapshots", stats.snapshots);
+    assert!(matches!(owner.read(50).await, Err(StoreError::Damaged { .. })));
+    assert!(owner.read(100).await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,8 @@ const PROGRESS_MAX: usize = 16;
 #[derive(Debug)]
 struct Copy {
     name: String,
+    /// Where it is copied from.
+    path: String,
     file: Arc<dyn File>,
     /// Up to here its content counts.
     length: u64,
@@ -92,10 +94,12 @@ fn copies_of(view: &View) -> Vec<Copy> {
         let size = u64::from(pin.segment.bytes);
         // What is written to the current segment from now on is not part of the copy.
         let length = if Some(*number) == current { u64::from(view.end) } else { size };
-        Copy { name: segment::name_of(*number), file: Arc::clone(&pin.segment.file), length, size }
+        let (path, file) = (pin.segment.path.clone(), Arc::clone(&pin.segment.file));
+        Copy { name: segment::name_of(*number), path, file, length, size }
     });
     let snapshot = view.snapshot.iter().map(|snapshot| Copy {
         name: snapshot.name.clone(),
+        path: snapshot.path.clone(),
         file: Arc::clone(&snapshot.file),
         length: snapshot.bytes,
         size: snapshot.bytes,
@@ -116,7 +120,11 @@ async fn copy_file(
     while offset < copy.size {
         let mut buffer = vec![0; COPY_BYTES.min((copy.size - offset) as usize)];
         let counts = copy.length.saturating_sub(offset).min(buffer.len() as u64) as usize;
-        read_full(&*copy.file, offset, &mut buffer[..counts]).await.map_err(failed)?;
+        let read = read_full(&*copy.file, offset, &mut buffer[..counts]).await.map_err(failed)?;
+        if read < counts {
+            let (file, offset) = (copy.path.clone(), offset + read as u64);
+            return Err(StoreError::Damaged { file, offset, what: "the file ends too early".to_owned() });
+        }
         write_all(&*target, offset, &buffer).await.map_err(failed)?;
         offset += buffer.len() as u64;
         *done += buffer.len() as u64;

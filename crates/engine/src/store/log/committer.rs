@@ -13,6 +13,7 @@ use windlass_core::mutant::{Mutant, active};
 
 use super::Durability;
 use super::frame::{self, HEADER_BYTES, Header, Kind, Role, padded};
+use super::hint::Hint;
 use super::recovery::End;
 use super::run::{Begins, Run, Write, admit, refuse};
 use super::segment::Segment;
@@ -65,6 +66,8 @@ pub(super) struct Committer {
     /// The last frame written.
     pub(super) lsn: u64,
     open: u32,
+    /// What to say in the segment before, as soon as the start of this one is durable.
+    hint: Option<Hint>,
     /// When what was written without a sync is to be synced.
     sync_at: Option<Duration>,
     /// Why nothing can be written until the log is repaired.
@@ -82,6 +85,7 @@ impl Committer {
             offset: end.offset,
             lsn: end.lsn,
             open,
+            hint: None,
             sync_at: None,
             failed: None,
         }
@@ -111,6 +115,10 @@ impl Committer {
     }
 
     async fn next(&mut self) -> Option<Request> {
+        // Also under load, when there is always something carried over and nobody waits for the timer below.
+        if self.sync_at.is_some_and(|at| at <= self.shared.env.boot()) {
+            self.sync_written().await;
+        }
         if let Some(request) = self.carried.pop_front() {
             return Some(request);
         }
@@ -204,21 +212,27 @@ impl Committer {
         if let Err(error) = done {
             return self.broken(run, error);
         }
-        let hint = run.begins.as_ref().map(|begins| self.hint(begins));
-        let (left, left_at) = (Arc::clone(&self.current), self.offset);
+        if let Some(begins) = &run.begins {
+            self.hint = Some(self.hint_to(&begins.segment));
+        }
         self.carried_out(run, sync_now);
-        if let Some(hint) = hint
-            && left.has_room(left_at, 0)
-        {
-            let _only_a_hint = left.write(left_at, &hint).await;
+        if sync_now {
+            self.leave_hint().await;
         }
     }
 
-    /// Says in the segment that is full where the log goes on. Written only once it has gone on there: a segment
-    /// whose first run failed may be deleted.
-    fn hint(&self, begins: &Begins) -> [u8; HEADER_BYTES] {
-        let header = self.header(Kind::End, self.generation, self.lsn + 1, self.lsn);
-        frame::bare(&Header { partition: begins.segment.number, ..header })
+    /// Says behind the last frame of the segment so far where the log goes on.
+    fn hint_to(&self, next: &Segment) -> Hint {
+        let synced = self.shared.tables().synced;
+        let last = self.header(Kind::Commit, self.generation, self.lsn, synced);
+        Hint::behind(last, &self.current, self.offset, next)
+    }
+
+    /// Only once the segment's start is durable: whoever finds the hint but not the start knows that it was lost.
+    async fn leave_hint(&mut self) {
+        if let Some(hint) = self.hint.take() {
+            hint.leave().await;
+        }
     }
 
     pub(super) async fn sync(&self, segment: &Segment) -> Result<(), StoreError> {
@@ -271,6 +285,7 @@ impl Committer {
     pub(super) fn fail(&mut self, error: StoreError) {
         tracing::error!(%error, "the log failed: what is not durable is void");
         self.sync_at = None;
+        self.hint = None;
         self.failed = Some(error);
     }
 
@@ -278,17 +293,17 @@ impl Committer {
     async fn sync_written(&mut self) {
         self.sync_at = None;
         let segment = Arc::clone(&self.current);
-        match self.sync(&segment).await {
-            Ok(()) => {
-                let mut tables = self.shared.tables();
-                tables.synced = self.lsn;
-                tables.something_died = true;
-                let kicks = self.shared.kicks(&mut tables);
-                drop(tables);
-                self.shared.kick(kicks);
-            }
-            Err(error) => self.fail(error),
+        if let Err(error) = self.sync(&segment).await {
+            return self.fail(error);
         }
+        let kicks = {
+            let mut tables = self.shared.tables();
+            tables.synced = self.lsn;
+            tables.something_died = true;
+            self.shared.kicks(&mut tables)
+        };
+        self.shared.kick(kicks);
+        self.leave_hint().await;
     }
 
     async fn ensure_synced(&mut self) -> Result<(), StoreError> {
@@ -333,6 +348,8 @@ impl Committer {
         segment.write(0, &frame::bare(&self.start_header(&begins))).await?;
         self.sync(&segment).await?;
         begin(&mut self.shared.tables(), &segment, generation, after);
+        // In place of the first frame that is void, or behind those that are.
+        self.hint_to(&segment).leave().await;
         self.generation = generation;
         self.current = segment;
         self.offset = HEADER_BYTES as u32;

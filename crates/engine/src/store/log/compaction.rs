@@ -38,8 +38,8 @@ pub(super) fn is_due(tables: &Tables, segment_bytes: u32) -> bool {
 
 /// Segments that nothing but the bodies in them keeps.
 fn containers(tables: &Tables) -> impl Iterator<Item = &Slot> {
-    let kept = |slot: &&Slot| slot.live_bytes > 0 && !slot.retired && !tables.in_chain(slot.segment.number);
-    tables.slots.values().filter(kept)
+    let idle = |slot: &&Slot| slot.live_bytes > 0 && !slot.retired && !slot.stuck;
+    tables.slots.values().filter(idle).filter(|slot| !tables.in_chain(slot.segment.number))
 }
 
 /// Empties the emptiest segments into one new one. Tells whether there were any worth it.
@@ -93,7 +93,13 @@ async fn move_out(shared: &Shared, era: u64, victims: &BTreeMap<u32, Pin>) -> Re
     let target = new_segment(shared).await?;
     let copied = copy(shared, victims, &moving, &target).await;
     match copied {
-        Ok((generation, places)) if repoint(shared, era, &target, generation, &moving, &places) => {
+        Ok(copied) if copied.is_empty() => {
+            shared.discard(target);
+            mark_stuck(shared, era, &copied);
+            Ok(false)
+        }
+        Ok(copied) if repoint(shared, era, &target, &moving, &copied) => {
+            mark_stuck(shared, era, &copied);
             shared.counters.compactions.fetch_add(1, Ordering::Relaxed);
             Ok(true)
         }
@@ -104,6 +110,20 @@ async fn move_out(shared: &Shared, era: u64, victims: &BTreeMap<u32, Pin>) -> Re
         Err(error) => {
             shared.discard(target);
             Err(error)
+        }
+    }
+}
+
+/// What could not be read now will hardly be readable a moment later: to try again at once would go on for ever.
+fn mark_stuck(shared: &Shared, era: u64, copied: &Copied) {
+    let mut tables = shared.tables();
+    if tables.era != era {
+        return;
+    }
+    for number in &copied.unreadable {
+        if let Some(slot) = tables.slots.get_mut(number) {
+            tracing::warn!(file = %slot.segment.path, "bodies that cannot be read stay where they are");
+            slot.stuck = true;
         }
     }
 }
@@ -149,13 +169,29 @@ async fn new_segment(shared: &Shared) -> Result<Arc<Segment>, StoreError> {
     }
 }
 
-/// Writes the bodies into the segment, durably, and tells where each is now, if it could be read and had room.
+/// What became of the bodies that were to be moved.
+#[derive(Debug, Default)]
+struct Copied {
+    generation: u64,
+    /// Where each is now, if it could be read and had room.
+    places: Vec<Option<Place>>,
+    /// Segments with a body that could not be read.
+    unreadable: BTreeSet<u32>,
+}
+
+impl Copied {
+    fn is_empty(&self) -> bool {
+        self.places.iter().all(Option::is_none)
+    }
+}
+
+/// Writes the bodies into the segment, durably.
 async fn copy(
     shared: &Shared,
     victims: &BTreeMap<u32, Pin>,
     moving: &[Moving],
     target: &Segment,
-) -> Result<(u64, Vec<Option<Place>>), StoreError> {
+) -> Result<Copied, StoreError> {
     let (generation, synced) = {
         let mut tables = shared.tables();
         (tables.take_generation(), tables.synced)
@@ -167,26 +203,28 @@ async fn copy(
     target.write(0, &frame::bare(&header)).await?;
     header.kind = Kind::Survivors;
     let mut offset = HEADER_BYTES as u32;
-    let mut places = Vec::with_capacity(moving.len());
+    let mut copied = Copied { generation, ..Copied::default() };
     let mut rest = moving;
     while !rest.is_empty() {
         let (group, after) = rest.split_at(group_length(rest));
         header.partition = group[0].partition;
         header.lsn += 1;
         let bodies = read_group(victims, group).await;
-        let frame = lay_out(&header, group, &bodies, target.number, offset, &mut places);
+        let (frame, places) = lay_out(&header, group, &bodies, target.number, offset);
         if target.has_room(offset, padded(frame.len())) {
             target.write(offset, &frame).await?;
             offset += padded(frame.len()) as u32;
         } else {
-            places.truncate(places.len() - group.len());
             break;
         }
+        let unread = group.iter().zip(&bodies).filter(|(_, body)| body.is_none());
+        copied.unreadable.extend(unread.map(|(moving, _)| moving.from.segment));
+        copied.places.extend(places);
         rest = after;
     }
-    places.resize(moving.len(), None);
+    copied.places.resize(moving.len(), None);
     target.sync().await?;
-    Ok((generation, places))
+    Ok(copied)
 }
 
 /// How many of the first bodies go into one frame.
@@ -215,29 +253,20 @@ fn lay_out(
     bodies: &[Option<Bytes>],
     segment: u32,
     offset: u32,
-    places: &mut Vec<Option<Place>>,
-) -> Vec<u8> {
+) -> (Vec<u8>, Vec<Option<Place>>) {
     let mut frame = vec![0; HEADER_BYTES];
-    for (moving, body) in group.iter().zip(bodies) {
-        places.push(body.as_ref().map(|body| {
-            let at = entry::put_body(&mut frame, moving.key, moving.from.crc, body);
-            Place { segment, offset: offset + at as u32, ..moving.from }
-        }));
-    }
+    let mut put = |(moving, body): (&Moving, &Option<Bytes>)| {
+        let at = entry::put_body(&mut frame, moving.key, moving.from.crc, body.as_ref()?);
+        Some(Place { segment, offset: offset + at as u32, ..moving.from })
+    };
+    let places = group.iter().zip(bodies).map(&mut put).collect();
     frame::seal(&mut frame, header);
-    frame
+    (frame, places)
 }
 
 /// From now on the bodies are where they were copied to. `false` if the tables are not the same any more.
-fn repoint(
-    shared: &Shared,
-    era: u64,
-    target: &Arc<Segment>,
-    generation: u64,
-    moving: &[Moving],
-    places: &[Option<Place>],
-) -> bool {
-    let mut slot = Slot::new(Arc::clone(target), generation, Role::Compacted);
+fn repoint(shared: &Shared, era: u64, target: &Arc<Segment>, moving: &[Moving], copied: &Copied) -> bool {
+    let mut slot = Slot::new(Arc::clone(target), copied.generation, Role::Compacted);
     // Not to be taken for free before the first body is in it.
     slot.retired = true;
     {
@@ -247,7 +276,7 @@ fn repoint(
         }
         tables.slots.insert(target.number, slot);
     }
-    for (moving, places) in moving.chunks(SLICE).zip(places.chunks(SLICE)) {
+    for (moving, places) in moving.chunks(SLICE).zip(copied.places.chunks(SLICE)) {
         let mut tables = shared.tables();
         if tables.era != era || tables.frozen {
             // The rebuilt tables know nothing of it: the segment is free, as soon as a snapshot says so.

@@ -24,8 +24,8 @@ pub(super) enum Kind {
     Survivors,
     /// The log was closed in good order.
     Close,
-    /// The log goes on in the segment whose file number stands in place of a partition. Only a hint: written without
-    /// a sync, it tells that a file is missing which nothing else speaks of yet.
+    /// The log goes on in the segment whose file number stands in place of a partition. Only a hint, and no frame of
+    /// the chain: see [`super::hint`].
     End,
 }
 

@@ -1,6 +1,6 @@
 //! The embedded store: one log per directory, shared by all its partitions, so that one sync serves them all.
 //!
-//! A commit is a frame ([`frame`], [`entry`]) in a segment ([`segment`]). The [`committer`] writes and syncs frames,
+//! A commit is a frame ([`frame`], [`entry`]) in a segment ([`segment`], [`hint`]). The [`committer`] writes and syncs frames,
 //! a [`run`] at a time, and then tells the [`tables`], which know where everything is. Rows are read back from the
 //! snapshot and the frames since ([`rows`]), bodies by their place ([`reader`], [`fetch`], [`bodies`]). The [`keeper`]
 //! has segments ready ([`pool`]); the [`upkeep`] writes a [`snapshot`] when the log has grown ([`tail`],
@@ -21,6 +21,7 @@ mod entry;
 mod fetch;
 mod format;
 mod frame;
+mod hint;
 pub mod inspect;
 mod keeper;
 mod opening;

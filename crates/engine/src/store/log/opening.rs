@@ -8,6 +8,7 @@ use super::committer::Committer;
 use super::disk::Disk;
 use super::format::{self, Format};
 use super::frame::{self, HEADER_BYTES, Header, Kind, Role};
+use super::hint::Hint;
 use super::keeper::Keeper;
 use super::pool::Pool;
 use super::recovery::{self, End, Recovered};
@@ -140,9 +141,9 @@ async fn begin(
     if let Some(end) = &recovered.end {
         write_again(&end.segment, end.unsynced_from, end.offset).await?;
     }
-    let mut end = match recovered.end.take() {
-        Some(end) if end.segment.has_room(end.offset, HEADER_BYTES) => end,
-        Some(_) | None => first_segment(disk, options, recovered, lsn).await?,
+    let (mut end, left) = match recovered.end.take() {
+        Some(end) if end.segment.has_room(end.offset, HEADER_BYTES) => (end, None),
+        left => (first_segment(disk, options, recovered, lsn).await?, left),
     };
     let role = Role::Main;
     let (generation, partition, epoch, sequence, now) = (end.generation, 0, 0, 0, 0);
@@ -157,6 +158,10 @@ async fn begin(
     frames.extend_from_slice(&frame::bare(&opened));
     end.segment.write(end.offset, &frames).await?;
     end.segment.sync().await?;
+    if let Some(left) = left {
+        let last = Header { generation: left.generation, ..start };
+        Hint::behind(last, &left.segment, left.offset, &end.segment).leave().await;
+    }
     end.offset += frames.len() as u32;
     end.lsn = lsn + 1;
     recovered.tables.applied = end.lsn;

@@ -10,7 +10,7 @@ use super::disk::Disk;
 use super::entry;
 use super::frame::{Expected, HEADER_BYTES, Header, Kind};
 use super::scan::{Found, Scanner};
-use super::segment::{self, Segment, Start};
+use super::segment::{Segment, Start};
 use super::snapshot_file::{self, Blocks, SnapshotFile};
 use super::survey::{Survey, links_of, missing_beginning, survey};
 use super::tables::{FramePlace, LOST, Link, Place, Slot, Tables};
@@ -62,10 +62,8 @@ pub(super) async fn recover(disk: &dyn Disk, log: u64) -> Result<Recovered, Stor
     if end.is_none() && survey.first_damaged(log).await?.is_some() {
         return Err(survey.missing(disk, log, "no segment of the log can be read").await);
     }
-    let there = |number: u32| survey.starts.iter().any(|(segment, _)| segment.number == number);
-    if let Some(number) = replay.goes_on_in.filter(|number| !there(*number)) {
-        let name = segment::name_of(number);
-        return Err(survey.missing(disk, log, &format!("the log goes on in {name}, which is gone")).await);
+    if let Some(number) = replay.goes_on_in {
+        return Err(survey.missing_next(disk, log, number).await);
     }
     if let Some(what) = replay.missing_body() {
         return Err(survey.missing_at(log, end.as_ref(), &what).await);
@@ -119,7 +117,7 @@ pub(super) struct Replay {
     /// Frames above it: segment, offset and number of each.
     unsynced: VecDeque<(u64, u32, u32)>,
     lost: Vec<(u32, entry::BodyKey, u64)>,
-    /// The segment in which the log goes on, if its last frame says so.
+    /// The segment in which the log goes on, if a hint behind its last frame says so.
     goes_on_in: Option<u32>,
 }
 
@@ -241,6 +239,11 @@ impl Replay {
             if !expected.accepts(&found.header) {
                 break;
             }
+            if found.header.kind == Kind::End {
+                // No frame of the chain: it bears the number of the one that should have been found elsewhere.
+                self.goes_on_in = Some(found.header.partition);
+                break;
+            }
             walked = Walked { lsn: found.header.lsn, offset: found.next_offset() };
             self.take(&segment, &found)?;
         }
@@ -250,7 +253,6 @@ impl Replay {
     fn take(&mut self, segment: &Segment, found: &Found<'_>) -> Result<(), StoreError> {
         let header = &found.header;
         self.last_open = header.open;
-        self.goes_on_in = (header.kind == Kind::End).then_some(header.partition);
         self.hear_frame(header);
         self.unsynced.push_back((header.lsn, segment.number, found.offset));
         while self.unsynced.front().is_some_and(|(lsn, ..)| *lsn <= self.synced) {
@@ -259,6 +261,7 @@ impl Replay {
         if header.lsn <= self.tables.snapshot_lsn() {
             return Ok(());
         }
+        self.check_sequence(segment, found)?;
         let bodies = match header.kind {
             Kind::Commit => entry::body_changes(found.frame)
                 .map_err(|_| segment.damaged(found.offset, "a frame holds entries of an unknown kind"))?,
@@ -276,13 +279,24 @@ impl Replay {
         Ok(())
     }
 
+    /// A partition's commits are numbered without gaps: one that does not follow tells of a commit that is missing.
+    fn check_sequence(&self, segment: &Segment, found: &Found<'_>) -> Result<(), StoreError> {
+        let Header { kind, partition, sequence, .. } = found.header;
+        let last = self.tables.partitions.get(&partition).map_or(0, |table| table.sequence);
+        if kind != Kind::Commit || sequence == last + 1 {
+            return Ok(());
+        }
+        let what = format!("commit {sequence} of partition {partition} does not follow its last one, {last}");
+        Err(segment.damaged(found.offset, what))
+    }
+
     /// The next frame is not there: a torn tail, unless anything that can still be read says it was durable.
     async fn check_end(&mut self, link: Link, walked: &Walked, survey: &Survey) -> Result<(), StoreError> {
         let next = walked.lsn + 1;
         let segment = Arc::clone(self.segment(link));
         let mut damaged = segment.damaged(walked.offset, format!("frame {next} is missing or damaged"));
         self.search(&segment, walked.offset).await?;
-        for other in survey.damaged_starts() {
+        for other in survey.without_start() {
             if self.search(other, 0).await?.is_some_and(|lsn| lsn <= next) && self.synced >= next {
                 damaged = other.damaged(0, "the segment's first frame is damaged");
             }

@@ -110,9 +110,10 @@ pub(super) fn name_of(number: u32) -> String {
     format!("{number:08}{SUFFIX}")
 }
 
+/// Only of a name as this log gives it: two names of one number would be two segments in one place.
 pub(super) fn number_of(name: &str) -> Option<u32> {
-    let digits = name.strip_suffix(SUFFIX)?;
-    (digits.len() >= 8 && digits.bytes().all(|digit| digit.is_ascii_digit())).then(|| digits.parse().ok())?
+    let number = name.strip_suffix(SUFFIX)?.parse().ok()?;
+    (name_of(number) == name).then_some(number)
 }
 
 /// Makes a segment full of zeros, durable with its name.

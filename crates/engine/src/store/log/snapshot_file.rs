@@ -109,8 +109,10 @@ pub(super) fn name_of(lsn: u64) -> String {
     format!("snapshot-{lsn:020}.snap")
 }
 
+/// Only of a name as this log gives it.
 pub(super) fn lsn_of(name: &str) -> Option<u64> {
-    name.strip_prefix("snapshot-")?.strip_suffix(".snap")?.parse().ok()
+    let lsn = name.strip_prefix("snapshot-")?.strip_suffix(".snap")?.parse().ok()?;
+    (name_of(lsn) == name).then_some(lsn)
 }
 
 /// A body's place as a snapshot tells it: by generation, because a file may be reused.

@@ -19,13 +19,15 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn damaged_starts(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        self.starts.iter().filter(|(_, start)| *start == Start::Bad).map(|(segment, _)| segment)
+    /// Segments that were never used, and those whose start is damaged: a start that is all zeros may be either.
+    pub(super) fn without_start(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        let valid = |start: &Start| matches!(start, Start::Valid(_));
+        self.starts.iter().filter(move |(_, start)| !valid(start)).map(|(segment, _)| segment)
     }
 
     /// A segment with frames of this log, but without a start.
     pub(super) async fn first_damaged(&self, log: u64) -> Result<Option<&Arc<Segment>>, StoreError> {
-        for segment in self.damaged_starts() {
+        for segment in self.without_start() {
             if Scanner::new(segment).search(0, log).await?.is_some() {
                 return Ok(Some(segment));
             }
@@ -45,6 +47,20 @@ impl Survey {
             }
             (Ok(None), None) => StoreError::Unusable(what.to_owned()),
             (Err(error), _) => error,
+        }
+    }
+
+    /// A hint names the segment that the log goes on in. It was written when that one's start was durable, so it is
+    /// damaged or gone.
+    pub(super) async fn missing_next(&self, disk: &dyn Disk, log: u64, number: u32) -> StoreError {
+        match self.starts.iter().find(|(segment, _)| segment.number == number) {
+            Some((segment, _)) => {
+                segment.damaged(0, "the segment's first frame, although the log goes on in this segment")
+            }
+            None => {
+                let name = segment::name_of(number);
+                self.missing(disk, log, &format!("the log goes on in {name}, which is gone")).await
+            }
         }
     }
 

@@ -51,11 +51,13 @@ pub(super) struct Slot {
     dead_since: u64,
     /// Compacted away, but the snapshot still points here.
     pub(super) retired: bool,
+    /// Holds a body that could not be read when it was to be moved: compaction lets it be until the next open.
+    pub(super) stuck: bool,
 }
 
 impl Slot {
     pub(super) fn new(segment: Arc<Segment>, generation: u64, role: Role) -> Self {
-        Self { segment, generation, role, live_bytes: 0, dead_since: 0, retired: false }
+        Self { segment, generation, role, live_bytes: 0, dead_since: 0, retired: false, stuck: false }
     }
 }
 
