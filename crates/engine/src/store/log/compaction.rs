@@ -46,21 +46,8 @@ fn containers(tables: &Tables) -> impl Iterator<Item = &Slot> {
 pub(super) async fn compact(shared: &Shared) -> Result<bool, StoreError> {
     let era = shared.tables().era;
     let Some(victims) = retire_victims(shared) else { return Ok(false) };
-    let moved = move_out(shared, era, &victims).await;
-    keep_what_lives(&mut shared.tables(), era, &victims);
-    moved
-}
-
-/// A segment with a body that could not be moved stays in use.
-fn keep_what_lives(tables: &mut Tables, era: u64, victims: &BTreeMap<u32, Pin>) {
-    if tables.era != era {
-        return;
-    }
-    for number in victims.keys() {
-        if let Some(slot) = tables.slots.get_mut(number) {
-            slot.retired &= slot.live_bytes == 0;
-        }
-    }
+    // Retired until the next snapshot, moved out or not: the last one points to what was moved out of them.
+    move_out(shared, era, &victims).await
 }
 
 fn retire_victims(shared: &Shared) -> Option<BTreeMap<u32, Pin>> {

@@ -56,10 +56,18 @@ pub(super) async fn take(
         }
         None => {
             // It is true, but the tables have gone back to the one before, and would not keep what this one needs.
-            let _may_be_gone = shared.disk.remove(&name).await;
-            Err(StoreError::Unusable("the log failed while a snapshot was written".to_owned()))
+            // Unless it took the place of that one, as true as it.
+            let lsn = shared.tables().snapshot_lsn();
+            if lsn != view.lsn {
+                let _may_be_gone = shared.disk.remove(&name).await;
+            }
+            Err(log_failed())
         }
     }
+}
+
+fn log_failed() -> StoreError {
+    StoreError::Unusable("the log failed while a snapshot was written".to_owned())
 }
 
 fn adopt(tables: &mut Tables, snapshot: Arc<SnapshotFile>, covered_bytes: u64) -> Option<Arc<SnapshotFile>> {
@@ -84,7 +92,14 @@ async fn write_and_name(
         // The places of bodies may have come from commits that are not durable yet.
         ask(requests, |answer| Request::Sync { answer }).await?;
     }
-    let synced = shared.tables().synced;
+    let synced = {
+        let tables = shared.tables();
+        if tables.era != view.era {
+            // Some of what was copied may have been taken back since.
+            return Err(log_failed());
+        }
+        tables.synced
+    };
     let bytes = writer.output.finish(&sections, synced).await.map_err(failed)?;
     file.sync().await.map_err(failed)?;
     shared.disk.rename(temporary, name).await.map_err(failed)?;
