@@ -23,6 +23,12 @@ pub struct SortedMap<K: Ord + Copy, V> {
 
 type Chunk<K, V> = VecDeque<(K, V)>;
 
+enum Whereabouts {
+    First,
+    Last,
+    Between,
+}
+
 impl<K: Ord + Copy, V> SortedMap<K, V> {
     pub const fn new() -> Self {
         Self { chunks: BTreeMap::new(), len: 0 }
@@ -37,15 +43,46 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
     }
 
     pub fn get(&self, key: &K) -> Option<&V> {
-        let (_, chunk) = self.chunks.range(..=key).next_back()?;
+        let (_, chunk) = match self.whereabouts(key) {
+            Whereabouts::First => self.chunks.first_key_value()?,
+            Whereabouts::Last => self.chunks.last_key_value()?,
+            Whereabouts::Between => self.chunks.range(..=key).next_back()?,
+        };
         let at = find(chunk, key).ok()?;
         Some(&chunk[at].1)
     }
 
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        let (_, chunk) = self.chunks.range_mut(..=key).next_back()?;
+        let (_, chunk) = self.chunk_mut(key)?;
         let at = find(chunk, key).ok()?;
         Some(&mut chunk[at].1)
+    }
+
+    /// Whether a key's chunk is the first or the last one: there the work is, and those are found without a search.
+    fn whereabouts(&self, key: &K) -> Whereabouts {
+        let above_last_bound = self.chunks.last_key_value().is_some_and(|(bound, _)| bound <= key);
+        if above_last_bound {
+            return Whereabouts::Last;
+        }
+        let in_first = |(bound, chunk): (&K, &Chunk<K, V>)| {
+            bound <= key && chunk.back().is_some_and(|(last, _)| key <= last)
+        };
+        if self.chunks.first_key_value().is_some_and(in_first) {
+            Whereabouts::First
+        } else {
+            Whereabouts::Between
+        }
+    }
+
+    /// The chunk that has the key if any has, and its bound.
+    fn chunk_mut(&mut self, key: &K) -> Option<(K, &mut Chunk<K, V>)> {
+        match self.whereabouts(key) {
+            Whereabouts::First => self.chunks.first_entry().map(|first| (*first.key(), first.into_mut())),
+            Whereabouts::Last => self.chunks.last_entry().map(|last| (*last.key(), last.into_mut())),
+            Whereabouts::Between => {
+                self.chunks.range_mut(..=key).next_back().map(|(bound, chunk)| (*bound, chunk))
+            }
+        }
     }
 
     pub fn contains_key(&self, key: &K) -> bool {
@@ -64,7 +101,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
 
     /// The value that was under the key before.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
-        let Some((_, chunk)) = self.chunks.range_mut(..=key).next_back() else {
+        let Some((_, chunk)) = self.chunk_mut(&key) else {
             self.insert_first(key, value);
             self.len += 1;
             return None;
@@ -83,7 +120,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
     }
 
     pub fn remove(&mut self, key: &K) -> Option<V> {
-        let (&bound, chunk) = self.chunks.range_mut(..=key).next_back()?;
+        let (bound, chunk) = self.chunk_mut(key)?;
         let at = find(chunk, key).ok()?;
         let (_, value) = chunk.remove(at).expect("`find` gives places within the chunk");
         let left = chunk.len();
