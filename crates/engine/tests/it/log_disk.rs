@@ -59,6 +59,7 @@ impl Faults {
 #[derive(Debug, Default)]
 pub(crate) struct MemFile {
     bytes: Mutex<Images>,
+    unreadable: AtomicBool,
     faults: Arc<Faults>,
 }
 
@@ -94,7 +95,11 @@ impl MemDisk {
         for (name, bytes) in images {
             disk.faults.used.fetch_add(bytes.len() as u64, Ordering::SeqCst);
             let images = Images { live: bytes.clone(), durable: bytes, dirty: Vec::new() };
-            let file = Arc::new(MemFile { bytes: Mutex::new(images), faults: Arc::clone(&disk.faults) });
+            let file = Arc::new(MemFile {
+                bytes: Mutex::new(images),
+                faults: Arc::clone(&disk.faults),
+                ..MemFile::default()
+            });
             state.files.insert(name, file);
         }
         state.durable_names = state.files.clone();
@@ -119,6 +124,11 @@ impl MemDisk {
             }
         }
         spoilt
+    }
+
+    /// From now on every read of the file fails.
+    pub(crate) fn make_unreadable(&self, name: &str) {
+        self.state.lock().unwrap().files[name].unreadable.store(true, Ordering::SeqCst);
     }
 
     /// Cuts a file, behind the back of who has it open.
@@ -229,7 +239,7 @@ impl File for MemFile {
     }
 
     fn read_at<'a>(&'a self, offset: u64, buffer: &'a mut [u8]) -> BoxFuture<'a, io::Result<usize>> {
-        if Faults::strikes(&self.faults.reads) {
+        if Faults::strikes(&self.faults.reads) || self.unreadable.load(Ordering::SeqCst) {
             return done(Err(broken()));
         }
         let images = self.bytes.lock().unwrap();

@@ -191,3 +191,176 @@ async fn a_log_without_format_file_or_snapshot_index_is_salvaged_whole() {
     assert_eq!(owner.rows, rows);
     owner.check_bodies().await;
 }
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+async fn salvaged(disk: &Arc<MemDisk>) -> (inspect::Salvaged, LogStore) {
+    let target = Arc::new(MemDisk::default());
+    let env = Arc::new(TokioEnv::new());
+    let salvaged = inspect::salvage(env, as_disk(disk), as_disk(&target), small()).await.unwrap();
+    (salvaged, open(&target, small()).await.unwrap())
+}
+
+/// Items of several segments, all of which stay: so every frame is still on the disk behind the snapshot.
+async fn kept(items: u64) -> (Files, BTreeMap<Key, Row>) {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, tidy()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..=items {
+        owner.commit(put(number, 300)).await.unwrap();
+    }
+    while store.stats().snapshots == 0 {
+        tokio::task::yield_now().await;
+    }
+    let rows = owner.rows.clone();
+    store.close().await;
+    let mut files = disk.images();
+    files.retain(|name, _| !name.ends_with(".tmp"));
+    (files, rows)
+}
+
+fn lsn(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at + 40..at + 48].try_into().unwrap())
+}
+
+fn used(files: &Files) -> Vec<String> {
+    let used = files.iter().filter(|(name, bytes)| name.ends_with(".seg") && frames(bytes).len() > 1);
+    used.map(|(name, _)| name.clone()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_is_salvaged_only_into_an_empty_directory() {
+    let (disk, _) = filled(200).await;
+    let (target, rows) = filled(300).await;
+    let env = Arc::new(TokioEnv::new());
+    let refused = inspect::salvage(env, as_disk(&disk), as_disk(&target), small()).await.unwrap_err();
+    assert!(refused.to_string().contains("empty directory"), "{refused}");
+    let store = open(&target, small()).await.unwrap();
+    assert_eq!(Owner::acquire(&store, 1).await.unwrap().rows, rows);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_without_its_start_loses_no_frame() {
+    let (files, rows) = kept(200).await;
+    for name in used(&files) {
+        for zeros in [false, true] {
+            let mut files = files.clone();
+            let start = &mut files.get_mut(&name).unwrap()[..80];
+            if zeros {
+                start.fill(0)
+            } else {
+                start[33] ^= 1
+            }
+            let (salvaged, store) = salvaged(&MemDisk::of(files)).await;
+            let [StoreError::Damaged { file, offset: 0, .. }] = &salvaged.lost[..] else {
+                panic!("{salvaged:?}")
+            };
+            assert_eq!(*file, format!("mem/{name}"));
+            let owner = Owner::acquire(&store, 1).await.unwrap();
+            assert_eq!(owner.rows, rows);
+            owner.check_bodies().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_damaged_snapshot_does_not_tell_older_frames_do() {
+    let (files, rows) = kept(200).await;
+    let name = files.keys().rfind(|name| name.ends_with(".snap")).expect("a snapshot").clone();
+    for byte in (0..files[&name].len()).step_by(101) {
+        let mut files = files.clone();
+        files.get_mut(&name).unwrap()[byte] ^= 0x40;
+        let (salvaged, store) = salvaged(&MemDisk::of(files)).await;
+        assert!(!salvaged.lost.is_empty(), "{byte}");
+        let owner = Owner::acquire(&store, 1).await.unwrap();
+        assert_eq!(owner.rows, rows, "{byte}");
+        owner.check_bodies().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sound_snapshot_is_not_mixed_with_older_frames() {
+    // Old segments are kept by single bodies: their frames put items of which the removals are gone.
+    let (disk, rows) = filled(300).await;
+    let now = {
+        let store = open(&disk, tidy()).await.unwrap();
+        let now = store.acquire(PartitionId(1)).await.unwrap().now;
+        store.close().await;
+        now
+    };
+    let (salvaged, store) = salvaged(&disk).await;
+    assert!(salvaged.lost.is_empty(), "{:?}", salvaged.lost);
+    let owner = Owner::acquire(&store, 1).await.unwrap();
+    assert_eq!(owner.rows, rows);
+    owner.check_bodies().await;
+    assert_eq!(store.acquire(PartitionId(1)).await.unwrap().now, now);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_a_partition_is_salvaged_with_its_snapshot() {
+    let (mut files, rows) = kept(200).await;
+    // The snapshot alone, with the first segment to tell the log by.
+    files.retain(|name, _| !name.ends_with(".seg") || name == "00000001.seg");
+    let (_, store) = salvaged(&MemDisk::of(files)).await;
+    let acquired = store.acquire(PartitionId(1)).await.unwrap();
+    let now = acquired.now.0;
+    let found = crate::log_rows::rows_of(acquired).await.unwrap();
+    assert!(!found.is_empty() && found.iter().all(|(key, row)| rows[key] == *row));
+    // In these tests the time of a commit is its number, and each puts one item.
+    assert_eq!(now, found.len() as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_and_frames_of_a_segment_that_is_gone_are_told() {
+    let (files, _) = kept(200).await;
+    let used = used(&files);
+    let first = used.first().unwrap();
+    let mut without = files.clone();
+    without.remove(first);
+    let (salvaged_without, _) = salvaged(&MemDisk::of(without)).await;
+    let commits = frames(&files[first]).iter().filter(|(at, _)| files[first][at + 14] == 3).count();
+    let told: Vec<String> = salvaged_without.lost.iter().map(ToString::to_string).collect();
+    assert!(
+        told.iter().any(|lost| lost.contains(&format!("and {commits} bodies of partition 1"))),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_frames_of_a_segment_that_is_gone_are_told_exactly() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..=4 {
+        owner.commit(put(number, 12_000)).await.unwrap();
+    }
+    store.close().await;
+    let mut files = disk.images();
+    let mut used = used(&files);
+    used.sort_by_key(|name| lsn(&files[name], 0));
+    let missing = lsn(&files[&used[2]], 0);
+    assert_eq!(missing, lsn(&files[&used[1]], 0) + 1, "the segment holds one frame");
+    files.remove(&used[1]);
+    let (salvaged, _) = salvaged(&MemDisk::of(files)).await;
+    let told: Vec<String> = salvaged.lost.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains(&format!("frames {missing} to {missing} are not in any file")), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_cannot_be_read_ends_neither_check_nor_salvage() {
+    let (files, rows) = kept(200).await;
+    for name in used(&files) {
+        let disk = MemDisk::of(files.clone());
+        disk.make_unreadable(&name);
+        let report = inspect::check(as_disk(&disk)).await.unwrap();
+        let failed =
+            |error: &StoreError| matches!(error, StoreError::Io { file, .. } if file.contains(&name));
+        assert!(report.damage.iter().any(failed), "{:?}", report.damage);
+        let (salvaged, store) = salvaged(&disk).await;
+        assert!(salvaged.lost.iter().any(failed), "{:?}", salvaged.lost);
+        let owner = Owner::acquire(&store, 1).await.unwrap();
+        assert!(owner.rows.iter().all(|(key, row)| rows[key] == *row));
+        assert!(owner.rows.len() > 100, "{name}: only {}", owner.rows.len());
+    }
+}

@@ -72,12 +72,7 @@ async fn copy_into_empty(
     format: Format,
     steps: &mpsc::Sender<(u64, u64)>,
 ) -> Result<(), StoreError> {
-    if format::read(to).await?.is_some() {
-        return Err(StoreError::Unusable(format!(
-            "{}: there is a log already. Give an empty directory",
-            to.path("")
-        )));
-    }
+    format::check_empty(to).await?;
     let copies = copies_of(view);
     let total = copies.iter().map(|copy| copy.size).sum();
     let mut done = 0;

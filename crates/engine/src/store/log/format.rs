@@ -35,6 +35,14 @@ pub(super) async fn read(disk: &dyn Disk) -> Result<Option<Format>, StoreError> 
     parse(disk, &String::from_utf8_lossy(&bytes)).map(Some)
 }
 
+/// Refuses a directory in which there is anything.
+pub(super) async fn check_empty(disk: &dyn Disk) -> Result<(), StoreError> {
+    let directory = disk.path("");
+    let taken =
+        || StoreError::Unusable(format!("{directory}: there is a log already. Give an empty directory"));
+    if read(disk).await?.is_some() { Err(taken()) } else { Ok(()) }
+}
+
 fn not_ours(disk: &dyn Disk, other: &str) -> StoreError {
     let directory = disk.path("");
     StoreError::Unusable(format!(

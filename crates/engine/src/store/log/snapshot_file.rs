@@ -242,12 +242,19 @@ impl SnapshotFile {
         self.block_header(offset).await.map(|(_, end)| end)
     }
 
+    /// What the block that begins at the offset claims to hold, right or wrong.
+    pub(super) async fn claimed_content(&self, offset: u64) -> Option<Content> {
+        let mut tag = [0; TAG_BYTES];
+        self.read(offset + BLOCK_HEADER_BYTES as u64, &mut tag).await.ok()?;
+        Content::from_tag(tag)
+    }
+
     async fn block_header(&self, offset: u64) -> Result<([u8; BLOCK_HEADER_BYTES], u64), StoreError> {
         let mut header = [0; BLOCK_HEADER_BYTES];
         self.read(offset, &mut header).await?;
         let length = u32_at(&header, 4) as usize;
         let end = offset + (BLOCK_HEADER_BYTES + length) as u64;
-        if length > BLOCK_BYTES_MAX || end > self.bytes {
+        if !(TAG_BYTES..=BLOCK_BYTES_MAX).contains(&length) || end > self.bytes {
             return Err(self.damaged(offset, "a block of the snapshot is cut short"));
         }
         Ok((header, end))

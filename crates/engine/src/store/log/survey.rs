@@ -78,18 +78,32 @@ impl Survey {
 }
 
 pub(super) async fn survey(disk: &dyn Disk, log: u64) -> Result<Survey, StoreError> {
+    let (survey, failed) = survey_readable(disk, log).await?;
+    failed.into_iter().next().map_or(Ok(survey), Err)
+}
+
+/// What can be read, and why the rest cannot.
+pub(super) async fn survey_readable(
+    disk: &dyn Disk,
+    log: u64,
+) -> Result<(Survey, Vec<StoreError>), StoreError> {
     let names = disk.list().await.map_err(|error| io_failed("cannot list", disk.path(""), error))?;
-    let mut survey = Survey::default();
+    let (mut survey, mut failed) = (Survey::default(), Vec::new());
     for name in names {
         if let Some(number) = segment::number_of(&name) {
-            let segment = open_segment(disk, &name, number).await?;
-            let start = segment::read_start(&segment, log).await?;
-            survey.starts.push((segment, start));
+            match open_segment(disk, &name, number).await {
+                Ok(segment) => {
+                    let start = segment::read_start(&segment, log).await;
+                    let start = start.map_err(|error| failed.push(error));
+                    survey.starts.push((segment, start.unwrap_or(Start::Bad)));
+                }
+                Err(error) => failed.push(error),
+            }
         } else if let Some(lsn) = snapshot_file::lsn_of(&name) {
             survey.snapshots.push(lsn);
         }
     }
-    Ok(survey)
+    Ok((survey, failed))
 }
 
 async fn open_segment(disk: &dyn Disk, name: &str, number: u32) -> Result<Arc<Segment>, StoreError> {

@@ -8,8 +8,8 @@ use windlass_core::id::PartitionId;
 use windlass_core::row::Change;
 use windlass_core::time::Timestamp;
 
-use super::frames::frames_of;
-use super::{Locked, in_order};
+use super::Locked;
+use super::frames::{Source, frames_of, valid_sources};
 use crate::store::StoreError;
 use crate::store::log::disk::Disk;
 use crate::store::log::entry::BodyKey;
@@ -73,10 +73,10 @@ pub struct PartitionReport {
 pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
     let locked = Locked::take(&*disk).await?;
     let log = locked.log_id().await?;
-    let survey = survey::survey(&*disk, log).await?;
+    let (survey, damage) = survey::survey_readable(&*disk, log).await?;
     let mut report =
-        Report { log, segments: Vec::new(), snapshot: None, partitions: BTreeMap::new(), damage: Vec::new() };
-    check_segments(&survey, &mut report).await?;
+        Report { log, segments: Vec::new(), snapshot: None, partitions: BTreeMap::new(), damage };
+    check_segments(&survey, &mut report).await;
     match recovery::recover(&*disk, log).await {
         Ok(recovered) => check_content(recovered, &mut report).await,
         Err(error) => report.add_damage(error),
@@ -103,9 +103,10 @@ impl Report {
     }
 }
 
-async fn check_segments(survey: &Survey, report: &mut Report) -> Result<(), StoreError> {
-    for (segment, start) in in_order(survey) {
-        let frames = frames_of(segment, &start).await?;
+async fn check_segments(survey: &Survey, report: &mut Report) {
+    for source in valid_sources(survey) {
+        let Source { segment, start, .. } = &source;
+        let frames = frames_of(&source).await;
         let generation = start.generation;
         report.segments.push(FileReport {
             name: segment::name_of(segment.number),
@@ -131,7 +132,6 @@ async fn check_segments(survey: &Survey, report: &mut Report) -> Result<(), Stor
         frame_bytes: 0,
         live_bytes: 0,
     }));
-    Ok(())
 }
 
 async fn check_content(recovered: Recovered, report: &mut Report) {

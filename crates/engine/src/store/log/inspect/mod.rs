@@ -6,9 +6,9 @@
 mod check;
 mod export;
 mod frames;
+mod gaps;
+mod rescue;
 mod salvage;
-
-use std::collections::{BTreeMap, VecDeque};
 
 pub use check::{FileReport, PartitionReport, Report, Use, check};
 pub use export::export;
@@ -17,8 +17,6 @@ pub use salvage::{Salvaged, salvage};
 use super::disk::Disk;
 use super::format;
 use super::opening;
-use super::segment::Start;
-use super::survey::Survey;
 use crate::store::StoreError;
 
 /// Takes the log for as long as it is looked at, so that no server writes to it meanwhile.
@@ -41,15 +39,4 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         self.0.unlock();
     }
-}
-
-/// The segments by generation, with their start.
-fn in_order(survey: &Survey) -> VecDeque<(&super::segment::Segment, super::frame::Header)> {
-    let mut segments = BTreeMap::new();
-    for (segment, start) in &survey.starts {
-        if let Start::Valid(header) = start {
-            segments.insert(header.generation, (&**segment, *header));
-        }
-    }
-    segments.into_values().collect()
 }

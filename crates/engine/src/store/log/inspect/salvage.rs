@@ -1,19 +1,20 @@
 //! Makes a new log of everything that can still be read of a damaged one.
 //!
 //! The rows and bodies of the snapshot first, then the commits in their order, as far as they are there. After a gap the
-//! rest is taken all the same: a row that was put later is worth having, even if what came before it is lost.
+//! rest is taken all the same: a row that was put later is worth having, even if what came before it is lost. Where the
+//! snapshot cannot be read, commits before it that are still on the disk stand in for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::codec;
-use windlass_core::id::PartitionId;
 use windlass_core::row::Change;
-use windlass_core::time::Timestamp;
 
-use super::frames::{Sound, frames_of};
-use super::{Locked, in_order};
+use super::Locked;
+use super::frames::{Sound, Source, frames_of, source_of_frames, valid_sources};
+use super::gaps::{Gaps, Position};
+use super::rescue::Rescue;
 use crate::env::Env;
 use crate::store::log::disk::Disk;
 use crate::store::log::entry::{Entries, Entry};
@@ -21,13 +22,10 @@ use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::frame::{self, HEADER_BYTES, Header, Kind, Role};
 use crate::store::log::rows::changes_of_block;
 use crate::store::log::segment::{Segment, Start};
-use crate::store::log::snapshot_file::{self, BodyRecord, Content, SnapshotFile, bodies_of};
+use crate::store::log::snapshot_file::{self, Block, BodyRecord, Content, SnapshotFile, bodies_of};
 use crate::store::log::survey::{self, Survey};
-use crate::store::log::{LogOptions, LogStore};
-use crate::store::{Batch, CommitError, Store, StoreError};
-
-/// A commit of the new log is about this large, unless a single change is larger.
-const BATCH_BYTES: usize = 256 << 10;
+use crate::store::log::{LogOptions, LogStore, format};
+use crate::store::{Store, StoreError};
 
 /// What could be had.
 #[derive(Debug, Default)]
@@ -47,22 +45,20 @@ pub async fn salvage(
     options: LogOptions,
 ) -> Result<Salvaged, StoreError> {
     let locked = Locked::take(&*from).await?;
+    format::check_empty(&*to).await?;
     let log = match locked.log_id().await {
         Ok(log) => log,
         Err(error) => guess_log(&*from).await?.ok_or(error)?,
     };
-    let survey = survey::survey(&*from, log).await?;
     let store = LogStore::open(env, to, options).await?;
-    let mut rescue = Rescue { store: &store, owners: BTreeMap::new(), salvaged: Salvaged::default() };
-    let rescued = rescue.all(&*from, log, &survey).await;
-    let salvaged = rescue.salvaged;
+    let salvaged = salvage_into(&store, &*from, log).await;
     store.close().await;
-    rescued.map(|()| salvaged)
+    salvaged
 }
 
 /// The `format` file cannot be read: what the segments say must do.
 async fn guess_log(disk: &dyn Disk) -> Result<Option<u64>, StoreError> {
-    let survey = survey::survey(disk, 0).await?;
+    let (survey, _) = survey::survey_readable(disk, 0).await?;
     for (segment, _) in survey.starts {
         let start = segment.read(0, HEADER_BYTES).await;
         let header = start.ok().and_then(|start| frame::open(&start));
@@ -73,125 +69,173 @@ async fn guess_log(disk: &dyn Disk) -> Result<Option<u64>, StoreError> {
     Ok(None)
 }
 
-struct Rescue<'a> {
-    store: &'a LogStore,
-    owners: BTreeMap<u32, Owner>,
-    salvaged: Salvaged,
+async fn salvage_into(store: &LogStore, from: &dyn Disk, log: u64) -> Result<Salvaged, StoreError> {
+    let mut rescue = Rescue::new(store);
+    let (survey, failed) = survey::survey_readable(from, log).await?;
+    failed.into_iter().for_each(|error| rescue.lose(error));
+    let sources = sources_of(&survey, log, &mut rescue).await;
+    let mut salvage = Salvage { sources, snapshot_lsn: 0, gaps: Gaps::default(), rescue };
+    if let Some(lsn) = survey.snapshots.iter().max() {
+        salvage.snapshot(from, *lsn, log).await?;
+    }
+    salvage.commits().await?;
+    Ok(salvage.rescue.finish())
 }
 
-#[derive(Clone, Copy)]
-struct Owner {
-    epoch: u64,
-    sequence: u64,
-    now: u64,
+/// All segments with frames, by generation, whether their start can be read or not.
+async fn sources_of(survey: &Survey, log: u64, rescue: &mut Rescue<'_>) -> Vec<Source> {
+    let mut sources = valid_sources(survey);
+    for (segment, start) in &survey.starts {
+        if matches!(start, Start::Valid(_)) {
+            continue;
+        }
+        let source = source_of_frames(segment, log).await.unwrap_or_else(|error| {
+            rescue.lose(error);
+            None
+        });
+        if source.is_some() || *start == Start::Bad {
+            rescue.lose(segment.damaged(0, "the segment's first frame"));
+        }
+        sources.extend(source);
+    }
+    sources.sort_by_key(|source| source.start.generation);
+    sources
 }
 
-impl Rescue<'_> {
-    async fn all(&mut self, disk: &dyn Disk, log: u64, survey: &Survey) -> Result<(), StoreError> {
-        let mut done = 0;
-        if let Some(lsn) = survey.snapshots.iter().max() {
-            let name = snapshot_file::name_of(*lsn);
-            match SnapshotFile::open_bare(disk, &name).await {
-                Ok(snapshot) => {
-                    self.snapshot(&snapshot, survey).await?;
-                    done = *lsn;
-                }
-                Err(error) => self.salvaged.lost.push(error),
+struct Salvage<'a> {
+    sources: Vec<Source>,
+    snapshot_lsn: u64,
+    /// What the snapshot should tell, but does not.
+    gaps: Gaps,
+    rescue: Rescue<'a>,
+}
+
+impl Salvage<'_> {
+    async fn snapshot(&mut self, disk: &dyn Disk, lsn: u64, log: u64) -> Result<(), StoreError> {
+        self.snapshot_lsn = lsn;
+        let name = snapshot_file::name_of(lsn);
+        let whole = SnapshotFile::open(disk, &name, log).await;
+        let partitions = whole.as_ref().ok().map(|snapshot| snapshot.sections.keys().copied().collect());
+        let snapshot = match whole {
+            Ok(snapshot) => Ok(snapshot),
+            Err(_told_with_its_block) => SnapshotFile::open_bare(disk, &name).await,
+        };
+        match snapshot {
+            Ok(snapshot) => {
+                self.gaps = Gaps::within(partitions);
+                self.blocks(&snapshot).await
+            }
+            Err(error) => {
+                self.gaps = Gaps::everything();
+                self.rescue.lose(error);
+                Ok(())
             }
         }
-        for (segment, start) in &survey.starts {
-            if *start == Start::Bad {
-                self.salvaged.lost.push(segment.damaged(0, "the segment's first frame"));
-            }
-        }
-        self.commits(survey, log, done).await
     }
 
-    async fn snapshot(&mut self, snapshot: &SnapshotFile, survey: &Survey) -> Result<(), StoreError> {
-        let mut offset = 0;
-        while offset < snapshot.bytes {
-            match snapshot.block(offset).await {
+    async fn blocks(&mut self, snapshot: &SnapshotFile) -> Result<(), StoreError> {
+        let mut at = Some(0);
+        while let Some(offset) = at.filter(|at| *at < snapshot.bytes) {
+            at = match snapshot.block(offset).await {
                 Ok(block) => {
-                    match block.content {
-                        Content::Rows(partition) => match changes_of_block(&block) {
-                            Ok(rows) => self.commit(partition, 0, rows).await?,
-                            Err(what) => self.salvaged.lost.push(snapshot.damaged(offset, &what)),
-                        },
-                        Content::Bodies(partition) => {
-                            let bodies = bodies_of(&block).unwrap_or_default();
-                            self.bodies(partition, bodies, survey).await?;
-                        }
-                        Content::Head | Content::Index | Content::Footer => {}
-                    }
-                    offset = block.end;
+                    self.block(snapshot, &block).await?;
+                    Some(block.end)
                 }
                 Err(error) => {
-                    self.salvaged.lost.push(error);
-                    match snapshot.after_block(offset).await {
-                        Ok(end) => offset = end,
-                        Err(_) => return Ok(()),
+                    self.rescue.lose(error);
+                    match snapshot.claimed_content(offset).await {
+                        // Nothing else is behind these.
+                        Some(Content::Index | Content::Footer) => None,
+                        Some(Content::Head | Content::Rows(_) | Content::Bodies(_)) | None => {
+                            self.gaps.open();
+                            after_damage(snapshot, offset).await
+                        }
                     }
                 }
-            }
+            };
         }
+        self.gaps.finish();
         Ok(())
     }
 
-    async fn bodies(
-        &mut self,
-        partition: u32,
-        records: Vec<BodyRecord>,
-        survey: &Survey,
-    ) -> Result<(), StoreError> {
-        let segments: BTreeMap<u64, &Arc<Segment>> = survey
-            .starts
-            .iter()
-            .filter_map(|(segment, start)| match start {
-                Start::Valid(header) => Some((header.generation, segment)),
-                Start::Blank | Start::Bad => None,
-            })
-            .collect();
-        // Those of a segment that is gone were removed later, or are reported with the segment's start.
-        let there = records.iter().filter(|record| segments.contains_key(&record.generation));
-        let there: Vec<BodyRecord> = there.copied().collect();
-        let piece = |record: &BodyRecord| Piece {
-            segment: Arc::clone(segments[&record.generation]),
-            offset: record.offset,
-            length: record.length,
-        };
-        let pieces: Vec<Piece> = there.iter().map(piece).collect();
-        let mut changes = Vec::new();
-        for ((body, record), piece) in fetch(&pieces).await.into_iter().zip(there).zip(&pieces) {
-            match (body, record.key.part()) {
-                (Ok(body), Some(part)) if crc32c::crc32c(&body) == record.crc => {
-                    changes.push(Change::PutBody { number: record.key.number(), part, body });
+    async fn block(&mut self, snapshot: &SnapshotFile, block: &Block) -> Result<(), StoreError> {
+        match block.content {
+            Content::Rows(partition) => match changes_of_block(block) {
+                Ok(rows) => {
+                    let position = |change: Option<&Change>| match change {
+                        Some(Change::Put(row)) => Some(Position::row(partition, &row.key())),
+                        Some(Change::Remove(_) | Change::PutBody { .. } | Change::RemoveBody { .. })
+                        | None => None,
+                    };
+                    if let (Some(first), Some(last)) = (position(rows.first()), position(rows.last())) {
+                        self.gaps.read(first, last);
+                    }
+                    let now = snapshot.section(partition).map_or(0, |section| section.now);
+                    self.rescue.commit(partition, now, rows).await
                 }
-                (Ok(_), _) => {
-                    self.salvaged
-                        .lost
-                        .push(piece.segment.damaged(record.offset, "a body has a wrong checksum"));
+                Err(what) => {
+                    self.gaps.open();
+                    self.rescue.lose(snapshot.damaged(block.offset, &what));
+                    Ok(())
                 }
-                (Err(error), _) => self.salvaged.lost.push(error),
-            }
+            },
+            Content::Bodies(partition) => match bodies_of(block) {
+                Some(records) => self.bodies(partition, records).await,
+                None => {
+                    self.gaps.open();
+                    self.rescue.lose(snapshot.damaged(block.offset, "the places of bodies cannot be read"));
+                    Ok(())
+                }
+            },
+            Content::Head | Content::Index | Content::Footer => Ok(()),
         }
-        self.commit(partition, 0, changes).await
     }
 
-    async fn commits(&mut self, survey: &Survey, log: u64, mut done: u64) -> Result<(), StoreError> {
-        let mut mains = in_order(survey);
-        mains.retain(|(_, start)| start.role == Role::Main && start.log == log);
-        while let Some((segment, start)) = mains.pop_front() {
-            // A later segment that continues after an earlier frame makes void what comes after that frame.
-            let last = mains.iter().map(|(_, later)| later.lsn).min().unwrap_or(u64::MAX);
-            if last > done && start.lsn > done {
-                let what = format!("frames {} to {} are not in any file", done + 1, start.lsn);
-                self.salvaged.lost.push(StoreError::Unusable(what));
+    async fn bodies(&mut self, partition: u32, records: Vec<BodyRecord>) -> Result<(), StoreError> {
+        if let (Some(first), Some(last)) = (records.first(), records.last()) {
+            self.gaps.read(Position::body(partition, first.key), Position::body(partition, last.key));
+        }
+        let segments: BTreeMap<u64, &Arc<Segment>> =
+            self.sources.iter().map(|source| (source.start.generation, &source.segment)).collect();
+        let mut pieces = Vec::new();
+        let mut wanted = Vec::new();
+        for record in records {
+            match segments.get(&record.generation) {
+                Some(segment) => {
+                    let (offset, length) = (record.offset, record.length);
+                    pieces.push(Piece { segment: Arc::clone(segment), offset, length });
+                    wanted.push(record);
+                }
+                None => self.rescue.miss(partition, record.key, record.generation),
             }
-            let frames = frames_of(segment, &start).await?;
-            self.salvaged.lost.extend(frames.damage);
+        }
+        let mut changes = Vec::new();
+        for ((body, record), piece) in fetch(&pieces).await.into_iter().zip(wanted).zip(&pieces) {
+            match body.and_then(|body| checked(body, &record, &piece.segment)) {
+                Ok(change) => changes.push(change),
+                Err(error) => self.rescue.lose(error),
+            }
+        }
+        self.rescue.commit(partition, 0, changes).await
+    }
+
+    async fn commits(&mut self) -> Result<(), StoreError> {
+        let mains = self.sources.iter().filter(|source| source.start.role == Role::Main);
+        let mut mains: VecDeque<Source> = mains.cloned().collect();
+        let mut done = if self.gaps.is_empty() { self.snapshot_lsn } else { 0 };
+        while let Some(source) = mains.pop_front() {
+            // A later segment that continues after an earlier frame makes void what comes after that frame.
+            let last = mains.iter().map(|later| later.start.lsn).min().unwrap_or(u64::MAX);
+            let (known, after) = (done.max(self.snapshot_lsn), source.start.lsn);
+            if last > known && after > known {
+                let what = format!("frames {} to {after} are not in any file", known + 1);
+                self.rescue.lose(StoreError::Unusable(what));
+            }
+            let frames = frames_of(&source).await;
+            frames.damage.into_iter().for_each(|damage| self.rescue.lose(damage));
             for frame in frames.sound.iter().filter(|frame| frame.header.lsn <= last) {
                 if frame.header.lsn > done {
-                    self.frame(segment, frame).await?;
+                    self.frame(&source.segment, frame).await?;
                     done = frame.header.lsn;
                 }
             }
@@ -200,80 +244,46 @@ impl Rescue<'_> {
     }
 
     async fn frame(&mut self, segment: &Segment, frame: &Sound) -> Result<(), StoreError> {
-        let Header { kind, partition, now, .. } = frame.header;
+        let Header { kind, partition, now, lsn, .. } = frame.header;
         match kind {
             Kind::Commit => {}
-            Kind::Drop => {
-                self.owners.remove(&partition);
-                return self.store.drop_partition(PartitionId(partition)).await;
-            }
+            Kind::Drop => return self.rescue.drop_partition(partition).await,
             Kind::SegmentStart | Kind::Open | Kind::Survivors | Kind::Close | Kind::End => return Ok(()),
         }
-        let bytes = segment.read(frame.offset, frame.length as usize).await?;
-        match changes_of(&bytes) {
-            Ok(changes) => self.commit(partition, now, changes).await,
-            Err(what) => {
-                self.salvaged.lost.push(segment.damaged(frame.offset, what));
+        let bytes = segment.read(frame.offset, frame.length as usize).await;
+        let changes =
+            bytes.and_then(|bytes| changes_of(&bytes).map_err(|what| segment.damaged(frame.offset, what)));
+        match changes {
+            Ok(changes) if lsn <= self.snapshot_lsn => {
+                let changes = self.gaps.fill(partition, changes);
+                self.rescue.commit(partition, now, changes).await
+            }
+            Ok(changes) => self.rescue.commit(partition, now, changes).await,
+            Err(error) => {
+                self.rescue.lose(error);
                 Ok(())
             }
         }
     }
+}
 
-    /// Commits in slices that fit.
-    async fn commit(&mut self, partition: u32, now: u64, changes: Vec<Change>) -> Result<(), StoreError> {
-        let mut slice = Vec::new();
-        let mut bytes = 0;
-        for change in changes {
-            let size = self.count(&change);
-            if bytes + size > BATCH_BYTES && !slice.is_empty() {
-                self.commit_slice(partition, now, std::mem::take(&mut slice)).await?;
-                bytes = 0;
-            }
-            bytes += size;
-            slice.push(change);
-        }
-        if slice.is_empty() { Ok(()) } else { self.commit_slice(partition, now, slice).await }
+/// Where to go on behind a damaged block: behind its end, or where the next part of the snapshot begins.
+async fn after_damage(snapshot: &SnapshotFile, offset: u64) -> Option<u64> {
+    if let Ok(end) = snapshot.after_block(offset).await {
+        return Some(end);
     }
+    let sections = snapshot.sections.values();
+    let parts: BTreeSet<u64> = sections.flat_map(|part| [part.rows, part.bodies, part.end]).collect();
+    parts.range(offset + 1..).next().copied()
+}
 
-    fn count(&mut self, change: &Change) -> usize {
-        match change {
-            Change::Put(_) => {
-                self.salvaged.rows += 1;
-                256
-            }
-            Change::Remove(_) | Change::RemoveBody { .. } => {
-                self.salvaged.removals += 1;
-                32
-            }
-            Change::PutBody { body, .. } => {
-                self.salvaged.bodies += 1;
-                body.len() + 32
-            }
-        }
+fn checked(body: Bytes, record: &BodyRecord, segment: &Segment) -> Result<Change, StoreError> {
+    if crc32c::crc32c(&body) != record.crc {
+        return Err(segment.damaged(record.offset, "a body has a wrong checksum"));
     }
-
-    async fn commit_slice(
-        &mut self,
-        partition: u32,
-        now: u64,
-        changes: Vec<Change>,
-    ) -> Result<(), StoreError> {
-        let owner = match self.owners.get(&partition) {
-            Some(owner) => *owner,
-            None => {
-                let acquired = self.store.acquire(PartitionId(partition)).await?;
-                Owner { epoch: acquired.epoch, sequence: acquired.sequence, now: acquired.now.0 }
-            }
-        };
-        let owner = Owner { sequence: owner.sequence + 1, now: owner.now.max(now), ..owner };
-        self.owners.insert(partition, owner);
-        let Owner { epoch, sequence, now } = owner;
-        let batch =
-            Batch { partition: PartitionId(partition), epoch, sequence, now: Timestamp(now), changes };
-        self.store.commit(batch).await.map_err(|error| match error {
-            CommitError::NotApplied(error) | CommitError::Unknown(error) => error,
-        })
-    }
+    let unknown = || segment.damaged(record.offset, "a body is of a kind that this version does not know");
+    let part = record.key.part().ok_or_else(unknown)?;
+    Ok(Change::PutBody { number: record.key.number(), part, body })
 }
 
 /// Everything a commit did, in its order.

@@ -1,0 +1,112 @@
+//! What of a damaged snapshot is missing: its blocks are in the order of partitions and keys, so between two that can
+//! be read lies all that those in between held.
+
+use std::collections::BTreeSet;
+
+use windlass_core::codec;
+use windlass_core::id::ItemNumber;
+use windlass_core::row::{Change, Key, Part};
+
+use crate::store::log::entry::BodyKey;
+
+/// A place in the order of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    partition: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Row(Vec<u8>),
+    Body(BodyKey),
+}
+
+impl Position {
+    pub(super) fn row(partition: u32, key: &Key) -> Self {
+        let mut bytes = Vec::new();
+        codec::encode_key(key, &mut bytes);
+        Self { partition, kind: Kind::Row(bytes) }
+    }
+
+    pub(super) fn body(partition: u32, key: BodyKey) -> Self {
+        Self { partition, kind: Kind::Body(key) }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    /// Each after the first and before the second; `None` is the beginning or the end.
+    gaps: Vec<(Option<Position>, Option<Position>)>,
+    last: Option<Position>,
+    open: bool,
+    /// The only partitions that the snapshot has, if it could still tell.
+    partitions: Option<BTreeSet<u32>>,
+}
+
+impl Gaps {
+    /// All of the snapshot is missing.
+    pub(super) fn everything() -> Self {
+        Self { gaps: vec![(None, None)], ..Self::default() }
+    }
+
+    pub(super) fn within(partitions: Option<BTreeSet<u32>>) -> Self {
+        Self { partitions, ..Self::default() }
+    }
+
+    /// What comes next cannot be read.
+    pub(super) fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// From the first to the last position everything was read.
+    pub(super) fn read(&mut self, first: Position, last: Position) {
+        if std::mem::take(&mut self.open) {
+            self.gaps.push((self.last.take(), Some(first)));
+        }
+        self.last = Some(last);
+    }
+
+    pub(super) fn finish(&mut self) {
+        if std::mem::take(&mut self.open) {
+            self.gaps.push((self.last.take(), None));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.gaps.is_empty()
+    }
+
+    fn contains(&self, position: &Position) -> bool {
+        let within = |(after, before): &(Option<Position>, Option<Position>)| {
+            after.as_ref().is_none_or(|after| after < position)
+                && before.as_ref().is_none_or(|before| position < before)
+        };
+        let exists = self.partitions.as_ref().is_none_or(|all| all.contains(&position.partition));
+        exists && self.gaps.iter().any(within)
+    }
+
+    /// Of what a commit before the snapshot did, only that which the snapshot does not tell any more.
+    pub(super) fn fill(&self, partition: u32, changes: Vec<Change>) -> Vec<Change> {
+        changes.into_iter().flat_map(|change| self.fill_one(partition, change)).collect()
+    }
+
+    fn fill_one(&self, partition: u32, change: Change) -> Vec<Change> {
+        let body = |number: ItemNumber, part: Part| Position::body(partition, BodyKey::new(number, part));
+        let position = match &change {
+            Change::Put(row) => Position::row(partition, &row.key()),
+            Change::Remove(key) => Position::row(partition, key),
+            Change::PutBody { number, part, .. } | Change::RemoveBody { number, part } => {
+                body(*number, *part)
+            }
+        };
+        if self.contains(&position) {
+            return vec![change];
+        }
+        // The row is told by the snapshot; its bodies, which go with it, may not be.
+        let Change::Remove(Key::Item(number)) = change else { return Vec::new() };
+        let parts = [Part::Payload, Part::Result].into_iter();
+        let gone = parts.filter(|part| self.contains(&body(number, *part)));
+        gone.map(|part| Change::RemoveBody { number, part }).collect()
+    }
+}
