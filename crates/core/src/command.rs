@@ -49,7 +49,8 @@ pub struct NewItem {
     /// In the past or unset: waiting at once.
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
-    /// Passed through to the store; the core never looks inside and does not keep it.
+    /// Passed through to the store, which may keep it in memory: let it not be a small part of something large. The
+    /// core never looks inside and does not keep it.
     pub body: Bytes,
 }
 

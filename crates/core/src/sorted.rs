@@ -18,12 +18,16 @@ pub struct SortedMap<K: Ord + Copy, V> {
     /// Every chunk is under a key that is not above its first one and above the last one of the chunk before.
     /// None is empty.
     chunks: BTreeMap<K, Chunk<K, V>>,
+    /// That of the last chunk, at hand because what grows comes in there.
+    last_bound: Option<K>,
     len: usize,
 }
 
 type Chunk<K, V> = VecDeque<(K, V)>;
 
 enum Whereabouts {
+    /// Below every bound.
+    Nowhere,
     First,
     Last,
     Between,
@@ -31,7 +35,7 @@ enum Whereabouts {
 
 impl<K: Ord + Copy, V> SortedMap<K, V> {
     pub const fn new() -> Self {
-        Self { chunks: BTreeMap::new(), len: 0 }
+        Self { chunks: BTreeMap::new(), last_bound: None, len: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -44,6 +48,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
 
     pub fn get(&self, key: &K) -> Option<&V> {
         let (_, chunk) = match self.whereabouts(key) {
+            Whereabouts::Nowhere => return None,
             Whereabouts::First => self.chunks.first_key_value()?,
             Whereabouts::Last => self.chunks.last_key_value()?,
             Whereabouts::Between => self.chunks.range(..=key).next_back()?,
@@ -60,23 +65,21 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
 
     /// Whether a key's chunk is the first or the last one: there the work is, and those are found without a search.
     fn whereabouts(&self, key: &K) -> Whereabouts {
-        let above_last_bound = self.chunks.last_key_value().is_some_and(|(bound, _)| bound <= key);
-        if above_last_bound {
+        if self.last_bound.is_some_and(|bound| bound <= *key) {
             return Whereabouts::Last;
         }
-        let in_first = |(bound, chunk): (&K, &Chunk<K, V>)| {
-            bound <= key && chunk.back().is_some_and(|(last, _)| key <= last)
-        };
-        if self.chunks.first_key_value().is_some_and(in_first) {
-            Whereabouts::First
-        } else {
-            Whereabouts::Between
+        let Some((first_bound, first)) = self.chunks.first_key_value() else { return Whereabouts::Nowhere };
+        if key < first_bound {
+            return Whereabouts::Nowhere;
         }
+        let in_first = first.back().is_some_and(|(last, _)| key <= last);
+        if in_first { Whereabouts::First } else { Whereabouts::Between }
     }
 
     /// The chunk that has the key if any has, and its bound.
     fn chunk_mut(&mut self, key: &K) -> Option<(K, &mut Chunk<K, V>)> {
         match self.whereabouts(key) {
+            Whereabouts::Nowhere => None,
             Whereabouts::First => self.chunks.first_entry().map(|first| (*first.key(), first.into_mut())),
             Whereabouts::Last => self.chunks.last_entry().map(|last| (*last.key(), last.into_mut())),
             Whereabouts::Between => {
@@ -109,9 +112,9 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         match find(chunk, &key) {
             Ok(at) => return Some(std::mem::replace(&mut chunk[at].1, value)),
             Err(_) if chunk.len() == CHUNK_MAX => {
-                if let Some((bound, split)) = insert_full(chunk, key, value) {
-                    self.chunks.insert(bound, split);
-                }
+                let (bound, split) = insert_full(chunk, key, value);
+                self.chunks.insert(bound, split);
+                self.last_bound = self.last_bound.max(Some(bound));
             }
             Err(at) => insert_at(chunk, at, key, value),
         }
@@ -159,6 +162,14 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         };
         chunk.push_front((key, value));
         self.chunks.insert(key, chunk);
+        self.last_bound = self.chunks.last_key_value().map(|(bound, _)| *bound);
+    }
+
+    /// After the chunk under `gone` was taken out.
+    fn find_last_bound(&mut self, gone: K) {
+        if self.last_bound == Some(gone) {
+            self.last_bound = self.chunks.last_key_value().map(|(bound, _)| *bound);
+        }
     }
 
     /// Keeps the promises about chunks after one lost an entry.
@@ -166,6 +177,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         self.len -= 1;
         if left == 0 {
             self.chunks.remove(&bound);
+            self.find_last_bound(bound);
         } else if left < CHUNK_MAX / 2 && left.is_power_of_two() {
             // Looked at only now and then: a queue that is taken from the front passes here once per entry.
             self.merge_with_next(bound);
@@ -179,6 +191,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
             return;
         }
         let next = self.chunks.remove(&next_bound).expect("it was there a line ago");
+        self.find_last_bound(next_bound);
         let chunk = self.chunks.get_mut(&bound).expect("it was there a line ago");
         chunk.extend(next);
     }
@@ -207,10 +220,13 @@ fn insert_at<K: Ord + Copy, V>(chunk: &mut Chunk<K, V>, at: usize, key: K, value
 
 /// Into a chunk without room: what comes after the last entry begins a chunk of its own, so that a map filled in
 /// order has full chunks; anything else splits the chunk in half.
-fn insert_full<K: Ord + Copy, V>(chunk: &mut Chunk<K, V>, key: K, value: V) -> Option<(K, Chunk<K, V>)> {
+fn insert_full<K: Ord + Copy, V>(chunk: &mut Chunk<K, V>, key: K, value: V) -> (K, Chunk<K, V>) {
     let at = find(chunk, &key).expect_err("only new keys are inserted");
     if at == chunk.len() {
-        return Some((key, Chunk::from([(key, value)])));
+        // It will be filled like the one before, so it does not grow bit by bit.
+        let mut next = Chunk::with_capacity(CHUNK_MAX);
+        next.push_back((key, value));
+        return (key, next);
     }
     let mut upper = chunk.split_off(CHUNK_MAX / 2);
     chunk.shrink_to(MERGED_MAX);
@@ -218,7 +234,7 @@ fn insert_full<K: Ord + Copy, V>(chunk: &mut Chunk<K, V>, key: K, value: V) -> O
     let half = if key < bound { &mut *chunk } else { &mut upper };
     let at = find(half, &key).expect_err("only new keys are inserted");
     insert_at(half, at, key, value);
-    Some((bound, upper))
+    (bound, upper)
 }
 
 /// In the order of keys.

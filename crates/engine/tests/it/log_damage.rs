@@ -243,7 +243,8 @@ async fn a_missing_file_is_noticed_unless_nothing_was_in_it() {
             Err(other) => panic!("without {name}: {other}"),
         }
     }
-    assert!(refused >= 3, "format, snapshot and log are needed, but only {refused} were missed");
+    // All of the log may be in the snapshot by now.
+    assert!(refused >= 2, "format and snapshot are needed, but only {refused} were missed");
 }
 
 type Blow = fn(&mut Files, &str);

@@ -1,6 +1,8 @@
-//! Bodies kept in memory, up to so many bytes: what was committed or read lately is likely to be read soon.
-
-use std::collections::VecDeque;
+//! Bodies kept in memory from their commit on, up to so many bytes, so that most leases need not read the disk.
+//!
+//! When it is full, new ones are not taken in: work is done in the order it came, so those that are in go first. But
+//! what is never asked for must not keep others out for good. Once as much was turned away as the cache can hold, it
+//! begins anew.
 
 use bytes::Bytes;
 use windlass_core::sorted::SortedMap;
@@ -8,83 +10,50 @@ use windlass_core::sorted::SortedMap;
 use super::entry::BodyKey;
 
 /// What an entry costs beside its bytes.
-const OVERHEAD: usize = 128;
+const OVERHEAD: usize = 64;
 
-type Name = (u32, BodyKey);
-
-/// Evicts in the order of arrival, with a second chance for what was read since.
 #[derive(Debug)]
 pub(super) struct BodyCache {
     bytes_max: usize,
     bytes: usize,
-    entries: SortedMap<Name, Cached>,
-    /// May name entries that are gone or came anew: their arrivals differ.
-    queue: VecDeque<(Name, u64)>,
-    arrivals: u64,
-}
-
-#[derive(Debug)]
-struct Cached {
-    body: Bytes,
-    arrival: u64,
-    read: bool,
+    /// Bytes turned away since it last began anew.
+    refused: usize,
+    entries: SortedMap<(u32, BodyKey), Bytes>,
 }
 
 impl BodyCache {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, bytes: 0, entries: SortedMap::new(), queue: VecDeque::new(), arrivals: 0 }
+        Self { bytes_max, bytes: 0, refused: 0, entries: SortedMap::new() }
     }
 
-    pub(super) fn get(&mut self, partition: u32, key: BodyKey) -> Option<Bytes> {
-        let cached = self.entries.get_mut(&(partition, key))?;
-        cached.read = true;
-        Some(cached.body.clone())
+    pub(super) fn get(&self, partition: u32, key: BodyKey) -> Option<Bytes> {
+        self.entries.get(&(partition, key)).cloned()
     }
 
     pub(super) fn put(&mut self, partition: u32, key: BodyKey, body: Bytes) {
-        let name = (partition, key);
-        if body.len() + OVERHEAD > self.bytes_max {
-            return self.remove(partition, key);
+        let bytes = cost(&body);
+        if self.bytes + bytes > self.bytes_max {
+            self.refused += bytes;
+            if bytes > self.bytes_max || self.refused <= self.bytes_max {
+                return self.remove(partition, key);
+            }
+            self.clear();
         }
-        self.bytes += body.len() + OVERHEAD;
-        self.arrivals += 1;
-        let before = self.entries.insert(name, Cached { body, arrival: self.arrivals, read: false });
-        self.bytes -= before.map_or(0, |before| before.body.len() + OVERHEAD);
-        self.queue.push_back((name, self.arrivals));
-        self.evict();
-        self.forget_stale();
+        self.bytes += bytes;
+        let before = self.entries.insert((partition, key), body);
+        self.bytes -= before.as_ref().map_or(0, cost);
     }
 
     pub(super) fn remove(&mut self, partition: u32, key: BodyKey) {
-        if let Some(cached) = self.entries.remove(&(partition, key)) {
-            self.bytes -= cached.body.len() + OVERHEAD;
-        }
+        let gone = self.entries.remove(&(partition, key));
+        self.bytes -= gone.as_ref().map_or(0, cost);
     }
 
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.bytes_max);
     }
+}
 
-    fn evict(&mut self) {
-        while self.bytes > self.bytes_max {
-            let Some((name, arrival)) = self.queue.pop_front() else { return };
-            let Some(cached) = self.entries.get_mut(&name) else { continue };
-            if cached.arrival != arrival {
-                continue;
-            }
-            if std::mem::take(&mut cached.read) {
-                self.queue.push_back((name, arrival));
-            } else {
-                self.remove(name.0, name.1);
-            }
-        }
-    }
-
-    /// Removed entries leave their names in the queue: swept out before they are the larger part of it.
-    fn forget_stale(&mut self) {
-        if self.queue.len() > 2 * self.entries.len() + 64 {
-            let entries = &self.entries;
-            self.queue.retain(|(name, arrival)| entries.get(name).is_some_and(|c| c.arrival == *arrival));
-        }
-    }
+fn cost(body: &Bytes) -> usize {
+    body.len() + OVERHEAD
 }

@@ -183,13 +183,11 @@ impl LogStore {
         }
         let (at, wanted): (Vec<usize>, Vec<(Pin, Place)>) =
             missing.into_iter().map(|(at, pin, place)| (at, (pin, place))).unzip();
-        let places: Vec<Place> = wanted.iter().map(|(_, place)| *place).collect();
         let (answer, answered) = oneshot::channel();
         let job = Job::Bodies(ReadBodies { wanted, answer });
         self.reader.send(job).await.map_err(|_| StoreError::Closed)?;
         let bodies = answered.await.map_err(|_| StoreError::Closed)??;
-        for ((at, place), body) in at.into_iter().zip(places).zip(bodies) {
-            self.keep(partition, keys[at], place, &body);
+        for (at, body) in at.into_iter().zip(bodies) {
             found[at] = Some(body);
         }
         Ok(found)
@@ -204,7 +202,7 @@ impl LogStore {
     ) -> Vec<(usize, Pin, Place)> {
         let mut missing = Vec::new();
         let tables = self.shared.tables();
-        let mut cache = self.shared.cache();
+        let cache = self.shared.cache();
         for (at, key) in keys.iter().enumerate() {
             let Some(place) = tables.body(partition, *key) else { continue };
             found[at] = cache.get(partition, *key);
@@ -215,14 +213,6 @@ impl LogStore {
             }
         }
         missing
-    }
-
-    /// Keeps a body that was read in memory, unless it was replaced meanwhile.
-    fn keep(&self, partition: u32, key: BodyKey, place: Place, body: &Bytes) {
-        let tables = self.shared.tables();
-        if tables.body(partition, key) == Some(place) {
-            self.shared.cache().put(partition, key, body.clone());
-        }
     }
 
     async fn close_all(&self) {
