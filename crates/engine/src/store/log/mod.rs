@@ -45,7 +45,7 @@ mod view;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
@@ -55,6 +55,7 @@ use windlass_core::time::{Span, Timestamp};
 
 use super::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
 use crate::env::{BoxFuture, Env, Task};
+use crate::lock::lock;
 use committer::{Request, ask};
 use disk::Disk;
 use entry::BodyKey;
@@ -223,7 +224,7 @@ impl LogStore {
         }
         self.shared.close();
         self.shared.reader_stop.notify_one();
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
         for task in tasks {
             task.await;
         }

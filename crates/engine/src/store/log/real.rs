@@ -5,11 +5,12 @@ use std::future::ready;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::disk::{Disk, File};
 use super::format::LOCK_NAME;
 use crate::env::BoxFuture;
+use crate::lock::lock;
 
 #[expect(clippy::disallowed_types, reason = "this is where files come in")]
 type Handle = std::fs::File;
@@ -30,7 +31,7 @@ impl RealDisk {
     fn take_lock(&self) -> io::Result<()> {
         let file = Handle::options().create(true).truncate(false).write(true).open(self.at(LOCK_NAME))?;
         file.try_lock().map_err(io::Error::from)?;
-        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        *lock(&self.lock) = Some(file);
         Ok(())
     }
 
@@ -65,7 +66,7 @@ impl Disk for RealDisk {
     }
 
     fn unlock(&self) {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lock(&self.lock).take();
     }
 
     fn list(&self) -> BoxFuture<'_, io::Result<Vec<String>>> {

@@ -1,7 +1,7 @@
 //! What the log's tasks have in common. Locks are held for moments only, and never while waiting.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -14,6 +14,7 @@ use super::run::Write;
 use super::tables::Tables;
 use super::{Durability, LogOptions};
 use crate::env::Env;
+use crate::lock::lock;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -90,15 +91,15 @@ impl Shared {
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
-        locked(&self.tables)
+        lock(&self.tables)
     }
 
     pub(super) fn pool(&self) -> MutexGuard<'_, Pool> {
-        locked(&self.pool)
+        lock(&self.pool)
     }
 
     pub(super) fn cache(&self) -> MutexGuard<'_, BodyCache> {
-        locked(&self.cache)
+        lock(&self.cache)
     }
 
     /// When what is written now must be durable, if ever.
@@ -156,9 +157,4 @@ impl Shared {
         self.upkeep_kick.notify_one();
         self.pool_changed.notify_one();
     }
-}
-
-/// A panic elsewhere does not make these unusable: each change under the lock is complete.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
