@@ -52,8 +52,8 @@ impl Clock {
 
     /// From here on no earlier than `last`, the time of the last commit.
     pub(crate) fn carry_on(&self, last: Timestamp) {
-        let mut reading = lock(&self.reading);
-        reading.last = reading.last.max(last);
+        let now = self.now();
+        lock(&self.reading).last = now.max(last);
     }
 
     /// Never earlier than before.

@@ -176,6 +176,7 @@ impl Engine {
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {
         let _call = self.registry.enter()?;
         let handle = self.registry.partition(id.partition).ok_or(Refusal::NotFound)?;
+        let mut before = None;
         loop {
             let item =
                 handle.query(move |partition, _| partition.get(id.number)).await?.ok_or(Refusal::NotFound)?;
@@ -183,10 +184,13 @@ impl Engine {
             let bodies = self.store.read(id.partition, wanted).await;
             let mut bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
             let view = ItemView { item, payload: bodies.next().flatten(), result: bodies.next().flatten() };
-            // It may have ended between the two looks; then the first no longer counts.
-            if view.payload.is_some() || view.item.state.phase().is_final() {
+            // It may have ended between the two looks; then the first no longer counts. If nothing has changed, the
+            // payload is lost: a salvaged log may lack it.
+            let ended_meanwhile = view.payload.is_none() && !view.item.state.phase().is_final();
+            if !ended_meanwhile || before.as_ref() == Some(&view.item) {
                 return Ok(view);
             }
+            before = Some(view.item);
         }
     }
 

@@ -103,10 +103,9 @@ impl Registry {
             }
             PartitionState::Available | PartitionState::Loading | PartitionState::Closed => {}
         }
-        let aligned = registry.align().await;
-        if let Err(error) = aligned {
-            registry.close().await;
-            return Err(error);
+        if let Err(error) = registry.align().await {
+            warn!(%error, "queues could not be brought in line with the registry yet");
+            registry.stale.notify_one();
         }
         Ok(registry)
     }

@@ -267,14 +267,17 @@ pub(crate) fn received(
     answer.unwrap_or_else(|_dropped| Err(EngineError::unknown("the partition stopped")))
 }
 
+/// The bytes that a command brings along: bodies, and what workers say of failures.
 fn body_bytes(command: &Command) -> usize {
     match command {
         Command::Produce(produce) => produce.items.iter().map(|item| item.body.len()).sum(),
         Command::Complete(items) => {
             items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()
         }
+        Command::Retry(items) => {
+            items.iter().filter_map(|item| item.error.as_ref()).map(|error| error.message.len()).sum()
+        }
         Command::Lease(_)
-        | Command::Retry(_)
         | Command::Extend(_)
         | Command::Release(_)
         | Command::Cancel(_)

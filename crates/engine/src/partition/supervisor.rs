@@ -39,6 +39,7 @@ struct ClosesAtTheEnd(Arc<Handle>);
 
 impl Drop for ClosesAtTheEnd {
     fn drop(&mut self) {
+        self.0.publish(Summary::default());
         self.0.set_state(if std::thread::panicking() {
             PartitionState::Faulty { error: "stopped by a bug: restart the server, and report it".to_owned() }
         } else {
