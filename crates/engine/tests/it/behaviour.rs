@@ -155,8 +155,8 @@ async fn a_grant_that_is_dropped_is_given_back_uncharged(world: &World) {
     world.produce(&queue, items(3)).await;
     drop(world.engine().lease(&queue, lease(2), Span::ZERO).await.expect("leased"));
     // The wait is for the item to come back, which the dropped grant sees to.
-    let all = world.engine().lease(&queue, lease(3), Span::from_secs(3600)).await.expect("leased").accept();
-    let mut all = all;
+    let mut all =
+        world.engine().lease(&queue, lease(3), Span::from_secs(3600)).await.expect("leased").accept();
     while all.len() < 3 {
         all.extend(
             world.engine().lease(&queue, lease(3), Span::from_secs(3600)).await.expect("leased").accept(),

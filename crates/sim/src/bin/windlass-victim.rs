@@ -2,7 +2,8 @@
 //! was acknowledged. `tests/it/killed.rs` kills it and holds the log to its word.
 //!
 //! Lines: `produced P N BODY`, `leased P N PERMIT`, `ending P N PERMIT` (before a completion or release is sent),
-//! `completed P N PERMIT`, `released P N PERMIT`; P is the partition, N the item's number.
+//! `completed P N PERMIT`, `released P N PERMIT`; P is the partition, N the item's number. `acknowledged` follows the
+//! lines of each call that was answered.
 
 #![expect(clippy::disallowed_methods, reason = "it runs in the real world, on the runtime's own tasks")]
 
@@ -89,6 +90,7 @@ impl Caller {
         for ((id, _), body) in produced.items.iter().zip(bodies) {
             say("produced", *id, std::str::from_utf8(&body).expect("our own text"));
         }
+        say_line("acknowledged\n");
     }
 
     fn item(&self) -> NewItem {
@@ -112,6 +114,7 @@ impl Caller {
             say("leased", item.id, &item.permit.0.to_string());
             self.held.push(item);
         }
+        say_line("acknowledged\n");
     }
 
     async fn complete(&self, item: Granted) {
@@ -120,6 +123,7 @@ impl Caller {
             self.engine.complete(&self.queue, vec![(item.id, item.permit, None)]).await.expect("judged");
         assert!(judged.results[0].is_ok(), "the holder completes");
         say("completed", item.id, &item.permit.0.to_string());
+        say_line("acknowledged\n");
     }
 
     async fn release(&self, item: Granted) {
@@ -127,11 +131,15 @@ impl Caller {
         let judged = self.engine.release(&self.queue, vec![(item.id, item.permit)]).await.expect("judged");
         assert!(judged.results[0].is_ok(), "the holder releases");
         say("released", item.id, &item.permit.0.to_string());
+        say_line("acknowledged\n");
     }
 }
 
-/// One whole line at once: what stands on the pipe was acknowledged, whatever comes after.
 fn say(what: &str, id: ItemId, more: &str) {
-    let line = format!("{what} {} {} {more}\n", id.partition.0, id.number.0);
+    say_line(&format!("{what} {} {} {more}\n", id.partition.0, id.number.0));
+}
+
+/// One whole line at once: what stands on the pipe was acknowledged, whatever comes after.
+fn say_line(line: &str) {
     std::io::stdout().lock().write_all(line.as_bytes()).expect("the parent listens");
 }
