@@ -1,0 +1,68 @@
+//! Every call there is: its name, what goes in, and what comes out.
+
+use prost::Message;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{items, queues, service};
+
+/// What can be a request or a reply.
+pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static {}
+
+impl<T: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static> Wire for T {}
+
+/// A request, by the call it is for: `POST /v1/<NAME>`.
+pub trait Call: Wire {
+    const NAME: &'static str;
+    const SUMMARY: &'static str;
+    /// Whether it changes anything, so that its reply tells the commit.
+    const CHANGES: bool;
+    /// Whether the server may wait before it answers, and for how long if the request does not say.
+    const WAITS: bool;
+    type Reply: Wire;
+}
+
+/// Something to be done for every call in the list.
+pub trait EachCall {
+    fn visit<C: Call>(&mut self);
+}
+
+macro_rules! calls {
+    ($($name:literal $request:ty => $reply:ty, $changes:ident $(, $waits:ident)?: $summary:literal;)+) => {
+        $(impl Call for $request {
+            const NAME: &'static str = $name;
+            const SUMMARY: &'static str = $summary;
+            const CHANGES: bool = calls!(@$changes);
+            const WAITS: bool = false $(|| calls!(@$waits))?;
+            type Reply = $reply;
+        })+
+
+        /// In the order of the list.
+        pub fn for_each_call(visitor: &mut impl EachCall) {
+            $(visitor.visit::<$request>();)+
+        }
+    };
+    (@reads) => { false };
+    (@changes) => { true };
+    (@waits) => { true };
+}
+
+calls! {
+    "queues.create" queues::CreateQueueRequest => queues::QueueReply, changes: "Makes a queue.";
+    "queues.update" queues::UpdateQueueRequest => queues::QueueReply, changes: "Changes settings of a queue.";
+    "queues.info" queues::QueueInfoRequest => queues::QueueReply, reads: "Shows a queue and its settings.";
+    "queues.list" queues::ListQueuesRequest => queues::ListQueuesReply, reads: "Lists queues by name.";
+    "queues.delete" queues::DeleteQueueRequest => queues::DeleteQueueReply, changes: "Deletes a queue.";
+    "queue.stats" queues::QueueStatsRequest => queues::QueueStatsReply, reads: "Counts what is in a queue.";
+    "queue.clear" queues::ClearQueueRequest => queues::ClearQueueReply, changes: "Cancels what is in a queue.";
+    "queue.produce" items::ProduceRequest => items::ProduceReply, changes, waits: "Puts items into a queue.";
+    "queue.lease" items::LeaseRequest => items::LeaseReply, changes, waits: "Takes items to work on, waiting for the first.";
+    "queue.complete" items::CompleteRequest => items::CompleteReply, changes, waits: "Ends leased items as done.";
+    "queue.retry" items::RetryRequest => items::RetryReply, changes: "Gives leased items back after a failed attempt.";
+    "queue.extend" items::ExtendRequest => items::ExtendReply, changes: "Keeps leased items for longer: the heartbeat.";
+    "queue.release" items::ReleaseRequest => items::ReleaseReply, changes: "Gives leased items back, their attempts not counted.";
+    "item.get" items::GetItemRequest => items::ItemReply, reads: "Shows an item.";
+    "item.cancel" items::CancelItemRequest => items::ItemReply, changes: "Cancels an item, or asks its worker to give it up.";
+    "server.backup" service::BackupRequest => service::BackupReply, reads: "Copies all data, consistently, while the server runs.";
+}

@@ -1,0 +1,131 @@
+//! What can come back instead of a reply.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $status:literal;)+) => {
+        /// What went wrong, as a word that programs can rely on.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $($(#[doc = $doc])+ $variant,)+
+        }
+
+        impl Code {
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+
+            /// The HTTP status it comes with.
+            pub const fn status(self) -> u16 {
+                match self { $(Self::$variant => $status,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// A value that can never be right: the message names the field and the rule.
+    InvalidArgument = "invalid_argument", 400;
+    /// Who is calling is not known.
+    Unauthenticated = "unauthenticated", 401;
+    /// Who is calling may not do this.
+    PermissionDenied = "permission_denied", 403;
+    /// No such queue, item or path.
+    NotFound = "not_found", 404;
+    /// The path is right and the method is not.
+    MethodNotAllowed = "method_not_allowed", 405;
+    /// There is one of that name.
+    AlreadyExists = "already_exists", 409;
+    /// The permit is not, or no longer, the right to the item.
+    LeaseLost = "lease_lost", 409;
+    /// Not in the state it is in.
+    WrongState = "wrong_state", 409;
+    /// It still holds something live.
+    NotEmpty = "not_empty", 409;
+    /// A payload, a result or the request as a whole.
+    TooLarge = "too_large", 413;
+    /// Neither JSON nor protobuf.
+    UnsupportedMediaType = "unsupported_media_type", 415;
+    /// At a bound: try again after the time in `Retry-After`.
+    Overloaded = "overloaded", 429;
+    /// A fault of the server.
+    Internal = "internal", 500;
+    /// It cannot be done now: try again after the time in `Retry-After`.
+    Unavailable = "unavailable", 503;
+    /// Not done within `request_timeout`.
+    Timeout = "timeout", 504;
+}
+
+impl Code {
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.as_str() == name)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `details.outcome`: nothing of the request happened, and it is safe to send it again.
+pub const NOT_APPLIED: &str = "not_applied";
+/// `details.outcome`: the request may or may not have been carried out.
+pub const UNKNOWN: &str = "unknown";
+
+/// Every reply that is not 200.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ErrorReply {
+    #[prost(message, required, tag = "1")]
+    pub error: Error,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Error {
+    #[prost(string, tag = "1")]
+    pub code: String,
+    /// What was wrong and what to do.
+    #[prost(string, tag = "2")]
+    pub message: String,
+    #[prost(message, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+}
+
+/// What a program may want to know beside the code.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Details {
+    /// With every 500, 503 and 504: `not_applied` (safe to send again) or `unknown` (it may have happened).
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// With `lease_lost`: how the item's latest lease ended, if it was this one.
+    #[prost(string, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// An item of a batch that was judged and refused.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Failed {
+    #[prost(string, tag = "1")]
+    pub id: String,
+    #[prost(uint64, tag = "2")]
+    pub permit: u64,
+    #[prost(string, tag = "3")]
+    pub code: String,
+    #[prost(string, tag = "4")]
+    pub message: String,
+    #[prost(message, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
+}

@@ -1,0 +1,32 @@
+//! The contract: what travels between clients and the server.
+//!
+//! Every message is one Rust struct that speaks JSON (serde) and protobuf (prost, by the schema in `proto/`), and
+//! describes itself for `/openapi.json` (schemars). A field that is missing has its default in both encodings; what
+//! is allowed is checked by the server, not here.
+//!
+//! Read [`call`] first: the list of all calls. Then [`items`] and [`queues`], their requests and replies, and
+//! [`error`], what can come back instead.
+
+pub mod call;
+pub mod error;
+pub mod items;
+pub mod openapi;
+pub mod payload;
+pub mod queues;
+pub mod service;
+pub mod time;
+
+pub use crate::call::Call;
+pub use crate::error::Code;
+pub use crate::time::{Span, Time};
+
+/// The port that stands for W-I-N-D on a telephone.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9463";
+
+pub const JSON: &str = "application/json";
+pub const PROTOBUF: &str = "application/protobuf";
+
+/// The header that names a request, in every reply.
+pub const REQUEST_ID: &str = "windlass-request-id";
+/// The header that tells where a change stands in the order of its partition: `partition:sequence`.
+pub const COMMIT: &str = "windlass-commit";

@@ -1,0 +1,346 @@
+//! Requests and replies about queues.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::time::Span;
+
+/// A queue and its settings.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Queue {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub queue: String,
+    #[prost(uint32, tag = "2")]
+    pub partitions: u32,
+    /// How long a lease lasts that asks for nothing else.
+    #[prost(message, required, tag = "3")]
+    pub lease_timeout: Span,
+    /// 0 means no limit.
+    #[prost(uint32, tag = "4")]
+    pub max_attempts: u32,
+    /// How long a failed attempt waits for the next.
+    #[prost(message, required, tag = "5")]
+    pub retry: RetryPolicy,
+    /// Where an item goes whose lease ended by its deadline or by retry: `keep` (its own place) or `tail`.
+    #[prost(string, tag = "6")]
+    pub requeue: String,
+    /// How long ended items are kept that have something to show.
+    #[prost(message, required, tag = "7")]
+    pub retention: Span,
+    #[prost(uint64, tag = "8")]
+    pub retention_max_items: u64,
+    #[prost(uint64, tag = "9")]
+    pub retention_max_bytes: u64,
+    /// The most items that have not ended; 0 means no limit.
+    #[prost(uint64, tag = "10")]
+    pub max_items: u64,
+    /// At most 512 bytes, shown with the queue.
+    #[prost(string, optional, tag = "11")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// In lists that ask for it.
+    #[prost(message, optional, tag = "12")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<Counts>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RetryPolicy {
+    /// `exponential` or `fixed`.
+    #[prost(string, tag = "1")]
+    pub strategy: String,
+    /// The first delay, and with `fixed` every one.
+    #[prost(message, required, tag = "2")]
+    pub initial: Span,
+    /// What each delay is multiplied by for the next.
+    #[prost(double, tag = "3")]
+    pub factor: f64,
+    /// No delay is longer.
+    #[prost(message, required, tag = "4")]
+    pub max: Span,
+    /// Each delay is multiplied by a number within 1 ± this.
+    #[prost(double, tag = "5")]
+    pub jitter: f64,
+}
+
+/// Only the fields given are set.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetryPolicyChange {
+    /// `exponential` or `fixed`.
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// The first delay, and with `fixed` every one.
+    #[prost(message, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial: Option<Span>,
+    /// What each delay is multiplied by for the next.
+    #[prost(double, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub factor: Option<f64>,
+    /// No delay is longer.
+    #[prost(message, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<Span>,
+    /// Each delay is multiplied by a number within 1 ± this.
+    #[prost(double, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<f64>,
+}
+
+/// What is not given has its default.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["queue"]))]
+pub struct CreateQueueRequest {
+    /// 1 to 128 of A-Z a-z 0-9 . _ -
+    #[prost(string, tag = "1")]
+    pub queue: String,
+    /// 1 if unset, at most 1024.
+    #[prost(uint32, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<u32>,
+    /// How long a lease lasts that asks for nothing else.
+    #[prost(message, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_timeout: Option<Span>,
+    /// 0 means no limit.
+    #[prost(uint32, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// How long a failed attempt waits for the next.
+    #[prost(message, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicyChange>,
+    /// Where an item goes whose lease ended by its deadline or by retry: `keep` (its own place) or `tail`.
+    #[prost(string, optional, tag = "6")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue: Option<String>,
+    /// How long ended items are kept that have something to show.
+    #[prost(message, optional, tag = "7")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Span>,
+    #[prost(uint64, optional, tag = "8")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention_max_items: Option<u64>,
+    #[prost(uint64, optional, tag = "9")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention_max_bytes: Option<u64>,
+    /// The most items that have not ended; 0 means no limit.
+    #[prost(uint64, optional, tag = "10")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_items: Option<u64>,
+    /// At most 512 bytes, shown with the queue.
+    #[prost(string, optional, tag = "11")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+/// Only the fields given change; an empty `reference` removes it.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["queue"]))]
+pub struct UpdateQueueRequest {
+    #[prost(string, tag = "1")]
+    pub queue: String,
+    /// How long a lease lasts that asks for nothing else.
+    #[prost(message, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_timeout: Option<Span>,
+    /// 0 means no limit.
+    #[prost(uint32, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// How long a failed attempt waits for the next.
+    #[prost(message, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicyChange>,
+    /// Where an item goes whose lease ended by its deadline or by retry: `keep` (its own place) or `tail`.
+    #[prost(string, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requeue: Option<String>,
+    /// How long ended items are kept that have something to show.
+    #[prost(message, optional, tag = "6")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Span>,
+    #[prost(uint64, optional, tag = "7")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention_max_items: Option<u64>,
+    #[prost(uint64, optional, tag = "8")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention_max_bytes: Option<u64>,
+    /// The most items that have not ended; 0 means no limit.
+    #[prost(uint64, optional, tag = "9")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_items: Option<u64>,
+    /// At most 512 bytes, shown with the queue.
+    #[prost(string, optional, tag = "10")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct QueueReply {
+    #[prost(message, required, tag = "1")]
+    pub queue: Queue,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["queue"]))]
+pub struct QueueInfoRequest {
+    #[prost(string, tag = "1")]
+    pub queue: String,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListQueuesRequest {
+    /// Begin after this name.
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pivot: Option<String>,
+    /// 1 to 1000; 1000 if unset.
+    #[prost(uint32, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Show each queue with its counts.
+    #[prost(bool, tag = "3")]
+    pub counts: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ListQueuesReply {
+    /// In the order of their names.
+    #[prost(message, repeated, tag = "1")]
+    pub queues: Vec<Queue>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["queue"]))]
+pub struct DeleteQueueRequest {
+    #[prost(string, tag = "1")]
+    pub queue: String,
+    /// Also if it still holds items.
+    #[prost(bool, tag = "2")]
+    pub force: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DeleteQueueReply {}
+
+/// None of the three given: waiting and scheduled.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["queue"]))]
+pub struct ClearQueueRequest {
+    #[prost(string, tag = "1")]
+    pub queue: String,
+    #[prost(bool, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<bool>,
+    #[prost(bool, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduled: Option<bool>,
+    #[prost(bool, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leased: Option<bool>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ClearQueueReply {
+    /// How many items ended as cancelled.
+    #[prost(uint64, tag = "1")]
+    pub cleared: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["queue"]))]
+pub struct QueueStatsRequest {
+    #[prost(string, tag = "1")]
+    pub queue: String,
+}
+
+/// Exact as of its answer.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct QueueStatsReply {
+    #[prost(string, tag = "1")]
+    pub queue: String,
+    #[prost(message, required, tag = "2")]
+    pub counts: Counts,
+    /// By kind.
+    #[prost(btree_map = "string, message", tag = "3")]
+    pub kinds: BTreeMap<String, Counts>,
+    /// How many wait, by priority.
+    #[prost(btree_map = "uint32, uint64", tag = "4")]
+    pub priorities: BTreeMap<u32, u64>,
+    /// `0s` if none waits.
+    #[prost(message, required, tag = "5")]
+    pub oldest_waiting_age: Span,
+    /// Leases that wait for work.
+    #[prost(uint64, tag = "6")]
+    pub lease_waiters: u64,
+    /// Ended here, and not yet taken by the queue they go to.
+    #[prost(uint64, tag = "7")]
+    pub moving: u64,
+    /// Ended items that are kept.
+    #[prost(uint64, tag = "8")]
+    pub retained: u64,
+    #[prost(bool, tag = "9")]
+    pub paused: bool,
+    #[prost(bool, tag = "10")]
+    pub blocked: bool,
+    /// How many of those waiting a rule holds back.
+    #[prost(uint64, tag = "11")]
+    pub stopped: u64,
+    #[prost(message, repeated, tag = "12")]
+    pub partitions: Vec<PartitionStats>,
+}
+
+/// Items that have not ended, by state.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Counts {
+    #[prost(uint64, tag = "1")]
+    pub held: u64,
+    #[prost(uint64, tag = "2")]
+    pub scheduled: u64,
+    #[prost(uint64, tag = "3")]
+    pub waiting: u64,
+    #[prost(uint64, tag = "4")]
+    pub leased: u64,
+    #[prost(uint64, tag = "5")]
+    pub suspended: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PartitionStats {
+    #[prost(uint32, tag = "1")]
+    pub partition: u32,
+    /// `available`, `loading` or `faulty`.
+    #[prost(string, tag = "2")]
+    pub state: String,
+    /// Where its rows are.
+    #[prost(string, tag = "3")]
+    pub store: String,
+    #[prost(message, required, tag = "4")]
+    pub counts: Counts,
+    /// Why it is faulty.
+    #[prost(string, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

@@ -1,0 +1,26 @@
+//! Requests and replies about the server itself.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BackupRequest {
+    /// Its name: 1 to 128 of A-Z a-z 0-9 . _ - ; the time if unset.
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BackupReply {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub backup: String,
+    /// Where it is, on the server's machine.
+    #[prost(string, tag = "2")]
+    pub path: String,
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+}

@@ -1,0 +1,11 @@
+//! The shell around the engine: it listens, translates, checks limits, and decides nothing about queues.
+//!
+//! Read [`lifecycle`] first: the order in which things start and stop. Then [`listener`] (connections, and how they
+//! are kept from doing harm), [`http`] (one reply for each request), and [`config`].
+
+pub mod config;
+pub mod http;
+pub mod lifecycle;
+pub mod listener;
+pub mod metrics;
+pub mod telemetry;
