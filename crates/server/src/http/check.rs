@@ -52,7 +52,8 @@ pub(super) fn request_timeout(timeout: Option<WireSpan>, zero: bool) -> Result<S
 pub(super) fn item_id(field: impl fmt::Display, text: &str) -> Result<ItemId, Problem> {
     const NONE: ItemId = ItemId { number: ItemNumber(0), partition: PartitionId::REGISTRY };
     let uuid = (text.len() == UUID_CHARS).then(|| Uuid::try_parse(text).ok()).flatten();
-    let uuid = uuid.ok_or_else(|| Problem::invalid(format!("`{field}` must be the id of an item, a UUID")))?;
+    let uuid =
+        uuid.ok_or_else(|| Problem::invalid(format!("`{field}` must be the id of an item, a UUID")))?;
     Ok(ItemId::from_uuid(uuid).unwrap_or(NONE))
 }
 
@@ -95,10 +96,15 @@ pub(super) struct PayloadRule {
     pub(super) encoding: Encoding,
 }
 
-pub(super) fn payload(within: impl fmt::Display, payload: &Payload, rule: PayloadRule) -> Result<(), Problem> {
+pub(super) fn payload(
+    within: impl fmt::Display,
+    payload: &Payload,
+    rule: PayloadRule,
+) -> Result<(), Problem> {
     let fields = [payload.json.is_some(), payload.utf8.is_some(), payload.bytes.is_some()];
     if fields.into_iter().filter(|set| *set).count() != 1 {
-        let message = format!("`{within}json`, `{within}utf8`, `{within}bytes`: exactly one of them must be set");
+        let message =
+            format!("`{within}json`, `{within}utf8`, `{within}bytes`: exactly one of them must be set");
         return Err(Problem::invalid(message));
     }
     let bytes = payload.as_bytes().len();

@@ -42,11 +42,7 @@ impl Problem {
 
     pub(super) fn internal(cause: impl fmt::Display, outcome: Outcome) -> Self {
         let message = "a fault of the server: its log tells more under the id of this request";
-        Self {
-            outcome: Some(outcome),
-            cause: Some(cause.to_string()),
-            ..Self::new(Code::Internal, message)
-        }
+        Self { outcome: Some(outcome), cause: Some(cause.to_string()), ..Self::new(Code::Internal, message) }
     }
 
     /// The same, on a connection that must not be used again.
@@ -83,9 +79,10 @@ impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
-            EngineError::Overloaded { what, max } => {
-                Self::new(Code::Overloaded, format!("too many {what}: at most {max}. Try again a little later"))
-            }
+            EngineError::Overloaded { what, max } => Self::new(
+                Code::Overloaded,
+                format!("too many {what}: at most {max}. Try again a little later"),
+            ),
             EngineError::TooLarge(error) => Self::new(Code::TooLarge, error.to_string()),
             EngineError::Unavailable { outcome, reason } => Self {
                 outcome: Some(outcome),
@@ -139,8 +136,10 @@ impl From<Refusal> for Problem {
 fn lease_lost_message(reason: Option<LeaseEnd>) -> String {
     match reason {
         Some(reason) => format!("the lease has ended ({}): stop working on the item", reason_name(reason)),
-        None => "the permit is not the item's: it is an older one, or was never given. Stop working on the item"
-            .to_owned(),
+        None => {
+            "the permit is not the item's: it is an older one, or was never given. Stop working on the item"
+                .to_owned()
+        }
     }
 }
 

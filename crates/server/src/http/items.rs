@@ -22,7 +22,10 @@ use super::{Answer, Context, check, show};
 
 const KIND_DEFAULT: &str = "default";
 
-pub(super) async fn produce(context: Context, request: ProduceRequest) -> Result<Answer<ProduceReply>, Problem> {
+pub(super) async fn produce(
+    context: Context,
+    request: ProduceRequest,
+) -> Result<Answer<ProduceReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
     let timeout = check::request_timeout(request.request_timeout, false)?;
     limits::check_batch("items", request.items.len())?;
@@ -95,7 +98,8 @@ pub(super) async fn lease(context: Context, request: LeaseRequest) -> Result<Ans
     let _waiting = context.wait_in_line(wait)?;
     // The wait is the engine's; what comes on top is a commit and a read. Dropped, it gives everything back.
     let limit = Span::from_micros(wait.as_micros() + check::COMMIT_TIMEOUT.as_micros());
-    let grant = context.within_or(limit, Outcome::NotApplied, context.engine().lease(&queue, lease, wait)).await?;
+    let grant =
+        context.within_or(limit, Outcome::NotApplied, context.engine().lease(&queue, lease, wait)).await?;
     Ok(leased(grant))
 }
 
@@ -106,7 +110,8 @@ fn leased(grant: Grant) -> Answer<LeaseReply> {
 }
 
 fn lease_items(request: &LeaseRequest) -> Result<LeaseItems, Problem> {
-    let kinds = request.kinds.as_ref().map(|list| list.kinds.iter().map(|kind| kind.as_str().into()).collect());
+    let kinds =
+        request.kinds.as_ref().map(|list| list.kinds.iter().map(|kind| kind.as_str().into()).collect());
     let max_priority = request.max_priority.unwrap_or(u32::from(u8::MAX));
     let lease = LeaseItems {
         client_id: request.client_id.as_str().into(),
@@ -188,7 +193,10 @@ pub(super) async fn extend(context: Context, request: ExtendRequest) -> Result<A
     Ok(Answer::changed(ExtendReply { items: done.into_iter().map(shown).collect(), failed }, commits))
 }
 
-pub(super) async fn release(context: Context, request: ReleaseRequest) -> Result<Answer<ReleaseReply>, Problem> {
+pub(super) async fn release(
+    context: Context,
+    request: ReleaseRequest,
+) -> Result<Answer<ReleaseReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
     let (named, items) = held(request.items)?;
     let judged = context.within(check::COMMIT_TIMEOUT, context.engine().release(&queue, items)).await?;
@@ -259,7 +267,10 @@ pub(super) async fn get(context: Context, request: GetItemRequest) -> Result<Ans
     Ok(Answer::read(ItemReply { item: show::item(view) }))
 }
 
-pub(super) async fn cancel(context: Context, request: CancelItemRequest) -> Result<Answer<ItemReply>, Problem> {
+pub(super) async fn cancel(
+    context: Context,
+    request: CancelItemRequest,
+) -> Result<Answer<ItemReply>, Problem> {
     let id = check::item_id("id", &request.id)?;
     let cancelled = context.within(check::COMMIT_TIMEOUT, context.engine().cancel(id)).await?;
     Ok(Answer::changed(ItemReply { item: show::item(cancelled.value) }, cancelled.commits))

@@ -40,8 +40,7 @@ const CALLS: &[&str] = &[
     "storage/items.delete",
 ];
 
-const FIELDS: &[&str] =
-    &["address", "group", "idempotency_key", "dead_timeout", "dead_queue"];
+const FIELDS: &[&str] = &["address", "group", "idempotency_key", "dead_timeout", "dead_queue"];
 
 pub(super) fn is_call(name: &str) -> bool {
     CALLS.contains(&name)

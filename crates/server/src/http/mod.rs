@@ -119,7 +119,10 @@ impl App {
         let known = matches!(path, "/" | "/health" | "/ready" | "/metrics" | "/openapi.json");
         let encoding = reply_encoding(request.headers());
         if !known {
-            return refuse(&Problem::new(Code::NotFound, "no such path: calls are POST /v1/<noun>.<verb>"), encoding);
+            return refuse(
+                &Problem::new(Code::NotFound, "no such path: calls are POST /v1/<noun>.<verb>"),
+                encoding,
+            );
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return wrong_method("GET", encoding);
@@ -225,7 +228,9 @@ impl Context {
         }
         let place = Arc::clone(&self.app.waiting).try_acquire_owned();
         let max = self.app.limits.waiting_max;
-        let full = |_| Problem::new(Code::Overloaded, format!("too many requests wait: at most {max}. Try again later"));
+        let full = |_| {
+            Problem::new(Code::Overloaded, format!("too many requests wait: at most {max}. Try again later"))
+        };
         place.map(Some).map_err(full)
     }
 
@@ -353,10 +358,11 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
 
 fn unreadable(error: BodyError) -> Problem {
     match error {
-        BodyError::TooLarge { max } => {
-            Problem::new(Code::TooLarge, format!("the body is too large: at most {max} bytes. Send fewer items at once"))
-                .closing()
-        }
+        BodyError::TooLarge { max } => Problem::new(
+            Code::TooLarge,
+            format!("the body is too large: at most {max} bytes. Send fewer items at once"),
+        )
+        .closing(),
         BodyError::Overloaded { max } => {
             let message = format!("too many bytes in flight: at most {max}. Try again a little later");
             Problem::new(Code::Overloaded, message).closing()

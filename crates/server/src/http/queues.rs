@@ -17,41 +17,43 @@ use super::{Answer, Context, check, show};
 
 const LIST_MAX: u32 = 1000;
 
-pub(super) async fn create(context: Context, request: CreateQueueRequest) -> Result<Answer<QueueReply>, Problem> {
+/// The settings out of either request.
+macro_rules! wanted {
+    ($request:ident) => {
+        Wanted {
+            lease_timeout: $request.lease_timeout,
+            max_attempts: $request.max_attempts,
+            retry: $request.retry,
+            requeue: $request.requeue,
+            retention: $request.retention,
+            retention_max_items: $request.retention_max_items,
+            retention_max_bytes: $request.retention_max_bytes,
+            max_items: $request.max_items,
+            reference: $request.reference,
+        }
+    };
+}
+
+pub(super) async fn create(
+    context: Context,
+    request: CreateQueueRequest,
+) -> Result<Answer<QueueReply>, Problem> {
     let name = check::queue_name(&request.queue)?;
     let partitions = request.partitions.unwrap_or(1);
     limits::check_partitions(partitions)?;
-    let wanted = Wanted {
-        lease_timeout: request.lease_timeout,
-        max_attempts: request.max_attempts,
-        retry: request.retry,
-        requeue: request.requeue,
-        retention: request.retention,
-        retention_max_items: request.retention_max_items,
-        retention_max_bytes: request.retention_max_bytes,
-        max_items: request.max_items,
-        reference: request.reference,
-    };
-    let mut settings = Settings::default();
-    wanted.into_change()?.apply_to(&mut settings);
+    let wanted = wanted!(request);
+    let settings = Settings::default().changed(wanted.into_change()?);
     let creating = context.engine().create_queue(CreateQueue { name, settings, partitions });
     let created = context.within(check::COMMIT_TIMEOUT, creating).await?;
     Ok(Answer::changed(QueueReply { queue: show::queue(&created.value) }, created.commits))
 }
 
-pub(super) async fn update(context: Context, request: UpdateQueueRequest) -> Result<Answer<QueueReply>, Problem> {
+pub(super) async fn update(
+    context: Context,
+    request: UpdateQueueRequest,
+) -> Result<Answer<QueueReply>, Problem> {
     let name = check::queue_name(&request.queue)?;
-    let wanted = Wanted {
-        lease_timeout: request.lease_timeout,
-        max_attempts: request.max_attempts,
-        retry: request.retry,
-        requeue: request.requeue,
-        retention: request.retention,
-        retention_max_items: request.retention_max_items,
-        retention_max_bytes: request.retention_max_bytes,
-        max_items: request.max_items,
-        reference: request.reference,
-    };
+    let wanted = wanted!(request);
     let updating = context.engine().update_queue(UpdateQueue { name, change: wanted.into_change()? });
     let updated = context.within(check::COMMIT_TIMEOUT, updating).await?;
     Ok(Answer::changed(QueueReply { queue: show::queue(&updated.value) }, updated.commits))
@@ -126,7 +128,10 @@ pub(super) fn no_such_queue() -> Problem {
     Problem::new(Code::NotFound, "no queue of that name: make it with queues.create")
 }
 
-pub(super) async fn list(context: Context, request: ListQueuesRequest) -> Result<Answer<ListQueuesReply>, Problem> {
+pub(super) async fn list(
+    context: Context,
+    request: ListQueuesRequest,
+) -> Result<Answer<ListQueuesReply>, Problem> {
     let limit = request.limit.unwrap_or(LIST_MAX);
     if !(1..=LIST_MAX).contains(&limit) {
         return Err(Problem::invalid("`limit` must be 1 to 1000"));
@@ -184,7 +189,11 @@ fn shown(queue: String, stats: QueueStats, now: Timestamp) -> QueueStatsReply {
     QueueStatsReply {
         queue,
         counts: show::counts(stats.counts),
-        kinds: stats.kinds.into_iter().map(|(kind, counts)| (kind.to_string(), show::counts(counts))).collect(),
+        kinds: stats
+            .kinds
+            .into_iter()
+            .map(|(kind, counts)| (kind.to_string(), show::counts(counts)))
+            .collect(),
         priorities: stats.priorities.into_iter().map(|(priority, n)| (u32::from(priority), n)).collect(),
         oldest_waiting_age: age,
         lease_waiters: stats.lease_waiters as u64,

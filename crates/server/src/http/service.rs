@@ -16,10 +16,12 @@ use super::{Answer, App, Context, plain};
 use crate::listener::Reply;
 
 pub(super) async fn backup(context: Context, request: BackupRequest) -> Result<Answer<BackupReply>, Problem> {
-    let name = request.backup.unwrap_or_else(|| jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string());
+    let name =
+        request.backup.unwrap_or_else(|| jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string());
     limits::check_name("backup", &name)?;
     let path = context.opened.backup_dir.join(&name);
-    let failed = |error: &dyn std::fmt::Display| Problem::internal(format!("backup: {error}"), Outcome::NotApplied);
+    let failed =
+        |error: &dyn std::fmt::Display| Problem::internal(format!("backup: {error}"), Outcome::NotApplied);
     std::fs::create_dir_all(&context.opened.backup_dir).map_err(|error| failed(&error))?;
     std::fs::create_dir(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
@@ -37,11 +39,12 @@ pub(super) async fn backup(context: Context, request: BackupRequest) -> Result<A
 }
 
 async fn copy(context: &Context, to: &Path) -> Result<u64, Problem> {
-    let failed = |error: &dyn std::fmt::Display| Problem::internal(format!("backup: {error}"), Outcome::NotApplied);
+    let failed =
+        |error: &dyn std::fmt::Display| Problem::internal(format!("backup: {error}"), Outcome::NotApplied);
     let disk = RealDisk::new(to).map_err(|error| failed(&error))?;
     let mut bytes = 0;
-    let copying = context.opened.store.backup(Arc::new(disk), &mut |_, total| bytes = total);
-    copying.await.map_err(|error| failed(&error))?;
+    let mut heard = |_, total| bytes = total;
+    context.opened.store.backup(Arc::new(disk), &mut heard).await.map_err(|error| failed(&error))?;
     Ok(bytes)
 }
 
@@ -78,4 +81,8 @@ fn faulty(app: &App) -> Vec<u32> {
     let partitions = overview.into_iter().flat_map(|seen| seen.partitions);
     let faulty = partitions.filter(|(_, state)| matches!(state, PartitionState::Faulty { .. }));
     faulty.map(|(partition, _)| partition.0).collect()
+}
+
+pub(super) fn metrics(_app: &App) -> Response<Reply> {
+    plain(200, "text/plain; version=0.0.4", "")
 }

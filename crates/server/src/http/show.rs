@@ -160,7 +160,6 @@ pub(super) fn partition(stats: &PartitionStats) -> queues::PartitionStats {
     }
 }
 
-
 /// In whole milliseconds: what is finer would only be noise.
 pub(super) fn age(since: Timestamp, now: Timestamp) -> WireSpan {
     WireSpan::from_millis((now - since).as_micros() / 1000)

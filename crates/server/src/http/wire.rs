@@ -2,7 +2,6 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use prost::Message;
 use windlass_api::call::Wire;
 use windlass_api::{Code, JSON, PROTOBUF};
 
@@ -52,8 +51,9 @@ impl Encoding {
         match self {
             Self::Json if bytes.is_empty() => Ok(T::default()),
             Self::Json => serde_json::from_slice(bytes).map_err(|_| explain::<T>(bytes)),
-            Self::Protobuf => T::decode(bytes)
-                .map_err(|error| Problem::invalid(format!("the body is not the message it should be: {error}"))),
+            Self::Protobuf => T::decode(bytes).map_err(|error| {
+                Problem::invalid(format!("the body is not the message it should be: {error}"))
+            }),
         }
     }
 
@@ -77,10 +77,14 @@ fn explain<T: Wire>(bytes: &[u8]) -> Problem {
     let cause = error.into_inner();
     let message = cause.to_string();
     if let Some(name) = later::field_in(&message) {
-        return Problem::invalid(format!("`{name}` is part of the API, but not of this version of the server yet"));
+        return Problem::invalid(format!(
+            "`{name}` is part of the API, but not of this version of the server yet"
+        ));
     }
     match cause.classify() {
-        serde_json::error::Category::Data if place != "." => Problem::invalid(format!("`{place}`: {message}")),
+        serde_json::error::Category::Data if place != "." => {
+            Problem::invalid(format!("`{place}`: {message}"))
+        }
         serde_json::error::Category::Data => Problem::invalid(message),
         serde_json::error::Category::Io
         | serde_json::error::Category::Syntax
