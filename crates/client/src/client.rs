@@ -23,6 +23,8 @@ const PAGE: u32 = 1000;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server, and a pool of connections to it. Cheap to clone: the clones share the pool.
+///
+/// Its calls are made on a tokio runtime with I/O and time enabled.
 #[derive(Clone, Debug)]
 pub struct Client {
     shared: Arc<Shared>,
