@@ -119,7 +119,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             jitter: f64::from(floats[1]) / 3.0,
         }
     });
-    (any::<[u64; 5]>(), any::<u32>(), policy, any::<bool>(), prop::option::of(text()), unknown()).prop_map(
+    (any::<[u64; 6]>(), any::<u32>(), policy, any::<bool>(), prop::option::of(text()), unknown()).prop_map(
         |(numbers, max_attempts, retry, tail, reference, unknown)| Settings {
             version: numbers[0],
             lease_timeout: Span(numbers[1]),
@@ -129,6 +129,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             retention: Span(numbers[2]),
             retention_max_items: numbers[3],
             retention_max_bytes: numbers[4],
+            max_items: numbers[5],
             reference,
             unknown,
         },
@@ -220,6 +221,15 @@ fn a_fresh_item_takes_few_bytes() {
         cancel_requested: false,
     }));
     assert_eq!(encoded(&Row::Item(item)).1.len(), 23);
+}
+
+#[test]
+fn settings_of_a_version_without_max_items_have_no_limit() {
+    let old = [1 << 1, 5, 2 << 1, 100];
+    let Ok(Row::Settings(settings)) = decode_row(&key_bytes(&Key::Settings), &old) else {
+        panic!("readable")
+    };
+    assert_eq!((settings.version, settings.lease_timeout, settings.max_items), (5, Span(100), 0));
 }
 
 #[test]
