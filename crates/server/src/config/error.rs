@@ -60,9 +60,9 @@ pub enum ConfigError {
     )]
     NotLoopback(Stated),
     #[error("{interval} has no effect with {durability}: remove it, or choose durability = \"interval\"")]
-    NoInterval { interval: Stated, durability: Stated },
+    NoInterval { interval: Box<Stated>, durability: Box<Stated> },
     #[error("{part} is more than {whole}, so it could never be used up: lower it, or raise {}", .whole.key)]
-    LargerThanWhole { part: Stated, whole: Stated },
+    LargerThanWhole { part: Box<Stated>, whole: Box<Stated> },
 }
 
 fn variables() -> String {

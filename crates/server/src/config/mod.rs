@@ -120,7 +120,8 @@ fn check_together(config: &Config, layers: &Layers) -> Result<(), ConfigError> {
     match parts.into_iter().find(|(_, part, _, whole)| part > whole) {
         None => Ok(()),
         Some((part, _, whole, _)) => {
-            Err(ConfigError::LargerThanWhole { part: layers.stated(part), whole: layers.stated(whole) })
+            let (part, whole) = (layers.stated(part).into(), layers.stated(whole).into());
+            Err(ConfigError::LargerThanWhole { part, whole })
         }
     }
 }
@@ -132,7 +133,8 @@ fn durability(layers: &mut Layers) -> Result<Durability, ConfigError> {
     let choices = [("always", Durability::Always), ("interval", interval), ("none", Durability::None)];
     let durability = layers.read(&DURABILITY, |raw| value::choice(raw, &choices))?;
     if durability != interval && !layers.is_default(&SYNC_INTERVAL) {
-        let (interval, durability) = (layers.stated(&SYNC_INTERVAL), layers.stated(&DURABILITY));
+        let (interval, durability) =
+            (layers.stated(&SYNC_INTERVAL).into(), layers.stated(&DURABILITY).into());
         return Err(ConfigError::NoInterval { interval, durability });
     }
     Ok(durability)
