@@ -1,6 +1,6 @@
 //! The configuration: written by people in several places, checked once, and valid from then on.
 //!
-//! Read [`load`] first, then [`keys`] (the table of all settings), `layers` (which source wins), `value` (how each
+//! Read [`load`] first, then `keys` (the table of all settings), `layers` (which source wins), `value` (how each
 //! type is read), and `show` (`windlass config` and the reference, both from the table).
 
 mod error;
