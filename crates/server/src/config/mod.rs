@@ -40,6 +40,8 @@ pub struct Config {
     pub log_level: String,
     pub shutdown_grace: Duration,
     pub limits: Limits,
+    /// Variables that look like settings and are none: told at the start, for one may be misspelt.
+    pub ignored_variables: Vec<String>,
     sources: BTreeMap<&'static str, Source>,
 }
 
@@ -94,6 +96,7 @@ pub fn load(
         limits: limits(&mut layers)?,
         data,
         backup_dir,
+        ignored_variables: std::mem::take(&mut layers.ignored),
         sources: BTreeMap::new(),
     };
     check_together(&config, &layers)?;

@@ -1,8 +1,8 @@
 //! The contract, from the outside: lives of items over HTTP.
 
 use serde_json::{Value, json};
-use windlass_api::call::{EachCall, for_each_call};
 use windlass_api::Call;
+use windlass_api::call::{EachCall, for_each_call};
 
 use crate::support::{Http, TestServer};
 
@@ -58,16 +58,23 @@ async fn an_item_lives_and_is_shown_at_every_step() {
     });
     assert_eq!(shown, expected);
     let leased = lease(&mut http, 10).await.remove(0);
-    assert_eq!((&leased["id"], &leased["attempts"], &leased["json"]), (&json!(id), &json!(1), &json!({"to": "you"})));
+    assert_eq!(
+        (&leased["id"], &leased["attempts"], &leased["json"]),
+        (&json!(id), &json!(1), &json!({"to": "you"}))
+    );
     let shown = http.ok("item.get", json!({"id": id})).await["item"].clone();
     assert_eq!((&shown["state"], &shown["permit"]), (&json!("leased"), &leased["permit"]));
     assert_eq!((&shown["client_id"], &shown["cancel_requested"]), (&json!("c"), &json!(false)));
     assert_eq!(shown["lease_deadline"], leased["lease_deadline"]);
-    let done = json!({"queue": "q", "items": [{"id": id, "permit": leased["permit"], "result": {"utf8": "sent"}}]});
+    let done =
+        json!({"queue": "q", "items": [{"id": id, "permit": leased["permit"], "result": {"utf8": "sent"}}]});
     assert_eq!(http.ok("queue.complete", done).await, json!({"completed": 1, "failed": []}));
     let shown = http.ok("item.get", json!({"id": id})).await["item"].clone();
     assert_eq!((&shown["state"], &shown["result"]), (&json!("completed"), &json!({"utf8": "sent"})));
-    assert!(shown.get("json").is_none() && shown.get("permit").is_none(), "payload and lease are gone: {shown}");
+    assert!(
+        shown.get("json").is_none() && shown.get("permit").is_none(),
+        "payload and lease are gone: {shown}"
+    );
     assert!(shown["finished_at"].as_str().expect("a time").ends_with('Z'));
 }
 
@@ -94,7 +101,10 @@ async fn payloads_come_back_in_the_field_and_the_form_they_were_sent_in() {
     assert_eq!(http.post("queue.produce", body).await.status, 200);
     let got = http.post("queue.lease", r#"{"queue":"q","client_id":"c","batch_size":10}"#).await;
     let text = String::from_utf8(got.body.clone()).expect("UTF-8");
-    assert!(text.contains(r#"{"z": 1.10, "a":12345678901234567890123}"#), "the text of the JSON is kept: {text}");
+    assert!(
+        text.contains(r#"{"z": 1.10, "a":12345678901234567890123}"#),
+        "the text of the JSON is kept: {text}"
+    );
     let items = got.json()["items"].clone();
     assert_eq!((items[1].get("json"), items[1].get("utf8")), (Some(&Value::Null), None));
     assert_eq!((&items[2]["utf8"], &items[3]["utf8"]), (&json!(""), &json!("\u{0}")));
@@ -103,7 +113,8 @@ async fn payloads_come_back_in_the_field_and_the_form_they_were_sent_in() {
 
 #[tokio::test]
 async fn a_queue_is_made_changed_listed_and_deleted() {
-    let (_server, mut http) = with_queue(json!({"lease_timeout": "1h30m", "retry": {"initial": "250ms"}})).await;
+    let (_server, mut http) =
+        with_queue(json!({"lease_timeout": "1h30m", "retry": {"initial": "250ms"}})).await;
     let shown = http.ok("queues.info", json!({"queue": "q"})).await["queue"].clone();
     let expected = json!({
         "queue": "q", "partitions": 1, "lease_timeout": "1h30m", "max_attempts": 3,
@@ -122,7 +133,12 @@ async fn a_queue_is_made_changed_listed_and_deleted() {
         http.ok("queues.create", json!({"queue": name, "partitions": 2})).await;
     }
     let names = |list: &Value| -> Vec<String> {
-        list["queues"].as_array().unwrap().iter().map(|queue| queue["queue"].as_str().unwrap().to_owned()).collect()
+        list["queues"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|queue| queue["queue"].as_str().unwrap().to_owned())
+            .collect()
     };
     assert_eq!(names(&http.ok("queues.list", json!({})).await), ["a", "b", "q", "z"]);
     assert_eq!(names(&http.ok("queues.list", json!({"pivot": "aa", "limit": 2})).await), ["b", "q"]);
@@ -146,7 +162,10 @@ async fn stats_count_exactly_and_in_full() {
     let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
     let counts = json!({"held": 0, "scheduled": 1, "waiting": 1, "leased": 1, "suspended": 0});
     assert_eq!(stats["counts"], counts);
-    assert_eq!(stats["kinds"]["x"], json!({"held": 0, "scheduled": 1, "waiting": 0, "leased": 1, "suspended": 0}));
+    assert_eq!(
+        stats["kinds"]["x"],
+        json!({"held": 0, "scheduled": 1, "waiting": 0, "leased": 1, "suspended": 0})
+    );
     assert_eq!(stats["kinds"]["y"]["waiting"], 1);
     assert_eq!(stats["priorities"], json!({"9": 1}));
     let zeros = ["moving", "retained", "stopped", "lease_waiters"].map(|name| stats[name].clone());
@@ -180,7 +199,9 @@ async fn cancelling_answers_with_the_item_and_reaches_the_worker() {
     let extended = http.ok("queue.extend", held.clone()).await;
     assert_eq!(extended["items"][0]["cancel_requested"], true);
     http.ok("queue.release", held).await;
-    let lost = http.ok("queue.complete", json!({"queue": "q", "items": [{"id": ids[0], "permit": leased["permit"]}]})).await;
+    let lost = http
+        .ok("queue.complete", json!({"queue": "q", "items": [{"id": ids[0], "permit": leased["permit"]}]}))
+        .await;
     assert_eq!(lost["completed"], 0);
 }
 
@@ -188,8 +209,11 @@ async fn cancelling_answers_with_the_item_and_reaches_the_worker() {
 async fn a_lease_that_waits_is_handed_what_another_client_produces() {
     let (server, mut http) = with_queue(json!({})).await;
     let mut waiting = server.connect().await;
-    let request = json!({"queue": "q", "client_id": "w", "batch_size": 5, "request_timeout": "10m"}).to_string();
-    waiting.send("POST", "/v1/queue.lease", &[("content-type", "application/json")], request.as_bytes()).await;
+    let request =
+        json!({"queue": "q", "client_id": "w", "batch_size": 5, "request_timeout": "10m"}).to_string();
+    waiting
+        .send("POST", "/v1/queue.lease", &[("content-type", "application/json")], request.as_bytes())
+        .await;
     until_waiting(&mut http, 1).await;
     let ids = produce(&mut http, json!([{"utf8": "a"}, {"utf8": "b"}])).await;
     let got = waiting.receive().await.json();
@@ -208,8 +232,11 @@ async fn a_lease_whose_client_vanished_takes_nothing_along() {
     let (server, mut http) = with_queue(json!({})).await;
     for _ in 0..20 {
         let mut vanishing = server.connect().await;
-        let request = json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "10m"}).to_string();
-        vanishing.send("POST", "/v1/queue.lease", &[("content-type", "application/json")], request.as_bytes()).await;
+        let request =
+            json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "10m"}).to_string();
+        vanishing
+            .send("POST", "/v1/queue.lease", &[("content-type", "application/json")], request.as_bytes())
+            .await;
         until_waiting(&mut http, 1).await;
         drop(vanishing);
         until_waiting(&mut http, 0).await;
@@ -238,7 +265,11 @@ async fn the_pages_answer() {
     let ready = http.get("/ready").await;
     assert_eq!((ready.status, ready.json()["ready"].clone()), (200, json!(true)));
     let page = String::from_utf8(http.get("/").await.body).expect("text");
-    assert!(page.contains("Windlass") && page.contains(env!("CARGO_PKG_VERSION")) && page.contains("/openapi.json"));
+    assert!(
+        page.contains("Windlass")
+            && page.contains(env!("CARGO_PKG_VERSION"))
+            && page.contains("/openapi.json")
+    );
     let document = http.get("/openapi.json").await.json();
     assert_eq!(document["openapi"], "3.1.0");
     assert!(document["paths"]["/v1/queue.produce"]["post"].is_object());
@@ -250,8 +281,10 @@ async fn waiting_leases_are_answered_empty_when_the_server_stops() {
     let mut waiting = Vec::new();
     for _ in 0..5 {
         let mut one = server.connect().await;
-        let request = json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "10m"}).to_string();
-        one.send("POST", "/v1/queue.lease", &[("content-type", "application/json")], request.as_bytes()).await;
+        let request =
+            json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "10m"}).to_string();
+        one.send("POST", "/v1/queue.lease", &[("content-type", "application/json")], request.as_bytes())
+            .await;
         waiting.push(one);
     }
     until_waiting(&mut http, 5).await;

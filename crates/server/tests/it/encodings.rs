@@ -53,7 +53,8 @@ impl Speaker {
                         }
                         "permit" | "oldest_waiting_age" => *field = Value::from("masked"),
                         name if name.ends_with("_at") || name.ends_with("_deadline") => {
-                            let time: Time = field.as_str().and_then(|text| text.parse().ok()).expect("a time");
+                            let time: Time =
+                                field.as_str().and_then(|text| text.parse().ok()).expect("a time");
                             *field = Value::from(time > Time::default());
                         }
                         _ => self.mask(field),
@@ -83,7 +84,9 @@ async fn script(speaker: &mut Speaker) {
     items(speaker).await;
     refusals(speaker).await;
     speaker.say(ListQueuesRequest { counts: true, ..ListQueuesRequest::default() }).await;
-    speaker.say(ClearQueueRequest { queue: "q".into(), leased: Some(true), ..ClearQueueRequest::default() }).await;
+    speaker
+        .say(ClearQueueRequest { queue: "q".into(), leased: Some(true), ..ClearQueueRequest::default() })
+        .await;
     speaker.say(ClearQueueRequest { queue: "q".into(), ..ClearQueueRequest::default() }).await;
     speaker.say(QueueStatsRequest { queue: "q".into() }).await;
     speaker.say(DeleteQueueRequest { queue: "q".into(), force: false }).await;
@@ -129,12 +132,25 @@ async fn items(speaker: &mut Speaker) {
         NewItem { json: Some("null".into()), priority: Some(7), ..NewItem::default() },
         NewItem { utf8: Some("text \u{0} with everything \u{1F980}".into()), ..NewItem::default() },
         NewItem { utf8: Some(String::new()), kind: Some("empty".into()), ..NewItem::default() },
-        NewItem { bytes: Some(Bytes::from_static(&[0, 255, 128])), reference: Some("r".into()), ..NewItem::default() },
+        NewItem {
+            bytes: Some(Bytes::from_static(&[0, 255, 128])),
+            reference: Some("r".into()),
+            ..NewItem::default()
+        },
         NewItem { bytes: Some(Bytes::new()), max_attempts: Some(0), ..NewItem::default() },
-        NewItem { utf8: Some("later".into()), enqueue_at: Some("2999-12-31T23:00:00+01:00".parse().unwrap()), ..NewItem::default() },
-        NewItem { utf8: Some("long past".into()), enqueue_at: Some(Time::from_micros(-1)), ..NewItem::default() },
+        NewItem {
+            utf8: Some("later".into()),
+            enqueue_at: Some("2999-12-31T23:00:00+01:00".parse().unwrap()),
+            ..NewItem::default()
+        },
+        NewItem {
+            utf8: Some("long past".into()),
+            enqueue_at: Some(Time::from_micros(-1)),
+            ..NewItem::default()
+        },
     ];
-    let produced = speaker.say(ProduceRequest { queue: "q".into(), items, ..ProduceRequest::default() }).await;
+    let produced =
+        speaker.say(ProduceRequest { queue: "q".into(), items, ..ProduceRequest::default() }).await;
     let produced = produced.expect("produced").items;
     speaker.say(QueueStatsRequest { queue: "q".into() }).await;
     for item in &produced {
@@ -143,19 +159,29 @@ async fn items(speaker: &mut Speaker) {
     speaker.lease(10, |lease| lease.kinds = Some(Kinds::default())).await;
     speaker.lease(10, |lease| lease.kinds = Some(Kinds { kinds: vec!["empty".into()] })).await;
     let leased = speaker.lease(10, |lease| lease.max_priority = Some(6)).await.items;
-    let held: Vec<Held> = leased.iter().map(|item| Held { id: item.id.clone(), permit: item.permit }).collect();
-    speaker.say(ExtendRequest { queue: "q".into(), lease_timeout: Some(Span::from_secs(7)), items: held.clone() }).await;
+    let held: Vec<Held> =
+        leased.iter().map(|item| Held { id: item.id.clone(), permit: item.permit }).collect();
+    speaker
+        .say(ExtendRequest {
+            queue: "q".into(),
+            lease_timeout: Some(Span::from_secs(7)),
+            items: held.clone(),
+        })
+        .await;
     let complete = |held: &Held, result| Completion { id: held.id.clone(), permit: held.permit, result };
     let completions = vec![
         complete(&held[0], Some(Payload::from_utf8("done"))),
         complete(&held[1], Some(Payload { json: Some("[1, 2]".into()), ..Payload::default() })),
         complete(&held[1], None),
     ];
-    speaker.say(CompleteRequest { queue: "q".into(), items: completions, ..CompleteRequest::default() }).await;
+    speaker
+        .say(CompleteRequest { queue: "q".into(), items: completions, ..CompleteRequest::default() })
+        .await;
     speaker.say(GetItemRequest { id: held[0].id.clone() }).await.expect("kept");
     speaker.say(ReleaseRequest { queue: "q".into(), items: vec![held[2].clone()] }).await;
     let error = Some(ItemError { code: Some("E42".into()), message: "it did not work".into() });
-    let again = Retry { id: held[3].id.clone(), permit: held[3].permit, dead: true, error, ..Retry::default() };
+    let again =
+        Retry { id: held[3].id.clone(), permit: held[3].permit, dead: true, error, ..Retry::default() };
     speaker.say(RetryRequest { queue: "q".into(), items: vec![again.clone(), again] }).await;
     speaker.say(GetItemRequest { id: held[3].id.clone() }).await.expect("kept");
     speaker.say(CancelItemRequest { id: produced[6].id.clone().expect("an id") }).await.expect("cancelled");
@@ -167,7 +193,13 @@ async fn refusals(speaker: &mut Speaker) {
     speaker.say(produce(NewItem { utf8: Some("x".into()), priority: Some(300), ..NewItem::default() })).await;
     speaker.say(produce(NewItem { utf8: Some("x".repeat((1 << 20) + 1)), ..NewItem::default() })).await;
     speaker.say(ProduceRequest::default()).await;
-    speaker.say(ProduceRequest { queue: "none".into(), items: vec![NewItem { utf8: Some("x".into()), ..NewItem::default() }], ..ProduceRequest::default() }).await;
+    speaker
+        .say(ProduceRequest {
+            queue: "none".into(),
+            items: vec![NewItem { utf8: Some("x".into()), ..NewItem::default() }],
+            ..ProduceRequest::default()
+        })
+        .await;
     speaker.lease(0, |_| {}).await;
     speaker.lease(1, |lease| lease.request_timeout = Some(Span::from_secs(901))).await;
     speaker.say(GetItemRequest { id: "not one".into() }).await;
@@ -216,7 +248,9 @@ async fn the_answer_is_in_the_encoding_that_accept_names() {
 async fn json_in_protobuf_must_be_json() {
     let server = TestServer::start().await;
     let mut http = server.connect().await;
-    http.call(PROTOBUF, &CreateQueueRequest { queue: "q".into(), ..CreateQueueRequest::default() }).await.expect("made");
+    http.call(PROTOBUF, &CreateQueueRequest { queue: "q".into(), ..CreateQueueRequest::default() })
+        .await
+        .expect("made");
     let item = NewItem { json: Some("{not json".into()), ..NewItem::default() };
     let request = ProduceRequest { queue: "q".into(), items: vec![item], ..ProduceRequest::default() };
     let refused = http.call(PROTOBUF, &request).await.expect_err("refused");

@@ -47,8 +47,8 @@ impl TestServer {
 
 async fn start_on(data: &Path) -> Server {
     let flags = RawConfig {
-        data: Some(data.to_path_buf()),
-        listen: Some("127.0.0.1:0".to_owned()),
+        data: Some(data.to_str().expect("a path in UTF-8").into()),
+        listen: Some("127.0.0.1:0".into()),
         ..RawConfig::default()
     };
     let config = config::load(flags, None, std::iter::empty()).expect("a valid configuration");
@@ -91,7 +91,8 @@ impl Http {
     }
 
     pub(crate) async fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) {
-        let mut request = format!("{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n", body.len());
+        let mut request =
+            format!("{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n", body.len());
         for (name, value) in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -119,7 +120,13 @@ impl Http {
         Got { status, headers, body }
     }
 
-    pub(crate) async fn request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Got {
+    pub(crate) async fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Got {
         self.send(method, path, headers, body).await;
         self.receive().await
     }
@@ -141,7 +148,11 @@ impl Http {
     }
 
     /// A typed call in the encoding named.
-    pub(crate) async fn call<C: Call>(&mut self, encoding: &str, request: &C) -> Result<C::Reply, ErrorReply> {
+    pub(crate) async fn call<C: Call>(
+        &mut self,
+        encoding: &str,
+        request: &C,
+    ) -> Result<C::Reply, ErrorReply> {
         let body = match encoding {
             JSON => serde_json::to_vec(request).expect("it serialises"),
             _ => request.encode_to_vec(),
