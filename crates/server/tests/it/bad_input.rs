@@ -273,7 +273,7 @@ fn check(got: &Got, what: &str, code: &str, mention: &str) {
 
 #[tokio::test]
 async fn what_is_not_json_or_not_a_call_is_refused() {
-    let (_server, mut http) = prepared().await;
+    let (server, mut http) = prepared().await;
     let json = [("content-type", "application/json")];
     for body in [&b"{"[..], b"nothing", b"{} {}", b"\xff\xfe", b"{\"queue\": \"q\", \"queue\": \"q\"}"] {
         let got = http.request("POST", "/v1/queues.info", &json, body).await;
@@ -284,13 +284,16 @@ async fn what_is_not_json_or_not_a_call_is_refused() {
     assert_eq!(got.headers["allow"], "POST");
     let got = http.request("POST", "/metrics", &json, b"{}").await;
     check(&got, "POST /metrics", "method_not_allowed", "GET");
+    // A body that nobody read ends the connection.
+    assert_eq!(got.headers["connection"], "close");
+    let mut http = server.connect().await;
     check(&http.get("/nothing").await, "/nothing", "not_found", "path");
     for media in ["text/plain", "application/x-www-form-urlencoded", "nonsense"] {
-        let mut http = _server.connect().await;
+        let mut http = server.connect().await;
         let got = http.request("POST", "/v1/queues.info", &[("content-type", media)], b"{}").await;
         check(&got, media, "unsupported_media_type", "application/json");
     }
-    let mut http = _server.connect().await;
+    let mut http = server.connect().await;
     let got = http.request("POST", "/v1/queues.list", &[("origin", "http://elsewhere.example")], b"{}").await;
     check(&got, "origin", "permission_denied", "origin");
 }

@@ -128,7 +128,7 @@ async fn queues(speaker: &mut Speaker) {
 async fn items(speaker: &mut Speaker) {
     let headers = [("traceparent".to_owned(), "00-aa".to_owned())].into();
     let items = vec![
-        NewItem { json: Some(r#"{"b":1,"a":[null,1e400,"ü"]}"#.into()), headers, ..NewItem::default() },
+        NewItem { json: Some(r#"{"b":1,"a":[null,1.50,"ü"]}"#.into()), headers, ..NewItem::default() },
         NewItem { json: Some("null".into()), priority: Some(7), ..NewItem::default() },
         NewItem { utf8: Some("text \u{0} with everything \u{1F980}".into()), ..NewItem::default() },
         NewItem { utf8: Some(String::new()), kind: Some("empty".into()), ..NewItem::default() },
