@@ -138,7 +138,7 @@ pub struct CreateQueueRequest {
     /// How long ended items are kept that have something to show: 2d if unset.
     #[prost(message, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("default" = "2d"))]
+    #[schemars(extend("default" = "48h"))]
     pub retention: Option<Span>,
     /// At this many of them, the oldest go first: 1000000 if unset.
     #[prost(uint64, optional, tag = "8")]

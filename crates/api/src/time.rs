@@ -115,6 +115,9 @@ impl From<Span> for Duration {
     }
 }
 
+/// Shorter spans are answered in hours.
+const DAYS_FROM: Span = Span::from_secs(3 * 86_400);
+
 /// Largest first, as they must be written.
 const UNITS: [(&str, u64); 6] = [
     ("d", 86_400_000_000),
@@ -158,7 +161,9 @@ impl fmt::Display for Span {
         if rest == 0 {
             return f.write_str("0s");
         }
-        for (unit, factor) in UNITS {
+        // People say 24h and 48h, and 3d.
+        let in_days = rest >= DAYS_FROM.as_micros();
+        for (unit, factor) in UNITS.into_iter().skip(usize::from(!in_days)) {
             let number = rest / factor;
             rest %= factor;
             if number > 0 {

@@ -185,7 +185,7 @@ pub(super) async fn extend(context: Context, request: ExtendRequest) -> Result<A
     let queue = check::queue_name(&request.queue)?;
     let lease_timeout = request.lease_timeout.map(check::span);
     lease_timeout.map_or(Ok(()), limits::check_lease_timeout)?;
-    let (named, items) = held(request.items)?;
+    let Batch { named, items } = held(request.items)?;
     let extending = context.engine().extend(&queue, lease_timeout, items);
     let judged = context.within(check::COMMIT_TIMEOUT, extending).await?;
     let Sorted { done, failed, commits } = sort(judged, named)?;
@@ -202,7 +202,7 @@ pub(super) async fn release(
     request: ReleaseRequest,
 ) -> Result<Answer<ReleaseReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
-    let (named, items) = held(request.items)?;
+    let Batch { named, items } = held(request.items)?;
     let judged = context.within(check::COMMIT_TIMEOUT, context.engine().release(&queue, items)).await?;
     let Sorted { done, failed, commits } = sort(judged, named)?;
     Ok(Answer::changed(ReleaseReply { released: done.len() as u64, failed }, commits))
@@ -218,15 +218,20 @@ fn names<'a>(items: impl Iterator<Item = (&'a String, u64)>) -> Vec<Named> {
     items.map(|(id, permit)| Named { id: id.clone(), permit }).collect()
 }
 
-fn held(items: Vec<Held>) -> Result<(Vec<Named>, Vec<(ItemId, Permit)>), Problem> {
+/// Items of a request, as it named them and as the engine knows them.
+struct Batch {
+    named: Vec<Named>,
+    items: Vec<(ItemId, Permit)>,
+}
+
+fn held(items: Vec<Held>) -> Result<Batch, Problem> {
     limits::check_batch("items", items.len())?;
-    let named = names(items.iter().map(|item| (&item.id, item.permit)));
     let checked = items.iter().enumerate().map(|(index, item)| {
         let id = check::item_id(format_args!("items[{index}].id"), &item.id)?;
         Ok((id, Permit(item.permit)))
     });
     let checked = checked.collect::<Result<Vec<_>, Problem>>()?;
-    Ok((named, checked))
+    Ok(Batch { named: names(items.iter().map(|item| (&item.id, item.permit))), items: checked })
 }
 
 /// Judged items, apart by how it went.

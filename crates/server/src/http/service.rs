@@ -17,19 +17,11 @@ use crate::listener::Reply;
 use crate::metrics::{self, EngineNow, Scrape, TrafficNow};
 
 pub(super) async fn backup(context: Context, request: BackupRequest) -> Result<Answer<BackupReply>, Problem> {
-    let name =
-        request.backup.unwrap_or_else(|| jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string());
+    let now = || jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let name = request.backup.unwrap_or_else(now);
     limits::check_name("backup", &name)?;
     let path = context.opened.backup_dir.join(&name);
-    let failed =
-        |error: &dyn std::fmt::Display| Problem::internal(format!("backup: {error}"), Outcome::NotApplied);
-    std::fs::create_dir_all(&context.opened.backup_dir).map_err(|error| failed(&error))?;
-    std::fs::create_dir(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Problem::new(Code::AlreadyExists, "there is a backup of that name: choose another")
-        }
-        _ => failed(&error),
-    })?;
+    make_directory(&path)?;
     let bytes = copy(&context, &path).await.inspect_err(|_| {
         // What is left is not a log: its format file would have come last.
         let _not_worse_than_before = std::fs::remove_dir_all(&path);
@@ -39,13 +31,26 @@ pub(super) async fn backup(context: Context, request: BackupRequest) -> Result<A
     Ok(Answer::read(BackupReply { backup: name, path, bytes }))
 }
 
+fn make_directory(path: &Path) -> Result<(), Problem> {
+    let parent = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    parent.and_then(|()| std::fs::create_dir(path)).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            return Problem::new(Code::AlreadyExists, "there is a backup of that name: choose another");
+        }
+        backup_failed(&error)
+    })
+}
+
+fn backup_failed(error: &dyn std::error::Error) -> Problem {
+    Problem::internal(format!("backup: {error}"), Outcome::NotApplied)
+}
+
 async fn copy(context: &Context, to: &Path) -> Result<u64, Problem> {
-    let failed =
-        |error: &dyn std::fmt::Display| Problem::internal(format!("backup: {error}"), Outcome::NotApplied);
-    let disk = RealDisk::new(to).map_err(|error| failed(&error))?;
+    let disk = RealDisk::new(to).map_err(|error| backup_failed(&error))?;
     let mut bytes = 0;
     let mut heard = |_, total| bytes = total;
-    context.opened.store.backup(Arc::new(disk), &mut heard).await.map_err(|error| failed(&error))?;
+    let copied = context.opened.store.backup(Arc::new(disk), &mut heard).await;
+    copied.map_err(|error| backup_failed(&error))?;
     Ok(bytes)
 }
 
