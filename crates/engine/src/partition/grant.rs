@@ -29,6 +29,14 @@ impl GrantPart {
         &self.items
     }
 
+    /// Keeps the first `kept`, and gives the others back.
+    pub(crate) fn give_back_after(&mut self, kept: usize) {
+        if kept < self.items.len() {
+            let rest = self.items.split_off(kept);
+            self.handle.give_back(rest.iter().map(|item| Held { number: item.number, permit: item.permit }));
+        }
+    }
+
     /// The answer is delivered: nothing is to be given back any more.
     pub(crate) fn accept(&mut self) {
         self.items.clear();

@@ -1,9 +1,11 @@
 //! Filling leases, from what there is or what comes.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{Command, LeaseItems, Refusal};
+use bytes::Bytes;
+use windlass_core::command::{Command, LeaseItems, Leased, Refusal};
 use windlass_core::id::ItemId;
 use windlass_core::limits;
 use windlass_core::row::Part;
@@ -15,6 +17,11 @@ use crate::partition::grant::GrantPart;
 use crate::partition::handle::{Answer, Done};
 use crate::partition::waiters::Waited;
 use crate::types::{Grant, Granted};
+
+/// An answer takes no further bodies once it has come to so many bytes.
+const GRANT_BYTES_MAX: usize = 32 << 20;
+/// Bodies that are read at once: their sizes are only known afterwards.
+const READ_SLICE: usize = 100;
 
 impl QueueHandle {
     /// What there is, up to the batch size; waits up to `wait` for the first item.
@@ -86,31 +93,46 @@ impl QueueHandle {
         refused
     }
 
-    async fn with_bodies(&self, parts: Vec<GrantPart>) -> Result<Grant, EngineError> {
+    /// What does not fit the bytes of one answer is given back, uncharged.
+    async fn with_bodies(&self, mut parts: Vec<GrantPart>) -> Result<Grant, EngineError> {
         let mut items = Vec::with_capacity(granted_count(&parts));
-        for part in &parts {
-            let partition = part.commit().partition;
-            let wanted = part.items().iter().map(|item| (item.number, Part::Payload)).collect();
-            let bodies = self.store.read(partition, wanted).await;
-            // The leases are given back as they are dropped.
-            let given_back = |error| EngineError::not_applied(format!("the items were given back: {error}"));
-            let bodies = bodies.map_err(given_back)?;
-            for (item, body) in part.items().iter().zip(bodies) {
-                // Gone already: cleared, or expired and done by another. The permit is void then.
-                let Some(body) = body else { continue };
-                items.push(Granted {
-                    id: ItemId { partition, number: item.number },
-                    permit: item.permit,
-                    kind: Arc::clone(&item.kind),
-                    priority: item.priority,
-                    attempts: item.attempts,
-                    deadline: item.deadline,
-                    created_at: item.created_at,
-                    body,
-                });
+        let mut bytes = 0;
+        for part in &mut parts {
+            let mut read = 0;
+            while read < part.items().len() && bytes < GRANT_BYTES_MAX {
+                let slice = read..part.items().len().min(read + READ_SLICE);
+                let granted = self.read_slice(part, slice.clone()).await?;
+                bytes += granted.iter().map(|item| item.body.len()).sum::<usize>();
+                items.extend(granted);
+                read = slice.end;
             }
+            part.give_back_after(read);
         }
         Ok(Grant { items, parts })
+    }
+
+    async fn read_slice(&self, part: &GrantPart, slice: Range<usize>) -> Result<Vec<Granted>, EngineError> {
+        let partition = part.commit().partition;
+        let leased = &part.items()[slice];
+        let wanted = leased.iter().map(|item| (item.number, Part::Payload)).collect();
+        let bodies = self.store.read(partition, wanted).await;
+        // The leases are given back as they are dropped.
+        let given_back = |error| EngineError::not_applied(format!("the items were given back: {error}"));
+        let bodies = bodies.map_err(given_back)?;
+        let granted = |(item, body): (&Leased, Option<Bytes>)| {
+            Some(Granted {
+                id: ItemId { partition, number: item.number },
+                permit: item.permit,
+                kind: Arc::clone(&item.kind),
+                priority: item.priority,
+                attempts: item.attempts,
+                deadline: item.deadline,
+                created_at: item.created_at,
+                // Gone already: cleared, or expired and done by another. The permit is void then.
+                body: body?,
+            })
+        };
+        Ok(leased.iter().zip(bodies).filter_map(granted).collect())
     }
 }
 

@@ -28,6 +28,7 @@ on_every_store!(
     a_lease_under_way_at_the_close_is_delivered_or_given_back_uncharged,
     waiters_sent_home_are_answered_and_leases_after_them_do_not_wait,
     the_kinds_of_waiting_leases_are_bounded_in_bytes,
+    what_is_too_large_for_one_answer_is_given_back_uncharged,
 );
 
 async fn items_are_leased_in_the_order_produced(world: &World) {
@@ -238,4 +239,18 @@ async fn the_kinds_of_waiting_leases_are_bounded_in_bytes(world: &World) {
 fn picky(number: usize) -> LeaseItems {
     let kinds = (0..1000).map(|kind| format!("{number:064}{kind:064}").into()).collect();
     LeaseItems { filter: Filter::new(Some(kinds), u8::MAX), ..lease(1) }
+}
+
+async fn what_is_too_large_for_one_answer_is_given_back_uncharged(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let large = |number: usize| NewItem { body: vec![number as u8; 500_000].into(), ..item("x") };
+    for number in 0..150 {
+        world.produce(&queue, vec![large(number)]).await;
+    }
+    let first = world.lease(&queue, 200).await;
+    assert_eq!(first.len(), 100, "one slice is over the limit already");
+    let rest = world.engine().lease(&queue, lease(200), AN_HOUR).await.expect("leased").accept();
+    assert_eq!(rest.len(), 50);
+    assert!(rest.iter().all(|item| item.attempts == 1), "nobody was charged for what was given back");
+    assert!(first.iter().chain(&rest).enumerate().all(|(number, item)| item.body[0] == number as u8));
 }
