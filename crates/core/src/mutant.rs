@@ -17,6 +17,8 @@ pub enum Mutant {
     ForgetOutcome,
     /// waiters: grant to a ticket that was taken already.
     WakeTwice,
+    /// queue: the door stays open while the queue is deleted.
+    LeaveDoorOpen,
     /// core: any permit will do.
     IgnorePermit,
     /// core, writer: a lease past its deadline still counts until the sweep comes by, which lets callers go first.
@@ -34,13 +36,14 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
         Self::AnswerBeforeCommit,
         Self::ForgetOutcome,
         Self::WakeTwice,
+        Self::LeaveDoorOpen,
         Self::IgnorePermit,
         Self::IgnoreDeadline,
         Self::ReuseNumber,

@@ -35,7 +35,7 @@ use windlass_core::time::{Span, Timestamp};
 
 use crate::env::{Env, Task};
 use crate::lock::lock;
-use crate::partition::handle::{Answer, Done};
+use crate::partition::message::{Answer, Done};
 use crate::queue::QueueHandle;
 use crate::registry::{Home, Registry};
 use crate::store::{Store, StoreStats};

@@ -7,7 +7,7 @@ use windlass_core::item::Item;
 use windlass_core::row::Part;
 
 use crate::error::EngineError;
-use crate::partition::handle::{Answer, Done};
+use crate::partition::message::{Answer, Done};
 use crate::registry::Home;
 use crate::store::{Store, StoreError};
 use crate::types::{Commit, Committed, ItemView};

@@ -143,9 +143,10 @@ impl Caller {
         .await;
     }
 
-    pub async fn delete(&self, queue: QueueIndex) {
+    pub async fn delete(&self, queue: QueueIndex, force: bool) {
         let name = queue_name(queue);
-        self.call(Op::Delete(queue), self.engine.delete_queue(&name, true), |_gone| Outcome::Deleted).await;
+        let call = self.engine.delete_queue(&name, force);
+        self.call(Op::Delete { queue, force }, call, |_gone| Outcome::Deleted).await;
     }
 
     async fn call<T>(

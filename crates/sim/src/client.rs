@@ -303,10 +303,19 @@ impl Client {
         self.caller.update(queue, settings).await;
     }
 
+    /// By force, or after everything was cleared and nobody produced anything since.
+    async fn delete(&mut self, queue: QueueIndex) {
+        let force = self.rng.percent(40);
+        if !force {
+            self.caller.clear(queue, Clear { waiting: true, scheduled: true, leased: true }).await;
+        }
+        self.caller.delete(queue, force).await;
+    }
+
     async fn delete_or_create(&mut self) {
         let queue = self.queue();
-        if self.rng.percent(40) {
-            return self.caller.delete(queue).await;
+        if self.rng.percent(60) {
+            return self.delete(queue).await;
         }
         let settings = plan::draw_settings(&mut self.rng, self.plan.keeps_everything);
         let partitions = self.plan.queues[queue].partitions;

@@ -10,7 +10,7 @@ use crate::check::{Facts, ItemFacts};
 use crate::fault::Fault;
 use crate::history::{History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 13] = [
+pub const COMMANDS: [&str; 14] = [
     "produce",
     "lease",
     "complete",
@@ -24,6 +24,7 @@ pub const COMMANDS: [&str; 13] = [
     "create queue",
     "update queue",
     "delete queue",
+    "delete queue if empty",
 ];
 
 pub const CHANGES: [&str; 15] = [
@@ -192,7 +193,8 @@ fn command(op: &Op) -> &'static str {
         Op::Stats(_) => "stats",
         Op::Create { .. } => "create queue",
         Op::Update { .. } => "update queue",
-        Op::Delete(_) => "delete queue",
+        Op::Delete { force: true, .. } => "delete queue",
+        Op::Delete { force: false, .. } => "delete queue if empty",
     }
 }
 

@@ -112,7 +112,7 @@ pub enum Op {
     Stats(QueueIndex),
     Create { queue: QueueIndex, settings: Settings, partitions: u32 },
     Update { queue: QueueIndex, settings: Settings },
-    Delete(QueueIndex),
+    Delete { queue: QueueIndex, force: bool },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +188,7 @@ impl Verdict {
 impl Op {
     /// Whether it takes items away in the lot: a clear or the end of the queue.
     pub fn sweeps(&self, queue: QueueIndex) -> bool {
-        matches!(self, Self::Clear { queue: there, .. } | Self::Delete(there) if *there == queue)
+        matches!(self, Self::Clear { queue: there, .. } | Self::Delete { queue: there, .. } if *there == queue)
     }
 
     /// What it makes the settings of the queue.

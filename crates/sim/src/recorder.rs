@@ -222,7 +222,8 @@ fn show_op(op: &Op) -> String {
             "update q{queue} timeout {} attempts {} {:?}",
             settings.lease_timeout.0, settings.max_attempts, settings.requeue
         ),
-        Op::Delete(queue) => format!("delete q{queue}"),
+        Op::Delete { queue, force: true } => format!("delete q{queue}"),
+        Op::Delete { queue, force: false } => format!("delete q{queue} if it is empty"),
     }
 }
 

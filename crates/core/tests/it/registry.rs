@@ -83,7 +83,8 @@ fn update(script: &mut Script, change: SettingsChange) -> Result<Settings, Refus
 fn an_update_changes_what_it_names_and_nothing_else() {
     let mut script = Script::of(PartitionId::REGISTRY);
     let mut expected = create(&mut script, "first", 1).unwrap().settings;
-    let changes: [(SettingsChange, fn(&mut Settings)); 4] = [
+    type Changed = fn(&mut Settings);
+    let changes: [(SettingsChange, Changed); 4] = [
         (SettingsChange { max_items: Some(7), ..SettingsChange::default() }, |now| now.max_items = 7),
         (SettingsChange { reference: Some(Some("mine".into())), ..SettingsChange::default() }, |now| {
             now.reference = Some("mine".into())

@@ -1,20 +1,20 @@
 //! What the rest of the engine holds of a partition: its mailbox, its published state, and what was given back.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use windlass_core::command::{Command, Held, Reply};
+use windlass_core::command::{Command, Held};
 use windlass_core::id::PartitionId;
-use windlass_core::partition::{Counts, Head, Partition, Totals};
+use windlass_core::partition::Partition;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
 use crate::error::EngineError;
 use crate::lock::lock;
-use crate::partition::grant::GrantPart;
-use crate::partition::places::{Filled, Places, Reserved};
+use crate::partition::message::{Answer, Awaited, Message, body_bytes, received};
+use crate::partition::places::{Places, Reserved};
+use crate::partition::published::Published;
 use crate::partition::waiters::Waiters;
 use crate::store::StoreError;
 
@@ -33,57 +33,6 @@ pub enum PartitionState {
     Closed,
 }
 
-/// What a writer tells the world after each commit, before it answers. Nothing while the partition cannot serve.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Summary {
-    pub(crate) counts: Counts,
-    pub(crate) head: Option<Head>,
-    pub(crate) oldest_waiting: Option<Timestamp>,
-    pub(crate) retained: u64,
-}
-
-/// What a batch comes to once it is durable, beside its answers.
-#[derive(Debug, Default)]
-pub(crate) struct Effects {
-    pub(crate) totals: Totals,
-    /// The places of what it produced.
-    pub(crate) reserved: Vec<Reserved>,
-}
-
-/// What a request came to.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) reply: Done,
-    /// The commit it was part of; the latest one if it changed nothing.
-    pub(crate) sequence: u64,
-}
-
-#[derive(Debug)]
-pub(crate) enum Done {
-    Reply(Reply),
-    Granted(GrantPart),
-}
-
-pub(crate) type Responder = oneshot::Sender<Result<Answer, EngineError>>;
-pub(crate) type Awaited = oneshot::Receiver<Result<Answer, EngineError>>;
-
-/// Looks at the state between two commands, and returns what to call once that state is durable.
-pub(crate) type Question = Box<dyn FnOnce(&Partition, Timestamp) -> Box<dyn FnOnce() + Send> + Send>;
-
-pub(crate) enum Message {
-    Command { command: Command, bytes: usize, reserved: Option<Reserved>, responder: Responder },
-    Query(Question),
-}
-
-impl fmt::Debug for Message {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Command { command, .. } => f.debug_tuple("Command").field(command).finish(),
-            Self::Query(_) => f.write_str("Query"),
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) id: PartitionId,
@@ -92,10 +41,7 @@ pub(crate) struct Handle {
     inbox_bytes: AtomicUsize,
     state: watch::Sender<PartitionState>,
     stop: watch::Sender<bool>,
-    summary: Mutex<Summary>,
-    filled: Filled,
-    /// Since the server started, over all writers.
-    totals: Mutex<Totals>,
+    pub(crate) published: Published,
     /// The queue's settings, for whoever acquires the partition next. Unset for the registry.
     settings: Mutex<Option<Settings>>,
     settings_version: AtomicU64,
@@ -121,9 +67,7 @@ impl Handle {
             inbox_bytes: AtomicUsize::new(0),
             state: watch::Sender::new(PartitionState::Loading),
             stop: watch::Sender::new(false),
-            summary: Mutex::default(),
-            filled: Filled::new(places),
-            totals: Mutex::default(),
+            published: Published::new(places),
             settings_version: AtomicU64::new(settings.as_ref().map_or(0, |settings| settings.version)),
             settings: Mutex::new(settings),
             given_back: Mutex::default(),
@@ -273,30 +217,6 @@ impl Handle {
         self.state.subscribe()
     }
 
-    pub(crate) fn summary(&self) -> Summary {
-        *lock(&self.summary)
-    }
-
-    pub(crate) fn publish(&self, summary: Summary) {
-        *lock(&self.summary) = summary;
-        self.filled.set(summary.counts.live());
-    }
-
-    /// It cannot serve: nothing is known of it. What it held still has its places.
-    pub(crate) fn unpublish(&self) {
-        *lock(&self.summary) = Summary::default();
-    }
-
-    /// Takes note of what became durable.
-    pub(crate) fn took_effect(&self, effects: Effects) {
-        effects.reserved.into_iter().for_each(|reserved| self.filled.fill(reserved));
-        *lock(&self.totals) += effects.totals;
-    }
-
-    pub(crate) fn totals(&self) -> Totals {
-        *lock(&self.totals)
-    }
-
     pub(crate) fn settings(&self) -> Option<Settings> {
         lock(&self.settings).clone()
     }
@@ -311,36 +231,5 @@ impl Handle {
     /// The queue's settings, if they are newer than this version.
     pub(crate) fn settings_after(&self, version: u64) -> Option<Settings> {
         (self.settings_version.load(Ordering::SeqCst) > version).then(|| self.settings()).flatten()
-    }
-}
-
-/// What an answer that never came means: the writer was dropped with the request in hand.
-pub(crate) fn received(
-    answer: Result<Result<Answer, EngineError>, oneshot::error::RecvError>,
-) -> Result<Answer, EngineError> {
-    answer.unwrap_or_else(|_dropped| Err(EngineError::unknown("the partition stopped")))
-}
-
-/// The bytes that a command brings along: bodies, and what workers say of failures.
-fn body_bytes(command: &Command) -> usize {
-    match command {
-        Command::Produce(produce) => produce.items.iter().map(|item| item.body.len()).sum(),
-        Command::Complete(items) => {
-            items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()
-        }
-        Command::Retry(items) => {
-            items.iter().filter_map(|item| item.error.as_ref()).map(|error| error.message.len()).sum()
-        }
-        Command::Lease(_)
-        | Command::Extend(_)
-        | Command::Release(_)
-        | Command::Cancel(_)
-        | Command::Clear(_)
-        | Command::Sweep { .. }
-        | Command::Configure(_)
-        | Command::CreateQueue(_)
-        | Command::UpdateQueue(_)
-        | Command::DeleteQueue(_)
-        | Command::SkipPartitions(_) => 0,
     }
 }

@@ -7,8 +7,10 @@ use windlass_core::partition::Totals;
 
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
-use crate::partition::handle::{Answer, Done, Effects, Handle, Responder, Summary};
+use crate::partition::handle::Handle;
+use crate::partition::message::{Answer, Done, Responder};
 use crate::partition::places::Reserved;
+use crate::partition::published::{Effects, Summary};
 use crate::partition::waiters::Ticket;
 
 pub(crate) struct InFlight {
@@ -65,9 +67,9 @@ impl InFlight {
     /// It is durable: everybody hears what was decided, refusals too. What is published comes first, so that nobody
     /// who has an answer sees less than it says.
     pub(crate) fn committed(mut self, summary: Option<Summary>) {
-        self.handle.took_effect(std::mem::take(&mut self.effects));
+        self.handle.published.took_effect(std::mem::take(&mut self.effects));
         if let Some(summary) = summary {
-            self.handle.publish(summary);
+            self.handle.published.set(summary);
         }
         for pending in std::mem::take(&mut self.answers) {
             match pending {
@@ -154,7 +156,7 @@ impl Undelivered {
     pub(crate) fn settle(self, sequence: u64) {
         let made_it = self.sequence <= sequence;
         if made_it {
-            self.handle.took_effect(self.effects);
+            self.handle.published.took_effect(self.effects);
         }
         self.handle.give_back(if made_it { self.granted } else { self.releases });
     }

@@ -5,7 +5,9 @@
 pub(crate) mod grant;
 pub(crate) mod handle;
 pub(crate) mod in_flight;
+pub(crate) mod message;
 pub(crate) mod places;
+pub(crate) mod published;
 pub(crate) mod supervisor;
 pub(crate) mod waiters;
 pub(crate) mod writer;

@@ -15,8 +15,9 @@ use crate::clock::Clock;
 use crate::env::Env;
 use crate::error::EngineError;
 use crate::meter::Meter;
-use crate::partition::handle::{Handle, Message, PartitionState};
+use crate::partition::handle::{Handle, PartitionState};
 use crate::partition::in_flight::{InFlight, Undelivered};
+use crate::partition::message::Message;
 use crate::partition::writer::{Ended, Writer};
 use crate::store::{Acquired, Batch, CommitError, Store, StoreError};
 
@@ -41,7 +42,7 @@ struct ClosesAtTheEnd(Arc<Handle>);
 
 impl Drop for ClosesAtTheEnd {
     fn drop(&mut self) {
-        self.0.unpublish();
+        self.0.published.withdraw();
         self.0.set_state(if std::thread::panicking() {
             PartitionState::Faulty { error: "stopped by a bug: restart the server, and report it".to_owned() }
         } else {
@@ -175,7 +176,7 @@ impl Supervisor {
             info!(partition = %self.handle.id, "partition recovered");
         }
         let summary = writer.summary();
-        self.handle.publish(summary);
+        self.handle.published.set(summary);
         self.handle.set_state(PartitionState::Available);
         // Leases may have been waiting all the while.
         self.handle.wake();
@@ -201,7 +202,7 @@ impl Supervisor {
     fn fault(&self, error: &str) {
         warn!(partition = %self.handle.id, error, "partition faulty");
         self.handle.set_state(PartitionState::Faulty { error: error.to_owned() });
-        self.handle.unpublish();
+        self.handle.published.withdraw();
     }
 
     /// Waits before the next try, refusing what was sent before the fault was known.

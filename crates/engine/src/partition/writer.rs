@@ -14,8 +14,10 @@ use crate::clock::Clock;
 use crate::env::Env;
 use crate::error::EngineError;
 use crate::meter::Meter;
-use crate::partition::handle::{Handle, Message, Summary};
+use crate::partition::handle::Handle;
 use crate::partition::in_flight::InFlight;
+use crate::partition::message::Message;
+use crate::partition::published::Summary;
 use crate::store::{Batch, CommitError, Room, Store, StoreError};
 
 /// What one batch takes from the inbox: bounded, so that the next one is never far.

@@ -9,7 +9,7 @@ use windlass_core::time::Span;
 
 use super::QueueHandle;
 use crate::error::EngineError;
-use crate::partition::handle::{Answer, Done, received};
+use crate::partition::message::{Answer, Done, received};
 use crate::types::{Commit, Judged, RetryItem};
 
 impl QueueHandle {

@@ -14,7 +14,7 @@ use windlass_core::time::Span;
 use super::{QueueHandle, fault};
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
-use crate::partition::handle::{Answer, Done};
+use crate::partition::message::{Answer, Done};
 use crate::partition::waiters::Waited;
 use crate::types::{Grant, Granted};
 
@@ -73,8 +73,11 @@ impl QueueHandle {
     /// Takes what can be had at once, from the partition with the best head first. One that cannot give anything just
     /// now does not keep the others from it; the last such refusal is told.
     async fn fill(&self, lease: &LeaseItems, grant: &mut Vec<GrantPart>) -> Result<(), EngineError> {
-        let mut with_work: Vec<_> =
-            self.partitions.iter().filter_map(|handle| Some((handle.summary().head?, handle))).collect();
+        let mut with_work: Vec<_> = self
+            .partitions
+            .iter()
+            .filter_map(|handle| Some((handle.published.summary().head?, handle)))
+            .collect();
         with_work.sort_by_key(|(head, _)| *head);
         let mut refused = Ok(());
         for (_, handle) in with_work {

@@ -14,7 +14,8 @@ use windlass_core::row::Queue;
 
 use crate::env::Env;
 use crate::error::EngineError;
-use crate::partition::handle::{Answer, Done, Handle, PartitionState, received};
+use crate::partition::handle::{Handle, PartitionState};
+use crate::partition::message::{Answer, Done, received};
 use crate::partition::places::Places;
 use crate::partition::waiters::Waiters;
 use crate::store::Store;

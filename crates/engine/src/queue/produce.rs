@@ -8,7 +8,8 @@ use windlass_core::route::{self, Load};
 
 use super::{QueueHandle, fault};
 use crate::error::{EngineError, Outcome};
-use crate::partition::handle::{Answer, Done, Handle, received};
+use crate::partition::handle::Handle;
+use crate::partition::message::{Answer, Done, received};
 use crate::types::{Commit, ProducedItems};
 
 impl QueueHandle {
@@ -46,7 +47,7 @@ impl QueueHandle {
 }
 
 fn load(handle: &Handle) -> Load {
-    let counts = handle.summary().counts;
+    let counts = handle.published.summary().counts;
     Load { healthy: fault(handle).is_none(), waiting: counts.waiting, scheduled: counts.scheduled }
 }
 

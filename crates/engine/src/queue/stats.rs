@@ -47,11 +47,11 @@ impl QueueHandle {
             partitions: Vec::with_capacity(self.partitions.len()),
         };
         for handle in &self.partitions {
-            let summary = handle.summary();
+            let summary = handle.published.summary();
             overview.counts += summary.counts;
             overview.oldest_waiting = earlier(overview.oldest_waiting, summary.oldest_waiting);
             overview.retained += summary.retained;
-            overview.totals += handle.totals();
+            overview.totals += handle.published.totals();
             overview.partitions.push((handle.id, handle.state()));
         }
         overview

@@ -74,7 +74,7 @@ fn acknowledged_ends<'a>(facts: &Facts<'a>, item: &ItemFacts<'a>) -> Vec<(&'a Ca
 /// Whether the item cannot have escaped an acknowledged clear or delete.
 fn takes_away(facts: &Facts<'_>, item: &ItemFacts<'_>, sweep: &Call) -> bool {
     match (&sweep.op, &sweep.outcome) {
-        (Op::Delete(_), Outcome::Deleted) => true,
+        (Op::Delete { .. }, Outcome::Deleted) => true,
         (Op::Clear { clear: Clear { waiting: true, scheduled: true, leased }, .. }, Outcome::Cleared(_)) => {
             let may_be_leased = item.grants.iter().any(|grant| grant.call.begin < sweep.end)
                 || facts.ghosts(item).any(|ghost| ghost.begin < sweep.end);

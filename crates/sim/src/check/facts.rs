@@ -206,7 +206,7 @@ impl<'a> Facts<'a> {
             | Op::Stats(_)
             | Op::Create { .. }
             | Op::Update { .. }
-            | Op::Delete(_) => {}
+            | Op::Delete { .. } => {}
         }
     }
 

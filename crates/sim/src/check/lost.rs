@@ -43,8 +43,10 @@ fn may_have_ended(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
         .cancels
         .iter()
         .any(|call| matches!(call.outcome, Outcome::Cancelled(_)) || call.outcome.is_unknown());
+    // Without force only a queue goes in which everything has ended.
     let swept = facts
         .sweeping_calls(item.queue)
+        .filter(|sweep| !matches!(sweep.op, Op::Delete { force: false, .. }))
         .any(|sweep| sweep.end > item.produce.begin || sweep.outcome.is_unknown());
     let shown = item.shown().any(|(_, view)| view.item.state.phase().is_final());
     judged || cancelled || swept || shown || may_have_failed_unseen(facts, item)
@@ -72,7 +74,7 @@ fn kept_what_it_left(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Viol
         .find(|judged| judged.verb == Verb::Complete { with_result: true } && judged.verdict.is_ok());
     let Some(done) = done else { return Ok(()) };
     for get in item.gets.iter().filter(|get| get.begin > done.call.end) {
-        let deleted = facts.sweeping_calls(item.queue).any(|sweep| matches!(sweep.op, Op::Delete(_)));
+        let deleted = facts.sweeping_calls(item.queue).any(|sweep| matches!(sweep.op, Op::Delete { .. }));
         let right = match get.outcome.shown() {
             Some(view) => {
                 let completed = view.item.state.phase() == Phase::Completed;

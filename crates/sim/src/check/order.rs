@@ -92,7 +92,10 @@ fn nothing_was_there(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
         return Ok(());
     }
     let Op::Lease { queue, .. } = &call.op else { return Ok(()) };
-    if facts.sweeping_calls(*queue).any(|sweep| matches!(sweep.op, Op::Delete(_)) && sweep.begin < call.end) {
+    if facts
+        .sweeping_calls(*queue)
+        .any(|sweep| matches!(sweep.op, Op::Delete { .. }) && sweep.begin < call.end)
+    {
         return Ok(());
     }
     for item in facts.items.iter().filter(|item| would_take(call, item)) {

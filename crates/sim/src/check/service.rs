@@ -30,7 +30,7 @@ fn had_a_reason(facts: &Facts<'_>, call: &Call) -> bool {
     let history = facts.history;
     let closing = history.processes[call.process].closing.is_some_and(|closing| closing < call.end);
     let deleting = history.calls.iter().any(|other| {
-        matches!(other.op, Op::Delete(_)) && other.process == call.process && other.begin < call.end
+        matches!(other.op, Op::Delete { .. }) && other.process == call.process && other.begin < call.end
     });
     closing || deleting || history.is_troubled(call.process, call.end)
 }

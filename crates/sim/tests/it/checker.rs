@@ -301,6 +301,15 @@ fn a_lost_item_is_caught() {
 }
 
 #[test]
+fn an_item_that_went_with_its_queue_is_caught_unless_that_was_deleted_by_force() {
+    for (force, verdict) in [(true, None), (false, Some("lost"))] {
+        let mut story = story();
+        story.produce(&[1]).call(Op::Delete { queue: 0, force }, Outcome::Deleted);
+        assert_eq!(story.verdict(), verdict);
+    }
+}
+
+#[test]
 fn a_lost_item_is_forgiven_where_the_newest_may_be_lost() {
     let mut story = story();
     story.history.promise = Promise::MayRollBack;

@@ -45,6 +45,7 @@ caught! {
     an_answer_before_the_commit_is_caught: AnswerBeforeCommit,
     a_forgotten_outcome_is_caught: ForgetOutcome,
     a_waiter_woken_twice_is_caught: WakeTwice,
+    a_door_left_open_is_caught: LeaveDoorOpen,
     an_ignored_permit_is_caught: IgnorePermit,
     an_ignored_deadline_is_caught: IgnoreDeadline,
     a_number_used_again_is_caught: ReuseNumber,

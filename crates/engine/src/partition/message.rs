@@ -1,0 +1,77 @@
+//! What goes into a partition's mailbox, and what comes back.
+
+use std::fmt;
+
+use tokio::sync::oneshot;
+use windlass_core::command::{Command, Reply};
+use windlass_core::partition::Partition;
+use windlass_core::time::Timestamp;
+
+use crate::error::EngineError;
+use crate::partition::grant::GrantPart;
+use crate::partition::places::Reserved;
+
+/// What a request came to.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Done,
+    /// The commit it was part of; the latest one if it changed nothing.
+    pub(crate) sequence: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Done {
+    Reply(Reply),
+    Granted(GrantPart),
+}
+
+pub(crate) type Responder = oneshot::Sender<Result<Answer, EngineError>>;
+pub(crate) type Awaited = oneshot::Receiver<Result<Answer, EngineError>>;
+
+/// Looks at the state between two commands, and returns what to call once that state is durable.
+pub(crate) type Question = Box<dyn FnOnce(&Partition, Timestamp) -> Box<dyn FnOnce() + Send> + Send>;
+
+pub(crate) enum Message {
+    Command { command: Command, bytes: usize, reserved: Option<Reserved>, responder: Responder },
+    Query(Question),
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command { command, .. } => f.debug_tuple("Command").field(command).finish(),
+            Self::Query(_) => f.write_str("Query"),
+        }
+    }
+}
+
+/// What an answer that never came means: the writer was dropped with the request in hand.
+pub(crate) fn received(
+    answer: Result<Result<Answer, EngineError>, oneshot::error::RecvError>,
+) -> Result<Answer, EngineError> {
+    answer.unwrap_or_else(|_dropped| Err(EngineError::unknown("the partition stopped")))
+}
+
+/// The bytes that a command brings along: bodies, and what workers say of failures.
+pub(crate) fn body_bytes(command: &Command) -> usize {
+    match command {
+        Command::Produce(produce) => produce.items.iter().map(|item| item.body.len()).sum(),
+        Command::Complete(items) => {
+            items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()
+        }
+        Command::Retry(items) => {
+            items.iter().filter_map(|item| item.error.as_ref()).map(|error| error.message.len()).sum()
+        }
+        Command::Lease(_)
+        | Command::Extend(_)
+        | Command::Release(_)
+        | Command::Cancel(_)
+        | Command::Clear(_)
+        | Command::Sweep { .. }
+        | Command::Configure(_)
+        | Command::CreateQueue(_)
+        | Command::UpdateQueue(_)
+        | Command::DeleteQueue(_)
+        | Command::SkipPartitions(_) => 0,
+    }
+}

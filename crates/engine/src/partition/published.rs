@@ -1,0 +1,65 @@
+//! What is known of a partition without asking it. The writer says it after each commit and before it answers, so that
+//! nobody who has an answer is shown less than it says.
+
+use std::sync::{Arc, Mutex};
+
+use windlass_core::partition::{Counts, Head, Totals};
+use windlass_core::time::Timestamp;
+
+use crate::lock::lock;
+use crate::partition::places::{Filled, Places, Reserved};
+
+/// What a writer tells the world after each commit, before it answers. Nothing while the partition cannot serve.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Summary {
+    pub(crate) counts: Counts,
+    pub(crate) head: Option<Head>,
+    pub(crate) oldest_waiting: Option<Timestamp>,
+    pub(crate) retained: u64,
+}
+
+/// What a batch comes to once it is durable, beside its answers.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) totals: Totals,
+    /// The places of what it produced.
+    pub(crate) reserved: Vec<Reserved>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Published {
+    summary: Mutex<Summary>,
+    filled: Filled,
+    /// Since the server started, over all writers.
+    totals: Mutex<Totals>,
+}
+
+impl Published {
+    pub(crate) fn new(places: Arc<Places>) -> Self {
+        Self { summary: Mutex::default(), filled: Filled::new(places), totals: Mutex::default() }
+    }
+
+    pub(crate) fn summary(&self) -> Summary {
+        *lock(&self.summary)
+    }
+
+    pub(crate) fn set(&self, summary: Summary) {
+        *lock(&self.summary) = summary;
+        self.filled.set(summary.counts.live());
+    }
+
+    /// It cannot serve: nothing is known of it. What it held still has its places.
+    pub(crate) fn withdraw(&self) {
+        *lock(&self.summary) = Summary::default();
+    }
+
+    /// Takes note of what became durable.
+    pub(crate) fn took_effect(&self, effects: Effects) {
+        effects.reserved.into_iter().for_each(|reserved| self.filled.fill(reserved));
+        *lock(&self.totals) += effects.totals;
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        *lock(&self.totals)
+    }
+}
