@@ -19,7 +19,8 @@ pub struct RequestBody {
     exchange: Arc<Exchange>,
 }
 
-/// A whole request body. It counts among the bytes in flight until it is dropped.
+/// A whole request body. It counts among the bytes in flight until it is dropped, and keeps a buffer of its connection
+/// alive: a handler that goes on to wait lets go of it first.
 #[derive(Debug)]
 pub struct Received {
     pub bytes: Bytes,

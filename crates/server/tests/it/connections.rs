@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use windlass_server::listener::Limits;
 
-use crate::hostile::world::{Seen, World, request, soon};
+use crate::hostile::world::{SHORT, Seen, World, request, soon};
 
 fn arrived(path: &str) -> Seen {
     Seen::Arrived(path.to_owned())
@@ -114,12 +114,11 @@ async fn a_client_that_closes_its_side_while_it_waits_is_taken_for_gone() {
 
 #[tokio::test]
 async fn waiting_takes_as_long_as_it_takes() {
-    let short = Duration::from_millis(100);
     let limits = Limits {
-        first_byte_timeout: short,
-        head_timeout: short,
-        idle_timeout: short,
-        stall_timeout: short,
+        first_byte_timeout: SHORT,
+        head_timeout: SHORT,
+        idle_timeout: SHORT,
+        stall_timeout: SHORT,
         ..Limits::default()
     };
     let mut world = World::new(limits).await;

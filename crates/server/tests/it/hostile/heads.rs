@@ -2,7 +2,7 @@
 
 use windlass_server::listener::{Limits, Timeout};
 
-use super::world::{SHORT, World, request};
+use super::world::{SHORT, Seen, World, request};
 
 #[tokio::test]
 async fn a_client_that_never_says_anything_is_cut_off() {
@@ -64,6 +64,20 @@ async fn an_idle_client_is_cut_off() {
     assert_eq!(client.answer().await.body, b"first");
     client.closed().await;
     assert_eq!(world.traffic.closed_by(Timeout::Idle), 2);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_is_idle_after_a_long_wait_is_cut_off() {
+    let mut world = World::new(Limits { idle_timeout: SHORT, ..Limits::default() }).await;
+    world.neighbour_moves_out().await;
+    let mut client = world.client().await;
+    client.send("GET /wait HTTP/1.1\r\n\r\n").await;
+    assert_eq!(world.saw().await, Seen::Arrived("/wait".into()));
+    world.release(1);
+    assert_eq!(client.answer().await.body, b"waited");
+    client.closed().await;
+    assert_eq!(world.traffic.closed_by(Timeout::Idle), 1);
     world.finish().await;
 }
 
