@@ -1,0 +1,89 @@
+//! Talking to a server, and what to say when that fails.
+
+use windlass_api::error::{self, Details};
+use windlass_api::{Call, Code, DEFAULT_ADDRESS};
+use windlass_client::{Client, ClientError, Outcome, RefusalCode, Retries};
+
+use crate::args::{Encoding, Global};
+use crate::exit::{Exit, Failure, Why};
+
+/// The server that was named, and how to speak with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    client: Client,
+}
+
+impl Remote {
+    /// For a person who waits: whatever goes wrong is told at once.
+    pub(crate) fn new(global: &Global) -> Result<Self, Failure> {
+        Self::with(global, Retries::NONE)
+    }
+
+    /// For long work: what cannot have happened is tried again for a while.
+    pub(crate) fn patient(global: &Global) -> Result<Self, Failure> {
+        Self::with(global, Retries::default())
+    }
+
+    fn with(global: &Global, retries: Retries) -> Result<Self, Failure> {
+        let url = global.url.clone().unwrap_or_else(|| format!("http://{DEFAULT_ADDRESS}"));
+        let builder = Client::builder(&url).encoding(global.encoding.into()).retries(retries);
+        Ok(Self { client: builder.build()? })
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) async fn call<C: Call>(&self, request: &C) -> Result<C::Reply, Failure> {
+        Ok(self.client.call(request).await?)
+    }
+}
+
+impl From<Encoding> for windlass_client::Encoding {
+    fn from(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json,
+            Encoding::Protobuf => Self::Protobuf,
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let (exit, message) = (exit_of(&error), message_of(&error));
+        let unknown = error.outcome() == Outcome::Unknown;
+        let ClientError::Refused { code, details, .. } = error else {
+            let code = if unknown { Code::Timeout } else { Code::Unavailable };
+            let outcome = if unknown { error::UNKNOWN } else { error::NOT_APPLIED };
+            let details = Some(Details { outcome: Some(outcome.into()), reason: None });
+            return Self { exit, why: Why::Server(error::Error { code: code.as_str().into(), message, details }) };
+        };
+        let details = (*details != Details::default()).then_some(*details);
+        Self { exit, why: Why::Server(error::Error { code: code.as_str().into(), message, details }) }
+    }
+}
+
+fn exit_of(error: &ClientError) -> Exit {
+    match error {
+        ClientError::BadUrl { .. } => Exit::Usage,
+        _ if error.outcome() == Outcome::Unknown => Exit::Unknown,
+        ClientError::Unreachable { .. } => Exit::Unreachable,
+        ClientError::Refused { code, .. } if passing(code) => Exit::Unreachable,
+        _ => Exit::Refused,
+    }
+}
+
+/// Not this request is wrong, but the moment.
+fn passing(code: &RefusalCode) -> bool {
+    [Code::Overloaded, Code::Unavailable, Code::Timeout, Code::Internal].iter().any(|known| code == known)
+}
+
+fn message_of(error: &ClientError) -> String {
+    match error {
+        ClientError::Unreachable { url, reason } => format!(
+            "cannot reach {url}: {reason}. Is the server running? Start it with `windlass serve`, or name another with --url"
+        ),
+        ClientError::Refused { message, .. } => message.clone(),
+        _ => error.to_string(),
+    }
+}
