@@ -1,1 +1,58 @@
-//! The Rust client of Windlass.
+//! The Rust client of Windlass, a durable work queue.
+//!
+//! ```no_run
+//! use serde::{Deserialize, Serialize};
+//! use windlass_client::{Client, ClientError, Lease, LeasedItemExt, PayloadExt, new_item};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Email {
+//!     to: String,
+//! }
+//!
+//! # async fn example() -> Result<(), ClientError> {
+//! let client = Client::new("http://127.0.0.1:9463")?;
+//! let emails = client.queue("emails");
+//! emails.create().await?;
+//! emails.produce([new_item(&Email { to: "ada@example.com".into() })?]).await?;
+//!
+//! // A worker: waits for work, does it, and says so.
+//! let lease = Lease { batch_size: 10, ..Lease::new("worker-1") };
+//! for item in emails.lease(&lease).await? {
+//!     let email: Email = item.parse()?;
+//!     if let Err(why) = send(&email) {
+//!         emails.retry([item.failed(why)]).await?;
+//!     } else {
+//!         emails.complete([item.done()]).await?;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! # fn send(_: &Email) -> Result<(), String> { Ok(()) }
+//! ```
+//!
+//! What cannot have happened is tried again by itself, a bounded number of times ([`Retries`]); what may have happened
+//! is never repeated for a call that changes something. [`ClientError::outcome`] tells the two apart.
+//!
+//! Read [`Client`] and [`QueueClient`] first; [`Client::call`] reaches every call of [`windlass_api`], also those that
+//! have no method of their own.
+
+mod client;
+mod encoding;
+mod error;
+mod exchange;
+mod patience;
+mod payload;
+mod queue;
+mod reply;
+mod retries;
+mod url;
+
+pub use windlass_api as api;
+
+pub use crate::client::{Builder, Client, Readiness};
+pub use crate::encoding::Encoding;
+pub use crate::error::{ClientError, Outcome, RefusalCode};
+pub use crate::payload::{LeasedItemExt, PayloadError, PayloadExt, new_item};
+pub use crate::queue::{Lease, QueueClient};
+pub use crate::reply::{Answered, Commit};
+pub use crate::retries::Retries;

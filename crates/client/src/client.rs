@@ -1,0 +1,192 @@
+//! The client: one server, a pool of connections to it, and every call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use windlass_api::Call;
+use windlass_api::items::{CancelItemRequest, GetItemRequest, Item};
+use windlass_api::queues::{ListQueuesRequest, Queue};
+use windlass_api::service::{BackupReply, BackupRequest};
+
+use crate::encoding::Encoding;
+use crate::error::ClientError;
+use crate::exchange::Exchange;
+use crate::patience::{patience, repeatable};
+use crate::queue::QueueClient;
+use crate::reply::Answered;
+use crate::retries::{Retries, worth_another};
+use crate::url::Base;
+
+/// The most that one page of a list can hold.
+const PAGE: u32 = 1000;
+/// How long a page about the server itself may take.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A server, and a pool of connections to it. Cheap to clone: the clones share the pool.
+#[derive(Clone, Debug)]
+pub struct Client {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    exchange: Exchange,
+    retries: Retries,
+}
+
+/// Settings of a client; made by [`Client::builder`].
+#[derive(Clone, Debug)]
+pub struct Builder {
+    url: String,
+    encoding: Encoding,
+    retries: Retries,
+    connect_timeout: Duration,
+}
+
+impl Builder {
+    /// In what form requests travel: protobuf if unset.
+    pub fn encoding(self, encoding: Encoding) -> Self {
+        Self { encoding, ..self }
+    }
+
+    /// How often and how long to try again by itself.
+    pub fn retries(self, retries: Retries) -> Self {
+        Self { retries, ..self }
+    }
+
+    /// How long a new connection may take: 5 s if unset.
+    pub fn connect_timeout(self, connect_timeout: Duration) -> Self {
+        Self { connect_timeout, ..self }
+    }
+
+    /// Fails only for the address; nothing is sent yet.
+    pub fn build(self) -> Result<Client, ClientError> {
+        let base = Base::parse(&self.url)?;
+        let exchange = Exchange::new(base, self.encoding, self.connect_timeout);
+        Ok(Client { shared: Arc::new(Shared { exchange, retries: self.retries }) })
+    }
+}
+
+/// What `/ready` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    pub ready: bool,
+    /// The page itself: the reasons, if it is not ready.
+    pub page: String,
+}
+
+impl Client {
+    /// A client with default settings, for an address like `http://127.0.0.1:9463`.
+    pub fn new(url: &str) -> Result<Self, ClientError> {
+        Self::builder(url).build()
+    }
+
+    pub fn builder(url: &str) -> Builder {
+        Builder {
+            url: url.to_owned(),
+            encoding: Encoding::default(),
+            retries: Retries::default(),
+            connect_timeout: Duration::from_secs(5),
+        }
+    }
+
+    /// The address of the server.
+    pub fn url(&self) -> String {
+        self.shared.exchange.url()
+    }
+
+    /// Makes a call, and tries again where that is safe.
+    pub async fn call<C: Call>(&self, request: &C) -> Result<C::Reply, ClientError> {
+        Ok(self.call_with_commit(request).await?.reply)
+    }
+
+    /// Like [`Client::call`], and tells what the server says about the call beside its reply.
+    pub async fn call_with_commit<C: Call>(&self, request: &C) -> Result<Answered<C::Reply>, ClientError> {
+        let body = self.shared.exchange.encode(request)?;
+        let patience = patience(request);
+        let call = || self.shared.exchange.call::<C>(body.clone(), patience);
+        self.shared.persist(repeatable::<C>(), call).await
+    }
+
+    /// A queue by its name: nothing is sent yet.
+    pub fn queue(&self, name: impl Into<String>) -> QueueClient {
+        QueueClient::new(self.clone(), name.into())
+    }
+
+    /// All queues by name.
+    pub async fn queues(&self) -> Result<Vec<Queue>, ClientError> {
+        self.list_queues(false).await
+    }
+
+    /// All queues by name, each with its counts.
+    pub async fn queues_with_counts(&self) -> Result<Vec<Queue>, ClientError> {
+        self.list_queues(true).await
+    }
+
+    async fn list_queues(&self, counts: bool) -> Result<Vec<Queue>, ClientError> {
+        let mut queues: Vec<Queue> = Vec::new();
+        loop {
+            let pivot = queues.last().map(|queue| queue.queue.clone());
+            let request = ListQueuesRequest { pivot, limit: Some(PAGE), counts };
+            let page = self.call(&request).await?.queues;
+            let last = page.len() < PAGE as usize;
+            queues.extend(page);
+            if last {
+                return Ok(queues);
+            }
+        }
+    }
+
+    /// An item as it is now.
+    pub async fn item(&self, id: impl Into<String>) -> Result<Item, ClientError> {
+        Ok(self.call(&GetItemRequest { id: id.into() }).await?.item)
+    }
+
+    /// Cancels an item, or asks its worker to give it up; answers with the item.
+    pub async fn cancel(&self, id: impl Into<String>) -> Result<Item, ClientError> {
+        Ok(self.call(&CancelItemRequest { id: id.into() }).await?.item)
+    }
+
+    /// Copies all data, consistently, while the server runs. Without a name the backup is named after the time.
+    pub async fn backup(&self, name: Option<&str>) -> Result<BackupReply, ClientError> {
+        self.call(&BackupRequest { backup: name.map(str::to_owned) }).await
+    }
+
+    /// Whether the server lives. Asked once: whoever asks wants to know how it is now.
+    pub async fn health(&self) -> Result<(), ClientError> {
+        self.shared.exchange.page("/health", PAGE_TIMEOUT).await.map(drop)
+    }
+
+    /// Whether the server has loaded what it serves. Asked once, like [`Client::health`].
+    pub async fn ready(&self) -> Result<Readiness, ClientError> {
+        self.shared.exchange.ready(PAGE_TIMEOUT).await
+    }
+
+    /// The server's metrics, as Prometheus reads them.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        self.shared.persist(true, || self.shared.exchange.page("/metrics", PAGE_TIMEOUT)).await
+    }
+}
+
+impl Shared {
+    /// Tries until it is answered, or until trying again is unsafe, useless, or has gone on for long enough.
+    async fn persist<T, F>(&self, repeatable: bool, attempt: impl Fn() -> F) -> Result<T, ClientError>
+    where
+        F: Future<Output = Result<T, ClientError>>,
+    {
+        let begun = Instant::now();
+        let mut attempts = 0;
+        loop {
+            let error = match attempt().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if !worth_another(&error, repeatable) => return Err(error),
+                Err(error) => error,
+            };
+            attempts += 1;
+            let pause = self.retries.pause(attempts, begun.elapsed(), &error, fastrand::f64());
+            let Some(pause) = pause else { return Err(error) };
+            tokio::time::sleep(pause).await;
+        }
+    }
+}

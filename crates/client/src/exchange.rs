@@ -1,0 +1,130 @@
+//! One request out and one answer in, over pooled connections. No retries here.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{self, Client as Pool};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use windlass_api::Call;
+
+use crate::client::Readiness;
+use crate::encoding::Encoding;
+use crate::error::ClientError;
+use crate::reply::{Answer, Answered};
+use crate::url::Base;
+
+/// Shorter than servers and proxies keep an idle connection: the client lets go first, and so does not send on one
+/// that is being closed, which would leave it not knowing whether the request arrived.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// A dead peer shows also while a lease waits for minutes.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pool: Pool<HttpConnector, Full<Bytes>>,
+    base: Base,
+    encoding: Encoding,
+}
+
+impl Exchange {
+    pub(crate) fn new(base: Base, encoding: Encoding, connect_timeout: Duration) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_keepalive(Some(TCP_KEEPALIVE));
+        connector.set_connect_timeout(Some(connect_timeout));
+        // A request that was never written, because its pooled connection had been closed, is sent on another.
+        let pool = Pool::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .retry_canceled_requests(true)
+            .build(connector);
+        Self { pool, base, encoding }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.base.url()
+    }
+
+    pub(crate) fn encode<C: Call>(&self, request: &C) -> Result<Bytes, ClientError> {
+        Ok(self.encoding.encode(request)?)
+    }
+
+    pub(crate) async fn call<C: Call>(
+        &self,
+        body: Bytes,
+        patience: Duration,
+    ) -> Result<Answered<C::Reply>, ClientError> {
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(self.base.join(&format!("/v1/{}", C::NAME)))
+            .header(CONTENT_TYPE, self.encoding.media())
+            .header(ACCEPT, self.encoding.media())
+            .body(Full::new(body))
+            .expect("a fixed method, a parsed address and fixed headers");
+        self.answer(request, patience).await?.reply()
+    }
+
+    /// A plain page of the server.
+    pub(crate) async fn page(&self, path: &str, patience: Duration) -> Result<String, ClientError> {
+        self.get(path, patience).await?.page()
+    }
+
+    /// 503 is an answer here, and no failure.
+    pub(crate) async fn ready(&self, patience: Duration) -> Result<Readiness, ClientError> {
+        let answer = self.get("/ready", patience).await?;
+        if answer.status == StatusCode::SERVICE_UNAVAILABLE {
+            return Ok(Readiness { ready: false, page: answer.text() });
+        }
+        Ok(Readiness { ready: true, page: answer.page()? })
+    }
+
+    async fn get(&self, path: &str, patience: Duration) -> Result<Answer, ClientError> {
+        let request = Request::builder().uri(self.base.join(path)).body(Full::default());
+        self.answer(request.expect("a parsed address"), patience).await
+    }
+
+    async fn answer(&self, request: Request<Full<Bytes>>, patience: Duration) -> Result<Answer, ClientError> {
+        match tokio::time::timeout(patience, self.send(request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ClientError::Timeout { url: self.url(), waited: patience }),
+        }
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
+        let sent = self.pool.request(request).await.map_err(|error| self.lost(&error))?;
+        let (head, body) = sent.into_parts();
+        let body = body.collect().await.map_err(|error| self.interrupted(&error))?.to_bytes();
+        Ok(Answer { status: head.status, headers: head.headers, body })
+    }
+
+    fn lost(&self, error: &legacy::Error) -> ClientError {
+        if error.is_connect() || never_written(error) {
+            return ClientError::Unreachable { url: self.url(), reason: root_cause(error) };
+        }
+        self.interrupted(error)
+    }
+
+    fn interrupted(&self, error: &dyn Error) -> ClientError {
+        ClientError::Interrupted { url: self.url(), reason: root_cause(error) }
+    }
+}
+
+/// The connection ended before it took the request up.
+fn never_written(error: &legacy::Error) -> bool {
+    let cause = error.source().and_then(|source| source.downcast_ref::<hyper::Error>());
+    cause.is_some_and(hyper::Error::is_canceled)
+}
+
+/// What the operating system said, without the layers that passed it on.
+fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,42 @@
+//! How long a call may take, and whether it may be sent twice.
+
+use std::any::Any;
+use std::time::Duration;
+
+use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest};
+use windlass_api::service::BackupRequest;
+use windlass_api::{Call, Span};
+
+/// For the way there and back, on top of the time that the server was given.
+const MARGIN: Duration = Duration::from_secs(10);
+/// What the server waits if the request does not say.
+const WAIT_DEFAULT: Duration = Duration::from_secs(30);
+/// For calls that the server answers at once.
+const PROMPT: Duration = Duration::from_secs(60);
+/// A backup copies all there is.
+const BACKUP: Duration = Duration::from_secs(60 * 60);
+
+/// How long to wait for the answer.
+pub(crate) fn patience<C: Call>(request: &C) -> Duration {
+    if C::NAME == BackupRequest::NAME {
+        BACKUP
+    } else if C::WAITS {
+        request_timeout(request).map_or(WAIT_DEFAULT, Duration::from) + MARGIN
+    } else {
+        PROMPT
+    }
+}
+
+/// Whether it may be sent again although it may have been done.
+pub(crate) fn repeatable<C: Call>() -> bool {
+    // A backup changes no item, yet a second one is not what was asked for.
+    !C::CHANGES && C::NAME != BackupRequest::NAME
+}
+
+fn request_timeout<C: Call>(request: &C) -> Option<Span> {
+    let request: &dyn Any = request;
+    let lease = request.downcast_ref::<LeaseRequest>().map(|lease| lease.request_timeout);
+    let produce = || request.downcast_ref::<ProduceRequest>().map(|produce| produce.request_timeout);
+    let complete = || request.downcast_ref::<CompleteRequest>().map(|complete| complete.request_timeout);
+    lease.or_else(produce).or_else(complete).flatten()
+}

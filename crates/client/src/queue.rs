@@ -1,0 +1,165 @@
+//! One queue, and what can be done with it.
+
+use std::time::Duration;
+
+use windlass_api::Span;
+use windlass_api::items::{
+    CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, Held, Kinds, LeaseRequest,
+    LeasedItem, NewItem, ProduceRequest, ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply,
+    RetryRequest,
+};
+use windlass_api::queues::{
+    ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, Queue, QueueInfoRequest, QueueStatsReply,
+    QueueStatsRequest, UpdateQueueRequest,
+};
+
+use crate::client::Client;
+use crate::error::ClientError;
+
+/// A queue by its name, made by [`Client::queue`]. Whether there is such a queue shows with the first call.
+///
+/// Where a method takes a whole request, the name in it is set here.
+#[derive(Clone, Debug)]
+pub struct QueueClient {
+    client: Client,
+    queue: String,
+}
+
+/// What a worker asks for: `Lease { batch_size: 10, ..Lease::new("worker-1") }`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lease {
+    /// Who is asking: shown to operators. 1 to 128 characters.
+    pub client_id: String,
+    /// The most items to get: 1 to 1000.
+    pub batch_size: u32,
+    /// How long to wait for the first item: 30 s if none, at most 15 min; zero answers at once.
+    pub wait: Option<Duration>,
+    /// How long the items are the worker's: the queue's setting if none.
+    pub lease_timeout: Option<Duration>,
+    /// Only these kinds; every kind if none, and no work at all if empty.
+    pub kinds: Option<Vec<String>>,
+    /// Only priorities up to this one, inclusive.
+    pub max_priority: Option<u8>,
+}
+
+impl Lease {
+    /// One item of any kind, waited for as long as the server does by itself.
+    pub fn new(client_id: impl Into<String>) -> Self {
+        Self {
+            client_id: client_id.into(),
+            batch_size: 1,
+            wait: None,
+            lease_timeout: None,
+            kinds: None,
+            max_priority: None,
+        }
+    }
+
+    fn request(&self, queue: &str) -> LeaseRequest {
+        LeaseRequest {
+            queue: queue.to_owned(),
+            client_id: self.client_id.clone(),
+            batch_size: self.batch_size,
+            request_timeout: self.wait.map(Span::from),
+            lease_timeout: self.lease_timeout.map(Span::from),
+            kinds: self.kinds.clone().map(|kinds| Kinds { kinds }),
+            max_priority: self.max_priority.map(u32::from),
+        }
+    }
+}
+
+impl QueueClient {
+    pub(crate) fn new(client: Client, queue: String) -> Self {
+        Self { client, queue }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.queue
+    }
+
+    /// Makes it, with the settings a queue has by default.
+    pub async fn create(&self) -> Result<Queue, ClientError> {
+        self.create_with(CreateQueueRequest::default()).await
+    }
+
+    /// Makes it.
+    pub async fn create_with(&self, request: CreateQueueRequest) -> Result<Queue, ClientError> {
+        let request = CreateQueueRequest { queue: self.queue.clone(), ..request };
+        Ok(self.client.call(&request).await?.queue)
+    }
+
+    /// It and its settings.
+    pub async fn info(&self) -> Result<Queue, ClientError> {
+        Ok(self.client.call(&QueueInfoRequest { queue: self.queue.clone() }).await?.queue)
+    }
+
+    /// Changes the settings that are given.
+    pub async fn update(&self, request: UpdateQueueRequest) -> Result<Queue, ClientError> {
+        let request = UpdateQueueRequest { queue: self.queue.clone(), ..request };
+        Ok(self.client.call(&request).await?.queue)
+    }
+
+    /// Deletes it: with `force` also if it still holds items.
+    pub async fn delete(&self, force: bool) -> Result<(), ClientError> {
+        self.client.call(&DeleteQueueRequest { queue: self.queue.clone(), force }).await.map(drop)
+    }
+
+    /// Counts what is in it.
+    pub async fn stats(&self) -> Result<QueueStatsReply, ClientError> {
+        self.client.call(&QueueStatsRequest { queue: self.queue.clone() }).await
+    }
+
+    /// Cancels what is in it, and tells how many items that were. The default is what waits and what is scheduled.
+    pub async fn clear(&self, request: ClearQueueRequest) -> Result<u64, ClientError> {
+        let request = ClearQueueRequest { queue: self.queue.clone(), ..request };
+        Ok(self.client.call(&request).await?.cleared)
+    }
+
+    /// Puts items into it: once this returns they are durable. In the order given.
+    pub async fn produce(
+        &self,
+        items: impl IntoIterator<Item = NewItem>,
+    ) -> Result<Vec<ProducedItem>, ClientError> {
+        let items = items.into_iter().collect();
+        let request = ProduceRequest { queue: self.queue.clone(), request_timeout: None, items };
+        Ok(self.client.call(&request).await?.items)
+    }
+
+    /// Takes items to work on, waiting for the first; empty if there was none in the time given.
+    pub async fn lease(&self, lease: &Lease) -> Result<Vec<LeasedItem>, ClientError> {
+        Ok(self.client.call(&lease.request(&self.queue)).await?.items)
+    }
+
+    /// Ends leased items as done.
+    pub async fn complete(
+        &self,
+        items: impl IntoIterator<Item = Completion>,
+    ) -> Result<CompleteReply, ClientError> {
+        let items = items.into_iter().collect();
+        let request = CompleteRequest { queue: self.queue.clone(), request_timeout: None, items };
+        self.client.call(&request).await
+    }
+
+    /// Gives leased items back after a failed attempt.
+    pub async fn retry(&self, items: impl IntoIterator<Item = Retry>) -> Result<RetryReply, ClientError> {
+        let items = items.into_iter().collect();
+        self.client.call(&RetryRequest { queue: self.queue.clone(), items }).await
+    }
+
+    /// Keeps leased items for longer, counted from now: the heartbeat. None is the time each lease has.
+    pub async fn extend(
+        &self,
+        items: impl IntoIterator<Item = Held>,
+        lease_timeout: Option<Duration>,
+    ) -> Result<ExtendReply, ClientError> {
+        let items = items.into_iter().collect();
+        let lease_timeout = lease_timeout.map(Span::from);
+        self.client.call(&ExtendRequest { queue: self.queue.clone(), lease_timeout, items }).await
+    }
+
+    /// Gives leased items back, their attempts not counted: for a worker that stops.
+    pub async fn release(&self, items: impl IntoIterator<Item = Held>) -> Result<ReleaseReply, ClientError> {
+        let items = items.into_iter().collect();
+        self.client.call(&ReleaseRequest { queue: self.queue.clone(), items }).await
+    }
+}
