@@ -38,7 +38,7 @@ pub(crate) enum Encoding {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Serve(cmd::serve::Serve),
+    //T Serve(cmd::serve::Serve),
     Queue(cmd::queue::Queue),
     Produce(cmd::produce::Produce),
     Lease(cmd::lease::Lease),
@@ -47,11 +47,11 @@ pub(crate) enum Command {
     Extend(cmd::extend::Extend),
     Release(cmd::release::Release),
     Item(cmd::item::ItemCommand),
-    Work(cmd::work::Work),
-    Bench(cmd::bench::Bench),
-    Inspect(cmd::inspect::Inspect),
+    //T Work(cmd::work::Work),
+    //T Bench(cmd::bench::Bench),
+    //T Inspect(cmd::inspect::Inspect),
     Backup(cmd::backup::Backup),
-    Config(cmd::config::ShowConfig),
+    //T Config(cmd::config::ShowConfig),
     Completions(cmd::completions::Completions),
     #[command(hide = true)]
     Reference(cmd::reference::Reference),

@@ -32,7 +32,8 @@ impl Output {
         shown: impl FnOnce(Time) -> String,
     ) -> Result<(), Failure> {
         if self.json {
-            let mut document = serde_json::to_string(reply).expect("what the API has types for can be written");
+            let mut document =
+                serde_json::to_string(reply).expect("what the API has types for can be written");
             document.push('\n');
             self.data(&document)
         } else {
@@ -44,9 +45,11 @@ impl Output {
     pub(crate) fn data(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-        written.map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::nobody_listens(),
-            _ => Failure::local(format!("cannot write to stdout: {error}")),
+        written.map_err(|error| {
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                return Failure::nobody_listens();
+            }
+            Failure::local(format!("cannot write to stdout: {error}"))
         })
     }
 

@@ -11,27 +11,25 @@ use crate::exit::{Exit, Failure, Why};
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     client: Client,
+    patient: Client,
 }
 
 impl Remote {
-    /// For a person who waits: whatever goes wrong is told at once.
     pub(crate) fn new(global: &Global) -> Result<Self, Failure> {
-        Self::with(global, Retries::NONE)
+        let url = global.url.clone().unwrap_or_else(|| format!("http://{DEFAULT_ADDRESS}"));
+        let builder = Client::builder(&url).encoding(global.encoding.into());
+        let client = builder.clone().retries(Retries::NONE).build()?;
+        Ok(Self { client, patient: builder.build()? })
+    }
+
+    /// For a person who waits: whatever goes wrong is told at once.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// For long work: what cannot have happened is tried again for a while.
-    pub(crate) fn patient(global: &Global) -> Result<Self, Failure> {
-        Self::with(global, Retries::default())
-    }
-
-    fn with(global: &Global, retries: Retries) -> Result<Self, Failure> {
-        let url = global.url.clone().unwrap_or_else(|| format!("http://{DEFAULT_ADDRESS}"));
-        let builder = Client::builder(&url).encoding(global.encoding.into()).retries(retries);
-        Ok(Self { client: builder.build()? })
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
+    pub(crate) fn patient(&self) -> &Client {
+        &self.patient
     }
 
     pub(crate) async fn call<C: Call>(&self, request: &C) -> Result<C::Reply, Failure> {
@@ -56,7 +54,10 @@ impl From<ClientError> for Failure {
             let code = if unknown { Code::Timeout } else { Code::Unavailable };
             let outcome = if unknown { error::UNKNOWN } else { error::NOT_APPLIED };
             let details = Some(Details { outcome: Some(outcome.into()), reason: None });
-            return Self { exit, why: Why::Server(error::Error { code: code.as_str().into(), message, details }) };
+            return Self {
+                exit,
+                why: Why::Server(error::Error { code: code.as_str().into(), message, details }),
+            };
         };
         let details = (*details != Details::default()).then_some(*details);
         Self { exit, why: Why::Server(error::Error { code: code.as_str().into(), message, details }) }
@@ -65,25 +66,34 @@ impl From<ClientError> for Failure {
 
 fn exit_of(error: &ClientError) -> Exit {
     match error {
-        ClientError::BadUrl { .. } => Exit::Usage,
         _ if error.outcome() == Outcome::Unknown => Exit::Unknown,
-        ClientError::Unreachable { .. } => Exit::Unreachable,
-        ClientError::Refused { code, .. } if passing(code) => Exit::Unreachable,
-        _ => Exit::Refused,
+        ClientError::BadUrl { .. } => Exit::Usage,
+        ClientError::Refused { code, .. } if !passing(code) => Exit::Refused,
+        ClientError::BadPayload(_) => Exit::Refused,
+        ClientError::Unreachable { .. }
+        | ClientError::Refused { .. }
+        | ClientError::Interrupted { .. }
+        | ClientError::Timeout { .. }
+        | ClientError::BadReply { .. } => Exit::Unreachable,
     }
 }
 
-/// Not this request is wrong, but the moment.
+/// Not the request is wrong, but the moment.
 fn passing(code: &RefusalCode) -> bool {
     [Code::Overloaded, Code::Unavailable, Code::Timeout, Code::Internal].iter().any(|known| code == known)
 }
 
 fn message_of(error: &ClientError) -> String {
     match error {
-        ClientError::Unreachable { url, reason } => format!(
-            "cannot reach {url}: {reason}. Is the server running? Start it with `windlass serve`, or name another with --url"
-        ),
         ClientError::Refused { message, .. } => message.clone(),
-        _ => error.to_string(),
+        ClientError::Unreachable { url, reason } => format!(
+            "cannot reach {url}: {reason}. Is the server running? Start it with `windlass serve`, or name another \
+             with --url"
+        ),
+        ClientError::Interrupted { .. }
+        | ClientError::Timeout { .. }
+        | ClientError::BadReply { .. }
+        | ClientError::BadUrl { .. }
+        | ClientError::BadPayload(_) => error.to_string(),
     }
 }

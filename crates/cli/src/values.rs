@@ -39,7 +39,8 @@ impl FromStr for When {
 pub(crate) fn held(text: &str) -> Result<Held, String> {
     let parts = text.rsplit_once(':').filter(|(id, _)| !id.is_empty());
     let (id, permit) = parts.ok_or("write it as ID:PERMIT, as `windlass lease` prints it")?;
-    let permit = permit.parse().map_err(|_| format!("the permit, after the colon, is a number, not {permit:?}"))?;
+    let permit =
+        permit.parse().map_err(|_| format!("the permit, after the colon, is a number, not {permit:?}"))?;
     Ok(Held { id: id.to_owned(), permit })
 }
 

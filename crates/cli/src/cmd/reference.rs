@@ -28,7 +28,10 @@ fn page() -> String {
     page.push_str(&text(command.get_about()));
     page.push_str("\n\nData goes to stdout and talk to stderr.\n\n## Flags of every command\n\n");
     page.push_str(&arguments(command.get_arguments().filter(|argument| argument.is_global_set())));
-    page.push_str(&format!("\n## Exit codes\n\n```\n{}\n```\n", EXIT_CODES.trim_start_matches("Exit codes:\n")));
+    page.push_str(&format!(
+        "\n## Exit codes\n\n```\n{}\n```\n",
+        EXIT_CODES.trim_start_matches("Exit codes:\n")
+    ));
     command.get_subcommands().for_each(|command| page.push_str(&section("windlass", command, 2)));
     page
 }
@@ -79,7 +82,8 @@ fn meaning(argument: &Arg) -> String {
         let choices: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.get_name())).collect();
         meaning.push_str(&format!(": {}", choices.join(", ")));
     }
-    let defaults: Vec<_> = argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let defaults: Vec<_> =
+        argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     if !defaults.is_empty() && argument.get_action().takes_values() {
         meaning.push_str(&format!(" [default: {}]", defaults.join(" ")));
     }

@@ -40,11 +40,21 @@ impl Retry {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let retry_at = self.at.map(|when| when.from(now()));
         let error = self.error.map(|message| ItemError { code: self.code, message });
-        let retry = |Held { id, permit }| items::Retry { id, permit, retry_at, dead: self.dead, error: error.clone() };
+        let retry = |Held { id, permit }| items::Retry {
+            id,
+            permit,
+            retry_at,
+            dead: self.dead,
+            error: error.clone(),
+        };
         let items = self.items.into_iter().map(retry).collect();
         let reply = remote.call(&RetryRequest { queue: self.queue, items }).await?;
         out.reply(&reply, |_| {
-            format!("{} will be tried again, {} failed for good\n", counted(reply.retried, "item"), reply.dead)
+            format!(
+                "{} will be tried again, {} failed for good\n",
+                counted(reply.retried, "item"),
+                reply.dead
+            )
         })?;
         Ok(failed::told(&reply.failed, out))
     }

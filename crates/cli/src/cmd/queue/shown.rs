@@ -103,7 +103,8 @@ fn summary(stats: &QueueStatsReply) -> String {
     ];
     if counts.waiting > 0 {
         known.push(("oldest waiting", length(stats.oldest_waiting_age.into())));
-        let by = stats.priorities.iter().map(|(priority, waiting)| format!("{priority}: {}", count(*waiting)));
+        let by =
+            stats.priorities.iter().map(|(priority, waiting)| format!("{priority}: {}", count(*waiting)));
         known.push(("by priority", by.collect::<Vec<_>>().join(", ")));
     }
     facts(&known)
