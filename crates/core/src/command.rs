@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::id::{ItemNumber, PartitionId, Permit};
-use crate::item::{ItemError, LeaseEnd, Phase};
+use crate::item::{Item, ItemError, LeaseEnd, Phase};
 use crate::limits::Invalid;
+use crate::partition::Totals;
 use crate::row::{Change, Queue, QueueName};
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
 
 #[derive(Clone, Debug)]
@@ -26,11 +27,11 @@ pub enum Command {
         limit: usize,
     },
     /// Takes the queue's settings over, unless they are older than those it has.
-    Configure(Settings),
+    Configure(Box<Settings>),
     /// Registry only.
-    CreateQueue(CreateQueue),
+    CreateQueue(Box<CreateQueue>),
     /// Registry only.
-    UpdateQueue(UpdateQueue),
+    UpdateQueue(Box<UpdateQueue>),
     /// Registry only.
     DeleteQueue(QueueName),
     /// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
@@ -127,6 +128,7 @@ pub struct Clear {
 #[derive(Clone, Debug)]
 pub struct CreateQueue {
     pub name: QueueName,
+    /// Its `version` is ignored: the registry counts.
     pub settings: Settings,
     pub partitions: u32,
 }
@@ -134,8 +136,7 @@ pub struct CreateQueue {
 #[derive(Clone, Debug)]
 pub struct UpdateQueue {
     pub name: QueueName,
-    /// Its `version` is ignored: the registry counts.
-    pub settings: Settings,
+    pub change: SettingsChange,
 }
 
 /// What a command did.
@@ -145,6 +146,7 @@ pub struct Applied {
     pub reply: Result<Reply, Refusal>,
     pub changes: Vec<Change>,
     pub news: Vec<News>,
+    pub totals: Totals,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -156,8 +158,9 @@ pub enum Reply {
     Done(Vec<Result<(), Refusal>>),
     Retried(Vec<Result<Retried, Refusal>>),
     Extended(Vec<Result<Extended, Refusal>>),
-    /// The state after the cancel: cancelled, or still leased with the request noted.
-    Cancelled(Phase),
+    /// The item after the cancel, also when nothing of it is kept: cancelled, or still leased with the request
+    /// noted, or as it ended before.
+    Cancelled(Item),
     Cleared {
         count: u64,
     },
@@ -213,6 +216,10 @@ pub enum Refusal {
     },
     QueueExists,
     NoSuchQueue,
+    /// The queue still has so many items that are not final.
+    NotEmpty {
+        live: u64,
+    },
     /// A bound of the partition is reached: what, and how many there may be.
     TooMany {
         what: &'static str,

@@ -5,9 +5,11 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::command::{Command, LeaseItems, NewItem, Retry};
+use crate::command::{Command, Extend, LeaseItems, NewItem, Retry};
 use crate::item::ItemError;
 use crate::row::QueueName;
+use crate::settings::{RetryPolicy, Settings};
+use crate::time::Span;
 
 pub const NAME_CHARS_MAX: usize = 128;
 pub const BATCH_MAX: usize = 1000;
@@ -16,6 +18,9 @@ pub const PARTITIONS_MAX: u32 = 1024;
 pub const LEASE_KINDS_MAX: usize = 1000;
 /// What a worker may say of a failed attempt. It is kept with the item, and written again with each of its states.
 pub const ERROR_BYTES_MAX: usize = 4096;
+pub const REFERENCE_BYTES_MAX: usize = 512;
+pub const LEASE_TIMEOUT_MIN: Span = Span::from_millis(1);
+pub const RETRY_FACTOR_MAX: f64 = 1000.0;
 /// Distinct kinds among the items of one partition, those kept after their end included.
 pub const KINDS_MAX: usize = 10_000;
 
@@ -72,9 +77,31 @@ pub fn check_error(error: &ItemError) -> Result<(), Invalid> {
     ensure(error.message.len() <= ERROR_BYTES_MAX, "error.message", "at most 4096 bytes")
 }
 
+pub fn check_settings(settings: &Settings) -> Result<(), Invalid> {
+    check_lease_timeout(settings.lease_timeout)?;
+    check_retry_policy(&settings.retry)?;
+    settings.reference.as_deref().map_or(Ok(()), check_reference)
+}
+
+fn check_retry_policy(retry: &RetryPolicy) -> Result<(), Invalid> {
+    // Neither range holds what is no number.
+    ensure((1.0..=RETRY_FACTOR_MAX).contains(&retry.factor), "retry.factor", "1 to 1000")?;
+    ensure((0.0..=1.0).contains(&retry.jitter), "retry.jitter", "0 to 1")
+}
+
+pub fn check_reference(reference: &str) -> Result<(), Invalid> {
+    let fits = reference.len() <= REFERENCE_BYTES_MAX && !reference.contains('\0');
+    ensure(fits, "reference", "at most 512 bytes without U+0000")
+}
+
+pub fn check_lease_timeout(timeout: Span) -> Result<(), Invalid> {
+    ensure(timeout >= LEASE_TIMEOUT_MIN, "lease_timeout", "at least 1ms")
+}
+
 pub fn check_lease(lease: &LeaseItems) -> Result<(), Invalid> {
     check_client_id(&lease.client_id)?;
     check_batch("batch_size", lease.batch_size)?;
+    lease.lease_timeout.map_or(Ok(()), check_lease_timeout)?;
     let kinds = lease.filter.kinds.as_deref().unwrap_or_default();
     ensure(kinds.len() <= LEASE_KINDS_MAX, "kinds", "at most 1000 kinds")?;
     kinds.iter().try_for_each(|kind| check_kind(kind))
@@ -87,16 +114,18 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::Lease(lease) => check_lease(lease),
         Command::Complete(items) => check_batch("items", items.len()),
         Command::Retry(items) => check_retries(items),
-        Command::Extend(extend) => check_batch("items", extend.items.len()),
+        Command::Extend(extend) => check_extend(extend),
         Command::Release(items) => check_batch("items", items.len()),
         Command::CreateQueue(create) => {
             check_queue_name(&create.name)?;
-            check_partitions(create.partitions)
+            check_partitions(create.partitions)?;
+            check_settings(&create.settings)
         }
         Command::Cancel(_)
         | Command::Clear(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
+        // What comes of an update is checked once it is known.
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
         | Command::SkipPartitions(_) => Ok(()),
@@ -114,6 +143,11 @@ fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
         }
     }
     Ok(())
+}
+
+fn check_extend(extend: &Extend) -> Result<(), Invalid> {
+    check_batch("items", extend.items.len())?;
+    extend.lease_timeout.map_or(Ok(()), check_lease_timeout)
 }
 
 fn check_retries(items: &[Retry]) -> Result<(), Invalid> {

@@ -16,6 +16,8 @@ pub struct Settings {
     pub retention: Span,
     pub retention_max_items: u64,
     pub retention_max_bytes: u64,
+    /// How many items that are not final the queue may hold, over all of its partitions. 0: no limit.
+    pub max_items: u64,
     pub reference: Option<Arc<str>>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
@@ -32,8 +34,64 @@ impl Default for Settings {
             retention: Span::from_secs(48 * 3600),
             retention_max_items: 1_000_000,
             retention_max_bytes: 1 << 30,
+            max_items: 0,
             reference: None,
             unknown: Vec::new(),
+        }
+    }
+}
+
+/// What an update says of a queue's settings: what it does not name stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SettingsChange {
+    pub lease_timeout: Option<Span>,
+    pub max_attempts: Option<u32>,
+    pub retry: RetryChange,
+    pub requeue: Option<Requeue>,
+    pub retention: Option<Span>,
+    pub retention_max_items: Option<u64>,
+    pub retention_max_bytes: Option<u64>,
+    pub max_items: Option<u64>,
+    /// `Some(None)` takes it away.
+    pub reference: Option<Option<Arc<str>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RetryChange {
+    pub strategy: Option<RetryStrategy>,
+    pub initial: Option<Span>,
+    pub factor: Option<f64>,
+    pub max: Option<Span>,
+    pub jitter: Option<f64>,
+}
+
+impl Settings {
+    /// These settings with the change made; version and fields of a newer version stay.
+    pub fn changed(&self, change: SettingsChange) -> Self {
+        Self {
+            version: self.version,
+            lease_timeout: change.lease_timeout.unwrap_or(self.lease_timeout),
+            max_attempts: change.max_attempts.unwrap_or(self.max_attempts),
+            retry: self.retry.changed(change.retry),
+            requeue: change.requeue.unwrap_or(self.requeue),
+            retention: change.retention.unwrap_or(self.retention),
+            retention_max_items: change.retention_max_items.unwrap_or(self.retention_max_items),
+            retention_max_bytes: change.retention_max_bytes.unwrap_or(self.retention_max_bytes),
+            max_items: change.max_items.unwrap_or(self.max_items),
+            reference: change.reference.unwrap_or_else(|| self.reference.clone()),
+            unknown: self.unknown.clone(),
+        }
+    }
+}
+
+impl RetryPolicy {
+    fn changed(self, change: RetryChange) -> Self {
+        Self {
+            strategy: change.strategy.unwrap_or(self.strategy),
+            initial: change.initial.unwrap_or(self.initial),
+            factor: change.factor.unwrap_or(self.factor),
+            max: change.max.unwrap_or(self.max),
+            jitter: change.jitter.unwrap_or(self.jitter),
         }
     }
 }

@@ -15,11 +15,13 @@ mod clock;
 pub mod env;
 mod error;
 mod lock;
+mod meter;
 mod partition;
 mod queue;
 mod registry;
 pub mod store;
 mod types;
+mod view;
 
 use std::sync::{Arc, Mutex};
 
@@ -27,23 +29,24 @@ use bytes::Bytes;
 use windlass_core::command::{
     Clear, Command, CreateQueue, Extended, LeaseItems, NewItem, Refusal, Reply, Retried, UpdateQueue,
 };
-use windlass_core::id::{ItemId, Permit};
-use windlass_core::item::Phase;
-use windlass_core::row::{Part, Queue, QueueName};
-use windlass_core::time::Span;
+use windlass_core::id::{ItemId, PartitionId, Permit};
+use windlass_core::row::{Queue, QueueName};
+use windlass_core::time::{Span, Timestamp};
 
 use crate::env::{Env, Task};
 use crate::lock::lock;
-use crate::partition::handle::Done;
+use crate::partition::handle::{Answer, Done};
 use crate::queue::QueueHandle;
-use crate::registry::Registry;
+use crate::registry::{Home, Registry};
 use crate::store::{Store, StoreStats};
 
 pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
-    Commit, Grant, Granted, ItemView, Judged, PartitionStats, ProducedItems, QueueStats, RetryItem,
+    Commit, CommitStats, Committed, Grant, Granted, Histogram, ItemView, Judged, PartitionStats,
+    ProducedItems, QueueOverview, QueueStats, RetryItem,
 };
+pub use windlass_core::partition::Totals;
 
 /// All queues of one store. Cheap to clone; every clone is the same engine.
 #[derive(Clone, Debug)]
@@ -73,34 +76,56 @@ impl Engine {
         self.store.close().await;
     }
 
+    /// Leases that wait are answered with nothing now, and leases that come later do not wait. Everything else goes on:
+    /// a server that is about to close has no caller left hanging when it does.
+    pub fn send_waiters_home(&self) {
+        self.registry.send_waiters_home();
+    }
+
+    /// What the engine takes the time to be, for whoever tells how long ago something was.
+    pub fn now(&self) -> Timestamp {
+        self.registry.now()
+    }
+
     pub fn store_stats(&self) -> StoreStats {
         self.store.stats()
     }
 
-    pub async fn create_queue(&self, create: CreateQueue) -> Result<Queue, EngineError> {
-        self.change_queue(Command::CreateQueue(create)).await
+    pub fn commit_stats(&self) -> CommitStats {
+        self.registry.commit_stats()
     }
 
-    pub async fn update_queue(&self, update: UpdateQueue) -> Result<Queue, EngineError> {
-        self.change_queue(Command::UpdateQueue(update)).await
-    }
-
-    /// The queue and everything in it is gone; one made again under the name is a new one.
-    pub async fn delete_queue(&self, name: &QueueName) -> Result<(), EngineError> {
-        self.change_queue(Command::DeleteQueue(name.clone())).await.map(|_gone| ())
-    }
-
-    async fn change_queue(&self, command: Command) -> Result<Queue, EngineError> {
+    pub async fn create_queue(&self, create: CreateQueue) -> Result<Committed<Queue>, EngineError> {
         let _call = self.registry.enter()?;
-        let reply = self.registry.change(command).await?.reply;
-        let Done::Reply(Reply::Queue(queue) | Reply::QueueDeleted(queue)) = reply else {
-            unreachable!("a change of queues is answered by the queue")
-        };
-        Ok(queue)
+        Ok(committed_queue(self.registry.change(Command::CreateQueue(Box::new(create))).await?))
     }
 
+    /// Changes what is named and nothing else. It counts in every partition that serves when this is answered.
+    pub async fn update_queue(&self, update: UpdateQueue) -> Result<Committed<Queue>, EngineError> {
+        let _call = self.registry.enter()?;
+        Ok(committed_queue(self.registry.change(Command::UpdateQueue(Box::new(update))).await?))
+    }
+
+    /// The queue and everything in it is gone; one made again under the name is a new one. Without `force` it is refused
+    /// while an item is not final.
+    pub async fn delete_queue(&self, name: &QueueName, force: bool) -> Result<Committed<()>, EngineError> {
+        let _call = self.registry.enter()?;
+        let Committed { commits, .. } = committed_queue(self.registry.delete(name.clone(), force).await?);
+        Ok(Committed { value: (), commits })
+    }
+
+    /// By name.
     pub fn queues(&self) -> Vec<Queue> {
         self.registry.queues()
+    }
+
+    pub fn queue_info(&self, name: &QueueName) -> Option<Queue> {
+        self.registry.queue(name).map(|running| running.queue.clone())
+    }
+
+    /// Every queue by name, as its writers last told of it: exact as of the last answer they gave, and asks nobody.
+    pub fn overview(&self) -> Vec<QueueOverview> {
+        self.registry.overview()
     }
 
     /// All of the items go to one partition, in the order given: all or none.
@@ -162,40 +187,19 @@ impl Engine {
         Ok(self.queue(queue)?.release(items).await)
     }
 
-    /// Tells the state after it: cancelled, or still leased with the request noted.
-    pub async fn cancel(&self, id: ItemId) -> Result<Phase, EngineError> {
+    /// Tells the item after it: cancelled, or still leased with the request noted, or as it ended before.
+    pub async fn cancel(&self, id: ItemId) -> Result<Committed<ItemView>, EngineError> {
         let _call = self.registry.enter()?;
-        let handle = self.registry.partition(id.partition).ok_or(Refusal::NotFound)?;
-        let Done::Reply(Reply::Cancelled(phase)) = handle.command(Command::Cancel(id.number)).await?.reply
-        else {
-            unreachable!("a cancel is answered by a state")
-        };
-        Ok(phase)
+        view::cancel(&self.home_of(id)?, &*self.store, id).await
     }
 
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {
         let _call = self.registry.enter()?;
-        let handle = self.registry.partition(id.partition).ok_or(Refusal::NotFound)?;
-        let mut before = None;
-        loop {
-            let item =
-                handle.query(move |partition, _| partition.get(id.number)).await?.ok_or(Refusal::NotFound)?;
-            let wanted = vec![(id.number, Part::Payload), (id.number, Part::Result)];
-            let bodies = self.store.read(id.partition, wanted).await;
-            let mut bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
-            let view = ItemView { item, payload: bodies.next().flatten(), result: bodies.next().flatten() };
-            // It may have ended between the two looks; then the first no longer counts. If nothing has changed, the
-            // payload is lost: a salvaged log may lack it.
-            let ended_meanwhile = view.payload.is_none() && !view.item.state.phase().is_final();
-            if !ended_meanwhile || before.as_ref() == Some(&view.item) {
-                return Ok(view);
-            }
-            before = Some(view.item);
-        }
+        view::get(&self.home_of(id)?, &*self.store, id).await
     }
 
     /// Tells how many items it took away.
-    pub async fn clear(&self, queue: &QueueName, clear: Clear) -> Result<u64, EngineError> {
+    pub async fn clear(&self, queue: &QueueName, clear: Clear) -> Result<Committed<u64>, EngineError> {
         let _call = self.registry.enter()?;
         self.queue(queue)?.clear(clear).await
     }
@@ -208,4 +212,15 @@ impl Engine {
     fn queue(&self, name: &QueueName) -> Result<Arc<QueueHandle>, EngineError> {
         self.registry.queue(name).ok_or(EngineError::Refused(Refusal::NoSuchQueue))
     }
+
+    fn home_of(&self, id: ItemId) -> Result<Home, EngineError> {
+        self.registry.home_of(id.partition).ok_or(EngineError::Refused(Refusal::NotFound))
+    }
+}
+
+fn committed_queue(answer: Answer) -> Committed<Queue> {
+    let Done::Reply(Reply::Queue(value) | Reply::QueueDeleted(value)) = answer.reply else {
+        unreachable!("a change of queues is answered by the queue")
+    };
+    Committed { value, commits: vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }] }
 }

@@ -6,17 +6,27 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase};
-use windlass_core::partition::Counts;
+use windlass_core::partition::{Counts, Totals};
+use windlass_core::row::{Queue, QueueName};
 use windlass_core::time::Timestamp;
 
 use crate::error::EngineError;
-use crate::partition::handle::{GrantPart, PartitionState};
+use crate::partition::grant::GrantPart;
+use crate::partition::handle::PartitionState;
 
 /// The place of a change in the order in which its partition committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
     pub partition: PartitionId,
     pub sequence: u64,
+}
+
+/// What came of a change, and where it is in the order of changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed<T> {
+    pub value: T,
+    /// One for each partition asked; the latest one there if it changed nothing. The registry is partition 0.
+    pub commits: Vec<Commit>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +91,12 @@ impl Grant {
 
 #[derive(Clone, Debug)]
 pub struct ItemView {
+    pub queue: QueueName,
+    pub id: ItemId,
     pub item: Item,
+    /// Its own, else the queue's. 0: no limit.
+    pub max_attempts: u32,
+    /// Unset once it is final.
     pub payload: Option<Bytes>,
     pub result: Option<Bytes>,
 }
@@ -103,4 +118,37 @@ pub struct PartitionStats {
     pub partition: PartitionId,
     pub state: PartitionState,
     pub counts: Counts,
+}
+
+/// A queue as its writers last told of it: no question to them, hence no work for them.
+#[derive(Clone, Debug)]
+pub struct QueueOverview {
+    pub queue: Queue,
+    /// Of the partitions that serve.
+    pub counts: Counts,
+    pub oldest_waiting: Option<Timestamp>,
+    pub lease_waiters: usize,
+    pub retained: u64,
+    /// Since the engine was opened.
+    pub totals: Totals,
+    pub partitions: Vec<(PartitionId, PartitionState)>,
+}
+
+/// Commits that succeeded since the engine was opened, those of the registry included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitStats {
+    pub commits: u64,
+    pub latency_micros: Histogram,
+    /// How many changes each held.
+    pub changes: Histogram,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    /// The largest value of each bucket but the last, which has no end.
+    pub bounds: &'static [u64],
+    /// One more than bounds; not cumulative.
+    pub buckets: Vec<u64>,
+    pub sum: u64,
+    pub count: u64,
 }

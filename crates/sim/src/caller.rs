@@ -10,7 +10,7 @@ use windlass_core::command::{
 };
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::ItemError;
-use windlass_core::settings::Settings;
+use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::Span;
 use windlass_engine::{Engine, EngineError, Granted, Judged, Outcome as Effect, QueueStats, RetryItem};
 
@@ -105,7 +105,10 @@ impl Caller {
     }
 
     pub async fn cancel(&self, id: ItemId) {
-        self.call(Op::Cancel(id), self.engine.cancel(id), |phase| Outcome::Cancelled(*phase)).await;
+        self.call(Op::Cancel(id), self.engine.cancel(id), |cancelled| {
+            Outcome::Cancelled(cancelled.value.item.state.phase())
+        })
+        .await;
     }
 
     pub async fn get(&self, id: ItemId) {
@@ -115,7 +118,7 @@ impl Caller {
     pub async fn clear(&self, queue: QueueIndex, clear: Clear) {
         let name = queue_name(queue);
         let call = self.engine.clear(&name, clear);
-        self.call(Op::Clear { queue, clear }, call, |count| Outcome::Cleared(*count)).await;
+        self.call(Op::Clear { queue, clear }, call, |cleared| Outcome::Cleared(cleared.value)).await;
     }
 
     pub async fn stats(&self, queue: QueueIndex) -> Option<QueueStats> {
@@ -128,19 +131,21 @@ impl Caller {
         let create = CreateQueue { name: queue_name(queue), settings: settings.clone(), partitions };
         let call = self.engine.create_queue(create);
         let op = Op::Create { queue, settings, partitions };
-        self.call(op, call, |queue| Outcome::Queue(Box::new(queue.clone()))).await;
+        self.call(op, call, |made| Outcome::Queue(Box::new(made.value.clone()))).await;
     }
 
     pub async fn update(&self, queue: QueueIndex, settings: Settings) {
-        let update = UpdateQueue { name: queue_name(queue), settings: settings.clone() };
+        let update = UpdateQueue { name: queue_name(queue), change: all_of(&settings) };
         let call = self.engine.update_queue(update);
-        self.call(Op::Update { queue, settings }, call, |queue| Outcome::Queue(Box::new(queue.clone())))
-            .await;
+        self.call(Op::Update { queue, settings }, call, |updated| {
+            Outcome::Queue(Box::new(updated.value.clone()))
+        })
+        .await;
     }
 
     pub async fn delete(&self, queue: QueueIndex) {
         let name = queue_name(queue);
-        self.call(Op::Delete(queue), self.engine.delete_queue(&name), |()| Outcome::Deleted).await;
+        self.call(Op::Delete(queue), self.engine.delete_queue(&name, true), |_gone| Outcome::Deleted).await;
     }
 
     async fn call<T>(
@@ -175,6 +180,28 @@ fn new_item(made: &Made) -> NewItem {
         enqueue_at: made.enqueue_at,
         max_attempts: made.max_attempts,
         body: made.body(),
+    }
+}
+
+/// A change that leaves nothing as it was.
+fn all_of(settings: &Settings) -> SettingsChange {
+    let retry = settings.retry;
+    SettingsChange {
+        lease_timeout: Some(settings.lease_timeout),
+        max_attempts: Some(settings.max_attempts),
+        retry: RetryChange {
+            strategy: Some(retry.strategy),
+            initial: Some(retry.initial),
+            factor: Some(retry.factor),
+            max: Some(retry.max),
+            jitter: Some(retry.jitter),
+        },
+        requeue: Some(settings.requeue),
+        retention: Some(settings.retention),
+        retention_max_items: Some(settings.retention_max_items),
+        retention_max_bytes: Some(settings.retention_max_bytes),
+        max_items: Some(settings.max_items),
+        reference: Some(settings.reference.clone()),
     }
 }
 

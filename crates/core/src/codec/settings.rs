@@ -20,7 +20,8 @@ const RETENTION: u8 = 10;
 const RETENTION_MAX_ITEMS: u8 = 11;
 const RETENTION_MAX_BYTES: u8 = 12;
 const REFERENCE: u8 = 13;
-const SETTINGS_KNOWN_MAX: u8 = REFERENCE;
+const MAX_ITEMS: u8 = 14;
+const SETTINGS_KNOWN_MAX: u8 = MAX_ITEMS;
 
 const QUEUE_SETTINGS: u8 = 1;
 const QUEUE_PARTITIONS: u8 = 2;
@@ -42,6 +43,7 @@ pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
     if let Some(reference) = &settings.reference {
         put_bytes(out, REFERENCE, reference.as_bytes());
     }
+    put_unless_zero(out, MAX_ITEMS, settings.max_items);
     out.extend_from_slice(&settings.unknown);
 }
 
@@ -62,6 +64,7 @@ pub(super) fn decode(value: &[u8]) -> Result<Settings, DecodeError> {
         retention: Span(record.number_or_zero(RETENTION)?),
         retention_max_items: record.number_or_zero(RETENTION_MAX_ITEMS)?,
         retention_max_bytes: record.number_or_zero(RETENTION_MAX_BYTES)?,
+        max_items: record.number_or_zero(MAX_ITEMS)?,
         reference: record.text(REFERENCE)?,
         unknown: record.unknown,
     })

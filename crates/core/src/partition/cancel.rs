@@ -1,9 +1,10 @@
 //! Work that is not wanted any more.
 
+use super::finish::ended;
 use super::{Output, Partition};
 use crate::command::{Refusal, Reply};
 use crate::id::ItemNumber;
-use crate::item::{End, Lease, Phase, State};
+use crate::item::{End, Item, Lease, State};
 use crate::time::Timestamp;
 
 impl Partition {
@@ -16,21 +17,24 @@ impl Partition {
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
         let entry = self.visible(number).ok_or(Refusal::NotFound)?;
-        match &entry.state {
+        let item = match &entry.state {
             State::Scheduled { .. } | State::Waiting => {
                 let last = entry.clone();
+                // Told as it ended, whether or not anything of it is kept.
+                let state = ended(&last, End::Cancelled, now, None);
+                let item = Item { era: self.cleared.era(&state), state, ..self.item(number, &last) };
                 self.finish(now, number, last, End::Cancelled, out);
-                Ok(Reply::Cancelled(Phase::Cancelled))
+                item
             }
-            State::Leased(lease) => {
-                if !lease.cancel_requested {
-                    let asked = Lease { cancel_requested: true, ..Lease::clone(lease) };
-                    let next = entry.with_state(State::Leased(Box::new(asked)));
-                    self.write(number, next, out);
-                }
-                Ok(Reply::Cancelled(Phase::Leased))
+            State::Leased(lease) if !lease.cancel_requested => {
+                let asked = Lease { cancel_requested: true, ..Lease::clone(lease) };
+                let next = entry.with_state(State::Leased(Box::new(asked)));
+                let item = self.item(number, &next);
+                self.write(number, next, out);
+                item
             }
-            State::Final(_) => Ok(Reply::Cancelled(entry.state.phase())),
-        }
+            State::Leased(_) | State::Final(_) => self.item(number, entry),
+        };
+        Ok(Reply::Cancelled(item))
     }
 }

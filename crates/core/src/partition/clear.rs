@@ -20,6 +20,7 @@ impl Partition {
             }
         }
         if count > 0 {
+            out.totals.cancelled += count;
             self.record(Row::Cleared(cleared), out);
         }
         Ok(Reply::Cleared { count })

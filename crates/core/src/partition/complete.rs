@@ -27,6 +27,7 @@ impl Partition {
         let Completion { held, result } = completion;
         let (entry, lease) = self.held(held, now)?;
         if result.is_none() && !entry.has_error() {
+            out.totals.completed += 1;
             self.erase(held.number, out);
             return Ok(());
         }

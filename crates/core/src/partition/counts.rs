@@ -1,4 +1,4 @@
-//! How many items there are. Counters move with the rows and are never stored.
+//! How many items there are, and what was done with them. Counters move with the rows and are never stored.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -14,11 +14,50 @@ pub struct Counts {
     pub leased: u64,
 }
 
+impl Counts {
+    /// Those that are not final.
+    pub fn live(&self) -> u64 {
+        self.scheduled + self.waiting + self.leased
+    }
+}
+
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.scheduled += other.scheduled;
         self.waiting += other.waiting;
         self.leased += other.leased;
+    }
+}
+
+/// How often something was done with an item. One deed may count as two: a lease that ends with the last attempt has
+/// expired, and its item has failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub produced: u64,
+    /// Leases granted, those included that reached nobody and were given back.
+    pub leased: u64,
+    pub completed: u64,
+    /// Sent back for another attempt.
+    pub retried: u64,
+    pub released: u64,
+    pub extended: u64,
+    /// Ended as cancelled, those included that were cleared.
+    pub cancelled: u64,
+    pub failed: u64,
+    pub lease_expired: u64,
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.produced += other.produced;
+        self.leased += other.leased;
+        self.completed += other.completed;
+        self.retried += other.retried;
+        self.released += other.released;
+        self.extended += other.extended;
+        self.cancelled += other.cancelled;
+        self.failed += other.failed;
+        self.lease_expired += other.lease_expired;
     }
 }
 

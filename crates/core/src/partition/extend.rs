@@ -25,6 +25,7 @@ impl Partition {
         let extended = Extended { deadline: self.ends_at(&lease), cancel_requested: lease.cancel_requested };
         let next = entry.with_state(State::Leased(Box::new(lease)));
         self.write(held.number, next, out);
+        out.totals.extended += 1;
         Ok(extended)
     }
 }

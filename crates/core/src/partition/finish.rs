@@ -31,17 +31,17 @@ impl Partition {
         result: Option<Bytes>,
         out: &mut Output,
     ) {
+        match end {
+            End::Completed => out.totals.completed += 1,
+            End::Failed => out.totals.failed += 1,
+            End::Cancelled => out.totals.cancelled += 1,
+            End::Expired => {}
+        }
         if result.is_none() && !last.has_error() {
             self.erase(number, out);
             return;
         }
-        let outcome = Outcome {
-            end,
-            finished_at: now,
-            kept_bytes: kept_bytes(&last, result.as_ref()),
-            has_result: result.is_some(),
-        };
-        last.state = State::Final(Box::new(outcome));
+        last.state = ended(&last, end, now, result.as_ref());
         self.write(number, last, out);
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });
         if let Some(body) = result {
@@ -63,6 +63,16 @@ impl Partition {
         error.get_or_insert_with(|| ItemError { code: Some(code.into()), message: message.into() });
         self.finish(now, number, last, End::Failed, out);
     }
+}
+
+/// The state of an item that ends.
+pub(super) fn ended(last: &Entry, end: End, now: Timestamp, result: Option<&Bytes>) -> State {
+    State::Final(Box::new(Outcome {
+        end,
+        finished_at: now,
+        kept_bytes: kept_bytes(last, result),
+        has_result: result.is_some(),
+    }))
 }
 
 fn kept_bytes(last: &Entry, result: Option<&Bytes>) -> u64 {

@@ -103,6 +103,10 @@ impl Index {
         self.first_of(*self.hidden.first()?)
     }
 
+    pub(super) fn visible_of(&self, group: Group) -> Option<&SortedMap<Key, ()>> {
+        self.groups.get(&group).filter(|_| group.era >= self.visible_from)
+    }
+
     pub(super) fn visible(&self) -> impl Iterator<Item = (Group, &SortedMap<Key, ()>)> {
         self.groups().filter(|(group, _)| group.era >= self.visible_from)
     }

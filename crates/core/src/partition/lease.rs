@@ -60,6 +60,7 @@ impl Partition {
             created_at: next.created_at,
         };
         self.write(number, next, out);
+        out.totals.leased += 1;
         leased
     }
 

@@ -3,6 +3,7 @@
 //! `apply` decides; the files named after verbs hold what each decides. They write through two functions of
 //! [`rows`], which alone touch the indexes, live and at recovery. Everything else here only reads.
 
+mod ages;
 mod audit;
 mod cancel;
 mod clear;
@@ -26,7 +27,7 @@ mod sweep;
 
 use std::collections::BTreeMap;
 
-pub use counts::Counts;
+pub use counts::{Counts, Totals};
 pub use queries::Head;
 
 use crate::command::{Applied, Command, News, Refusal, Reply};
@@ -36,6 +37,7 @@ use crate::row::{Change, Cleared, Numbers, Partitions, Queue, QueueName, Row};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
+use ages::Ages;
 use entry::Entry;
 use index::{Index, Key};
 use kinds::Kinds;
@@ -67,6 +69,7 @@ pub struct Partition {
     counts: Counts,
     /// Waiting items by era and priority.
     priorities: BTreeMap<(u32, u8), u64>,
+    ages: Ages,
 }
 
 /// What a command has done so far.
@@ -78,6 +81,7 @@ struct Output {
     numbers: Option<Numbers>,
     /// Whether something can be leased that could not before.
     available: bool,
+    totals: Totals,
 }
 
 impl Partition {
@@ -101,6 +105,7 @@ impl Partition {
             kept_bytes: 0,
             counts: Counts::default(),
             priorities: BTreeMap::new(),
+            ages: Ages::default(),
         }
     }
 
@@ -119,7 +124,7 @@ impl Partition {
             out.news.push(News::Available);
         }
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused command changed something");
-        Applied { reply, changes: out.changes, news: out.news }
+        Applied { reply, changes: out.changes, news: out.news, totals: out.totals }
     }
 
     fn decide(&mut self, now: Timestamp, command: Command, out: &mut Output) -> Result<Reply, Refusal> {
@@ -133,9 +138,9 @@ impl Partition {
             Command::Cancel(number) => self.cancel(now, number, out),
             Command::Clear(clear) => self.clear(clear, out),
             Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
-            Command::Configure(settings) => Ok(self.configure(settings, out)),
-            Command::CreateQueue(create) => self.create_queue(create, out),
-            Command::UpdateQueue(update) => self.update_queue(update, out),
+            Command::Configure(settings) => Ok(self.configure(*settings, out)),
+            Command::CreateQueue(create) => self.create_queue(now, *create, out),
+            Command::UpdateQueue(update) => self.update_queue(now, *update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
         }

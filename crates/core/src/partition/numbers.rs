@@ -50,7 +50,8 @@ impl Partition {
     }
 }
 
-fn next(last: u64, now: Timestamp) -> Option<u64> {
+/// The number after `last`; none when there are no more.
+pub(super) fn next(last: u64, now: Timestamp) -> Option<u64> {
     // A clock that shows a time beyond all numbers is of no use here; counting on still is.
     let clock = if now.0 <= NUMBER_MAX { now.0 } else { 0 };
     let number = clock.max(last.checked_add(1)?);

@@ -44,6 +44,7 @@ impl Partition {
             priority: new.priority,
         };
         self.write(number, entry, out);
+        out.totals.produced += 1;
         out.changes.push(Change::PutBody { number, part: Part::Payload, body: new.body });
         Produced { number, phase }
     }

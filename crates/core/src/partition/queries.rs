@@ -63,7 +63,12 @@ impl Partition {
     /// sent to the tail is older than its place, and is seen once it comes to the front. Costs as much as there are
     /// kinds and priorities.
     pub fn oldest_waiting(&self) -> Option<Timestamp> {
-        let firsts = self.lanes.visible().flat_map(|(_, lane)| firsts_by_priority(lane));
+        self.lanes.visible().filter_map(|(_, lane)| self.oldest_of(lane)).min()
+    }
+
+    /// The oldest of those that stand first of their priority.
+    pub(super) fn oldest_of(&self, lane: &SortedMap<Key, ()>) -> Option<Timestamp> {
+        let firsts = firsts_by_priority(lane);
         firsts.filter_map(|(_, number)| self.items.get(&number)).map(|entry| entry.created_at).min()
     }
 

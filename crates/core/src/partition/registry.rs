@@ -1,10 +1,13 @@
 //! Queues, in the partition with number 0.
 
+use super::numbers::next;
 use super::{Output, Partition};
 use crate::command::{CreateQueue, Refusal, Reply, UpdateQueue};
-use crate::id::PartitionId;
+use crate::id::{NUMBER_MAX, PartitionId};
+use crate::limits::check_settings;
 use crate::row::{Change, Key, Partitions, Queue, QueueName, Row};
 use crate::settings::Settings;
+use crate::time::Timestamp;
 
 impl Partition {
     pub(super) fn skip_partitions(&mut self, last: PartitionId, out: &mut Output) -> Reply {
@@ -15,7 +18,12 @@ impl Partition {
         Reply::Configured
     }
 
-    pub(super) fn create_queue(&mut self, create: CreateQueue, out: &mut Output) -> Result<Reply, Refusal> {
+    pub(super) fn create_queue(
+        &mut self,
+        now: Timestamp,
+        create: CreateQueue,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
         self.assert_registry();
         if self.queues.contains_key(&create.name) {
             return Err(Refusal::QueueExists);
@@ -24,7 +32,7 @@ impl Partition {
         let last = first.checked_add(create.partitions).ok_or(NO_MORE_PARTITIONS)?;
         let queue = Queue {
             name: create.name,
-            settings: Settings { version: 1, ..create.settings },
+            settings: Settings { version: next_version(0, now)?, ..create.settings },
             partitions: (first + 1..=last).map(PartitionId).collect(),
             unknown: Vec::new(),
         };
@@ -33,11 +41,18 @@ impl Partition {
         Ok(Reply::Queue(queue))
     }
 
-    pub(super) fn update_queue(&mut self, update: UpdateQueue, out: &mut Output) -> Result<Reply, Refusal> {
+    /// Here, where the settings are, and not by whoever asks: of two changes at once neither undoes the other.
+    pub(super) fn update_queue(
+        &mut self,
+        now: Timestamp,
+        update: UpdateQueue,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
         self.assert_registry();
         let mut queue = self.queues.get(&update.name).cloned().ok_or(Refusal::NoSuchQueue)?;
-        let (version, unknown) = (queue.settings.version + 1, queue.settings.unknown);
-        queue.settings = Settings { version, unknown, ..update.settings };
+        let version = next_version(queue.settings.version, now)?;
+        queue.settings = Settings { version, ..queue.settings.changed(update.change) };
+        check_settings(&queue.settings).map_err(Refusal::Invalid)?;
         self.record(Row::Queue(queue.clone()), out);
         Ok(Reply::Queue(queue))
     }
@@ -56,4 +71,12 @@ impl Partition {
     }
 }
 
+/// Partitions tell by the version whether they have the latest. By the clock, as other numbers are: a registry that
+/// lost its last updates must not give their versions to other settings.
+fn next_version(last: u64, now: Timestamp) -> Result<u64, Refusal> {
+    next(last, now).ok_or(NO_MORE_VERSIONS)
+}
+
+const NO_MORE_VERSIONS: Refusal =
+    Refusal::TooMany { what: "versions of a queue's settings", max: NUMBER_MAX as usize };
 const NO_MORE_PARTITIONS: Refusal = Refusal::TooMany { what: "partition numbers", max: u32::MAX as usize };

@@ -34,6 +34,7 @@ impl Partition {
         }
         let due_at = retry.retry_at.unwrap_or_else(|| now + self.retry_delay(number, &next)).max(now);
         self.try_again(now, due_at, number, next, out);
+        out.totals.retried += 1;
         Ok(Retried::Again { due_at })
     }
 

@@ -133,6 +133,7 @@ impl Partition {
         match spot {
             Spot::Waiting(group, key) => {
                 self.lanes.insert(group, key);
+                self.ages.touched(group);
                 *self.priorities.entry((group.era, priority_of(key.0))).or_default() += 1;
                 let times = if mutant::active(Mutant::CountTwice) { 2 } else { 1 };
                 self.counts.waiting += times * u64::from(group.era >= self.cleared.waiting_before);
@@ -156,6 +157,7 @@ impl Partition {
         match spot {
             Spot::Waiting(group, key) => {
                 self.lanes.remove(group, key);
+                self.ages.touched(group);
                 self.uncount_priority((group.era, priority_of(key.0)));
                 self.counts.waiting -= u64::from(group.era >= self.cleared.waiting_before);
             }
@@ -183,6 +185,7 @@ impl Partition {
     }
 
     fn put_cleared(&mut self, cleared: Cleared) {
+        self.ages.all_touched(self.lanes.groups().map(|(group, _)| group));
         self.lanes.show_from(cleared.waiting_before);
         self.schedule.show_from(cleared.scheduled_before);
         self.deadlines.show_from(cleared.leased_before);

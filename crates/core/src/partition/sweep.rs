@@ -48,6 +48,7 @@ impl Partition {
         let entry = self.items.get(&number).expect("items with a deadline are always in `items`");
         let State::Leased(lease) = &entry.state else { unreachable!("only leased items have a deadline") };
         let cancelled = lease.cancel_requested;
+        out.totals.lease_expired += 1;
         let mut next = entry.after_lease(lease, LeaseEnd::Expired, State::Waiting);
         if mutant::active(Mutant::FreeAttempts) {
             next.attempts -= 1;

@@ -119,7 +119,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             jitter: f64::from(floats[1]) / 3.0,
         }
     });
-    (any::<[u64; 5]>(), any::<u32>(), policy, any::<bool>(), prop::option::of(text()), unknown()).prop_map(
+    (any::<[u64; 6]>(), any::<u32>(), policy, any::<bool>(), prop::option::of(text()), unknown()).prop_map(
         |(numbers, max_attempts, retry, tail, reference, unknown)| Settings {
             version: numbers[0],
             lease_timeout: Span(numbers[1]),
@@ -129,6 +129,7 @@ fn settings() -> impl Strategy<Value = Settings> {
             retention: Span(numbers[2]),
             retention_max_items: numbers[3],
             retention_max_bytes: numbers[4],
+            max_items: numbers[5],
             reference,
             unknown,
         },

@@ -117,7 +117,7 @@ impl History {
             attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
         };
-        history.apply(Command::Configure(settings)).unwrap();
+        history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
     }
 
@@ -298,13 +298,16 @@ impl History {
         let Some(at) = self.made.len().checked_sub(1 + back) else { return };
         let number = self.made[at];
         let seen = self.partition.get(number).map(|item| item.state.phase());
-        match (seen, self.apply(Command::Cancel(number))) {
-            (None, reply) => assert_eq!(reply, Err(Refusal::NotFound)),
-            (Some(Phase::Scheduled | Phase::Waiting), reply) => {
-                assert_eq!(reply, Ok(Reply::Cancelled(Phase::Cancelled)));
-                self.ended.insert(number);
-            }
-            (Some(phase), reply) => assert_eq!(reply, Ok(Reply::Cancelled(phase))),
+        let reply = self.apply(Command::Cancel(number));
+        let Some(seen) = seen else { return assert_eq!(reply, Err(Refusal::NotFound)) };
+        let Ok(Reply::Cancelled(told)) = reply else { panic!("{reply:?}") };
+        let live = matches!(seen, Phase::Scheduled | Phase::Waiting);
+        assert_eq!(told.state.phase(), if live { Phase::Cancelled } else { seen });
+        if let Some(kept) = self.partition.get(number) {
+            assert_eq!(told, kept);
+        }
+        if live {
+            self.ended.insert(number);
         }
     }
 

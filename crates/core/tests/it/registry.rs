@@ -1,9 +1,9 @@
 use windlass_core::command::{Command, CreateQueue, Refusal, Reply, UpdateQueue};
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Partitions, Queue, QueueName, Row};
-use windlass_core::settings::Settings;
+use windlass_core::settings::{Settings, SettingsChange};
 
-use crate::script::Script;
+use crate::script::{START, Script};
 
 fn name(name: &str) -> QueueName {
     QueueName { namespace: "default".into(), name: name.into() }
@@ -11,7 +11,7 @@ fn name(name: &str) -> QueueName {
 
 fn create(script: &mut Script, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
     let create = CreateQueue { name: name(queue), settings: Settings::default(), partitions };
-    script.apply(Command::CreateQueue(create)).map(|reply| match reply {
+    script.apply(Command::CreateQueue(Box::new(create))).map(|reply| match reply {
         Reply::Queue(queue) => queue,
         other => panic!("{other:?}"),
     })
@@ -22,7 +22,7 @@ fn partitions_are_numbered_from_one_on_and_never_again() {
     let mut script = Script::of(PartitionId::REGISTRY);
     let first = create(&mut script, "first", 2).unwrap();
     assert_eq!(first.partitions, [PartitionId(1), PartitionId(2)]);
-    assert_eq!(first.settings.version, 1);
+    assert_eq!(first.settings.version, START.0);
     assert_eq!(script.apply(Command::DeleteQueue(name("first"))), Ok(Reply::QueueDeleted(first.clone())));
     assert_eq!(create(&mut script, "first", 1).unwrap().partitions, [PartitionId(3)]);
     assert_eq!(script.partition.queues().count(), 1);
@@ -61,10 +61,10 @@ fn names_and_partition_counts_are_checked() {
 fn an_update_counts_the_version_itself() {
     let mut script = Script::of(PartitionId::REGISTRY);
     create(&mut script, "first", 1).unwrap();
-    let settings = Settings { version: 77, max_attempts: 9, ..Settings::default() };
-    let update = |name| Command::UpdateQueue(UpdateQueue { name, settings: settings.clone() });
+    let change = SettingsChange { max_attempts: Some(9), ..SettingsChange::default() };
+    let update = |name| Command::UpdateQueue(Box::new(UpdateQueue { name, change: change.clone() }));
     let Ok(Reply::Queue(queue)) = script.apply(update(name("first"))) else { panic!("the queue is there") };
-    assert_eq!((queue.settings.version, queue.settings.max_attempts), (2, 9));
+    assert_eq!((queue.settings.version, queue.settings.max_attempts), (START.0 + 1, 9));
     assert_eq!(script.apply(update(name("second"))), Err(Refusal::NoSuchQueue));
     assert_eq!(script.apply(Command::DeleteQueue(name("second"))), Err(Refusal::NoSuchQueue));
 }
@@ -76,8 +76,10 @@ fn what_a_newer_version_wrote_of_queues_outlives_their_change() {
     (queue.unknown, queue.settings.unknown) = (vec![80, 1], vec![82, 2]);
     script.partition.put(Row::Queue(queue));
     script.partition.put(Row::Partitions(Partitions { last: 1, unknown: vec![84, 3] }));
-    let update = UpdateQueue { name: name("first"), settings: Settings::default() };
-    let Ok(Reply::Queue(queue)) = script.apply(Command::UpdateQueue(update)) else { panic!("it is there") };
+    let update = UpdateQueue { name: name("first"), change: SettingsChange::default() };
+    let Ok(Reply::Queue(queue)) = script.apply(Command::UpdateQueue(Box::new(update))) else {
+        panic!("it is there")
+    };
     assert_eq!((queue.unknown, queue.settings.unknown), (vec![80, 1], vec![82, 2]));
     create(&mut script, "second", 1).unwrap();
     let partitions = Row::Partitions(Partitions { last: 2, unknown: vec![84, 3] });

@@ -64,8 +64,9 @@ fn a_retention_without_end_never_comes_due() {
 #[test]
 fn older_settings_do_not_replace_newer_ones() {
     let mut script = Script::new();
-    let of =
-        |version, max_attempts| Command::Configure(Settings { version, max_attempts, ..Settings::default() });
+    let of = |version, max_attempts| {
+        Command::Configure(Box::new(Settings { version, max_attempts, ..Settings::default() }))
+    };
     script.apply(of(2, 20)).unwrap();
     for stale in [of(1, 10), of(2, 99)] {
         script.apply(stale).unwrap();

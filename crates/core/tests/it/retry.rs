@@ -98,7 +98,7 @@ fn a_limit_lowered_meanwhile_counts_at_the_next_retry() {
     let number = script.produce_one();
     let held = script.lease_one();
     let settings = Settings { version: 1, max_attempts: 1, ..Settings::default() };
-    script.apply(windlass_core::command::Command::Configure(settings)).unwrap();
+    script.apply(windlass_core::command::Command::Configure(Box::new(settings))).unwrap();
     script.retry(again(held)).unwrap();
     assert_eq!(script.phase(number), Some(Phase::Failed));
 }

@@ -36,7 +36,7 @@ impl Script {
 
     pub(crate) fn with_settings(settings: Settings) -> Self {
         let mut script = Self::new();
-        script.apply(Command::Configure(Settings { version: 1, ..settings })).unwrap();
+        script.apply(Command::Configure(Box::new(Settings { version: 1, ..settings }))).unwrap();
         script
     }
 
@@ -119,7 +119,7 @@ impl Script {
 
     pub(crate) fn cancel(&mut self, number: ItemNumber) -> Result<Phase, Refusal> {
         match self.apply(Command::Cancel(number))? {
-            Reply::Cancelled(phase) => Ok(phase),
+            Reply::Cancelled(item) => Ok(item.state.phase()),
             other => panic!("{other:?}"),
         }
     }

@@ -5,17 +5,18 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use windlass_core::command::{Command, Held, Leased, Reply};
+use windlass_core::command::{Command, Held, Reply};
 use windlass_core::id::PartitionId;
-use windlass_core::partition::{Counts, Head, Partition};
+use windlass_core::partition::{Counts, Head, Partition, Totals};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
 use crate::error::EngineError;
 use crate::lock::lock;
+use crate::partition::grant::GrantPart;
+use crate::partition::places::{Filled, Places, Reserved};
 use crate::partition::waiters::Waiters;
 use crate::store::StoreError;
-use crate::types::Commit;
 
 /// At most so many requests, and so many bytes of bodies in them, wait for one partition.
 const INBOX_MAX: usize = 4096;
@@ -32,11 +33,21 @@ pub enum PartitionState {
     Closed,
 }
 
-/// What a writer tells the world after each commit. A hint for routing: it may be a commit behind.
+/// What a writer tells the world after each commit, before it answers. Nothing while the partition cannot serve.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) counts: Counts,
     pub(crate) head: Option<Head>,
+    pub(crate) oldest_waiting: Option<Timestamp>,
+    pub(crate) retained: u64,
+}
+
+/// What a batch comes to once it is durable, beside its answers.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub(crate) totals: Totals,
+    /// The places of what it produced.
+    pub(crate) reserved: Vec<Reserved>,
 }
 
 /// What a request came to.
@@ -54,12 +65,13 @@ pub(crate) enum Done {
 }
 
 pub(crate) type Responder = oneshot::Sender<Result<Answer, EngineError>>;
+pub(crate) type Awaited = oneshot::Receiver<Result<Answer, EngineError>>;
 
 /// Looks at the state between two commands, and returns what to call once that state is durable.
 pub(crate) type Question = Box<dyn FnOnce(&Partition, Timestamp) -> Box<dyn FnOnce() + Send> + Send>;
 
 pub(crate) enum Message {
-    Command { command: Command, bytes: usize, responder: Responder },
+    Command { command: Command, bytes: usize, reserved: Option<Reserved>, responder: Responder },
     Query(Question),
 }
 
@@ -81,6 +93,9 @@ pub(crate) struct Handle {
     state: watch::Sender<PartitionState>,
     stop: watch::Sender<bool>,
     summary: Mutex<Summary>,
+    filled: Filled,
+    /// Since the server started, over all writers.
+    totals: Mutex<Totals>,
     /// The queue's settings, for whoever acquires the partition next. Unset for the registry.
     settings: Mutex<Option<Settings>>,
     settings_version: AtomicU64,
@@ -93,6 +108,7 @@ impl Handle {
     pub(crate) fn new(
         id: PartitionId,
         waiters: Arc<Waiters>,
+        places: Arc<Places>,
         settings: Option<Settings>,
     ) -> (Arc<Self>, mpsc::Receiver<Message>) {
         let (inbox, receiver) = mpsc::channel(INBOX_MAX);
@@ -106,6 +122,8 @@ impl Handle {
             state: watch::Sender::new(PartitionState::Loading),
             stop: watch::Sender::new(false),
             summary: Mutex::default(),
+            filled: Filled::new(places),
+            totals: Mutex::default(),
             settings_version: AtomicU64::new(settings.as_ref().map_or(0, |settings| settings.version)),
             settings: Mutex::new(settings),
             given_back: Mutex::default(),
@@ -115,10 +133,16 @@ impl Handle {
     }
 
     /// Hands a command to the writer. The answer comes when it is durable.
-    pub(crate) fn submit(
+    pub(crate) fn submit(&self, command: Command) -> Result<Awaited, EngineError> {
+        self.submit_with(command, None)
+    }
+
+    /// With the places for what it produces.
+    pub(crate) fn submit_with(
         &self,
         command: Command,
-    ) -> Result<oneshot::Receiver<Result<Answer, EngineError>>, EngineError> {
+        reserved: Option<Reserved>,
+    ) -> Result<Awaited, EngineError> {
         self.check_serving()?;
         let bytes = body_bytes(&command);
         if bytes > INBOX_BYTES_MAX {
@@ -133,7 +157,7 @@ impl Handle {
             });
         }
         let (responder, answer) = oneshot::channel();
-        let sent = self.send(Message::Command { command, bytes, responder });
+        let sent = self.send(Message::Command { command, bytes, reserved, responder });
         if sent.is_err() {
             self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
@@ -149,6 +173,15 @@ impl Handle {
         &self,
         question: impl FnOnce(&Partition, Timestamp) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
+        let answer = self.ask(question)?;
+        answer.await.map_err(|_dropped| self.no_answer())
+    }
+
+    /// As [`Handle::query`], for whoever asks several before the first is waited for.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Partition, Timestamp) -> T + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>, EngineError> {
         self.check_serving()?;
         let (sender, receiver) = oneshot::channel();
         self.send(Message::Query(Box::new(move |partition, now| {
@@ -157,7 +190,12 @@ impl Handle {
                 let _asker_gone = sender.send(answer);
             })
         })))?;
-        receiver.await.map_err(|_dropped| EngineError::not_applied(format!("partition {} failed", self.id)))
+        Ok(receiver)
+    }
+
+    /// What it means that a question was dropped.
+    pub(crate) fn no_answer(&self) -> EngineError {
+        EngineError::not_applied(format!("partition {} failed", self.id))
     }
 
     fn send(&self, message: Message) -> Result<(), EngineError> {
@@ -241,6 +279,22 @@ impl Handle {
 
     pub(crate) fn publish(&self, summary: Summary) {
         *lock(&self.summary) = summary;
+        self.filled.set(summary.counts.live());
+    }
+
+    /// It cannot serve: nothing is known of it. What it held still has its places.
+    pub(crate) fn unpublish(&self) {
+        *lock(&self.summary) = Summary::default();
+    }
+
+    /// Takes note of what became durable.
+    pub(crate) fn took_effect(&self, effects: Effects) {
+        effects.reserved.into_iter().for_each(|reserved| self.filled.fill(reserved));
+        *lock(&self.totals) += effects.totals;
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        *lock(&self.totals)
     }
 
     pub(crate) fn settings(&self) -> Option<Settings> {
@@ -288,42 +342,5 @@ fn body_bytes(command: &Command) -> usize {
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
         | Command::SkipPartitions(_) => 0,
-    }
-}
-
-/// Leases granted by one partition. Whoever drops it without accepting gives the items back, uncharged: an answer
-/// that cannot be delivered any more must not keep items from others.
-#[derive(Debug)]
-pub(crate) struct GrantPart {
-    handle: Arc<Handle>,
-    items: Vec<Leased>,
-    sequence: u64,
-}
-
-impl GrantPart {
-    pub(crate) fn new(handle: Arc<Handle>, items: Vec<Leased>, sequence: u64) -> Self {
-        Self { handle, items, sequence }
-    }
-
-    pub(crate) fn commit(&self) -> Commit {
-        Commit { partition: self.handle.id, sequence: self.sequence }
-    }
-
-    pub(crate) fn items(&self) -> &[Leased] {
-        &self.items
-    }
-
-    /// The answer is delivered: nothing is to be given back any more.
-    pub(crate) fn accept(&mut self) {
-        self.items.clear();
-    }
-}
-
-impl Drop for GrantPart {
-    fn drop(&mut self) {
-        if !self.items.is_empty() {
-            let held = self.items.iter().map(|item| Held { number: item.number, permit: item.permit });
-            self.handle.give_back(held);
-        }
     }
 }

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Held, Leased, Refusal, Reply};
+use windlass_core::command::{Held, Leased, Reply};
+use windlass_core::partition::Totals;
 
 use crate::error::EngineError;
-use crate::partition::handle::{Answer, Done, GrantPart, Handle, Responder};
+use crate::partition::grant::GrantPart;
+use crate::partition::handle::{Answer, Done, Effects, Handle, Responder, Summary};
+use crate::partition::places::Reserved;
 use crate::partition::waiters::Ticket;
 
 pub(crate) struct InFlight {
@@ -13,6 +16,7 @@ pub(crate) struct InFlight {
     /// The commit it belongs to; the latest one if it changes nothing.
     pub(crate) sequence: u64,
     answers: Vec<Pending>,
+    effects: Effects,
     /// Grants that nobody took, released in this batch.
     releases: Vec<Held>,
 }
@@ -25,15 +29,17 @@ enum Pending {
 
 impl InFlight {
     pub(crate) fn new(handle: &Arc<Handle>, sequence: u64) -> Self {
-        Self { handle: Arc::clone(handle), sequence, answers: Vec::new(), releases: Vec::new() }
+        Self {
+            handle: Arc::clone(handle),
+            sequence,
+            answers: Vec::new(),
+            effects: Effects::default(),
+            releases: Vec::new(),
+        }
     }
 
-    pub(crate) fn command(&mut self, responder: Responder, reply: Result<Reply, Refusal>) {
-        self.answers.push(Pending::Command { responder, reply: reply.map_err(EngineError::from) });
-    }
-
-    pub(crate) fn refused(&mut self, responder: Responder, error: EngineError) {
-        self.answers.push(Pending::Command { responder, reply: Err(error) });
+    pub(crate) fn command(&mut self, responder: Responder, reply: Result<Reply, EngineError>) {
+        self.answers.push(Pending::Command { responder, reply });
     }
 
     pub(crate) fn query(&mut self, answer: Box<dyn FnOnce() + Send>) {
@@ -48,8 +54,21 @@ impl InFlight {
         self.releases.extend_from_slice(releases);
     }
 
-    /// It is durable: everybody hears what was decided, refusals too.
-    pub(crate) fn committed(mut self) {
+    pub(crate) fn count(&mut self, totals: Totals) {
+        self.effects.totals += totals;
+    }
+
+    pub(crate) fn produced(&mut self, reserved: Option<Reserved>) {
+        self.effects.reserved.extend(reserved);
+    }
+
+    /// It is durable: everybody hears what was decided, refusals too. What is published comes first, so that nobody
+    /// who has an answer sees less than it says.
+    pub(crate) fn committed(mut self, summary: Option<Summary>) {
+        self.handle.took_effect(std::mem::take(&mut self.effects));
+        if let Some(summary) = summary {
+            self.handle.publish(summary);
+        }
         for pending in std::mem::take(&mut self.answers) {
             match pending {
                 Pending::Command { responder, reply } => {
@@ -67,6 +86,8 @@ impl InFlight {
 
     /// Nothing of it is durable.
     pub(crate) fn not_applied(mut self, error: &EngineError) {
+        // Before its callers hear of it, who may try again at once and need the places.
+        self.effects = Effects::default();
         self.refuse(error);
         self.handle.give_back(std::mem::take(&mut self.releases));
     }
@@ -74,8 +95,13 @@ impl InFlight {
     /// Nobody knows yet. The callers are told so; what they would have been given is seen to later.
     pub(crate) fn unknown(mut self, error: &EngineError) -> Undelivered {
         let granted = self.refuse(error);
-        let releases = std::mem::take(&mut self.releases);
-        Undelivered { handle: Arc::clone(&self.handle), sequence: self.sequence, granted, releases }
+        Undelivered {
+            handle: Arc::clone(&self.handle),
+            sequence: self.sequence,
+            granted,
+            effects: std::mem::take(&mut self.effects),
+            releases: std::mem::take(&mut self.releases),
+        }
     }
 
     /// Tickets go back to the line, and questions are not answered, for the state they were asked of is gone. Tells
@@ -118,6 +144,7 @@ pub(crate) struct Undelivered {
     handle: Arc<Handle>,
     sequence: u64,
     granted: Vec<Held>,
+    effects: Effects,
     releases: Vec<Held>,
 }
 
@@ -126,6 +153,9 @@ impl Undelivered {
     /// still leased.
     pub(crate) fn settle(self, sequence: u64) {
         let made_it = self.sequence <= sequence;
+        if made_it {
+            self.handle.took_effect(self.effects);
+        }
         self.handle.give_back(if made_it { self.granted } else { self.releases });
     }
 }

@@ -14,7 +14,8 @@ use windlass_core::row::Change;
 use crate::clock::Clock;
 use crate::env::Env;
 use crate::error::EngineError;
-use crate::partition::handle::{Handle, Message, PartitionState, Summary};
+use crate::meter::Meter;
+use crate::partition::handle::{Handle, Message, PartitionState};
 use crate::partition::in_flight::{InFlight, Undelivered};
 use crate::partition::writer::{Ended, Writer};
 use crate::store::{Acquired, Batch, CommitError, Store, StoreError};
@@ -28,6 +29,7 @@ pub(crate) struct Supervisor {
     store: Arc<dyn Store>,
     inbox: mpsc::Receiver<Message>,
     clock: Arc<Clock>,
+    meter: Arc<Meter>,
     /// The batch whose commit failed: its callers still wait for the outcome.
     in_flight: Option<InFlight>,
     /// One whose callers wait no longer.
@@ -39,7 +41,7 @@ struct ClosesAtTheEnd(Arc<Handle>);
 
 impl Drop for ClosesAtTheEnd {
     fn drop(&mut self) {
-        self.0.publish(Summary::default());
+        self.0.unpublish();
         self.0.set_state(if std::thread::panicking() {
             PartitionState::Faulty { error: "stopped by a bug: restart the server, and report it".to_owned() }
         } else {
@@ -53,6 +55,8 @@ impl Supervisor {
         handle: &Arc<Handle>,
         env: &Arc<dyn Env>,
         store: &Arc<dyn Store>,
+        clock: &Arc<Clock>,
+        meter: &Arc<Meter>,
         inbox: mpsc::Receiver<Message>,
     ) -> Self {
         Self {
@@ -60,7 +64,8 @@ impl Supervisor {
             env: Arc::clone(env),
             store: Arc::clone(store),
             inbox,
-            clock: Arc::new(Clock::start(Arc::clone(env), handle.id)),
+            clock: Arc::clone(clock),
+            meter: Arc::clone(meter),
             in_flight: None,
             undelivered: None,
         }
@@ -75,7 +80,7 @@ impl Supervisor {
                 Ok(writer) => match self.serve(writer).await {
                     Ended::Stopped => break,
                     Ended::Failed { error, in_flight, committed } => {
-                        self.failed(&error, in_flight);
+                        self.failed(&error, *in_flight);
                         if committed {
                             backoff = Duration::ZERO;
                         }
@@ -112,7 +117,7 @@ impl Supervisor {
         }
         let Some(batch) = self.in_flight.take() else { return };
         if batch.sequence <= sequence || mutant::active(Mutant::ForgetOutcome) {
-            batch.committed();
+            batch.committed(None);
         } else {
             batch.not_applied(&EngineError::not_applied("the commit failed, and nothing of it is durable"));
         }
@@ -142,6 +147,7 @@ impl Supervisor {
             env: Arc::clone(&self.env),
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
+            meter: Arc::clone(&self.meter),
             partition,
             epoch: acquired.epoch,
             sequence: acquired.sequence,
@@ -151,24 +157,25 @@ impl Supervisor {
     async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
         let Some(settings) = self.handle.settings() else { return Ok(()) };
         let now = writer.clock.now();
-        let changes = writer.partition.apply(now, Command::Configure(settings)).changes;
+        let changes = writer.partition.apply(now, Command::Configure(Box::new(settings))).changes;
         if changes.is_empty() {
             return Ok(());
         }
         let sequence = writer.sequence + 1;
         let batch = Batch { partition: self.handle.id, epoch: writer.epoch, sequence, now, changes };
-        self.store.commit(batch).await.map_err(|error| match error {
+        writer.commit(batch).await.map_err(|error| match error {
             CommitError::NotApplied(cause) | CommitError::Unknown(cause) => cause,
         })?;
         writer.sequence = sequence;
         Ok(())
     }
 
-    async fn serve(&mut self, writer: Writer) -> Ended {
+    async fn serve(&mut self, mut writer: Writer) -> Ended {
         if !matches!(self.handle.state(), PartitionState::Loading) {
             info!(partition = %self.handle.id, "partition recovered");
         }
-        writer.publish();
+        let summary = writer.summary();
+        self.handle.publish(summary);
         self.handle.set_state(PartitionState::Available);
         // Leases may have been waiting all the while.
         self.handle.wake();
@@ -194,7 +201,7 @@ impl Supervisor {
     fn fault(&self, error: &str) {
         warn!(partition = %self.handle.id, error, "partition faulty");
         self.handle.set_state(PartitionState::Faulty { error: error.to_owned() });
-        self.handle.publish(Summary::default());
+        self.handle.unpublish();
     }
 
     /// Waits before the next try, refusing what was sent before the fault was known.
@@ -217,7 +224,8 @@ impl Supervisor {
         while let Ok(message) = self.inbox.try_recv() {
             self.handle.taken(&message);
             match message {
-                Message::Command { responder, .. } => {
+                Message::Command { responder, reserved, .. } => {
+                    drop(reserved);
                     let _caller_gone = responder.send(Err(error.clone()));
                 }
                 // Dropped unanswered: whoever asked is told that the partition failed.

@@ -10,9 +10,11 @@ use windlass_core::mutant::{self, Mutant};
 
 use crate::error::EngineError;
 use crate::lock::lock;
-use crate::partition::handle::GrantPart;
+use crate::partition::grant::GrantPart;
 
-const WAITERS_MAX: usize = 10_000;
+/// At most so many leases of one queue wait, and so many bytes of kinds that they name.
+const WAITERS_MAX: usize = 65_536;
+const KINDS_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
@@ -23,6 +25,7 @@ pub(crate) struct Waiters {
 struct Line {
     next: u64,
     count: usize,
+    kinds_bytes: usize,
     closed: bool,
     /// Tickets that ask for the same stand together, oldest first, so that a partition looks once for each kind
     /// of wish, not once for each ticket.
@@ -87,6 +90,13 @@ impl Waiters {
         if line.count >= WAITERS_MAX {
             return Err(EngineError::Overloaded { what: "waiting leases", max: WAITERS_MAX });
         }
+        let kinds_bytes = kinds_bytes(&lease.filter);
+        if line.kinds_bytes + kinds_bytes > KINDS_BYTES_MAX {
+            return Err(EngineError::Overloaded {
+                what: "bytes of kinds in waiting leases",
+                max: KINDS_BYTES_MAX,
+            });
+        }
         let state = if line.closed { TicketState::Closed } else { TicketState::Waiting };
         let ticket =
             Arc::new(Ticket { number: line.next, lease, state: Mutex::new(state), changed: Notify::new() });
@@ -138,7 +148,7 @@ impl Waiters {
     pub(crate) fn close(&self) {
         let mut line = lock(&self.line);
         line.closed = true;
-        line.count = 0;
+        (line.count, line.kinds_bytes) = (0, 0);
         for ticket in std::mem::take(&mut line.by_filter).into_values().flat_map(BTreeMap::into_values) {
             *lock(&ticket.state) = TicketState::Closed;
             ticket.changed.notify_one();
@@ -161,6 +171,7 @@ impl Line {
         let tickets = self.by_filter.entry(ticket.lease.filter.clone()).or_default();
         if tickets.insert(ticket.number, Arc::clone(ticket)).is_none() {
             self.count += 1;
+            self.kinds_bytes += kinds_bytes(&ticket.lease.filter);
         }
     }
 
@@ -168,6 +179,7 @@ impl Line {
         let Some(tickets) = self.by_filter.get_mut(&ticket.lease.filter) else { return };
         if tickets.remove(&ticket.number).is_some() {
             self.count -= 1;
+            self.kinds_bytes -= kinds_bytes(&ticket.lease.filter);
         }
         if tickets.is_empty() {
             self.by_filter.remove(&ticket.lease.filter);
@@ -177,6 +189,14 @@ impl Line {
     fn wake_partitions(&self) {
         self.partitions.iter().for_each(|wake| wake.notify_one());
     }
+}
+
+/// About what the kinds of a lease take in memory.
+fn kinds_bytes(filter: &Filter) -> usize {
+    /// Of a shared text: where it is and how long, and its two counters.
+    const FIXED: usize = 4 * size_of::<usize>();
+    let kinds = filter.kinds.as_deref().unwrap_or_default();
+    kinds.iter().map(|kind| FIXED + kind.len()).sum()
 }
 
 /// A place in the line. Dropping it leaves.

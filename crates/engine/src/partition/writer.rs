@@ -13,7 +13,8 @@ use windlass_core::time::Timestamp;
 use crate::clock::Clock;
 use crate::env::Env;
 use crate::error::EngineError;
-use crate::partition::handle::{Handle, Message, Responder, Summary};
+use crate::meter::Meter;
+use crate::partition::handle::{Handle, Message, Summary};
 use crate::partition::in_flight::InFlight;
 use crate::store::{Batch, CommitError, Room, Store, StoreError};
 
@@ -35,6 +36,7 @@ pub(crate) struct Writer {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<Clock>,
+    pub(crate) meter: Arc<Meter>,
     pub(crate) partition: Partition,
     pub(crate) epoch: u64,
     /// The last commit that is durable.
@@ -47,7 +49,7 @@ pub(crate) enum Ended {
     /// The commit failed; what was in flight waits for its outcome. `committed` tells whether any had succeeded.
     Failed {
         error: CommitError,
-        in_flight: InFlight,
+        in_flight: Box<InFlight>,
         committed: bool,
     },
 }
@@ -90,7 +92,11 @@ impl Writer {
                 self.serve_waiters(&mut gathered);
             }
             if let Err((error, in_flight)) = self.finish(gathered).await {
-                return Ended::Failed { error, in_flight, committed: self.sequence > first };
+                return Ended::Failed {
+                    error,
+                    in_flight: Box::new(in_flight),
+                    committed: self.sequence > first,
+                };
             }
             if stop && inbox.is_empty() && self.handle.nothing_given_back() {
                 return Ended::Stopped;
@@ -167,7 +173,7 @@ impl Writer {
     /// Takes over settings that are newer than the partition's copy.
     fn configure(&mut self, gathered: &mut Gathered) {
         if let Some(settings) = self.handle.settings_after(self.partition.settings().version) {
-            let _never_refused = self.apply(Command::Configure(settings), gathered);
+            let _never_refused = self.apply(Command::Configure(Box::new(settings)), gathered);
         }
     }
 
@@ -176,18 +182,24 @@ impl Writer {
             Message::Query(question) => gathered.in_flight.query(question(&self.partition, gathered.now)),
             // The server never does the work for a caller it knows to be gone.
             Message::Command { responder, .. } if responder.is_closed() => {}
-            Message::Command { command, bytes, responder } => {
-                self.carry_out(command, bytes, responder, gathered);
+            Message::Command { command, bytes, reserved, responder } => {
+                let reply = self.carry_out(command, bytes, gathered);
+                if reply.is_ok() {
+                    gathered.in_flight.produced(reserved);
+                }
+                gathered.in_flight.command(responder, reply);
             }
         }
     }
 
-    fn carry_out(&mut self, command: Command, bytes: usize, responder: Responder, gathered: &mut Gathered) {
-        if let Err(error) = self.check_room(&command, bytes) {
-            return gathered.in_flight.refused(responder, error);
-        }
-        let reply = self.apply(command, gathered);
-        gathered.in_flight.command(responder, reply);
+    fn carry_out(
+        &mut self,
+        command: Command,
+        bytes: usize,
+        gathered: &mut Gathered,
+    ) -> Result<Reply, EngineError> {
+        self.check_room(&command, bytes)?;
+        Ok(self.apply(command, gathered)?)
     }
 
     /// Looked at before anything is applied: a store that is full must still take completions in the same batch.
@@ -204,13 +216,14 @@ impl Writer {
     }
 
     fn apply(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
-        let Applied { reply, mut changes, news } = self.partition.apply(gathered.now, command);
+        let Applied { reply, mut changes, news, totals } = self.partition.apply(gathered.now, command);
         gathered.bytes += changes.iter().map(Change::bytes).sum::<usize>();
         if gathered.changes.is_empty() {
             gathered.changes = changes;
         } else {
             gathered.changes.append(&mut changes);
         }
+        gathered.in_flight.count(totals);
         gathered.look_for_waiters |= news.contains(&News::Available);
         reply
     }
@@ -250,7 +263,7 @@ impl Writer {
             if !self.store.is_owner(self.handle.id, self.epoch) {
                 return Err((CommitError::NotApplied(StoreError::Fenced), in_flight));
             }
-            in_flight.committed();
+            in_flight.committed(None);
             return Ok(());
         }
         in_flight.sequence = self.sequence + 1;
@@ -263,19 +276,30 @@ impl Writer {
         };
         if mutant::active(Mutant::AnswerBeforeCommit) {
             let hasty = std::mem::replace(&mut in_flight, InFlight::new(&self.handle, self.sequence + 1));
-            hasty.committed();
+            hasty.committed(None);
         }
-        if let Err(error) = self.store.commit(batch).await {
+        if let Err(error) = self.commit(batch).await {
             return Err((error, in_flight));
         }
         self.sequence += 1;
-        self.publish();
-        in_flight.committed();
+        let summary = self.summary();
+        in_flight.committed(Some(summary));
         Ok(())
     }
 
-    pub(crate) fn publish(&self) {
-        let head = self.partition.head(&Filter::ANY);
-        self.handle.publish(Summary { counts: self.partition.counts(), head });
+    pub(crate) async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
+        let (began, changes) = (self.env.boot(), batch.changes.len());
+        self.store.commit(batch).await?;
+        self.meter.committed(self.env.boot().saturating_sub(began), changes);
+        Ok(())
+    }
+
+    pub(crate) fn summary(&mut self) -> Summary {
+        Summary {
+            counts: self.partition.counts(),
+            head: self.partition.head(&Filter::ANY),
+            oldest_waiting: self.partition.next_oldest_waiting(),
+            retained: self.partition.retained(),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use windlass_core::command::{CreateQueue, Refusal, UpdateQueue};
 use windlass_core::row::QueueName;
-use windlass_core::settings::Settings;
+use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
 use windlass_engine::env::Env;
 use windlass_engine::{Engine, EngineError, Outcome, PartitionState};
@@ -231,11 +231,11 @@ async fn a_lease_that_breaks_a_limit_is_refused() {
 async fn settings_that_no_partition_could_take_at_once_are_taken_later() {
     let world = world(1).await;
     world.engine.produce(&world.queue, items(1)).await.expect("produced");
-    let settings = Settings { lease_timeout: Span::from_secs(7), ..Settings::default() };
+    let change = SettingsChange { lease_timeout: Some(Span::from_secs(7)), ..SettingsChange::default() };
     *world.store.down.lock().expect("not poisoned") = true;
     world.store.fail_next(Fault::NotApplied);
     assert!(world.engine.produce(&world.queue, items(1)).await.is_err());
-    let update = UpdateQueue { name: world.queue.clone(), settings };
+    let update = UpdateQueue { name: world.queue.clone(), change };
     world.engine.update_queue(update).await.expect("the registry has it");
     *world.store.down.lock().expect("not poisoned") = false;
     world.waiting().await;

@@ -9,6 +9,7 @@ use windlass_core::time::Timestamp;
 use windlass_engine::{ItemView, PartitionState, PartitionStats, QueueStats};
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Op, Outcome, Process, Promise, RetryOp, Verdict, Why};
+use windlass_sim::plan::queue_name;
 
 use crate::story::{LEASE, SECOND, Story, given, id, made, story};
 
@@ -32,7 +33,7 @@ fn view(serial: u64, attempts: u32, state: State) -> ItemView {
         state,
         extras: None,
     };
-    ItemView { item, payload: None, result: None }
+    ItemView { queue: queue_name(0), id: id(serial), item, max_attempts: 3, payload: None, result: None }
 }
 
 fn ended(end: End) -> State {

@@ -1,0 +1,63 @@
+//! How old the oldest waiting item is, for whoever asks after every commit: only lanes that were touched since are
+//! looked at again, so that it costs nothing for the kinds that rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Partition;
+use super::index::Group;
+use crate::time::Timestamp;
+
+#[derive(Default)]
+pub(super) struct Ages {
+    by_lane: BTreeMap<Group, Timestamp>,
+    in_order: BTreeSet<(Timestamp, Group)>,
+    /// What is known of these may no longer be so.
+    touched: BTreeSet<Group>,
+    /// A batch is mostly of one kind.
+    latest: Option<Group>,
+}
+
+impl Ages {
+    pub(super) fn touched(&mut self, lane: Group) {
+        if self.latest != Some(lane) {
+            self.touched.insert(lane);
+            self.latest = Some(lane);
+        }
+    }
+
+    pub(super) fn all_touched(&mut self, lanes: impl Iterator<Item = Group>) {
+        self.touched.extend(lanes);
+    }
+
+    fn take_touched(&mut self) -> BTreeSet<Group> {
+        self.latest = None;
+        std::mem::take(&mut self.touched)
+    }
+
+    fn set(&mut self, lane: Group, oldest: Option<Timestamp>) {
+        let before = match oldest {
+            Some(oldest) => self.by_lane.insert(lane, oldest),
+            None => self.by_lane.remove(&lane),
+        };
+        if before == oldest {
+            return;
+        }
+        if let Some(before) = before {
+            self.in_order.remove(&(before, lane));
+        }
+        if let Some(oldest) = oldest {
+            self.in_order.insert((oldest, lane));
+        }
+    }
+}
+
+impl Partition {
+    /// As [`Partition::oldest_waiting`], at the cost of what has changed since the last time.
+    pub fn next_oldest_waiting(&mut self) -> Option<Timestamp> {
+        for lane in self.ages.take_touched() {
+            let oldest = self.lanes.visible_of(lane).and_then(|keys| self.oldest_of(keys));
+            self.ages.set(lane, oldest);
+        }
+        self.ages.in_order.first().map(|(oldest, _)| *oldest)
+    }
+}

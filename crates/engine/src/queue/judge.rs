@@ -1,0 +1,118 @@
+//! Calls on leased items: each is judged by itself, in its own partition.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use windlass_core::command::{Command, Completion, Extend, Extended, Held, Refusal, Reply, Retried, Retry};
+use windlass_core::id::{ItemId, PartitionId, Permit};
+use windlass_core::time::Span;
+
+use super::QueueHandle;
+use crate::error::EngineError;
+use crate::partition::handle::{Answer, Done, received};
+use crate::types::{Commit, Judged, RetryItem};
+
+impl QueueHandle {
+    pub(crate) async fn complete(&self, items: Vec<(ItemId, Permit, Option<Bytes>)>) -> Judged<()> {
+        let home = |(id, ..): &(ItemId, Permit, Option<Bytes>)| *id;
+        let command = |items: Vec<(ItemId, Permit, Option<Bytes>)>| {
+            let completion = |(id, permit, result)| Completion { held: held(id, permit), result };
+            Command::Complete(items.into_iter().map(completion).collect())
+        };
+        self.judge(items, home, command, done).await
+    }
+
+    pub(crate) async fn release(&self, items: Vec<(ItemId, Permit)>) -> Judged<()> {
+        let command = |items: Vec<(ItemId, Permit)>| Command::Release(all_held(items));
+        self.judge(items, |(id, _)| *id, command, done).await
+    }
+
+    pub(crate) async fn extend(
+        &self,
+        lease_timeout: Option<Span>,
+        items: Vec<(ItemId, Permit)>,
+    ) -> Judged<Extended> {
+        let command =
+            |items: Vec<(ItemId, Permit)>| Command::Extend(Extend { lease_timeout, items: all_held(items) });
+        let unpack = |reply| {
+            let Reply::Extended(results) = reply else {
+                unreachable!("an extension is answered by extensions")
+            };
+            results
+        };
+        self.judge(items, |(id, _)| *id, command, unpack).await
+    }
+
+    pub(crate) async fn retry(&self, items: Vec<RetryItem>) -> Judged<Retried> {
+        let command = |items: Vec<RetryItem>| {
+            let retry = |item: RetryItem| Retry {
+                held: held(item.id, item.permit),
+                retry_at: item.retry_at,
+                dead: item.dead,
+                error: item.error,
+            };
+            Command::Retry(items.into_iter().map(retry).collect())
+        };
+        let unpack = |reply| {
+            let Reply::Retried(results) = reply else { unreachable!("a retry is answered by retries") };
+            results
+        };
+        self.judge(items, |item| item.id, command, unpack).await
+    }
+
+    async fn judge<I, T>(
+        &self,
+        items: Vec<I>,
+        home: impl Fn(&I) -> ItemId,
+        command: impl Fn(Vec<I>) -> Command,
+        unpack: impl Fn(Reply) -> Vec<Result<T, Refusal>>,
+    ) -> Judged<T> {
+        let not_found = || Err(EngineError::Refused(Refusal::NotFound));
+        let mut results: Vec<Result<T, EngineError>> = items.iter().map(|_| not_found()).collect();
+        let mut by_partition: BTreeMap<PartitionId, (Vec<usize>, Vec<I>)> = BTreeMap::new();
+        for (index, item) in items.into_iter().enumerate() {
+            let (indexes, items) = by_partition.entry(home(&item).partition).or_default();
+            indexes.push(index);
+            items.push(item);
+        }
+        let mut asked = Vec::new();
+        for (partition, (indexes, items)) in by_partition {
+            if let Some(handle) = self.partitions.iter().find(|handle| handle.id == partition) {
+                // All are under way before the first is waited for.
+                asked.push((partition, indexes, handle.submit(command(items))));
+            }
+        }
+        let mut commits = Vec::new();
+        for (partition, indexes, answer) in asked {
+            let answer = match answer {
+                Ok(answer) => received(answer.await),
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(Answer { reply: Done::Reply(reply), sequence }) => {
+                    commits.push(Commit { partition, sequence });
+                    let unpacked = unpack(reply).into_iter().map(|result| result.map_err(EngineError::from));
+                    indexes.into_iter().zip(unpacked).for_each(|(index, result)| results[index] = result);
+                }
+                Ok(Answer { reply: Done::Granted(_), .. }) => {
+                    unreachable!("only a lease is answered by a grant")
+                }
+                Err(error) => indexes.into_iter().for_each(|index| results[index] = Err(error.clone())),
+            }
+        }
+        Judged { results, commits }
+    }
+}
+
+fn held(id: ItemId, permit: Permit) -> Held {
+    Held { number: id.number, permit }
+}
+
+fn all_held(items: Vec<(ItemId, Permit)>) -> Vec<Held> {
+    items.into_iter().map(|(id, permit)| held(id, permit)).collect()
+}
+
+fn done(reply: Reply) -> Vec<Result<(), Refusal>> {
+    let Reply::Done(results) = reply else { unreachable!("complete and release are answered item by item") };
+    results
+}

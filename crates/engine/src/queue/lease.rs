@@ -1,0 +1,119 @@
+//! Filling leases, from what there is or what comes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::command::{Command, LeaseItems, Refusal};
+use windlass_core::id::ItemId;
+use windlass_core::limits;
+use windlass_core::row::Part;
+use windlass_core::time::Span;
+
+use super::{QueueHandle, fault};
+use crate::error::EngineError;
+use crate::partition::grant::GrantPart;
+use crate::partition::handle::{Answer, Done};
+use crate::partition::waiters::Waited;
+use crate::types::{Grant, Granted};
+
+impl QueueHandle {
+    /// What there is, up to the batch size; waits up to `wait` for the first item.
+    pub(crate) async fn lease(&self, lease: LeaseItems, wait: Span) -> Result<Grant, EngineError> {
+        limits::check_lease(&lease).map_err(Refusal::Invalid)?;
+        if lease.filter.kinds.as_ref().is_some_and(|kinds| kinds.is_empty()) {
+            return Ok(Grant::default());
+        }
+        let deadline = self.env.boot() + Duration::from(wait);
+        let mut grant = Vec::new();
+        let refused = self.fill(&lease, &mut grant).await;
+        if grant.is_empty() && wait > Span::ZERO {
+            self.wait_for_work(&lease, deadline, &mut grant).await?;
+        }
+        if grant.is_empty() && wait == Span::ZERO {
+            self.check_serving()?;
+            refused?;
+        }
+        self.with_bodies(grant).await
+    }
+
+    fn check_serving(&self) -> Result<(), EngineError> {
+        let serving = self.partitions.iter().any(|handle| fault(handle).is_none());
+        if serving { Ok(()) } else { Err(self.unavailable()) }
+    }
+
+    async fn wait_for_work(
+        &self,
+        lease: &LeaseItems,
+        deadline: Duration,
+        grant: &mut Vec<GrantPart>,
+    ) -> Result<(), EngineError> {
+        let waiting = self.waiters.join(lease.clone())?;
+        match waiting.outcome(self.env.sleep_until(deadline)).await {
+            Waited::Granted(part) => {
+                grant.push(part);
+                // More may be had elsewhere, but what is in hand is not held back for it beyond the time asked for.
+                tokio::select! {
+                    biased;
+                    _refused = self.fill(lease, grant) => {}
+                    () = self.env.sleep_until(deadline) => {}
+                }
+                Ok(())
+            }
+            Waited::TimedOut | Waited::Closed => Ok(()),
+        }
+    }
+
+    /// Takes what can be had at once, from the partition with the best head first. One that cannot give anything just
+    /// now does not keep the others from it; the last such refusal is told.
+    async fn fill(&self, lease: &LeaseItems, grant: &mut Vec<GrantPart>) -> Result<(), EngineError> {
+        let mut with_work: Vec<_> =
+            self.partitions.iter().filter_map(|handle| Some((handle.summary().head?, handle))).collect();
+        with_work.sort_by_key(|(head, _)| *head);
+        let mut refused = Ok(());
+        for (_, handle) in with_work {
+            let missing = lease.batch_size.saturating_sub(granted_count(grant));
+            if missing == 0 {
+                break;
+            }
+            let command = Command::Lease(LeaseItems { batch_size: missing, ..lease.clone() });
+            match handle.command(command).await {
+                Ok(Answer { reply: Done::Granted(part), .. }) if part.items().is_empty() => {}
+                Ok(Answer { reply: Done::Granted(part), .. }) => grant.push(part),
+                Ok(Answer { reply: Done::Reply(_), .. }) => unreachable!("a lease is answered by a grant"),
+                Err(error) => refused = Err(error),
+            }
+        }
+        refused
+    }
+
+    async fn with_bodies(&self, parts: Vec<GrantPart>) -> Result<Grant, EngineError> {
+        let mut items = Vec::with_capacity(granted_count(&parts));
+        for part in &parts {
+            let partition = part.commit().partition;
+            let wanted = part.items().iter().map(|item| (item.number, Part::Payload)).collect();
+            let bodies = self.store.read(partition, wanted).await;
+            // The leases are given back as they are dropped.
+            let given_back = |error| EngineError::not_applied(format!("the items were given back: {error}"));
+            let bodies = bodies.map_err(given_back)?;
+            for (item, body) in part.items().iter().zip(bodies) {
+                // Gone already: cleared, or expired and done by another. The permit is void then.
+                let Some(body) = body else { continue };
+                items.push(Granted {
+                    id: ItemId { partition, number: item.number },
+                    permit: item.permit,
+                    kind: Arc::clone(&item.kind),
+                    priority: item.priority,
+                    attempts: item.attempts,
+                    deadline: item.deadline,
+                    created_at: item.created_at,
+                    body,
+                });
+            }
+        }
+        Ok(Grant { items, parts })
+    }
+}
+
+fn granted_count(grant: &[GrantPart]) -> usize {
+    grant.iter().map(|part| part.items().len()).sum()
+}

@@ -1,0 +1,60 @@
+//! Routing what is produced: through the door, into a place, to the partition with the least to do.
+
+use std::sync::atomic::Ordering;
+
+use windlass_core::command::{Command, NewItem, Produce, Reply};
+use windlass_core::id::ItemId;
+use windlass_core::route::{self, Load};
+
+use super::{QueueHandle, fault};
+use crate::error::{EngineError, Outcome};
+use crate::partition::handle::{Answer, Done, Handle, received};
+use crate::types::{Commit, ProducedItems};
+
+impl QueueHandle {
+    /// To one partition, all or none. One that cannot take it is gone around.
+    pub(crate) async fn produce(&self, mut items: Vec<NewItem>) -> Result<ProducedItems, EngineError> {
+        let scheduled = items.iter().all(|item| item.enqueue_at.is_some());
+        let start = self.turn.fetch_add(1, Ordering::Relaxed);
+        let mut loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
+        let mut last_error = None;
+        while let Some(index) = route::pick(&loads, scheduled, start) {
+            loads[index].healthy = false;
+            let reserved = self.places.reserve(items.len(), self.queue.settings.max_items)?;
+            // Copied only if there is another one to turn to.
+            let elsewhere = loads.iter().any(|load| load.healthy);
+            let spare = if elsewhere { items.clone() } else { Vec::new() };
+            let command = Command::Produce(Produce { items: std::mem::replace(&mut items, spare) });
+            let handle = &self.partitions[index];
+            let answer = match self.door.pass(|| handle.submit_with(command, Some(reserved))).await? {
+                Ok(answer) => received(answer.await),
+                Err(error) => Err(error),
+            };
+            match answer {
+                Err(
+                    error @ (EngineError::Unavailable { outcome: Outcome::NotApplied, .. }
+                    | EngineError::Overloaded { .. }),
+                ) => last_error = Some(error),
+                Ok(answer) => return Ok(produced(handle, answer)),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last_error.unwrap_or_else(|| self.unavailable()))
+    }
+}
+
+fn load(handle: &Handle) -> Load {
+    let counts = handle.summary().counts;
+    Load { healthy: fault(handle).is_none(), waiting: counts.waiting, scheduled: counts.scheduled }
+}
+
+fn produced(handle: &Handle, answer: Answer) -> ProducedItems {
+    let Done::Reply(Reply::Produced(items)) = answer.reply else {
+        unreachable!("a produce is answered by what was produced")
+    };
+    let id = |number| ItemId { partition: handle.id, number };
+    ProducedItems {
+        items: items.into_iter().map(|item| (id(item.number), item.phase)).collect(),
+        commit: Commit { partition: handle.id, sequence: answer.sequence },
+    }
+}

@@ -1,0 +1,220 @@
+//! Which queues there are. The registry partition holds the truth; what runs is brought in line with it.
+
+mod align;
+mod running;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
+use tracing::warn;
+use windlass_core::command::{Command, Refusal};
+use windlass_core::id::PartitionId;
+use windlass_core::row::{Queue, QueueName};
+use windlass_core::time::Timestamp;
+
+use crate::clock::Clock;
+use crate::env::{self, Env, Task};
+use crate::error::{EngineError, Outcome};
+use crate::lock::lock;
+use crate::meter::Meter;
+use crate::partition::handle::{Answer, Handle, PartitionState};
+use crate::partition::supervisor::Supervisor;
+use crate::queue::QueueHandle;
+use crate::store::Store;
+use crate::types::{CommitStats, QueueOverview};
+pub(crate) use running::Home;
+use running::{Running, RunningQueues, stop};
+
+#[derive(Debug)]
+pub(crate) struct Registry {
+    env: Arc<dyn Env>,
+    store: Arc<dyn Store>,
+    /// Partition 0.
+    home: Arc<Handle>,
+    clock: Arc<Clock>,
+    meter: Arc<Meter>,
+    home_task: Mutex<Option<Task>>,
+    running: Mutex<RunningQueues>,
+    /// One change of the set of queues at a time.
+    changing: AsyncMutex<()>,
+    /// What runs may differ from what is registered.
+    stale: Notify,
+    /// Leases wait no more.
+    waiters_home: AtomicBool,
+    closing: AtomicBool,
+    calls: watch::Sender<usize>,
+}
+
+/// A call under way: the engine does not close beneath it.
+#[derive(Debug)]
+pub(crate) struct Call<'a>(&'a watch::Sender<usize>);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|calls| *calls -= 1);
+    }
+}
+
+impl Registry {
+    /// Reads the registry and starts every queue. Returns once each partition was loaded or found faulty.
+    pub(crate) async fn open(env: Arc<dyn Env>, store: Arc<dyn Store>) -> Result<Arc<Self>, EngineError> {
+        let (home, inbox) = Handle::new(PartitionId::REGISTRY, Arc::default(), Arc::default(), None);
+        let clock = Arc::new(Clock::start(Arc::clone(&env), home.id));
+        let meter = Arc::default();
+        let supervisor = Supervisor::new(&home, &env, &store, &clock, &meter, inbox);
+        let home_task = env::spawn(&*env, "registry", supervisor.run());
+        let registry = Arc::new(Self {
+            env,
+            store,
+            home,
+            clock,
+            meter,
+            home_task: Mutex::new(Some(home_task)),
+            running: Mutex::default(),
+            changing: AsyncMutex::new(()),
+            stale: Notify::new(),
+            waiters_home: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            calls: watch::Sender::new(0),
+        });
+        match registry.home.settled().await {
+            PartitionState::Faulty { error } => {
+                registry.close().await;
+                return Err(EngineError::not_applied(format!("the registry cannot be read: {error}")));
+            }
+            PartitionState::Available | PartitionState::Loading | PartitionState::Closed => {}
+        }
+        if let Err(error) = registry.align().await {
+            warn!(%error, "queues could not be brought in line with the registry yet");
+            registry.stale.notify_one();
+        }
+        Ok(registry)
+    }
+
+    pub(crate) fn queue(&self, name: &QueueName) -> Option<Arc<QueueHandle>> {
+        lock(&self.running).queues.get(name).map(|running| Arc::clone(&running.handle))
+    }
+
+    pub(crate) fn queues(&self) -> Vec<Queue> {
+        lock(&self.running).queues.values().map(|running| running.handle.queue.clone()).collect()
+    }
+
+    pub(crate) fn overview(&self) -> Vec<QueueOverview> {
+        lock(&self.running).queues.values().map(|running| running.handle.overview()).collect()
+    }
+
+    pub(crate) fn home_of(&self, id: PartitionId) -> Option<Home> {
+        lock(&self.running).home_of(id)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn commit_stats(&self) -> CommitStats {
+        self.meter.stats()
+    }
+
+    /// Carries a change of the registry out, and brings what runs in line with it before it is answered.
+    pub(crate) async fn change(self: &Arc<Self>, command: Command) -> Result<Answer, EngineError> {
+        let registry = Arc::clone(self);
+        self.alone(async move { registry.carry_out(command).await }).await
+    }
+
+    /// Without `force` only if every item is final.
+    pub(crate) async fn delete(
+        self: &Arc<Self>,
+        name: QueueName,
+        force: bool,
+    ) -> Result<Answer, EngineError> {
+        let registry = Arc::clone(self);
+        self.alone(async move { registry.close_and_delete(name, force).await }).await
+    }
+
+    /// One at a time, and in a task of its own: a caller that goes away in the middle must not leave half of it undone.
+    async fn alone(
+        self: &Arc<Self>,
+        change: impl Future<Output = Result<Answer, EngineError>> + Send + 'static,
+    ) -> Result<Answer, EngineError> {
+        let registry = Arc::clone(self);
+        let (sender, answer) = oneshot::channel();
+        // It holds the lock on changes, which closing waits for.
+        let _not_awaited = env::spawn(&*self.env, "change of queues", async move {
+            let _changing = registry.changing.lock().await;
+            let _caller_gone = sender.send(change.await);
+        });
+        answer.await.unwrap_or_else(|_dropped| Err(EngineError::unknown("shutting down")))
+    }
+
+    /// The door is closed before the partitions are asked, so that what is found empty stays so until it is gone.
+    async fn close_and_delete(&self, name: QueueName, force: bool) -> Result<Answer, EngineError> {
+        if self.queue(&name).is_none() {
+            // It may be registered and not run yet: then nobody knows what it holds.
+            self.align().await?;
+        }
+        let queue = self.queue(&name).ok_or(Refusal::NoSuchQueue)?;
+        queue.door.close()?;
+        let empty = if force { Ok(()) } else { queue.check_empty().await };
+        let deleted = match empty {
+            Ok(()) => self.carry_out(Command::DeleteQueue(name)).await,
+            Err(error) => Err(error),
+        };
+        match &deleted {
+            // If it is still there, the door opens once that is known.
+            Ok(_) | Err(EngineError::Unavailable { outcome: Outcome::Unknown, .. }) => {}
+            Err(_nothing_done) => queue.door.open(),
+        }
+        deleted
+    }
+
+    async fn carry_out(&self, command: Command) -> Result<Answer, EngineError> {
+        let answer = self.home.command(command).await;
+        if self.align().await.is_err() {
+            self.stale.notify_one();
+        }
+        answer
+    }
+
+    pub(crate) fn enter(&self) -> Result<Call<'_>, EngineError> {
+        self.calls.send_modify(|calls| *calls += 1);
+        let call = Call(&self.calls);
+        if self.closing.load(Ordering::SeqCst) {
+            return Err(EngineError::not_applied("shutting down"));
+        }
+        Ok(call)
+    }
+
+    /// Leases that wait are answered with nothing now, those to come with what there is.
+    pub(crate) fn send_waiters_home(&self) {
+        self.waiters_home.store(true, Ordering::SeqCst);
+        for running in lock(&self.running).queues.values() {
+            running.handle.waiters.close();
+        }
+    }
+
+    /// Sends waiting leases home, lets every call and every commit under way finish, and returns when all has ended.
+    pub(crate) async fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.send_waiters_home();
+        for running in lock(&self.running).queues.values() {
+            running.handle.door.shut();
+        }
+        // What a call could not deliver is given back while its partition can still take it.
+        let mut calls = self.calls.subscribe();
+        calls.wait_for(|calls| *calls == 0).await.expect("the sender is ours");
+        let _changing = self.changing.lock().await;
+        let running: Vec<Running> = std::mem::take(&mut *lock(&self.running)).queues.into_values().collect();
+        for running in &running {
+            running.handle.partitions.iter().for_each(|handle| handle.stop());
+        }
+        for running in running {
+            stop(running).await;
+        }
+        self.home.stop();
+        let home_task = lock(&self.home_task).take();
+        if let Some(task) = home_task {
+            task.await;
+        }
+    }
+}

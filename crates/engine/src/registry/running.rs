@@ -1,0 +1,66 @@
+//! What runs: queues by name, and the home of each partition.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::id::PartitionId;
+use windlass_core::row::QueueName;
+
+use crate::env::Task;
+use crate::partition::handle::Handle;
+use crate::queue::QueueHandle;
+
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) handle: Arc<QueueHandle>,
+    pub(super) tasks: Vec<Task>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct RunningQueues {
+    pub(super) queues: BTreeMap<QueueName, Running>,
+    /// The partitions of all of them.
+    partitions: BTreeMap<PartitionId, QueueName>,
+}
+
+/// A partition and the queue it is of.
+#[derive(Debug)]
+pub(crate) struct Home {
+    pub(crate) queue: Arc<QueueHandle>,
+    pub(crate) partition: Arc<Handle>,
+}
+
+impl RunningQueues {
+    pub(super) fn insert(&mut self, name: QueueName, running: Running) {
+        self.partitions.extend(running.handle.partitions.iter().map(|handle| (handle.id, name.clone())));
+        self.queues.insert(name, running);
+    }
+
+    pub(super) fn remove(&mut self, name: &QueueName) -> Option<Running> {
+        let running = self.queues.remove(name)?;
+        for handle in &running.handle.partitions {
+            self.partitions.remove(&handle.id);
+        }
+        Some(running)
+    }
+
+    pub(super) fn has(&self, id: PartitionId) -> bool {
+        self.partitions.contains_key(&id)
+    }
+
+    pub(super) fn home_of(&self, id: PartitionId) -> Option<Home> {
+        let queue = &self.queues.get(self.partitions.get(&id)?)?.handle;
+        let partition = queue.partitions.iter().find(|handle| handle.id == id)?;
+        Some(Home { queue: Arc::clone(queue), partition: Arc::clone(partition) })
+    }
+}
+
+/// Ends what runs of a queue, and returns when it has ended.
+pub(super) async fn stop(running: Running) {
+    running.handle.door.gone();
+    running.handle.waiters.close();
+    running.handle.partitions.iter().for_each(|handle| handle.stop());
+    for task in running.tasks {
+        task.await;
+    }
+}

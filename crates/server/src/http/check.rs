@@ -1,0 +1,121 @@
+//! Wire values become the engine's, or a refusal that names the field and the rule.
+
+use std::fmt;
+
+use uuid::Uuid;
+use windlass_api::payload::Payload;
+use windlass_api::{Code, Span as WireSpan, Time};
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
+use windlass_core::limits::{self, Invalid};
+use windlass_core::row::QueueName;
+use windlass_core::time::{Span, Timestamp};
+
+use super::error::Problem;
+use super::wire::Encoding;
+
+pub(super) const NAMESPACE: &str = "default";
+const REFERENCE_BYTES_MAX: usize = 512;
+const HEADERS_MAX: usize = 32;
+const HEADER_BYTES_MAX: usize = 4096;
+const UUID_CHARS: usize = 36;
+const REQUEST_TIMEOUT_DEFAULT: Span = Span::from_secs(30);
+const REQUEST_TIMEOUT_MAX: Span = Span::from_secs(15 * 60);
+/// For calls that do not say how long they will wait, and for what a lease does after its wait.
+pub(super) const COMMIT_TIMEOUT: Span = Span::from_secs(30);
+
+pub(super) fn queue_name(name: &str) -> Result<QueueName, Problem> {
+    limits::check_name("queue", name)?;
+    Ok(QueueName { namespace: NAMESPACE.into(), name: name.into() })
+}
+
+pub(super) fn span(span: WireSpan) -> Span {
+    Span::from_micros(span.as_micros())
+}
+
+/// A time before 1970 is as past as any other.
+pub(super) fn moment(time: Time) -> Timestamp {
+    Timestamp(u64::try_from(time.as_micros()).unwrap_or(0))
+}
+
+/// How long the client will wait. Zero is for calls that may answer at once with nothing.
+pub(super) fn request_timeout(timeout: Option<WireSpan>, zero: bool) -> Result<Span, Problem> {
+    let timeout = timeout.map_or(REQUEST_TIMEOUT_DEFAULT, span);
+    let enough = zero || timeout > Span::ZERO;
+    if enough && timeout <= REQUEST_TIMEOUT_MAX {
+        return Ok(timeout);
+    }
+    let rule = if zero { "at most 15m" } else { "more than 0s and at most 15m" };
+    Err(Invalid { field: "request_timeout", rule }.into())
+}
+
+/// A UUID that is no item's stands for one that does not exist.
+pub(super) fn item_id(field: impl fmt::Display, text: &str) -> Result<ItemId, Problem> {
+    const NONE: ItemId = ItemId { number: ItemNumber(0), partition: PartitionId::REGISTRY };
+    let uuid = (text.len() == UUID_CHARS).then(|| Uuid::try_parse(text).ok()).flatten();
+    let uuid =
+        uuid.ok_or_else(|| Problem::invalid(format!("`{field}` must be the id of an item, a UUID")))?;
+    Ok(ItemId::from_uuid(uuid).unwrap_or(NONE))
+}
+
+pub(super) fn priority(field: impl fmt::Display, priority: u32) -> Result<u8, Problem> {
+    u8::try_from(priority).map_err(|_| Problem::invalid(format!("`{field}` must be 0 to 255")))
+}
+
+pub(super) fn text(field: impl fmt::Display, text: &str, bytes_max: usize) -> Result<(), Problem> {
+    if text.len() <= bytes_max && !text.contains('\0') {
+        return Ok(());
+    }
+    Err(Problem::invalid(format!("`{field}` must be at most {bytes_max} bytes without U+0000")))
+}
+
+pub(super) fn reference(within: impl fmt::Display, reference: &str) -> Result<(), Problem> {
+    text(format_args!("{within}reference"), reference, REFERENCE_BYTES_MAX)
+}
+
+pub(super) fn headers<'a>(
+    within: impl fmt::Display,
+    headers: impl ExactSizeIterator<Item = (&'a String, &'a String)>,
+) -> Result<(), Problem> {
+    let count = headers.len();
+    let mut bytes = 0;
+    for (name, value) in headers {
+        text(format_args!("{within}headers"), name, HEADER_BYTES_MAX)?;
+        text(format_args!("{within}headers"), value, HEADER_BYTES_MAX)?;
+        bytes += name.len() + value.len();
+    }
+    let fits = count <= HEADERS_MAX && bytes <= HEADER_BYTES_MAX;
+    let rule = "at most 32 entries and 4096 bytes";
+    if fits { Ok(()) } else { Err(Problem::invalid(format!("`{within}headers` must be {rule}"))) }
+}
+
+/// What a payload is held to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PayloadRule {
+    pub(super) bytes_max: usize,
+    /// JSON within JSON was read already; within protobuf it may be any text.
+    pub(super) encoding: Encoding,
+}
+
+pub(super) fn payload(
+    within: impl fmt::Display,
+    payload: &Payload,
+    rule: PayloadRule,
+) -> Result<(), Problem> {
+    let fields = [payload.json.is_some(), payload.utf8.is_some(), payload.bytes.is_some()];
+    if fields.into_iter().filter(|set| *set).count() != 1 {
+        let message =
+            format!("`{within}json`, `{within}utf8`, `{within}bytes`: exactly one of them must be set");
+        return Err(Problem::invalid(message));
+    }
+    let bytes = payload.as_bytes().len();
+    if bytes > rule.bytes_max {
+        let max = rule.bytes_max;
+        let message = format!("`{within}` payload of {bytes} bytes: at most {max} are allowed");
+        return Err(Problem::new(Code::TooLarge, message));
+    }
+    if let (Some(json), Encoding::Protobuf) = (&payload.json, rule.encoding) {
+        serde_json::from_str::<&serde_json::value::RawValue>(json)
+            .map_err(|error| Problem::invalid(format!("`{within}json` is not JSON: {error}")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! The only mapping from what went wrong to what a client is told.
+
+use std::fmt;
+
+use windlass_api::Code;
+use windlass_api::error::{Details, Error, ErrorReply, NOT_APPLIED, UNKNOWN};
+use windlass_core::command::Refusal;
+use windlass_core::item::LeaseEnd;
+use windlass_core::limits::Invalid;
+use windlass_engine::{EngineError, Outcome};
+
+/// An error on its way to a client.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) code: Code,
+    pub(super) message: String,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) reason: Option<LeaseEnd>,
+    /// For the operator's log, never for the client.
+    pub(super) cause: Option<String>,
+    /// The connection cannot be used any further.
+    pub(super) close: bool,
+}
+
+impl Problem {
+    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), outcome: None, reason: None, cause: None, close: false }
+    }
+
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    /// A value within something: `items[3].` and the field's own name.
+    pub(super) fn invalid_in(within: impl fmt::Display, Invalid { field, rule }: Invalid) -> Self {
+        Self::invalid(format!("`{within}{field}` must be {rule}"))
+    }
+
+    pub(super) fn not_now(message: impl Into<String>) -> Self {
+        Self { outcome: Some(Outcome::NotApplied), ..Self::new(Code::Unavailable, message) }
+    }
+
+    pub(super) fn internal(cause: impl fmt::Display, outcome: Outcome) -> Self {
+        let message = "a fault of the server: its log tells more under the id of this request";
+        Self { outcome: Some(outcome), cause: Some(cause.to_string()), ..Self::new(Code::Internal, message) }
+    }
+
+    /// The same, on a connection that must not be used again.
+    pub(super) fn closing(self) -> Self {
+        Self { close: true, ..self }
+    }
+
+    pub(super) fn details(&self) -> Option<Details> {
+        let details = Details {
+            outcome: self.outcome.map(|outcome| outcome_name(outcome).to_owned()),
+            reason: self.reason.map(|reason| reason_name(reason).to_owned()),
+        };
+        (details != Details::default()).then_some(details)
+    }
+
+    pub(super) fn to_reply(&self) -> ErrorReply {
+        let code = self.code.as_str().to_owned();
+        ErrorReply { error: Error { code, message: self.message.clone(), details: self.details() } }
+    }
+
+    /// Seconds for `Retry-After`.
+    pub(super) fn retry_after(&self) -> Option<u32> {
+        matches!(self.code, Code::Overloaded | Code::Unavailable).then_some(1)
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        Self::invalid(invalid.to_string())
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Refused(refusal) => refusal.into(),
+            EngineError::Overloaded { what, max } => Self::new(
+                Code::Overloaded,
+                format!("too many {what}: at most {max}. Try again a little later"),
+            ),
+            EngineError::TooLarge(error) => Self::new(Code::TooLarge, error.to_string()),
+            EngineError::Unavailable { outcome, reason } => Self {
+                outcome: Some(outcome),
+                cause: Some(reason),
+                ..Self::new(Code::Unavailable, unavailable_message(outcome))
+            },
+        }
+    }
+}
+
+fn unavailable_message(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::NotApplied => {
+            "it cannot be done now, and nothing was changed: send it again after the time in Retry-After. \
+             queue.stats and the server's log tell why"
+        }
+        Outcome::Unknown => {
+            "it may or may not have been done: look before you send it again. queue.stats and the server's log tell why"
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NotFound => {
+                Self::new(Code::NotFound, "no such item: its id is wrong, or it has ended and is forgotten")
+            }
+            Refusal::LeaseLost { reason } => {
+                Self { reason, ..Self::new(Code::LeaseLost, lease_lost_message(reason)) }
+            }
+            Refusal::QueueExists => Self::new(
+                Code::AlreadyExists,
+                "there is a queue of that name: choose another, or change it with queues.update",
+            ),
+            Refusal::NoSuchQueue => {
+                Self::new(Code::NotFound, "no queue of that name: make it with queues.create")
+            }
+            Refusal::NotEmpty { live } => Self::new(
+                Code::NotEmpty,
+                format!("the queue holds {live} items that have not ended: clear it first, or set `force`"),
+            ),
+            Refusal::TooMany { what, max } => {
+                Self::new(Code::Overloaded, format!("too many {what}: at most {max}"))
+            }
+            Refusal::Invalid(invalid) => invalid.into(),
+        }
+    }
+}
+
+fn lease_lost_message(reason: Option<LeaseEnd>) -> String {
+    match reason {
+        Some(reason) => format!("the lease has ended ({}): stop working on the item", reason_name(reason)),
+        None => {
+            "the permit is not the item's: it is an older one, or was never given. Stop working on the item"
+                .to_owned()
+        }
+    }
+}
+
+fn reason_name(reason: LeaseEnd) -> &'static str {
+    match reason {
+        LeaseEnd::Expired => "expired",
+        LeaseEnd::Revoked => "revoked",
+        LeaseEnd::Cancelled => "cancelled",
+        LeaseEnd::Completed => "completed",
+        LeaseEnd::Retried => "retried",
+        LeaseEnd::Released => "released",
+        LeaseEnd::Suspended => "suspended",
+    }
+}
+
+fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::NotApplied => NOT_APPLIED,
+        Outcome::Unknown => UNKNOWN,
+    }
+}

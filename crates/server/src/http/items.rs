@@ -1,0 +1,277 @@
+//! Calls on items: produce, lease, complete, retry, extend, release, get, cancel.
+
+use std::sync::Arc;
+
+use windlass_api::error::Failed;
+use windlass_api::items::{
+    CancelItemRequest, CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, ExtendedItem,
+    GetItemRequest, Held, ItemReply, LeaseReply, LeaseRequest, NewItem, ProduceReply, ProduceRequest,
+    ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest,
+};
+use windlass_api::payload::Payload;
+use windlass_core::command::{self, Extended, Filter, LeaseItems, Retried};
+use windlass_core::id::{ItemId, Permit};
+use windlass_core::item::ItemError;
+use windlass_core::limits;
+use windlass_core::time::Span;
+use windlass_engine::{Commit, EngineError, Grant, Judged, Outcome, RetryItem};
+
+use super::error::Problem;
+use super::record::Record;
+use super::{Answer, Context, check, show};
+
+const KIND_DEFAULT: &str = "default";
+
+pub(super) async fn produce(
+    context: Context,
+    request: ProduceRequest,
+) -> Result<Answer<ProduceReply>, Problem> {
+    let queue = check::queue_name(&request.queue)?;
+    let timeout = check::request_timeout(request.request_timeout, false)?;
+    limits::check_batch("items", request.items.len())?;
+    let items = new_items(request.items, &context)?;
+    let produced = context.within(timeout, context.engine().produce(&queue, items)).await?;
+    let shown = |(id, phase): (ItemId, _)| ProducedItem {
+        id: Some(id.to_string()),
+        state: Some(show::state(phase).to_owned()),
+        error: None,
+    };
+    let reply = ProduceReply { items: produced.items.into_iter().map(shown).collect() };
+    Ok(Answer::changed(reply, vec![produced.commit]))
+}
+
+fn new_items(items: Vec<NewItem>, context: &Context) -> Result<Vec<command::NewItem>, Problem> {
+    let mut kinds = Kinds::default();
+    let mut checked = Vec::with_capacity(items.len());
+    for (index, item) in items.into_iter().enumerate() {
+        checked.push(new_item(index, item, &mut kinds, context)?);
+    }
+    Ok(checked)
+}
+
+/// The kind of the item before: a batch is mostly of one, and one is enough to keep.
+#[derive(Default)]
+struct Kinds {
+    last: Option<Arc<str>>,
+}
+
+impl Kinds {
+    fn get(&mut self, kind: &str) -> Arc<str> {
+        match &self.last {
+            Some(last) if **last == *kind => Arc::clone(last),
+            Some(_) | None => Arc::clone(self.last.insert(kind.into())),
+        }
+    }
+}
+
+fn new_item(
+    index: usize,
+    item: NewItem,
+    kinds: &mut Kinds,
+    context: &Context,
+) -> Result<command::NewItem, Problem> {
+    let within = format_args!("items[{index}].");
+    let kind = item.kind.as_deref().unwrap_or(KIND_DEFAULT);
+    limits::check_kind(kind).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    let kind = kinds.get(kind);
+    let priority = check::priority(format_args!("{within}priority"), item.priority.unwrap_or(0))?;
+    let payload = Payload { json: item.json, utf8: item.utf8, bytes: item.bytes };
+    check::payload(within, &payload, context.payload_rule())?;
+    if let Some(reference) = &item.reference {
+        check::reference(within, reference)?;
+    }
+    check::headers(within, item.headers.iter())?;
+    let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
+    Ok(command::NewItem {
+        kind,
+        priority,
+        enqueue_at: item.enqueue_at.map(check::moment),
+        max_attempts: item.max_attempts,
+        body: record.to_stored(),
+    })
+}
+
+pub(super) async fn lease(context: Context, request: LeaseRequest) -> Result<Answer<LeaseReply>, Problem> {
+    let queue = check::queue_name(&request.queue)?;
+    let wait = check::request_timeout(request.request_timeout, true)?;
+    let lease = lease_items(&request)?;
+    let _waiting = context.wait_in_line(wait)?;
+    // The wait is the engine's; what comes on top is a commit and a read. Dropped, it gives everything back.
+    let limit = Span::from_micros(wait.as_micros() + check::COMMIT_TIMEOUT.as_micros());
+    let grant =
+        context.within_or(limit, Outcome::NotApplied, context.engine().lease(&queue, lease, wait)).await?;
+    Ok(leased(grant))
+}
+
+fn leased(grant: Grant) -> Answer<LeaseReply> {
+    let reply = LeaseReply { items: grant.items().iter().map(show::leased).collect() };
+    let commits = grant.commits();
+    Answer { reply, commits, grant: Some(grant) }
+}
+
+fn lease_items(request: &LeaseRequest) -> Result<LeaseItems, Problem> {
+    let kinds =
+        request.kinds.as_ref().map(|list| list.kinds.iter().map(|kind| kind.as_str().into()).collect());
+    let max_priority = request.max_priority.unwrap_or(u32::from(u8::MAX));
+    let lease = LeaseItems {
+        client_id: request.client_id.as_str().into(),
+        batch_size: request.batch_size as usize,
+        lease_timeout: request.lease_timeout.map(check::span),
+        filter: Filter::new(kinds, check::priority("max_priority", max_priority)?),
+    };
+    limits::check_lease(&lease)?;
+    Ok(lease)
+}
+
+// Calls on leased items: each is judged by itself.
+
+pub(super) async fn complete(
+    context: Context,
+    request: CompleteRequest,
+) -> Result<Answer<CompleteReply>, Problem> {
+    let queue = check::queue_name(&request.queue)?;
+    let timeout = check::request_timeout(request.request_timeout, false)?;
+    limits::check_batch("items", request.items.len())?;
+    let named = names(request.items.iter().map(|item| (&item.id, item.permit)));
+    let mut items = Vec::with_capacity(request.items.len());
+    for (index, Completion { id, permit, result }) in request.items.into_iter().enumerate() {
+        let within = format_args!("items[{index}].");
+        let id = check::item_id(format_args!("{within}id"), &id)?;
+        if let Some(result) = &result {
+            check::payload(format_args!("{within}result."), result, context.payload_rule())?;
+        }
+        let result = result.map(|payload| Record::of(payload).to_stored());
+        items.push((id, Permit(permit), result));
+    }
+    let judged = context.within(timeout, context.engine().complete(&queue, items)).await?;
+    let Sorted { done, failed, commits } = sort(judged, named)?;
+    Ok(Answer::changed(CompleteReply { completed: done.len() as u64, failed }, commits))
+}
+
+pub(super) async fn retry(context: Context, request: RetryRequest) -> Result<Answer<RetryReply>, Problem> {
+    let queue = check::queue_name(&request.queue)?;
+    limits::check_batch("items", request.items.len())?;
+    let named = names(request.items.iter().map(|item| (&item.id, item.permit)));
+    let items = request.items.into_iter().enumerate().map(retry_item).collect::<Result<Vec<_>, _>>()?;
+    let judged = context.within(check::COMMIT_TIMEOUT, context.engine().retry(&queue, items)).await?;
+    let Sorted { done, failed, commits } = sort(judged, named)?;
+    let again = done.iter().filter(|(_, retried)| matches!(retried, Retried::Again { .. })).count() as u64;
+    let reply = RetryReply { retried: again, dead: done.len() as u64 - again, failed };
+    Ok(Answer::changed(reply, commits))
+}
+
+fn retry_item((index, item): (usize, Retry)) -> Result<RetryItem, Problem> {
+    let within = format_args!("items[{index}].");
+    let error = item.error.map(|error| ItemError {
+        code: error.code.as_deref().map(Into::into),
+        message: error.message.as_str().into(),
+    });
+    if let Some(error) = &error {
+        limits::check_error(error).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    }
+    Ok(RetryItem {
+        id: check::item_id(format_args!("{within}id"), &item.id)?,
+        permit: Permit(item.permit),
+        retry_at: item.retry_at.map(check::moment),
+        dead: item.dead,
+        error,
+    })
+}
+
+pub(super) async fn extend(context: Context, request: ExtendRequest) -> Result<Answer<ExtendReply>, Problem> {
+    let queue = check::queue_name(&request.queue)?;
+    let lease_timeout = request.lease_timeout.map(check::span);
+    let (named, items) = held(request.items)?;
+    let extending = context.engine().extend(&queue, lease_timeout, items);
+    let judged = context.within(check::COMMIT_TIMEOUT, extending).await?;
+    let Sorted { done, failed, commits } = sort(judged, named)?;
+    let shown = |(named, extended): (Named, Extended)| ExtendedItem {
+        id: named.id,
+        lease_deadline: show::time(extended.deadline),
+        cancel_requested: extended.cancel_requested,
+    };
+    Ok(Answer::changed(ExtendReply { items: done.into_iter().map(shown).collect(), failed }, commits))
+}
+
+pub(super) async fn release(
+    context: Context,
+    request: ReleaseRequest,
+) -> Result<Answer<ReleaseReply>, Problem> {
+    let queue = check::queue_name(&request.queue)?;
+    let (named, items) = held(request.items)?;
+    let judged = context.within(check::COMMIT_TIMEOUT, context.engine().release(&queue, items)).await?;
+    let Sorted { done, failed, commits } = sort(judged, named)?;
+    Ok(Answer::changed(ReleaseReply { released: done.len() as u64, failed }, commits))
+}
+
+/// An item as the request named it.
+struct Named {
+    id: String,
+    permit: u64,
+}
+
+fn names<'a>(items: impl Iterator<Item = (&'a String, u64)>) -> Vec<Named> {
+    items.map(|(id, permit)| Named { id: id.clone(), permit }).collect()
+}
+
+fn held(items: Vec<Held>) -> Result<(Vec<Named>, Vec<(ItemId, Permit)>), Problem> {
+    limits::check_batch("items", items.len())?;
+    let named = names(items.iter().map(|item| (&item.id, item.permit)));
+    let checked = items.iter().enumerate().map(|(index, item)| {
+        let id = check::item_id(format_args!("items[{index}].id"), &item.id)?;
+        Ok((id, Permit(item.permit)))
+    });
+    let checked = checked.collect::<Result<Vec<_>, Problem>>()?;
+    Ok((named, checked))
+}
+
+/// Judged items, apart by how it went.
+struct Sorted<T> {
+    done: Vec<(Named, T)>,
+    failed: Vec<Failed>,
+    commits: Vec<Commit>,
+}
+
+/// A call of which no item could even be judged fails as a whole.
+fn sort<T>(judged: Judged<T>, named: Vec<Named>) -> Result<Sorted<T>, Problem> {
+    let was_judged = |result: &Result<T, EngineError>| matches!(result, Ok(_) | Err(EngineError::Refused(_)));
+    let any_judged = judged.results.iter().any(was_judged);
+    let mut sorted = Sorted { done: Vec::new(), failed: Vec::new(), commits: judged.commits };
+    let mut worst: Option<Problem> = None;
+    for (named, result) in named.into_iter().zip(judged.results) {
+        match result {
+            Ok(value) => sorted.done.push((named, value)),
+            Err(error) if any_judged => sorted.failed.push(failed(named, error.into())),
+            Err(error) => {
+                let problem = Problem::from(error);
+                let unknown = problem.outcome == Some(Outcome::Unknown);
+                worst = if unknown { Some(problem) } else { worst.or(Some(problem)) };
+            }
+        }
+    }
+    worst.map_or(Ok(sorted), Err)
+}
+
+fn failed(named: Named, problem: Problem) -> Failed {
+    let details = problem.details();
+    let code = problem.code.as_str().to_owned();
+    Failed { id: named.id, permit: named.permit, code, message: problem.message, details }
+}
+
+// Single items.
+
+pub(super) async fn get(context: Context, request: GetItemRequest) -> Result<Answer<ItemReply>, Problem> {
+    let id = check::item_id("id", &request.id)?;
+    let looking = context.engine().get(id);
+    let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await?;
+    Ok(Answer::read(ItemReply { item: show::item(view) }))
+}
+
+pub(super) async fn cancel(
+    context: Context,
+    request: CancelItemRequest,
+) -> Result<Answer<ItemReply>, Problem> {
+    let id = check::item_id("id", &request.id)?;
+    let cancelled = context.within(check::COMMIT_TIMEOUT, context.engine().cancel(id)).await?;
+    Ok(Answer::changed(ItemReply { item: show::item(cancelled.value) }, cancelled.commits))
+}

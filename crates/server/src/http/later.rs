@@ -1,0 +1,53 @@
+//! What the contract names and this version does not have yet. It is refused, and the client is told why.
+
+/// Calls, without `/v1/`.
+const CALLS: &[&str] = &[
+    "item.wait",
+    "item.explain",
+    "item.emit",
+    "item.events",
+    "item.close_streams",
+    "item.resume",
+    "queue.permits",
+    "queue.revoke",
+    "queue.suspend",
+    "queue.reload",
+    "queue.redrive",
+    "queue.rebalance",
+    "queue.pause",
+    "queue.resume",
+    "queue.block",
+    "queue.unblock",
+    "rules.list",
+    "crons.create",
+    "crons.list",
+    "crons.info",
+    "crons.update",
+    "crons.delete",
+    "crons.pause",
+    "crons.resume",
+    "crons.trigger",
+    "group.create",
+    "group.set_end",
+    "group.start",
+    "group.cancel",
+    "group.info",
+    "group.delete",
+    "groups.list",
+    "storage/items.list",
+    "storage/scheduled.list",
+    "storage/items.import",
+    "storage/items.delete",
+];
+
+const FIELDS: &[&str] = &["address", "group", "idempotency_key", "dead_timeout", "dead_queue"];
+
+pub(super) fn is_call(name: &str) -> bool {
+    CALLS.contains(&name)
+}
+
+/// The field that a decoder complained about, if it is one of these.
+pub(super) fn field_in(complaint: &str) -> Option<&'static str> {
+    let unknown = complaint.strip_prefix("unknown field `")?.split('`').next()?;
+    FIELDS.iter().copied().find(|field| *field == unknown)
+}

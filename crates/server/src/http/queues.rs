@@ -1,0 +1,207 @@
+//! Calls on queues: create, update, info, list, delete, stats, clear.
+
+use windlass_api::queues::{
+    ClearQueueReply, ClearQueueRequest, CreateQueueRequest, DeleteQueueReply, DeleteQueueRequest,
+    ListQueuesReply, ListQueuesRequest, Queue, QueueInfoRequest, QueueReply, QueueStatsReply,
+    QueueStatsRequest, RetryPolicyChange, UpdateQueueRequest,
+};
+use windlass_api::{Code, Span as WireSpan};
+use windlass_core::command::{Clear, CreateQueue, UpdateQueue};
+use windlass_core::limits;
+use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, SettingsChange};
+use windlass_core::time::Timestamp;
+use windlass_engine::{Outcome, QueueOverview, QueueStats};
+
+use super::error::Problem;
+use super::{Answer, Context, check, show};
+
+const LIST_MAX: u32 = 1000;
+
+/// The settings out of either request.
+macro_rules! wanted {
+    ($request:ident) => {
+        Wanted {
+            lease_timeout: $request.lease_timeout,
+            max_attempts: $request.max_attempts,
+            retry: $request.retry,
+            requeue: $request.requeue,
+            retention: $request.retention,
+            retention_max_items: $request.retention_max_items,
+            retention_max_bytes: $request.retention_max_bytes,
+            max_items: $request.max_items,
+            reference: $request.reference,
+        }
+    };
+}
+
+pub(super) async fn create(
+    context: Context,
+    request: CreateQueueRequest,
+) -> Result<Answer<QueueReply>, Problem> {
+    let name = check::queue_name(&request.queue)?;
+    let partitions = request.partitions.unwrap_or(1);
+    limits::check_partitions(partitions)?;
+    let wanted = wanted!(request);
+    let settings = Settings::default().changed(wanted.into_change()?);
+    let creating = context.engine().create_queue(CreateQueue { name, settings, partitions });
+    let created = context.within(check::COMMIT_TIMEOUT, creating).await?;
+    Ok(Answer::changed(QueueReply { queue: show::queue(&created.value) }, created.commits))
+}
+
+pub(super) async fn update(
+    context: Context,
+    request: UpdateQueueRequest,
+) -> Result<Answer<QueueReply>, Problem> {
+    let name = check::queue_name(&request.queue)?;
+    let wanted = wanted!(request);
+    let updating = context.engine().update_queue(UpdateQueue { name, change: wanted.into_change()? });
+    let updated = context.within(check::COMMIT_TIMEOUT, updating).await?;
+    Ok(Answer::changed(QueueReply { queue: show::queue(&updated.value) }, updated.commits))
+}
+
+/// The settings that creating and updating have in common, as the client wants them.
+struct Wanted {
+    lease_timeout: Option<WireSpan>,
+    max_attempts: Option<u32>,
+    retry: Option<RetryPolicyChange>,
+    requeue: Option<String>,
+    retention: Option<WireSpan>,
+    retention_max_items: Option<u64>,
+    retention_max_bytes: Option<u64>,
+    max_items: Option<u64>,
+    reference: Option<String>,
+}
+
+impl Wanted {
+    fn into_change(self) -> Result<SettingsChange, Problem> {
+        if let Some(reference) = &self.reference {
+            check::reference("", reference)?;
+        }
+        Ok(SettingsChange {
+            lease_timeout: self.lease_timeout.map(check::span),
+            max_attempts: self.max_attempts,
+            retry: self.retry.map(retry).transpose()?.unwrap_or_default(),
+            requeue: self.requeue.as_deref().map(requeue).transpose()?,
+            retention: self.retention.map(check::span),
+            retention_max_items: self.retention_max_items,
+            retention_max_bytes: self.retention_max_bytes,
+            max_items: self.max_items,
+            // Empty means: none.
+            reference: self.reference.map(|text| (!text.is_empty()).then(|| text.into())),
+        })
+    }
+}
+
+fn retry(policy: RetryPolicyChange) -> Result<RetryChange, Problem> {
+    Ok(RetryChange {
+        strategy: policy.strategy.as_deref().map(strategy).transpose()?,
+        initial: policy.initial.map(check::span),
+        factor: policy.factor,
+        max: policy.max.map(check::span),
+        jitter: policy.jitter,
+    })
+}
+
+fn strategy(name: &str) -> Result<RetryStrategy, Problem> {
+    match name {
+        "exponential" => Ok(RetryStrategy::Exponential),
+        "fixed" => Ok(RetryStrategy::Fixed),
+        _ => Err(Problem::invalid("`retry.strategy` must be `exponential` or `fixed`")),
+    }
+}
+
+fn requeue(name: &str) -> Result<Requeue, Problem> {
+    match name {
+        "keep" => Ok(Requeue::Keep),
+        "tail" => Ok(Requeue::Tail),
+        _ => Err(Problem::invalid("`requeue` must be `keep` or `tail`")),
+    }
+}
+
+pub(super) async fn info(context: Context, request: QueueInfoRequest) -> Result<Answer<QueueReply>, Problem> {
+    let name = check::queue_name(&request.queue)?;
+    let queue = context.engine().queue_info(&name).ok_or_else(no_such_queue)?;
+    Ok(Answer::read(QueueReply { queue: show::queue(&queue) }))
+}
+
+pub(super) fn no_such_queue() -> Problem {
+    Problem::new(Code::NotFound, "no queue of that name: make it with queues.create")
+}
+
+pub(super) async fn list(
+    context: Context,
+    request: ListQueuesRequest,
+) -> Result<Answer<ListQueuesReply>, Problem> {
+    let limit = request.limit.unwrap_or(LIST_MAX);
+    if !(1..=LIST_MAX).contains(&limit) {
+        return Err(Problem::invalid("`limit` must be 1 to 1000"));
+    }
+    let pivot = request.pivot.as_deref().unwrap_or_default();
+    check::text("pivot", pivot, limits::NAME_CHARS_MAX)?;
+    let overview = context.engine().overview();
+    let after = overview.iter().filter(|seen| &*seen.queue.name.name > pivot);
+    let queues = after.take(limit as usize).map(|seen| listed(seen, request.counts)).collect();
+    Ok(Answer::read(ListQueuesReply { queues }))
+}
+
+fn listed(seen: &QueueOverview, with_counts: bool) -> Queue {
+    let counts = with_counts.then(|| show::counts(seen.counts));
+    Queue { counts, ..show::queue(&seen.queue) }
+}
+
+pub(super) async fn delete(
+    context: Context,
+    request: DeleteQueueRequest,
+) -> Result<Answer<DeleteQueueReply>, Problem> {
+    let name = check::queue_name(&request.queue)?;
+    let deleting = context.engine().delete_queue(&name, request.force);
+    let deleted = context.within(check::COMMIT_TIMEOUT, deleting).await?;
+    Ok(Answer::changed(DeleteQueueReply {}, deleted.commits))
+}
+
+pub(super) async fn clear(
+    context: Context,
+    request: ClearQueueRequest,
+) -> Result<Answer<ClearQueueReply>, Problem> {
+    let name = check::queue_name(&request.queue)?;
+    let none_given = request.waiting.or(request.scheduled).or(request.leased).is_none();
+    let clear = Clear {
+        waiting: request.waiting.unwrap_or(none_given),
+        scheduled: request.scheduled.unwrap_or(none_given),
+        leased: request.leased.unwrap_or(false),
+    };
+    let cleared = context.within(check::COMMIT_TIMEOUT, context.engine().clear(&name, clear)).await?;
+    Ok(Answer::changed(ClearQueueReply { cleared: cleared.value }, cleared.commits))
+}
+
+pub(super) async fn stats(
+    context: Context,
+    request: QueueStatsRequest,
+) -> Result<Answer<QueueStatsReply>, Problem> {
+    let name = check::queue_name(&request.queue)?;
+    let counting = context.engine().stats(&name);
+    let stats = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, counting).await?;
+    Ok(Answer::read(shown(request.queue, stats, context.engine().now())))
+}
+
+fn shown(queue: String, stats: QueueStats, now: Timestamp) -> QueueStatsReply {
+    let age = stats.oldest_waiting.map_or(WireSpan::ZERO, |oldest| show::age(oldest, now));
+    QueueStatsReply {
+        queue,
+        counts: show::counts(stats.counts),
+        kinds: stats
+            .kinds
+            .into_iter()
+            .map(|(kind, counts)| (kind.to_string(), show::counts(counts)))
+            .collect(),
+        priorities: stats.priorities.into_iter().map(|(priority, n)| (u32::from(priority), n)).collect(),
+        oldest_waiting_age: age,
+        lease_waiters: stats.lease_waiters as u64,
+        moving: 0,
+        retained: stats.retained,
+        paused: false,
+        blocked: false,
+        stopped: 0,
+        partitions: stats.partitions.iter().map(show::partition).collect(),
+    }
+}

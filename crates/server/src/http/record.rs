@@ -1,0 +1,43 @@
+//! What the store keeps of an item beside its state: payload, reference and headers, as one record. It is a protobuf
+//! message of its own, so that fields can be added and old records stay readable; see
+//! `docs/reference/log-format.md`.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use prost::Message;
+use windlass_api::payload::Payload;
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Record {
+    #[prost(string, optional, tag = "1")]
+    pub(super) json: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub(super) utf8: Option<String>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub(super) bytes: Option<Bytes>,
+    #[prost(string, optional, tag = "4")]
+    pub(super) reference: Option<String>,
+    #[prost(btree_map = "string, string", tag = "5")]
+    pub(super) headers: BTreeMap<String, String>,
+}
+
+impl Record {
+    pub(super) fn of(payload: Payload) -> Self {
+        Self { json: payload.json, utf8: payload.utf8, bytes: payload.bytes, ..Self::default() }
+    }
+
+    /// In memory of its own: a part of the request's buffer would keep all of it alive.
+    pub(super) fn to_stored(&self) -> Bytes {
+        self.encode_to_vec().into()
+    }
+
+    /// Something that was not written through this edge is shown as the bytes it is.
+    pub(super) fn from_stored(stored: Bytes) -> Self {
+        Self::decode(stored.clone()).unwrap_or_else(|_| Self { bytes: Some(stored), ..Self::default() })
+    }
+
+    pub(super) fn into_payload(self) -> Payload {
+        Payload { json: self.json, utf8: self.utf8, bytes: self.bytes }
+    }
+}

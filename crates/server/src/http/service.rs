@@ -1,0 +1,88 @@
+//! Calls on the server itself, and the pages that are not calls.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use http::Response;
+use tracing::info;
+use windlass_api::service::{BackupReply, BackupRequest};
+use windlass_api::{Code, JSON};
+use windlass_core::limits;
+use windlass_engine::store::log::real::RealDisk;
+use windlass_engine::{Outcome, PartitionState};
+
+use super::error::Problem;
+use super::{Answer, App, Context, plain};
+use crate::listener::Reply;
+
+pub(super) async fn backup(context: Context, request: BackupRequest) -> Result<Answer<BackupReply>, Problem> {
+    let name =
+        request.backup.unwrap_or_else(|| jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string());
+    limits::check_name("backup", &name)?;
+    let path = context.opened.backup_dir.join(&name);
+    let failed =
+        |error: &dyn std::fmt::Display| Problem::internal(format!("backup: {error}"), Outcome::NotApplied);
+    std::fs::create_dir_all(&context.opened.backup_dir).map_err(|error| failed(&error))?;
+    std::fs::create_dir(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            Problem::new(Code::AlreadyExists, "there is a backup of that name: choose another")
+        }
+        _ => failed(&error),
+    })?;
+    let bytes = copy(&context, &path).await.inspect_err(|_| {
+        // What is left is not a log: its format file would have come last.
+        let _not_worse_than_before = std::fs::remove_dir_all(&path);
+    })?;
+    info!(backup = name, bytes, "backup made");
+    let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
+    Ok(Answer::read(BackupReply { backup: name, path, bytes }))
+}
+
+async fn copy(context: &Context, to: &Path) -> Result<u64, Problem> {
+    let failed =
+        |error: &dyn std::fmt::Display| Problem::internal(format!("backup: {error}"), Outcome::NotApplied);
+    let disk = RealDisk::new(to).map_err(|error| failed(&error))?;
+    let mut bytes = 0;
+    let mut heard = |_, total| bytes = total;
+    context.opened.store.backup(Arc::new(disk), &mut heard).await.map_err(|error| failed(&error))?;
+    Ok(bytes)
+}
+
+pub(super) fn page() -> Response<Reply> {
+    let version = env!("CARGO_PKG_VERSION");
+    let page = format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Windlass</title>\n\
+         <h1>Windlass {version}</h1>\n<p>A durable work queue. It is running.\n\
+         <ul>\n<li><a href=\"/openapi.json\">openapi.json</a>: every call it answers\n\
+         <li><a href=\"/metrics\">metrics</a>, <a href=\"/ready\">ready</a>, <a href=\"/health\">health</a>\n\
+         <li><code>windlass --help</code>: the command line, a client of the same calls\n</ul>\n</html>\n"
+    );
+    plain(200, "text/html; charset=utf-8", page)
+}
+
+pub(super) fn ready(app: &App) -> Response<Reply> {
+    let reasons = reasons(app);
+    let status = if reasons.is_empty() { 200 } else { 503 };
+    let body = serde_json::json!({"ready": reasons.is_empty(), "reasons": reasons, "faulty": faulty(app)});
+    plain(status, JSON, body.to_string())
+}
+
+fn reasons(app: &App) -> Vec<&'static str> {
+    match (app.is_stopping(), app.opened()) {
+        (true, _) => vec!["shutting down"],
+        (false, None) => vec!["loading"],
+        (false, Some(_)) => Vec::new(),
+    }
+}
+
+/// Partitions that cannot serve: the server is ready all the same, for the others can.
+fn faulty(app: &App) -> Vec<u32> {
+    let overview = app.opened().map(|opened| opened.engine.overview()).unwrap_or_default();
+    let partitions = overview.into_iter().flat_map(|seen| seen.partitions);
+    let faulty = partitions.filter(|(_, state)| matches!(state, PartitionState::Faulty { .. }));
+    faulty.map(|(partition, _)| partition.0).collect()
+}
+
+pub(super) fn metrics(_app: &App) -> Response<Reply> {
+    plain(200, "text/plain; version=0.0.4", "")
+}

@@ -1,0 +1,166 @@
+//! The engine's values become wire values.
+
+use windlass_api::items::{self, Item, LeasedItem};
+use windlass_api::queues::{self, Counts, Queue, RetryPolicy};
+use windlass_api::{Span as WireSpan, Time};
+use windlass_core::item::{ItemError, Phase, State};
+use windlass_core::row;
+use windlass_core::settings::{Requeue, RetryStrategy};
+use windlass_core::time::{Span, Timestamp};
+use windlass_engine::{Granted, ItemView, PartitionState, PartitionStats};
+
+use super::record::Record;
+
+pub(super) fn time(timestamp: Timestamp) -> Time {
+    Time::from_micros(i64::try_from(timestamp.0).unwrap_or(i64::MAX))
+}
+
+pub(super) fn span(span: Span) -> WireSpan {
+    WireSpan::from_micros(span.as_micros())
+}
+
+pub(super) fn state(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Scheduled => "scheduled",
+        Phase::Waiting => "waiting",
+        Phase::Leased => "leased",
+        Phase::Completed => "completed",
+        Phase::Failed => "failed",
+        Phase::Cancelled => "cancelled",
+        Phase::Expired => "expired",
+    }
+}
+
+pub(super) fn leased(granted: &Granted) -> LeasedItem {
+    let record = Record::from_stored(granted.body.clone());
+    LeasedItem {
+        json: record.json,
+        utf8: record.utf8,
+        bytes: record.bytes,
+        id: granted.id.to_string(),
+        permit: granted.permit.0,
+        partition: granted.id.partition.0,
+        kind: granted.kind.to_string(),
+        priority: u32::from(granted.priority),
+        attempts: granted.attempts,
+        lease_deadline: time(granted.deadline),
+        created_at: time(granted.created_at),
+        reference: record.reference,
+        headers: record.headers,
+    }
+}
+
+pub(super) fn item(view: ItemView) -> Item {
+    let ItemView { queue, id, item, max_attempts, payload, result } = view;
+    let record = payload.map(Record::from_stored).unwrap_or_default();
+    let error = item.extras.as_ref().and_then(|extras| extras.error.as_ref()).map(error);
+    let shown = Item {
+        json: record.json,
+        utf8: record.utf8,
+        bytes: record.bytes,
+        id: id.to_string(),
+        queue: queue.name.to_string(),
+        partition: id.partition.0,
+        state: state(item.state.phase()).to_owned(),
+        kind: item.kind.to_string(),
+        priority: u32::from(item.priority),
+        attempts: item.attempts,
+        max_attempts,
+        created_at: time(item.created_at),
+        reference: record.reference,
+        headers: record.headers,
+        error,
+        result: result.map(|stored| Record::from_stored(stored).into_payload()),
+        ..Item::default()
+    };
+    with_state(shown, &item.state)
+}
+
+fn with_state(shown: Item, state: &State) -> Item {
+    match state {
+        State::Waiting => shown,
+        State::Scheduled { due_at } => Item { enqueue_at: Some(time(*due_at)), ..shown },
+        State::Leased(lease) => Item {
+            permit: Some(lease.permit.0),
+            client_id: Some(lease.client_id.to_string()),
+            leased_at: Some(time(lease.leased_at)),
+            lease_deadline: Some(time(lease.deadline)),
+            cancel_requested: Some(lease.cancel_requested),
+            ..shown
+        },
+        State::Final(outcome) => Item { finished_at: Some(time(outcome.finished_at)), ..shown },
+    }
+}
+
+fn error(error: &ItemError) -> items::ItemError {
+    items::ItemError { code: error.code.as_deref().map(str::to_owned), message: error.message.to_string() }
+}
+
+pub(super) fn queue(queue: &row::Queue) -> Queue {
+    let settings = &queue.settings;
+    Queue {
+        queue: queue.name.name.to_string(),
+        partitions: u32::try_from(queue.partitions.len()).unwrap_or(u32::MAX),
+        lease_timeout: span(settings.lease_timeout),
+        max_attempts: settings.max_attempts,
+        retry: RetryPolicy {
+            strategy: strategy(settings.retry.strategy).to_owned(),
+            initial: span(settings.retry.initial),
+            factor: settings.retry.factor,
+            max: span(settings.retry.max),
+            jitter: settings.retry.jitter,
+        },
+        requeue: requeue(settings.requeue).to_owned(),
+        retention: span(settings.retention),
+        retention_max_items: settings.retention_max_items,
+        retention_max_bytes: settings.retention_max_bytes,
+        max_items: settings.max_items,
+        reference: settings.reference.as_deref().map(str::to_owned),
+        counts: None,
+    }
+}
+
+fn strategy(strategy: RetryStrategy) -> &'static str {
+    match strategy {
+        RetryStrategy::Exponential => "exponential",
+        RetryStrategy::Fixed => "fixed",
+    }
+}
+
+fn requeue(requeue: Requeue) -> &'static str {
+    match requeue {
+        Requeue::Keep => "keep",
+        Requeue::Tail => "tail",
+    }
+}
+
+pub(super) fn counts(counts: windlass_core::partition::Counts) -> Counts {
+    Counts {
+        held: 0,
+        scheduled: counts.scheduled,
+        waiting: counts.waiting,
+        leased: counts.leased,
+        suspended: 0,
+    }
+}
+
+pub(super) fn partition(stats: &PartitionStats) -> queues::PartitionStats {
+    let (state, error) = match &stats.state {
+        PartitionState::Available => ("available", None),
+        PartitionState::Loading => ("loading", None),
+        PartitionState::Faulty { error } => ("faulty", Some(error.to_string())),
+        PartitionState::Closed => ("faulty", Some("shutting down".to_owned())),
+    };
+    queues::PartitionStats {
+        partition: stats.partition.0,
+        state: state.to_owned(),
+        store: "log".to_owned(),
+        counts: counts(stats.counts),
+        error,
+    }
+}
+
+/// In whole milliseconds: what is finer would only be noise.
+pub(super) fn age(since: Timestamp, now: Timestamp) -> WireSpan {
+    WireSpan::from_millis((now - since).as_micros() / 1000)
+}
