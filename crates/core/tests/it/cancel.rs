@@ -1,6 +1,6 @@
 use windlass_core::command::{NewItem, Refusal, Retried};
 use windlass_core::id::ItemNumber;
-use windlass_core::item::Phase;
+use windlass_core::item::{End, Item, Outcome, Phase, State};
 use windlass_core::partition::Counts;
 use windlass_core::row::{Change, Key};
 use windlass_core::time::{Span, Timestamp};
@@ -18,6 +18,31 @@ fn what_nobody_works_on_ends_at_once() {
     }
     assert_eq!(script.partition.counts(), Counts::default());
     assert_eq!(script.cancel(ItemNumber(5)), Err(Refusal::NotFound));
+}
+
+#[test]
+fn a_cancel_tells_the_item_as_it_ended_although_nothing_of_it_is_kept() {
+    let mut script = Script::new();
+    let number = script.produce([NewItem { max_attempts: Some(9), ..item("mail") }])[0];
+    let before = script.get(number);
+    script.pass(Span::from_secs(5));
+    let told = script.cancelled(number).unwrap();
+    let outcome = Outcome { end: End::Cancelled, finished_at: script.now, kept_bytes: 0, has_result: false };
+    assert_eq!(told, Item { state: State::Final(Box::new(outcome)), ..before });
+    assert_eq!(script.phase(number), None);
+}
+
+#[test]
+fn a_cancel_of_what_is_leased_or_final_tells_the_item_as_it_is_shown() {
+    let mut script = Script::new();
+    let number = script.produce_one();
+    let held = script.lease_one();
+    for _ in 0..2 {
+        assert_eq!(script.cancelled(number), Ok(script.get(number)));
+        assert!(matches!(&script.get(number).state, State::Leased(lease) if lease.cancel_requested));
+    }
+    script.complete(held, Some("done all the same")).unwrap();
+    assert_eq!(script.cancelled(number), Ok(script.get(number)));
 }
 
 #[test]

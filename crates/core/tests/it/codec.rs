@@ -224,6 +224,15 @@ fn a_fresh_item_takes_few_bytes() {
 }
 
 #[test]
+fn settings_of_a_version_without_max_items_have_no_limit() {
+    let old = [1 << 1, 5, 2 << 1, 100];
+    let Ok(Row::Settings(settings)) = decode_row(&key_bytes(&Key::Settings), &old) else {
+        panic!("readable")
+    };
+    assert_eq!((settings.version, settings.lease_timeout, settings.max_items), (5, Span(100), 0));
+}
+
+#[test]
 fn what_is_wrong_with_a_row_is_said_with_its_place() {
     let key = key_bytes(&Key::Item(ItemNumber(1)));
     let says = |value: &[u8]| decode_row(&key, value).unwrap_err().to_string();

@@ -11,7 +11,7 @@ use windlass_core::command::{
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase, State};
-use windlass_core::partition::Partition;
+use windlass_core::partition::{Partition, Totals};
 use windlass_core::row::{Change, Row};
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
@@ -72,7 +72,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (pick(), any::<bool>()).prop_map(|(pick, result)| Step::Complete(pick, result)),
         3 => (pick(), prop::option::of(0..6u8), prop::bool::weighted(0.1), any::<bool>())
             .prop_map(|(pick, due, dead, error)| Step::Retry(pick, due, dead, error)),
-        2 => (pick(), prop::option::of(0..9u8)).prop_map(|(pick, timeout)| Step::Extend(pick, timeout)),
+        2 => (pick(), prop::option::of(1..9u8)).prop_map(|(pick, timeout)| Step::Extend(pick, timeout)),
         2 => pick().prop_map(Step::Release),
         2 => (0..20usize).prop_map(Step::Cancel),
         1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
@@ -89,6 +89,7 @@ pub(crate) struct History {
     pub(crate) now: Timestamp,
     /// All of them, in order.
     pub(crate) changes: Vec<Change>,
+    totals: Totals,
     settings: Settings,
     made: Vec<ItemNumber>,
     permits: Vec<Held>,
@@ -108,6 +109,7 @@ impl History {
             partition: Partition::new(PartitionId(7), START),
             now: START,
             changes: Vec::new(),
+            totals: Totals::default(),
             settings: settings.clone(),
             made: Vec::new(),
             permits: Vec::new(),
@@ -140,12 +142,25 @@ impl History {
         self.partition.audit().unwrap();
         self.check_places(step, &before);
         self.check_ended();
+        self.check_totals();
+        assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
     }
 
     fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
         let applied = self.partition.apply(self.now, command);
+        assert!(applied.reply.is_ok() || applied.totals == Totals::default(), "a refusal counts as nothing");
+        self.totals += applied.totals;
         self.changes.extend(applied.changes);
         applied.reply
+    }
+
+    /// What was produced has ended in one of three ways, or is still there; and what was leased likewise.
+    fn check_totals(&self) {
+        let (totals, counts) = (&self.totals, self.partition.counts());
+        assert_eq!(totals.produced, self.made.len() as u64);
+        assert_eq!(totals.produced, totals.completed + totals.failed + totals.cancelled + counts.live());
+        let given_up = totals.completed + totals.retried + totals.released + totals.lease_expired;
+        assert!(given_up + counts.leased <= totals.leased, "{totals:?} {counts:?}");
     }
 
     /// What can be seen, found without an index.

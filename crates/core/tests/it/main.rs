@@ -27,3 +27,4 @@ mod route;
 mod schedule;
 mod script;
 mod sorted;
+mod totals;

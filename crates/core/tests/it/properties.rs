@@ -50,6 +50,7 @@ proptest! {
         replay(&mut copy, &changes);
         assert_same(&copy, &history.partition);
         copy.audit().unwrap();
+        prop_assert_eq!(copy.next_oldest_waiting(), history.partition.oldest_waiting());
     }
 
     #[test]

@@ -1,9 +1,11 @@
 use windlass_core::command::{Command, CreateQueue, Refusal, Reply, UpdateQueue};
 use windlass_core::id::PartitionId;
+use windlass_core::limits::Invalid;
 use windlass_core::row::{Partitions, Queue, QueueName, Row};
-use windlass_core::settings::{Settings, SettingsChange};
+use windlass_core::settings::{RetryChange, Settings, SettingsChange};
+use windlass_core::time::Span;
 
-use crate::script::{START, Script};
+use crate::script::{START, Script, rebuilt};
 
 fn name(name: &str) -> QueueName {
     QueueName { namespace: "default".into(), name: name.into() }
@@ -67,6 +69,67 @@ fn an_update_counts_the_version_itself() {
     assert_eq!((queue.settings.version, queue.settings.max_attempts), (START.0 + 1, 9));
     assert_eq!(script.apply(update(name("second"))), Err(Refusal::NoSuchQueue));
     assert_eq!(script.apply(Command::DeleteQueue(name("second"))), Err(Refusal::NoSuchQueue));
+}
+
+fn update(script: &mut Script, change: SettingsChange) -> Result<Settings, Refusal> {
+    let update = UpdateQueue { name: name("first"), change };
+    script.apply(Command::UpdateQueue(Box::new(update))).map(|reply| match reply {
+        Reply::Queue(queue) => queue.settings,
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn an_update_changes_what_it_names_and_nothing_else() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut expected = create(&mut script, "first", 1).unwrap().settings;
+    let changes: [(SettingsChange, fn(&mut Settings)); 4] = [
+        (SettingsChange { max_items: Some(7), ..SettingsChange::default() }, |now| now.max_items = 7),
+        (SettingsChange { reference: Some(Some("mine".into())), ..SettingsChange::default() }, |now| {
+            now.reference = Some("mine".into())
+        }),
+        (
+            SettingsChange {
+                retry: RetryChange { factor: Some(3.0), ..RetryChange::default() },
+                lease_timeout: Some(Span::from_secs(5)),
+                ..SettingsChange::default()
+            },
+            |now| (now.retry.factor, now.lease_timeout) = (3.0, Span::from_secs(5)),
+        ),
+        (SettingsChange { reference: Some(None), ..SettingsChange::default() }, |now| now.reference = None),
+    ];
+    for (change, changed) in changes {
+        changed(&mut expected);
+        expected.version += 1;
+        assert_eq!(update(&mut script, change), Ok(expected.clone()));
+    }
+}
+
+#[test]
+fn versions_follow_the_clock_so_that_a_registry_that_forgot_some_does_not_repeat_them() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    create(&mut script, "first", 1).unwrap();
+    let before = rebuilt(&script.partition, START);
+    script.pass(Span::from_secs(1));
+    let lost = update(&mut script, SettingsChange::default()).unwrap();
+    assert_eq!(lost.version, script.now.0);
+    script.partition = before;
+    script.pass(Span::from_micros(1));
+    assert!(update(&mut script, SettingsChange::default()).unwrap().version > lost.version);
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_at_creation_and_update() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    let settings = Settings { lease_timeout: Span::ZERO, ..Settings::default() };
+    let bad = CreateQueue { name: name("first"), settings, partitions: 1 };
+    let refused = script.apply(Command::CreateQueue(Box::new(bad)));
+    assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "lease_timeout", .. }))), "{refused:?}");
+    create(&mut script, "first", 1).unwrap();
+    let retry = RetryChange { factor: Some(f64::NAN), ..RetryChange::default() };
+    let refused = update(&mut script, SettingsChange { retry, ..SettingsChange::default() });
+    assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "retry.factor", .. }))), "{refused:?}");
+    assert_eq!(script.changes, []);
 }
 
 #[test]

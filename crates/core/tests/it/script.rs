@@ -10,7 +10,7 @@ use windlass_core::command::{
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase};
-use windlass_core::partition::Partition;
+use windlass_core::partition::{Partition, Totals};
 use windlass_core::row::Change;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
@@ -23,6 +23,8 @@ pub(crate) struct Script {
     /// Those of the last command.
     pub(crate) changes: Vec<Change>,
     pub(crate) news: Vec<News>,
+    /// Those of all commands.
+    pub(crate) totals: Totals,
 }
 
 impl Script {
@@ -31,7 +33,13 @@ impl Script {
     }
 
     pub(crate) fn of(id: PartitionId) -> Self {
-        Self { partition: Partition::new(id, START), now: START, changes: Vec::new(), news: Vec::new() }
+        Self {
+            partition: Partition::new(id, START),
+            now: START,
+            changes: Vec::new(),
+            news: Vec::new(),
+            totals: Totals::default(),
+        }
     }
 
     pub(crate) fn with_settings(settings: Settings) -> Self {
@@ -44,6 +52,7 @@ impl Script {
         let applied = self.partition.apply(self.now, command);
         self.changes = applied.changes;
         self.news = applied.news;
+        self.totals += applied.totals;
         self.partition.audit().unwrap();
         assert_same(&self.partition, &rebuilt(&self.partition, START));
         applied.reply
@@ -118,8 +127,12 @@ impl Script {
     }
 
     pub(crate) fn cancel(&mut self, number: ItemNumber) -> Result<Phase, Refusal> {
+        self.cancelled(number).map(|item| item.state.phase())
+    }
+
+    pub(crate) fn cancelled(&mut self, number: ItemNumber) -> Result<Item, Refusal> {
         match self.apply(Command::Cancel(number))? {
-            Reply::Cancelled(item) => Ok(item.state.phase()),
+            Reply::Cancelled(item) => Ok(item),
             other => panic!("{other:?}"),
         }
     }

@@ -1,0 +1,123 @@
+//! Every setting there is. Flags, variables, `windlass config` and the reference are made from this table.
+
+use super::raw::{Raw, RawConfig};
+use super::{Config, value};
+
+/// One setting, and how it is given and shown.
+#[derive(Debug)]
+pub struct Key {
+    /// In a file; a dot stands for a TOML table.
+    pub name: &'static str,
+    /// What it can be, after "give".
+    pub takes: &'static str,
+    pub default: &'static str,
+    pub doc: &'static str,
+    pub(super) slot: fn(&mut RawConfig) -> &mut Option<Raw>,
+    /// `None`: it has no meaning beside the other settings.
+    pub(super) show: fn(&Config) -> Option<Raw>,
+}
+
+impl Key {
+    /// `WINDLASS_LIMITS_CONNECTIONS`
+    pub fn variable(&self) -> String {
+        format!("{VARIABLE_PREFIX}{}", self.name.replace('.', "_").to_uppercase())
+    }
+
+    /// `--limits-connections`
+    pub fn flag(&self) -> String {
+        format!("--{}", self.name.replace(['.', '_'], "-"))
+    }
+}
+
+pub(super) const VARIABLE_PREFIX: &str = "WINDLASS_";
+/// Names a config file.
+pub(super) const FILE_VARIABLE: &str = "WINDLASS_CONFIG";
+/// What other parts of Windlass read from the environment.
+pub(super) const OTHER_VARIABLES: [&str; 1] = ["WINDLASS_URL"];
+
+macro_rules! keys {
+    ($($constant:ident = $name:literal ($($field:ident).+, $show:expr):
+        $takes:literal, default $default:literal. $doc:literal;)+) => {
+        $(pub(super) const $constant: Key = Key {
+            name: $name,
+            takes: $takes,
+            default: $default,
+            doc: $doc,
+            slot: |raw| &mut raw.$($field).+,
+            show: $show,
+        };)+
+
+        /// In the order in which they are shown: those of a TOML table together, and last.
+        pub const KEYS: &[Key] = &[$($constant),+];
+    };
+}
+
+keys! {
+    DATA = "data" (data, |config| Some(config.data.display().to_string().into())):
+        "a directory",
+        default "./windlass-data".
+        "Holds everything durable, and is made if it is missing; one server at a time can have it.";
+    LISTEN = "listen" (listen, |config| Some(config.listen.to_string().into())):
+        "an address as IP:PORT, such as `127.0.0.1:9463` or `[::1]:9463` (port 0: any free one)",
+        default "127.0.0.1:9463".
+        "Where the server takes connections.";
+    INSECURE = "insecure" (insecure, |config| Some(config.insecure.into())):
+        "`true` or `false`",
+        default "false".
+        "Allows a `listen` address that other machines can reach, although there is no authentication yet.";
+    DURABILITY = "durability" (durability, |config| Some(config.durability_name().into())):
+        "`always`, `interval` or `none`",
+        default "always".
+        "When a change is answered: once it is synced to disk (nothing answered is ever lost), or once it is written \
+         and synced every `sync_interval` or only now and then (a crash of the machine may take the latest).";
+    SYNC_INTERVAL = "sync_interval" (sync_interval, |config| config.sync_interval().map(value::show_duration)):
+        "a duration from `1ms` to `1m`, such as `100ms`",
+        default "100ms".
+        "How much of the latest a crash of the machine may take; only with `durability = \"interval\"`.";
+    BACKUP_DIR = "backup_dir" (backup_dir, |config| Some(config.backup_dir.display().to_string().into())):
+        "a directory",
+        default "<data>/backups".
+        "Where `server.backup` puts backups, each in a directory of its own.";
+    LOG_FORMAT = "log_format" (log_format, |config| Some(config.log_format.name().into())):
+        "`text` or `json`",
+        default "text".
+        "How the server's own log is written to standard error.";
+    LOG_LEVEL = "log_level" (log_level, |config| Some(config.log_level.as_str().into())):
+        "`error`, `warn`, `info`, `debug` or `trace`, or a filter such as `info,windlass_engine=debug`",
+        default "info".
+        "What is logged.";
+    SHUTDOWN_GRACE = "shutdown_grace" (shutdown_grace, |config| Some(value::show_duration(config.shutdown_grace))):
+        "a duration up to `1h`, such as `30s`",
+        default "30s".
+        "How long requests under way may still take once the server was told to stop.";
+    CONNECTIONS = "limits.connections" (limits.connections, |config| {
+        Some(value::show_count(config.limits.connections))
+    }):
+        "a number from 1 to 1000000",
+        default "16384".
+        "Connections at once; further ones are refused.";
+    WAITING_REQUESTS = "limits.waiting_requests" (limits.waiting_requests, |config| {
+        Some(value::show_count(config.limits.waiting_requests))
+    }):
+        "a number from 1 to 1000000",
+        default "16384".
+        "Leases that wait for work at once; further ones are `overloaded`.";
+    PAYLOAD_BYTES = "limits.payload_bytes" (limits.payload_bytes, |config| {
+        Some(value::show_bytes(config.limits.payload_bytes))
+    }):
+        "a size from `1KiB` to `15MiB`, such as `1MiB`, or a number of bytes",
+        default "1MiB".
+        "The largest payload or result of an item.";
+    BODY_BYTES = "limits.body_bytes" (limits.body_bytes, |config| {
+        Some(value::show_bytes(config.limits.body_bytes))
+    }):
+        "a size from `1KiB` to `1GiB`, such as `16MiB`, or a number of bytes",
+        default "16MiB".
+        "The largest request body.";
+    BYTES_IN_FLIGHT = "limits.bytes_in_flight" (limits.bytes_in_flight, |config| {
+        Some(value::show_bytes(config.limits.bytes_in_flight))
+    }):
+        "a size from `1MiB` to `1024GiB`, such as `256MiB`, or a number of bytes",
+        default "256MiB".
+        "The bytes of all request bodies together that are being read or worked on; at the limit requests are `overloaded`.";
+}

@@ -1,0 +1,102 @@
+//! Settings as somebody wrote them: in a file, in the environment or as flags. Nothing is checked here.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+
+/// What one source says. Text is understood for every setting, so flags and variables need no types.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawConfig {
+    pub data: Option<Raw>,
+    pub listen: Option<Raw>,
+    pub insecure: Option<Raw>,
+    pub durability: Option<Raw>,
+    pub sync_interval: Option<Raw>,
+    pub backup_dir: Option<Raw>,
+    pub log_format: Option<Raw>,
+    pub log_level: Option<Raw>,
+    pub shutdown_grace: Option<Raw>,
+    pub limits: RawLimits,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RawLimits {
+    pub connections: Option<Raw>,
+    pub waiting_requests: Option<Raw>,
+    pub payload_bytes: Option<Raw>,
+    pub body_bytes: Option<Raw>,
+    pub bytes_in_flight: Option<Raw>,
+}
+
+/// A value as it was written. Shown as TOML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Raw {
+    Bool(bool),
+    Integer(i64),
+    Text(String),
+}
+
+impl From<bool> for Raw {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Raw {
+    fn from(value: i64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<&str> for Raw {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Raw {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl fmt::Display for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => value.fmt(f),
+            Self::Integer(value) => value.fmt(f),
+            // Escapes what has to be.
+            Self::Text(value) => toml::Value::from(value.as_str()).fmt(f),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyRaw)
+    }
+}
+
+struct AnyRaw;
+
+impl Visitor<'_> for AnyRaw {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text in quotes, a whole number, true or false")
+    }
+
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Raw, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Raw, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Raw, E> {
+        Ok(value.into())
+    }
+}

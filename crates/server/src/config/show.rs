@@ -1,0 +1,89 @@
+//! The table of settings for people: the configuration in effect, and the reference page.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use windlass_engine::store::log::Durability;
+
+use super::keys::{KEYS, Key};
+use super::{Config, Source};
+
+const INFALLIBLE: &str = "a string takes all that memory does";
+
+impl Config {
+    /// What is in effect and where each value came from, as a config file that says the same.
+    pub fn to_toml(&self) -> String {
+        let mut text =
+            "# The configuration in effect. Flags win over WINDLASS_* variables, and these over a file.\n"
+                .to_owned();
+        let mut table = "";
+        for key in KEYS {
+            let (key_table, name) = key.name.rsplit_once('.').unwrap_or(("", key.name));
+            if key_table != table {
+                write!(text, "\n[{key_table}]\n").expect(INFALLIBLE);
+                table = key_table;
+            }
+            self.show(key, name, &mut text);
+        }
+        text
+    }
+
+    fn show(&self, key: &Key, name: &str, text: &mut String) {
+        let source = self.source(key);
+        let line = match (key.show)(self) {
+            Some(value) => format!("{name} = {value}"),
+            None => format!("# {name} = \"{}\"", key.default),
+        };
+        write!(text, "\n# {}\n# From: {source}\n{line}\n", key.doc).expect(INFALLIBLE);
+    }
+
+    /// Where the value of a setting came from.
+    pub fn source(&self, key: &Key) -> &Source {
+        self.sources.get(key.name).unwrap_or(&Source::Default)
+    }
+
+    pub(super) fn durability_name(&self) -> &'static str {
+        match self.durability {
+            Durability::Always => "always",
+            Durability::Interval(_) => "interval",
+            Durability::None => "none",
+        }
+    }
+
+    pub(super) fn sync_interval(&self) -> Option<Duration> {
+        match self.durability {
+            Durability::Interval(interval) => Some(interval.into()),
+            Durability::Always | Durability::None => None,
+        }
+    }
+}
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Made from the table in crates/server/src/config/keys.rs: `UPDATE_DOCS=1 cargo test -p windlass-server docs`. -->
+
+Every setting can be given as a flag of the server, as an environment variable, or in a TOML file. Flags win over
+variables, and variables over the file. A file is read only if `--config FILE` or `WINDLASS_CONFIG` names it. A name
+that is not known is an error, in the file and among the variables that begin with `WINDLASS_`. `windlass config` shows
+what is in effect and where each value came from; what it prints is itself a config file.
+
+Durations are written like `250ms`, `30s`, `5m` or `1h30m`. Sizes are numbers of bytes, or written like `512KiB`, `16MiB`
+or `1GB`. Relative paths count from the directory in which the server is started. In a file, a name with a dot stands in
+a table: `limits.connections` is `connections` under `[limits]`.
+";
+
+/// The page about all settings, as Markdown.
+pub fn reference() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    for key in KEYS {
+        let Key { name, takes, default, doc, .. } = key;
+        let (flag, variable) = (key.flag(), key.variable());
+        write!(
+            page,
+            "\n## `{name}`\n\n{doc}\n\n- Takes {takes}.\n- Default: `{default}`\n- Flag: `{flag}`\n- Variable: `{variable}`\n"
+        )
+        .expect(INFALLIBLE);
+    }
+    page
+}

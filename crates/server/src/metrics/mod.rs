@@ -1,0 +1,208 @@
+//! `GET /metrics`: what the engine, its store and the listener count, and how requests were answered.
+//!
+//! Everything is read when it is asked for. [`names`] is the table of all metrics, `text` the format.
+
+mod names;
+mod requests;
+mod text;
+
+use std::fmt::{Display, Write as _};
+use std::time::Duration;
+
+use windlass_core::time::Timestamp;
+use windlass_engine::store::StoreStats;
+use windlass_engine::{CommitStats, Engine, PartitionState, QueueOverview};
+
+pub use names::{Kind, METRICS, Metric};
+pub use requests::{OTHER, Requests};
+pub use text::CONTENT_TYPE;
+
+use names::*;
+use text::Page;
+
+const MICROS: f64 = 1e6;
+
+/// What one page shows.
+#[derive(Debug)]
+pub struct Scrape<'a> {
+    /// `None` while the data is being loaded.
+    pub engine: Option<EngineNow>,
+    pub requests: &'a Requests,
+    pub traffic: TrafficNow,
+    pub uptime: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub struct EngineNow {
+    pub queues: Vec<QueueOverview>,
+    pub commits: CommitStats,
+    pub store: StoreStats,
+    pub now: Timestamp,
+}
+
+impl EngineNow {
+    pub fn of(engine: &Engine) -> Self {
+        let (commits, store) = (engine.commit_stats(), engine.store_stats());
+        Self { queues: engine.overview(), commits, store, now: engine.now() }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrafficNow {
+    pub connections: u64,
+    pub connections_refused: u64,
+    pub bytes_in_flight: u64,
+}
+
+pub fn render(scrape: &Scrape<'_>) -> String {
+    let mut page = Page::default();
+    process(&mut page, scrape.uptime);
+    if let Some(engine) = &scrape.engine {
+        queues(&mut page, &engine.queues, engine.now);
+        totals(&mut page, &engine.queues);
+        partitions(&mut page, &engine.queues);
+        commits(&mut page, &engine.commits);
+        store(&mut page, &engine.store);
+    }
+    requests(&mut page, scrape.requests);
+    traffic(&mut page, scrape.traffic);
+    page.into_text()
+}
+
+fn process(page: &mut Page, uptime: Duration) {
+    page.begin(&BUILD_INFO).sample(&[env!("CARGO_PKG_VERSION")], 1);
+    page.single(&UPTIME, uptime.as_secs_f64());
+    if let Some(bytes) = resident_bytes() {
+        page.single(&RESIDENT, bytes);
+    }
+}
+
+/// Where there is no such file, there is no such metric.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+fn queues(page: &mut Page, queues: &[QueueOverview], now: Timestamp) {
+    let mut items = page.begin(&ITEMS);
+    for seen in queues {
+        for (state, count) in states(seen) {
+            items.sample(&[name(seen), state], count);
+        }
+    }
+    each_queue(page, &RETAINED, queues, |seen| seen.retained);
+    each_queue(page, &OLDEST_WAITING, queues, |seen| seen.oldest_waiting.map_or(0.0, |at| seconds(at, now)));
+    each_queue(page, &LEASE_WAITERS, queues, |seen| seen.lease_waiters);
+    page.single(&SUBSCRIBERS, 0);
+}
+
+fn name(seen: &QueueOverview) -> &str {
+    &seen.queue.name.name
+}
+
+/// Groups and suspended items are not there yet; their states are.
+fn states(seen: &QueueOverview) -> [(&'static str, u64); 5] {
+    let counts = &seen.counts;
+    [
+        ("held", 0),
+        ("scheduled", counts.scheduled),
+        ("waiting", counts.waiting),
+        ("leased", counts.leased),
+        ("suspended", 0),
+    ]
+}
+
+fn seconds(since: Timestamp, now: Timestamp) -> f64 {
+    (now - since).as_micros() as f64 / MICROS
+}
+
+fn totals(page: &mut Page, queues: &[QueueOverview]) {
+    each_queue(page, &PRODUCED, queues, |seen| seen.totals.produced);
+    each_queue(page, &LEASED, queues, |seen| seen.totals.leased);
+    each_queue(page, &COMPLETED, queues, |seen| seen.totals.completed);
+    each_queue(page, &RETRIED, queues, |seen| seen.totals.retried);
+    each_queue(page, &RELEASED, queues, |seen| seen.totals.released);
+    each_queue(page, &EXTENDED, queues, |seen| seen.totals.extended);
+    each_queue(page, &CANCELLED, queues, |seen| seen.totals.cancelled);
+    each_queue(page, &FAILED, queues, |seen| seen.totals.failed);
+    each_queue(page, &LEASES_EXPIRED, queues, |seen| seen.totals.lease_expired);
+}
+
+fn each_queue<V: Display>(
+    page: &mut Page,
+    metric: &'static Metric,
+    queues: &[QueueOverview],
+    value: impl Fn(&QueueOverview) -> V,
+) {
+    let mut family = page.begin(metric);
+    queues.iter().for_each(|seen| family.sample(&[name(seen)], value(seen)));
+}
+
+fn partitions(page: &mut Page, queues: &[QueueOverview]) {
+    let mut counts = [("available", 0), ("loading", 0), ("faulty", 0), ("closed", 0)];
+    for (_, state) in queues.iter().flat_map(|seen| &seen.partitions) {
+        let at = match state {
+            PartitionState::Available => 0,
+            PartitionState::Loading => 1,
+            PartitionState::Faulty { .. } => 2,
+            PartitionState::Closed => 3,
+        };
+        counts[at].1 += 1;
+    }
+    let mut family = page.begin(&PARTITIONS);
+    counts.into_iter().for_each(|(state, count)| family.sample(&[state], count));
+}
+
+fn commits(page: &mut Page, commits: &CommitStats) {
+    page.single(&COMMITS, commits.commits);
+    page.begin(&COMMIT_SECONDS).histogram(&[], &commits.latency_micros, MICROS);
+    page.begin(&COMMIT_CHANGES).histogram(&[], &commits.changes, 1.0);
+}
+
+fn store(page: &mut Page, store: &StoreStats) {
+    page.single(&SYNCS, store.syncs);
+    page.single(&BYTES_WRITTEN, store.bytes_written);
+    let mut bytes = page.begin(&STORE_BYTES);
+    bytes.sample(&["stored"], store.bytes_stored);
+    bytes.sample(&["live"], store.bytes_live);
+    page.single(&SNAPSHOTS, store.snapshots);
+    page.single(&COMPACTIONS, store.compactions);
+}
+
+fn requests(page: &mut Page, requests: &Requests) {
+    let mut answered = page.begin(&REQUESTS);
+    requests.by_status().for_each(|(call, status, count)| answered.sample(&[call, &status], count));
+    let mut seconds = page.begin(&REQUEST_SECONDS);
+    requests.latencies().for_each(|(call, latency)| seconds.histogram(&[call], &latency, MICROS));
+}
+
+fn traffic(page: &mut Page, traffic: TrafficNow) {
+    page.single(&CONNECTIONS, traffic.connections);
+    page.single(&REFUSED, traffic.connections_refused);
+    page.single(&IN_FLIGHT, traffic.bytes_in_flight);
+}
+
+const INTRODUCTION: &str = "\
+# Metrics
+
+<!-- Made from the table in crates/server/src/metrics/names.rs: `UPDATE_DOCS=1 cargo test -p windlass-server docs`. -->
+
+`GET /metrics` answers in the text format of Prometheus. Counters begin at 0 when the server starts. Metrics of items,
+partitions and the store are there once the data is loaded; a call shows up once it was made.
+
+| Metric | Type | Labels | Meaning |
+| --- | --- | --- | --- |
+";
+
+/// The page about all metrics, as Markdown.
+pub fn reference() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    for Metric { name, kind, labels, help } in METRICS {
+        let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        writeln!(page, "| `{name}` | {kind} | {labels} | {help} |")
+            .expect("a string takes all that memory does");
+    }
+    page
+}

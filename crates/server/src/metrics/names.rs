@@ -1,0 +1,86 @@
+//! Every metric there is. The page and the reference are made from this table.
+
+use std::fmt;
+
+/// One metric. Its labels are few, and so are their values: names of queues, states, calls and status codes.
+#[derive(Debug)]
+pub struct Metric {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        })
+    }
+}
+
+macro_rules! metrics {
+    ($($constant:ident = $kind:ident $name:literal $([$($label:literal),+])?: $help:literal;)+) => {
+        $(pub(super) const $constant: Metric = Metric {
+            name: $name,
+            kind: Kind::$kind,
+            labels: &[$($($label),+)?],
+            help: $help,
+        };)+
+
+        /// In the order of the page.
+        pub const METRICS: &[Metric] = &[$($constant),+];
+    };
+}
+
+metrics! {
+    BUILD_INFO = Gauge "windlass_build_info" ["version"]: "Always 1; the label tells the version.";
+    UPTIME = Gauge "windlass_uptime_seconds": "Time since the server was started.";
+    RESIDENT = Gauge "process_resident_memory_bytes": "Memory that the process takes up. Linux only.";
+
+    ITEMS = Gauge "windlass_items" ["queue", "state"]: "Items that have not ended, by state.";
+    RETAINED = Gauge "windlass_items_retained" ["queue"]: "Items that have ended and are kept.";
+    OLDEST_WAITING = Gauge "windlass_oldest_waiting_age_seconds" ["queue"]:
+        "How long the item has waited that waits longest; 0 if none waits.";
+    LEASE_WAITERS = Gauge "windlass_lease_waiters" ["queue"]: "Leases that wait for work.";
+    SUBSCRIBERS = Gauge "windlass_subscribers": "Readers of event streams.";
+    PRODUCED = Counter "windlass_items_produced_total" ["queue"]: "Items produced.";
+    LEASED = Counter "windlass_items_leased_total" ["queue"]:
+        "Leases granted, those included that reached nobody and were given back.";
+    COMPLETED = Counter "windlass_items_completed_total" ["queue"]: "Items completed.";
+    RETRIED = Counter "windlass_items_retried_total" ["queue"]: "Items sent back for another attempt.";
+    RELEASED = Counter "windlass_items_released_total" ["queue"]: "Items given back, their attempt not counted.";
+    EXTENDED = Counter "windlass_items_extended_total" ["queue"]: "Leases extended.";
+    CANCELLED = Counter "windlass_items_cancelled_total" ["queue"]:
+        "Items that ended as cancelled, those included that were cleared.";
+    FAILED = Counter "windlass_items_failed_total" ["queue"]: "Items that ended as failed.";
+    LEASES_EXPIRED = Counter "windlass_leases_expired_total" ["queue"]: "Leases that ended by their deadline.";
+    PARTITIONS = Gauge "windlass_partitions" ["state"]: "Partitions of all queues, by state.";
+
+    COMMITS = Counter "windlass_commits_total": "Commits that succeeded.";
+    COMMIT_SECONDS = Histogram "windlass_commit_seconds": "How long a commit took.";
+    COMMIT_CHANGES = Histogram "windlass_commit_changes": "How many changes a commit held.";
+    SYNCS = Counter "windlass_store_syncs_total": "Syncs of the log to disk.";
+    BYTES_WRITTEN = Counter "windlass_store_bytes_written_total": "Bytes written to disk.";
+    STORE_BYTES = Gauge "windlass_store_bytes" ["kind"]:
+        "Disk space that the store takes up (stored), and what of it is bodies that are still wanted (live).";
+    SNAPSHOTS = Counter "windlass_store_snapshots_total": "Snapshots written.";
+    COMPACTIONS = Counter "windlass_store_compactions_total": "Compactions of the log.";
+
+    REQUESTS = Counter "windlass_http_requests_total" ["call", "code"]:
+        "Requests answered, by call (`other`: no call of the API) and HTTP status.";
+    REQUEST_SECONDS = Histogram "windlass_http_request_seconds" ["call"]:
+        "How long a request took, the time included that a lease waited for work.";
+    CONNECTIONS = Gauge "windlass_http_connections": "Open connections.";
+    REFUSED = Counter "windlass_http_connections_refused_total": "Connections refused at `limits.connections`.";
+    IN_FLIGHT = Gauge "windlass_http_bytes_in_flight": "Bytes of request bodies that are being read or worked on.";
+}

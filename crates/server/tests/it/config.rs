@@ -1,0 +1,316 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::time::Span;
+use windlass_engine::env::TokioEnv;
+use windlass_engine::store::Store;
+use windlass_engine::store::log::real::RealDisk;
+use windlass_engine::store::log::{Durability, LogOptions, LogStore};
+use windlass_server::config::{
+    self, Config, ConfigError, KEYS, LogFormat, Raw, RawConfig, RawLimits, Source,
+};
+
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
+fn load(flags: RawConfig, file: Option<&Path>, variables: Variables<'_>) -> Result<Config, ConfigError> {
+    let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    config::load(flags, file.map(PathBuf::from), variables.iter().map(owned))
+}
+
+fn load_file(text: &str) -> Result<Config, ConfigError> {
+    let (_directory, path) = file_with(text);
+    load(RawConfig::default(), Some(&path), &[])
+}
+
+fn file_with(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("windlass.toml");
+    std::fs::write(&path, text).unwrap();
+    (directory, path)
+}
+
+fn source<'a>(config: &'a Config, key: &str) -> &'a Source {
+    config.source(KEYS.iter().find(|found| found.name == key).unwrap())
+}
+
+fn values(toml: &str) -> Vec<&str> {
+    toml.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect()
+}
+
+#[test]
+fn without_any_source_everything_has_its_default() {
+    let config = load(RawConfig::default(), None, &[]).unwrap();
+    assert_eq!(config.data, Path::new("./windlass-data"));
+    assert_eq!(config.backup_dir, Path::new("./windlass-data/backups"));
+    assert_eq!(config.listen, "127.0.0.1:9463".parse().unwrap());
+    assert!(!config.insecure);
+    assert_eq!(config.durability, Durability::Always);
+    assert_eq!((config.log_format, config.log_level.as_str()), (LogFormat::Text, "info"));
+    assert_eq!(config.shutdown_grace, Duration::from_secs(30));
+    assert_eq!((config.limits.connections, config.limits.waiting_requests), (16_384, 16_384));
+    assert_eq!((config.limits.payload_bytes, config.limits.body_bytes), (1 << 20, 16 << 20));
+    assert_eq!(config.limits.bytes_in_flight, 256 << 20);
+    assert!(KEYS.iter().all(|key| *config.source(key) == Source::Default));
+}
+
+#[test]
+fn flags_win_over_variables_and_these_over_the_file() {
+    let (_directory, path) = file_with(
+        "data = 'from-file'\nlog_level = 'warn'\nlog_format = 'json'\n[limits]\nconnections = 1\nwaiting_requests = 2",
+    );
+    let variables = [
+        ("WINDLASS_DATA", "from-variable"),
+        ("WINDLASS_LOG_LEVEL", "debug"),
+        ("WINDLASS_LIMITS_CONNECTIONS", "3"),
+    ];
+    let flags = RawConfig { data: Some("from-flag".into()), ..RawConfig::default() };
+    let config = load(flags, Some(&path), &variables).unwrap();
+
+    assert_eq!(config.data, Path::new("from-flag"));
+    assert_eq!(*source(&config, "data"), Source::Flag("--data".to_owned()));
+    assert_eq!(config.log_level, "debug");
+    assert_eq!(*source(&config, "log_level"), Source::Environment("WINDLASS_LOG_LEVEL".to_owned()));
+    assert_eq!(config.log_format, LogFormat::Json);
+    assert_eq!(*source(&config, "log_format"), Source::File(path.clone()));
+    assert_eq!(config.limits.connections, 3);
+    assert_eq!(
+        *source(&config, "limits.connections"),
+        Source::Environment("WINDLASS_LIMITS_CONNECTIONS".to_owned())
+    );
+    assert_eq!(config.limits.waiting_requests, 2);
+    assert_eq!(*source(&config, "listen"), Source::Default);
+    assert_eq!(config.backup_dir, Path::new("from-flag/backups"));
+}
+
+#[test]
+fn every_setting_can_be_given_as_a_variable() {
+    for key in KEYS {
+        let value = match key.name {
+            "backup_dir" => "elsewhere",
+            _ => key.default,
+        };
+        let mut variables = vec![(key.variable(), value.to_owned())];
+        if key.name == "sync_interval" {
+            variables.push(("WINDLASS_DURABILITY".to_owned(), "interval".to_owned()));
+        }
+        let config = config::load(RawConfig::default(), None, variables.into_iter()).unwrap();
+        assert_eq!(*config.source(key), Source::Environment(key.variable()), "{}", key.name);
+    }
+}
+
+#[test]
+fn a_flag_names_the_file_before_a_variable_does() {
+    let (_one, by_flag) = file_with("data = 'by-flag'");
+    let (_two, by_variable) = file_with("data = 'by-variable'");
+    let variables =
+        [("WINDLASS_CONFIG", by_variable.to_str().unwrap()), ("WINDLASS_URL", "http://elsewhere")];
+    let data = |file| load(RawConfig::default(), file, &variables).unwrap().data;
+    assert_eq!(data(None), Path::new("by-variable"));
+    assert_eq!(data(Some(by_flag.as_path())), Path::new("by-flag"));
+}
+
+#[test]
+fn an_interval_belongs_to_the_durability_that_has_one() {
+    let durability = |text: &str| load_file(text).unwrap().durability;
+    assert_eq!(durability("durability = 'none'"), Durability::None);
+    assert_eq!(durability("durability = 'interval'"), Durability::Interval(Span::from_millis(100)));
+    assert_eq!(
+        durability("durability = 'interval'\nsync_interval = '1s500ms'"),
+        Durability::Interval(Span::from_millis(1500))
+    );
+}
+
+#[test]
+fn sizes_are_numbers_or_have_units() {
+    let body = |value: Raw| {
+        let limits = RawLimits {
+            body_bytes: Some(value),
+            bytes_in_flight: Some("1GiB".into()),
+            ..RawLimits::default()
+        };
+        load(RawConfig { limits, ..RawConfig::default() }, None, &[]).unwrap().limits.body_bytes
+    };
+    assert_eq!(body(2_000_000.into()), 2_000_000);
+    assert_eq!(body("2000000".into()), 2_000_000);
+    assert_eq!(body("2000000B".into()), 2_000_000);
+    assert_eq!(body("2MB".into()), 2_000_000);
+    assert_eq!(body("2 MiB".into()), 2 << 20);
+    assert_eq!(body("1200KB".into()), 1_200_000);
+    assert_eq!(body("2048KiB".into()), 2 << 20);
+    assert_eq!(body("1GB".into()), 1_000_000_000);
+    assert_eq!(body("1GiB".into()), 1 << 30);
+}
+
+#[test]
+fn a_mistake_in_a_file_is_answered_with_what_is_right() {
+    // The setting and its value, and what the message must say beside them.
+    let mistakes = [
+        ("data = ''", "a directory"),
+        ("data = 3", "a directory"),
+        ("listen = 'localhost:9463'", "IP:PORT"),
+        ("listen = '127.0.0.1'", "IP:PORT"),
+        ("listen = 9463", "IP:PORT"),
+        ("insecure = 'yes'", "`true` or `false`"),
+        ("durability = 'sometimes'", "`always`, `interval` or `none`"),
+        ("sync_interval = '100'", "such as `100ms`"),
+        ("sync_interval = '0s'", "from `1ms` to `1m`"),
+        ("log_format = 'xml'", "`text` or `json`"),
+        ("log_level = ''", "`info`"),
+        ("log_level = 'info,=,'", "`info`"),
+        ("shutdown_grace = 30", "such as `30s`"),
+        ("shutdown_grace = '2h'", "up to `1h`"),
+        ("limits.connections = 0", "from 1 to 1000000"),
+        ("limits.connections = -1", "from 1 to 1000000"),
+        ("limits.connections = '16k'", "from 1 to 1000000"),
+        ("limits.waiting_requests = true", "from 1 to 1000000"),
+        ("limits.payload_bytes = '16MiB'", "to `15MiB`"),
+        ("limits.payload_bytes = '1 mib'", "such as `1MiB`"),
+        ("limits.body_bytes = '-1'", "such as `16MiB`"),
+        ("limits.body_bytes = '99999999999999999999'", "such as `16MiB`"),
+        ("limits.bytes_in_flight = '18446744073709551615GiB'", "such as `256MiB`"),
+    ];
+    for (line, right) in mistakes {
+        let (_directory, path) = file_with(line);
+        let error = load(RawConfig::default(), Some(&path), &[]).unwrap_err();
+        assert!(matches!(error, ConfigError::Wrong { .. }), "{line}: {error}");
+        let (said, shown) = (error.to_string(), line.replace('\'', "\""));
+        assert!(said.starts_with(&format!("{shown} (file {}) cannot be: give ", path.display())), "{said}");
+        assert!(said.contains(right), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_says_nothing_known_is_refused_with_the_line() {
+    for (text, right) in [
+        ("lisen = '127.0.0.1:1'", "unknown field `lisen`"),
+        ("[limits]\nconections = 1", "unknown field `conections`"),
+        ("[limit]\nconnections = 1", "unknown field `limit`"),
+        ("listen = ['127.0.0.1:1']", "a text in quotes, a whole number, true or false"),
+        ("limits = 3", "limits"),
+        ("listen = ", "listen"),
+    ] {
+        let (_directory, path) = file_with(text);
+        let said = load(RawConfig::default(), Some(&path), &[]).unwrap_err().to_string();
+        assert!(said.contains(path.to_str().unwrap()) && said.contains("line "), "{said}");
+        assert!(said.contains(right), "{said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named_with_who_named_it() {
+    let variables = [("WINDLASS_CONFIG", "/nowhere/windlass.toml")];
+    let said = load(RawConfig::default(), None, &variables).unwrap_err().to_string();
+    assert!(said.contains("/nowhere/windlass.toml (environment WINDLASS_CONFIG)"), "{said}");
+    let said = load(RawConfig::default(), Some(Path::new("/nowhere/at-all")), &[]).unwrap_err().to_string();
+    assert!(said.contains("/nowhere/at-all (flag --config)"), "{said}");
+}
+
+#[test]
+fn a_variable_that_nobody_reads_is_refused() {
+    let said = load(RawConfig::default(), None, &[("WINDLASS_LISTN", "x")]).unwrap_err().to_string();
+    assert!(said.contains("WINDLASS_LISTN") && said.contains("WINDLASS_LISTEN"), "{said}");
+    load(RawConfig::default(), None, &[("PATH", "x"), ("WINDLASS", "x")]).unwrap();
+}
+
+#[test]
+fn a_wrong_flag_or_variable_is_told_as_such() {
+    let flags = RawConfig { listen: Some("here".into()), ..RawConfig::default() };
+    let said = load(flags, None, &[]).unwrap_err().to_string();
+    assert!(said.starts_with("listen = \"here\" (flag --listen) cannot be"), "{said}");
+    let said = load(RawConfig::default(), None, &[("WINDLASS_LIMITS_PAYLOAD_BYTES", "huge")])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        said.starts_with(
+            "limits.payload_bytes = \"huge\" (environment WINDLASS_LIMITS_PAYLOAD_BYTES) cannot be"
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_address_that_others_can_reach_needs_consent() {
+    for address in ["0.0.0.0:9463", "[::]:9463", "192.168.1.2:80", "[::ffff:10.0.0.1]:80"] {
+        let flags = RawConfig { listen: Some(address.into()), ..RawConfig::default() };
+        let error = load(flags.clone(), None, &[]).unwrap_err();
+        let said = error.to_string();
+        assert!(matches!(error, ConfigError::NotLoopback(_)), "{said}");
+        for part in [
+            address,
+            "--listen",
+            "no authentication",
+            "127.0.0.1:9463",
+            "--insecure",
+            "WINDLASS_INSECURE=true",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        let config = load(RawConfig { insecure: Some(true.into()), ..flags }, None, &[]).unwrap();
+        assert_eq!(config.listen, address.parse().unwrap());
+    }
+    for address in ["127.0.0.1:0", "127.9.9.9:1", "[::1]:9463", "[::ffff:127.0.0.1]:80"] {
+        load(RawConfig { listen: Some(address.into()), ..RawConfig::default() }, None, &[]).unwrap();
+    }
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused_together() {
+    for (text, parts) in [
+        ("sync_interval = '1s'", ["sync_interval = \"1s\" (file", "durability = \"always\" (default)"]),
+        (
+            "limits.payload_bytes = '2MiB'\nlimits.body_bytes = '1MiB'",
+            ["limits.payload_bytes = \"2MiB\" (file", "raise limits.body_bytes"],
+        ),
+        (
+            "limits.body_bytes = '512MiB'",
+            ["limits.body_bytes = \"512MiB\" (file", "limits.bytes_in_flight = \"256MiB\" (default)"],
+        ),
+    ] {
+        let said = load_file(text).unwrap_err().to_string();
+        assert!(parts.iter().all(|part| said.contains(part)), "{said}");
+    }
+}
+
+#[test]
+fn what_is_shown_is_a_file_that_says_the_same() {
+    let strange = "data = \"a \\\"quoted\\\" \\\\ directory\\n\"\nlisten = '[::]:1'\ninsecure = true\n\
+        durability = 'interval'\nsync_interval = '1s5ms'\nbackup_dir = 'b'\nlog_format = 'json'\n\
+        log_level = 'info,windlass_engine=debug'\nshutdown_grace = '0s'\n[limits]\nconnections = 7\n\
+        waiting_requests = 8\npayload_bytes = 1025\nbody_bytes = '3KB'\nbytes_in_flight = '5MiB'";
+    for text in ["", "durability = 'none'", strange] {
+        let config = load_file(text).unwrap();
+        let shown = config.to_toml();
+        let again = load_file(&shown).unwrap_or_else(|error| panic!("{error}\n{shown}"));
+        assert_eq!(values(&shown), values(&again.to_toml()));
+        assert_eq!(config.data, again.data);
+    }
+}
+
+#[test]
+fn what_is_shown_tells_where_each_value_came_from() {
+    let flags = RawConfig { listen: Some("127.0.0.1:1".into()), ..RawConfig::default() };
+    let shown = load(flags, None, &[("WINDLASS_LOG_LEVEL", "warn")]).unwrap().to_toml();
+    for lines in [
+        "# From: flag --listen\nlisten = \"127.0.0.1:1\"",
+        "# From: environment WINDLASS_LOG_LEVEL\nlog_level = \"warn\"",
+        "# From: default\ndata = \"./windlass-data\"",
+        "# From: default\n# sync_interval = \"100ms\"",
+        "# From: default\nbytes_in_flight = \"256MiB\"",
+    ] {
+        assert!(shown.contains(lines), "{lines}\n{shown}");
+    }
+}
+
+#[tokio::test]
+async fn backups_within_the_data_directory_do_not_disturb_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        let env = Arc::new(TokioEnv::new());
+        let disk = Arc::new(RealDisk::new(directory.path()).unwrap());
+        let store = LogStore::open(env, disk, LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() });
+        let store = store.await.unwrap();
+        std::fs::create_dir_all(directory.path().join("backups/one")).unwrap();
+        store.close().await;
+    }
+}
