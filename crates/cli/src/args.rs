@@ -38,7 +38,7 @@ pub(crate) enum Encoding {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    //T Serve(cmd::serve::Serve),
+    Serve(cmd::serve::Serve),
     Queue(cmd::queue::Queue),
     Produce(cmd::produce::Produce),
     Lease(cmd::lease::Lease),
@@ -51,7 +51,7 @@ pub(crate) enum Command {
     //T Bench(cmd::bench::Bench),
     Inspect(cmd::inspect::Inspect),
     Backup(cmd::backup::Backup),
-    //T Config(cmd::config::ShowConfig),
+    Config(cmd::config::ShowConfig),
     Completions(cmd::completions::Completions),
     #[command(hide = true)]
     Reference(cmd::reference::Reference),

@@ -6,6 +6,7 @@
 mod args;
 mod client_id;
 mod cmd;
+mod config_flags;
 mod exit;
 mod failed;
 mod human;
@@ -46,7 +47,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit, Failure> {
 async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
     let remote = || Remote::new(&cli.global);
     match cli.command {
-        //T Command::Serve(serve) => serve.run(out).await,
+        Command::Serve(serve) => serve.run(out).await,
         Command::Queue(queue) => queue.run(&remote()?, out).await,
         Command::Produce(produce) => produce.run(&remote()?, out).await,
         Command::Lease(lease) => lease.run(&remote()?, out).await,
@@ -59,7 +60,7 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         //T Command::Bench(bench) => bench.run(&cli.global, out).await,
         Command::Inspect(inspect) => inspect.run(out).await,
         Command::Backup(backup) => backup.run(&remote()?, out).await,
-        //T Command::Config(config) => config.run(out),
+        Command::Config(config) => config.run(out),
         Command::Completions(completions) => completions.run(out),
         Command::Reference(reference) => reference.run(out),
     }
