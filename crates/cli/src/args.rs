@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Release(cmd::release::Release),
     Item(cmd::item::ItemCommand),
     Work(cmd::work::Work),
-    //T Bench(cmd::bench::Bench),
+    Bench(cmd::bench::Bench),
     Inspect(cmd::inspect::Inspect),
     Backup(cmd::backup::Backup),
     Config(cmd::config::ShowConfig),

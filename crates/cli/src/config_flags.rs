@@ -71,9 +71,9 @@ fn put(settings: &mut Map<String, Value>, name: &str, value: &str) {
 fn flag(key: &'static Key) -> Arg {
     // Clap wants names that live as long as the program, and so do these few.
     let long = key.flag().trim_start_matches('-').to_owned().leak();
-    let help =
-        format!("{} Takes {} [default: {}] [env: {}]", key.doc, key.takes, key.default, key.variable());
-    let flag = Arg::new(key.name).long(&*long).value_name("VALUE").help(help);
+    let help = format!("{} [default: {}]", key.doc, key.default);
+    let long_help = format!("{help}\n\nTakes {}. Also from {}.", key.takes, key.variable());
+    let flag = Arg::new(key.name).long(&*long).value_name("VALUE").help(help).long_help(long_help);
     let is_switch = key.default.parse::<bool>().is_ok();
     if is_switch { flag.num_args(0..=1).require_equals(true).default_missing_value("true") } else { flag }
 }

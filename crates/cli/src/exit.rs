@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use windlass_api::Code;
-use windlass_api::error::Error;
+use windlass_api::error::{Details, Error, NOT_APPLIED, UNKNOWN};
 
 /// Numbers are part of the interface: never give one another meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +92,11 @@ impl Failure {
     pub(crate) fn as_error(&self) -> Option<Error> {
         match &self.why {
             Why::Server(error) => Some(error.clone()),
-            Why::Text(message) => {
-                let code = code_of(self.exit).as_str().to_owned();
-                Some(Error { code, message: message.clone(), details: None })
-            }
+            Why::Text(message) => Some(Error {
+                code: code_of(self.exit).as_str().to_owned(),
+                message: message.clone(),
+                details: outcome_of(self.exit),
+            }),
             Why::NobodyListens => None,
         }
     }
@@ -104,9 +105,18 @@ impl Failure {
 fn code_of(exit: Exit) -> Code {
     match exit {
         Exit::Usage => Code::InvalidArgument,
-        Exit::Unreachable | Exit::Interrupted => Code::Unavailable,
-        Exit::Done | Exit::Refused | Exit::Unknown | Exit::Damaged => Code::Internal,
+        Exit::Unreachable | Exit::Unknown | Exit::Interrupted => Code::Unavailable,
+        Exit::Done | Exit::Refused | Exit::Damaged => Code::Internal,
     }
+}
+
+fn outcome_of(exit: Exit) -> Option<Details> {
+    let outcome = match exit {
+        Exit::Unreachable => NOT_APPLIED,
+        Exit::Unknown => UNKNOWN,
+        Exit::Done | Exit::Refused | Exit::Usage | Exit::Damaged | Exit::Interrupted => return None,
+    };
+    Some(Details { outcome: Some(outcome.to_owned()), reason: None })
 }
 
 impl fmt::Display for Failure {

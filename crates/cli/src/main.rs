@@ -57,7 +57,7 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         Command::Release(release) => release.run(&remote()?, out).await,
         Command::Item(item) => item.run(&remote()?, out).await,
         Command::Work(work) => work.run(&remote()?, out).await,
-        //T Command::Bench(bench) => bench.run(&cli.global, out).await,
+        Command::Bench(bench) => bench.run(&cli.global, out).await,
         Command::Inspect(inspect) => inspect.run(out).await,
         Command::Backup(backup) => backup.run(&remote()?, out).await,
         Command::Config(config) => config.run(out),

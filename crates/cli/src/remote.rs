@@ -1,6 +1,6 @@
 //! Talking to a server, and what to say when that fails.
 
-use windlass_api::error::{self, Details};
+use windlass_api::error::{Details, Error};
 use windlass_api::{Call, Code, DEFAULT_ADDRESS};
 use windlass_client::{Client, ClientError, Outcome, RefusalCode, Retries};
 
@@ -48,19 +48,12 @@ impl From<Encoding> for windlass_client::Encoding {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        let (exit, message) = (exit_of(&error), message_of(&error));
-        let unknown = error.outcome() == Outcome::Unknown;
-        let ClientError::Refused { code, details, .. } = error else {
-            let code = if unknown { Code::Timeout } else { Code::Unavailable };
-            let outcome = if unknown { error::UNKNOWN } else { error::NOT_APPLIED };
-            let details = Some(Details { outcome: Some(outcome.into()), reason: None });
-            return Self {
-                exit,
-                why: Why::Server(error::Error { code: code.as_str().into(), message, details }),
-            };
+        let exit = exit_of(&error);
+        let ClientError::Refused { code, message, details, .. } = error else {
+            return Self::new(exit, message_of(&error));
         };
         let details = (*details != Details::default()).then_some(*details);
-        Self { exit, why: Why::Server(error::Error { code: code.as_str().into(), message, details }) }
+        Self { exit, why: Why::Server(Error { code: code.as_str().into(), message, details }) }
     }
 }
 
@@ -85,12 +78,12 @@ fn passing(code: &RefusalCode) -> bool {
 
 fn message_of(error: &ClientError) -> String {
     match error {
-        ClientError::Refused { message, .. } => message.clone(),
         ClientError::Unreachable { url, reason } => format!(
             "cannot reach {url}: {reason}. Is the server running? Start it with `windlass serve`, or name another \
              with --url"
         ),
-        ClientError::Interrupted { .. }
+        ClientError::Refused { .. }
+        | ClientError::Interrupted { .. }
         | ClientError::Timeout { .. }
         | ClientError::BadReply { .. }
         | ClientError::BadUrl { .. }

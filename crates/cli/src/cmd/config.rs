@@ -13,8 +13,8 @@ use crate::output::Output;
 /// Show what a server would run with, and where each value comes from
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Takes the flags of `windlass serve`, reads the same file and variables, and starts nothing. What it prints is itself
-a config file.
+Takes the flags of `windlass serve`, reads the same file and variables, and starts nothing. What it prints is \
+itself a config file.
 
 Examples:
   windlass config

@@ -16,7 +16,7 @@ use crate::table::Table;
 /// Take items to work on, waiting for the first
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints ID:PERMIT of each item: that is what complete, retry, extend and release want.
+Prints ID:PERMIT of each item: that is what complete, retry, extend and release want. \
 Prints nothing if there was nothing in time.
 
 Examples:

@@ -1,7 +1,7 @@
 //! One file for each thing that can be asked for.
 
 pub(crate) mod backup;
-//T pub(crate) mod bench;
+pub(crate) mod bench;
 pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod config;

@@ -26,11 +26,11 @@ fn page() -> String {
          <!-- Written by `windlass reference`. Do not edit: run the tests of crates/cli with UPDATE_DOCS=1. -->\n\n",
     );
     page.push_str(&text(command.get_about()));
-    page.push_str("\n\nData goes to stdout and talk to stderr.\n\n## Flags of every command\n\n");
+    page.push_str(".\n\nData goes to stdout and talk to stderr.\n\n## Flags of every command\n\n");
     page.push_str(&arguments(command.get_arguments().filter(|argument| argument.is_global_set())));
     page.push_str(&format!(
-        "\n## Exit codes\n\n```\n{}\n```\n",
-        EXIT_CODES.trim_start_matches("Exit codes:\n")
+        "\n## Exit codes\n\n```text\n{}\n```\n",
+        outdent(EXIT_CODES.trim_start_matches("Exit codes:\n"))
     ));
     command.get_subcommands().for_each(|command| page.push_str(&section("windlass", command, 2)));
     page
@@ -44,15 +44,27 @@ fn section(parent: &str, command: &Command, level: usize) -> String {
     let mut section = format!("\n{} {name}\n\n{}.\n", "#".repeat(level), text(command.get_about()));
     if !command.has_subcommands() {
         let usage = command.clone().render_usage().to_string();
-        section.push_str(&format!("\n```\n{}\n```\n\n", usage.trim_start_matches("Usage: ")));
+        section.push_str(&format!("\n```text\n{}\n```\n\n", usage.trim_start_matches("Usage: ")));
         section.push_str(&arguments(command.get_arguments().filter(|argument| !argument.is_global_set())));
     }
-    let after = text(command.get_after_help());
-    if !after.is_empty() {
-        section.push_str(&format!("\n```text\n{after}\n```\n"));
-    }
+    section.push_str(&paragraphs(&text(command.get_after_help())));
     command.get_subcommands().for_each(|command| section.push_str(&self::section(&name, command, level + 1)));
     section
+}
+
+/// Examples and lists keep their lines.
+fn paragraphs(text: &str) -> String {
+    let paragraphs = text.split("\n\n").filter(|paragraph| !paragraph.is_empty());
+    let shown = paragraphs.map(|paragraph| match paragraph.split_once(":\n") {
+        Some((heading, lines)) => format!("\n{heading}:\n\n```sh\n{}\n```\n", outdent(lines)),
+        None if paragraph.starts_with(' ') => format!("\n```text\n{}\n```\n", outdent(paragraph)),
+        None => format!("\n{paragraph}\n"),
+    });
+    shown.collect()
+}
+
+fn outdent(lines: &str) -> String {
+    lines.lines().map(str::trim_start).collect::<Vec<_>>().join("\n")
 }
 
 fn arguments<'a>(arguments: impl Iterator<Item = &'a Arg>) -> String {
@@ -66,6 +78,7 @@ fn form(argument: &Arg) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     let value = names.iter().map(|name| format!("<{name}>")).collect::<Vec<_>>().join(" ");
     match argument.get_long() {
+        Some(long) if takes_value && argument.is_require_equals_set() => format!("--{long}[={value}]"),
         Some(long) if takes_value => format!("--{long} {value}"),
         Some(long) => format!("--{long}"),
         None => value,
@@ -73,7 +86,7 @@ fn form(argument: &Arg) -> String {
 }
 
 fn meaning(argument: &Arg) -> String {
-    let mut meaning = text(argument.get_help());
+    let mut meaning = text(argument.get_long_help().or(argument.get_help())).replace("\n\n", " ");
     if meaning.is_empty() {
         meaning = format!("The {}", argument.get_id());
     }

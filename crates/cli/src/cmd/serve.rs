@@ -13,8 +13,8 @@ use crate::output::Output;
 /// Run the server
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One line on stdout says that it is ready; its log goes to stderr. SIGTERM or SIGINT ends it in good order, a second
-one at once. Flags win over WINDLASS_* variables, and these over the file.
+One line on stdout says that it is ready; its log goes to stderr. SIGTERM or SIGINT ends it in good order, a \
+second one at once. Flags win over WINDLASS_* variables, and these over the file.
 
 Examples:
   windlass serve

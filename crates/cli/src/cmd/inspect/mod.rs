@@ -19,7 +19,7 @@ use crate::output::Output;
 /// Check, export or salvage a data directory that no server has open
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Stop the server first, or look at a backup: a directory that a server has open is refused.
+Stop the server first, or look at a backup: a directory that a server has open is refused. \
 Nothing is ever written to DIR itself.
 
   --check      reads all there is and tells what of it is damaged (the default); exit code 5 if anything is

@@ -21,8 +21,8 @@ use crate::values::{When, header};
 #[command(after_help = "\
 A PAYLOAD is sent as JSON if it is JSON, else as text; --as says otherwise. The item's id is printed.
 
-Without a PAYLOAD, or with `-`, each line of stdin is an item as the API takes it, with its payload in `json`,
-`utf8` or `bytes` (base64). The flags then hold for items that do not say otherwise. Several batches are under way
+Without a PAYLOAD, or with `-`, each line of stdin is an item as the API takes it, with its payload in `json`, \
+`utf8` or `bytes` (base64). The flags then hold for items that do not say otherwise. Several batches are under way \
 at a time, so that items may change places between batches: `--in-flight 1` keeps the order of the lines.
 
 Examples:

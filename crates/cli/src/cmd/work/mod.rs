@@ -22,17 +22,18 @@ use crate::remote::Remote;
 /// Run a shell command for each item of a queue
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The command gets the payload on stdin, and in its environment WINDLASS_URL, WINDLASS_QUEUE, WINDLASS_ITEM_ID,
-WINDLASS_PERMIT, WINDLASS_KIND, WINDLASS_PRIORITY, WINDLASS_ATTEMPTS, WINDLASS_CREATED_AT, WINDLASS_HEADERS (as
+The command gets the payload on stdin, and in its environment WINDLASS_URL, WINDLASS_QUEUE, WINDLASS_ITEM_ID, \
+WINDLASS_PERMIT, WINDLASS_KIND, WINDLASS_PRIORITY, WINDLASS_ATTEMPTS, WINDLASS_CREATED_AT, WINDLASS_HEADERS (as \
 JSON) and, if there is one, WINDLASS_REFERENCE. How it ends decides:
 
   0              the item is completed
   100            the item fails for good: no further attempt
-  anything else  the item is tried again later; the exit code and the end of stderr are kept as its error
+  anything else  it is tried again later; the exit code and the end of stderr are its error
 
-While the command runs its lease is extended, at a third of the lease timeout. If the lease is lost or somebody
+While the command runs its lease is extended, at a third of the lease timeout. If the lease is lost or somebody \
 cancels the item, the command's process group gets SIGTERM, and SIGKILL after --kill-after.
-On SIGTERM or SIGINT no more items are taken, and running commands have --grace to finish; then they are ended in
+
+On SIGTERM or SIGINT no more items are taken, and running commands have --grace to finish; then they are ended in \
 the same way and their items released. A second signal ends them at once.
 
 Examples:
