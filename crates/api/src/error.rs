@@ -82,18 +82,22 @@ pub const UNKNOWN: &str = "unknown";
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ErrorReply {
+    /// What went wrong.
     #[prost(message, required, tag = "1")]
     pub error: Error,
 }
 
+/// What went wrong.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Error {
+    /// A word that programs can rely on. More of them may come.
     #[prost(string, tag = "1")]
     pub code: String,
     /// What was wrong and what to do.
     #[prost(string, tag = "2")]
     pub message: String,
+    /// Only if there is something to tell.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
@@ -106,10 +110,12 @@ pub struct Details {
     /// With every 500, 503 and 504: `not_applied` (safe to send again) or `unknown` (it may have happened).
     #[prost(string, optional, tag = "1")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = [NOT_APPLIED, UNKNOWN]))]
     pub outcome: Option<String>,
     /// With `lease_lost`: how the item's latest lease ended, if it was this one.
     #[prost(string, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["expired", "revoked", "cancelled", "completed", "retried", "released", "suspended"]))]
     pub reason: Option<String>,
 }
 
@@ -117,14 +123,19 @@ pub struct Details {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Failed {
+    /// The item, as the request named it.
     #[prost(string, tag = "1")]
     pub id: String,
+    /// As the request gave it.
     #[prost(uint64, tag = "2")]
     pub permit: u64,
+    /// A word that programs can rely on.
     #[prost(string, tag = "3")]
     pub code: String,
+    /// What was wrong and what to do.
     #[prost(string, tag = "4")]
     pub message: String,
+    /// Only if there is something to tell.
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,

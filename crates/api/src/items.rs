@@ -14,27 +14,29 @@ use crate::time::{Span, Time};
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NewItem {
-    /// The payload, one of three: any JSON value,
+    /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value")]
     pub json: Option<String>,
-    /// or a text,
+    /// The payload, if it is a text.
     #[prost(string, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utf8: Option<String>,
-    /// or bytes as base64.
+    /// The payload, if it is bytes: base64 with padding.
     #[prost(bytes = "bytes", optional, tag = "3")]
     #[serde(with = "base64_text", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("contentEncoding" = "base64"))]
     pub bytes: Option<Bytes>,
-    /// What sort of work it is: `default` if unset. 1 to 128 characters.
+    /// What sort of work it is: 1 to 128 characters, `default` if unset.
     #[prost(string, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128), extend("default" = "default"))]
     pub kind: Option<String>,
-    /// 0 to 255; 0 goes first, and is the default.
+    /// 0 to 255; 0 goes first, and is what it is if unset.
     #[prost(uint32, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 255), extend("default" = 0))]
     pub priority: Option<u32>,
     /// Not before this time. In the past or unset: at once.
     #[prost(message, optional, tag = "6")]
@@ -47,10 +49,12 @@ pub struct NewItem {
     /// At most 512 bytes, shown with the item.
     #[prost(string, optional, tag = "8")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
     pub reference: Option<String>,
     /// At most 32 entries and 4 KiB, shown with the item.
     #[prost(btree_map = "string, string", tag = "9")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
     pub headers: BTreeMap<String, String>,
 }
 
@@ -58,14 +62,17 @@ pub struct NewItem {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue", "items"]))]
 pub struct ProduceRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
     /// How long the client will wait for the answer: 30s if unset, at most 15m.
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "30s"))]
     pub request_timeout: Option<Span>,
     /// 1 to 1000. All of them become durable, or none.
     #[prost(message, repeated, tag = "3")]
+    #[schemars(length(min = 1, max = 1000))]
     pub items: Vec<NewItem>,
 }
 
@@ -81,28 +88,36 @@ pub struct ProduceReply {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ProducedItem {
+    /// The id it has from now on.
     #[prost(string, optional, tag = "1")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: Option<String>,
-    /// `waiting` or `scheduled`.
+    /// `waiting`; `scheduled` if it is due later; `held` if its group has not started.
     #[prost(string, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["held", "scheduled", "waiting"]))]
     pub state: Option<String>,
+    /// Why there is no such item.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ProduceError>,
 }
 
+/// Why one item was not produced.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ProduceError {
+    /// A word that programs can rely on.
     #[prost(string, tag = "1")]
     pub code: String,
+    /// What was wrong and what to do.
     #[prost(string, tag = "2")]
     pub message: String,
     /// The item that is in the way, if one is.
     #[prost(string, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: Option<String>,
 }
 
@@ -110,17 +125,21 @@ pub struct ProduceError {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue", "client_id", "batch_size"]))]
 pub struct LeaseRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
     /// Who is asking: shown to operators. 1 to 128 characters.
     #[prost(string, tag = "2")]
+    #[schemars(length(min = 1, max = 128))]
     pub client_id: String,
     /// The most items to get: 1 to 1000.
     #[prost(uint32, tag = "3")]
+    #[schemars(range(min = 1, max = 1000))]
     pub batch_size: u32,
     /// How long to wait for the first item: 30s if unset, at most 15m; `0s` answers at once.
     #[prost(message, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "30s"))]
     pub request_timeout: Option<Span>,
     /// How long the items are the client's: the queue's if unset, at least 1ms.
     #[prost(message, optional, tag = "5")]
@@ -133,13 +152,14 @@ pub struct LeaseRequest {
     /// Only priorities up to this one, inclusive: 0 to 255.
     #[prost(uint32, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 255))]
     pub max_priority: Option<u32>,
 }
 
 /// A list that can be unset, or set and empty: that is not the same.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-#[schemars(transparent)]
+#[schemars(transparent, inline)]
 pub struct Kinds {
     #[prost(string, repeated, tag = "1")]
     pub kinds: Vec<String>,
@@ -157,41 +177,52 @@ pub struct LeaseReply {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LeasedItem {
-    /// The payload, one of three: any JSON value,
+    /// The payload, if it is a JSON value. What was produced as `json`, `utf8` or `bytes` is found there.
     #[prost(string, optional, tag = "1")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value")]
     pub json: Option<String>,
-    /// or a text,
+    /// The payload, if it is a text.
     #[prost(string, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utf8: Option<String>,
-    /// or bytes as base64.
+    /// The payload, if it is bytes: base64 with padding.
     #[prost(bytes = "bytes", optional, tag = "3")]
     #[serde(with = "base64_text", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("contentEncoding" = "base64"))]
     pub bytes: Option<Bytes>,
+    /// Its id, for as long as there is the item.
     #[prost(string, tag = "4")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
-    /// The right to the item until `lease_deadline`: every later call for it carries it.
+    /// The right to the item until `lease_deadline`, under 2^53: every later call for it carries it.
     #[prost(uint64, tag = "5")]
+    #[schemars(range(max = 9007199254740991_u64))]
     pub permit: u64,
+    /// The partition that it is in.
     #[prost(uint32, tag = "6")]
     pub partition: u32,
+    /// What sort of work it is.
     #[prost(string, tag = "7")]
     pub kind: String,
+    /// 0 goes first.
     #[prost(uint32, tag = "8")]
+    #[schemars(range(max = 255))]
     pub priority: u32,
     /// This one included.
     #[prost(uint32, tag = "9")]
     pub attempts: u32,
+    /// When the item goes to somebody else, unless the lease is extended.
     #[prost(message, required, tag = "10")]
     pub lease_deadline: Time,
+    /// When it was produced.
     #[prost(message, required, tag = "11")]
     pub created_at: Time,
+    /// What its producer gave.
     #[prost(string, optional, tag = "12")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
+    /// What its producer gave.
     #[prost(btree_map = "string, string", tag = "13")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
@@ -202,9 +233,13 @@ pub struct LeasedItem {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id", "permit"]))]
 pub struct Held {
+    /// The item.
     #[prost(string, tag = "1")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
+    /// As the lease gave it.
     #[prost(uint64, tag = "2")]
+    #[schemars(range(max = 9007199254740991_u64))]
     pub permit: u64,
 }
 
@@ -212,23 +247,32 @@ pub struct Held {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue", "items"]))]
 pub struct CompleteRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
     /// How long the client will wait for the answer: 30s if unset, at most 15m.
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "30s"))]
     pub request_timeout: Option<Span>,
+    /// 1 to 1000, each judged by itself.
     #[prost(message, repeated, tag = "3")]
+    #[schemars(length(min = 1, max = 1000))]
     pub items: Vec<Completion>,
 }
 
+/// An item that is done.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id", "permit"]))]
 pub struct Completion {
+    /// The item.
     #[prost(string, tag = "1")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
+    /// As the lease gave it.
     #[prost(uint64, tag = "2")]
+    #[schemars(range(max = 9007199254740991_u64))]
     pub permit: u64,
     /// Kept with the item for the retention of its queue.
     #[prost(message, optional, tag = "3")]
@@ -239,9 +283,10 @@ pub struct Completion {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CompleteReply {
-    /// How many.
+    /// How many are done.
     #[prost(uint64, tag = "1")]
     pub completed: u64,
+    /// Those that were refused, in the order given.
     #[prost(message, repeated, tag = "2")]
     pub failed: Vec<Failed>,
 }
@@ -250,19 +295,27 @@ pub struct CompleteReply {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue", "items"]))]
 pub struct RetryRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
+    /// 1 to 1000, each judged by itself.
     #[prost(message, repeated, tag = "2")]
+    #[schemars(length(min = 1, max = 1000))]
     pub items: Vec<Retry>,
 }
 
+/// An item whose attempt failed.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id", "permit"]))]
 pub struct Retry {
+    /// The item.
     #[prost(string, tag = "1")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
+    /// As the lease gave it.
     #[prost(uint64, tag = "2")]
+    #[schemars(range(max = 9007199254740991_u64))]
     pub permit: u64,
     /// When to try again: the queue's retry policy decides if unset. In the past: at once.
     #[prost(message, optional, tag = "3")]
@@ -280,13 +333,16 @@ pub struct Retry {
 /// What a worker, or the server, says of a failed attempt.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["message"]))]
 pub struct ItemError {
-    /// 1 to 128 characters.
+    /// A word for programs: 1 to 128 characters.
     #[prost(string, optional, tag = "1")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
     pub code: Option<String>,
-    /// At most 4096 bytes.
+    /// For people: at most 4096 bytes.
     #[prost(string, tag = "2")]
+    #[schemars(length(max = 4096))]
     pub message: String,
 }
 
@@ -299,6 +355,7 @@ pub struct RetryReply {
     /// How many have failed for good.
     #[prost(uint64, tag = "2")]
     pub dead: u64,
+    /// Those that were refused, in the order given.
     #[prost(message, repeated, tag = "3")]
     pub failed: Vec<Failed>,
 }
@@ -307,30 +364,39 @@ pub struct RetryReply {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue", "items"]))]
 pub struct ExtendRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
     /// Counted from now; the one each lease has if unset.
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_timeout: Option<Span>,
+    /// 1 to 1000, each judged by itself.
     #[prost(message, repeated, tag = "3")]
+    #[schemars(length(min = 1, max = 1000))]
     pub items: Vec<Held>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ExtendReply {
+    /// Those that are the worker's for longer.
     #[prost(message, repeated, tag = "1")]
     pub items: Vec<ExtendedItem>,
+    /// Those that were refused, in the order given.
     #[prost(message, repeated, tag = "2")]
     pub failed: Vec<Failed>,
 }
 
+/// An item that stays in the hands of its worker.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ExtendedItem {
+    /// The item.
     #[prost(string, tag = "1")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
+    /// The new one.
     #[prost(message, required, tag = "2")]
     pub lease_deadline: Time,
     /// Somebody wants the item cancelled: give it up.
@@ -342,18 +408,22 @@ pub struct ExtendedItem {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue", "items"]))]
 pub struct ReleaseRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
+    /// 1 to 1000, each judged by itself.
     #[prost(message, repeated, tag = "2")]
+    #[schemars(length(min = 1, max = 1000))]
     pub items: Vec<Held>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ReleaseReply {
-    /// How many.
+    /// How many were given back.
     #[prost(uint64, tag = "1")]
     pub released: u64,
+    /// Those that were refused, in the order given.
     #[prost(message, repeated, tag = "2")]
     pub failed: Vec<Failed>,
 }
@@ -362,7 +432,9 @@ pub struct ReleaseReply {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id"]))]
 pub struct GetItemRequest {
+    /// The item.
     #[prost(string, tag = "1")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
 }
 
@@ -370,13 +442,16 @@ pub struct GetItemRequest {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id"]))]
 pub struct CancelItemRequest {
+    /// The item.
     #[prost(string, tag = "1")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ItemReply {
+    /// The item as it is now.
     #[prost(message, required, tag = "1")]
     pub item: Item,
 }
@@ -385,75 +460,95 @@ pub struct ItemReply {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Item {
-    /// The payload, one of three: any JSON value,
+    /// The payload, if it is a JSON value. An item that has ended has no payload any more.
     #[prost(string, optional, tag = "1")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value")]
     pub json: Option<String>,
-    /// or a text,
+    /// The payload, if it is a text.
     #[prost(string, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utf8: Option<String>,
-    /// or bytes as base64.
+    /// The payload, if it is bytes: base64 with padding.
     #[prost(bytes = "bytes", optional, tag = "3")]
     #[serde(with = "base64_text", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("contentEncoding" = "base64"))]
     pub bytes: Option<Bytes>,
+    /// Its id, for as long as there is the item.
     #[prost(string, tag = "4")]
+    #[schemars(extend("format" = "uuid"))]
     pub id: String,
+    /// The name of its queue.
     #[prost(string, tag = "5")]
     pub queue: String,
+    /// The partition that it is in.
     #[prost(uint32, tag = "6")]
     pub partition: u32,
-    /// `scheduled`, `waiting`, `leased`; and at the end `completed`, `failed`, `cancelled` or `expired`.
+    /// Live: `held`, `scheduled`, `waiting`, `leased`, `suspended`. Final: `completed`, `failed`, `cancelled`, `expired`.
     #[prost(string, tag = "7")]
+    #[schemars(extend("enum" = ["held", "scheduled", "waiting", "leased", "suspended", "completed", "failed", "cancelled", "expired"]))]
     pub state: String,
+    /// What sort of work it is.
     #[prost(string, tag = "8")]
     pub kind: String,
+    /// 0 goes first.
     #[prost(uint32, tag = "9")]
+    #[schemars(range(max = 255))]
     pub priority: u32,
+    /// How often it was leased, releases not counted.
     #[prost(uint32, tag = "10")]
     pub attempts: u32,
     /// 0 means no limit.
     #[prost(uint32, tag = "11")]
     pub max_attempts: u32,
+    /// When it was produced.
     #[prost(message, required, tag = "12")]
     pub created_at: Time,
+    /// How many events its worker has emitted.
     #[prost(uint64, tag = "13")]
     pub event_count: u64,
     /// While scheduled: when it is due.
     #[prost(message, optional, tag = "14")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enqueue_at: Option<Time>,
-    /// While leased, like the next four.
+    /// While leased: the right to the item.
     #[prost(uint64, optional, tag = "15")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 9007199254740991_u64))]
     pub permit: Option<u64>,
+    /// While leased: by whom.
     #[prost(string, optional, tag = "16")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
+    /// While leased: since when.
     #[prost(message, optional, tag = "17")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leased_at: Option<Time>,
+    /// While leased: until when, unless the lease is extended.
     #[prost(message, optional, tag = "18")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_deadline: Option<Time>,
+    /// While leased: whether its worker was asked to give it up.
     #[prost(bool, optional, tag = "19")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_requested: Option<bool>,
-    /// Once it has ended.
+    /// Once final: since when.
     #[prost(message, optional, tag = "20")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// What its producer gave.
     #[prost(string, optional, tag = "21")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
+    /// What its producer gave.
     #[prost(btree_map = "string, string", tag = "22")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
+    /// What the last failed attempt left.
     #[prost(message, optional, tag = "23")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ItemError>,
+    /// What its worker gave with the completion.
     #[prost(message, optional, tag = "24")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,

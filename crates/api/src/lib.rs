@@ -14,6 +14,7 @@ pub mod openapi;
 pub mod payload;
 pub mod queues;
 pub mod service;
+mod tidy;
 pub mod time;
 
 pub use crate::call::Call;

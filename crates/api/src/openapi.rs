@@ -6,15 +6,20 @@ use serde_json::{Map, Value, json};
 
 use crate::call::{Call, EachCall, for_each_call};
 use crate::error::{Code, ErrorReply};
-use crate::{JSON, PROTOBUF};
+use crate::tidy::Tidy;
+use crate::{COMMIT, JSON, PROTOBUF, REQUEST_ID};
+
+/// Requests and replies of the main calls, by the name of the call.
+const EXAMPLES: &str = include_str!("examples.json");
 
 /// The whole document.
 pub fn document() -> Value {
-    let mut paths = Paths { generator: generator(), paths: Map::new() };
-    let error = paths.generator.subschema_for::<ErrorReply>();
+    let mut paths = Paths::new();
     for_each_call(&mut paths);
-    let Paths { mut generator, mut paths } = paths;
+    let error = paths.replies.subschema_for::<ErrorReply>();
+    let Paths { mut requests, mut replies, mut paths, .. } = paths;
     paths.extend(plain_pages());
+    let schemas = merged(requests.take_definitions(true), replies.take_definitions(true));
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -23,46 +28,132 @@ pub fn document() -> Value {
             "description": "A durable work queue. Every call also speaks protobuf: the schema is in proto/.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "tags": tags(),
         "paths": paths,
         "components": {
-            "schemas": generator.take_definitions(true),
+            "schemas": schemas,
+            "headers": headers(),
             "responses": {"Error": {
                 "description": error_description(),
-                "content": {JSON: {"schema": error}},
+                "headers": {REQUEST_ID: header("RequestId"), "retry-after": header("RetryAfter")},
+                "content": content::<ErrorReply>(&json!(error), None),
             }},
         },
     })
 }
 
-fn generator() -> SchemaGenerator {
-    let settings = SchemaSettings::draft2020_12().with(|settings| {
-        settings.definitions_path = "/components/schemas".into();
-        settings.meta_schema = None;
-    });
-    settings.into_generator()
+fn merged(mut schemas: Map<String, Value>, others: Map<String, Value>) -> Map<String, Value> {
+    for (name, schema) in others {
+        let same = schemas.get(&name).is_none_or(|known| *known == schema);
+        debug_assert!(same, "{name} is one thing in requests and another in replies");
+        schemas.insert(name, schema);
+    }
+    schemas
 }
 
+/// What a request must hold is not what a reply always holds: each has a generator of its own.
 struct Paths {
-    generator: SchemaGenerator,
+    requests: SchemaGenerator,
+    replies: SchemaGenerator,
+    examples: Value,
     paths: Map<String, Value>,
+}
+
+impl Paths {
+    fn new() -> Self {
+        let settings = SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+            settings.transforms.push(Box::new(Tidy));
+        });
+        Self {
+            requests: settings.clone().into_generator(),
+            replies: settings.for_serialize().into_generator(),
+            examples: serde_json::from_str(EXAMPLES).expect("a test reads the examples"),
+            paths: Map::new(),
+        }
+    }
 }
 
 impl EachCall for Paths {
     fn visit<C: Call>(&mut self) {
-        let request = self.generator.subschema_for::<C>();
-        let reply = self.generator.subschema_for::<C::Reply>();
-        let encodings = |schema: &Value| json!({JSON: {"schema": schema}, PROTOBUF: {}});
+        let request = json!(self.requests.subschema_for::<C>());
+        let reply = json!(self.replies.subschema_for::<C::Reply>());
+        let example = |side: &str| self.examples.get(C::NAME).and_then(|example| example.get(side));
+        let must_hold = self.requests.definitions()[&*C::schema_name()].get("required");
         let operation = json!({
             "operationId": C::NAME,
             "summary": C::SUMMARY,
-            "requestBody": {"required": false, "content": encodings(&json!(request))},
+            "tags": [noun(C::NAME)],
+            "requestBody": {
+                "required": must_hold.is_some(),
+                "content": content::<C>(&request, example("request")),
+            },
             "responses": {
-                "200": {"description": "Done.", "content": encodings(&json!(reply))},
+                "200": {
+                    "description": "Done.",
+                    "headers": reply_headers(C::CHANGES),
+                    "content": content::<C::Reply>(&reply, example("reply")),
+                },
                 "default": {"$ref": "#/components/responses/Error"},
             },
         });
         self.paths.insert(format!("/v1/{}", C::NAME), json!({"post": operation}));
     }
+}
+
+/// The same in both encodings.
+fn content<T: schemars::JsonSchema>(schema: &Value, example: Option<&Value>) -> Value {
+    let mut in_json = json!({"schema": schema});
+    if let Some(example) = example {
+        in_json["example"] = example.clone();
+    }
+    let in_protobuf = json!({"x-protobuf-message": format!("windlass.v1.{}", T::schema_name())});
+    json!({JSON: in_json, PROTOBUF: in_protobuf})
+}
+
+/// `queue` of `queue.lease`.
+fn noun(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+fn tags() -> Value {
+    json!([
+        {"name": "queues", "description": "Queues and their settings."},
+        {"name": "queue", "description": "What is in a queue, and the work on it."},
+        {"name": "item", "description": "One item."},
+        {"name": "server", "description": "The server itself."},
+    ])
+}
+
+fn headers() -> Value {
+    json!({
+        "RequestId": {
+            "description": "Names the request, in every reply. Quote it when something went wrong.",
+            "schema": {"type": "string"},
+        },
+        "Commit": {
+            "description": "Where the change stands in the order of its partition: `partition:sequence`, \
+                several separated by commas.",
+            "schema": {"type": "string"},
+        },
+        "RetryAfter": {
+            "description": "With 429 and 503: how many seconds to wait before trying again.",
+            "schema": {"type": "integer", "minimum": 0},
+        },
+    })
+}
+
+fn header(name: &str) -> Value {
+    json!({"$ref": format!("#/components/headers/{name}")})
+}
+
+fn reply_headers(changes: bool) -> Value {
+    let mut headers = json!({REQUEST_ID: header("RequestId")});
+    if changes {
+        headers[COMMIT] = header("Commit");
+    }
+    headers
 }
 
 fn plain_pages() -> Map<String, Value> {
@@ -75,7 +166,12 @@ fn plain_pages() -> Map<String, Value> {
     ];
     let page = |(path, media, summary): (&str, &str, &str)| {
         let reply = json!({"description": summary, "content": {media: {}}});
-        (path.to_owned(), json!({"get": {"summary": summary, "responses": {"200": reply}}}))
+        let mut responses = json!({"200": reply});
+        if path == "/ready" {
+            responses["503"] = json!({"description": "Not ready.", "content": {media: {}}});
+        }
+        let operation = json!({"summary": summary, "tags": ["server"], "responses": responses});
+        (path.to_owned(), json!({"get": operation}))
     };
     pages.into_iter().map(page).collect()
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Payload {
-    /// Any JSON value.
+    /// Any JSON value, also null.
     #[prost(string, optional, tag = "1")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value")]
@@ -17,10 +17,10 @@ pub struct Payload {
     #[prost(string, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utf8: Option<String>,
-    /// Bytes, as base64.
+    /// Bytes: base64 with padding.
     #[prost(bytes = "bytes", optional, tag = "3")]
     #[serde(with = "base64_text", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "Option<String>", extend("contentEncoding" = "base64"))]
     pub bytes: Option<Bytes>,
 }
 

@@ -14,12 +14,13 @@ pub struct Queue {
     /// Its name.
     #[prost(string, tag = "1")]
     pub queue: String,
+    /// How many partitions it has.
     #[prost(uint32, tag = "2")]
     pub partitions: u32,
     /// How long a lease lasts that asks for nothing else.
     #[prost(message, required, tag = "3")]
     pub lease_timeout: Span,
-    /// 0 means no limit.
+    /// How often an item is tried before it fails; 0 means no limit.
     #[prost(uint32, tag = "4")]
     pub max_attempts: u32,
     /// How long a failed attempt waits for the next.
@@ -27,12 +28,15 @@ pub struct Queue {
     pub retry: RetryPolicy,
     /// Where an item goes whose lease ended by its deadline or by retry: `keep` (its own place) or `tail`.
     #[prost(string, tag = "6")]
+    #[schemars(extend("enum" = ["keep", "tail"]))]
     pub requeue: String,
     /// How long ended items are kept that have something to show.
     #[prost(message, required, tag = "7")]
     pub retention: Span,
+    /// At this many of them, the oldest go first.
     #[prost(uint64, tag = "8")]
     pub retention_max_items: u64,
+    /// At this many bytes of them, the oldest go first.
     #[prost(uint64, tag = "9")]
     pub retention_max_bytes: u64,
     /// The most items that have not ended; 0 means no limit.
@@ -48,11 +52,13 @@ pub struct Queue {
     pub counts: Option<Counts>,
 }
 
+/// How long a failed attempt waits for the next.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RetryPolicy {
     /// `exponential` or `fixed`.
     #[prost(string, tag = "1")]
+    #[schemars(extend("enum" = ["exponential", "fixed"]))]
     pub strategy: String,
     /// The first delay, and with `fixed` every one.
     #[prost(message, required, tag = "2")]
@@ -75,6 +81,7 @@ pub struct RetryPolicyChange {
     /// `exponential` or `fixed`.
     #[prost(string, optional, tag = "1")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["exponential", "fixed"]))]
     pub strategy: Option<String>,
     /// The first delay, and with `fixed` every one.
     #[prost(message, optional, tag = "2")]
@@ -101,44 +108,57 @@ pub struct RetryPolicyChange {
 pub struct CreateQueueRequest {
     /// 1 to 128 of A-Z a-z 0-9 . _ -
     #[prost(string, tag = "1")]
+    #[schemars(regex(pattern = r"^[A-Za-z0-9._-]{1,128}$"))]
     pub queue: String,
-    /// 1 if unset, at most 1024.
+    /// How many partitions: 1 to 1024, 1 if unset.
     #[prost(uint32, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024), extend("default" = 1))]
     pub partitions: Option<u32>,
-    /// How long a lease lasts that asks for nothing else.
+    /// How long a lease lasts that asks for nothing else: 1m if unset.
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "1m"))]
     pub lease_timeout: Option<Span>,
-    /// 0 means no limit.
+    /// How often an item is tried before it fails: 3 if unset; 0 means no limit.
     #[prost(uint32, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 3))]
     pub max_attempts: Option<u32>,
-    /// How long a failed attempt waits for the next.
+    /// How long a failed attempt waits for the next: if unset, 1s, doubled each time up to 1h, with a jitter of 0.1.
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicyChange>,
-    /// Where an item goes whose lease ended by its deadline or by retry: `keep` (its own place) or `tail`.
+    /// Where an item goes whose lease ended by its deadline or by retry: `keep` (its own place, also if unset)
+    /// or `tail`.
     #[prost(string, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["keep", "tail"], "default" = "keep"))]
     pub requeue: Option<String>,
-    /// How long ended items are kept that have something to show.
+    /// How long ended items are kept that have something to show: 2d if unset.
     #[prost(message, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "2d"))]
     pub retention: Option<Span>,
+    /// At this many of them, the oldest go first: 1000000 if unset.
     #[prost(uint64, optional, tag = "8")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 1_000_000))]
     pub retention_max_items: Option<u64>,
+    /// At this many bytes of them, the oldest go first: 1073741824 if unset.
     #[prost(uint64, optional, tag = "9")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 1_073_741_824))]
     pub retention_max_bytes: Option<u64>,
-    /// The most items that have not ended; 0 means no limit.
+    /// The most items that have not ended; 0 means no limit, also if unset.
     #[prost(uint64, optional, tag = "10")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 0))]
     pub max_items: Option<u64>,
     /// At most 512 bytes, shown with the queue.
     #[prost(string, optional, tag = "11")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
     pub reference: Option<String>,
 }
 
@@ -147,13 +167,14 @@ pub struct CreateQueueRequest {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue"]))]
 pub struct UpdateQueueRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
     /// How long a lease lasts that asks for nothing else.
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_timeout: Option<Span>,
-    /// 0 means no limit.
+    /// How often an item is tried before it fails; 0 means no limit.
     #[prost(uint32, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
@@ -164,14 +185,17 @@ pub struct UpdateQueueRequest {
     /// Where an item goes whose lease ended by its deadline or by retry: `keep` (its own place) or `tail`.
     #[prost(string, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["keep", "tail"]))]
     pub requeue: Option<String>,
     /// How long ended items are kept that have something to show.
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<Span>,
+    /// At this many of them, the oldest go first.
     #[prost(uint64, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention_max_items: Option<u64>,
+    /// At this many bytes of them, the oldest go first.
     #[prost(uint64, optional, tag = "8")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention_max_bytes: Option<u64>,
@@ -179,15 +203,17 @@ pub struct UpdateQueueRequest {
     #[prost(uint64, optional, tag = "9")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_items: Option<u64>,
-    /// At most 512 bytes, shown with the queue.
+    /// At most 512 bytes, shown with the queue; empty: none any more.
     #[prost(string, optional, tag = "10")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
     pub reference: Option<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct QueueReply {
+    /// The queue as it is now.
     #[prost(message, required, tag = "1")]
     pub queue: Queue,
 }
@@ -196,6 +222,7 @@ pub struct QueueReply {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue"]))]
 pub struct QueueInfoRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
 }
@@ -203,13 +230,14 @@ pub struct QueueInfoRequest {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ListQueuesRequest {
-    /// Begin after this name.
+    /// Begin after this name, also if it is gone by now.
     #[prost(string, optional, tag = "1")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pivot: Option<String>,
-    /// 1 to 1000; 1000 if unset.
+    /// The most queues to get: 1 to 1000, 1000 if unset.
     #[prost(uint32, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000), extend("default" = 1000))]
     pub limit: Option<u32>,
     /// Show each queue with its counts.
     #[prost(bool, tag = "3")]
@@ -228,6 +256,7 @@ pub struct ListQueuesReply {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue"]))]
 pub struct DeleteQueueRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
     /// Also if it still holds items.
@@ -244,14 +273,18 @@ pub struct DeleteQueueReply {}
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue"]))]
 pub struct ClearQueueRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
+    /// Those that wait.
     #[prost(bool, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<bool>,
+    /// Those that are due later.
     #[prost(bool, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduled: Option<bool>,
+    /// Those in the hands of workers, whose permits are then lost.
     #[prost(bool, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leased: Option<bool>,
@@ -269,6 +302,7 @@ pub struct ClearQueueReply {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue"]))]
 pub struct QueueStatsRequest {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
 }
@@ -277,17 +311,20 @@ pub struct QueueStatsRequest {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct QueueStatsReply {
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
+    /// Over all partitions.
     #[prost(message, required, tag = "2")]
     pub counts: Counts,
-    /// By kind.
+    /// The same, by kind.
     #[prost(btree_map = "string, message", tag = "3")]
     pub kinds: BTreeMap<String, Counts>,
     /// How many wait, by priority.
     #[prost(btree_map = "uint32, uint64", tag = "4")]
+    #[schemars(with = "BTreeMap<String, u64>", extend("propertyNames" = {"pattern": "^[0-9]+$"}))]
     pub priorities: BTreeMap<u32, u64>,
-    /// `0s` if none waits.
+    /// How long the oldest one has waited; `0s` if none waits.
     #[prost(message, required, tag = "5")]
     pub oldest_waiting_age: Span,
     /// Leases that wait for work.
@@ -299,13 +336,16 @@ pub struct QueueStatsReply {
     /// Ended items that are kept.
     #[prost(uint64, tag = "8")]
     pub retained: u64,
+    /// Whether a rule of the user stands on the whole queue.
     #[prost(bool, tag = "9")]
     pub paused: bool,
+    /// Whether a rule of the administrator stands on the whole queue.
     #[prost(bool, tag = "10")]
     pub blocked: bool,
     /// How many of those waiting a rule holds back.
     #[prost(uint64, tag = "11")]
     pub stopped: u64,
+    /// Each by itself.
     #[prost(message, repeated, tag = "12")]
     pub partitions: Vec<PartitionStats>,
 }
@@ -314,29 +354,38 @@ pub struct QueueStatsReply {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Counts {
+    /// Members of a group that has not started.
     #[prost(uint64, tag = "1")]
     pub held: u64,
+    /// Due later.
     #[prost(uint64, tag = "2")]
     pub scheduled: u64,
+    /// Ready to be leased.
     #[prost(uint64, tag = "3")]
     pub waiting: u64,
+    /// In the hands of workers.
     #[prost(uint64, tag = "4")]
     pub leased: u64,
+    /// Given up by their workers until somebody answers.
     #[prost(uint64, tag = "5")]
     pub suspended: u64,
 }
 
+/// One partition of a queue.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PartitionStats {
+    /// Its number.
     #[prost(uint32, tag = "1")]
     pub partition: u32,
-    /// `available`, `loading` or `faulty`.
+    /// `available`, `loading` or `faulty`; `paused` or `draining` if somebody wants it so.
     #[prost(string, tag = "2")]
+    #[schemars(extend("enum" = ["available", "paused", "draining", "faulty", "loading"]))]
     pub state: String,
-    /// Where its rows are.
+    /// What its rows are kept in.
     #[prost(string, tag = "3")]
     pub store: String,
+    /// What is in it.
     #[prost(message, required, tag = "4")]
     pub counts: Counts,
     /// Why it is faulty.

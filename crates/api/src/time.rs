@@ -1,14 +1,13 @@
 //! Moments and spans: RFC 3339 and `1h30m` in JSON, the well-known messages in protobuf, microseconds in Rust.
 
+mod protobuf;
+mod rfc3339;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-use bytes::{Buf, BufMut};
-use jiff::Timestamp;
-use prost::DecodeError;
-use prost::encoding::{DecodeContext, WireType, int32, int64, skip_field};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::ser::{Serialize, Serializer};
@@ -32,6 +31,8 @@ pub struct Span {
 pub enum TimeError {
     #[error("not a time: write it like 2026-01-31T12:00:00Z or 2026-01-31T13:00:00.5+01:00")]
     NotATime,
+    #[error("a time out of range: the years are 0001 to 9999")]
+    OutOfRange,
     #[error("not a duration: write it like 250ms, 30s, 5m, 1h30m or 7d, with the larger units first")]
     NotASpan,
     #[error("too long a duration: at most 36500d")]
@@ -39,6 +40,11 @@ pub enum TimeError {
 }
 
 impl Time {
+    /// 0001-01-01T00:00:00Z, as in protobuf.
+    pub const MIN: Self = Self { micros: -62_135_596_800 * MICROS };
+    /// The last microsecond of 9999.
+    pub const MAX: Self = Self { micros: 253_402_300_800 * MICROS - 1 };
+
     pub const fn from_micros(micros: i64) -> Self {
         Self { micros }
     }
@@ -62,16 +68,15 @@ impl FromStr for Time {
     type Err = TimeError;
 
     fn from_str(text: &str) -> Result<Self, TimeError> {
-        let timestamp: Timestamp = text.parse().map_err(|_| TimeError::NotATime)?;
-        Ok(Self { micros: timestamp.as_microsecond() })
+        let time = Self { micros: rfc3339::parse(text).ok_or(TimeError::NotATime)? };
+        let fits = (Self::MIN..=Self::MAX).contains(&time);
+        if fits { Ok(time) } else { Err(TimeError::OutOfRange) }
     }
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let within = self.micros.clamp(Timestamp::MIN.as_microsecond(), Timestamp::MAX.as_microsecond());
-        let timestamp = Timestamp::from_microsecond(within).expect("it was brought into range a line above");
-        write!(f, "{timestamp:.6}")
+        rfc3339::print((*self).clamp(Self::MIN, Self::MAX).micros, f)
     }
 }
 
@@ -167,7 +172,7 @@ impl fmt::Display for Span {
 // JSON.
 
 macro_rules! as_text {
-    ($type:ty, $expecting:literal, $schema:tt) => {
+    ($type:ty, $expecting:literal) => {
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -193,122 +198,38 @@ macro_rules! as_text {
                 deserializer.deserialize_str(Text)
             }
         }
-
-        impl JsonSchema for $type {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> Cow<'static, str> {
-                stringify!($type).into()
-            }
-
-            fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-                json_schema!($schema)
-            }
-        }
     };
 }
 
-as_text!(Time, "a time like 2026-01-31T12:00:00Z", {"type": "string", "format": "date-time"});
-as_text!(Span, "a duration like 250ms, 30s, 5m, 1h30m or 7d", {
-    "type": "string",
-    "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?([0-9]+us)?$",
-    "examples": ["30s"]
-});
+as_text!(Time, "a time like 2026-01-31T12:00:00Z");
+as_text!(Span, "a duration like 250ms, 30s, 5m, 1h30m or 7d");
 
-// Protobuf: both well-known messages have seconds as field 1 and nanoseconds as field 2.
-
-#[derive(Clone, Copy)]
-struct Parts {
-    seconds: i64,
-    nanos: i32,
-}
-
-impl Parts {
-    fn of(micros: i64) -> Self {
-        let nanos = i32::try_from(micros.rem_euclid(MICROS) * 1000).expect("a rest below one second");
-        Self { seconds: micros.div_euclid(MICROS), nanos }
+impl JsonSchema for Time {
+    fn inline_schema() -> bool {
+        true
     }
 
-    fn micros(self) -> Result<i64, DecodeError> {
-        let whole = self.seconds.checked_mul(MICROS);
-        let micros = whole.and_then(|whole| whole.checked_add(i64::from(self.nanos / 1000)));
-        micros.ok_or_else(out_of_range)
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
     }
 
-    fn encode(self, buf: &mut impl BufMut) {
-        if self.seconds != 0 {
-            int64::encode(1, &self.seconds, buf);
-        }
-        if self.nanos != 0 {
-            int32::encode(2, &self.nanos, buf);
-        }
-    }
-
-    fn encoded_len(self) -> usize {
-        let seconds = if self.seconds == 0 { 0 } else { int64::encoded_len(1, &self.seconds) };
-        let nanos = if self.nanos == 0 { 0 } else { int32::encoded_len(2, &self.nanos) };
-        seconds + nanos
-    }
-
-    fn merge(
-        &mut self,
-        tag: u32,
-        wire_type: WireType,
-        buf: &mut impl Buf,
-        context: DecodeContext,
-    ) -> Result<(), DecodeError> {
-        match tag {
-            1 => int64::merge(wire_type, &mut self.seconds, buf, context),
-            2 => int32::merge(wire_type, &mut self.nanos, buf, context),
-            _ => skip_field(wire_type, tag, buf, context),
-        }
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
     }
 }
 
-#[expect(
-    deprecated,
-    reason = "prost has no other way yet to refuse a value that is well encoded and makes no sense"
-)]
-fn out_of_range() -> DecodeError {
-    DecodeError::new("seconds out of range")
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A length of time: numbers with units, d h m s ms us, the larger first. At most 36500d.",
+            "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?([0-9]+us)?$",
+            "minLength": 2,
+            "examples": ["250ms", "30s", "5m", "1h30m", "7d"],
+        })
+    }
 }
-
-macro_rules! as_message {
-    ($type:ty, $range:expr) => {
-        impl prost::Message for $type {
-            fn encode_raw(&self, buf: &mut impl BufMut) {
-                Parts::of(self.micros).encode(buf);
-            }
-
-            fn merge_field(
-                &mut self,
-                tag: u32,
-                wire_type: WireType,
-                buf: &mut impl Buf,
-                context: DecodeContext,
-            ) -> Result<(), DecodeError> {
-                let mut parts = Parts::of(self.micros);
-                parts.merge(tag, wire_type, buf, context)?;
-                let micros = parts.micros()?;
-                if !$range.contains(&micros) {
-                    return Err(out_of_range());
-                }
-                self.micros = micros;
-                Ok(())
-            }
-
-            fn encoded_len(&self) -> usize {
-                Parts::of(self.micros).encoded_len()
-            }
-
-            fn clear(&mut self) {
-                self.micros = 0;
-            }
-        }
-    };
-}
-
-as_message!(Time, (Timestamp::MIN.as_microsecond()..=Timestamp::MAX.as_microsecond()));
-as_message!(Span, (0..=Span::MAX.micros));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
 use windlass_api::Call;
 use windlass_api::items::{CancelItemRequest, GetItemRequest, Item};
 use windlass_api::queues::{ListQueuesRequest, Queue};
@@ -15,7 +14,7 @@ use crate::exchange::Exchange;
 use crate::patience::{patience, repeatable};
 use crate::queue::QueueClient;
 use crate::reply::Answered;
-use crate::retries::{Retries, worth_another};
+use crate::retries::Retries;
 use crate::url::Base;
 
 /// The most that one page of a list can hold.
@@ -24,6 +23,8 @@ const PAGE: u32 = 1000;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server, and a pool of connections to it. Cheap to clone: the clones share the pool.
+///
+/// Its calls are made on a tokio runtime with I/O and time enabled.
 #[derive(Clone, Debug)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -106,7 +107,7 @@ impl Client {
         let body = self.shared.exchange.encode(request)?;
         let patience = patience(request);
         let call = || self.shared.exchange.call::<C>(body.clone(), patience);
-        self.shared.persist(repeatable::<C>(), call).await
+        self.shared.retries.persist(repeatable::<C>(), call).await
     }
 
     /// A queue by its name: nothing is sent yet.
@@ -165,28 +166,6 @@ impl Client {
 
     /// The server's metrics, as Prometheus reads them.
     pub async fn metrics(&self) -> Result<String, ClientError> {
-        self.shared.persist(true, || self.shared.exchange.page("/metrics", PAGE_TIMEOUT)).await
-    }
-}
-
-impl Shared {
-    /// Tries until it is answered, or until trying again is unsafe, useless, or has gone on for long enough.
-    async fn persist<T, F>(&self, repeatable: bool, attempt: impl Fn() -> F) -> Result<T, ClientError>
-    where
-        F: Future<Output = Result<T, ClientError>>,
-    {
-        let begun = Instant::now();
-        let mut attempts = 0;
-        loop {
-            let error = match attempt().await {
-                Ok(answer) => return Ok(answer),
-                Err(error) if !worth_another(&error, repeatable) => return Err(error),
-                Err(error) => error,
-            };
-            attempts += 1;
-            let pause = self.retries.pause(attempts, begun.elapsed(), &error, fastrand::f64());
-            let Some(pause) = pause else { return Err(error) };
-            tokio::time::sleep(pause).await;
-        }
+        self.shared.retries.persist(true, || self.shared.exchange.page("/metrics", PAGE_TIMEOUT)).await
     }
 }

@@ -40,3 +40,40 @@ fn request_timeout<C: Call>(request: &C) -> Option<Span> {
     let complete = || request.downcast_ref::<CompleteRequest>().map(|complete| complete.request_timeout);
     lease.or_else(produce).or_else(complete).flatten()
 }
+
+#[cfg(test)]
+mod tests {
+    use windlass_api::call::{EachCall, for_each_call};
+    use windlass_api::items::GetItemRequest;
+
+    use super::*;
+
+    const LONG: Option<Span> = Some(Span::from_secs(300));
+
+    #[test]
+    fn a_call_that_waits_is_given_its_request_timeout_and_a_margin() {
+        let complete = CompleteRequest { request_timeout: LONG, ..Default::default() };
+        let produce = ProduceRequest { request_timeout: LONG, ..Default::default() };
+        let lease = LeaseRequest { request_timeout: LONG, ..Default::default() };
+        let given = [patience(&complete), patience(&produce), patience(&lease)];
+        assert_eq!(given, [Duration::from_secs(310); 3]);
+        assert_eq!(patience(&LeaseRequest::default()), Duration::from_secs(40));
+        assert_eq!(patience(&GetItemRequest::default()), Duration::from_secs(60));
+    }
+
+    #[test]
+    fn the_request_timeout_of_every_call_that_waits_is_known() {
+        #[derive(Default)]
+        struct Waiting(Vec<&'static str>);
+
+        impl EachCall for Waiting {
+            fn visit<C: Call>(&mut self) {
+                self.0.extend(C::WAITS.then_some(C::NAME));
+            }
+        }
+
+        let mut waiting = Waiting::default();
+        for_each_call(&mut waiting);
+        assert_eq!(waiting.0, ["queue.produce", "queue.lease", "queue.complete"]);
+    }
+}

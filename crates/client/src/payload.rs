@@ -27,7 +27,7 @@ pub fn new_item(value: &impl Serialize) -> Result<NewItem, PayloadError> {
 
 /// What carries a payload.
 pub trait PayloadExt {
-    /// The payload, moved or copied into a value of its own.
+    /// A copy of the payload alone.
     fn to_payload(&self) -> Payload;
 
     /// The payload as its bytes, whichever field it came in; empty if there is none.

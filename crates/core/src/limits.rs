@@ -74,7 +74,8 @@ pub fn check_error(error: &ItemError) -> Result<(), Invalid> {
     if let Some(code) = &error.code {
         check_label("error.code", code)?;
     }
-    ensure(error.message.len() <= ERROR_BYTES_MAX, "error.message", "at most 4096 bytes")
+    let fits = error.message.len() <= ERROR_BYTES_MAX && !error.message.contains('\0');
+    ensure(fits, "error.message", "at most 4096 bytes without U+0000")
 }
 
 pub fn check_settings(settings: &Settings) -> Result<(), Invalid> {

@@ -96,11 +96,14 @@ struct Front {
 
 impl Server {
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        for name in &config.ignored_variables {
+            warn!(name, "ignored a variable that is not a setting; `windlass config` lists all there are");
+        }
         raise_open_files(config.limits.connections);
         let bound = Listener::bind(config.listen, listener_limits(&config)).await;
         let listener = bound.map_err(|source| StartError::Bind { address: config.listen, source })?;
         let address = listener.local_addr();
-        let app = App::new(http_limits(&config));
+        let app = App::new(http_limits(&config), listener.traffic());
         let mut front = Front::serve(listener, Arc::clone(&app), config.shutdown_grace);
         match open(&config).await {
             Ok(opened) => {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use super::keys::{INSECURE, KEYS, Key};
+use super::keys::INSECURE;
 use super::raw::Raw;
 
 /// Where a value came from.
@@ -47,8 +47,6 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, named_by: Source, source: io::Error },
     #[error("the config file {} is not right: {source}", .path.display())]
     NotToml { path: PathBuf, source: Box<toml::de::Error> },
-    #[error("{0} is not a setting: correct its name or unset it. There are {known}", known = variables())]
-    UnknownVariable(String),
     #[error("{stated} cannot be: give {takes}")]
     Wrong { stated: Stated, takes: &'static str },
     #[error(
@@ -63,8 +61,4 @@ pub enum ConfigError {
     NoInterval { interval: Box<Stated>, durability: Box<Stated> },
     #[error("{part} is more than {whole}, so it could never be used up: lower it, or raise {}", .whole.key)]
     LargerThanWhole { part: Box<Stated>, whole: Box<Stated> },
-}
-
-fn variables() -> String {
-    KEYS.iter().map(Key::variable).collect::<Vec<_>>().join(", ")
 }

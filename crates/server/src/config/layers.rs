@@ -13,6 +13,8 @@ pub(super) struct Layers {
     environment: RawConfig,
     file: RawConfig,
     path: PathBuf,
+    /// Variables that look like settings and are none.
+    pub(super) ignored: Vec<String>,
     /// What was read so far.
     stated: BTreeMap<&'static str, Stated>,
 }
@@ -23,11 +25,11 @@ impl Layers {
         file: Option<PathBuf>,
         variables: impl Iterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        let (environment, file_variable) = read_variables(variables)?;
+        let Variables { environment, file: file_variable, ignored } = read_variables(variables);
         let by_flag = file.map(|path| (path, Source::Flag("--config".to_owned())));
         let by_variable =
             file_variable.map(|path| (path.into(), Source::Environment(FILE_VARIABLE.to_owned())));
-        let layers = Self { flags, environment, ..Self::default() };
+        let layers = Self { flags, environment, ignored, ..Self::default() };
         match by_flag.or(by_variable) {
             None => Ok(layers),
             Some((path, named_by)) => Ok(Self { file: read_file(&path, named_by)?, path, ..layers }),
@@ -73,21 +75,28 @@ impl Layers {
     }
 }
 
-/// The settings, and the file that may be named beside them.
-fn read_variables(
-    variables: impl Iterator<Item = (String, String)>,
-) -> Result<(RawConfig, Option<String>), ConfigError> {
-    let (mut raw, mut file) = (RawConfig::default(), None);
+#[derive(Default)]
+struct Variables {
+    environment: RawConfig,
+    /// The file that may be named beside the settings.
+    file: Option<String>,
+    ignored: Vec<String>,
+}
+
+/// A name that is no setting is not an error: cluster schedulers make variables of their own from the name of a
+/// service, such as `WINDLASS_PORT`.
+fn read_variables(variables: impl Iterator<Item = (String, String)>) -> Variables {
+    let mut read = Variables::default();
     for (name, value) in variables.filter(|(name, _)| name.starts_with(VARIABLE_PREFIX)) {
         if name == FILE_VARIABLE {
-            file = Some(value);
+            read.file = Some(value);
         } else if let Some(key) = KEYS.iter().find(|key| key.variable() == name) {
-            *(key.slot)(&mut raw) = Some(value.into());
+            *(key.slot)(&mut read.environment) = Some(value.into());
         } else if !OTHER_VARIABLES.contains(&name.as_str()) {
-            return Err(ConfigError::UnknownVariable(name));
+            read.ignored.push(name);
         }
     }
-    Ok((raw, file))
+    read
 }
 
 fn read_file(path: &PathBuf, named_by: Source) -> Result<RawConfig, ConfigError> {

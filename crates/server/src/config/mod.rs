@@ -1,6 +1,6 @@
 //! The configuration: written by people in several places, checked once, and valid from then on.
 //!
-//! Read [`load`] first, then [`keys`] (the table of all settings), `layers` (which source wins), `value` (how each
+//! Read [`load`] first, then `keys` (the table of all settings), `layers` (which source wins), `value` (how each
 //! type is read), and `show` (`windlass config` and the reference, both from the table).
 
 mod error;
@@ -40,6 +40,8 @@ pub struct Config {
     pub log_level: String,
     pub shutdown_grace: Duration,
     pub limits: Limits,
+    /// Variables that look like settings and are none: told at the start, for one may be misspelt.
+    pub ignored_variables: Vec<String>,
     sources: BTreeMap<&'static str, Source>,
 }
 
@@ -94,6 +96,7 @@ pub fn load(
         limits: limits(&mut layers)?,
         data,
         backup_dir,
+        ignored_variables: std::mem::take(&mut layers.ignored),
         sources: BTreeMap::new(),
     };
     check_together(&config, &layers)?;

@@ -168,6 +168,9 @@ fn retry_item((index, item): (usize, Retry)) -> Result<RetryItem, Problem> {
     });
     if let Some(error) = &error {
         limits::check_error(error).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+        if error.message.is_empty() {
+            return Err(Problem::invalid(format!("`{within}error.message` must say something")));
+        }
     }
     Ok(RetryItem {
         id: check::item_id(format_args!("{within}id"), &item.id)?,
@@ -181,6 +184,7 @@ fn retry_item((index, item): (usize, Retry)) -> Result<RetryItem, Problem> {
 pub(super) async fn extend(context: Context, request: ExtendRequest) -> Result<Answer<ExtendReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
     let lease_timeout = request.lease_timeout.map(check::span);
+    lease_timeout.map_or(Ok(()), limits::check_lease_timeout)?;
     let (named, items) = held(request.items)?;
     let extending = context.engine().extend(&queue, lease_timeout, items);
     let judged = context.within(check::COMMIT_TIMEOUT, extending).await?;

@@ -31,7 +31,8 @@ use windlass_engine::{Commit, Engine, EngineError, Grant, Outcome};
 use self::check::PayloadRule;
 use self::error::Problem;
 use self::wire::Encoding;
-use crate::listener::{BodyError, Handler, Reply, RequestBody};
+use crate::listener::{BodyError, Handler, Reply, RequestBody, Traffic};
+use crate::metrics::{OTHER, Requests};
 
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
@@ -49,6 +50,9 @@ pub struct App {
     stopping: AtomicBool,
     waiting: Arc<Semaphore>,
     request_number: AtomicU64,
+    requests: Requests,
+    traffic: Arc<Traffic>,
+    began: Instant,
 }
 
 /// What there is once the data is loaded.
@@ -61,7 +65,7 @@ pub struct Opened {
 
 impl App {
     /// Not ready: every call is `unavailable` until [`App::open`].
-    pub fn new(limits: HttpLimits) -> Arc<Self> {
+    pub fn new(limits: HttpLimits, traffic: Arc<Traffic>) -> Arc<Self> {
         // Ids of requests differ from those of an earlier run, so that one can look for them in old logs.
         let first = jiff::Timestamp::now().as_microsecond().unsigned_abs() << 8;
         Arc::new(Self {
@@ -70,6 +74,9 @@ impl App {
             opened: OnceLock::new(),
             stopping: AtomicBool::new(false),
             request_number: AtomicU64::new(first),
+            requests: Requests::default(),
+            traffic,
+            began: Instant::now(),
         })
     }
 
@@ -196,9 +203,11 @@ impl Handler for App {
             let id = self.request_id();
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             let began = Instant::now();
+            let app = Arc::clone(&self);
             let mut response = self.answer(request).await;
-            let elapsed_us = began.elapsed().as_micros();
-            debug!(request = ?id, %method, path, status = response.status().as_u16(), elapsed_us, "answered");
+            let (elapsed, status) = (began.elapsed(), response.status().as_u16());
+            app.requests.record(path.strip_prefix("/v1/").unwrap_or(OTHER), status, elapsed);
+            debug!(request = ?id, %method, path, status, elapsed_us = elapsed.as_micros(), "answered");
             response.headers_mut().insert(REQUEST_ID, id);
             response
         })

@@ -14,6 +14,7 @@ use windlass_engine::{Outcome, PartitionState};
 use super::error::Problem;
 use super::{Answer, App, Context, plain};
 use crate::listener::Reply;
+use crate::metrics::{self, EngineNow, Scrape, TrafficNow};
 
 pub(super) async fn backup(context: Context, request: BackupRequest) -> Result<Answer<BackupReply>, Problem> {
     let name =
@@ -83,6 +84,13 @@ fn faulty(app: &App) -> Vec<u32> {
     faulty.map(|(partition, _)| partition.0).collect()
 }
 
-pub(super) fn metrics(_app: &App) -> Response<Reply> {
-    plain(200, "text/plain; version=0.0.4", "")
+pub(super) fn metrics(app: &App) -> Response<Reply> {
+    let traffic = TrafficNow {
+        connections: app.traffic.open() as u64,
+        connections_refused: app.traffic.refused(),
+        bytes_in_flight: app.traffic.bytes_in_flight() as u64,
+    };
+    let engine = app.opened().map(|opened| EngineNow::of(&opened.engine));
+    let scrape = Scrape { engine, requests: &app.requests, traffic, uptime: app.began.elapsed() };
+    plain(200, metrics::CONTENT_TYPE, metrics::render(&scrape))
 }

@@ -1,6 +1,6 @@
 //! `GET /metrics`: what the engine, its store and the listener count, and how requests were answered.
 //!
-//! Everything is read when it is asked for. [`names`] is the table of all metrics, `text` the format.
+//! Everything is read when it is asked for. `names` is the table of all metrics, `text` the format.
 
 mod names;
 mod requests;

@@ -54,8 +54,8 @@ impl EachCall for Names {
 }
 
 impl Requests {
-    /// `call`: its name, or [`OTHER`].
-    pub fn record(&self, call: &'static str, status: u16, elapsed: Duration) {
+    /// `call`: its name; whatever is no call counts as [`OTHER`].
+    pub fn record(&self, call: &str, status: u16, elapsed: Duration) {
         let at = self.calls.binary_search_by_key(&call, |counts| counts.call);
         let at = at.or_else(|_| self.calls.binary_search_by_key(&OTHER, |counts| counts.call));
         let counts = &self.calls[at.expect("`other` is among the calls")];

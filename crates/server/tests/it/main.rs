@@ -1,8 +1,16 @@
 //! What the server promises, from the outside.
 
 #[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod calls;
+#[cfg(test)]
 mod config;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod encodings;
+#[cfg(test)]
 mod metrics;
+#[cfg(test)]
+mod support;

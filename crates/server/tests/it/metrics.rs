@@ -218,7 +218,7 @@ fn requests_are_counted_by_call_and_status() {
     assert_eq!(buckets[1], (0.00025, 2.0));
     assert_eq!(*buckets.last().unwrap(), (f64::INFINITY, 3.0));
     assert!(buckets.is_sorted_by(|one, next| one.1 <= next.1), "{buckets:?}");
-    assert_eq!(page.value("windlass_http_request_seconds_sum", &lease), 3600.000_201);
+    assert_eq!(page.value("windlass_http_request_seconds_sum", &lease), 3_600.000_201);
     assert_eq!(page.value("windlass_http_request_seconds_count", &lease), 3.0);
 }
 

@@ -1,0 +1,51 @@
+//! What the other tests compare: the protobuf schema as compiled, and the JSON schemas as published.
+
+use std::path::PathBuf;
+
+use prost_reflect::{DescriptorPool, MessageDescriptor};
+use serde_json::{Map, Value};
+use windlass_api::openapi;
+
+const PROTO: &str = "windlass/v1/windlass.proto";
+
+/// A file of the repository, by its path from the root.
+pub(crate) fn repository(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+pub(crate) fn proto_text() -> String {
+    std::fs::read_to_string(repository("proto").join(PROTO)).expect("the schema is where it belongs")
+}
+
+pub(crate) struct Contract {
+    pub(crate) pool: DescriptorPool,
+    /// By the names of the messages.
+    pub(crate) schemas: Map<String, Value>,
+}
+
+impl Contract {
+    pub(crate) fn load() -> Self {
+        let include = repository("proto");
+        let files = protox::compile([include.join(PROTO)], [include]).expect("the schema compiles");
+        let pool = DescriptorPool::from_file_descriptor_set(files).expect("what protox makes is sound");
+        let Value::Object(schemas) = openapi::document()["components"]["schemas"].take() else {
+            panic!("the schemas of the document are an object")
+        };
+        Self { pool, schemas }
+    }
+
+    pub(crate) fn message(&self, name: &str) -> MessageDescriptor {
+        let message = self.pool.get_message_by_name(&format!("windlass.v1.{name}"));
+        message.unwrap_or_else(|| panic!("{name} is missing from {PROTO}"))
+    }
+
+    /// Every message of the schema, those that the compiler makes for maps left out.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = MessageDescriptor> {
+        self.pool.all_messages().filter(|m| m.package_name() == "windlass.v1" && !m.is_map_entry())
+    }
+}
+
+/// The component that a schema refers to.
+pub(crate) fn reference(schema: &Value) -> Option<&str> {
+    schema["$ref"].as_str().map(|path| path.trim_start_matches("#/components/schemas/"))
+}

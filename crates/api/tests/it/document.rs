@@ -1,0 +1,124 @@
+//! The published description of the API: what is checked in is what the code says, and makes sense.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use windlass_api::call::{Call, EachCall, Wire, for_each_call};
+use windlass_api::openapi;
+
+use crate::contract::{Contract, repository};
+use crate::reference;
+
+const OPENAPI: &str = "docs/reference/openapi.json";
+const REFERENCE: &str = "docs/reference/api.md";
+const EXAMPLES: &str = include_str!("../../src/examples.json");
+
+#[test]
+fn the_openapi_document_is_the_one_checked_in() {
+    let document = openapi::document();
+    if updating() {
+        let text = serde_json::to_string_pretty(&document).unwrap();
+        fs::write(repository(OPENAPI), text + "\n").unwrap();
+    }
+    // As values: the order of keys depends on what else is built.
+    let stored: Value = serde_json::from_str(&read(OPENAPI)).unwrap_or_default();
+    assert!(stored == document, "{}", stale(OPENAPI));
+}
+
+#[test]
+fn the_reference_is_the_one_checked_in() {
+    let text = reference::write(&Contract::load(), &examples());
+    if updating() {
+        fs::write(repository(REFERENCE), &text).unwrap();
+    }
+    assert!(read(REFERENCE) == text, "{}", stale(REFERENCE));
+}
+
+#[test]
+fn examples_are_exactly_what_the_calls_take_and_answer() {
+    struct Check(BTreeMap<String, Example>);
+
+    impl EachCall for Check {
+        fn visit<C: Call>(&mut self) {
+            if let Some(example) = self.0.remove(C::NAME) {
+                check::<C>(&example.request);
+                check::<C::Reply>(&example.reply);
+            }
+        }
+    }
+
+    fn check<T: Wire>(example: &RawValue) {
+        let read: T = serde_json::from_str(example.get()).unwrap();
+        assert_eq!(json!(read), serde_json::from_str::<Value>(example.get()).unwrap());
+    }
+
+    let mut rest = Check(examples());
+    for_each_call(&mut rest);
+    assert!(rest.0.is_empty(), "examples of calls that there are not: {:?}", rest.0.keys());
+}
+
+#[test]
+fn every_reference_in_the_document_leads_somewhere() {
+    fn follow(document: &Value, value: &Value) {
+        if let Some(path) = value["$ref"].as_str() {
+            assert!(document.pointer(path.trim_start_matches('#')).is_some(), "{path}");
+        }
+        let inside: Vec<_> = match value {
+            Value::Array(list) => list.iter().collect(),
+            Value::Object(fields) => fields.values().collect(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        };
+        inside.into_iter().for_each(|value| follow(document, value));
+    }
+
+    let document = openapi::document();
+    follow(&document, &document);
+}
+
+#[test]
+fn schemas_name_only_fields_that_there_are_and_describe_each() {
+    for (name, schema) in &Contract::load().schemas {
+        let fields = schema["properties"].as_object().cloned().unwrap_or_default();
+        for field in schema["required"].as_array().into_iter().flatten() {
+            assert!(fields.contains_key(field.as_str().unwrap()), "{name} requires {field}");
+        }
+        for (field, schema) in &fields {
+            assert!(schema["description"].is_string(), "{name}.{field} says nothing of itself");
+        }
+    }
+}
+
+#[test]
+fn schemas_hold_no_noise() {
+    let text = json!(Contract::load().schemas).to_string();
+    assert!(!text.contains(r#""null""#), "a field that is not set is left out, never null");
+    for noise in ["null", r#""""#, "[]", "{}"] {
+        assert!(!text.contains(&format!(r#""default":{noise}"#)), "{noise} tells nobody anything");
+    }
+}
+
+#[derive(serde::Deserialize)]
+pub(crate) struct Example {
+    pub(crate) request: Box<RawValue>,
+    pub(crate) reply: Box<RawValue>,
+}
+
+fn examples() -> BTreeMap<String, Example> {
+    serde_json::from_str(EXAMPLES).expect("the examples are JSON")
+}
+
+fn updating() -> bool {
+    std::env::var_os("UPDATE_DOCS").is_some()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(repository(path)).unwrap_or_default()
+}
+
+fn stale(path: &str) -> String {
+    format!(
+        "{path} is not what the code says: run UPDATE_DOCS=1 cargo test -p windlass-api --test it document"
+    )
+}

@@ -1,0 +1,11 @@
+//! The contract, checked against itself: code, protobuf schema and reference say the same.
+
+mod contract;
+mod document;
+mod errors;
+mod payload;
+mod proto;
+mod reference;
+mod sample;
+mod strictness;
+mod time;

@@ -1,0 +1,155 @@
+//! Every method makes the call it is named after.
+
+use serde_json::{Value, json};
+use windlass_client::api::items::LeasedItem;
+use windlass_client::api::queues::{
+    ClearQueueRequest, CreateQueueRequest, QueueInfoRequest, UpdateQueueRequest,
+};
+use windlass_client::{
+    Answered, Client, ClientError, Commit, Encoding, Lease, LeasedItemExt, PayloadError, PayloadExt,
+    Readiness, new_item,
+};
+
+use crate::script::{Act, Answer, Server};
+
+fn empty() -> Act {
+    Act::Answer(Answer::json(200, "{}"))
+}
+
+async fn with_json(script: impl IntoIterator<Item = Act>) -> (Server, Client) {
+    let server = Server::start(script).await;
+    let client = Client::builder(&server.url).encoding(Encoding::Json).build().unwrap();
+    (server, client)
+}
+
+/// What was asked, as the call and its body.
+fn asked(server: &Server) -> Vec<(String, Value)> {
+    let split = |line: &str| line.trim_start_matches("post /v1/").trim_end_matches(" http/1.1").to_owned();
+    let seen = server.seen().into_iter();
+    seen.map(|seen| (split(&seen.line), serde_json::from_slice(&seen.body).unwrap())).collect()
+}
+
+#[tokio::test]
+async fn the_methods_of_a_queue_name_it() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 7]).await;
+    let emails = client.queue("emails");
+    emails.create_with(CreateQueueRequest { partitions: Some(3), ..Default::default() }).await?;
+    emails.info().await?;
+    emails.update(UpdateQueueRequest { max_items: Some(9), ..Default::default() }).await?;
+    emails.stats().await?;
+    emails.clear(ClearQueueRequest { leased: Some(true), ..Default::default() }).await?;
+    emails.produce([new_item(&"hello")?]).await?;
+    emails.delete(true).await?;
+    let expected = [
+        ("queues.create", json!({"queue": "emails", "partitions": 3})),
+        ("queues.info", json!({"queue": "emails"})),
+        ("queues.update", json!({"queue": "emails", "max_items": 9})),
+        ("queue.stats", json!({"queue": "emails"})),
+        ("queue.clear", json!({"queue": "emails", "leased": true})),
+        ("queue.produce", json!({"queue": "emails", "items": [{"json": "hello"}]})),
+        ("queues.delete", json!({"queue": "emails", "force": true})),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 5]).await;
+    let emails = client.queue("emails");
+    let item = LeasedItem { id: "i".to_owned(), permit: 5, ..LeasedItem::default() };
+    emails.lease(&Lease::new("worker-1")).await?;
+    emails.complete([item.done(), item.done_with(&42)?]).await?;
+    emails.retry([item.failed("late"), item.dead("never")]).await?;
+    emails.extend([item.held()], None).await?;
+    emails.release([item.held()]).await?;
+    let held = json!({"id": "i", "permit": 5});
+    let failed = |message, dead| json!({"id": "i", "permit": 5, "dead": dead, "error": {"message": message}});
+    let done = json!({"id": "i", "permit": 5, "result": {"json": 42}});
+    let expected = [
+        ("queue.lease", json!({"queue": "emails", "client_id": "worker-1", "batch_size": 1})),
+        ("queue.complete", json!({"queue": "emails", "items": [held, done]})),
+        ("queue.retry", json!({"queue": "emails", "items": [failed("late", false), failed("never", true)]})),
+        ("queue.extend", json!({"queue": "emails", "items": [held]})),
+        ("queue.release", json!({"queue": "emails", "items": [held]})),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn items_and_backups_are_asked_for_by_name() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 4]).await;
+    client.item("i").await?;
+    client.cancel("i").await?;
+    client.backup(Some("tuesday")).await?;
+    client.backup(None).await?;
+    let expected = [
+        ("item.get", json!({"id": "i"})),
+        ("item.cancel", json!({"id": "i"})),
+        ("server.backup", json!({"backup": "tuesday"})),
+        ("server.backup", json!({})),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_list_of_queues_is_followed_to_its_end() {
+    let page = |names: std::ops::Range<usize>| {
+        let queues: Vec<_> = names.map(|name| json!({"queue": format!("{name:04}")})).collect();
+        Act::Answer(Answer::json(200, &json!({"queues": queues}).to_string()))
+    };
+    let (server, client) = with_json([page(0..1000), page(1000..2000), page(2000..2000)]).await;
+    let queues = client.queues_with_counts().await.unwrap();
+    assert_eq!((queues.len(), queues[1999].queue.as_str()), (2000, "1999"));
+    let expected = [
+        json!({"limit": 1000, "counts": true}),
+        json!({"limit": 1000, "counts": true, "pivot": "0999"}),
+        json!({"limit": 1000, "counts": true, "pivot": "1999"}),
+    ];
+    assert_eq!(asked(&server), expected.map(|body| ("queues.list".to_owned(), body)));
+}
+
+#[tokio::test]
+async fn a_reply_tells_its_commits_and_its_request() {
+    let answer = Answer::json(200, "{}").header("windlass-request-id", "r-17");
+    let answer = answer.header("windlass-commit", "3:141, 4:9,of a newer form");
+    let (_server, client) = with_json([Act::Answer(answer)]).await;
+    let request = QueueInfoRequest { queue: "emails".to_owned() };
+    let Answered { commits, request_id, .. } = client.call_with_commit(&request).await.unwrap();
+    assert_eq!(commits, [Commit { partition: 3, sequence: 141 }, Commit { partition: 4, sequence: 9 }]);
+    assert_eq!(request_id.as_deref(), Some("r-17"));
+}
+
+#[tokio::test]
+async fn the_pages_of_a_server_can_be_read() {
+    let page = |status, text: &str| Act::Answer(Answer::new(status, "text/plain", text));
+    let script = [page(200, "ok"), page(503, "loading"), page(200, "ok"), page(200, "windlass_items 3\n")];
+    let (server, client) = with_json(script).await;
+    client.health().await.unwrap();
+    assert_eq!(client.ready().await.unwrap(), Readiness { ready: false, page: "loading".to_owned() });
+    assert_eq!(client.ready().await.unwrap(), Readiness { ready: true, page: "ok".to_owned() });
+    assert_eq!(client.metrics().await.unwrap(), "windlass_items 3\n");
+    let lines: Vec<_> = server.seen().into_iter().map(|seen| seen.line).collect();
+    assert_eq!(lines, ["/health", "/ready", "/ready", "/metrics"].map(|path| format!("get {path} http/1.1")));
+}
+
+#[tokio::test]
+async fn a_path_in_the_address_comes_before_that_of_the_call() {
+    let server = Server::start([empty()]).await;
+    let client = Client::new(&format!("{}/queues/", server.url)).unwrap();
+    client.queue("emails").info().await.unwrap();
+    assert_eq!(server.seen()[0].line, "post /queues/v1/queues.info http/1.1");
+}
+
+#[test]
+fn a_payload_is_parsed_or_the_reason_is_told() {
+    let item = new_item(&("ada", 36)).unwrap();
+    assert_eq!(item.parse::<(String, u8)>().unwrap(), ("ada".to_owned(), 36));
+    assert_eq!(item.payload_bytes(), br#"["ada",36]"#);
+    assert!(matches!(item.parse::<bool>(), Err(PayloadError::OtherShape(_))));
+    let text = LeasedItem { utf8: Some("hello".to_owned()), ..LeasedItem::default() };
+    assert!(matches!(text.parse::<String>(), Err(PayloadError::NotJson { sent_as: "utf8" })));
+    assert!(matches!(LeasedItem::default().parse::<String>(), Err(PayloadError::Missing)));
+}

@@ -1,0 +1,360 @@
+//! Bad input: each gets the contract's code and a message that names what is wrong, and changes nothing.
+
+use serde_json::{Value, json};
+
+use crate::support::{Got, Http, TestServer};
+
+const ID: &str = "00000000-0000-8000-8000-000000000001";
+
+/// A server with a queue that holds one waiting and one leased item.
+async fn prepared() -> (TestServer, Http) {
+    let server = TestServer::start().await;
+    let mut http = server.connect().await;
+    http.ok("queues.create", json!({"queue": "q"})).await;
+    http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}, {"utf8": "b"}]})).await;
+    http.ok("queue.lease", json!({"queue": "q", "client_id": "c", "batch_size": 1})).await;
+    (server, http)
+}
+
+/// Everything that a call could have changed.
+async fn state(http: &mut Http) -> Value {
+    let mut stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    stats["oldest_waiting_age"] = Value::Null;
+    json!({"queues": http.ok("queues.list", json!({})).await, "stats": stats})
+}
+
+#[tokio::test]
+async fn bad_requests_are_refused_by_name_and_change_nothing() {
+    let (_server, mut http) = prepared().await;
+    let before = state(&mut http).await;
+    let item = |fields: Value| json!({"queue": "q", "items": [fields]});
+    let lease = |more: Value| {
+        let mut body = json!({"queue": "q", "client_id": "c", "batch_size": 1, "request_timeout": "0s"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let long = "x".repeat(129);
+    let many: Vec<Value> = (0..1001).map(|_| json!({"utf8": "x"})).collect();
+    let headers: serde_json::Map<String, Value> = (0..33).map(|n| (n.to_string(), json!("v"))).collect();
+    // The call, its body, the code, and what the message must mention.
+    let table = [
+        ("queue.produce", json!({"queue": "q", "itmes": []}), "invalid_argument", "itmes"),
+        ("queue.produce", item(json!({"utf8": "x", "knd": "k"})), "invalid_argument", "knd"),
+        ("queue.produce", json!({"queue": 7, "items": [{"utf8": "x"}]}), "invalid_argument", "queue"),
+        ("queue.produce", json!({"queue": "q", "items": {"utf8": "x"}}), "invalid_argument", "items"),
+        ("queue.produce", json!([1]), "invalid_argument", ""),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "priority": "high"})),
+            "invalid_argument",
+            "items[0].priority",
+        ),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "priority": 256})),
+            "invalid_argument",
+            "items[0].priority",
+        ),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "priority": -1})),
+            "invalid_argument",
+            "items[0].priority",
+        ),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "enqueue_at": "tomorrow"})),
+            "invalid_argument",
+            "enqueue_at",
+        ),
+        ("queue.produce", item(json!({"utf8": "x", "enqueue_at": 12})), "invalid_argument", "enqueue_at"),
+        ("queue.produce", item(json!({"utf8": "x", "kind": ""})), "invalid_argument", "items[0].kind"),
+        ("queue.produce", item(json!({"utf8": "x", "kind": long})), "invalid_argument", "items[0].kind"),
+        ("queue.produce", item(json!({"utf8": "x", "kind": "a\u{0}b"})), "invalid_argument", "U+0000"),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "reference": "a\u{0}b"})),
+            "invalid_argument",
+            "reference",
+        ),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "reference": "x".repeat(513)})),
+            "invalid_argument",
+            "512",
+        ),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "headers": {"a": "\u{0}"}})),
+            "invalid_argument",
+            "headers",
+        ),
+        ("queue.produce", item(json!({"utf8": "x", "headers": headers})), "invalid_argument", "32"),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "headers": {"a": "x".repeat(4097)}})),
+            "invalid_argument",
+            "4096",
+        ),
+        ("queue.produce", item(json!({"utf8": "x", "headers": {"a": 1}})), "invalid_argument", "headers"),
+        ("queue.produce", item(json!({"utf8": "x", "json": 1})), "invalid_argument", "exactly one"),
+        ("queue.produce", item(json!({})), "invalid_argument", "exactly one"),
+        ("queue.produce", item(json!({"bytes": "***"})), "invalid_argument", "base64"),
+        ("queue.produce", item(json!({"utf8": "x".repeat((1 << 20) + 1)})), "too_large", "1048576"),
+        ("queue.produce", item(json!({"json": "x".repeat(1 << 20)})), "too_large", "1048576"),
+        ("queue.produce", json!({"queue": "q", "items": []}), "invalid_argument", "1 to 1000"),
+        ("queue.produce", json!({"queue": "q", "items": many}), "invalid_argument", "1 to 1000"),
+        (
+            "queue.produce",
+            json!({"queue": "q", "items": [{"utf8": "good"}, {"utf8": 1}]}),
+            "invalid_argument",
+            "items[1]",
+        ),
+        (
+            "queue.produce",
+            json!({"queue": "q", "items": [{"utf8": "x"}], "request_timeout": "0s"}),
+            "invalid_argument",
+            "request_timeout",
+        ),
+        (
+            "queue.produce",
+            json!({"queue": "q", "items": [{"utf8": "x"}], "request_timeout": "16m"}),
+            "invalid_argument",
+            "15m",
+        ),
+        (
+            "queue.produce",
+            json!({"queue": "q", "items": [{"utf8": "x"}], "request_timeout": "fast"}),
+            "invalid_argument",
+            "request_timeout",
+        ),
+        ("queue.produce", json!({"queue": "none", "items": [{"utf8": "x"}]}), "not_found", "queue"),
+        ("queue.produce", json!({"queue": "", "items": [{"utf8": "x"}]}), "invalid_argument", "queue"),
+        ("queue.produce", json!({"items": [{"utf8": "x"}]}), "invalid_argument", "queue"),
+        ("queue.produce", json!({"queue": "a/b", "items": [{"utf8": "x"}]}), "invalid_argument", "queue"),
+        ("queue.produce", json!({"queue": "..", "items": [{"utf8": "x"}]}), "invalid_argument", "queue"),
+        ("queue.produce", json!({"queue": long, "items": [{"utf8": "x"}]}), "invalid_argument", "128"),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "address": "a"})),
+            "invalid_argument",
+            "not of this version",
+        ),
+        (
+            "queue.produce",
+            item(json!({"utf8": "x", "group": "g"})),
+            "invalid_argument",
+            "not of this version",
+        ),
+        (
+            "queue.produce",
+            json!({"queue": "q", "items": [{"utf8": "x"}], "idempotency_key": "k"}),
+            "invalid_argument",
+            "not of this version",
+        ),
+        ("queue.lease", lease(json!({"batch_size": 0})), "invalid_argument", "batch_size"),
+        ("queue.lease", lease(json!({"batch_size": 1001})), "invalid_argument", "batch_size"),
+        ("queue.lease", lease(json!({"client_id": ""})), "invalid_argument", "client_id"),
+        ("queue.lease", lease(json!({"client_id": "a\u{0}"})), "invalid_argument", "client_id"),
+        ("queue.lease", lease(json!({"max_priority": 256})), "invalid_argument", "max_priority"),
+        ("queue.lease", lease(json!({"kinds": "email"})), "invalid_argument", "kinds"),
+        ("queue.lease", lease(json!({"kinds": [""]})), "invalid_argument", "kind"),
+        ("queue.lease", lease(json!({"lease_timeout": "0s"})), "invalid_argument", "lease_timeout"),
+        ("queue.lease", lease(json!({"request_timeout": "901s"})), "invalid_argument", "15m"),
+        ("queue.lease", lease(json!({"queue": "none"})), "not_found", "queue"),
+        ("queue.complete", item(json!({"id": "7", "permit": 1})), "invalid_argument", "items[0].id"),
+        ("queue.complete", item(json!({"id": ID, "permit": "1"})), "invalid_argument", "permit"),
+        (
+            "queue.complete",
+            item(json!({"id": ID, "permit": 1, "result": {}})),
+            "invalid_argument",
+            "items[0].result",
+        ),
+        (
+            "queue.complete",
+            item(json!({"id": ID, "permit": 1, "result": {"utf8": "x".repeat((1 << 20) + 1)}})),
+            "too_large",
+            "1048576",
+        ),
+        (
+            "queue.complete",
+            json!({"queue": "none", "items": [{"id": ID, "permit": 1}]}),
+            "not_found",
+            "queue",
+        ),
+        (
+            "queue.retry",
+            item(json!({"id": ID, "permit": 1, "retry_at": "x"})),
+            "invalid_argument",
+            "retry_at",
+        ),
+        (
+            "queue.retry",
+            item(json!({"id": ID, "permit": 1, "error": {"message": "x".repeat(4097)}})),
+            "invalid_argument",
+            "4096",
+        ),
+        (
+            "queue.retry",
+            item(json!({"id": ID, "permit": 1, "error": {"code": "", "message": "x"}})),
+            "invalid_argument",
+            "error.code",
+        ),
+        (
+            "queue.retry",
+            item(json!({"id": ID, "permit": 1, "error": {"message": "a\u{0}"}})),
+            "invalid_argument",
+            "error.message",
+        ),
+        (
+            "queue.extend",
+            json!({"queue": "q", "lease_timeout": "0s", "items": [{"id": ID, "permit": 1}]}),
+            "invalid_argument",
+            "lease_timeout",
+        ),
+        ("queue.extend", json!({"queue": "q", "items": []}), "invalid_argument", "1 to 1000"),
+        ("queue.release", item(json!({"id": ID, "permit": -1})), "invalid_argument", "permit"),
+        ("item.get", json!({"id": "not one"}), "invalid_argument", "id"),
+        ("item.get", json!({"id": ID}), "not_found", "item"),
+        ("item.get", json!({"id": "f47ac10b-58cc-4372-a567-0e02b2c3d479"}), "not_found", "item"),
+        ("item.cancel", json!({"id": ID}), "not_found", "item"),
+        ("queues.create", json!({"queue": "q"}), "already_exists", "queue"),
+        ("queues.create", json!({"queue": "n", "partitions": 0}), "invalid_argument", "partitions"),
+        ("queues.create", json!({"queue": "n", "partitions": 1025}), "invalid_argument", "partitions"),
+        ("queues.create", json!({"queue": "n", "lease_timeout": "0s"}), "invalid_argument", "lease_timeout"),
+        (
+            "queues.create",
+            json!({"queue": "n", "lease_timeout": "1 minute"}),
+            "invalid_argument",
+            "lease_timeout",
+        ),
+        ("queues.create", json!({"queue": "n", "requeue": "front"}), "invalid_argument", "requeue"),
+        (
+            "queues.create",
+            json!({"queue": "n", "retry": {"strategy": "random"}}),
+            "invalid_argument",
+            "strategy",
+        ),
+        ("queues.create", json!({"queue": "n", "retry": {"jitter": 2.0}}), "invalid_argument", "jitter"),
+        ("queues.create", json!({"queue": "n", "retry": {"factor": 0.5}}), "invalid_argument", "factor"),
+        (
+            "queues.create",
+            json!({"queue": "n", "dead_queue": "d"}),
+            "invalid_argument",
+            "not of this version",
+        ),
+        ("queues.update", json!({"queue": "q", "partitions": 2}), "invalid_argument", "partitions"),
+        ("queues.update", json!({"queue": "none"}), "not_found", "queue"),
+        ("queues.info", json!({"queue": "none"}), "not_found", "queue"),
+        ("queues.list", json!({"limit": 0}), "invalid_argument", "limit"),
+        ("queues.list", json!({"limit": 1001}), "invalid_argument", "limit"),
+        ("queues.delete", json!({"queue": "q"}), "not_empty", "force"),
+        ("queue.stats", json!({"queue": "none"}), "not_found", "queue"),
+        ("queue.clear", json!({"queue": "q", "waiting": "yes"}), "invalid_argument", "waiting"),
+        ("queue.pause", json!({"queue": "q"}), "not_found", "not of this version"),
+        ("storage/items.list", json!({"queue": "q"}), "not_found", "not of this version"),
+        ("queue.prodduce", json!({}), "not_found", "queue.prodduce"),
+    ];
+    for (call, body, code, mention) in table {
+        let got = http.post(call, &body.to_string()).await;
+        check(&got, call, code, mention);
+        assert_eq!(state(&mut http).await, before, "{call} {body} changed something");
+    }
+}
+
+fn check(got: &Got, what: &str, code: &str, mention: &str) {
+    let text = String::from_utf8_lossy(&got.body);
+    assert_eq!(got.code(), code, "{what}: {text}");
+    assert!(got.message().contains(mention), "{what} does not mention {mention:?}: {text}");
+    let status = windlass_api::Code::parse(code).expect("a code of the contract").status();
+    assert_eq!(got.status, status, "{what}");
+    assert!(got.headers.contains_key("windlass-request-id"), "{what}");
+}
+
+#[tokio::test]
+async fn what_is_not_json_or_not_a_call_is_refused() {
+    let (server, mut http) = prepared().await;
+    let json = [("content-type", "application/json")];
+    for body in [&b"{"[..], b"nothing", b"{} {}", b"\xff\xfe", b"{\"queue\": \"q\", \"queue\": \"q\"}"] {
+        let got = http.request("POST", "/v1/queues.info", &json, body).await;
+        check(&got, "not json", "invalid_argument", "");
+    }
+    let got = http.request("GET", "/v1/queues.info", &[], b"").await;
+    check(&got, "GET", "method_not_allowed", "POST");
+    assert_eq!(got.headers["allow"], "POST");
+    let got = http.request("POST", "/metrics", &json, b"{}").await;
+    check(&got, "POST /metrics", "method_not_allowed", "GET");
+    // A body that nobody read ends the connection.
+    assert_eq!(got.headers["connection"], "close");
+    let mut http = server.connect().await;
+    check(&http.get("/nothing").await, "/nothing", "not_found", "path");
+    for media in ["text/plain", "application/x-www-form-urlencoded", "nonsense"] {
+        let mut http = server.connect().await;
+        let got = http.request("POST", "/v1/queues.info", &[("content-type", media)], b"{}").await;
+        check(&got, media, "unsupported_media_type", "application/json");
+    }
+    let mut http = server.connect().await;
+    let got = http.request("POST", "/v1/queues.list", &[("origin", "http://elsewhere.example")], b"{}").await;
+    check(&got, "origin", "permission_denied", "origin");
+}
+
+#[tokio::test]
+async fn an_empty_body_is_an_empty_object() {
+    let (_server, mut http) = prepared().await;
+    let got = http.request("POST", "/v1/queues.list", &[], b"").await;
+    assert_eq!(got.status, 200);
+    assert_eq!(got.json()["queues"][0]["queue"], "q");
+}
+
+#[tokio::test]
+async fn truncated_protobuf_is_refused_at_every_byte() {
+    use prost::Message;
+    use windlass_api::error::ErrorReply;
+    use windlass_api::items::{NewItem, ProduceRequest};
+
+    let (_server, mut http) = prepared().await;
+    let item = NewItem { utf8: Some("text".into()), kind: Some("k".into()), ..NewItem::default() };
+    let request = ProduceRequest { queue: "q".into(), items: vec![item], ..ProduceRequest::default() };
+    let whole = request.encode_to_vec();
+    let before = state(&mut http).await;
+    let headers = [("content-type", "application/protobuf")];
+    for cut in 0..whole.len() {
+        let got = http.request("POST", "/v1/queue.produce", &headers, &whole[..cut]).await;
+        assert_eq!(got.status, 400, "cut at {cut}");
+        let reply = ErrorReply::decode(&*got.body).expect("an error in the request's encoding");
+        assert_eq!(reply.error.code, "invalid_argument", "cut at {cut}");
+    }
+    assert_eq!(state(&mut http).await, before);
+}
+
+#[tokio::test]
+async fn a_permit_of_another_lease_and_an_item_of_another_queue_are_judged_by_themselves() {
+    let (_server, mut http) = prepared().await;
+    http.ok("queues.create", json!({"queue": "other"})).await;
+    http.ok("queue.produce", json!({"queue": "other", "items": [{"utf8": "x"}]})).await;
+    let lease = json!({"queue": "other", "client_id": "c", "batch_size": 1});
+    let leased = http.ok("queue.lease", lease).await["items"][0].clone();
+    let (id, permit) = (&leased["id"], leased["permit"].as_u64().expect("a number"));
+    let unknown = "f47ac10b-58cc-4372-a567-0e02b2c3d479";
+    let items = json!([
+        {"id": id, "permit": permit + 1},
+        {"id": unknown, "permit": permit},
+        {"id": id, "permit": permit},
+        {"id": id, "permit": permit},
+    ]);
+    for (call, done) in [("queue.extend", "items"), ("queue.complete", "completed")] {
+        let wrong_queue = http.ok(call, json!({"queue": "q", "items": [{"id": id, "permit": permit}]})).await;
+        assert_eq!(wrong_queue["failed"][0]["code"], "not_found", "{call}");
+        let judged = http.ok(call, json!({"queue": "other", "items": items})).await;
+        let failed = judged["failed"].as_array().expect("a list");
+        assert_eq!(failed[0]["code"], "lease_lost", "{call}: {judged}");
+        assert_eq!(failed[0]["id"], *id);
+        assert_eq!(failed[0]["permit"], permit + 1);
+        assert!(failed[0].get("details").is_none(), "no reason for a permit that was never given");
+        assert_eq!(failed[1]["code"], "not_found", "{call}");
+        match call {
+            "queue.extend" => assert_eq!(judged[done].as_array().map(Vec::len), Some(2)),
+            _ => assert_eq!((judged[done].as_u64(), &failed[2]["code"]), (Some(1), &json!("not_found"))),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The contract, from the outside: lives of items over HTTP.
+
+use serde_json::{Value, json};
+use windlass_api::Call;
+use windlass_api::call::{EachCall, for_each_call};
+
+use crate::support::{Http, TestServer};
+
+async fn with_queue(settings: Value) -> (TestServer, Http) {
+    let server = TestServer::start().await;
+    let mut http = server.connect().await;
+    let mut create = json!({"queue": "q"});
+    create.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    http.ok("queues.create", create).await;
+    (server, http)
+}
+
+async fn produce(http: &mut Http, items: Value) -> Vec<String> {
+    let produced = http.ok("queue.produce", json!({"queue": "q", "items": items})).await;
+    let ids = produced["items"].as_array().expect("a list").iter();
+    ids.map(|item| item["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+async fn lease(http: &mut Http, batch_size: u32) -> Vec<Value> {
+    let request = json!({"queue": "q", "client_id": "c", "batch_size": batch_size, "request_timeout": "0s"});
+    http.ok("queue.lease", request).await["items"].as_array().expect("a list").clone()
+}
+
+#[tokio::test]
+async fn every_call_of_the_list_is_routed() {
+    struct Names(Vec<&'static str>);
+    impl EachCall for Names {
+        fn visit<C: Call>(&mut self) {
+            self.0.push(C::NAME);
+        }
+    }
+    let mut names = Names(Vec::new());
+    for_each_call(&mut names);
+    let server = TestServer::start().await;
+    let mut http = server.connect().await;
+    assert!(names.0.len() >= 16);
+    for name in names.0 {
+        let got = http.post(name, r#"{"no such field": 1}"#).await;
+        assert_eq!(got.code(), "invalid_argument", "{name} is not routed to its call");
+    }
+}
+
+#[tokio::test]
+async fn an_item_lives_and_is_shown_at_every_step() {
+    let (_server, mut http) = with_queue(json!({"max_attempts": 5})).await;
+    let item = json!({"json": {"to": "you"}, "kind": "email", "priority": 3, "reference": "order 7", "headers": {"a": "b"}});
+    let id = produce(&mut http, json!([item])).await.remove(0);
+    let shown = http.ok("item.get", json!({"id": id})).await["item"].clone();
+    let expected = json!({
+        "id": id, "queue": "q", "partition": 1, "state": "waiting", "kind": "email", "priority": 3, "attempts": 0,
+        "max_attempts": 5, "created_at": shown["created_at"], "event_count": 0, "json": {"to": "you"},
+        "reference": "order 7", "headers": {"a": "b"},
+    });
+    assert_eq!(shown, expected);
+    let leased = lease(&mut http, 10).await.remove(0);
+    assert_eq!(
+        (&leased["id"], &leased["attempts"], &leased["json"]),
+        (&json!(id), &json!(1), &json!({"to": "you"}))
+    );
+    let shown = http.ok("item.get", json!({"id": id})).await["item"].clone();
+    assert_eq!((&shown["state"], &shown["permit"]), (&json!("leased"), &leased["permit"]));
+    assert_eq!((&shown["client_id"], &shown["cancel_requested"]), (&json!("c"), &json!(false)));
+    assert_eq!(shown["lease_deadline"], leased["lease_deadline"]);
+    let done =
+        json!({"queue": "q", "items": [{"id": id, "permit": leased["permit"], "result": {"utf8": "sent"}}]});
+    assert_eq!(http.ok("queue.complete", done).await, json!({"completed": 1, "failed": []}));
+    let shown = http.ok("item.get", json!({"id": id})).await["item"].clone();
+    assert_eq!((&shown["state"], &shown["result"]), (&json!("completed"), &json!({"utf8": "sent"})));
+    assert!(
+        shown.get("json").is_none() && shown.get("permit").is_none(),
+        "payload and lease are gone: {shown}"
+    );
+    assert!(shown["finished_at"].as_str().expect("a time").ends_with('Z'));
+}
+
+#[tokio::test]
+async fn every_reply_to_a_change_tells_its_commit() {
+    let (_server, mut http) = with_queue(json!({})).await;
+    let got = http.post("queue.produce", r#"{"queue": "q", "items": [{"utf8": "x"}]}"#).await;
+    let (partition, first) = got.headers["windlass-commit"].split_once(':').expect("partition:sequence");
+    let first: u64 = first.parse().expect("a number");
+    let got = http.post("queue.clear", r#"{"queue": "q"}"#).await;
+    let (same, second) = got.headers["windlass-commit"].split_once(':').expect("partition:sequence");
+    assert_eq!(same, partition);
+    assert!(second.parse::<u64>().expect("a number") > first);
+    let got = http.post("queues.update", r#"{"queue": "q", "max_attempts": 9}"#).await;
+    assert!(got.headers["windlass-commit"].starts_with("0:"), "the registry is partition 0");
+    let got = http.post("queues.info", r#"{"queue": "q"}"#).await;
+    assert!(!got.headers.contains_key("windlass-commit"), "nothing was changed");
+}
+
+#[tokio::test]
+async fn payloads_come_back_in_the_field_and_the_form_they_were_sent_in() {
+    let (_server, mut http) = with_queue(json!({})).await;
+    let body = r#"{"queue":"q","items":[{"json":{"z": 1.10, "a":12345678901234567890123}},{"json":null},{"utf8":""},{"utf8":"\u0000"},{"bytes":""},{"bytes":"AP8="}]}"#;
+    assert_eq!(http.post("queue.produce", body).await.status, 200);
+    let got = http.post("queue.lease", r#"{"queue":"q","client_id":"c","batch_size":10}"#).await;
+    let text = String::from_utf8(got.body.clone()).expect("UTF-8");
+    assert!(
+        text.contains(r#"{"z": 1.10, "a":12345678901234567890123}"#),
+        "the text of the JSON is kept: {text}"
+    );
+    let items = got.json()["items"].clone();
+    assert_eq!((items[1].get("json"), items[1].get("utf8")), (Some(&Value::Null), None));
+    assert_eq!((&items[2]["utf8"], &items[3]["utf8"]), (&json!(""), &json!("\u{0}")));
+    assert_eq!((&items[4]["bytes"], &items[5]["bytes"]), (&json!(""), &json!("AP8=")));
+}
+
+#[tokio::test]
+async fn a_queue_is_made_changed_listed_and_deleted() {
+    let (_server, mut http) =
+        with_queue(json!({"lease_timeout": "1h30m", "retry": {"initial": "250ms"}})).await;
+    let shown = http.ok("queues.info", json!({"queue": "q"})).await["queue"].clone();
+    let expected = json!({
+        "queue": "q", "partitions": 1, "lease_timeout": "1h30m", "max_attempts": 3,
+        "retry": {"strategy": "exponential", "initial": "250ms", "factor": 2.0, "max": "1h", "jitter": 0.1},
+        "requeue": "keep", "retention": "2d", "retention_max_items": 1_000_000,
+        "retention_max_bytes": 1_073_741_824, "max_items": 0,
+    });
+    assert_eq!(shown, expected);
+    let update = json!({"queue": "q", "retry": {"factor": 3.5}, "reference": "ours"});
+    let changed = http.ok("queues.update", update).await["queue"].clone();
+    assert_eq!((&changed["retry"]["factor"], &changed["retry"]["initial"]), (&json!(3.5), &json!("250ms")));
+    assert_eq!(changed["reference"], "ours");
+    let removed = http.ok("queues.update", json!({"queue": "q", "reference": ""})).await;
+    assert!(removed["queue"].get("reference").is_none());
+    for name in ["a", "b", "z"] {
+        http.ok("queues.create", json!({"queue": name, "partitions": 2})).await;
+    }
+    let names = |list: &Value| -> Vec<String> {
+        list["queues"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|queue| queue["queue"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(names(&http.ok("queues.list", json!({})).await), ["a", "b", "q", "z"]);
+    assert_eq!(names(&http.ok("queues.list", json!({"pivot": "aa", "limit": 2})).await), ["b", "q"]);
+    produce(&mut http, json!([{"utf8": "x"}])).await;
+    let counted = http.ok("queues.list", json!({"counts": true, "pivot": "b", "limit": 1})).await;
+    assert_eq!(counted["queues"][0]["counts"]["waiting"], 1);
+    assert_eq!(http.post("queues.delete", r#"{"queue": "q"}"#).await.code(), "not_empty");
+    assert_eq!(http.ok("queues.delete", json!({"queue": "q", "force": true})).await, json!({}));
+    assert_eq!(http.post("queue.stats", r#"{"queue": "q"}"#).await.code(), "not_found");
+}
+
+#[tokio::test]
+async fn stats_count_exactly_and_in_full() {
+    let (_server, mut http) = with_queue(json!({"partitions": 2})).await;
+    let items = json!([
+        {"utf8": "a", "kind": "x"}, {"utf8": "b", "kind": "y", "priority": 9},
+        {"utf8": "c", "kind": "x", "enqueue_at": "2999-01-01T00:00:00Z"},
+    ]);
+    produce(&mut http, items).await;
+    lease(&mut http, 1).await;
+    let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    let counts = json!({"held": 0, "scheduled": 1, "waiting": 1, "leased": 1, "suspended": 0});
+    assert_eq!(stats["counts"], counts);
+    assert_eq!(
+        stats["kinds"]["x"],
+        json!({"held": 0, "scheduled": 1, "waiting": 0, "leased": 1, "suspended": 0})
+    );
+    assert_eq!(stats["kinds"]["y"]["waiting"], 1);
+    assert_eq!(stats["priorities"], json!({"9": 1}));
+    let zeros = ["moving", "retained", "stopped", "lease_waiters"].map(|name| stats[name].clone());
+    assert_eq!(zeros, [0, 0, 0, 0].map(Value::from));
+    assert_eq!((&stats["paused"], &stats["blocked"]), (&json!(false), &json!(false)));
+    assert_eq!(stats["partitions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(stats["partitions"][0]["state"], "available");
+}
+
+#[tokio::test]
+async fn max_items_is_a_bound_and_says_so() {
+    let (_server, mut http) = with_queue(json!({"max_items": 2})).await;
+    produce(&mut http, json!([{"utf8": "a"}])).await;
+    let got = http.post("queue.produce", r#"{"queue": "q", "items": [{"utf8": "b"}, {"utf8": "c"}]}"#).await;
+    assert_eq!((got.status, got.code()), (429, "overloaded".to_owned()));
+    assert!(got.headers.contains_key("retry-after") && got.message().contains("max_items"), "{got:?}");
+    produce(&mut http, json!([{"utf8": "b"}])).await;
+    assert_eq!(http.ok("queue.stats", json!({"queue": "q"})).await["counts"]["waiting"], 2);
+}
+
+#[tokio::test]
+async fn cancelling_answers_with_the_item_and_reaches_the_worker() {
+    let (_server, mut http) = with_queue(json!({})).await;
+    let ids = produce(&mut http, json!([{"utf8": "a"}, {"utf8": "b"}])).await;
+    let leased = lease(&mut http, 1).await.remove(0);
+    let asked = http.ok("item.cancel", json!({"id": ids[0]})).await["item"].clone();
+    assert_eq!((&asked["state"], &asked["cancel_requested"]), (&json!("leased"), &json!(true)));
+    let cancelled = http.ok("item.cancel", json!({"id": ids[1]})).await["item"].clone();
+    assert_eq!((&cancelled["state"], &cancelled["id"]), (&json!("cancelled"), &json!(ids[1])));
+    let held = json!({"queue": "q", "items": [{"id": ids[0], "permit": leased["permit"]}]});
+    let extended = http.ok("queue.extend", held.clone()).await;
+    assert_eq!(extended["items"][0]["cancel_requested"], true);
+    http.ok("queue.release", held).await;
+    let lost = http
+        .ok("queue.complete", json!({"queue": "q", "items": [{"id": ids[0], "permit": leased["permit"]}]}))
+        .await;
+    assert_eq!(lost["completed"], 0);
+}
+
+#[tokio::test]
+async fn a_lease_that_waits_is_handed_what_another_client_produces() {
+    let (server, mut http) = with_queue(json!({})).await;
+    let mut waiting = server.connect().await;
+    let request =
+        json!({"queue": "q", "client_id": "w", "batch_size": 5, "request_timeout": "10m"}).to_string();
+    waiting
+        .send("POST", "/v1/queue.lease", &[("content-type", "application/json")], request.as_bytes())
+        .await;
+    until_waiting(&mut http, 1).await;
+    let ids = produce(&mut http, json!([{"utf8": "a"}, {"utf8": "b"}])).await;
+    let got = waiting.receive().await.json();
+    assert_eq!((&got["items"][0]["id"], &got["items"][1]["id"]), (&json!(ids[0]), &json!(ids[1])));
+}
+
+/// The waiter is in line once the server counts it: asked again only when a produce elsewhere could not tell.
+async fn until_waiting(http: &mut Http, count: u64) {
+    while http.ok("queue.stats", json!({"queue": "q"})).await["lease_waiters"] != count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_lease_whose_client_vanished_takes_nothing_along() {
+    let (server, mut http) = with_queue(json!({})).await;
+    for _ in 0..20 {
+        let mut vanishing = server.connect().await;
+        let request =
+            json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "10m"}).to_string();
+        vanishing
+            .send("POST", "/v1/queue.lease", &[("content-type", "application/json")], request.as_bytes())
+            .await;
+        until_waiting(&mut http, 1).await;
+        drop(vanishing);
+        until_waiting(&mut http, 0).await;
+    }
+    produce(&mut http, json!([{"utf8": "a"}])).await;
+    let leased = lease(&mut http, 1).await;
+    assert_eq!(leased[0]["attempts"], 1, "nobody else was charged for it");
+}
+
+#[tokio::test]
+async fn items_and_permits_survive_a_restart() {
+    let (mut server, mut http) = with_queue(json!({"lease_timeout": "1h"})).await;
+    produce(&mut http, json!([{"utf8": "a"}, {"utf8": "b"}])).await;
+    let leased = lease(&mut http, 1).await.remove(0);
+    server.restart().await;
+    let mut http = server.connect().await;
+    let done = json!({"queue": "q", "items": [{"id": leased["id"], "permit": leased["permit"]}]});
+    assert_eq!(http.ok("queue.complete", done).await["completed"], 1);
+    assert_eq!(lease(&mut http, 5).await[0]["utf8"], "b");
+}
+
+#[tokio::test]
+async fn the_pages_answer() {
+    let (_server, mut http) = with_queue(json!({})).await;
+    assert_eq!(http.get("/health").await.status, 200);
+    let ready = http.get("/ready").await;
+    assert_eq!((ready.status, ready.json()["ready"].clone()), (200, json!(true)));
+    let page = String::from_utf8(http.get("/").await.body).expect("text");
+    assert!(
+        page.contains("Windlass")
+            && page.contains(env!("CARGO_PKG_VERSION"))
+            && page.contains("/openapi.json")
+    );
+    let document = http.get("/openapi.json").await.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["paths"]["/v1/queue.produce"]["post"].is_object());
+}
+
+#[tokio::test]
+async fn waiting_leases_are_answered_empty_when_the_server_stops() {
+    let (mut server, mut http) = with_queue(json!({})).await;
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        let mut one = server.connect().await;
+        let request =
+            json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "10m"}).to_string();
+        one.send("POST", "/v1/queue.lease", &[("content-type", "application/json")], request.as_bytes())
+            .await;
+        waiting.push(one);
+    }
+    until_waiting(&mut http, 5).await;
+    server.stop().await;
+    for mut one in waiting {
+        let got = one.receive().await;
+        assert_eq!((got.status, got.json()), (200, json!({"items": []})));
+    }
+}
