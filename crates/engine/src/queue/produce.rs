@@ -39,6 +39,8 @@ impl QueueHandle {
                 Err(error) => return Err(error),
             }
         }
+        // That none serves may be because the queue is gone.
+        self.door.pass(|| ()).await?;
         Err(last_error.unwrap_or_else(|| self.unavailable()))
     }
 }

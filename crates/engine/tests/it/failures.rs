@@ -13,25 +13,30 @@ use windlass_engine::{Engine, EngineError, Outcome, PartitionState};
 use crate::faulty::{Fault, FaultyStore};
 use crate::world::{ManualEnv, items, lease, queue_name};
 
-struct Broken {
-    env: Arc<ManualEnv>,
-    store: Arc<FaultyStore>,
-    engine: Engine,
-    queue: QueueName,
+pub(crate) struct Broken {
+    pub(crate) env: Arc<ManualEnv>,
+    pub(crate) store: Arc<FaultyStore>,
+    pub(crate) engine: Engine,
+    pub(crate) queue: QueueName,
 }
 
-async fn world(partitions: u32) -> Broken {
+pub(crate) async fn world(partitions: u32) -> Broken {
+    world_of(partitions, Settings::default()).await
+}
+
+pub(crate) async fn world_of(partitions: u32, settings: Settings) -> Broken {
     let env = Arc::new(ManualEnv::new());
     let store = Arc::new(FaultyStore::default());
     let engine = Engine::open(env.clone(), store.clone()).await.expect("the engine opens");
     let queue = queue_name("q");
-    let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions };
+    let create = CreateQueue { name: queue.clone(), settings, partitions };
     engine.create_queue(create).await.expect("the queue is made");
     Broken { env, store, engine, queue }
 }
 
 impl Broken {
-    async fn waiting(&self) -> u64 {
+    /// How many wait, once every partition serves again.
+    pub(crate) async fn waiting(&self) -> u64 {
         loop {
             let stats = self.engine.stats(&self.queue).await.expect("stats");
             if stats.partitions.iter().all(|partition| partition.state == PartitionState::Available) {

@@ -7,6 +7,8 @@ mod behaviour;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod failures_queues;
+#[cfg(test)]
 mod faulty;
 #[cfg(test)]
 mod full_disk;

@@ -118,7 +118,12 @@ impl App {
             "item.get" => app.call(request, items::get).await,
             "item.cancel" => app.call(request, items::cancel).await,
             "server.backup" => app.call(request, service::backup).await,
-            other => refuse(&unknown_call(other), reply_encoding(request.headers())),
+            other => {
+                let encoding = reply_encoding(request.headers());
+                // Read to its end, so that a client that asks for too much keeps its connection.
+                let _unwanted = request.into_body().read().await;
+                refuse(&unknown_call(other), encoding)
+            }
         }
     }
 

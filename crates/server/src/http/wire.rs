@@ -50,6 +50,10 @@ impl Encoding {
     pub(super) fn decode<T: Wire>(self, bytes: &[u8]) -> Result<T, Problem> {
         match self {
             Self::Json if bytes.is_empty() => Ok(T::default()),
+            // A list would be taken for the fields in their order.
+            Self::Json if !bytes.trim_ascii_start().starts_with(b"{") => {
+                Err(Problem::invalid("the body must be a JSON object"))
+            }
             Self::Json => serde_json::from_slice(bytes).map_err(|_| explain::<T>(bytes)),
             Self::Protobuf => T::decode(bytes).map_err(|error| {
                 Problem::invalid(format!("the body is not the message it should be: {error}"))

@@ -1,34 +1,53 @@
 //! Connections, and how they are kept from doing harm: every wait has an end and every amount a limit.
+//!
+//! Read this file first: the accept loop. Then `connection` (one connection from its first byte to its end), `io` (its
+//! timeouts), `body` and `reply` (what a [`Handler`] gets and gives), and `farewell` (how a client that is refused
+//! gets to know it).
+
+mod body;
+mod connection;
+mod exchange;
+mod farewell;
+mod io;
+mod limits;
+mod pace;
+mod reply;
+mod scratch;
+mod traffic;
 
 use std::fmt;
-use std::future::Future;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
 use http::{Request, Response};
-use tokio::sync::watch;
+use hyper::server::conn::http1;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{sleep, timeout};
+use tracing::{debug, error, warn};
 
-#[derive(Clone, Debug)]
-pub struct Limits {
-    pub connections_max: usize,
-    /// Of the request line and all headers together.
-    pub head_bytes_max: usize,
-    pub headers_max: usize,
-    /// Until a new connection sends anything.
-    pub first_byte_timeout: Duration,
-    /// From the first byte of a request until its head is complete.
-    pub head_timeout: Duration,
-    /// Between two requests.
-    pub idle_timeout: Duration,
-    /// A request body must keep up, and a reply must be taken: no longer than this without progress.
-    pub stall_timeout: Duration,
-    pub body_bytes_max: usize,
-    /// Bytes of all request bodies together that are being read or worked on.
-    pub bytes_in_flight_max: usize,
-}
+pub use self::body::{BodyError, Received, RequestBody};
+pub use self::limits::Limits;
+pub use self::reply::Reply;
+pub use self::traffic::{Timeout, Traffic};
+
+use self::farewell::{Patience, Refusal};
+use self::traffic::Slot;
+
+/// Connections over the limit that are told so at the same time; more than these are closed without a word.
+const REFUSALS_MAX: usize = 64;
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+const REFUSAL_UNREAD_BYTES_MAX: usize = 64 * 1024;
+/// After a failure to accept that the next attempt would meet again, such as no file descriptor being left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// hyper's own limit, which costs nothing, and the least it takes for a buffer.
+const HYPER_HEADERS_MAX: usize = 100;
+const HYPER_BUFFER_BYTES_MIN: usize = 8 * 1024;
 
 /// Answers requests.
 pub trait Handler: Send + Sync + fmt::Debug + 'static {
@@ -39,84 +58,163 @@ pub trait Handler: Send + Sync + fmt::Debug + 'static {
     ) -> Pin<Box<dyn Future<Output = Response<Reply>> + Send>>;
 }
 
-/// A request body that has not been read.
 #[derive(Debug)]
-pub struct RequestBody {}
-
-impl RequestBody {
-    pub async fn read(self) -> Result<Received, BodyError> {
-        todo!()
-    }
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    limits: Limits,
+    traffic: Arc<Traffic>,
 }
 
-/// A whole request body. It counts among the bytes in flight until it is dropped.
+/// What all connections share.
 #[derive(Debug)]
-pub struct Received {
-    pub bytes: Bytes,
+struct Server {
+    limits: Limits,
+    traffic: Arc<Traffic>,
+    handler: Arc<dyn Handler>,
+    http: http1::Builder,
+    refusals: Arc<Semaphore>,
+    /// Of replies that no handler gave.
+    request_ids: AtomicU64,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyError {
-    TooLarge {
-        max: usize,
-    },
-    /// Too many bytes in flight.
-    Overloaded {
-        max: usize,
-    },
-    /// It did not keep up.
-    Stalled,
-    /// The connection ended, or broke the protocol.
-    Cut,
-}
-
-/// The body of a reply.
-#[derive(Default)]
-pub struct Reply {
-    _bytes: Bytes,
-    _delivered: Option<Box<dyn FnOnce() + Send>>,
-}
-
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply").finish_non_exhaustive()
-    }
-}
-
-impl Reply {
-    pub fn new(bytes: impl Into<Bytes>) -> Self {
-        Self { _bytes: bytes.into(), _delivered: None }
-    }
-
-    /// To be called once the whole reply was handed to the kernel; dropped uncalled if it never was.
-    pub fn on_delivery(self, delivered: impl FnOnce() + Send + 'static) -> Self {
-        Self { _delivered: Some(Box::new(delivered)), ..self }
-    }
-}
-
-/// What connections are doing now, for metrics.
-#[derive(Debug, Default)]
-pub struct Traffic {}
-
-#[derive(Debug)]
-pub struct Listener {}
 
 impl Listener {
-    pub async fn bind(_address: SocketAddr, _limits: Limits) -> std::io::Result<Self> {
-        todo!()
+    pub async fn bind(address: SocketAddr, limits: Limits) -> std::io::Result<Self> {
+        let socket = TcpListener::bind(address).await?;
+        let address = socket.local_addr()?;
+        Ok(Self { socket, address, limits, traffic: Arc::default() })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
-        todo!()
+        self.address
     }
 
     pub fn traffic(&self) -> Arc<Traffic> {
-        todo!()
+        Arc::clone(&self.traffic)
     }
 
     /// Until `stopping` is true: then takes no new connection, closes idle ones, lets requests under way be answered,
     /// and returns when the last connection is gone, or those that are left were cut at `grace`.
-    pub async fn run(self, _handler: Arc<dyn Handler>, _stopping: watch::Receiver<bool>, _grace: Duration) {
-        todo!()
+    pub async fn run(self, handler: Arc<dyn Handler>, stopping: watch::Receiver<bool>, grace: Duration) {
+        let Self { socket, limits, traffic, .. } = self;
+        let server = Arc::new(Server::new(limits, Arc::clone(&traffic), handler));
+        let mut connections = JoinSet::new();
+        tokio::select! {
+            () = stopped(stopping.clone()) => {}
+            () = accept_all(&server, &socket, &stopping, &mut connections) => {}
+        }
+        drop(socket);
+        if timeout(grace, last_of(&mut connections)).await.is_err() {
+            warn!(connections = connections.len(), "connections cut at the end of the grace period");
+            traffic.count_cut(connections.len());
+            connections.shutdown().await;
+        }
     }
+}
+
+/// When `stopping` has turned true, or nobody is left who could turn it.
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    let _nobody_left = stopping.wait_for(|stopping| *stopping).await;
+}
+
+async fn accept_all(
+    server: &Arc<Server>,
+    socket: &TcpListener,
+    stopping: &watch::Receiver<bool>,
+    connections: &mut JoinSet<()>,
+) {
+    loop {
+        tokio::select! {
+            Some(ended) = connections.join_next() => tell_panic(ended),
+            stream = accept(socket, &server.traffic) => server.admit(stream, stopping, connections),
+        }
+    }
+}
+
+async fn last_of(connections: &mut JoinSet<()>) {
+    while let Some(ended) = connections.join_next().await {
+        tell_panic(ended);
+    }
+}
+
+fn tell_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        error!(%error, "connection ended by a panic");
+    }
+}
+
+async fn accept(socket: &TcpListener, traffic: &Traffic) -> TcpStream {
+    let mut told = false;
+    loop {
+        match socket.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) if is_of_one_connection(error.kind()) => {
+                debug!(%error, "connection gone before it began");
+            }
+            Err(error) => {
+                traffic.count_accept_failure();
+                if !std::mem::replace(&mut told, true) {
+                    warn!(%error, "no connection can be accepted");
+                }
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Whether the next connection has nothing to do with it.
+fn is_of_one_connection(error: ErrorKind) -> bool {
+    use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error)
+}
+
+impl Server {
+    fn new(limits: Limits, traffic: Arc<Traffic>, handler: Arc<dyn Handler>) -> Self {
+        let mut http = http1::Builder::new();
+        http.max_header_size(limits.head_bytes_max);
+        // Also the most that is read at once, and so what a waiting connection may hold on to.
+        http.max_buf_size(limits.head_bytes_max.max(HYPER_BUFFER_BYTES_MIN));
+        if limits.headers_max != HYPER_HEADERS_MAX {
+            http.max_headers(limits.headers_max);
+        }
+        let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
+        Self { limits, traffic, handler, http, refusals, request_ids: AtomicU64::new(first_request_id()) }
+    }
+
+    fn admit(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        stopping: &watch::Receiver<bool>,
+        connections: &mut JoinSet<()>,
+    ) {
+        let Some(slot) = Slot::take(&self.traffic, self.limits.connections_max) else {
+            return self.refuse(stream, connections);
+        };
+        // Without it a small reply may wait for the client to acknowledge the one before.
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "connection gone before it began");
+        }
+        connections.spawn(connection::serve(Arc::clone(self), stream, slot, stopping.clone()));
+    }
+
+    fn refuse(&self, mut stream: TcpStream, connections: &mut JoinSet<()>) {
+        self.traffic.count_refused();
+        let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
+        let refusal = Refusal::too_many_connections(self.limits.connections_max, self.request_id());
+        let patience = Patience { bytes_max: REFUSAL_UNREAD_BYTES_MAX, stall_timeout: REFUSAL_TIMEOUT };
+        connections.spawn(async move {
+            let _late = timeout(REFUSAL_TIMEOUT, farewell::refuse(&mut stream, &refusal, patience)).await;
+            drop(permit);
+        });
+    }
+
+    fn request_id(&self) -> String {
+        format!("{:x}", self.request_ids.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Told apart from those of an earlier run.
+fn first_request_id() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_micros()).unwrap_or_default()
 }

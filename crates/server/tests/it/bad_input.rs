@@ -42,7 +42,8 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ("queue.produce", item(json!({"utf8": "x", "knd": "k"})), "invalid_argument", "knd"),
         ("queue.produce", json!({"queue": 7, "items": [{"utf8": "x"}]}), "invalid_argument", "queue"),
         ("queue.produce", json!({"queue": "q", "items": {"utf8": "x"}}), "invalid_argument", "items"),
-        ("queue.produce", json!([1]), "invalid_argument", ""),
+        ("queues.list", json!([]), "invalid_argument", "object"),
+        ("queues.info", json!(["q"]), "invalid_argument", "object"),
         (
             "queue.produce",
             item(json!({"utf8": "x", "priority": "high"})),

@@ -7,9 +7,13 @@ mod calls;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod connections;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod encodings;
+#[cfg(test)]
+mod hostile;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]

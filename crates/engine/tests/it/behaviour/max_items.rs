@@ -1,0 +1,150 @@
+//! A queue holds no more than it may.
+
+use windlass_core::command::{Clear, NewItem, UpdateQueue};
+use windlass_core::row::QueueName;
+use windlass_core::settings::{Settings, SettingsChange};
+use windlass_core::time::Timestamp;
+use windlass_engine::{Engine, EngineError};
+
+use crate::world::{World, item, items};
+
+on_every_store!(
+    a_batch_that_would_pass_max_items_is_refused_whole,
+    every_end_of_an_item_frees_its_place_at_once,
+    producers_at_once_reach_max_items_and_never_pass_it,
+    producers_and_workers_at_once_never_pass_max_items,
+    a_new_max_items_counts_for_the_next_produce,
+    max_items_counts_what_was_there_before_a_restart,
+);
+
+fn at_most(max_items: u64) -> Settings {
+    Settings { max_items, ..Settings::default() }
+}
+
+async fn produce(engine: &Engine, queue: &QueueName, count: usize) -> bool {
+    match engine.produce(queue, items(count)).await {
+        Ok(_) => true,
+        Err(error @ EngineError::Overloaded { .. }) => {
+            assert!(error.to_string().contains("max_items"), "{error}");
+            false
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+async fn a_batch_that_would_pass_max_items_is_refused_whole(world: &World) {
+    let queue = world.queue("q", 3, at_most(10)).await;
+    let engine = world.engine();
+    let later = NewItem { enqueue_at: Some(Timestamp(u64::MAX)), ..item("later") };
+    world.produce(&queue, vec![later; 2]).await;
+    assert!(produce(&engine, &queue, 5).await);
+    assert_eq!(world.lease(&queue, 3).await.len(), 3);
+    assert!(!produce(&engine, &queue, 4).await);
+    assert_eq!(engine.stats(&queue).await.expect("stats").counts.live(), 7);
+    assert!(produce(&engine, &queue, 3).await);
+    assert!(!produce(&engine, &queue, 1).await);
+    // More than there may ever be.
+    let small = world.queue("small", 1, at_most(2)).await;
+    assert!(!produce(&engine, &small, 3).await);
+    assert!(produce(&engine, &small, 2).await);
+}
+
+async fn every_end_of_an_item_frees_its_place_at_once(world: &World) {
+    let queue = world.queue("q", 2, at_most(4)).await;
+    let engine = world.engine();
+    for _ in 0..20 {
+        assert!(produce(&engine, &queue, 2).await && produce(&engine, &queue, 2).await);
+        assert!(!produce(&engine, &queue, 1).await);
+        let leased = world.lease(&queue, 3).await;
+        world.complete(&queue, &leased[0]).await;
+        assert!(produce(&engine, &queue, 1).await);
+        let result = vec![(leased[1].id, leased[1].permit, Some("kept".into()))];
+        engine.complete(&queue, result).await.expect("judged");
+        assert!(produce(&engine, &queue, 1).await);
+        engine.release(&queue, vec![(leased[2].id, leased[2].permit)]).await.expect("judged");
+        assert!(!produce(&engine, &queue, 1).await);
+        engine.cancel(leased[2].id).await.expect("cancelled");
+        assert!(produce(&engine, &queue, 1).await);
+        let all = Clear { waiting: true, scheduled: true, leased: true };
+        assert_eq!(engine.clear(&queue, all).await.expect("cleared").value, 4);
+    }
+}
+
+async fn producers_at_once_reach_max_items_and_never_pass_it(world: &World) {
+    const MAX: u64 = 40;
+    for round in 0..20 {
+        let queue = world.queue(&format!("q{round}"), 3, at_most(MAX)).await;
+        let producers: Vec<_> = (0..16)
+            .map(|_| {
+                let (engine, name) = (world.engine(), queue.clone());
+                tokio::spawn(async move {
+                    let mut produced = 0;
+                    while produce(&engine, &name, 1).await {
+                        produced += 1;
+                    }
+                    produced
+                })
+            })
+            .collect();
+        let mut produced = 0;
+        for producer in producers {
+            produced += producer.await.expect("the task ran");
+        }
+        // Nothing ends here, so none is refused before the last place is taken.
+        assert_eq!(produced, MAX);
+        assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.live(), MAX);
+    }
+}
+
+async fn producers_and_workers_at_once_never_pass_max_items(world: &World) {
+    const MAX: u64 = 8;
+    // One partition: stats of several are of several moments.
+    let queue = world.queue("q", 1, at_most(MAX)).await;
+    let producers: Vec<_> = (0..16)
+        .map(|_| {
+            let (engine, name) = (world.engine(), queue.clone());
+            tokio::spawn(async move {
+                let mut produced = 0;
+                while produced < 20 {
+                    produced += u32::from(produce(&engine, &name, 2).await);
+                    let live = engine.stats(&name).await.expect("stats").counts.live();
+                    assert!(live <= MAX, "{live}");
+                    tokio::task::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    while producers.iter().any(|producer| !producer.is_finished()) {
+        for item in world.lease(&queue, 3).await {
+            world.complete(&queue, &item).await;
+        }
+    }
+    for producer in producers {
+        producer.await.expect("the task ran");
+    }
+    let live = world.engine().stats(&queue).await.expect("stats").counts.live();
+    for _ in live..MAX {
+        assert!(produce(&world.engine(), &queue, 1).await, "every place was given back");
+    }
+    assert!(!produce(&world.engine(), &queue, 1).await);
+}
+
+async fn a_new_max_items_counts_for_the_next_produce(world: &World) {
+    let queue = world.queue("q", 2, Settings::default()).await;
+    let engine = world.engine();
+    assert!(produce(&engine, &queue, 5).await);
+    for (max_items, fits) in [(3, 0), (5, 0), (7, 2), (0, 100)] {
+        let change = SettingsChange { max_items: Some(max_items), ..SettingsChange::default() };
+        engine.update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+        assert!(fits == 0 || produce(&engine, &queue, fits).await);
+        assert_eq!(produce(&engine, &queue, 1).await, max_items == 0);
+    }
+}
+
+async fn max_items_counts_what_was_there_before_a_restart(world: &World) {
+    let queue = world.queue("q", 2, at_most(5)).await;
+    assert!(produce(&world.engine(), &queue, 4).await);
+    world.restart().await;
+    assert!(!produce(&world.engine(), &queue, 2).await);
+    assert!(produce(&world.engine(), &queue, 1).await);
+}

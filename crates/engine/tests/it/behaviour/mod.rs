@@ -1,0 +1,60 @@
+//! The life of items and queues as callers see it, the same on every store.
+
+macro_rules! on_every_store {
+    ($($scenario:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() {
+                let world = crate::world::World::new(crate::world::Medium::memory()).await;
+                super::$scenario(&world).await;
+            })*
+        }
+        mod log {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() {
+                let world = crate::world::World::new(crate::world::Medium::log()).await;
+                super::$scenario(&world).await;
+                world.close().await;
+            })*
+        }
+    };
+}
+
+mod counts;
+mod items;
+mod leases;
+mod max_items;
+mod queues;
+
+use windlass_core::command::{LeaseItems, Refusal};
+use windlass_core::item::Phase;
+use windlass_core::row::QueueName;
+use windlass_core::time::Span;
+use windlass_engine::{Committed, EngineError, Grant, Granted, ItemView, RetryItem};
+
+use crate::world::World;
+
+pub(crate) type LeaseTask = tokio::task::JoinHandle<Result<Grant, EngineError>>;
+
+/// Starts a lease that waits an hour, and returns once it stands in line.
+pub(crate) async fn waiting_lease(world: &World, queue: &QueueName, lease: LeaseItems) -> LeaseTask {
+    let before = world.engine().stats(queue).await.expect("stats").lease_waiters;
+    let (engine, name) = (world.engine(), queue.clone());
+    let task = tokio::spawn(async move { engine.lease(&name, lease, Span::from_secs(3600)).await });
+    while world.engine().stats(queue).await.expect("stats").lease_waiters == before {
+        tokio::task::yield_now().await;
+    }
+    task
+}
+
+pub(crate) fn phase(cancelled: &Committed<ItemView>) -> Phase {
+    cancelled.value.item.state.phase()
+}
+
+pub(crate) fn retry_item(item: &Granted) -> RetryItem {
+    RetryItem { id: item.id, permit: item.permit, retry_at: None, dead: false, error: None }
+}
+
+pub(crate) fn is_refused<T>(result: &Result<T, EngineError>, expected: &Refusal) -> bool {
+    matches!(result, Err(EngineError::Refused(refusal)) if refusal == expected)
+}

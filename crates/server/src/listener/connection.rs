@@ -1,0 +1,122 @@
+//! One connection, from its first byte to its end.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+
+use http::header::{CONNECTION, HeaderValue};
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::service::service_fn;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tracing::debug;
+
+use super::body::RequestBody;
+use super::exchange::{Exchange, Rest};
+use super::farewell::{self, Patience, Refusal};
+use super::io::GuardedIo;
+use super::reply::{Outgoing, Reply};
+use super::traffic::Slot;
+use super::{Server, stopped};
+
+/// A body that is too large may go on for so many times its limit before its sender is cut off.
+const UNREAD_BODIES_MAX: usize = 4;
+
+/// How a connection ended.
+enum End {
+    /// There is nobody to say anything to, or nothing to say.
+    Silent,
+    /// The client has its last reply and may still be sending the request.
+    Answered,
+    Refused(Refusal),
+}
+
+pub(super) async fn serve(
+    server: Arc<Server>,
+    mut stream: TcpStream,
+    slot: Slot,
+    stopping: watch::Receiver<bool>,
+) {
+    let patience = Patience {
+        bytes_max: server.limits.body_bytes_max.saturating_mul(UNREAD_BODIES_MAX),
+        stall_timeout: server.limits.stall_timeout,
+    };
+    match converse(server, &stream, stopping).await {
+        End::Silent => {}
+        End::Answered => farewell::hear_out(&mut stream, patience).await,
+        End::Refused(refusal) => farewell::refuse(&mut stream, &refusal, patience).await,
+    }
+    // In this order: a client that sees its connection closed finds its place free.
+    drop(slot);
+    drop(stream);
+}
+
+async fn converse(server: Arc<Server>, stream: &TcpStream, stopping: watch::Receiver<bool>) -> End {
+    let exchange = Arc::new(Exchange::new(Arc::clone(&server)));
+    let io = GuardedIo::new(stream, Arc::clone(&exchange));
+    let service = service_fn(|request| answer(Arc::clone(&exchange), request));
+    let mut connection = pin!(server.http.serve_connection(io, service));
+    let mut stop = pin!(stopped(stopping));
+    let mut told = false;
+    loop {
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => return end(&exchange, ended),
+            () = gone(stream) => return End::Silent,
+            () = stop.as_mut(), if !told => {
+                told = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    }
+}
+
+fn answer(
+    exchange: Arc<Exchange>,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<Response<Outgoing>, Infallible>> {
+    let ended = request.body().is_end_stream();
+    exchange.begin(if ended { Rest::Nothing } else { Rest::Unread });
+    let request = request.map(|incoming| RequestBody::new(incoming, Arc::clone(&exchange)));
+    let reply = Arc::clone(&exchange.server.handler).handle(request);
+    async move { Ok(outgoing(reply.await, exchange)) }
+}
+
+fn outgoing(mut reply: Response<Reply>, exchange: Arc<Exchange>) -> Response<Outgoing> {
+    if exchange.rest() != Rest::Nothing {
+        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply.map(|reply| Outgoing::new(reply, exchange))
+}
+
+fn end(exchange: &Exchange, ended: hyper::Result<()>) -> End {
+    let server = &exchange.server;
+    match ended {
+        Ok(()) if exchange.rest() == Rest::Unread => End::Answered,
+        Ok(()) => End::Silent,
+        Err(error) if error.is_parse_too_large() => {
+            let (bytes_max, headers_max) = (server.limits.head_bytes_max, server.limits.headers_max);
+            End::Refused(Refusal::large_head(bytes_max, headers_max, server.request_id()))
+        }
+        Err(error) if error.is_parse() => End::Refused(Refusal::no_request(&error, server.request_id())),
+        Err(error) => {
+            debug!(%error, "connection failed");
+            End::Silent
+        }
+    }
+}
+
+/// When the client has closed its side, also while what it sent before is unread: hyper does not look further while it
+/// holds the beginning of a next request. Who asks for something and closes is taken for gone.
+#[cfg(target_os = "linux")]
+async fn gone(stream: &TcpStream) {
+    // Besides urgent data, which is not asked for, the kernel tells only of the end under this name.
+    let _closed = stream.ready(tokio::io::Interest::PRIORITY).await;
+}
+
+/// Elsewhere hyper alone notices, as soon as it reads.
+#[cfg(not(target_os = "linux"))]
+async fn gone(_: &TcpStream) {
+    std::future::pending().await
+}

@@ -1,0 +1,135 @@
+//! What one connection is doing, as its I/O, its service and its request bodies must all know it.
+//!
+//! Requests of a connection go strictly one after the other, pipelined or not: a reply that is given before its
+//! request's body has come to an end closes the connection, so hyper never reads a head before the last reply is out.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio::time::Instant;
+
+use super::Server;
+use super::traffic::Timeout;
+
+/// To be called when a reply is with the kernel.
+pub(super) type Delivered = Box<dyn FnOnce() + Send>;
+
+pub(super) struct Exchange {
+    pub(super) server: Arc<Server>,
+    doing: Mutex<Doing>,
+}
+
+struct Doing {
+    stage: Stage,
+    rest: Rest,
+}
+
+enum Stage {
+    /// Nothing of a request has come.
+    Quiet {
+        until: Instant,
+        timeout: Timeout,
+    },
+    /// Some of its head has come.
+    Head {
+        until: Instant,
+    },
+    /// The handler has the request. It may take as long as it likes.
+    Working,
+    /// hyper has all of the reply.
+    Replying(Option<Delivered>),
+    Closed,
+}
+
+/// What is left of the latest request's body on the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    Nothing,
+    /// The client may still be sending it.
+    Unread,
+    /// The client did not keep up, and is not waited for again.
+    Stalled,
+}
+
+impl Exchange {
+    pub(super) fn new(server: Arc<Server>) -> Self {
+        let until = Instant::now() + server.limits.first_byte_timeout;
+        let stage = Stage::Quiet { until, timeout: Timeout::FirstByte };
+        Self { server, doing: Mutex::new(Doing { stage, rest: Rest::Nothing }) }
+    }
+
+    /// Bytes have come.
+    pub(super) fn received(&self) {
+        let doing = &mut *self.doing();
+        match doing.stage {
+            Stage::Quiet { .. } => {
+                doing.stage = Stage::Head { until: Instant::now() + self.server.limits.head_timeout };
+            }
+            // The deadline of a head counts from its first byte; the other stages have nothing to do with reading.
+            Stage::Head { .. } | Stage::Working | Stage::Replying(_) | Stage::Closed => {}
+        }
+    }
+
+    /// The head of a request is complete.
+    pub(super) fn begin(&self, rest: Rest) {
+        self.server.traffic.count_request();
+        *self.doing() = Doing { stage: Stage::Working, rest };
+    }
+
+    pub(super) fn set_rest(&self, rest: Rest) {
+        self.doing().rest = rest;
+    }
+
+    pub(super) fn rest(&self) -> Rest {
+        self.doing().rest
+    }
+
+    /// hyper has taken the reply.
+    pub(super) fn replied(&self, delivered: Option<Delivered>) {
+        let doing = &mut *self.doing();
+        if !matches!(doing.stage, Stage::Closed) {
+            doing.stage = Stage::Replying(delivered);
+        }
+    }
+
+    /// All that was written is with the kernel. If it was a reply, who wanted to know of it is given back.
+    pub(super) fn flushed(&self) -> Option<Delivered> {
+        let doing = &mut *self.doing();
+        let Stage::Replying(delivered) = &mut doing.stage else { return None };
+        let delivered = delivered.take();
+        let until = Instant::now() + self.server.limits.idle_timeout;
+        doing.stage = Stage::Quiet { until, timeout: Timeout::Idle };
+        delivered
+    }
+
+    /// Whether what is written now answers a request.
+    pub(super) fn answers(&self) -> bool {
+        matches!(self.doing().stage, Stage::Working | Stage::Replying(_))
+    }
+
+    /// Until when the client must send something.
+    pub(super) fn deadline(&self) -> Option<(Instant, Timeout)> {
+        match self.doing().stage {
+            Stage::Quiet { until, timeout } => Some((until, timeout)),
+            Stage::Head { until } => Some((until, Timeout::Head)),
+            Stage::Working | Stage::Replying(_) | Stage::Closed => None,
+        }
+    }
+
+    /// Nothing can be written any more.
+    pub(super) fn close(&self) {
+        let last = std::mem::replace(&mut self.doing().stage, Stage::Closed);
+        // Outside of the lock: a closure may do anything when it is dropped.
+        drop(last);
+    }
+
+    fn doing(&self) -> MutexGuard<'_, Doing> {
+        self.doing.lock().expect("nothing panics while this lock is held")
+    }
+}
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! A connection's bytes, with the timeouts of its client.
+//!
+//! hyper has one timeout for everything up to a complete head. Here a client that has said nothing yet, one that is
+//! between two requests and one that is in the midst of a head are told apart, and one that does not take its reply
+//! is noticed.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::exchange::Exchange;
+use super::pace::Pace;
+use super::scratch;
+use super::traffic::Timeout;
+
+#[derive(Debug)]
+pub(super) struct GuardedIo<'a> {
+    stream: &'a TcpStream,
+    exchange: Arc<Exchange>,
+    /// Fires at the deadline or earlier, never later: moving it for every request would cost more than looking again.
+    timer: Pin<Box<Sleep>>,
+    /// Of what is being written, once the kernel would not take it at once.
+    pace: Option<Pace>,
+    /// Since the last flush.
+    wrote: bool,
+    expired: bool,
+}
+
+impl<'a> GuardedIo<'a> {
+    pub(super) fn new(stream: &'a TcpStream, exchange: Arc<Exchange>) -> Self {
+        let first = exchange.deadline().map_or_else(Instant::now, |(until, _)| until);
+        let timer = Box::pin(sleep_until(first));
+        Self { stream, exchange, timer, pace: None, wrote: false, expired: false }
+    }
+
+    fn poll_write_slices(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        // To what is no request hyper says a bare `400` or `431` by itself; the connection says it better.
+        if !self.exchange.answers() {
+            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+        }
+        loop {
+            match self.stream.poll_write_ready(cx) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => {
+                    self.pace.get_or_insert_with(|| Pace::begin(Instant::now()));
+                    return self.poll_expired(cx);
+                }
+            }
+            match self.stream.try_write_vectored(slices) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => return Poll::Ready(written.inspect(|bytes| self.progress(*bytes))),
+            }
+        }
+    }
+
+    fn progress(&mut self, bytes: usize) {
+        self.wrote = true;
+        if let Some(pace) = &mut self.pace {
+            pace.progress(Instant::now(), bytes);
+        }
+    }
+
+    /// Pending, and woken in time to find out that the client was too slow.
+    fn poll_expired<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        while let Some((deadline, timeout)) = self.deadline() {
+            if self.expired || (self.timer.is_elapsed() && self.timer.deadline() >= deadline) {
+                return Poll::Ready(Err(self.expire(timeout)));
+            }
+            if self.timer.is_elapsed() || deadline < self.timer.deadline() {
+                self.timer.as_mut().reset(deadline);
+            }
+            ready!(self.timer.as_mut().poll(cx));
+        }
+        Poll::Pending
+    }
+
+    /// The next of those that run now.
+    fn deadline(&self) -> Option<(Instant, Timeout)> {
+        let stall_timeout = self.exchange.server.limits.stall_timeout;
+        let reply = self.pace.as_ref().map(|pace| (pace.deadline(stall_timeout), Timeout::Reply));
+        self.exchange.deadline().into_iter().chain(reply).min_by_key(|(deadline, _)| *deadline)
+    }
+
+    fn expire(&mut self, timeout: Timeout) -> io::Error {
+        if !self.expired {
+            self.expired = true;
+            self.exchange.server.traffic.count_timeout(timeout);
+        }
+        io::Error::new(ErrorKind::TimedOut, timeout.as_str())
+    }
+}
+
+impl Read for GuardedIo<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut into: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match self.stream.poll_read_ready(cx) {
+                Poll::Ready(ready) => ready?,
+                Poll::Pending => return self.poll_expired(cx),
+            }
+            match scratch::read(self.stream, into.remaining(), |bytes| into.put_slice(bytes)) {
+                Ok(0) => return Poll::Ready(Ok(())),
+                Ok(_) => {
+                    self.exchange.received();
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl Write for GuardedIo<'_> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_slices(cx, &[IoSlice::new(bytes)])
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_slices(cx, slices)
+    }
+
+    /// hyper flushes when it has nothing left to write.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !std::mem::take(&mut self.wrote) {
+            return Poll::Ready(Ok(()));
+        }
+        self.pace = None;
+        if let Some(delivered) = self.exchange.flushed() {
+            delivered();
+        }
+        // From here on the client is idle, and hyper may not read again before it sends something.
+        match self.poll_expired(cx) {
+            Poll::Pending => Poll::Ready(Ok(())),
+            expired => expired,
+        }
+    }
+
+    /// The connection is closed with all that belongs to it, once hyper is done.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for GuardedIo<'_> {
+    fn drop(&mut self) {
+        self.exchange.close();
+    }
+}

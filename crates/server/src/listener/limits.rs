@@ -1,0 +1,41 @@
+//! What a client may take: every wait has an end and every amount a limit.
+
+use std::time::Duration;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub connections_max: usize,
+    /// Of the request line and all headers together.
+    pub head_bytes_max: usize,
+    pub headers_max: usize,
+    /// Until a new connection sends anything.
+    pub first_byte_timeout: Duration,
+    /// From the first byte of a request until its head is complete.
+    pub head_timeout: Duration,
+    /// Between two requests.
+    pub idle_timeout: Duration,
+    /// A request body must keep up, and a reply must be taken: no longer than this without progress.
+    pub stall_timeout: Duration,
+    pub body_bytes_max: usize,
+    /// Bytes of all request bodies together that are being read or worked on.
+    pub bytes_in_flight_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            head_bytes_max: 32 * KIB,
+            headers_max: 100,
+            first_byte_timeout: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            stall_timeout: Duration::from_secs(10),
+            body_bytes_max: 16 * MIB,
+            bytes_in_flight_max: 256 * MIB,
+        }
+    }
+}

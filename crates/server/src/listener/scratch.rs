@@ -1,0 +1,22 @@
+//! Reading without a buffer for each connection.
+
+use std::cell::RefCell;
+use std::io;
+
+use tokio::net::TcpStream;
+
+const BYTES: usize = 32 * 1024;
+
+thread_local! {
+    /// Bytes pass through here: hyper's buffer is not initialised, and only unsafe code could read into it directly.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; BYTES]);
+}
+
+/// Reads at most `bytes_max`, and shows what came.
+pub(super) fn read(stream: &TcpStream, bytes_max: usize, show: impl FnOnce(&[u8])) -> io::Result<usize> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let bytes = stream.try_read(&mut scratch[..bytes_max.min(BYTES)])?;
+        show(&scratch[..bytes]);
+        Ok(bytes)
+    })
+}

@@ -1,0 +1,152 @@
+//! What connections are doing now and have done so far, for metrics.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// A wait that came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeout {
+    FirstByte,
+    Head,
+    Idle,
+    Body,
+    Reply,
+}
+
+impl Timeout {
+    pub const ALL: [Self; 5] = [Self::FirstByte, Self::Head, Self::Idle, Self::Body, Self::Reply];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::FirstByte => "first_byte",
+            Self::Head => "head",
+            Self::Idle => "idle",
+            Self::Body => "body",
+            Self::Reply => "reply",
+        }
+    }
+}
+
+/// The numbers are independent of each other, and each is right by itself.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    open: AtomicUsize,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    accept_failures: AtomicU64,
+    cut: AtomicU64,
+    timeouts: [AtomicU64; Timeout::ALL.len()],
+    requests: AtomicU64,
+    bytes_in_flight: AtomicUsize,
+}
+
+impl Traffic {
+    /// Connections that are open now, without those that are being refused.
+    pub fn open(&self) -> usize {
+        self.open.load(Relaxed)
+    }
+
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Relaxed)
+    }
+
+    /// Connections over `connections_max`.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Relaxed)
+    }
+
+    /// Times that no connection could be accepted, as when there is no file descriptor left.
+    pub fn accept_failures(&self) -> u64 {
+        self.accept_failures.load(Relaxed)
+    }
+
+    /// Connections that were still open at the end of the grace period.
+    pub fn cut(&self) -> u64 {
+        self.cut.load(Relaxed)
+    }
+
+    /// Connections that a timeout ended.
+    pub fn closed_by(&self, timeout: Timeout) -> u64 {
+        self.timeouts[timeout as usize].load(Relaxed)
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Relaxed)
+    }
+
+    /// Bytes of request bodies that are being read or worked on now.
+    pub fn bytes_in_flight(&self) -> usize {
+        self.bytes_in_flight.load(Relaxed)
+    }
+
+    pub(super) fn count_refused(&self) {
+        self.refused.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_accept_failure(&self) {
+        self.accept_failures.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_cut(&self, connections: usize) {
+        self.cut.fetch_add(connections as u64, Relaxed);
+    }
+
+    pub(super) fn count_timeout(&self, timeout: Timeout) {
+        self.timeouts[timeout as usize].fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_request(&self) {
+        self.requests.fetch_add(1, Relaxed);
+    }
+}
+
+/// The place of one connection among `connections_max`.
+#[derive(Debug)]
+pub(super) struct Slot(Arc<Traffic>);
+
+impl Slot {
+    /// Only the accept loop takes slots: between the question and the answer there can only be fewer.
+    pub(super) fn take(traffic: &Arc<Traffic>, connections_max: usize) -> Option<Self> {
+        if traffic.open() >= connections_max {
+            return None;
+        }
+        traffic.open.fetch_add(1, Relaxed);
+        traffic.accepted.fetch_add(1, Relaxed);
+        Some(Self(Arc::clone(traffic)))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// What one request body takes of `bytes_in_flight_max`.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    traffic: Arc<Traffic>,
+    bytes: usize,
+}
+
+impl InFlight {
+    pub(super) fn none(traffic: &Arc<Traffic>) -> Self {
+        Self { traffic: Arc::clone(traffic), bytes: 0 }
+    }
+
+    /// Whether there was room for that many more.
+    pub(super) fn grow(&mut self, bytes: usize, bytes_max: usize) -> bool {
+        let room = |now: usize| now.checked_add(bytes).filter(|then| *then <= bytes_max);
+        let grown = self.traffic.bytes_in_flight.fetch_update(Relaxed, Relaxed, room).is_ok();
+        if grown {
+            self.bytes += bytes;
+        }
+        grown
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.traffic.bytes_in_flight.fetch_sub(self.bytes, Relaxed);
+    }
+}

@@ -1,0 +1,10 @@
+//! Clients that do what they should not. Whatever they do, they are refused or cut off in bounded time, nothing of them
+//! is left over, and a well-behaved client beside them is served all the while.
+
+mod bodies;
+mod caps;
+mod descriptors;
+mod garbage;
+mod heads;
+mod replies;
+pub(crate) mod world;

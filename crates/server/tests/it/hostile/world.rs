@@ -1,0 +1,364 @@
+//! A listener with a handler that does as it is told, and the clients that meet it.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use windlass_server::listener::{BodyError, Handler, Limits, Listener, Reply, RequestBody, Traffic};
+
+/// Nothing that is tested takes so long; it only keeps a broken test from hanging.
+const HANGING: Duration = Duration::from_secs(60);
+
+/// What a timeout under test is set to. The others stay what they are by default.
+pub(crate) const SHORT: Duration = Duration::from_millis(300);
+
+pub(crate) async fn soon<T>(event: impl Future<Output = T>) -> T {
+    timeout(HANGING, event).await.expect("what was waited for never happened")
+}
+
+/// What the handler saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Arrived(String),
+    /// The handler was dropped before it had an answer.
+    Left(String),
+    Delivered(String),
+    Undelivered(String),
+}
+
+#[derive(Debug)]
+pub(crate) struct Desk {
+    seen: mpsc::Sender<Seen>,
+    /// One permit lets one waiting request go on.
+    release: Semaphore,
+}
+
+impl Handler for Desk {
+    fn handle(
+        self: Arc<Self>,
+        request: Request<RequestBody>,
+    ) -> Pin<Box<dyn Future<Output = Response<Reply>> + Send>> {
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let path = parts.uri.path().to_owned();
+            let mut visit = Visit::new(&self, &path);
+            let (status, bytes) = self.answer(&parts.method, &path, body).await;
+            visit.left = false;
+            let delivery = Delivery { desk: Arc::clone(&self), path, delivered: false };
+            let mut reply = Response::new(Reply::new(bytes).on_delivery(move || delivery.done()));
+            *reply.status_mut() = status;
+            reply
+        })
+    }
+}
+
+impl Desk {
+    async fn answer(&self, method: &Method, path: &str, body: RequestBody) -> (StatusCode, Bytes) {
+        let ok = |bytes: Bytes| (StatusCode::OK, bytes);
+        match path.split('/').nth(1) {
+            Some("echo") => match body.read().await {
+                Ok(received) => ok(received.bytes.clone()),
+                Err(error) => (status(error), Bytes::new()),
+            },
+            Some("hold") => match body.read().await {
+                Ok(received) => {
+                    self.wait().await;
+                    drop(received);
+                    ok(Bytes::new())
+                }
+                Err(error) => (status(error), Bytes::new()),
+            },
+            Some("wait") => {
+                self.wait().await;
+                ok(Bytes::from_static(b"waited"))
+            }
+            Some("large") => ok(vec![b'x'; 64 << 20].into()),
+            Some("unread") => ok(Bytes::from_static(b"not read")),
+            Some("panic") => panic!("as it was told"),
+            _ => ok(Bytes::from(format!("{method} {path}"))),
+        }
+    }
+
+    async fn wait(&self) {
+        self.release.acquire().await.expect("never closed").forget();
+    }
+
+    fn saw(&self, seen: Seen) {
+        if !is_neighbour(&seen) {
+            self.seen.try_send(seen).expect("no test does so much");
+        }
+    }
+}
+
+fn status(error: BodyError) -> StatusCode {
+    match error {
+        BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::Overloaded { .. } => StatusCode::TOO_MANY_REQUESTS,
+        BodyError::Stalled => StatusCode::REQUEST_TIMEOUT,
+        BodyError::Cut => StatusCode::BAD_REQUEST,
+    }
+}
+
+struct Visit {
+    desk: Arc<Desk>,
+    path: String,
+    left: bool,
+}
+
+impl Visit {
+    fn new(desk: &Arc<Desk>, path: &str) -> Self {
+        desk.saw(Seen::Arrived(path.to_owned()));
+        Self { desk: Arc::clone(desk), path: path.to_owned(), left: true }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if self.left {
+            self.desk.saw(Seen::Left(self.path.clone()));
+        }
+    }
+}
+
+struct Delivery {
+    desk: Arc<Desk>,
+    path: String,
+    delivered: bool,
+}
+
+impl Delivery {
+    fn done(mut self) {
+        self.delivered = true;
+    }
+}
+
+impl Drop for Delivery {
+    fn drop(&mut self) {
+        let path = self.path.clone();
+        self.desk.saw(if self.delivered { Seen::Delivered(path) } else { Seen::Undelivered(path) });
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) address: SocketAddr,
+    pub(crate) traffic: Arc<Traffic>,
+    desk: Arc<Desk>,
+    seen: mpsc::Receiver<Seen>,
+    pub(crate) stopping: watch::Sender<bool>,
+    pub(crate) running: JoinHandle<()>,
+    neighbour: Neighbour,
+}
+
+impl World {
+    pub(crate) async fn new(limits: Limits) -> Self {
+        Self::with_grace(limits, HANGING).await
+    }
+
+    pub(crate) async fn with_grace(limits: Limits, grace: Duration) -> Self {
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into(), limits).await.unwrap();
+        let (address, traffic) = (listener.local_addr(), listener.traffic());
+        let (sender, seen) = mpsc::channel(10_000);
+        let desk = Arc::new(Desk { seen: sender, release: Semaphore::new(0) });
+        let (stopping, stop) = watch::channel(false);
+        let running = tokio::spawn(listener.run(Arc::clone(&desk) as Arc<dyn Handler>, stop, grace));
+        let neighbour = Neighbour::move_in(address).await;
+        Self { address, traffic, desk, seen, stopping, running, neighbour }
+    }
+
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.address).await
+    }
+
+    /// Of requests other than the neighbour's, in the order of events.
+    pub(crate) async fn saw(&mut self) -> Seen {
+        soon(self.seen.recv()).await.expect("the desk is there")
+    }
+
+    pub(crate) fn saw_no_more(&mut self) {
+        assert_eq!(self.seen.try_recv(), Err(mpsc::error::TryRecvError::Empty));
+    }
+
+    pub(crate) fn release(&self, requests: usize) {
+        self.desk.release.add_permits(requests);
+    }
+
+    /// The neighbour was served all the while, everybody leaves without being cut, and nothing is left over.
+    pub(crate) async fn finish(self) {
+        self.neighbour.move_out().await;
+        self.stopping.send_replace(true);
+        soon(self.running).await.unwrap();
+        assert_eq!(self.traffic.open(), 0);
+        assert_eq!(self.traffic.bytes_in_flight(), 0);
+        assert_eq!(self.traffic.cut(), 0);
+    }
+
+    pub(crate) async fn neighbour_moves_out(&mut self) {
+        let gone = Neighbour { leave: oneshot::channel().0, living: tokio::spawn(async { 1 }) };
+        std::mem::replace(&mut self.neighbour, gone).move_out().await;
+    }
+}
+
+const NEIGHBOUR: &str = "/echo/neighbour";
+
+fn is_neighbour(seen: &Seen) -> bool {
+    match seen {
+        Seen::Arrived(path) | Seen::Left(path) | Seen::Delivered(path) | Seen::Undelivered(path) => {
+            path == NEIGHBOUR
+        }
+    }
+}
+
+/// A client that behaves, beside those that do not.
+struct Neighbour {
+    leave: oneshot::Sender<()>,
+    living: JoinHandle<u64>,
+}
+
+impl Neighbour {
+    async fn move_in(address: SocketAddr) -> Self {
+        let (leave, mut left) = oneshot::channel();
+        let (settled, settles) = oneshot::channel();
+        let living = tokio::spawn(async move {
+            let mut client = Client::connect(address).await;
+            client.echo(NEIGHBOUR, b"good morning").await;
+            settled.send(()).unwrap();
+            let mut served = 0;
+            while left.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
+                client.echo(NEIGHBOUR, format!("good day {served}").as_bytes()).await;
+                served += 1;
+            }
+            served
+        });
+        soon(settles).await.unwrap();
+        Self { leave, living }
+    }
+
+    async fn move_out(self) {
+        let _gone_before = self.leave.send(());
+        assert!(soon(self.living).await.expect("the neighbour was served") > 0);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+pub(crate) struct Client {
+    pub(crate) stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self { stream: BufReader::new(soon(TcpStream::connect(address)).await.unwrap()) }
+    }
+
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        soon(self.stream.write_all(bytes.as_ref())).await.expect("the server takes it");
+    }
+
+    /// Of a client that does not care whether it is listened to.
+    pub(crate) async fn shout(&mut self, bytes: impl AsRef<[u8]>) {
+        let _cut_off = soon(self.stream.write_all(bytes.as_ref())).await;
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        self.send(format!("GET {path} HTTP/1.1\r\nhost: h\r\n\r\n")).await;
+        self.answer().await
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> Answer {
+        self.send(request(path, body)).await;
+        self.answer().await
+    }
+
+    pub(crate) async fn echo(&mut self, path: &str, body: &[u8]) {
+        let answer = self.post(path, body).await;
+        assert_eq!((answer.status, answer.body.as_slice()), (200, body));
+    }
+
+    pub(crate) async fn answer(&mut self) -> Answer {
+        self.try_answer().await.expect("an answer")
+    }
+
+    pub(crate) async fn try_answer(&mut self) -> Option<Answer> {
+        soon(self.read_answer()).await.ok()
+    }
+
+    async fn read_answer(&mut self) -> std::io::Result<Answer> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.stream.read_line(&mut head).await? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let mut answer = Answer { status: head[9..12].parse().unwrap(), head, body: Vec::new() };
+        let bytes = answer.header("content-length").map_or(0, |bytes| bytes.parse().unwrap());
+        answer.body = vec![0; bytes];
+        self.stream.read_exact(&mut answer.body).await?;
+        Ok(answer)
+    }
+
+    /// The server closes, in one way or the other, without saying any more.
+    pub(crate) async fn closed(mut self) {
+        let mut rest = Vec::new();
+        let _end_or_reset = soon(self.stream.read_to_end(&mut rest)).await;
+        assert_eq!(String::from_utf8_lossy(&rest), "");
+    }
+
+    /// Sends a byte now and then until the server does not take it any more, and tells what was said meanwhile.
+    pub(crate) async fn drip(&mut self, byte: u8) -> Vec<u8> {
+        let (mut said, mut some) = (Vec::new(), [0; 1024]);
+        let mut drops = tokio::time::interval(Duration::from_millis(5));
+        let (from, to) = self.stream.get_mut().split();
+        loop {
+            soon(drops.tick()).await;
+            while let Ok(bytes @ 1..) = from.try_read(&mut some) {
+                said.extend_from_slice(&some[..bytes]);
+            }
+            match to.try_write(&[byte]) {
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return said,
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) async fn half_close(&mut self) {
+        let _closed_before = soon(self.stream.shutdown()).await;
+    }
+}
+
+pub(crate) fn request(path: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: h\r\ncontent-length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+pub(crate) fn chunked(path: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("POST {path} HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n");
+    let mut request = head.into_bytes();
+    for chunk in body.chunks(64 << 10) {
+        request.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        request.extend_from_slice(chunk);
+        request.extend_from_slice(b"\r\n");
+    }
+    request.extend_from_slice(b"0\r\n\r\n");
+    request
+}
