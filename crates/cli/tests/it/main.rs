@@ -1,0 +1,4 @@
+//! What the binary promises, from the outside.
+
+#[cfg(test)]
+mod readme;
