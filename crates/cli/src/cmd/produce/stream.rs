@@ -65,13 +65,16 @@ impl Stream {
         let mut tally = Tally::default();
         let mut batches = self.read();
         let mut under_way = JoinSet::new();
-        loop {
-            let going = tally.troubles.is_empty();
+        let mut more = true;
+        while more || !under_way.is_empty() {
             let room = under_way.len() < self.in_flight;
             tokio::select! {
-                Some(next) = batches.recv(), if going && room => match next {
-                    Ok(batch) => drop(under_way.spawn(send(self.client.clone(), self.queue.clone(), batch))),
-                    Err(bad) => tally.troubles.push(told(&bad)),
+                next = batches.recv(), if more && room => match next {
+                    Some(Ok(batch)) => {
+                        under_way.spawn(send(self.client.clone(), self.queue.clone(), batch));
+                    }
+                    Some(Err(bad)) => tally.troubles.push(told(&bad)),
+                    None => more = false,
                 },
                 Some(sent) = under_way.join_next() => {
                     let sent = sent.expect("sending does not panic");
@@ -79,12 +82,13 @@ impl Stream {
                     tally.add(sent);
                     progress.set_message(rate(tally.produced, progress.elapsed()));
                 }
-                Some(()) = interrupts.recv(), if going => {
+                Some(()) = interrupts.recv(), if more => {
                     tally.troubles.push(Failure::interrupted("interrupted"));
                 }
-                else => return tally,
             }
+            more &= tally.troubles.is_empty();
         }
+        tally
     }
 
     /// Reads on a thread that may wait for the input as long as it likes.
