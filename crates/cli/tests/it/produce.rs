@@ -76,6 +76,7 @@ fn a_line_that_the_server_refuses_is_told_with_its_number() {
     assert_eq!(ended.out, "{\"produced\":0}\n");
     let err = ended.failed(1);
     assert!(err.contains("lines 1 to 3 were not produced: line 3: "), "{err}");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&err).unwrap()["error"]["code"], "invalid_argument");
     assert_eq!(waiting(&server), 0);
 }
 
