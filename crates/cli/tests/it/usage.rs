@@ -1,5 +1,8 @@
 //! What is said to who only asks, or asks wrongly: no server needed.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use crate::support::run;
 
 const COMMANDS: [&[&str]; 22] = [
@@ -112,4 +115,37 @@ fn a_wrong_setting_is_wrong_usage() {
 fn a_server_of_ones_own_is_not_measured_where_another_is_named() {
     let err = run(&["bench", "--engine", "--url", "http://127.0.0.1:9"]).failed(2);
     assert!(err.contains("--engine") && err.contains("--url"), "{err}");
+}
+
+/// Takes one connection, reads what is asked, and says this.
+fn stand_in(answer: &'static str) -> (String, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answering = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        let mut asked = [0; 8192];
+        let read = connection.read(&mut asked).unwrap();
+        assert!(read > 0);
+        connection.write_all(answer.as_bytes()).unwrap();
+    });
+    (url, answering)
+}
+
+#[test]
+fn an_answer_that_never_comes_leaves_the_outcome_unknown() {
+    let (url, answering) = stand_in("");
+    let err = run(&["produce", "mail", "1", "--url", &url]).failed(4);
+    assert!(err.contains("may have been done"), "{err}");
+    answering.join().unwrap();
+}
+
+#[test]
+fn a_server_that_cannot_serve_now_has_done_nothing() {
+    let body = r#"{"error":{"code":"unavailable","message":"loading","details":{"outcome":"not_applied"}}}"#;
+    let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+    let (url, answering) = stand_in(answer.leak());
+    let err = run(&["produce", "mail", "1", "--url", &url]).failed(3);
+    assert_eq!(err, "error: loading (unavailable)\n");
+    answering.join().unwrap();
 }
