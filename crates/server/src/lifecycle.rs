@@ -271,15 +271,9 @@ fn raise_open_files(connections: usize) {
 fn listener_limits(config: &Config) -> listener::Limits {
     listener::Limits {
         connections_max: config.limits.connections,
-        head_bytes_max: 32 << 10,
-        headers_max: 100,
-        first_byte_timeout: Duration::from_secs(30),
-        head_timeout: Duration::from_secs(10),
-        // Longer than the minute after which most proxies and clients give a connection up by themselves.
-        idle_timeout: Duration::from_secs(120),
-        stall_timeout: Duration::from_secs(30),
         body_bytes_max: config.limits.body_bytes,
         bytes_in_flight_max: config.limits.bytes_in_flight,
+        ..listener::Limits::default()
     }
 }
 

@@ -32,6 +32,7 @@ impl Default for Limits {
             headers_max: 100,
             first_byte_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(10),
+            // Longer than the minute after which most proxies and clients give a connection up by themselves.
             idle_timeout: Duration::from_secs(75),
             stall_timeout: Duration::from_secs(10),
             body_bytes_max: 16 * MIB,
