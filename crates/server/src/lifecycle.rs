@@ -91,7 +91,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Front {
     stopping: watch::Sender<bool>,
-    tasks: JoinSet<()>,
+    tasks: JoinSet<usize>,
 }
 
 impl Server {

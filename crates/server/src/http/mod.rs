@@ -388,6 +388,7 @@ fn unreadable(error: BodyError) -> Problem {
             let outcome = Some(Outcome::NotApplied);
             Problem { outcome, ..Problem::new(Code::Timeout, "the body came too slowly") }.closing()
         }
+        BodyError::Stopping => Problem::not_now("the server is shutting down: nothing was changed").closing(),
         BodyError::Cut => Problem::invalid("the body ended too early").closing(),
     }
 }

@@ -1,12 +1,13 @@
 //! Request bodies.
 
 use std::ops::Deref;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::exchange::{Exchange, Rest};
 use super::pace::Pace;
@@ -38,6 +39,8 @@ pub enum BodyError {
     },
     /// It did not keep up.
     Stalled,
+    /// The server stops, and does not wait for the rest.
+    Stopping,
     /// The connection ended, or broke the protocol.
     Cut,
 }
@@ -56,7 +59,12 @@ impl RequestBody {
                 self.exchange.set_rest(Rest::Stalled);
                 self.exchange.server.traffic.count_timeout(Timeout::Body);
             }
-            Err(BodyError::TooLarge { .. } | BodyError::Overloaded { .. } | BodyError::Cut) => {}
+            Err(
+                BodyError::TooLarge { .. }
+                | BodyError::Overloaded { .. }
+                | BodyError::Stopping
+                | BodyError::Cut,
+            ) => {}
         }
         received
     }
@@ -72,13 +80,14 @@ impl RequestBody {
         let mut whole = Whole::new(bytes_max);
         let mut in_flight = InFlight::none(&server.traffic);
         let mut pace = Pace::begin(Instant::now());
-        while let Some(data) = self.next(&pace).await? {
+        let mut stopped = pin!(server.stopped());
+        while let Some(data) = self.next(&pace, stopped.as_mut()).await? {
             pace.progress(Instant::now(), data.len());
             if data.len() > whole.room() {
                 return Err(BodyError::TooLarge { max });
             }
             // Counted as they come: who declares much and sends nothing takes nothing from others.
-            if !in_flight.grow(data.len(), server.limits.bytes_in_flight_max) {
+            if !in_flight.grow(data.len()) {
                 return Err(BodyError::Overloaded { max: server.limits.bytes_in_flight_max });
             }
             whole.push(data);
@@ -87,10 +96,20 @@ impl RequestBody {
     }
 
     /// `None` at the end.
-    async fn next(&mut self, pace: &Pace) -> Result<Option<Bytes>, BodyError> {
+    async fn next(
+        &mut self,
+        pace: &Pace,
+        mut stopped: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<Option<Bytes>, BodyError> {
         let deadline = pace.deadline(self.exchange.server.limits.stall_timeout);
         loop {
-            let frame = timeout_at(deadline, self.incoming.frame()).await.map_err(|_| BodyError::Stalled)?;
+            let frame = tokio::select! {
+                // What has come counts, however late it is.
+                biased;
+                frame = self.incoming.frame() => frame,
+                () = stopped.as_mut() => return Err(BodyError::Stopping),
+                () = sleep_until(deadline) => return Err(BodyError::Stalled),
+            };
             let Some(frame) = frame else { return Ok(None) };
             // What is no data is trailers, which mean nothing here.
             if let Ok(data) = frame.map_err(|_| BodyError::Cut)?.into_data() {

@@ -3,25 +3,28 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::time::sleep;
 use tracing::debug;
 
+use super::Server;
 use super::body::RequestBody;
 use super::exchange::{Exchange, Rest};
 use super::farewell::{self, Patience, Refusal};
 use super::io::GuardedIo;
 use super::reply::{Outgoing, Reply};
 use super::traffic::Slot;
-use super::{Server, stopped};
 
 /// A body that is too large may go on for so many times its limit before its sender is cut off.
 const UNREAD_BODIES_MAX: usize = 4;
+/// How long a client that is still sending is listened to by a server that is stopping.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
 enum End {
@@ -32,32 +35,41 @@ enum End {
     Refused(Refusal),
 }
 
-pub(super) async fn serve(
-    server: Arc<Server>,
-    mut stream: TcpStream,
-    slot: Slot,
-    stopping: watch::Receiver<bool>,
-) {
-    let patience = Patience {
-        bytes_max: server.limits.body_bytes_max.saturating_mul(UNREAD_BODIES_MAX),
-        stall_timeout: server.limits.stall_timeout,
-    };
-    match converse(server, &stream, stopping).await {
-        End::Silent => {}
-        End::Answered => farewell::hear_out(&mut stream, patience).await,
-        End::Refused(refusal) => farewell::refuse(&mut stream, &refusal, patience).await,
+pub(super) async fn serve(server: Arc<Server>, mut stream: TcpStream, slot: Slot) {
+    let end = converse(&server, &stream).await;
+    tokio::select! {
+        () = part(&server, &mut stream, end) => {}
+        () = hurried(&server) => {}
     }
     // In this order: a client that sees its connection closed finds its place free.
     drop(slot);
     drop(stream);
 }
 
-async fn converse(server: Arc<Server>, stream: &TcpStream, stopping: watch::Receiver<bool>) -> End {
-    let exchange = Arc::new(Exchange::new(Arc::clone(&server)));
+async fn part(server: &Server, stream: &mut TcpStream, end: End) {
+    let patience = Patience {
+        bytes_max: server.limits.body_bytes_max.saturating_mul(UNREAD_BODIES_MAX),
+        stall_timeout: server.limits.stall_timeout,
+    };
+    match end {
+        End::Silent => {}
+        End::Answered => farewell::hear_out(stream, patience).await,
+        End::Refused(refusal) => farewell::refuse(stream, &refusal, patience).await,
+    }
+}
+
+/// When a farewell that began now must be over because the server is stopping.
+async fn hurried(server: &Server) {
+    server.stopped().await;
+    sleep(LAST_WORDS).await;
+}
+
+async fn converse(server: &Arc<Server>, stream: &TcpStream) -> End {
+    let exchange = Arc::new(Exchange::new(Arc::clone(server)));
     let io = GuardedIo::new(stream, Arc::clone(&exchange));
     let service = service_fn(|request| answer(Arc::clone(&exchange), request));
     let mut connection = pin!(server.http.serve_connection(io, service));
-    let mut stop = pin!(stopped(stopping));
+    let mut stop = pin!(server.stopped());
     let mut told = false;
     loop {
         tokio::select! {
@@ -65,6 +77,10 @@ async fn converse(server: Arc<Server>, stream: &TcpStream, stopping: watch::Rece
             ended = connection.as_mut() => return end(&exchange, ended),
             () = gone(stream) => return End::Silent,
             () = stop.as_mut(), if !told => {
+                // Whose request is not even known is not waited for.
+                if exchange.is_unasked() {
+                    return end(&exchange, Ok(()));
+                }
                 told = true;
                 connection.as_mut().graceful_shutdown();
             }

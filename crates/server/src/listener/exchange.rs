@@ -9,10 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::Server;
+use super::reply::Delivery;
 use super::traffic::Timeout;
-
-/// To be called when a reply is with the kernel.
-pub(super) type Delivered = Box<dyn FnOnce() + Send>;
 
 pub(super) struct Exchange {
     pub(super) server: Arc<Server>,
@@ -37,7 +35,7 @@ enum Stage {
     /// The handler has the request. It may take as long as it likes.
     Working,
     /// hyper has all of the reply.
-    Replying(Option<Delivered>),
+    Replying(Delivery),
     Closed,
 }
 
@@ -72,7 +70,6 @@ impl Exchange {
 
     /// The head of a request is complete.
     pub(super) fn begin(&self, rest: Rest) {
-        self.server.traffic.count_request();
         *self.doing() = Doing { stage: Stage::Working, rest };
     }
 
@@ -85,26 +82,31 @@ impl Exchange {
     }
 
     /// hyper has taken the reply.
-    pub(super) fn replied(&self, delivered: Option<Delivered>) {
+    pub(super) fn replied(&self, delivery: Delivery) {
         let doing = &mut *self.doing();
         if !matches!(doing.stage, Stage::Closed) {
-            doing.stage = Stage::Replying(delivered);
+            doing.stage = Stage::Replying(delivery);
         }
     }
 
-    /// All that was written is with the kernel. If it was a reply, who wanted to know of it is given back.
-    pub(super) fn flushed(&self) -> Option<Delivered> {
+    /// All that was written is with the kernel. If it was a reply, its delivery is given back.
+    pub(super) fn flushed(&self) -> Option<Delivery> {
         let doing = &mut *self.doing();
-        let Stage::Replying(delivered) = &mut doing.stage else { return None };
-        let delivered = delivered.take();
+        let Stage::Replying(delivery) = &mut doing.stage else { return None };
+        let delivery = std::mem::take(delivery);
         let until = Instant::now() + self.server.limits.idle_timeout;
         doing.stage = Stage::Quiet { until, timeout: Timeout::Idle };
-        delivered
+        Some(delivery)
     }
 
     /// Whether what is written now answers a request.
     pub(super) fn answers(&self) -> bool {
         matches!(self.doing().stage, Stage::Working | Stage::Replying(_))
+    }
+
+    /// Whether no head of a request is complete that was not answered.
+    pub(super) fn is_unasked(&self) -> bool {
+        matches!(self.doing().stage, Stage::Quiet { .. } | Stage::Head { .. })
     }
 
     /// Until when the client must send something.

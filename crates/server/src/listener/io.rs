@@ -142,8 +142,8 @@ impl Write for GuardedIo<'_> {
             return Poll::Ready(Ok(()));
         }
         self.pace = None;
-        if let Some(delivered) = self.exchange.flushed() {
-            delivered();
+        if let Some(delivery) = self.exchange.flushed() {
+            delivery.done();
         }
         // From here on the client is idle, and hyper may not read again before it sends something.
         match self.poll_expired(cx) {

@@ -20,7 +20,8 @@ pub struct Limits {
     /// A request body must keep up, and a reply must be taken: no longer than this without progress.
     pub stall_timeout: Duration,
     pub body_bytes_max: usize,
-    /// Bytes of all request bodies together that are being read or worked on.
+    /// Bytes of all request bodies together that are being read or worked on, and as many of large replies that have
+    /// not been taken.
     pub bytes_in_flight_max: usize,
 }
 

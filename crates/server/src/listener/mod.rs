@@ -34,7 +34,7 @@ use tracing::{debug, error, warn};
 pub use self::body::{BodyError, Received, RequestBody};
 pub use self::limits::Limits;
 pub use self::reply::Reply;
-pub use self::traffic::{Timeout, Traffic};
+pub use self::traffic::{ReplyShare, Timeout, Traffic};
 
 use self::farewell::{Patience, Refusal};
 use self::traffic::Slot;
@@ -74,6 +74,7 @@ struct Server {
     handler: Arc<dyn Handler>,
     http: http1::Builder,
     refusals: Arc<Semaphore>,
+    stopping: watch::Receiver<bool>,
     /// Of replies that no handler gave.
     request_ids: AtomicU64,
 }
@@ -82,7 +83,8 @@ impl Listener {
     pub async fn bind(address: SocketAddr, limits: Limits) -> std::io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
-        Ok(Self { socket, address, limits, traffic: Arc::default() })
+        let traffic = Arc::new(Traffic::new(limits.bytes_in_flight_max));
+        Ok(Self { socket, address, limits, traffic })
     }
 
     pub fn local_addr(&self) -> SocketAddr {
@@ -93,42 +95,44 @@ impl Listener {
         Arc::clone(&self.traffic)
     }
 
-    /// Until `stopping` is true: then takes no new connection, closes idle ones, lets requests under way be answered,
-    /// and returns when the last connection is gone, or those that are left were cut at `grace`.
-    pub async fn run(self, handler: Arc<dyn Handler>, stopping: watch::Receiver<bool>, grace: Duration) {
+    /// Until `stopping` is true: then takes no new connection, closes those whose request has not come in whole, and
+    /// lets the others be answered. Returns when the last connection is gone, and tells how many were cut at `grace`.
+    pub async fn run(
+        self,
+        handler: Arc<dyn Handler>,
+        stopping: watch::Receiver<bool>,
+        grace: Duration,
+    ) -> usize {
         let Self { socket, limits, traffic, .. } = self;
-        let server = Arc::new(Server::new(limits, Arc::clone(&traffic), handler));
+        let server = Arc::new(Server::new(limits, traffic, handler, stopping));
         let mut connections = JoinSet::new();
         tokio::select! {
-            () = stopped(stopping.clone()) => {}
-            () = accept_all(&server, &socket, &stopping, &mut connections) => {}
+            () = server.stopped() => {}
+            () = accept_all(&server, &socket, &mut connections) => {}
         }
         drop(socket);
-        if timeout(grace, last_of(&mut connections)).await.is_err() {
-            warn!(connections = connections.len(), "connections cut at the end of the grace period");
-            traffic.count_cut(connections.len());
-            connections.shutdown().await;
-        }
+        let _late = timeout(grace, last_of(&mut connections)).await;
+        cut(connections).await
     }
 }
 
-/// When `stopping` has turned true, or nobody is left who could turn it.
-async fn stopped(mut stopping: watch::Receiver<bool>) {
-    let _nobody_left = stopping.wait_for(|stopping| *stopping).await;
-}
-
-async fn accept_all(
-    server: &Arc<Server>,
-    socket: &TcpListener,
-    stopping: &watch::Receiver<bool>,
-    connections: &mut JoinSet<()>,
-) {
+async fn accept_all(server: &Arc<Server>, socket: &TcpListener, connections: &mut JoinSet<()>) {
     loop {
         tokio::select! {
             Some(ended) = connections.join_next() => tell_panic(ended),
-            stream = accept(socket, &server.traffic) => server.admit(stream, stopping, connections),
+            stream = accept(socket, &server.traffic) => server.admit(stream, connections),
         }
     }
+}
+
+/// Tells how many there were.
+async fn cut(mut connections: JoinSet<()>) -> usize {
+    let left = connections.len();
+    if left > 0 {
+        warn!(connections = left, "connections cut at the end of the grace period");
+        connections.shutdown().await;
+    }
+    left
 }
 
 async fn last_of(connections: &mut JoinSet<()>) {
@@ -169,7 +173,12 @@ fn is_of_one_connection(error: ErrorKind) -> bool {
 }
 
 impl Server {
-    fn new(limits: Limits, traffic: Arc<Traffic>, handler: Arc<dyn Handler>) -> Self {
+    fn new(
+        limits: Limits,
+        traffic: Arc<Traffic>,
+        handler: Arc<dyn Handler>,
+        stopping: watch::Receiver<bool>,
+    ) -> Self {
         let mut http = http1::Builder::new();
         http.max_header_size(limits.head_bytes_max);
         // Also the most that is read at once, and so what a waiting connection may hold on to.
@@ -178,15 +187,17 @@ impl Server {
             http.max_headers(limits.headers_max);
         }
         let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-        Self { limits, traffic, handler, http, refusals, request_ids: AtomicU64::new(first_request_id()) }
+        let request_ids = AtomicU64::new(first_request_id());
+        Self { limits, traffic, handler, http, refusals, stopping, request_ids }
     }
 
-    fn admit(
-        self: &Arc<Self>,
-        stream: TcpStream,
-        stopping: &watch::Receiver<bool>,
-        connections: &mut JoinSet<()>,
-    ) {
+    /// When the server is stopping, or nobody is left who could say so.
+    async fn stopped(&self) {
+        let mut stopping = self.stopping.clone();
+        let _nobody_left = stopping.wait_for(|stopping| *stopping).await;
+    }
+
+    fn admit(self: &Arc<Self>, stream: TcpStream, connections: &mut JoinSet<()>) {
         let Some(slot) = Slot::take(&self.traffic, self.limits.connections_max) else {
             return self.refuse(stream, connections);
         };
@@ -194,7 +205,7 @@ impl Server {
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "connection gone before it began");
         }
-        connections.spawn(connection::serve(Arc::clone(self), stream, slot, stopping.clone()));
+        connections.spawn(connection::serve(Arc::clone(self), stream, slot));
     }
 
     fn refuse(&self, mut stream: TcpStream, connections: &mut JoinSet<()>) {

@@ -9,23 +9,31 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::exchange::{Delivered, Exchange};
+use super::exchange::Exchange;
+use super::traffic::ReplyShare;
 
 /// The body of a reply.
 #[derive(Default)]
 pub struct Reply {
     bytes: Bytes,
-    delivered: Option<Delivered>,
+    delivery: Delivery,
 }
 
 impl Reply {
     pub fn new(bytes: impl Into<Bytes>) -> Self {
-        Self { bytes: bytes.into(), delivered: None }
+        Self { bytes: bytes.into(), delivery: Delivery::default() }
     }
 
     /// To be called once the whole reply was handed to the kernel; dropped uncalled if it never was.
-    pub fn on_delivery(self, delivered: impl FnOnce() + Send + 'static) -> Self {
-        Self { delivered: Some(Box::new(delivered)), ..self }
+    pub fn on_delivery(mut self, delivered: impl FnOnce() + Send + 'static) -> Self {
+        self.delivery.delivered = Some(Box::new(delivered));
+        self
+    }
+
+    /// Holds on to the share until the whole reply was handed to the kernel, or never will be.
+    pub fn counted(mut self, share: ReplyShare) -> Self {
+        self.delivery.share = Some(share);
+        self
     }
 
     pub fn bytes(&self) -> &Bytes {
@@ -39,6 +47,24 @@ impl fmt::Debug for Reply {
     }
 }
 
+/// What ends with a reply.
+#[derive(Default)]
+pub(super) struct Delivery {
+    /// First, so that who is told finds it given back, also by a drop.
+    share: Option<ReplyShare>,
+    delivered: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Delivery {
+    /// The whole reply is with the kernel.
+    pub(super) fn done(self) {
+        drop(self.share);
+        if let Some(delivered) = self.delivered {
+            delivered();
+        }
+    }
+}
+
 /// A reply on its way out.
 #[derive(Debug)]
 pub(super) struct Outgoing {
@@ -48,7 +74,7 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     pub(super) fn new(reply: Reply, exchange: Arc<Exchange>) -> Self {
-        let promise = Promise { exchange, delivered: reply.delivered };
+        let promise = Promise { exchange, delivery: reply.delivery };
         Self { bytes: reply.bytes, promise: Some(promise) }
     }
 }
@@ -78,12 +104,12 @@ impl Body for Outgoing {
 /// Passes on to the connection when hyper takes the bytes, or does not want them: an empty body, the answer to `HEAD`.
 struct Promise {
     exchange: Arc<Exchange>,
-    delivered: Option<Delivered>,
+    delivery: Delivery,
 }
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        self.exchange.replied(self.delivered.take());
+        self.exchange.replied(std::mem::take(&mut self.delivery));
     }
 }
 

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+/// Replies up to this size are not counted: the kernel takes as much at once, but from who has not read for a while.
+const SMALL_REPLY_BYTES: usize = 64 * 1024;
+
 /// A wait that came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
@@ -30,17 +33,22 @@ impl Timeout {
 /// The numbers are independent of each other, and each is right by itself.
 #[derive(Debug, Default)]
 pub struct Traffic {
+    /// Of requests and of replies, apart: neither can keep the other from having its share.
+    bytes_in_flight_max: usize,
     open: AtomicUsize,
     accepted: AtomicU64,
     refused: AtomicU64,
     accept_failures: AtomicU64,
-    cut: AtomicU64,
     timeouts: [AtomicU64; Timeout::ALL.len()],
-    requests: AtomicU64,
     bytes_in_flight: AtomicUsize,
+    reply_bytes_in_flight: AtomicUsize,
 }
 
 impl Traffic {
+    pub(super) fn new(bytes_in_flight_max: usize) -> Self {
+        Self { bytes_in_flight_max, ..Self::default() }
+    }
+
     /// Connections that are open now, without those that are being refused.
     pub fn open(&self) -> usize {
         self.open.load(Relaxed)
@@ -60,23 +68,33 @@ impl Traffic {
         self.accept_failures.load(Relaxed)
     }
 
-    /// Connections that were still open at the end of the grace period.
-    pub fn cut(&self) -> u64 {
-        self.cut.load(Relaxed)
-    }
-
     /// Connections that a timeout ended.
     pub fn closed_by(&self, timeout: Timeout) -> u64 {
         self.timeouts[timeout as usize].load(Relaxed)
     }
 
-    pub fn requests(&self) -> u64 {
-        self.requests.load(Relaxed)
-    }
-
     /// Bytes of request bodies that are being read or worked on now.
     pub fn bytes_in_flight(&self) -> usize {
         self.bytes_in_flight.load(Relaxed)
+    }
+
+    /// Bytes of large replies that have not been taken yet.
+    pub fn reply_bytes_in_flight(&self) -> usize {
+        self.reply_bytes_in_flight.load(Relaxed)
+    }
+
+    /// `None` if too many bytes of replies have not been taken yet. A reply larger than all there may be goes out alone:
+    /// it could never go otherwise.
+    pub fn reserve_reply(self: &Arc<Self>, bytes: usize) -> Option<ReplyShare> {
+        if bytes <= SMALL_REPLY_BYTES {
+            return Some(ReplyShare { traffic: Arc::clone(self), bytes: 0 });
+        }
+        let room = |now: usize| {
+            let then = now.checked_add(bytes)?;
+            (now == 0 || then <= self.bytes_in_flight_max).then_some(then)
+        };
+        self.reply_bytes_in_flight.fetch_update(Relaxed, Relaxed, room).ok()?;
+        Some(ReplyShare { traffic: Arc::clone(self), bytes })
     }
 
     pub(super) fn count_refused(&self) {
@@ -87,16 +105,8 @@ impl Traffic {
         self.accept_failures.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn count_cut(&self, connections: usize) {
-        self.cut.fetch_add(connections as u64, Relaxed);
-    }
-
     pub(super) fn count_timeout(&self, timeout: Timeout) {
         self.timeouts[timeout as usize].fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn count_request(&self) {
-        self.requests.fetch_add(1, Relaxed);
     }
 }
 
@@ -135,8 +145,9 @@ impl InFlight {
     }
 
     /// Whether there was room for that many more.
-    pub(super) fn grow(&mut self, bytes: usize, bytes_max: usize) -> bool {
-        let room = |now: usize| now.checked_add(bytes).filter(|then| *then <= bytes_max);
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        let max = self.traffic.bytes_in_flight_max;
+        let room = |now: usize| now.checked_add(bytes).filter(|then| *then <= max);
         let grown = self.traffic.bytes_in_flight.fetch_update(Relaxed, Relaxed, room).is_ok();
         if grown {
             self.bytes += bytes;
@@ -148,5 +159,18 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.traffic.bytes_in_flight.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// What one reply takes of the bytes of replies that may wait to be taken.
+#[derive(Debug)]
+pub struct ReplyShare {
+    traffic: Arc<Traffic>,
+    bytes: usize,
+}
+
+impl Drop for ReplyShare {
+    fn drop(&mut self) {
+        self.traffic.reply_bytes_in_flight.fetch_sub(self.bytes, Relaxed);
     }
 }

@@ -1,11 +1,8 @@
 //! What a connection does for clients that behave, and for those that leave.
 
-use std::time::Duration;
-
-use tokio::net::TcpStream;
 use windlass_server::listener::Limits;
 
-use crate::hostile::world::{SHORT, Seen, World, request, soon};
+use crate::hostile::world::{SHORT, Seen, World, request};
 
 fn arrived(path: &str) -> Seen {
     Seen::Arrived(path.to_owned())
@@ -151,39 +148,4 @@ async fn a_panic_ends_its_own_connection_only() {
         assert_eq!(world.saw().await, expected);
     }
     world.finish().await;
-}
-
-#[tokio::test]
-async fn stopping_closes_idle_connections_and_waits_for_requests() {
-    let mut world = World::new(Limits::default()).await;
-    let (mut idle, fresh, mut waiting) = (world.client().await, world.client().await, world.client().await);
-    idle.echo("/echo", b"hello").await;
-    waiting.send("GET /wait HTTP/1.1\r\n\r\n").await;
-    assert_eq!((world.saw().await, world.saw().await), (arrived("/echo"), delivered("/echo")));
-    assert_eq!(world.saw().await, arrived("/wait"));
-    world.neighbour_moves_out().await;
-    world.stopping.send_replace(true);
-    idle.closed().await;
-    fresh.closed().await;
-    assert!(TcpStream::connect(world.address).await.is_err(), "nobody is let in any more");
-    assert!(!world.running.is_finished());
-    world.release(1);
-    let answer = waiting.answer().await;
-    assert_eq!((answer.body.as_slice(), answer.header("connection")), (&b"waited"[..], Some("close")));
-    waiting.closed().await;
-    world.finish().await;
-}
-
-#[tokio::test]
-async fn stopping_cuts_what_is_left_at_the_end_of_the_grace_period() {
-    let mut world = World::with_grace(Limits::default(), Duration::from_millis(100)).await;
-    let mut waiting = world.client().await;
-    waiting.send("GET /wait HTTP/1.1\r\n\r\n").await;
-    assert_eq!(world.saw().await, arrived("/wait"));
-    world.neighbour_moves_out().await;
-    world.stopping.send_replace(true);
-    waiting.closed().await;
-    assert_eq!(world.saw().await, left("/wait"));
-    soon(world.running).await.unwrap();
-    assert_eq!((world.traffic.open(), world.traffic.cut()), (0, 1));
 }

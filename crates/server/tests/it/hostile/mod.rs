@@ -7,4 +7,5 @@ mod descriptors;
 mod garbage;
 mod heads;
 mod replies;
+mod stopping;
 pub(crate) mod world;

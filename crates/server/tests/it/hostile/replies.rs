@@ -2,7 +2,7 @@
 
 use windlass_server::listener::{Limits, Timeout};
 
-use super::world::{SHORT, Seen, World};
+use super::world::{Client, LARGE, SHORT, Seen, World};
 
 #[tokio::test]
 async fn a_client_that_does_not_take_its_reply_is_cut_off() {
@@ -31,7 +31,7 @@ async fn a_large_reply_is_delivered_whole() {
     let mut world = World::new(Limits { stall_timeout: SHORT, ..Limits::default() }).await;
     let mut client = world.client().await;
     let answer = client.get("/large").await;
-    assert!(answer.body.len() == 64 << 20 && answer.body.iter().all(|byte| *byte == b'x'));
+    assert!(answer.body.len() == LARGE && answer.body.iter().all(|byte| *byte == b'x'));
     assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
     assert_eq!(world.saw().await, Seen::Delivered("/large".into()));
     world.finish().await;
@@ -45,4 +45,55 @@ async fn who_pipelines_without_reading_is_cut_off() {
     assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
     assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
     world.finish().await;
+}
+
+/// A client that does not take the reply it asked for.
+async fn reluctant(world: &mut World) -> Client {
+    let mut client = world.client().await;
+    client.send("GET /large HTTP/1.1\r\n\r\n").await;
+    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
+    client
+}
+
+#[tokio::test]
+async fn replies_that_are_not_taken_have_a_limit_and_are_given_back() {
+    let mut world = World::new(Limits { bytes_in_flight_max: 2 * LARGE, ..Limits::default() }).await;
+    let (mut one, two) = (reluctant(&mut world).await, reluctant(&mut world).await);
+    assert_eq!(world.traffic.reply_bytes_in_flight(), 2 * LARGE);
+    let mut third = world.client().await;
+    assert_eq!(third.get("/large").await.status, 429);
+    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
+    // Neither small replies nor bodies of requests have anything to do with it.
+    third.echo("/echo", &[b'x'; 64 << 10]).await;
+    assert_eq!((world.saw().await, world.saw().await), (arrived("/echo"), delivered("/echo")));
+    assert_eq!(world.traffic.reply_bytes_in_flight(), 2 * LARGE);
+
+    drop(two);
+    assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
+    assert_eq!(world.traffic.reply_bytes_in_flight(), LARGE);
+    assert_eq!(one.answer().await.body.len(), LARGE);
+    assert_eq!(world.saw().await, delivered("/large"));
+    assert_eq!(world.traffic.reply_bytes_in_flight(), 0);
+    assert_eq!(third.get("/large").await.body.len(), LARGE);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_reply_larger_than_the_limit_goes_out_alone() {
+    let mut world = World::new(Limits { bytes_in_flight_max: 1000, ..Limits::default() }).await;
+    let mut alone = reluctant(&mut world).await;
+    let mut second = world.client().await;
+    assert_eq!(second.get("/large").await.status, 429);
+    second.echo("/echo", b"small ones go on").await;
+    assert_eq!(alone.answer().await.body.len(), LARGE);
+    assert_eq!(second.get("/large").await.body.len(), LARGE);
+    world.finish().await;
+}
+
+fn arrived(path: &str) -> Seen {
+    Seen::Arrived(path.to_owned())
+}
+
+fn delivered(path: &str) -> Seen {
+    Seen::Delivered(path.to_owned())
 }

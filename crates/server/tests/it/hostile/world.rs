@@ -21,6 +21,9 @@ const HANGING: Duration = Duration::from_secs(60);
 /// What a timeout under test is set to. The others stay what they are by default.
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 
+/// Of a reply that no kernel takes at once.
+pub(crate) const LARGE: usize = 64 << 20;
+
 pub(crate) async fn soon<T>(event: impl Future<Output = T>) -> T {
     timeout(HANGING, event).await.expect("what was waited for never happened")
 }
@@ -40,6 +43,7 @@ pub(crate) struct Desk {
     seen: mpsc::Sender<Seen>,
     /// One permit lets one waiting request go on.
     release: Semaphore,
+    traffic: Arc<Traffic>,
 }
 
 impl Handler for Desk {
@@ -53,9 +57,12 @@ impl Handler for Desk {
             let mut visit = Visit::new(&self, &path);
             let (status, bytes) = self.answer(&parts.method, &path, body).await;
             visit.left = false;
+            let Some(share) = self.traffic.reserve_reply(bytes.len()) else {
+                return bare(StatusCode::TOO_MANY_REQUESTS);
+            };
             let delivery = Delivery { desk: Arc::clone(&self), path, delivered: false };
-            let mut reply = Response::new(Reply::new(bytes).on_delivery(move || delivery.done()));
-            *reply.status_mut() = status;
+            let mut reply = bare(status);
+            *reply.body_mut() = Reply::new(bytes).on_delivery(move || delivery.done()).counted(share);
             reply
         })
     }
@@ -81,7 +88,7 @@ impl Desk {
                 self.wait().await;
                 ok(Bytes::from_static(b"waited"))
             }
-            Some("large") => ok(vec![b'x'; 64 << 20].into()),
+            Some("large") => ok(vec![b'x'; LARGE].into()),
             Some("unread") => ok(Bytes::from_static(b"not read")),
             Some("panic") => panic!("as it was told"),
             _ => ok(Bytes::from(format!("{method} {path}"))),
@@ -99,11 +106,18 @@ impl Desk {
     }
 }
 
+fn bare(status: StatusCode) -> Response<Reply> {
+    let mut reply = Response::new(Reply::default());
+    *reply.status_mut() = status;
+    reply
+}
+
 fn status(error: BodyError) -> StatusCode {
     match error {
         BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::Overloaded { .. } => StatusCode::TOO_MANY_REQUESTS,
         BodyError::Stalled => StatusCode::REQUEST_TIMEOUT,
+        BodyError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         BodyError::Cut => StatusCode::BAD_REQUEST,
     }
 }
@@ -154,7 +168,8 @@ pub(crate) struct World {
     desk: Arc<Desk>,
     seen: mpsc::Receiver<Seen>,
     pub(crate) stopping: watch::Sender<bool>,
-    pub(crate) running: JoinHandle<()>,
+    /// Tells how many connections were cut in the end.
+    pub(crate) running: JoinHandle<usize>,
     neighbour: Neighbour,
 }
 
@@ -167,7 +182,8 @@ impl World {
         let listener = Listener::bind(([127, 0, 0, 1], 0).into(), limits).await.unwrap();
         let (address, traffic) = (listener.local_addr(), listener.traffic());
         let (sender, seen) = mpsc::channel(10_000);
-        let desk = Arc::new(Desk { seen: sender, release: Semaphore::new(0) });
+        let release = Semaphore::new(0);
+        let desk = Arc::new(Desk { seen: sender, release, traffic: Arc::clone(&traffic) });
         let (stopping, stop) = watch::channel(false);
         let running = tokio::spawn(listener.run(Arc::clone(&desk) as Arc<dyn Handler>, stop, grace));
         let neighbour = Neighbour::move_in(address).await;
@@ -195,10 +211,9 @@ impl World {
     pub(crate) async fn finish(self) {
         self.neighbour.move_out().await;
         self.stopping.send_replace(true);
-        soon(self.running).await.unwrap();
+        assert_eq!(soon(self.running).await.unwrap(), 0, "connections were cut");
         assert_eq!(self.traffic.open(), 0);
-        assert_eq!(self.traffic.bytes_in_flight(), 0);
-        assert_eq!(self.traffic.cut(), 0);
+        assert_eq!((self.traffic.bytes_in_flight(), self.traffic.reply_bytes_in_flight()), (0, 0));
     }
 
     pub(crate) async fn neighbour_moves_out(&mut self) {
