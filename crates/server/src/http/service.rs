@@ -90,11 +90,7 @@ fn faulty(app: &App) -> Vec<u32> {
 }
 
 pub(super) fn metrics(app: &App) -> Response<Reply> {
-    let traffic = TrafficNow {
-        connections: app.traffic.open() as u64,
-        connections_refused: app.traffic.refused(),
-        bytes_in_flight: app.traffic.bytes_in_flight() as u64,
-    };
+    let traffic = TrafficNow::of(&app.traffic);
     let engine = app.opened().map(|opened| EngineNow::of(&opened.engine));
     let scrape = Scrape { engine, requests: &app.requests, traffic, uptime: app.began.elapsed() };
     plain(200, metrics::CONTENT_TYPE, metrics::render(&scrape))

@@ -20,6 +20,8 @@ pub use text::CONTENT_TYPE;
 use names::*;
 use text::Page;
 
+use crate::listener::{Timeout, Traffic};
+
 const MICROS: f64 = 1e6;
 
 /// What one page shows.
@@ -50,8 +52,27 @@ impl EngineNow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficNow {
     pub connections: u64,
+    pub connections_accepted: u64,
     pub connections_refused: u64,
+    /// In the order of [`Timeout::ALL`].
+    pub connections_closed: [u64; Timeout::ALL.len()],
+    pub accept_failures: u64,
     pub bytes_in_flight: u64,
+    pub reply_bytes_in_flight: u64,
+}
+
+impl TrafficNow {
+    pub fn of(traffic: &Traffic) -> Self {
+        Self {
+            connections: traffic.open() as u64,
+            connections_accepted: traffic.accepted(),
+            connections_refused: traffic.refused(),
+            connections_closed: Timeout::ALL.map(|timeout| traffic.closed_by(timeout)),
+            accept_failures: traffic.accept_failures(),
+            bytes_in_flight: traffic.bytes_in_flight() as u64,
+            reply_bytes_in_flight: traffic.reply_bytes_in_flight() as u64,
+        }
+    }
 }
 
 pub fn render(scrape: &Scrape<'_>) -> String {
@@ -180,8 +201,15 @@ fn requests(page: &mut Page, requests: &Requests) {
 
 fn traffic(page: &mut Page, traffic: TrafficNow) {
     page.single(&CONNECTIONS, traffic.connections);
+    page.single(&ACCEPTED, traffic.connections_accepted);
     page.single(&REFUSED, traffic.connections_refused);
+    let mut closed = page.begin(&CLOSED);
+    for (timeout, count) in Timeout::ALL.iter().zip(traffic.connections_closed) {
+        closed.sample(&[timeout.as_str()], count);
+    }
+    page.single(&ACCEPT_FAILURES, traffic.accept_failures);
     page.single(&IN_FLIGHT, traffic.bytes_in_flight);
+    page.single(&REPLIES_IN_FLIGHT, traffic.reply_bytes_in_flight);
 }
 
 const INTRODUCTION: &str = "\

@@ -81,6 +81,14 @@ metrics! {
     REQUEST_SECONDS = Histogram "windlass_http_request_seconds" ["call"]:
         "How long a request took, the time included that a lease waited for work.";
     CONNECTIONS = Gauge "windlass_http_connections": "Open connections.";
+    ACCEPTED = Counter "windlass_http_connections_accepted_total": "Connections accepted.";
     REFUSED = Counter "windlass_http_connections_refused_total": "Connections refused at `limits.connections`.";
+    CLOSED = Counter "windlass_http_connections_closed_total" ["reason"]:
+        "Connections closed because the client was too slow, by what was waited for: its first_byte, the head or body of \
+         a request, the next request (idle), or that it takes its reply.";
+    ACCEPT_FAILURES = Counter "windlass_http_accept_failures_total":
+        "Times that no connection could be accepted, as when the process may not open more files.";
     IN_FLIGHT = Gauge "windlass_http_bytes_in_flight": "Bytes of request bodies that are being read or worked on.";
+    REPLIES_IN_FLIGHT = Gauge "windlass_http_reply_bytes_in_flight":
+        "Bytes of replies over 64 KiB that clients have not taken yet.";
 }

@@ -131,7 +131,15 @@ fn engine(queues: Vec<QueueOverview>) -> EngineNow {
 }
 
 fn page(engine: Option<EngineNow>, requests: &Requests) -> Page {
-    let traffic = TrafficNow { connections: 21, connections_refused: 22, bytes_in_flight: 23 };
+    let traffic = TrafficNow {
+        connections: 21,
+        connections_accepted: 20,
+        connections_refused: 22,
+        connections_closed: [31, 32, 33, 34, 35],
+        accept_failures: 25,
+        bytes_in_flight: 23,
+        reply_bytes_in_flight: 24,
+    };
     Page::parse(&render(&Scrape { engine, requests, traffic, uptime: Duration::from_millis(1500) }))
 }
 
@@ -171,13 +179,21 @@ fn the_page_shows_what_the_engine_tells() {
         ("windlass_store_syncs_total", 6.0),
         ("windlass_subscribers", 0.0),
         ("windlass_http_connections", 21.0),
+        ("windlass_http_connections_accepted_total", 20.0),
         ("windlass_http_connections_refused_total", 22.0),
+        ("windlass_http_accept_failures_total", 25.0),
         ("windlass_http_bytes_in_flight", 23.0),
+        ("windlass_http_reply_bytes_in_flight", 24.0),
         ("windlass_uptime_seconds", 1.5),
     ] {
         assert_eq!(page.value(name, &[]), value);
     }
     assert_eq!(page.value("windlass_store_bytes", &[("kind", "live")]), 10.0);
+    for (reason, count) in
+        [("first_byte", 31.0), ("head", 32.0), ("idle", 33.0), ("body", 34.0), ("reply", 35.0)]
+    {
+        assert_eq!(page.value("windlass_http_connections_closed_total", &[("reason", reason)]), count);
+    }
 }
 
 #[test]
