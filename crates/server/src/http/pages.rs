@@ -1,58 +1,13 @@
-//! Calls on the server itself, and the pages that are not calls.
-
-use std::path::Path;
-use std::sync::Arc;
+//! The pages, which are not calls.
 
 use http::Response;
-use tracing::info;
-use windlass_api::service::{BackupReply, BackupRequest};
-use windlass_api::{Code, JSON};
-use windlass_core::limits;
-use windlass_engine::store::log::real::RealDisk;
-use windlass_engine::{Outcome, PartitionState};
+use windlass_api::JSON;
+use windlass_engine::PartitionState;
 
-use super::error::Problem;
-use super::{Answer, App, Context, plain};
+use super::App;
+use super::reply::plain;
 use crate::listener::Reply;
 use crate::metrics::{self, EngineNow, Scrape, TrafficNow};
-
-pub(super) async fn backup(context: Context, request: BackupRequest) -> Result<Answer<BackupReply>, Problem> {
-    let now = || jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
-    let name = request.backup.unwrap_or_else(now);
-    limits::check_name("backup", &name)?;
-    let path = context.opened.backup_dir.join(&name);
-    make_directory(&path)?;
-    let bytes = copy(&context, &path).await.inspect_err(|_| {
-        // What is left is not a log: its format file would have come last.
-        let _not_worse_than_before = std::fs::remove_dir_all(&path);
-    })?;
-    info!(backup = name, bytes, "backup made");
-    let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
-    Ok(Answer::read(BackupReply { backup: name, path, bytes }))
-}
-
-fn make_directory(path: &Path) -> Result<(), Problem> {
-    let parent = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    parent.and_then(|()| std::fs::create_dir(path)).map_err(|error| {
-        if error.kind() == std::io::ErrorKind::AlreadyExists {
-            return Problem::new(Code::AlreadyExists, "there is a backup of that name: choose another");
-        }
-        backup_failed(&error)
-    })
-}
-
-fn backup_failed(error: &dyn std::error::Error) -> Problem {
-    Problem::internal(format!("backup: {error}"), Outcome::NotApplied)
-}
-
-async fn copy(context: &Context, to: &Path) -> Result<u64, Problem> {
-    let disk = RealDisk::new(to).map_err(|error| backup_failed(&error))?;
-    let mut bytes = 0;
-    let mut heard = |_, total| bytes = total;
-    let copied = context.opened.store.backup(Arc::new(disk), &mut heard).await;
-    copied.map_err(|error| backup_failed(&error))?;
-    Ok(bytes)
-}
 
 pub(super) fn page() -> Response<Reply> {
     let version = env!("CARGO_PKG_VERSION");
