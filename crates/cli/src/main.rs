@@ -1,1 +1,67 @@
-fn main() {}
+//! The one binary of Windlass: the server, its client, and the tools for both.
+//!
+//! Each command has a file in `cmd`; what they have in common stands beside it: `remote` (talking to a server),
+//! `output` (the only place that prints), `exit` (how it all ends).
+
+mod args;
+mod client_id;
+mod cmd;
+mod config_flags;
+mod exit;
+mod failed;
+mod human;
+mod output;
+mod payload;
+mod remote;
+mod table;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tokio::runtime::Runtime;
+
+use crate::args::{Cli, Command};
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::remote::Remote;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let out = Output::new(cli.global.json);
+    let ended = run(cli, out).unwrap_or_else(|failure| {
+        out.failure(&failure);
+        failure.exit
+    });
+    ended.into()
+}
+
+fn run(cli: Cli, out: Output) -> Result<Exit, Failure> {
+    let runtime = Runtime::new().map_err(|error| Failure::local(format!("cannot start threads: {error}")))?;
+    let ended = runtime.block_on(dispatch(cli, out));
+    // A thread that still reads stdin may never end, and nobody needs it any more.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
+    let remote = || Remote::new(&cli.global);
+    match cli.command {
+        Command::Serve(serve) => serve.run(out).await,
+        Command::Queue(queue) => queue.run(&remote()?, out).await,
+        Command::Produce(produce) => produce.run(&remote()?, out).await,
+        Command::Lease(lease) => lease.run(&remote()?, out).await,
+        Command::Complete(complete) => complete.run(&remote()?, out).await,
+        Command::Retry(retry) => retry.run(&remote()?, out).await,
+        Command::Extend(extend) => extend.run(&remote()?, out).await,
+        Command::Release(release) => release.run(&remote()?, out).await,
+        Command::Item(item) => item.run(&remote()?, out).await,
+        Command::Work(work) => work.run(&remote()?, out).await,
+        Command::Bench(bench) => bench.run(&cli.global, out).await,
+        Command::Inspect(inspect) => inspect.run(out).await,
+        Command::Backup(backup) => backup.run(&remote()?, out).await,
+        Command::Config(config) => config.run(out),
+        Command::Completions(completions) => completions.run(out),
+        Command::Reference(reference) => reference.run(out),
+    }
+}

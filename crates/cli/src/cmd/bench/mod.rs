@@ -1,0 +1,166 @@
+//! `windlass bench`: how much a server does in a second, and how long each call takes.
+
+mod bed;
+mod caller;
+mod figures;
+mod matrix;
+mod phases;
+mod pickup;
+mod shown;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+
+use self::bed::{Bed, EngineBed, HttpBed};
+use self::figures::Figures;
+use self::pickup::Pickup;
+use crate::args::{Encoding, Global};
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+
+const SECONDS: u64 = 5;
+const MATRIX_SECONDS: u64 = 2;
+
+/// Measure rates and latencies, of a running server or of one started for it
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+With --url (or WINDLASS_URL) a running server is measured, in queues of its own that are deleted afterwards. \
+Without, a server is started in this process on a temporary directory; choose its disk with --data-dir.
+
+Each client has a connection of its own. First all of them only produce, then only lease, then only complete; then \
+each produces a batch, leases a batch and completes it, over and over: that is a full cycle. Last, one client waits \
+in a lease while another produces one item: the pickup.
+
+Examples:
+  windlass bench
+  windlass bench --clients 16 --batch 100 --encoding protobuf --engine --data-dir /var/lib
+  windlass bench --backlog 1000000 --seconds 10
+  windlass bench --url http://10.0.0.5:9463 --matrix --json > figures.json")]
+pub(crate) struct Bench {
+    /// Clients at a time, each with a connection of its own
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    clients: u16,
+    /// Items in each call: 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    batch: u16,
+    /// The size of each payload
+    #[arg(long, value_name = "BYTES", default_value_t = 100)]
+    payload: usize,
+    /// Items that wait beforehand
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    backlog: u64,
+    /// How long each measurement takes [5; 2 with --matrix]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// When the started server answers [always]
+    #[arg(long)]
+    durability: Option<Durability>,
+    /// Where the started server has its temporary directory
+    #[arg(long, value_name = "PARENT")]
+    data_dir: Option<PathBuf>,
+    /// Run the same load on the engine as well, on the same disk and without HTTP, and show the ratio
+    #[arg(long)]
+    engine: bool,
+    /// Full cycles with 1, 16 and 64 clients, batches of 1 to 1000, and both encodings
+    #[arg(long, conflicts_with_all = ["clients", "batch"])]
+    matrix: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Durability {
+    Always,
+    Interval,
+    None,
+}
+
+/// What is done, how often at a time, and for how long.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Load {
+    clients: usize,
+    batch: usize,
+    payload: usize,
+    backlog: u64,
+    seconds: u64,
+    encoding: &'static str,
+}
+
+impl Load {
+    fn time(self) -> Duration {
+        Duration::from_secs(self.seconds)
+    }
+}
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+struct Measured {
+    #[serde(flatten)]
+    load: Load,
+    server: Vec<Figures>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    engine: Vec<Figures>,
+    pickup: Pickup,
+}
+
+impl Bench {
+    pub(crate) async fn run(self, global: &Global, out: Output) -> Result<Exit, Failure> {
+        if global.url.is_some() && (self.durability.is_some() || self.data_dir.is_some() || self.engine) {
+            let message = "--durability, --data-dir and --engine are for a server that is started here: leave out \
+                           --url (and WINDLASS_URL)";
+            return Err(Failure::usage(message));
+        }
+        let hear = signal(SignalKind::interrupt());
+        let mut interrupt = hear.map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
+        let http = HttpBed::new(&self, global, out).await?;
+        let measured = tokio::select! {
+            measured = self.measure(&http, global, out) => measured,
+            _ = interrupt.recv() => Err(Failure::interrupted("interrupted")),
+        };
+        http.close().await;
+        measured.map(|()| Exit::Done)
+    }
+
+    async fn measure(&self, http: &HttpBed, global: &Global, out: Output) -> Result<(), Failure> {
+        let engine = if self.engine { Some(EngineBed::new(self).await?) } else { None };
+        let measured = if self.matrix {
+            matrix::run(self, http, engine.as_ref(), out).await
+        } else {
+            self.measure_once(http, engine.as_ref(), global.encoding, out).await
+        };
+        if let Some(engine) = engine {
+            engine.close().await;
+        }
+        measured
+    }
+
+    async fn measure_once(
+        &self,
+        http: &HttpBed,
+        engine: Option<&EngineBed>,
+        encoding: Encoding,
+        out: Output,
+    ) -> Result<(), Failure> {
+        let load = self.load(self.clients.into(), self.batch.into(), encoding);
+        let server = phases::all(Bed::Http(http, encoding), load, out).await?;
+        let engine = match engine {
+            Some(engine) => phases::all(Bed::Engine(engine), load, out).await?,
+            None => Vec::new(),
+        };
+        out.talk("pickup …");
+        let pickup = pickup::measure(http, encoding, load).await?;
+        let measured = Measured { load, server, engine, pickup };
+        out.reply(&measured, |_| shown::measured(&measured))
+    }
+
+    fn load(&self, clients: usize, batch: usize, encoding: Encoding) -> Load {
+        let seconds = self.seconds.unwrap_or(if self.matrix { MATRIX_SECONDS } else { SECONDS });
+        let encoding = match encoding {
+            Encoding::Json => "json",
+            Encoding::Protobuf => "protobuf",
+        };
+        Load { clients, batch, payload: self.payload, backlog: self.backlog, seconds, encoding }
+    }
+}

@@ -1,0 +1,123 @@
+//! Figures as tables.
+
+use super::Measured;
+use super::figures::{Figures, Summary};
+use super::matrix::Line;
+use crate::human::{count, counted};
+use crate::table::Align::{Left, Right};
+use crate::table::Table;
+
+pub(super) fn measured(measured: &Measured) -> String {
+    let load = measured.load;
+    let mut shown = format!(
+        "{}, batches of {}, payloads of {} bytes, {}, {} waiting beforehand, {} s each\n\n{}",
+        counted(load.clients as u64, "client"),
+        load.batch,
+        load.payload,
+        load.encoding,
+        count(load.backlog),
+        load.seconds,
+        phases(&measured.server),
+    );
+    if !measured.engine.is_empty() {
+        shown.push_str("\nThe engine without HTTP, on the same disk:\n\n");
+        shown.push_str(&phases(&measured.engine));
+        shown.push('\n');
+        shown.push_str(&ratios(&measured.server, &measured.engine));
+    }
+    let pickup = measured.pickup;
+    shown.push_str(&format!(
+        "\nPickup of one item by a lease that waits, {} times:\n\n",
+        count(pickup.rounds)
+    ));
+    shown.push_str(&pickups(&[
+        ("from produce sent", pickup.from_produce_sent),
+        ("from produce answered", pickup.from_produce_answered),
+    ]));
+    shown
+}
+
+fn phases(phases: &[Figures]) -> String {
+    let columns = [("PHASE", Left), ("ITEMS/S", Right), ("CALLS", Right)];
+    let mut table = Table::new(&[&columns[..], &LATENCIES].concat());
+    for figures in phases {
+        let cells = [figures.phase.into(), rate(figures.items_per_second), count(figures.calls)];
+        table.row(cells.into_iter().chain(latencies(figures.latency)));
+    }
+    table.show()
+}
+
+fn pickups(lines: &[(&str, Summary)]) -> String {
+    let mut table = Table::new(&[&[("PICKUP", Left)][..], &LATENCIES].concat());
+    lines.iter().for_each(|(name, summary)| {
+        table.row([(*name).to_owned()].into_iter().chain(latencies(*summary)));
+    });
+    table.show()
+}
+
+fn ratios(server: &[Figures], engine: &[Figures]) -> String {
+    let mut table = Table::new(&[("PHASE", Left), ("SERVER/ENGINE", Right)]);
+    // Those within a cycle have the same rate as the whole.
+    let wholes = server.iter().zip(engine).filter(|(server, _)| !server.phase.contains(':'));
+    for (server, engine) in wholes {
+        let ratio = server.items_per_second / engine.items_per_second;
+        table.row([server.phase.into(), format!("{ratio:.2}")]);
+    }
+    table.show()
+}
+
+pub(super) fn matrix(lines: &[Line]) -> String {
+    let mut table = Table::new(&[
+        ("ENCODING", Left),
+        ("CLIENTS", Right),
+        ("BATCH", Right),
+        ("ITEMS/S", Right),
+        ("CYCLE P50", Right),
+        ("CYCLE P99", Right),
+        ("PRODUCE P99", Right),
+        ("LEASE P99", Right),
+        ("COMPLETE P99", Right),
+        ("ENGINE ITEMS/S", Right),
+        ("RATIO", Right),
+    ]);
+    lines.iter().for_each(|line| table.row(matrix_row(line)));
+    table.show()
+}
+
+fn matrix_row(line: &Line) -> Vec<String> {
+    let cycle = &line.server[0];
+    let p99s = line.server[1..].iter().map(|figures| micros(figures.latency.p99_us));
+    let engine = line.engine_items_per_second;
+    let ratio = engine.map_or("-".into(), |engine| format!("{:.2}", cycle.items_per_second / engine));
+    let cells = [
+        line.load.encoding.into(),
+        line.load.clients.to_string(),
+        line.load.batch.to_string(),
+        rate(cycle.items_per_second),
+        micros(cycle.latency.p50_us),
+        micros(cycle.latency.p99_us),
+    ];
+    cells.into_iter().chain(p99s).chain([engine.map_or("-".into(), rate), ratio]).collect()
+}
+
+const LATENCIES: [(&str, crate::table::Align); 4] =
+    [("P50", Right), ("P99", Right), ("P99.9", Right), ("MAX", Right)];
+
+fn latencies(summary: Summary) -> [String; 4] {
+    [summary.p50_us, summary.p99_us, summary.p999_us, summary.max_us].map(micros)
+}
+
+/// Three digits say enough.
+fn micros(micros: u64) -> String {
+    match micros {
+        ..1000 => format!("{micros} µs"),
+        1000..10_000 => format!("{:.2} ms", micros as f64 / 1e3),
+        10_000..100_000 => format!("{:.1} ms", micros as f64 / 1e3),
+        100_000..1_000_000 => format!("{:.0} ms", micros as f64 / 1e3),
+        _ => format!("{:.2} s", micros as f64 / 1e6),
+    }
+}
+
+fn rate(per_second: f64) -> String {
+    count(per_second.round() as u64)
+}

@@ -1,0 +1,83 @@
+//! `windlass inspect`: a data directory, looked at while no server has it open.
+
+mod check;
+mod contents;
+mod export;
+mod salvage;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::runtime::Handle;
+use windlass_engine::store::StoreError;
+use windlass_engine::store::log::real::RealDisk;
+
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+
+/// Check, export or salvage a data directory that no server has open
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Stop the server first, or look at a backup: a directory that a server has open is refused. \
+Nothing is ever written to DIR itself.
+
+  --check      reads all there is and tells what of it is damaged (the default); exit code 5 if anything is
+  --export     prints every queue and every item, one JSON document to a line, as the API shows them
+  --salvage TO writes what can still be read into the new data directory TO; exit code 5 if anything is lost
+
+Examples:
+  windlass inspect ./windlass-data
+  windlass inspect ./windlass-data --export | jq -c 'select(.item.state == \"waiting\")'
+  windlass inspect ./windlass-data --salvage ./rescued && windlass serve --data ./rescued")]
+pub(crate) struct Inspect {
+    /// The data directory
+    dir: PathBuf,
+    /// Read all there is, and tell what of it is damaged
+    #[arg(long, group = "what")]
+    check: bool,
+    /// Print every queue and every item
+    #[arg(long, group = "what")]
+    export: bool,
+    /// Write what can still be read into a new data directory
+    #[arg(long, value_name = "TO", group = "what")]
+    salvage: Option<PathBuf>,
+}
+
+impl Inspect {
+    pub(crate) async fn run(self, out: Output) -> Result<Exit, Failure> {
+        let disk = open(&self.dir)?;
+        // It reads files, so it has a thread that may block.
+        let runtime = Handle::current();
+        let inspected = tokio::task::spawn_blocking(move || {
+            runtime.block_on(async move {
+                match self.salvage {
+                    Some(to) => salvage::run(disk, &to, out).await,
+                    None if self.export => export::run(disk, out).await,
+                    None => check::run(disk, out).await,
+                }
+            })
+        });
+        inspected.await.map_err(|error| Failure::local(error.to_string()))?
+    }
+}
+
+/// A directory that is not there must not come into being by being looked at.
+fn open(dir: &Path) -> Result<Arc<RealDisk>, Failure> {
+    if !dir.is_dir() {
+        let message =
+            format!("{} is not a directory: name the one a server was given by --data", dir.display());
+        return Err(Failure::usage(message));
+    }
+    disk(dir)
+}
+
+fn disk(dir: &Path) -> Result<Arc<RealDisk>, Failure> {
+    let disk = RealDisk::new(dir);
+    disk.map(Arc::new).map_err(|error| Failure::local(format!("cannot use {}: {error}", dir.display())))
+}
+
+fn failure(error: &StoreError) -> Failure {
+    let exit = if matches!(error, StoreError::Damaged { .. }) { Exit::Damaged } else { Exit::Refused };
+    Failure::new(exit, error.to_string())
+}

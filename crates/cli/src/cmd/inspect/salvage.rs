@@ -1,0 +1,50 @@
+//! What is left of a damaged log, in a new one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use windlass_engine::env::TokioEnv;
+use windlass_engine::store::log::LogOptions;
+use windlass_engine::store::log::disk::Disk;
+use windlass_engine::store::log::inspect;
+
+use super::check::Damage;
+use super::{disk, failure};
+use crate::exit::{Exit, Failure};
+use crate::human::count;
+use crate::output::Output;
+use crate::table::facts;
+
+#[derive(Debug, Serialize)]
+struct Document {
+    rows: u64,
+    removals: u64,
+    bodies: u64,
+    lost: Vec<Damage>,
+}
+
+pub(super) async fn run(from: Arc<dyn Disk>, to: &Path, out: Output) -> Result<Exit, Failure> {
+    let salvaged = inspect::salvage(Arc::new(TokioEnv::new()), from, disk(to)?, LogOptions::default()).await;
+    let salvaged = salvaged.map_err(|error| failure(&error))?;
+    let document = Document {
+        rows: salvaged.rows,
+        removals: salvaged.removals,
+        bodies: salvaged.bodies,
+        lost: salvaged.lost.iter().map(Damage::of).collect(),
+    };
+    out.reply(&document, |_| document.shown(to))?;
+    Ok(if document.lost.is_empty() { Exit::Done } else { Exit::Damaged })
+}
+
+impl Document {
+    fn shown(&self, to: &Path) -> String {
+        let counts = facts(&[
+            ("written to", to.display().to_string()),
+            ("rows", count(self.rows)),
+            ("removals", count(self.removals)),
+            ("bodies", count(self.bodies)),
+        ]);
+        format!("{counts}lost: {}\n", Damage::shown(&self.lost))
+    }
+}

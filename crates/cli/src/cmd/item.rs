@@ -1,0 +1,100 @@
+//! `windlass item`: one item, by its id.
+
+use clap::{Args, Subcommand};
+use windlass_api::Time;
+use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, ItemReply};
+use windlass_api::payload::Payload;
+
+use crate::exit::{Exit, Failure};
+use crate::human::moment;
+use crate::output::Output;
+use crate::payload;
+use crate::remote::Remote;
+use crate::table::facts;
+
+/// Show or cancel an item
+#[derive(Debug, Args)]
+pub(crate) struct ItemCommand {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show an item as it is now
+    #[command(after_help = "\
+Examples:
+  windlass item get 00000000-0000-8080-8000-000000000001
+  windlass item get 00000000-0000-8080-8000-000000000001 --json | jq .item.state")]
+    Get { id: String },
+    /// Cancel an item, or ask its worker to give it up
+    #[command(after_help = "\
+An item that is leased stays so until its worker gives it up or its lease ends.
+
+Example:
+  windlass item cancel 00000000-0000-8080-8000-000000000001")]
+    Cancel { id: String },
+}
+
+impl ItemCommand {
+    pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        let reply: ItemReply = match self.verb {
+            Verb::Get { id } => remote.call(&GetItemRequest { id }).await?,
+            Verb::Cancel { id } => remote.call(&CancelItemRequest { id }).await?,
+        };
+        out.reply(&reply, |now| shown(&reply.item, now))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn shown(item: &Item, now: Time) -> String {
+    let attempts = match item.max_attempts {
+        0 => format!("{}, no limit", item.attempts),
+        max => format!("{} of {max}", item.attempts),
+    };
+    let mut known = vec![
+        ("id", item.id.clone()),
+        ("queue", item.queue.clone()),
+        ("state", item.state.clone()),
+        ("kind", item.kind.clone()),
+        ("priority", item.priority.to_string()),
+        ("attempts", attempts),
+        ("created", moment(item.created_at, now)),
+    ];
+    known.extend(of_its_state(item, now));
+    known.extend(if_there(item));
+    facts(&known)
+}
+
+fn of_its_state(item: &Item, now: Time) -> Vec<(&'static str, String)> {
+    let at = |name, time: Option<Time>| time.map(|time| (name, moment(time, now)));
+    let cancel = item.cancel_requested == Some(true);
+    let facts = [
+        at("due", item.enqueue_at),
+        item.permit.map(|permit| ("permit", permit.to_string())),
+        item.client_id.clone().map(|client_id| ("leased by", client_id)),
+        at("leased", item.leased_at),
+        at("lease ends", item.lease_deadline),
+        cancel.then(|| ("cancel", "requested".into())),
+        at("finished", item.finished_at),
+    ];
+    facts.into_iter().flatten().collect()
+}
+
+fn if_there(item: &Item) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    facts.extend(item.reference.clone().map(|reference| ("reference", reference)));
+    facts.extend(item.headers.iter().map(|(name, value)| ("header", format!("{name}={value}"))));
+    facts.extend(item.error.as_ref().map(|error| {
+        let code = error.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+        ("error", format!("{code}{}", error.message))
+    }));
+    facts.extend(item.result.as_ref().map(|result| ("result", payload_of(result))));
+    let payload = payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref());
+    facts.push(("payload", payload));
+    facts
+}
+
+fn payload_of(payload: &Payload) -> String {
+    payload::shown(payload.json.as_deref(), payload.utf8.as_deref(), payload.bytes.as_deref())
+}

@@ -1,0 +1,104 @@
+//! `windlass lease`: takes items, to be ended by hand.
+
+use clap::Args;
+use windlass_api::items::{Kinds, LeaseReply, LeaseRequest};
+use windlass_api::{Span, Time};
+
+use crate::client_id;
+use crate::exit::{Exit, Failure};
+use crate::human::relative;
+use crate::output::Output;
+use crate::payload;
+use crate::remote::Remote;
+use crate::table::Align::{Left, Right};
+use crate::table::Table;
+
+/// Take items to work on, waiting for the first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Prints ID:PERMIT of each item: that is what complete, retry, extend and release want. \
+Prints nothing if there was nothing in time.
+
+Examples:
+  windlass lease mail
+  windlass lease mail --batch-size 10 --wait 0s
+  windlass lease mail --kinds invoice,reminder --lease-timeout 10m
+  windlass lease mail --json | jq -r '.items[] | \"\\(.id):\\(.permit)\"'")]
+pub(crate) struct Lease {
+    queue: String,
+    /// The most items to take: 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    batch_size: u32,
+    /// How long to wait for the first item; 0s answers at once
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    wait: Span,
+    #[command(flatten)]
+    wanted: Wanted,
+}
+
+/// Which items, and for how long.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Wanted {
+    /// How long the items are yours [the queue's setting]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) lease_timeout: Option<Span>,
+    /// Only these kinds, separated by commas
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',')]
+    pub(crate) kinds: Option<Vec<String>>,
+    /// Only priorities up to this one: 0 to 255
+    #[arg(long, value_name = "N")]
+    pub(crate) max_priority: Option<u32>,
+    /// Who is asking, shown to operators [host and process]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client_id: Option<String>,
+}
+
+impl Wanted {
+    pub(crate) fn request(&self, queue: &str, batch_size: u32, wait: Span) -> LeaseRequest {
+        LeaseRequest {
+            queue: queue.to_owned(),
+            client_id: self.client_id.clone().unwrap_or_else(client_id::default),
+            batch_size,
+            request_timeout: Some(wait),
+            lease_timeout: self.lease_timeout,
+            kinds: self.kinds.clone().map(|kinds| Kinds { kinds }),
+            max_priority: self.max_priority,
+        }
+    }
+}
+
+impl Lease {
+    pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        let reply = remote.call(&self.wanted.request(&self.queue, self.batch_size, self.wait)).await?;
+        if reply.items.is_empty() {
+            out.talk(&format!("nothing to lease in {} within {}", self.queue, self.wait));
+        }
+        out.reply(&reply, |now| shown(&reply, now))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn shown(reply: &LeaseReply, now: Time) -> String {
+    if reply.items.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        ("ID:PERMIT", Left),
+        ("KIND", Left),
+        ("PRIORITY", Right),
+        ("ATTEMPT", Right),
+        ("ENDS", Left),
+        ("PAYLOAD", Left),
+    ]);
+    for item in &reply.items {
+        table.row([
+            format!("{}:{}", item.id, item.permit),
+            item.kind.clone(),
+            item.priority.to_string(),
+            item.attempts.to_string(),
+            relative(item.lease_deadline, now),
+            payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref()),
+        ]);
+    }
+    table.show()
+}

@@ -1,0 +1,162 @@
+//! Lines of stdin as items, in batches.
+
+use std::io::{BufRead, BufReader, Read};
+
+use windlass_api::items::NewItem;
+
+/// A batch is no larger, so that several of them under way stay within what the server takes.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Only to bound memory: the server has the last word on what is too large.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+const BUFFER_BYTES: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    items_max: usize,
+    bytes_max: usize,
+}
+
+impl Limits {
+    pub(crate) fn of_items(items_max: usize) -> Self {
+        Self { items_max, bytes_max: BATCH_BYTES_MAX }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) items: Vec<NewItem>,
+    /// Where each item stands.
+    pub(crate) lines: Vec<u64>,
+    /// Of the input.
+    pub(crate) bytes: usize,
+}
+
+/// A line that is no item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BadLine {
+    pub(crate) line: u64,
+    pub(crate) why: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Lines<R> {
+    input: BufReader<R>,
+    /// For items that do not say otherwise.
+    defaults: NewItem,
+    limits: Limits,
+    line: u64,
+    /// The first item of the next batch: it was too large for the last.
+    ahead: Option<(NewItem, usize)>,
+    /// What ends the input, once what stands before it was handed out.
+    bad: Option<BadLine>,
+    ended: bool,
+}
+
+impl<R: Read> Iterator for Lines<R> {
+    type Item = Result<Batch, BadLine>;
+
+    /// As many items as fit, or as there are before the input makes us wait. A bad line is the last that comes.
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return self.bad.take().map(Err);
+        }
+        let mut batch = Batch::default();
+        if let Some((item, bytes)) = self.ahead.take() {
+            batch.push(item, self.line, bytes);
+        }
+        while !self.ended && (batch.items.is_empty() || !(self.full(&batch) || self.would_wait())) {
+            match self.next_item() {
+                Ok(Some((item, bytes))) if batch.takes(bytes, self.limits) => {
+                    batch.push(item, self.line, bytes);
+                }
+                Ok(Some(too_much)) => {
+                    self.ahead = Some(too_much);
+                    break;
+                }
+                Ok(None) => self.ended = true,
+                Err(why) => {
+                    self.bad = Some(BadLine { line: self.line, why });
+                    self.ended = true;
+                }
+            }
+        }
+        if batch.items.is_empty() { self.bad.take().map(Err) } else { Some(Ok(batch)) }
+    }
+}
+
+impl<R: Read> Lines<R> {
+    pub(crate) fn new(input: R, defaults: NewItem, limits: Limits) -> Self {
+        let input = BufReader::with_capacity(BUFFER_BYTES, input);
+        Self { input, defaults, limits, line: 0, ahead: None, bad: None, ended: false }
+    }
+
+    fn full(&self, batch: &Batch) -> bool {
+        batch.items.len() >= self.limits.items_max
+    }
+
+    /// What has been read must not wait for what has not been written yet.
+    fn would_wait(&self) -> bool {
+        !self.input.buffer().contains(&b'\n')
+    }
+
+    /// The next item and how long its line is; none at the end.
+    fn next_item(&mut self) -> Result<Option<(NewItem, usize)>, String> {
+        loop {
+            let mut text = Vec::new();
+            self.line += 1;
+            let bytes = self.input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut text);
+            match bytes.map_err(|error| format!("cannot read stdin: {error}"))? {
+                0 => return Ok(None),
+                bytes if bytes as u64 == LINE_BYTES_MAX => return Err("longer than 64 MiB".into()),
+                _ if text.trim_ascii().is_empty() => {}
+                bytes => return self.parse(&text).map(|item| Some((item, bytes))),
+            }
+        }
+    }
+
+    fn parse(&self, text: &[u8]) -> Result<NewItem, String> {
+        let item: NewItem = serde_json::from_slice(text).map_err(|error| why_not(&error))?;
+        let payloads = [item.json.is_some(), item.utf8.is_some(), item.bytes.is_some()];
+        match payloads.iter().filter(|there| **there).count() {
+            1 => Ok(with_defaults(item, &self.defaults)),
+            0 => Err("it has no payload: put it into `json`, `utf8` or `bytes`".into()),
+            _ => {
+                Err("it has more than one payload: only one of `json`, `utf8` and `bytes` may be set".into())
+            }
+        }
+    }
+}
+
+impl Batch {
+    fn push(&mut self, item: NewItem, line: u64, bytes: usize) {
+        self.items.push(item);
+        self.lines.push(line);
+        self.bytes += bytes;
+    }
+
+    /// One that is too large by itself goes alone.
+    fn takes(&self, bytes: usize, limits: Limits) -> bool {
+        self.items.is_empty() || self.bytes + bytes <= limits.bytes_max
+    }
+}
+
+/// Without the position in the text, whose line is always 1.
+fn why_not(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
+    format!("{what} (column {})", error.column())
+}
+
+fn with_defaults(item: NewItem, defaults: &NewItem) -> NewItem {
+    let mut headers = defaults.headers.clone();
+    headers.extend(item.headers);
+    NewItem {
+        kind: item.kind.or_else(|| defaults.kind.clone()),
+        priority: item.priority.or(defaults.priority),
+        enqueue_at: item.enqueue_at.or(defaults.enqueue_at),
+        max_attempts: item.max_attempts.or(defaults.max_attempts),
+        reference: item.reference.or_else(|| defaults.reference.clone()),
+        headers,
+        ..item
+    }
+}

@@ -1,0 +1,140 @@
+//! `windlass produce`: one item from the command line, or many from stdin.
+
+mod lines;
+mod stream;
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use windlass_api::items::{NewItem, ProduceRequest};
+use windlass_api::payload::Payload;
+
+use crate::exit::{Exit, Failure};
+use crate::output::{Output, now};
+use crate::payload::{Form, payload};
+use crate::remote::Remote;
+use crate::values::{When, header};
+
+/// Put items into a queue: one from the command line, or many from stdin
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A PAYLOAD is sent as JSON if it is JSON, else as text; --as says otherwise. The item's id is printed.
+
+Without a PAYLOAD, or with `-`, each line of stdin is an item as the API takes it, with its payload in `json`, \
+`utf8` or `bytes` (base64). The flags then hold for items that do not say otherwise. Several batches are under way \
+at a time, so that items may change places between batches: `--in-flight 1` keeps the order of the lines.
+
+Examples:
+  windlass produce mail '{\"to\": \"ada@example.com\"}'
+  windlass produce mail hello --kind greeting --enqueue-at 10m
+  windlass produce photos --payload-file cat.jpg --header name=cat.jpg
+  windlass produce mail < items.ndjson
+  jq -c '{json: ., kind: .type}' orders.json | windlass produce orders")]
+pub(crate) struct Produce {
+    queue: String,
+    /// The payload; `-` reads items from stdin
+    payload: Option<String>,
+    /// The payload is in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "payload")]
+    payload_file: Option<PathBuf>,
+    /// What the payload is
+    #[arg(long = "as", value_name = "FORM")]
+    form: Option<Form>,
+    /// What sort of work it is [default]
+    #[arg(long)]
+    kind: Option<String>,
+    /// 0 to 255; 0 goes first [0]
+    #[arg(long, value_name = "N")]
+    priority: Option<u32>,
+    /// Not before: a time, or a duration from now
+    #[arg(long, value_name = "WHEN")]
+    enqueue_at: Option<When>,
+    /// How often it is tried; 0 for no limit [the queue's setting]
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// A note, shown with the item
+    #[arg(long, value_name = "TEXT")]
+    reference: Option<String>,
+    /// Shown with the item; can be given several times
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
+    headers: Vec<(String, String)>,
+    /// From stdin: the most items in one request, 1 to 1000
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    batch_size: u16,
+    /// From stdin: how many requests are under way at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    in_flight: u8,
+}
+
+impl Produce {
+    pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        match self.payload()? {
+            Some(payload) => self.one(payload, remote, out).await,
+            None => self.many(remote, out).await,
+        }
+    }
+
+    /// None if there are items to come from stdin.
+    fn payload(&self) -> Result<Option<Payload>, Failure> {
+        let content = match (&self.payload, &self.payload_file) {
+            (_, Some(file)) => read(file)?,
+            (Some(text), None) if text == "-" => return Ok(None),
+            (Some(text), None) => text.clone().into_bytes(),
+            (None, None) if io::stdin().is_terminal() => return Err(nothing_given()),
+            (None, None) => return Ok(None),
+        };
+        payload(content, self.form).map(Some).map_err(|why| Failure::usage(format!("the payload: {why}")))
+    }
+
+    /// What the flags say, without a payload.
+    fn item(&self) -> NewItem {
+        NewItem {
+            kind: self.kind.clone(),
+            priority: self.priority,
+            enqueue_at: self.enqueue_at.map(|when| when.from(now())),
+            max_attempts: self.max_attempts,
+            reference: self.reference.clone(),
+            headers: self.headers.iter().cloned().collect(),
+            ..NewItem::default()
+        }
+    }
+
+    async fn one(self, payload: Payload, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        let Payload { json, utf8, bytes } = payload;
+        let items = vec![NewItem { json, utf8, bytes, ..self.item() }];
+        let reply = remote.call(&ProduceRequest { queue: self.queue, request_timeout: None, items }).await?;
+        let refused = reply.items.iter().find_map(|item| item.error.as_ref());
+        let id = reply.items.iter().find_map(|item| item.id.clone()).unwrap_or_default();
+        out.reply(&reply, |_| if refused.is_some() { String::new() } else { format!("{id}\n") })?;
+        match refused {
+            Some(error) if !out.json() => Err(Failure::local(format!("{} ({})", error.message, error.code))),
+            Some(_) => Ok(Exit::Refused),
+            None => Ok(Exit::Done),
+        }
+    }
+
+    async fn many(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        if self.form.is_some() {
+            let message = "--as is for a PAYLOAD: lines from stdin say themselves what theirs is";
+            return Err(Failure::usage(message));
+        }
+        let lines = lines::Limits::of_items(self.batch_size.into());
+        let stream = stream::Stream {
+            client: remote.patient().clone(),
+            defaults: self.item(),
+            queue: self.queue,
+            limits: lines,
+            in_flight: self.in_flight.into(),
+        };
+        stream.run(out).await
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(file).map_err(|error| Failure::local(format!("cannot read {}: {error}", file.display())))
+}
+
+fn nothing_given() -> Failure {
+    Failure::usage("give a PAYLOAD, or items on stdin: see `windlass produce --help`")
+}

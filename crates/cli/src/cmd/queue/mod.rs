@@ -1,0 +1,198 @@
+//! `windlass queue`: queues, their settings and their contents as a whole.
+
+mod settings;
+mod shown;
+
+use clap::{Args, Subcommand};
+use windlass_api::queues::{
+    ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, QueueInfoRequest, QueueStatsRequest,
+};
+
+use self::settings::Settings;
+use crate::exit::{Exit, Failure};
+use crate::human::counted;
+use crate::output::Output;
+use crate::remote::Remote;
+
+/// Make, change, show and empty queues
+#[derive(Debug, Args)]
+pub(crate) struct Queue {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Create(Create),
+    List(List),
+    Info(Info),
+    Update(Update),
+    Delete(Delete),
+    Stats(Stats),
+    Clear(Clear),
+}
+
+/// Make a queue
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass queue create mail
+  windlass queue create thumbnails --partitions 4 --lease-timeout 10m --max-attempts 5
+  windlass queue create webhooks --retry-initial 10s --retry-max 6h")]
+struct Create {
+    /// Its name: 1 to 128 of A-Z a-z 0-9 . _ -
+    queue: String,
+    /// Into how many partitions it is split [1]
+    #[arg(long, value_name = "N")]
+    partitions: Option<u32>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// List queues and what is in them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass queue list
+  windlass queue list --json | jq -r '.queues[].queue'")]
+struct List {}
+
+/// Show a queue and its settings
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  windlass queue info mail")]
+struct Info {
+    queue: String,
+}
+
+/// Change settings of a queue
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Only what is named changes.
+
+Examples:
+  windlass queue update mail --max-attempts 10
+  windlass queue update mail --reference ''")]
+struct Update {
+    queue: String,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// Delete a queue
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass queue delete mail
+  windlass queue delete mail --force")]
+struct Delete {
+    queue: String,
+    /// Also if it still holds items
+    #[arg(long)]
+    force: bool,
+}
+
+/// Count what is in a queue
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  windlass queue stats mail
+  windlass queue stats mail --json | jq .counts.waiting")]
+struct Stats {
+    queue: String,
+}
+
+/// Cancel what is in a queue
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without a flag, waiting and scheduled items are cancelled and leased ones are left alone.
+
+Examples:
+  windlass queue clear mail
+  windlass queue clear mail --scheduled")]
+struct Clear {
+    queue: String,
+    /// Those that wait
+    #[arg(long)]
+    waiting: bool,
+    /// Those that are scheduled for later
+    #[arg(long)]
+    scheduled: bool,
+    /// Those in the hands of workers, who lose them
+    #[arg(long)]
+    leased: bool,
+}
+
+impl Queue {
+    pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        match self.verb {
+            Verb::Create(create) => create.run(remote, out).await?,
+            Verb::List(List {}) => list(remote, out).await?,
+            Verb::Info(info) => info.run(remote, out).await?,
+            Verb::Update(update) => update.run(remote, out).await?,
+            Verb::Delete(delete) => delete.run(remote, out).await?,
+            Verb::Stats(stats) => stats.run(remote, out).await?,
+            Verb::Clear(clear) => clear.run(remote, out).await?,
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Create {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let reply = remote.call(&self.settings.create(self.queue, self.partitions)).await?;
+        out.reply(&reply, |_| shown::queue(&reply.queue))
+    }
+}
+
+async fn list(remote: &Remote, out: Output) -> Result<(), Failure> {
+    let all = ListQueuesReply { queues: remote.client().queues_with_counts().await? };
+    if all.queues.is_empty() {
+        out.talk("there are no queues yet: make one with `windlass queue create NAME`");
+    }
+    out.reply(&all, |_| shown::queues(&all.queues))
+}
+
+impl Info {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let reply = remote.call(&QueueInfoRequest { queue: self.queue }).await?;
+        out.reply(&reply, |_| shown::queue(&reply.queue))
+    }
+}
+
+impl Update {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let reply = remote.call(&self.settings.update(self.queue)).await?;
+        out.reply(&reply, |_| shown::queue(&reply.queue))
+    }
+}
+
+impl Delete {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let request = DeleteQueueRequest { queue: self.queue, force: self.force };
+        let reply = remote.call(&request).await?;
+        out.reply(&reply, |_| format!("queue {} is deleted\n", request.queue))
+    }
+}
+
+impl Stats {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let reply = remote.call(&QueueStatsRequest { queue: self.queue }).await?;
+        out.reply(&reply, |_| shown::stats(&reply))
+    }
+}
+
+impl Clear {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let set = |flag: bool| flag.then_some(true);
+        let request = ClearQueueRequest {
+            queue: self.queue,
+            waiting: set(self.waiting),
+            scheduled: set(self.scheduled),
+            leased: set(self.leased),
+        };
+        let reply = remote.call(&request).await?;
+        out.reply(&reply, |_| format!("{} cancelled\n", counted(reply.cleared, "item")))
+    }
+}

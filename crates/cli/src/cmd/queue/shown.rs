@@ -1,0 +1,126 @@
+//! Queues as people like to see them.
+
+use windlass_api::queues::{Counts, Queue, QueueStatsReply};
+
+use crate::human::{bytes, count, length};
+use crate::table::Align::{Left, Right};
+use crate::table::{Table, facts};
+
+pub(super) fn queues(queues: &[Queue]) -> String {
+    if queues.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        ("QUEUE", Left),
+        ("WAITING", Right),
+        ("SCHEDULED", Right),
+        ("LEASED", Right),
+        ("PARTITIONS", Right),
+        ("LEASE", Right),
+        ("ATTEMPTS", Right),
+    ]);
+    for queue in queues {
+        let counts = queue.counts.clone().unwrap_or_default();
+        table.row([
+            queue.queue.clone(),
+            count(counts.waiting),
+            count(counts.scheduled),
+            count(counts.leased),
+            queue.partitions.to_string(),
+            queue.lease_timeout.to_string(),
+            limit(queue.max_attempts.into()),
+        ]);
+    }
+    table.show()
+}
+
+pub(super) fn queue(queue: &Queue) -> String {
+    let retry = &queue.retry;
+    let delay = match retry.strategy.as_str() {
+        "fixed" => format!("always {}, ± {} %", retry.initial, percent(retry.jitter)),
+        _ => format!(
+            "{}, then × {} up to {}, ± {} %",
+            retry.initial,
+            retry.factor,
+            retry.max,
+            percent(retry.jitter)
+        ),
+    };
+    let mut known = vec![
+        ("queue", queue.queue.clone()),
+        ("partitions", queue.partitions.to_string()),
+        ("lease timeout", queue.lease_timeout.to_string()),
+        ("max attempts", limit(queue.max_attempts.into())),
+        ("retry after", delay),
+        ("requeue", queue.requeue.clone()),
+        ("max items", limit(queue.max_items)),
+        ("retention", retention(queue)),
+    ];
+    known.extend(queue.reference.clone().map(|reference| ("reference", reference)));
+    facts(&known)
+}
+
+fn retention(queue: &Queue) -> String {
+    let (items, size) = (count(queue.retention_max_items), bytes(queue.retention_max_bytes));
+    format!("{}, at most {items} items and {size}", queue.retention)
+}
+
+fn percent(share: f64) -> f64 {
+    (share * 1000.0).round() / 10.0
+}
+
+fn limit(number: u64) -> String {
+    if number == 0 { "no limit".into() } else { count(number) }
+}
+
+pub(super) fn stats(stats: &QueueStatsReply) -> String {
+    let mut shown = summary(stats);
+    shown.push('\n');
+    shown.push_str(&counts_by("KIND", stats.kinds.iter().map(|(kind, counts)| (kind.clone(), counts))));
+    shown.push('\n');
+    let mut partitions = table_of_counts("PARTITION", &[("STATE", Left), ("STORE", Left)]);
+    for partition in &stats.partitions {
+        let state = match &partition.error {
+            Some(error) => format!("{}: {error}", partition.state),
+            None => partition.state.clone(),
+        };
+        let cells = row_of_counts(partition.partition.to_string(), &partition.counts);
+        partitions.row(cells.into_iter().chain([state, partition.store.clone()]));
+    }
+    shown.push_str(&partitions.show());
+    shown
+}
+
+fn summary(stats: &QueueStatsReply) -> String {
+    let counts = &stats.counts;
+    let mut known = vec![
+        ("queue", stats.queue.clone()),
+        ("waiting", count(counts.waiting)),
+        ("scheduled", count(counts.scheduled)),
+        ("leased", count(counts.leased)),
+        ("ended and kept", count(stats.retained)),
+        ("leases that wait", count(stats.lease_waiters)),
+    ];
+    if counts.waiting > 0 {
+        known.push(("oldest waiting", length(stats.oldest_waiting_age.into())));
+        let by =
+            stats.priorities.iter().map(|(priority, waiting)| format!("{priority}: {}", count(*waiting)));
+        known.push(("by priority", by.collect::<Vec<_>>().join(", ")));
+    }
+    facts(&known)
+}
+
+fn counts_by<'a>(heading: &'static str, by: impl Iterator<Item = (String, &'a Counts)>) -> String {
+    let mut table = table_of_counts(heading, &[]);
+    by.for_each(|(name, counts)| table.row(row_of_counts(name, counts)));
+    table.show()
+}
+
+fn table_of_counts(heading: &'static str, more: &[(&'static str, crate::table::Align)]) -> Table {
+    let counts = [(heading, Left), ("WAITING", Right), ("SCHEDULED", Right), ("LEASED", Right)];
+    Table::new(&[counts.as_slice(), more].concat())
+}
+
+fn row_of_counts(name: String, counts: &Counts) -> Vec<String> {
+    vec![name, count(counts.waiting), count(counts.scheduled), count(counts.leased)]
+}

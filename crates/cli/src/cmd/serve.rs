@@ -1,0 +1,62 @@
+//! `windlass serve`: the server.
+
+use clap::Args;
+use serde::Serialize;
+use windlass_engine::store::StoreError;
+use windlass_server::lifecycle::{self, Server, StartError};
+use windlass_server::telemetry;
+
+use crate::config_flags::ConfigFlags;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+
+/// Run the server
+#[derive(Debug, Args)]
+#[command(after_help = "\
+One line on stdout says that it is ready; its log goes to stderr. SIGTERM or SIGINT ends it in good order, a \
+second one at once. Flags win over WINDLASS_* variables, and these over the file.
+
+Examples:
+  windlass serve
+  windlass serve --data /var/lib/windlass --listen 127.0.0.1:9463
+  windlass serve --config /etc/windlass.toml --log-format json")]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    flags: ConfigFlags,
+}
+
+#[derive(Debug, Serialize)]
+struct Ready {
+    version: &'static str,
+    url: String,
+    data: String,
+}
+
+impl Serve {
+    pub(crate) async fn run(self, out: Output) -> Result<Exit, Failure> {
+        let config = self.flags.load()?;
+        telemetry::init(&config).map_err(|error| Failure::local(error.to_string()))?;
+        let data = config.data.display().to_string();
+        let ready = |server: &Server| {
+            let ready = Ready {
+                version: env!("CARGO_PKG_VERSION"),
+                url: format!("http://{}", server.address()),
+                data,
+            };
+            let _nobody_listens = out.reply(&ready, |_| ready.shown());
+        };
+        lifecycle::run(config, ready).await.map_err(|error| failure(&error))?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Ready {
+    fn shown(&self) -> String {
+        format!("windlass {} is ready on {}, data in {}\n", self.version, self.url, self.data)
+    }
+}
+
+fn failure(error: &StartError) -> Failure {
+    let damaged = matches!(error, StartError::Store(StoreError::Damaged { .. }));
+    Failure::new(if damaged { Exit::Damaged } else { Exit::Refused }, error.to_string())
+}

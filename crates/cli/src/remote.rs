@@ -1,0 +1,92 @@
+//! Talking to a server, and what to say when that fails.
+
+use windlass_api::error::{Details, Error};
+use windlass_api::{Call, Code, DEFAULT_ADDRESS};
+use windlass_client::{Client, ClientError, Outcome, RefusalCode, Retries};
+
+use crate::args::{Encoding, Global};
+use crate::exit::{Exit, Failure, Why};
+
+/// The server that was named, and how to speak with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    client: Client,
+    patient: Client,
+}
+
+impl Remote {
+    pub(crate) fn new(global: &Global) -> Result<Self, Failure> {
+        let url = global.url.clone().unwrap_or_else(|| format!("http://{DEFAULT_ADDRESS}"));
+        let builder = Client::builder(&url).encoding(global.encoding.into());
+        let client = builder.clone().retries(Retries::NONE).build()?;
+        Ok(Self { client, patient: builder.build()? })
+    }
+
+    /// For a person who waits: whatever goes wrong is told at once.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// For long work: what cannot have happened is tried again for a while.
+    pub(crate) fn patient(&self) -> &Client {
+        &self.patient
+    }
+
+    pub(crate) async fn call<C: Call>(&self, request: &C) -> Result<C::Reply, Failure> {
+        Ok(self.client.call(request).await?)
+    }
+}
+
+impl From<Encoding> for windlass_client::Encoding {
+    fn from(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json,
+            Encoding::Protobuf => Self::Protobuf,
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let exit = exit_of(&error);
+        let ClientError::Refused { code, message, details, .. } = error else {
+            return Self::new(exit, message_of(&error));
+        };
+        let details = (*details != Details::default()).then_some(*details);
+        Self { exit, why: Why::Server(Error { code: code.as_str().into(), message, details }) }
+    }
+}
+
+fn exit_of(error: &ClientError) -> Exit {
+    match error {
+        _ if error.outcome() == Outcome::Unknown => Exit::Unknown,
+        ClientError::BadUrl { .. } => Exit::Usage,
+        ClientError::Refused { code, .. } if !passing(code) => Exit::Refused,
+        ClientError::BadPayload(_) => Exit::Refused,
+        ClientError::Unreachable { .. }
+        | ClientError::Refused { .. }
+        | ClientError::Interrupted { .. }
+        | ClientError::Timeout { .. }
+        | ClientError::BadReply { .. } => Exit::Unreachable,
+    }
+}
+
+/// Not the request is wrong, but the moment.
+fn passing(code: &RefusalCode) -> bool {
+    [Code::Overloaded, Code::Unavailable, Code::Timeout, Code::Internal].iter().any(|known| code == known)
+}
+
+fn message_of(error: &ClientError) -> String {
+    match error {
+        ClientError::Unreachable { url, reason } => format!(
+            "cannot reach {url}: {reason}. Is the server running? Start it with `windlass serve`, or name another \
+             with --url"
+        ),
+        ClientError::Refused { .. }
+        | ClientError::Interrupted { .. }
+        | ClientError::Timeout { .. }
+        | ClientError::BadReply { .. }
+        | ClientError::BadUrl { .. }
+        | ClientError::BadPayload(_) => error.to_string(),
+    }
+}
