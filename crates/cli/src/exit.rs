@@ -58,9 +58,9 @@ pub(crate) struct Failure {
 
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// What was wrong, and what to do.
-    Text(String),
-    /// What the server said.
+    /// In our own words: what was wrong, and what to do.
+    Own(Error),
+    /// In the server's.
     Server(Error),
     /// Nobody reads what is printed any more: nothing is wrong, and there is nobody to tell.
     NobodyListens,
@@ -68,7 +68,18 @@ pub(crate) enum Why {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, why: Why::Text(message.into()) }
+        let code = code_of(exit).as_str().to_owned();
+        Self { exit, why: Why::Own(Error { code, message: message.into(), details: outcome_of(exit) }) }
+    }
+
+    /// The same in other words.
+    pub(crate) fn retold(self, message: String) -> Self {
+        match self.why {
+            Why::Own(error) | Why::Server(error) => {
+                Self { why: Why::Own(Error { message, ..error }), ..self }
+            }
+            Why::NobodyListens => self,
+        }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -91,12 +102,7 @@ impl Failure {
     /// As the API would say it, for `--json`.
     pub(crate) fn as_error(&self) -> Option<Error> {
         match &self.why {
-            Why::Server(error) => Some(error.clone()),
-            Why::Text(message) => Some(Error {
-                code: code_of(self.exit).as_str().to_owned(),
-                message: message.clone(),
-                details: outcome_of(self.exit),
-            }),
+            Why::Own(error) | Why::Server(error) => Some(error.clone()),
             Why::NobodyListens => None,
         }
     }
@@ -122,7 +128,7 @@ fn outcome_of(exit: Exit) -> Option<Details> {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
-            Why::Text(message) => f.write_str(message),
+            Why::Own(error) => f.write_str(&error.message),
             Why::Server(error) => write!(f, "{} ({})", error.message, error.code),
             Why::NobodyListens => Ok(()),
         }

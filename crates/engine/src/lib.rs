@@ -175,7 +175,7 @@ impl Engine {
         items: Vec<(ItemId, Permit)>,
     ) -> Result<Judged<Extended>, EngineError> {
         let _call = self.registry.enter()?;
-        Ok(self.queue(queue)?.extend(lease_timeout, items).await)
+        self.queue(queue)?.extend(lease_timeout, items).await
     }
 
     pub async fn release(

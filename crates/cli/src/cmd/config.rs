@@ -36,6 +36,9 @@ struct Setting {
 impl ShowConfig {
     pub(crate) fn run(self, out: Output) -> Result<Exit, Failure> {
         let config = self.flags.load()?;
+        for name in &config.ignored_variables {
+            out.talk(&format!("{name} is set and is not a setting: correct its name or unset it"));
+        }
         out.reply(&settings(&config), |_| config.to_toml())?;
         Ok(Exit::Done)
     }

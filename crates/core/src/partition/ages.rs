@@ -11,17 +11,16 @@ use crate::time::Timestamp;
 pub(super) struct Ages {
     by_lane: BTreeMap<Group, Timestamp>,
     in_order: BTreeSet<(Timestamp, Group)>,
-    /// What is known of these may no longer be so.
+    /// What is known of these may no longer be so, nor of the latest.
     touched: BTreeSet<Group>,
-    /// A batch is mostly of one kind.
+    /// A batch is mostly of one kind, and then needs no set.
     latest: Option<Group>,
 }
 
 impl Ages {
     pub(super) fn touched(&mut self, lane: Group) {
         if self.latest != Some(lane) {
-            self.touched.insert(lane);
-            self.latest = Some(lane);
+            self.touched.extend(self.latest.replace(lane));
         }
     }
 
@@ -29,9 +28,8 @@ impl Ages {
         self.touched.extend(lanes);
     }
 
-    fn take_touched(&mut self) -> BTreeSet<Group> {
-        self.latest = None;
-        std::mem::take(&mut self.touched)
+    fn next_touched(&mut self) -> Option<Group> {
+        self.latest.take().or_else(|| self.touched.pop_first())
     }
 
     fn set(&mut self, lane: Group, oldest: Option<Timestamp>) {
@@ -54,7 +52,7 @@ impl Ages {
 impl Partition {
     /// As [`Partition::oldest_waiting`], at the cost of what has changed since the last time.
     pub fn next_oldest_waiting(&mut self) -> Option<Timestamp> {
-        for lane in self.ages.take_touched() {
+        while let Some(lane) = self.ages.next_touched() {
             let oldest = self.lanes.visible_of(lane).and_then(|keys| self.oldest_of(keys));
             self.ages.set(lane, oldest);
         }

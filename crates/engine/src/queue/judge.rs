@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use windlass_core::command::{Command, Completion, Extend, Extended, Held, Refusal, Reply, Retried, Retry};
 use windlass_core::id::{ItemId, PartitionId, Permit};
+use windlass_core::limits;
 use windlass_core::time::Span;
 
 use super::QueueHandle;
@@ -31,7 +32,9 @@ impl QueueHandle {
         &self,
         lease_timeout: Option<Span>,
         items: Vec<(ItemId, Permit)>,
-    ) -> Judged<Extended> {
+    ) -> Result<Judged<Extended>, EngineError> {
+        // Wrong for all of them, wherever they are.
+        lease_timeout.map_or(Ok(()), limits::check_lease_timeout).map_err(Refusal::Invalid)?;
         let command =
             |items: Vec<(ItemId, Permit)>| Command::Extend(Extend { lease_timeout, items: all_held(items) });
         let unpack = |reply| {
@@ -40,7 +43,7 @@ impl QueueHandle {
             };
             results
         };
-        self.judge(items, |(id, _)| *id, command, unpack).await
+        Ok(self.judge(items, |(id, _)| *id, command, unpack).await)
     }
 
     pub(crate) async fn retry(&self, items: Vec<RetryItem>) -> Judged<Retried> {

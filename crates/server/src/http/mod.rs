@@ -34,6 +34,8 @@ use self::wire::Encoding;
 use crate::listener::{BodyError, Handler, Reply, RequestBody, Traffic};
 use crate::metrics::{OTHER, Requests};
 
+const SMALL_BODY_BYTES: usize = 16 << 10;
+
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
     /// Requests that wait at once: leases without work.
@@ -178,10 +180,11 @@ impl App {
         check_origin(&head.headers).map_err(Problem::closing)?;
         let encoding = Encoding::of_request(&head.headers).map_err(Problem::closing)?;
         let opened = self.opened_for_work().map_err(Problem::closing)?;
-        let request = {
-            let body = body.read().await.map_err(unreadable)?;
-            encoding.decode::<C>(&body.bytes)?
-        };
+        let body = body.read().await.map_err(unreadable)?;
+        let request = encoding.decode::<C>(&body.bytes)?;
+        // Counted among the bytes in flight until it is done, but for what is not worth it: a small one may wait long,
+        // and would keep a buffer of its connection alive.
+        let _in_flight = (body.bytes.len() > SMALL_BODY_BYTES).then_some(body);
         handler(Context { app: self, opened, encoding }, request).await
     }
 

@@ -17,7 +17,8 @@ impl Latencies {
     }
 
     pub(super) fn record(&mut self, took: Duration) {
-        self.0.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.0.record(micros).expect("it grows as it must");
     }
 
     /// Awaits a call, and records how long it took if it went well.
@@ -57,6 +58,38 @@ pub(super) struct Summary {
     pub(super) max_us: u64,
 }
 
+/// One phase, as long as it can still be added to.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    pub(super) phase: &'static str,
+    pub(super) items: u64,
+    pub(super) took: Duration,
+    pub(super) latencies: Latencies,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.items += other.items;
+        self.took += other.took;
+        self.latencies.add(&other.latencies);
+    }
+
+    pub(super) fn items_per_second(&self) -> f64 {
+        self.items as f64 / self.took.as_secs_f64().max(0.000_001)
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        Figures {
+            phase: self.phase,
+            items: self.items,
+            calls: self.latencies.calls(),
+            seconds: self.took.as_secs_f64(),
+            items_per_second: self.items_per_second(),
+            latency: self.latencies.summary(),
+        }
+    }
+}
+
 /// One phase.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Figures {
@@ -67,18 +100,4 @@ pub(super) struct Figures {
     pub(super) items_per_second: f64,
     #[serde(flatten)]
     pub(super) latency: Summary,
-}
-
-impl Figures {
-    pub(super) fn new(phase: &'static str, items: u64, took: Duration, latencies: &Latencies) -> Self {
-        let seconds = took.as_secs_f64();
-        Self {
-            phase,
-            items,
-            calls: latencies.calls(),
-            seconds,
-            items_per_second: items as f64 / seconds.max(0.000_001),
-            latency: latencies.summary(),
-        }
-    }
 }

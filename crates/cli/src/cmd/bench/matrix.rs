@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::bed::{Bed, EngineBed, HttpBed};
-use super::figures::Figures;
-use super::{Bench, Load, phases, shown};
+use super::phases::Stage;
+use super::rounds::{self, Measured};
+use super::{Bench, Load, shown};
 use crate::args::Encoding;
 use crate::exit::Failure;
 use crate::output::Output;
@@ -17,10 +18,8 @@ const BATCHES: [usize; 4] = [1, 10, 100, 1000];
 pub(super) struct Line {
     #[serde(flatten)]
     pub(super) load: Load,
-    /// The whole first, then each of its calls.
-    pub(super) server: Vec<Figures>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) engine_items_per_second: Option<f64>,
+    #[serde(flatten)]
+    pub(super) measured: Measured,
 }
 
 #[derive(Debug, Serialize)]
@@ -55,13 +54,16 @@ async fn line(
     load: Load,
     out: Output,
 ) -> Result<Line, Failure> {
-    let server = phases::cycles(Bed::Http(http, encoding), load, out).await?;
-    let engine_items_per_second = match engine {
+    let server = Stage::only_cycles(Bed::Http(http, encoding), load, out).await?;
+    let measured = match engine {
         Some(engine) => {
-            let figures = phases::cycles(Bed::Engine(engine), load, out).await?;
-            figures.first().map(|cycle| cycle.items_per_second)
+            let engine = Stage::only_cycles(Bed::Engine(engine), load, out).await?;
+            let measured = rounds::in_turns(&server, &engine, load, out).await?;
+            engine.close().await?;
+            measured
         }
-        None => None,
+        None => rounds::alone(&server, load).await?,
     };
-    Ok(Line { load, server, engine_items_per_second })
+    server.close().await?;
+    Ok(Line { load, measured })
 }

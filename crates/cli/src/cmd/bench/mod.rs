@@ -6,6 +6,7 @@ mod figures;
 mod matrix;
 mod phases;
 mod pickup;
+mod rounds;
 mod shown;
 
 use std::path::PathBuf;
@@ -16,8 +17,9 @@ use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::bed::{Bed, EngineBed, HttpBed};
-use self::figures::Figures;
+use self::phases::Stage;
 use self::pickup::Pickup;
+use self::rounds::Measured;
 use crate::args::{Encoding, Global};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -96,12 +98,11 @@ impl Load {
 
 /// All that was measured.
 #[derive(Debug, Serialize)]
-struct Measured {
+struct Document {
     #[serde(flatten)]
     load: Load,
-    server: Vec<Figures>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    engine: Vec<Figures>,
+    #[serde(flatten)]
+    measured: Measured,
     pickup: Pickup,
 }
 
@@ -144,15 +145,20 @@ impl Bench {
         out: Output,
     ) -> Result<(), Failure> {
         let load = self.load(self.clients.into(), self.batch.into(), encoding);
-        let server = phases::all(Bed::Http(http, encoding), load, out).await?;
-        let engine = match engine {
-            Some(engine) => phases::all(Bed::Engine(engine), load, out).await?,
-            None => Vec::new(),
+        let server = Stage::new(Bed::Http(http, encoding), load, out).await?;
+        out.talk("produce, lease, complete, full cycles …");
+        let measured = match engine {
+            Some(engine) => {
+                let engine = Stage::new(Bed::Engine(engine), load, out).await?;
+                rounds::in_turns(&server, &engine, load, out).await?
+            }
+            None => rounds::alone(&server, load).await?,
         };
+        server.close().await?;
         out.talk("pickup …");
         let pickup = pickup::measure(http, encoding, load).await?;
-        let measured = Measured { load, server, engine, pickup };
-        out.reply(&measured, |_| shown::measured(&measured))
+        let document = Document { load, measured, pickup };
+        out.reply(&document, |_| shown::document(&document))
     }
 
     fn load(&self, clients: usize, batch: usize, encoding: Encoding) -> Load {

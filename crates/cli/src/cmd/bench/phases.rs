@@ -7,57 +7,83 @@ use tokio::task::JoinSet;
 use super::Load;
 use super::bed::Bed;
 use super::caller::{Caller, Taken};
-use super::figures::{Figures, Latencies};
+use super::figures::{Latencies, Tally};
 use crate::exit::Failure;
 use crate::human::counted;
 use crate::output::Output;
 
 const FILL_BATCH: usize = 1000;
+const PHASES: &str = "phases";
+const CYCLES: &str = "cycles";
 
-pub(super) async fn all(bed: Bed<'_>, load: Load, out: Output) -> Result<Vec<Figures>, Failure> {
-    let mut figures = one_by_one(bed, load, out).await?;
-    figures.extend(cycles(bed, load, out).await?);
-    Ok(figures)
+/// A bed with its queues made and filled.
+#[derive(Debug)]
+pub(super) struct Stage<'a> {
+    bed: Bed<'a>,
+    /// None if only cycles are measured.
+    phases: Vec<Caller>,
+    cycles: Vec<Caller>,
 }
 
-async fn one_by_one(bed: Bed<'_>, load: Load, out: Output) -> Result<Vec<Figures>, Failure> {
-    let name = bed.name();
-    let callers = bed.callers("phases", load).await?;
-    fill(bed, "phases", load, out).await?;
-    out.talk(&format!("{name}: produce …"));
-    let produced = together(&callers, |caller| produce(caller, load.time())).await?;
-    out.talk(&format!("{name}: lease …"));
-    let leased = together(&callers, |caller| lease(caller, load.time())).await?;
-    let lease_figures = leased.figures("lease", |part| &part.latencies);
-    out.talk(&format!("{name}: complete …"));
+impl<'a> Stage<'a> {
+    pub(super) async fn new(bed: Bed<'a>, load: Load, out: Output) -> Result<Self, Failure> {
+        let phases = callers(bed, PHASES, load, out).await?;
+        Ok(Self { bed, phases, cycles: callers(bed, CYCLES, load, out).await? })
+    }
+
+    pub(super) async fn only_cycles(bed: Bed<'a>, load: Load, out: Output) -> Result<Self, Failure> {
+        Ok(Self { bed, phases: Vec::new(), cycles: callers(bed, CYCLES, load, out).await? })
+    }
+
+    pub(super) async fn close(self) -> Result<(), Failure> {
+        if !self.phases.is_empty() {
+            self.bed.delete(PHASES).await?;
+        }
+        self.bed.delete(CYCLES).await
+    }
+
+    /// Each phase for so long.
+    pub(super) async fn measure(&self, time: Duration) -> Result<Vec<Tally>, Failure> {
+        let mut tallies = Vec::new();
+        if !self.phases.is_empty() {
+            tallies.extend(one_by_one(&self.phases, time).await?);
+        }
+        tallies.extend(cycles(&self.cycles, time).await?);
+        Ok(tallies)
+    }
+}
+
+async fn callers(bed: Bed<'_>, queue: &str, load: Load, out: Output) -> Result<Vec<Caller>, Failure> {
+    let callers = bed.callers(queue, load).await?;
+    if load.backlog > 0 {
+        out.talk(&format!("{}: a backlog of {} …", bed.name(), counted(load.backlog, "item")));
+        bed.fill(queue, Load { batch: FILL_BATCH, clients: 1, ..load }).await?;
+    }
+    Ok(callers)
+}
+
+async fn one_by_one(callers: &[Caller], time: Duration) -> Result<Vec<Tally>, Failure> {
+    let produced = together(callers, |caller| produce(caller, time)).await?;
+    let leased = together(callers, |caller| lease(caller, time)).await?;
+    let leased_tally = leased.tally("lease", |part| &part.latencies);
     let mut taken = leased.parts.into_iter().map(|part| part.taken);
-    let completed = together(&callers, |caller| complete(caller, taken.next().unwrap_or_default())).await?;
-    bed.delete("phases").await?;
-    let produce_figures = produced.figures("produce", |part| &part.latencies);
-    Ok(vec![produce_figures, lease_figures, completed.figures("complete", |part| &part.latencies)])
-}
-
-/// The whole, and each of its calls.
-pub(super) async fn cycles(bed: Bed<'_>, load: Load, out: Output) -> Result<Vec<Figures>, Failure> {
-    let callers = bed.callers("cycles", load).await?;
-    fill(bed, "cycles", load, out).await?;
-    out.talk(&format!("{}: full cycles …", bed.name()));
-    let cycled = together(&callers, |caller| cycle(caller, load.time())).await?;
-    bed.delete("cycles").await?;
+    let completed = together(callers, |caller| complete(caller, taken.next().unwrap_or_default())).await?;
     Ok(vec![
-        cycled.figures("cycle", |part| &part.cycle),
-        cycled.figures("cycle: produce", |part| &part.produce),
-        cycled.figures("cycle: lease", |part| &part.lease),
-        cycled.figures("cycle: complete", |part| &part.complete),
+        produced.tally("produce", |part| &part.latencies),
+        leased_tally,
+        completed.tally("complete", |part| &part.latencies),
     ])
 }
 
-async fn fill(bed: Bed<'_>, queue: &str, load: Load, out: Output) -> Result<(), Failure> {
-    if load.backlog == 0 {
-        return Ok(());
-    }
-    out.talk(&format!("{}: a backlog of {} …", bed.name(), counted(load.backlog, "item")));
-    bed.fill(queue, Load { batch: FILL_BATCH, clients: 1, ..load }).await
+/// The whole, and each of its calls.
+async fn cycles(callers: &[Caller], time: Duration) -> Result<Vec<Tally>, Failure> {
+    let cycled = together(callers, |caller| cycle(caller, time)).await?;
+    Ok(vec![
+        cycled.tally("cycle", |part| &part.cycle),
+        cycled.tally("cycle: produce", |part| &part.produce),
+        cycled.tally("cycle: lease", |part| &part.lease),
+        cycled.tally("cycle: complete", |part| &part.complete),
+    ])
 }
 
 /// What one caller has done.
@@ -71,10 +97,10 @@ struct Together<P> {
 }
 
 impl<P: Part> Together<P> {
-    fn figures(&self, phase: &'static str, of: impl Fn(&P) -> &Latencies) -> Figures {
-        let mut all = Latencies::new();
-        self.parts.iter().for_each(|part| all.add(of(part)));
-        Figures::new(phase, self.parts.iter().map(Part::items).sum(), self.took, &all)
+    fn tally(&self, phase: &'static str, of: impl Fn(&P) -> &Latencies) -> Tally {
+        let mut latencies = Latencies::new();
+        self.parts.iter().for_each(|part| latencies.add(of(part)));
+        Tally { phase, items: self.parts.iter().map(Part::items).sum(), took: self.took, latencies }
     }
 }
 

@@ -1,14 +1,15 @@
 //! Figures as tables.
 
-use super::Measured;
+use super::Document;
 use super::figures::{Figures, Summary};
 use super::matrix::Line;
+use super::rounds::Ratio;
 use crate::human::{count, counted};
 use crate::table::Align::{Left, Right};
 use crate::table::Table;
 
-pub(super) fn measured(measured: &Measured) -> String {
-    let load = measured.load;
+pub(super) fn document(document: &Document) -> String {
+    let Document { load, measured, pickup } = document;
     let mut shown = format!(
         "{}, batches of {}, payloads of {} bytes, {}, {} waiting beforehand, {} s each\n\n{}",
         counted(load.clients as u64, "client"),
@@ -20,12 +21,11 @@ pub(super) fn measured(measured: &Measured) -> String {
         phases(&measured.server),
     );
     if !measured.engine.is_empty() {
-        shown.push_str("\nThe engine without HTTP, on the same disk:\n\n");
+        shown.push_str("\nThe engine without HTTP, on the same disk and in turns with the server:\n\n");
         shown.push_str(&phases(&measured.engine));
-        shown.push('\n');
-        shown.push_str(&ratios(&measured.server, &measured.engine));
+        shown.push_str("\nThe server's rate to that of the engine, medians of the rounds:\n\n");
+        shown.push_str(&ratios(&measured.ratios));
     }
-    let pickup = measured.pickup;
     shown.push_str(&format!(
         "\nPickup of one item by a lease that waits, {} times:\n\n",
         count(pickup.rounds)
@@ -55,14 +55,9 @@ fn pickups(lines: &[(&str, Summary)]) -> String {
     table.show()
 }
 
-fn ratios(server: &[Figures], engine: &[Figures]) -> String {
-    let mut table = Table::new(&[("PHASE", Left), ("SERVER/ENGINE", Right)]);
-    // Those within a cycle have the same rate as the whole.
-    let wholes = server.iter().zip(engine).filter(|(server, _)| !server.phase.contains(':'));
-    for (server, engine) in wholes {
-        let ratio = server.items_per_second / engine.items_per_second;
-        table.row([server.phase.into(), format!("{ratio:.2}")]);
-    }
+fn ratios(ratios: &[Ratio]) -> String {
+    let mut table = Table::new(&[("PHASE", Left), ("RATIO", Right)]);
+    ratios.iter().for_each(|Ratio { phase, ratio }| table.row([(*phase).to_owned(), format!("{ratio:.2}")]));
     table.show()
 }
 
@@ -85,10 +80,10 @@ pub(super) fn matrix(lines: &[Line]) -> String {
 }
 
 fn matrix_row(line: &Line) -> Vec<String> {
-    let cycle = &line.server[0];
-    let p99s = line.server[1..].iter().map(|figures| micros(figures.latency.p99_us));
-    let engine = line.engine_items_per_second;
-    let ratio = engine.map_or("-".into(), |engine| format!("{:.2}", cycle.items_per_second / engine));
+    let (cycle, calls) = line.measured.server.split_first().expect("a cycle and its calls");
+    let p99s = calls.iter().map(|figures| micros(figures.latency.p99_us));
+    let engine = line.measured.engine.first().map(|engine| rate(engine.items_per_second));
+    let ratio = line.measured.ratios.first().map(|ratio| format!("{:.2}", ratio.ratio));
     let cells = [
         line.load.encoding.into(),
         line.load.clients.to_string(),
@@ -97,7 +92,8 @@ fn matrix_row(line: &Line) -> Vec<String> {
         micros(cycle.latency.p50_us),
         micros(cycle.latency.p99_us),
     ];
-    cells.into_iter().chain(p99s).chain([engine.map_or("-".into(), rate), ratio]).collect()
+    let compared = [engine, ratio].map(|cell| cell.unwrap_or_else(|| "-".into()));
+    cells.into_iter().chain(p99s).chain(compared).collect()
 }
 
 const LATENCIES: [(&str, crate::table::Align); 4] =

@@ -5,12 +5,14 @@ mod contents;
 mod export;
 mod salvage;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use tokio::runtime::Handle;
 use windlass_engine::store::StoreError;
+use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::real::RealDisk;
 
 use crate::exit::{Exit, Failure};
@@ -46,7 +48,7 @@ pub(crate) struct Inspect {
 
 impl Inspect {
     pub(crate) async fn run(self, out: Output) -> Result<Exit, Failure> {
-        let disk = open(&self.dir)?;
+        let disk = open(&self.dir).await?;
         // It reads files, so it has a thread that may block.
         let runtime = Handle::current();
         let inspected = tokio::task::spawn_blocking(move || {
@@ -63,13 +65,25 @@ impl Inspect {
 }
 
 /// A directory that is not there must not come into being by being looked at.
-fn open(dir: &Path) -> Result<Arc<RealDisk>, Failure> {
+async fn open(dir: &Path) -> Result<Arc<RealDisk>, Failure> {
     if !dir.is_dir() {
         let message =
             format!("{} is not a directory: name the one a server was given by --data", dir.display());
         return Err(Failure::usage(message));
     }
-    disk(dir)
+    let disk = disk(dir)?;
+    match disk.lock().await {
+        // Whoever looks takes it again.
+        Ok(()) => disk.unlock(),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let dir = dir.display();
+            let message =
+                format!("{dir} is open in another process: stop that server first, or inspect a backup");
+            return Err(Failure::local(message));
+        }
+        Err(error) => return Err(Failure::local(format!("cannot lock {}: {error}", dir.display()))),
+    }
+    Ok(disk)
 }
 
 fn disk(dir: &Path) -> Result<Arc<RealDisk>, Failure> {

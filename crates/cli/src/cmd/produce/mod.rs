@@ -23,7 +23,8 @@ A PAYLOAD is sent as JSON if it is JSON, else as text; --as says otherwise. The 
 
 Without a PAYLOAD, or with `-`, each line of stdin is an item as the API takes it, with its payload in `json`, \
 `utf8` or `bytes` (base64). The flags then hold for items that do not say otherwise. Several batches are under way \
-at a time, so that items may change places between batches: `--in-flight 1` keeps the order of the lines.
+at a time, so that items may change places between batches: `--in-flight 1` keeps the order of the lines. \
+With --json it then prints how many were produced, not the id of each.
 
 Examples:
   windlass produce mail '{\"to\": \"ada@example.com\"}'

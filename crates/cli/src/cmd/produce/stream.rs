@@ -55,9 +55,12 @@ impl Stream {
         if tally.troubles.is_empty() || out.json() {
             out.reply(&tally, |_| format!("{produced} produced in {}\n", length(began.elapsed())))?;
         }
-        let Some(exit) = exit_of(&tally.troubles) else { return Ok(Exit::Done) };
-        let whys: Vec<String> = tally.troubles.iter().map(ToString::to_string).collect();
-        Err(Failure::new(exit, format!("{}\nproduced before it stopped: {produced}", whys.join("\n"))))
+        match tally.failure() {
+            None => Ok(Exit::Done),
+            Some((failure, whys)) => {
+                Err(failure.retold(format!("{whys}\nproduced before it stopped: {produced}")))
+            }
+        }
     }
 
     /// Ends when everything was sent, or at the first trouble when what was under way by then has been answered.
@@ -65,13 +68,16 @@ impl Stream {
         let mut tally = Tally::default();
         let mut batches = self.read();
         let mut under_way = JoinSet::new();
-        loop {
-            let going = tally.troubles.is_empty();
+        let mut more = true;
+        while more || !under_way.is_empty() {
             let room = under_way.len() < self.in_flight;
             tokio::select! {
-                Some(next) = batches.recv(), if going && room => match next {
-                    Ok(batch) => drop(under_way.spawn(send(self.client.clone(), self.queue.clone(), batch))),
-                    Err(bad) => tally.troubles.push(told(&bad)),
+                next = batches.recv(), if more && room => match next {
+                    Some(Ok(batch)) => {
+                        under_way.spawn(send(self.client.clone(), self.queue.clone(), batch));
+                    }
+                    Some(Err(bad)) => tally.troubles.push(told(&bad)),
+                    None => more = false,
                 },
                 Some(sent) = under_way.join_next() => {
                     let sent = sent.expect("sending does not panic");
@@ -79,12 +85,17 @@ impl Stream {
                     tally.add(sent);
                     progress.set_message(rate(tally.produced, progress.elapsed()));
                 }
-                Some(()) = interrupts.recv(), if going => {
-                    tally.troubles.push(Failure::interrupted("interrupted"));
+                Some(()) = interrupts.recv() => {
+                    let again = !more;
+                    tally.troubles.push(if again { interrupted_again() } else { Failure::interrupted("interrupted") });
+                    if again {
+                        return tally;
+                    }
                 }
-                else => return tally,
             }
+            more &= tally.troubles.is_empty();
         }
+        tally
     }
 
     /// Reads on a thread that may wait for the input as long as it likes.
@@ -100,6 +111,14 @@ impl Tally {
     fn add(&mut self, sent: Sent) {
         self.produced += sent.produced;
         self.troubles.extend(sent.troubles);
+    }
+
+    /// The worst, and what there is to say of all. Not knowing is worse than failing.
+    fn failure(mut self) -> Option<(Failure, String)> {
+        let whys: Vec<String> = self.troubles.iter().map(ToString::to_string).collect();
+        let unknown = self.troubles.iter().position(|trouble| trouble.exit == Exit::Unknown);
+        let worst = unknown.unwrap_or_default();
+        (worst < self.troubles.len()).then(|| (self.troubles.swap_remove(worst), whys.join("\n")))
     }
 }
 
@@ -129,7 +148,7 @@ fn refused(error: ClientError, lines: &[u64]) -> Failure {
     let message = with_line(&failure.to_string(), lines);
     let (first, last) =
         (lines.first().copied().unwrap_or_default(), lines.last().copied().unwrap_or_default());
-    Failure::new(failure.exit, format!("lines {first} to {last} {fate}: {message}"))
+    failure.retold(format!("lines {first} to {last} {fate}: {message}"))
 }
 
 /// The server speaks of `items[3]`: the reader wants to know the line.
@@ -149,10 +168,8 @@ fn told(bad: &BadLine) -> Failure {
     ))
 }
 
-/// Not knowing is worse than failing.
-fn exit_of(troubles: &[Failure]) -> Option<Exit> {
-    let unknown = troubles.iter().find(|trouble| trouble.exit == Exit::Unknown);
-    unknown.or(troubles.first()).map(|trouble| trouble.exit)
+fn interrupted_again() -> Failure {
+    Failure::new(Exit::Unknown, "interrupted again: what was under way may or may not have been produced")
 }
 
 fn rate(produced: u64, elapsed: Duration) -> String {

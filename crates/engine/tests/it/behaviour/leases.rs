@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_core::command::{Filter, LeaseItems, NewItem};
+use windlass_core::command::{Filter, LeaseItems, NewItem, Refusal};
 use windlass_core::item::Phase;
+use windlass_core::limits::Invalid;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_engine::{EngineError, Grant};
@@ -29,6 +30,7 @@ on_every_store!(
     waiters_sent_home_are_answered_and_leases_after_them_do_not_wait,
     the_kinds_of_waiting_leases_are_bounded_in_bytes,
     what_is_too_large_for_one_answer_is_given_back_uncharged,
+    a_lease_shorter_than_a_millisecond_is_refused,
 );
 
 async fn items_are_leased_in_the_order_produced(world: &World) {
@@ -233,6 +235,20 @@ async fn the_kinds_of_waiting_leases_are_bounded_in_bytes(world: &World) {
     for task in waiting {
         assert!(task.await.expect("the task ran").expect("empty").accept().is_empty());
     }
+}
+
+async fn a_lease_shorter_than_a_millisecond_is_refused(world: &World) {
+    let queue = world.queue("q", 2, Settings::default()).await;
+    world.produce(&queue, items(1)).await;
+    let refused = |error: EngineError| {
+        matches!(error, EngineError::Refused(Refusal::Invalid(Invalid { field: "lease_timeout", .. })))
+    };
+    let short = Some(Span::from_micros(999));
+    let wish = LeaseItems { lease_timeout: short, ..lease(1) };
+    assert!(refused(world.engine().lease(&queue, wish, AN_HOUR).await.expect_err("too short")));
+    let leased = world.lease(&queue, 1).await;
+    assert!(refused(world.engine().extend(&queue, short, held(&leased)).await.expect_err("too short")));
+    world.complete(&queue, &leased[0]).await;
 }
 
 /// A lease that names as many kinds as it may, and long ones; none names the same.

@@ -1,0 +1,99 @@
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Server, run};
+
+/// A directory whose server has stopped, with two queues and some items.
+fn data() -> (TempDir, PathBuf) {
+    let directory = TempDir::new().unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start_on(&data);
+    server.run(&["queue", "create", "mail"]).ok();
+    server.run(&["queue", "create", "other", "--max-attempts", "9"]).ok();
+    server.run(&["produce", "mail", "gone"]).ok();
+    server.run(&["queue", "clear", "mail"]).ok();
+    server.run(&["produce", "mail", "{\"n\":1}", "--reference", "r", "--header", "h=v", "--kind", "k"]).ok();
+    server.run(&["produce", "other", "x", "--enqueue-at", "1h"]).ok();
+    server.run(&["produce", "other", "y"]).ok();
+    let lease = server.run(&["lease", "other", "--json"]).json();
+    let held = format!("{}:{}", lease["items"][0]["id"].as_str().unwrap(), lease["items"][0]["permit"]);
+    server.run(&["complete", "other", &held, "--result", "done"]).ok();
+    assert_eq!(server.stop(), Some(0));
+    (directory, data)
+}
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn sound_data_is_told_to_be_sound() {
+    let (_directory, data) = data();
+    let shown = run(&["inspect", data.to_str().unwrap()]).ok();
+    assert!(shown.contains("damage: none\n") && shown.contains("00000001.seg"), "{shown}");
+    let document = run(&["inspect", data.to_str().unwrap(), "--check", "--json"]).json();
+    assert_eq!(document["damage"], Value::Array(Vec::new()));
+    assert_eq!(document["partitions"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn an_export_shows_queues_and_items_as_the_api_does() {
+    let (_directory, data) = data();
+    let exported = lines(&run(&["inspect", data.to_str().unwrap(), "--export"]).ok());
+    let server = Server::start_on(&data);
+    let queues: Vec<&Value> = exported.iter().filter_map(|line| line.get("queue")).collect();
+    assert_eq!(queues.len(), 2);
+    for queue in queues {
+        let shown = server.run(&["queue", "info", queue["queue"].as_str().unwrap(), "--json"]).json();
+        assert_eq!(&shown["queue"], queue);
+    }
+    let items: Vec<&Value> = exported.iter().filter_map(|line| line.get("item")).collect();
+    assert_eq!(items.len(), 3, "{items:?}");
+    for item in items {
+        let shown = server.run(&["item", "get", item["id"].as_str().unwrap(), "--json"]).json();
+        assert_eq!(&shown["item"], item);
+    }
+}
+
+#[test]
+fn damaged_data_is_told_and_what_is_left_can_be_saved() {
+    let (directory, data) = data();
+    damage(&data);
+    let data = data.to_str().unwrap();
+    let check = run(&["inspect", data]);
+    assert_eq!(check.code, Some(5), "{check:?}");
+    assert!(check.out.contains("00000001.seg") && check.out.contains("damage: 1 place"), "{check:?}");
+    let rescued = directory.path().join("rescued");
+    let salvage = run(&["inspect", data, "--salvage", rescued.to_str().unwrap()]);
+    assert_eq!(salvage.code, Some(5), "{salvage:?}");
+    let server = Server::start_on(&rescued);
+    assert_eq!(server.run(&["queue", "list", "--json"]).json()["queues"].as_array().unwrap().len(), 2);
+}
+
+/// Turns a byte of the first payload that is still wanted.
+fn damage(data: &std::path::Path) {
+    let segment = data.join("00000001.seg");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let payload = bytes.windows(7).position(|window| window == b"{\"n\":1}").unwrap();
+    bytes[payload] ^= 1;
+    std::fs::write(segment, bytes).unwrap();
+}
+
+#[test]
+fn a_directory_that_a_server_has_is_left_alone() {
+    let server = Server::start();
+    let err = run(&["inspect", server.data().to_str().unwrap()]).failed(1);
+    assert!(err.contains("stop that server first"), "{err}");
+}
+
+#[test]
+fn a_directory_that_is_not_there_does_not_come_into_being() {
+    let directory = TempDir::new().unwrap();
+    let missing = directory.path().join("missing");
+    let err = run(&["inspect", missing.to_str().unwrap()]).failed(2);
+    assert!(err.contains("is not a directory") && !missing.exists(), "{err}");
+    let err = run(&["inspect", directory.path().to_str().unwrap()]).failed(1);
+    assert!(err.contains("no log here"), "{err}");
+}

@@ -1,0 +1,103 @@
+use crate::support::Server;
+
+/// A server with one queue, and the lease of its only item as it was printed.
+fn leased(produce: &[&str], lease: &[&str]) -> (Server, String) {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail", "--retry-initial", "1h"]).ok();
+    server.run(&[&["produce", "mail"], produce].concat()).ok();
+    let table = server.run(&[&["lease", "mail"], lease].concat()).ok();
+    let held = table.lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    (server, held)
+}
+
+fn id(held: &str) -> &str {
+    held.split_once(':').unwrap().0
+}
+
+#[test]
+fn what_lease_prints_can_be_completed() {
+    let (server, held) = leased(&["{\"to\": \"ada\"}", "--kind", "greeting", "--header", "trace=1"], &[]);
+    let item = server.run(&["item", "get", id(&held)]).ok();
+    assert!(item.contains("state       leased\n") && item.contains("header      trace=1\n"), "{item}");
+    assert_eq!(server.run(&["complete", "mail", &held, "--result", "done"]).ok(), "1 item completed\n");
+    let item = server.run(&["item", "get", id(&held), "--json"]).json();
+    assert_eq!(item["item"]["state"], "completed");
+    assert_eq!(item["item"]["result"]["utf8"], "done");
+}
+
+#[test]
+fn items_that_fail_are_told_one_by_one() {
+    let (server, held) = leased(&["1"], &[]);
+    server.run(&["complete", "mail", &held, "--result", "1"]).ok();
+    let again = server.run(&["complete", "mail", &held]);
+    assert_eq!(again.out, "0 items completed\n");
+    assert!(again.failed(1).contains(&format!("{held}: ")));
+    let document = server.run(&["complete", "mail", &held, "--json"]);
+    assert_eq!((document.code, document.err.as_str()), (Some(1), ""));
+    let reply: serde_json::Value = serde_json::from_str(&document.out).unwrap();
+    assert_eq!(reply["failed"][0]["code"], "lease_lost");
+}
+
+#[test]
+fn a_failed_attempt_can_be_tried_again_or_be_the_last() {
+    let (server, held) = leased(&["1"], &[]);
+    let retried =
+        server.run(&["retry", "mail", &held, "--at", "0s", "--error", "full", "--code", "quota"]).ok();
+    assert_eq!(retried, "1 item will be tried again, 0 failed for good\n");
+    let lease = server.run(&["lease", "mail", "--json"]).json();
+    assert_eq!(lease["items"][0]["attempts"], 2);
+    let held = format!("{}:{}", id(&held), lease["items"][0]["permit"]);
+    let dead = server.run(&["retry", "mail", &held, "--dead", "--error", "no such address"]).ok();
+    assert_eq!(dead, "0 items will be tried again, 1 failed for good\n");
+    let item = server.run(&["item", "get", id(&held)]).ok();
+    assert!(item.contains("state     failed\n") && item.contains("error     no such address\n"), "{item}");
+}
+
+#[test]
+fn a_lease_is_extended_and_given_back() {
+    let (server, held) = leased(&["1"], &["--lease-timeout", "10m"]);
+    let extended = server.run(&["extend", "mail", &held, "--lease-timeout", "2h", "--json"]).json();
+    assert_eq!(extended["items"][0]["id"], id(&held));
+    assert!(server.run(&["extend", "mail", &held]).ok().contains("in 1h 59m"));
+    assert_eq!(server.run(&["release", "mail", &held]).ok(), "1 item released\n");
+    assert_eq!(server.run(&["lease", "mail", "--json"]).json()["items"][0]["attempts"], 1);
+}
+
+#[test]
+fn a_cancelled_item_that_is_leased_waits_for_its_worker() {
+    let (server, held) = leased(&["1"], &[]);
+    let item = server.run(&["item", "cancel", id(&held)]).ok();
+    assert!(item.contains("cancel      requested\n"), "{item}");
+    assert!(server.run(&["extend", "mail", &held]).ok().contains("give it up"));
+}
+
+#[test]
+fn nothing_to_lease_prints_nothing() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    let lease = server.run(&["lease", "mail", "--wait", "0s"]);
+    assert!(lease.err.contains("nothing to lease"), "{lease:?}");
+    assert_eq!(lease.ok(), "");
+}
+
+#[test]
+fn only_kinds_and_priorities_that_are_wanted_are_leased() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    server.run(&["produce", "mail", "1", "--kind", "a", "--priority", "5"]).ok();
+    server.run(&["produce", "mail", "2", "--kind", "b"]).ok();
+    let lease =
+        |args: &[&str]| server.run(&[&["lease", "mail", "--json", "--wait", "0s"], args].concat()).json();
+    assert_eq!(lease(&["--kinds", "c"])["items"].as_array().unwrap().len(), 0);
+    assert_eq!(lease(&["--kinds", "a,c", "--max-priority", "4"])["items"].as_array().unwrap().len(), 0);
+    assert_eq!(lease(&["--kinds", "a,c"])["items"][0]["json"], 1);
+}
+
+#[test]
+fn a_backup_is_a_data_directory() {
+    let (server, _) = leased(&["1"], &[]);
+    let backup = server.run(&["backup", "one", "--json"]).json();
+    assert_eq!(backup["backup"], "one");
+    let copy = Server::start_on(std::path::Path::new(backup["path"].as_str().unwrap()));
+    assert_eq!(copy.run(&["queue", "list", "--json"]).json()["queues"][0]["counts"]["leased"], 1);
+}

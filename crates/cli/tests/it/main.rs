@@ -1,0 +1,28 @@
+//! The program from the outside, as scripts and people meet it; and its small pure parts, as they are.
+
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod docs;
+#[cfg(test)]
+mod inspect;
+#[cfg(test)]
+mod items;
+#[cfg(test)]
+mod parts;
+#[cfg(test)]
+mod produce;
+#[cfg(test)]
+mod queues;
+#[cfg(test)]
+mod serve;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod usage;
+#[cfg(test)]
+mod work;
+
+// What parts say to each other as `crate::…`.
+#[cfg(test)]
+use parts::human;

@@ -1,0 +1,20 @@
+//! Parts of the program that need neither a process nor a server.
+
+mod capturing;
+mod formats;
+mod lines_of_items;
+mod payloads;
+mod what_flags_take;
+
+#[path = "../../../src/cmd/work/capture.rs"]
+mod capture;
+#[path = "../../../src/human.rs"]
+pub(crate) mod human;
+#[path = "../../../src/cmd/produce/lines.rs"]
+mod lines;
+#[path = "../../../src/payload.rs"]
+mod payload;
+#[path = "../../../src/table.rs"]
+mod table;
+#[path = "../../../src/values.rs"]
+mod values;

@@ -1,0 +1,101 @@
+use std::fmt::Write;
+
+use rustix::process::Signal;
+
+use crate::support::Server;
+
+fn server() -> Server {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    server
+}
+
+fn waiting(server: &Server) -> u64 {
+    server.run(&["queue", "stats", "mail", "--json"]).json()["counts"]["waiting"].as_u64().unwrap()
+}
+
+#[test]
+fn the_id_of_an_item_is_printed() {
+    let server = server();
+    let id = server.run(&["produce", "mail", "hello", "--reference", "r", "--max-attempts", "7"]).ok();
+    let item = server.run(&["item", "get", id.trim(), "--json"]).json();
+    assert_eq!(item["item"]["utf8"], "hello");
+    assert_eq!(item["item"]["reference"], "r");
+    assert_eq!(item["item"]["max_attempts"], 7);
+}
+
+#[test]
+fn a_payload_can_come_from_a_file() {
+    let server = server();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), [0xff, 0x00]).unwrap();
+    let id = server.run(&["produce", "mail", "--payload-file", file.path().to_str().unwrap()]).ok();
+    assert_eq!(server.run(&["item", "get", id.trim(), "--json"]).json()["item"]["bytes"], "/wA=");
+}
+
+#[test]
+fn every_line_of_stdin_is_an_item() {
+    let server = server();
+    let mut input = String::new();
+    (0..2500).for_each(|number| writeln!(input, "{{\"json\":{number}}}").unwrap());
+    let said = server.run_with(&["produce", "mail", "--kind", "bulk"], &input).ok();
+    assert!(said.starts_with("2,500 items produced in "), "{said}");
+    assert_eq!(waiting(&server), 2500);
+    let lease = server.run(&["lease", "mail", "--json"]).json();
+    assert_eq!(lease["items"][0]["kind"], "bulk");
+}
+
+#[test]
+fn one_request_at_a_time_keeps_the_order_of_the_lines() {
+    let server = server();
+    let mut input = String::new();
+    (0..500).for_each(|number| writeln!(input, "{{\"json\":{number}}}").unwrap());
+    server.run_with(&["produce", "mail", "-", "--batch-size", "50", "--in-flight", "1"], &input).ok();
+    let lease = server.run(&["lease", "mail", "--batch-size", "1000", "--json"]).json();
+    let found: Vec<u64> =
+        lease["items"].as_array().unwrap().iter().map(|item| item["json"].as_u64().unwrap()).collect();
+    assert_eq!(found, (0..500).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_bad_line_is_told_with_its_number_and_what_was_sent() {
+    let server = server();
+    let input = "{\"json\":1}\n{\"json\":2}\n{\"json\":3,\"knd\":\"x\"}\n{\"json\":4}\n";
+    let ended = server.run_with(&["produce", "mail"], input);
+    assert_eq!(ended.out, "");
+    let err = ended.failed(2);
+    assert!(err.contains("line 3: unknown field `knd`") && err.contains("2 items"), "{err}");
+    assert_eq!(waiting(&server), 2);
+}
+
+#[test]
+fn a_line_that_the_server_refuses_is_told_with_its_number() {
+    let server = server();
+    let ended =
+        server.run_with(&["produce", "mail", "--json"], "{\"json\":1}\n\n{\"json\":2,\"priority\":256}\n");
+    assert_eq!(ended.out, "{\"produced\":0}\n");
+    let err = ended.failed(1);
+    assert!(err.contains("lines 1 to 3 were not produced: line 3: "), "{err}");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&err).unwrap()["error"]["code"], "invalid_argument");
+    assert_eq!(waiting(&server), 0);
+}
+
+#[test]
+fn an_interrupted_stream_tells_how_far_it_came() {
+    let server = server();
+    let mut going = server.begin(&["produce", "mail"]);
+    let mut lease = server.begin(&["lease", "mail", "--wait", "1m"]);
+    going.say("{\"json\":1}\n");
+    // Once it can be leased it was sent, although the input has not ended.
+    lease.line();
+    going.signal(Signal::INT);
+    let err = going.end().failed(130);
+    assert!(err.contains("interrupted") && err.contains("1 item"), "{err}");
+}
+
+#[test]
+fn a_queue_that_is_not_there_is_refused() {
+    let server = server();
+    assert!(server.run(&["produce", "nowhere", "1"]).failed(1).contains("(not_found)"));
+    assert!(server.run_with(&["produce", "nowhere"], "{\"json\":1}\n").failed(1).contains("(not_found)"));
+}

@@ -1,0 +1,232 @@
+//! Starts the program, talks to it, and leaves nothing behind. Everything can run side by side.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Against hanging only: nothing here takes nearly as long.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub(crate) fn windlass() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    // What the caller has set must not decide.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("WINDLASS_") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// A command that ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    fn of(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// What it printed, if all went well.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.out
+    }
+
+    #[track_caller]
+    pub(crate) fn json(self) -> Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+
+    /// What it said, if it failed in this way.
+    #[track_caller]
+    pub(crate) fn failed(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self.err
+    }
+}
+
+/// Without a server.
+pub(crate) fn run(args: &[&str]) -> Ended {
+    finish(windlass().args(args), b"")
+}
+
+fn finish(command: &mut Command, input: &[u8]) -> Ended {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let _watchdog = Watchdog::over(&child);
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let feeding = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().unwrap();
+    feeding.join().unwrap();
+    Ended::of(output)
+}
+
+/// A server of its own: a temporary directory, any free port, gone with the test.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) url: String,
+    pub(crate) ready: String,
+    data: PathBuf,
+    /// Gone with it.
+    directory: Option<TempDir>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let directory = TempDir::new().unwrap();
+        let mut server = Self::start_on(&directory.path().join("data"));
+        server.directory = Some(directory);
+        server
+    }
+
+    /// On a directory that outlives it.
+    pub(crate) fn start_on(data: &Path) -> Self {
+        let log_path = data.with_extension("log");
+        let log = File::create(&log_path).unwrap();
+        let mut command = windlass();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        let url = ready
+            .split_whitespace()
+            .find_map(|word| word.strip_suffix(',').filter(|word| word.starts_with("http")));
+        let Some(url) = url.map(str::to_owned) else {
+            panic!("not ready: {ready:?}\n{}", std::fs::read_to_string(log_path).unwrap());
+        };
+        Self { child, url, ready, data: data.to_owned(), directory: None }
+    }
+
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = windlass();
+        command.env("WINDLASS_URL", &self.url);
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+        self.run_with(args, "")
+    }
+
+    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Ended {
+        finish(self.command().args(args), input.as_bytes())
+    }
+
+    /// One that goes on, to be spoken with.
+    pub(crate) fn begin(&self, args: &[&str]) -> Going {
+        Going::new(self.command().args(args))
+    }
+
+    /// As an operator does; tells how it ended.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        signal(&self.child, Signal::TERM);
+        let _watchdog = Watchdog::over(&self.child);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Either may have happened before.
+        let _ended = self.child.kill();
+        let _waited = self.child.wait();
+        drop(self.directory.take());
+    }
+}
+
+/// A command that runs beside the test.
+#[derive(Debug)]
+pub(crate) struct Going {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    _watchdog: Watchdog,
+}
+
+impl Going {
+    fn new(command: &mut Command) -> Self {
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { _watchdog: Watchdog::over(&child), child, out }
+    }
+
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn say(&mut self, words: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(words.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn signal(&self, which: Signal) {
+        signal(&self.child, which);
+    }
+
+    /// When nobody has its stdout any more: neither it nor anything it has started.
+    pub(crate) fn end(mut self) -> Ended {
+        let (mut out, mut err) = (String::new(), String::new());
+        self.out.read_to_string(&mut out).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        Ended { code: self.child.wait().unwrap().code(), out, err }
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _waited = self.child.wait();
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Kills a child that hangs, so that the test fails instead of hanging too.
+#[derive(Debug)]
+struct Watchdog {
+    done: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watchdog {
+    fn over(child: &Child) -> Self {
+        let pid = Pid::from_child(child);
+        let (done, finished) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            if finished.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let _gone_already = kill_process(pid, Signal::KILL);
+            }
+        });
+        Self { done: Some(done), thread: Some(thread) }
+    }
+}
+
+impl Drop for Watchdog {
+    fn drop(&mut self) {
+        drop(self.done.take());
+        self.thread.take().map(JoinHandle::join);
+    }
+}
