@@ -10,6 +10,14 @@ ci:
 test:
     cargo test --workspace
 
+# The server, on its default port.
+serve *args:
+    cargo run -- serve {{args}}
+
+# The reference pages, written anew from the code.
+docs:
+    UPDATE_DOCS=1 cargo test -p windlass-api -p windlass-server -p windlass-cli
+
 # Lints and formatting.
 lint:
     cargo fmt --all --check
@@ -26,3 +34,7 @@ sims count="1000":
 # Benchmarks of the engine in process: cycles, backlog, memory, churn.
 bench *args:
     cargo bench -p windlass-engine -- {{args}}
+
+# Benchmark of the server over HTTP.
+bench-http *args:
+    cargo run --release -- bench {{args}}

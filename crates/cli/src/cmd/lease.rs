@@ -23,7 +23,7 @@ Examples:
   windlass lease mail
   windlass lease mail --batch-size 10 --wait 0s
   windlass lease mail --kinds invoice,reminder --lease-timeout 10m
-  windlass lease mail --json | jq -r '.items[] | \"\\(.id):\\(.permit)\"'")]
+  windlass complete mail $(windlass lease mail --ids)")]
 pub(crate) struct Lease {
     queue: String,
     /// The most items to take: 1 to 1000
@@ -32,6 +32,9 @@ pub(crate) struct Lease {
     /// How long to wait for the first item; 0s answers at once
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     wait: Span,
+    /// Print nothing but ID:PERMIT, one in a line
+    #[arg(long, conflicts_with = "json")]
+    ids: bool,
     #[command(flatten)]
     wanted: Wanted,
 }
@@ -73,9 +76,14 @@ impl Lease {
         if reply.items.is_empty() {
             out.talk(&format!("nothing to lease in {} within {}", self.queue, self.wait));
         }
-        out.reply(&reply, |now| shown(&reply, now))?;
+        let ids = self.ids;
+        out.reply(&reply, |now| if ids { bare(&reply) } else { shown(&reply, now) })?;
         Ok(Exit::Done)
     }
+}
+
+fn bare(reply: &LeaseReply) -> String {
+    reply.items.iter().map(|item| format!("{}:{}\n", item.id, item.permit)).collect()
 }
 
 fn shown(reply: &LeaseReply, now: Time) -> String {

@@ -15,6 +15,8 @@ mod produce;
 #[cfg(test)]
 mod queues;
 #[cfg(test)]
+mod readme;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod support;

@@ -7,9 +7,9 @@ mod error;
 mod items;
 mod later;
 mod queues;
-mod record;
+pub mod record;
 mod service;
-mod show;
+pub mod show;
 mod wire;
 
 use std::path::PathBuf;

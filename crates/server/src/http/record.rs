@@ -9,35 +9,35 @@ use prost::Message;
 use windlass_api::payload::Payload;
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Record {
+pub struct Record {
     #[prost(string, optional, tag = "1")]
-    pub(super) json: Option<String>,
+    pub json: Option<String>,
     #[prost(string, optional, tag = "2")]
-    pub(super) utf8: Option<String>,
+    pub utf8: Option<String>,
     #[prost(bytes = "bytes", optional, tag = "3")]
-    pub(super) bytes: Option<Bytes>,
+    pub bytes: Option<Bytes>,
     #[prost(string, optional, tag = "4")]
-    pub(super) reference: Option<String>,
+    pub reference: Option<String>,
     #[prost(btree_map = "string, string", tag = "5")]
-    pub(super) headers: BTreeMap<String, String>,
+    pub headers: BTreeMap<String, String>,
 }
 
 impl Record {
-    pub(super) fn of(payload: Payload) -> Self {
+    pub fn of(payload: Payload) -> Self {
         Self { json: payload.json, utf8: payload.utf8, bytes: payload.bytes, ..Self::default() }
     }
 
     /// In memory of its own: a part of the request's buffer would keep all of it alive.
-    pub(super) fn to_stored(&self) -> Bytes {
+    pub fn to_stored(&self) -> Bytes {
         self.encode_to_vec().into()
     }
 
     /// Something that was not written through this edge is shown as the bytes it is.
-    pub(super) fn from_stored(stored: Bytes) -> Self {
+    pub fn from_stored(stored: Bytes) -> Self {
         Self::decode(stored.clone()).unwrap_or_else(|_| Self { bytes: Some(stored), ..Self::default() })
     }
 
-    pub(super) fn into_payload(self) -> Payload {
+    pub fn into_payload(self) -> Payload {
         Payload { json: self.json, utf8: self.utf8, bytes: self.bytes }
     }
 }

@@ -11,7 +11,7 @@ use windlass_engine::{Granted, ItemView, PartitionState, PartitionStats};
 
 use super::record::Record;
 
-pub(super) fn time(timestamp: Timestamp) -> Time {
+pub fn time(timestamp: Timestamp) -> Time {
     Time::from_micros(i64::try_from(timestamp.0).unwrap_or(i64::MAX))
 }
 
@@ -50,7 +50,7 @@ pub(super) fn leased(granted: &Granted) -> LeasedItem {
     }
 }
 
-pub(super) fn item(view: ItemView) -> Item {
+pub fn item(view: ItemView) -> Item {
     let ItemView { queue, id, item, max_attempts, payload, result } = view;
     let record = payload.map(Record::from_stored).unwrap_or_default();
     let error = item.extras.as_ref().and_then(|extras| extras.error.as_ref()).map(error);
@@ -96,7 +96,7 @@ fn error(error: &ItemError) -> items::ItemError {
     items::ItemError { code: error.code.as_deref().map(str::to_owned), message: error.message.to_string() }
 }
 
-pub(super) fn queue(queue: &row::Queue) -> Queue {
+pub fn queue(queue: &row::Queue) -> Queue {
     let settings = &queue.settings;
     Queue {
         queue: queue.name.name.to_string(),

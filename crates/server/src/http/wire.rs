@@ -63,7 +63,11 @@ impl Encoding {
 
     pub(super) fn encode<T: Wire>(self, value: &T) -> Result<Vec<u8>, serde_json::Error> {
         match self {
-            Self::Json => serde_json::to_vec(value),
+            // The line end is for people at a terminal.
+            Self::Json => serde_json::to_vec(value).map(|mut text| {
+                text.push(b'\n');
+                text
+            }),
             Self::Protobuf => Ok(value.encode_to_vec()),
         }
     }

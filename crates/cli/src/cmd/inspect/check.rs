@@ -7,8 +7,8 @@ use windlass_api::Time;
 use windlass_engine::store::StoreError;
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::inspect::{self, FileReport, PartitionReport, Report, Use};
+use windlass_server::http::show::time;
 
-use super::contents::time;
 use super::failure;
 use crate::exit::{Exit, Failure};
 use crate::human::{bytes, count, counted};

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use windlass_api::items::{Item, ItemReply};
-use windlass_api::queues::{Queue, QueueReply};
+use windlass_api::queues::QueueReply;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item;
-use windlass_core::row::{Change, Cleared, Row};
+use windlass_core::row::{Change, Cleared, Queue, Row};
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::inspect;
+use windlass_server::http::show;
 
 use super::{contents, failure};
 use crate::exit::{Exit, Failure};
@@ -33,7 +34,7 @@ pub(super) async fn run(disk: Arc<dyn Disk>, out: Output) -> Result<Exit, Failur
 #[derive(Debug)]
 struct Export {
     out: Output,
-    queues: BTreeMap<PartitionId, Queue>,
+    queues: BTreeMap<PartitionId, Arc<Queue>>,
     partition: PartitionId,
     cleared: Cleared,
     /// Of this partition, those that were not printed yet: their bodies may be still to come.
@@ -62,9 +63,10 @@ impl Export {
         }
         match change {
             Change::Put(Row::Queue(queue)) => {
-                let shown = contents::queue(&queue);
-                self.queues.extend(queue.partitions.into_iter().map(|partition| (partition, shown.clone())));
-                self.line(&QueueReply { queue: shown });
+                self.line(&QueueReply { queue: show::queue(&queue) });
+                let queue = Arc::new(queue);
+                let of_it = queue.partitions.iter().map(|partition| (*partition, Arc::clone(&queue)));
+                self.queues.extend(of_it);
             }
             Change::Put(Row::Cleared(cleared)) => self.cleared = cleared,
             Change::Put(Row::Item(item)) => self.item(&item),
@@ -83,7 +85,8 @@ impl Export {
     /// One of an earlier era was cleared, and only waits to be swept up.
     fn item(&mut self, row: &item::Item) {
         if row.era == self.cleared.era(&row.state) {
-            let item = contents::item(self.partition, self.queues.get(&self.partition), row);
+            let item =
+                contents::item(self.partition, self.queues.get(&self.partition).map(|queue| &**queue), row);
             self.items.insert(row.number, item);
         }
     }
