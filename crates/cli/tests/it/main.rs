@@ -9,6 +9,8 @@ mod inspect;
 #[cfg(test)]
 mod items;
 #[cfg(test)]
+mod killed;
+#[cfg(test)]
 mod parts;
 #[cfg(test)]
 mod produce;
@@ -18,6 +20,8 @@ mod queues;
 mod readme;
 #[cfg(test)]
 mod serve;
+#[cfg(test)]
+mod server_process;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
