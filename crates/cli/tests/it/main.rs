@@ -27,6 +27,8 @@ mod support;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]
+mod waiters;
+#[cfg(test)]
 mod work;
 
 // What parts say to each other as `crate::…`.
