@@ -23,6 +23,8 @@ mod serve;
 #[cfg(test)]
 mod server_process;
 #[cfg(test)]
+mod signals;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod usage;
