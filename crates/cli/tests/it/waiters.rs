@@ -98,6 +98,7 @@ async fn until_shown(watcher: &Client, waiters: usize) {
 async fn nothing_happens(server: &ServerProcess, client: &Client) -> Duration {
     let before = Metrics::of(client).await;
     let cpu_before = cpu_time(server.pid());
+    assert!(cpu_before > Duration::ZERO, "so many connections took some time, or it is not measured");
     // Not a wait for something: the time in which nothing must come.
     tokio::time::sleep(IDLE).await;
     let cpu = cpu_time(server.pid()) - cpu_before;
