@@ -278,5 +278,9 @@ fn listener_limits(config: &Config) -> listener::Limits {
 }
 
 fn http_limits(config: &Config) -> HttpLimits {
-    HttpLimits { waiting_max: config.limits.waiting_requests, payload_bytes_max: config.limits.payload_bytes }
+    HttpLimits {
+        waiting_max: config.limits.waiting_requests,
+        payload_bytes_max: config.limits.payload_bytes,
+        local: config.listen.ip().is_loopback(),
+    }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use windlass_core::id::{ItemId, Permit};
+use windlass_core::time::Timestamp;
 
-use crate::env::WallClock;
 use crate::fault::Fault;
 use crate::history::{Call, History, Moment, Op, Outcome, Process, Verdict, Why};
 use crate::trace::Trace;
@@ -13,8 +13,16 @@ use crate::trace::Trace;
 #[derive(Clone)]
 pub struct Recorder {
     book: Arc<Mutex<Book>>,
-    now_micros: Arc<dyn Fn() -> u64 + Send + Sync>,
-    wall: WallClock,
+    clocks: Clocks,
+}
+
+/// What time it is: in a run, or in the real world.
+#[derive(Clone)]
+pub struct Clocks {
+    /// Since the beginning; never falls.
+    pub now_micros: Arc<dyn Fn() -> u64 + Send + Sync>,
+    /// The latest that any server's clock can show at that moment.
+    pub latest: Arc<dyn Fn(u64) -> Timestamp + Send + Sync>,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +38,12 @@ impl fmt::Debug for Recorder {
     }
 }
 
+impl fmt::Debug for Clocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clocks").finish_non_exhaustive()
+    }
+}
+
 /// A call under way. Dropped without an answer, it was abandoned or went down with the server.
 #[derive(Debug)]
 pub struct OpenCall {
@@ -39,14 +53,9 @@ pub struct OpenCall {
 }
 
 impl Recorder {
-    pub fn new(
-        now_micros: Arc<dyn Fn() -> u64 + Send + Sync>,
-        wall: WallClock,
-        history: History,
-        trace_lines_max: usize,
-    ) -> Self {
+    pub fn new(clocks: Clocks, history: History, trace_lines_max: usize) -> Self {
         let book = Book { history, trace: Trace::new(trace_lines_max), order: 0 };
-        Self { book: Arc::new(Mutex::new(book)), now_micros, wall }
+        Self { book: Arc::new(Mutex::new(book)), clocks }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -55,7 +64,7 @@ impl Recorder {
 
     fn tick(&self, book: &mut Book) -> Moment {
         book.order += 1;
-        Moment { order: book.order, micros: (self.now_micros)() }
+        Moment { order: book.order, micros: (self.clocks.now_micros)() }
     }
 
     /// A line of the trace.
@@ -107,13 +116,19 @@ impl Recorder {
         }
     }
 
+    /// To the process that runs now.
     pub fn begin(&self, client: usize, op: Op) -> OpenCall {
+        let latest = self.book().history.processes.len() - 1;
+        self.begin_at(latest, client, op)
+    }
+
+    /// To a process that may be gone by now.
+    pub fn begin_at(&self, process: usize, client: usize, op: Op) -> OpenCall {
         let mut book = self.book();
         let begin = self.tick(&mut book);
         let index = book.history.calls.len();
         book.trace.line(format_args!("{begin} c{client} #{index} {}", show_op(&op)));
-        let process = book.history.processes.len() - 1;
-        let latest = self.wall.latest_possible(begin.micros);
+        let latest = (self.clocks.latest)(begin.micros);
         let outcome = Outcome::Open;
         book.history.calls.push(Call { client, process, begin, end: begin, latest, op, outcome });
         drop(book);
@@ -123,7 +138,7 @@ impl Recorder {
     fn end(&self, index: usize, outcome: Outcome) {
         let mut book = self.book();
         let at = self.tick(&mut book);
-        let latest = self.wall.latest_possible(at.micros);
+        let latest = (self.clocks.latest)(at.micros);
         let call = &mut book.history.calls[index];
         call.end = at;
         call.latest = latest;

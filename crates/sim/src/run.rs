@@ -7,11 +7,11 @@ use crate::client::Memory;
 use crate::coverage::Coverage;
 use crate::disk::Hardware;
 use crate::env::WallClock;
-use crate::executor::{Executor, Stop};
+use crate::executor::{Executor, Handle, Stop};
 use crate::fault::{Fault, Rates};
 use crate::history::{History, Promise, Violation};
 use crate::plan::{End, Phase, Plan};
-use crate::recorder::Recorder;
+use crate::recorder::{Clocks, Recorder};
 use crate::rng::Rng;
 use crate::server::Server;
 use crate::trace::Trace;
@@ -54,16 +54,20 @@ fn empty_history(plan: &Plan) -> History {
     History { promise: plan.promise(), keeps_everything: plan.keeps_everything, ..History::default() }
 }
 
+fn clocks(handle: &Handle, wall: &WallClock) -> Clocks {
+    let (handle, wall) = (handle.clone(), wall.clone());
+    Clocks {
+        now_micros: Arc::new(move || handle.now_micros()),
+        latest: Arc::new(move |micros| wall.latest_possible(micros)),
+    }
+}
+
 impl World {
     fn new(mut rng: Rng, plan: &Arc<Plan>, trace_lines_max: usize) -> Self {
         let executor = Executor::new(rng.fork());
         let handle = executor.handle();
         let wall = WallClock::default();
-        let clock = {
-            let handle = handle.clone();
-            Arc::new(move || handle.now_micros())
-        };
-        let recorder = Recorder::new(clock, wall.clone(), empty_history(plan), trace_lines_max);
+        let recorder = Recorder::new(clocks(&handle, &wall), empty_history(plan), trace_lines_max);
         let hardware = {
             let recorder = recorder.clone();
             Hardware::new(rng.fork(), Arc::new(move |fault| recorder.fault(fault)))

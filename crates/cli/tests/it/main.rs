@@ -9,6 +9,8 @@ mod inspect;
 #[cfg(test)]
 mod items;
 #[cfg(test)]
+mod killed;
+#[cfg(test)]
 mod parts;
 #[cfg(test)]
 mod produce;
@@ -19,9 +21,15 @@ mod readme;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
+mod server_process;
+#[cfg(test)]
+mod signals;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod usage;
+#[cfg(test)]
+mod waiters;
 #[cfg(test)]
 mod work;
 

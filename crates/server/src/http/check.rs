@@ -5,7 +5,7 @@ use std::fmt;
 use uuid::Uuid;
 use windlass_api::payload::Payload;
 use windlass_api::{Code, Span as WireSpan, Time};
-use windlass_core::id::{ItemId, ItemNumber, PartitionId};
+use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::limits::{self, Invalid};
 use windlass_core::row::QueueName;
 use windlass_core::time::{Span, Timestamp};
@@ -55,6 +55,13 @@ pub(super) fn item_id(field: impl fmt::Display, text: &str) -> Result<ItemId, Pr
     let uuid =
         uuid.ok_or_else(|| Problem::invalid(format!("`{field}` must be the id of an item, a UUID")))?;
     Ok(ItemId::from_uuid(uuid).unwrap_or(NONE))
+}
+
+/// No lease was ever given 0: it stands for a permit that is missing.
+pub(super) fn permit(within: impl fmt::Display, permit: u64) -> Result<Permit, Problem> {
+    let missing =
+        || Problem::invalid(format!("`{within}permit` must be the number that came with the lease"));
+    if permit == 0 { Err(missing()) } else { Ok(Permit(permit)) }
 }
 
 pub(super) fn priority(field: impl fmt::Display, priority: u32) -> Result<u8, Problem> {
@@ -110,7 +117,9 @@ pub(super) fn payload(
     let bytes = payload.as_bytes().len();
     if bytes > rule.bytes_max {
         let max = rule.bytes_max;
-        let message = format!("`{within}` payload of {bytes} bytes: at most {max} are allowed");
+        let names = ["json", "utf8", "bytes"].into_iter().zip(fields);
+        let field = names.filter(|(_, set)| *set).map(|(name, _)| name).next().unwrap_or_default();
+        let message = format!("`{within}{field}` has {bytes} bytes: at most {max} are allowed");
         return Err(Problem::new(Code::TooLarge, message));
     }
     if let (Some(json), Encoding::Protobuf) = (&payload.json, rule.encoding) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_api::Code;
 use windlass_api::error::Failed;
 use windlass_api::items::{
     CancelItemRequest, CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, ExtendedItem,
@@ -13,12 +14,14 @@ use windlass_core::command::{self, Extended, Filter, LeaseItems, Retried};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::ItemError;
 use windlass_core::limits;
+use windlass_core::row::QueueName;
 use windlass_core::time::Span;
 use windlass_engine::{Commit, EngineError, Grant, Judged, Outcome, RetryItem};
 
+use super::context::{Answer, Context};
 use super::error::Problem;
 use super::record::Record;
-use super::{Answer, Context, check, show};
+use super::{check, show};
 
 const KIND_DEFAULT: &str = "default";
 
@@ -95,12 +98,28 @@ pub(super) async fn lease(context: Context, request: LeaseRequest) -> Result<Ans
     let queue = check::queue_name(&request.queue)?;
     let wait = check::request_timeout(request.request_timeout, true)?;
     let lease = lease_items(&request)?;
-    let _waiting = context.wait_in_line(wait)?;
+    match take_what_there_is(&context, &queue, &lease).await {
+        Ok(grant) if grant.items().is_empty() && wait > Span::ZERO => {}
+        // A partition that cannot serve now may be back before the wait is over.
+        Err(Problem { code: Code::Unavailable, .. }) if wait > Span::ZERO => {}
+        answered => return answered.map(leased),
+    }
+    let _waiting = context.wait_in_line()?;
     // The wait is the engine's; what comes on top is a commit and a read. Dropped, it gives everything back.
     let limit = Span::from_micros(wait.as_micros() + check::COMMIT_TIMEOUT.as_micros());
-    let grant =
-        context.within_or(limit, Outcome::NotApplied, context.engine().lease(&queue, lease, wait)).await?;
+    let waiting = context.engine().lease(&queue, lease, wait);
+    let grant = context.within_or(limit, Outcome::NotApplied, waiting).await?;
     Ok(leased(grant))
+}
+
+/// Without a place among those that wait.
+async fn take_what_there_is(
+    context: &Context,
+    queue: &QueueName,
+    lease: &LeaseItems,
+) -> Result<Grant, Problem> {
+    let taking = context.engine().lease(queue, lease.clone(), Span::ZERO);
+    context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, taking).await
 }
 
 fn leased(grant: Grant) -> Answer<LeaseReply> {
@@ -119,7 +138,12 @@ fn lease_items(request: &LeaseRequest) -> Result<LeaseItems, Problem> {
         lease_timeout: request.lease_timeout.map(check::span),
         filter: Filter::new(kinds, check::priority("max_priority", max_priority)?),
     };
-    limits::check_lease(&lease)?;
+    limits::check_batch("batch_size", lease.batch_size)
+        .map_err(|_| Problem::invalid("`batch_size` must be 1 to 1000"))?;
+    limits::check_lease(&lease).map_err(|invalid| match invalid.field {
+        "kind" => Problem::invalid(format!("each of `kinds` must be {}", invalid.rule)),
+        _ => invalid.into(),
+    })?;
     Ok(lease)
 }
 
@@ -141,7 +165,7 @@ pub(super) async fn complete(
             check::payload(format_args!("{within}result."), result, context.payload_rule())?;
         }
         let result = result.map(|payload| Record::of(payload).to_stored());
-        items.push((id, Permit(permit), result));
+        items.push((id, check::permit(within, permit)?, result));
     }
     let judged = context.within(timeout, context.engine().complete(&queue, items)).await?;
     let Sorted { done, failed, commits } = sort(judged, named)?;
@@ -174,7 +198,7 @@ fn retry_item((index, item): (usize, Retry)) -> Result<RetryItem, Problem> {
     }
     Ok(RetryItem {
         id: check::item_id(format_args!("{within}id"), &item.id)?,
-        permit: Permit(item.permit),
+        permit: check::permit(within, item.permit)?,
         retry_at: item.retry_at.map(check::moment),
         dead: item.dead,
         error,
@@ -227,8 +251,9 @@ struct Batch {
 fn held(items: Vec<Held>) -> Result<Batch, Problem> {
     limits::check_batch("items", items.len())?;
     let checked = items.iter().enumerate().map(|(index, item)| {
-        let id = check::item_id(format_args!("items[{index}].id"), &item.id)?;
-        Ok((id, Permit(item.permit)))
+        let within = format_args!("items[{index}].");
+        let id = check::item_id(format_args!("{within}id"), &item.id)?;
+        Ok((id, check::permit(within, item.permit)?))
     });
     let checked = checked.collect::<Result<Vec<_>, Problem>>()?;
     Ok(Batch { named: names(items.iter().map(|item| (&item.id, item.permit))), items: checked })

@@ -40,7 +40,9 @@ const CALLS: &[&str] = &[
     "storage/items.delete",
 ];
 
-const FIELDS: &[&str] = &["address", "group", "idempotency_key", "dead_timeout", "dead_queue"];
+/// `queue` where an item is asked for by address, `partitions` where a queue is changed.
+const FIELDS: &[&str] =
+    &["address", "group", "idempotency_key", "dead_timeout", "dead_queue", "queue", "partitions"];
 
 pub(super) fn is_call(name: &str) -> bool {
     CALLS.contains(&name)

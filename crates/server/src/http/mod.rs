@@ -2,39 +2,52 @@
 //!
 //! [`App::answer`] is the whole router.
 
+mod backup;
 mod check;
+mod context;
 mod error;
 mod items;
 mod later;
+mod origin;
+mod pages;
 mod queues;
 pub mod record;
-mod service;
+mod reply;
 pub mod show;
+mod strict;
 mod wire;
 
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HOST, ORIGIN, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tracing::{debug, warn};
-use windlass_api::{COMMIT, Call, Code, REQUEST_ID};
-use windlass_core::time::Span;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::block_in_place;
+use tracing::{Instrument, debug, error_span};
+use windlass_api::items::LeaseRequest;
+use windlass_api::{Call, Code, REQUEST_ID};
 use windlass_engine::store::log::LogStore;
-use windlass_engine::{Commit, Engine, EngineError, Grant, Outcome};
+use windlass_engine::{Engine, Outcome};
 
-use self::check::PayloadRule;
+use self::context::{Answer, Context};
 use self::error::Problem;
+use self::reply::{answered, plain, refuse, wrong_method};
 use self::wire::Encoding;
 use crate::listener::{BodyError, Handler, Reply, RequestBody, Traffic};
 use crate::metrics::{OTHER, Requests};
 
 const SMALL_BODY_BYTES: usize = 16 << 10;
+/// Above it a body is read where it holds up nobody.
+const LARGE_BODY_BYTES: usize = 256 << 10;
+/// More than a thousand kinds of the longest names.
+const LEASE_BYTES_MAX: usize = 1 << 20;
+
+static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| windlass_api::openapi::document().to_string().into());
 
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
@@ -42,6 +55,8 @@ pub struct HttpLimits {
     pub waiting_max: usize,
     /// Of one payload or result.
     pub payload_bytes_max: usize,
+    /// Whether only this machine can connect.
+    pub local: bool,
 }
 
 /// What requests are answered from.
@@ -54,6 +69,8 @@ pub struct App {
     request_number: AtomicU64,
     requests: Requests,
     traffic: Arc<Traffic>,
+    /// One backup at a time.
+    backing_up: Arc<Mutex<()>>,
     began: Instant,
 }
 
@@ -78,6 +95,7 @@ impl App {
             request_number: AtomicU64::new(first),
             requests: Requests::default(),
             traffic,
+            backing_up: Arc::default(),
             began: Instant::now(),
         })
     }
@@ -89,6 +107,11 @@ impl App {
     /// Not ready any more: `/ready` says so, and new work is refused.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits for the backup that may be under way: the data must not be closed beneath it.
+    pub async fn finish_backups(&self) {
+        let _no_more = self.backing_up.lock().await;
     }
 
     fn is_stopping(&self) -> bool {
@@ -119,7 +142,7 @@ impl App {
             "queue.release" => app.call(request, items::release).await,
             "item.get" => app.call(request, items::get).await,
             "item.cancel" => app.call(request, items::cancel).await,
-            "server.backup" => app.call(request, service::backup).await,
+            "server.backup" => app.call(request, backup::make).await,
             other => {
                 let encoding = reply_encoding(request.headers());
                 // Read to its end, so that a client that asks for too much keeps its connection.
@@ -142,11 +165,11 @@ impl App {
             return wrong_method("GET", encoding);
         }
         match path {
-            "/" => service::page(),
+            "/" => pages::page(),
             "/health" => plain(200, "text/plain", "alive\n"),
-            "/ready" => service::ready(self),
-            "/metrics" => service::metrics(self),
-            _ => plain(200, windlass_api::JSON, windlass_api::openapi::document().to_string()),
+            "/ready" => pages::ready(self),
+            "/metrics" => pages::metrics(self),
+            _ => plain(200, windlass_api::JSON, OPENAPI.clone()),
         }
     }
 
@@ -177,11 +200,14 @@ impl App {
         A: Future<Output = Result<Answer<C::Reply>, Problem>>,
     {
         let (head, body) = request.into_parts();
-        check_origin(&head.headers).map_err(Problem::closing)?;
+        origin::check(&head.headers, self.limits.local).map_err(Problem::closing)?;
         let encoding = Encoding::of_request(&head.headers).map_err(Problem::closing)?;
         let opened = self.opened_for_work().map_err(Problem::closing)?;
         let body = body.read().await.map_err(unreadable)?;
-        let request = encoding.decode::<C>(&body.bytes)?;
+        if C::NAME == LeaseRequest::NAME && body.bytes.len() > LEASE_BYTES_MAX {
+            return Err(unreadable(BodyError::TooLarge { max: LEASE_BYTES_MAX }));
+        }
+        let request = off_worker(body.bytes.len(), || encoding.decode::<C>(&body.bytes))?;
         // Counted among the bytes in flight until it is done, but for what is not worth it: a small one may wait long,
         // and would keep a buffer of its connection alive.
         let _in_flight = (body.bytes.len() > SMALL_BODY_BYTES).then_some(body);
@@ -207,147 +233,27 @@ impl Handler for App {
         self: Arc<Self>,
         request: Request<RequestBody>,
     ) -> Pin<Box<dyn Future<Output = Response<Reply>> + Send>> {
-        Box::pin(async move {
-            let id = self.request_id();
+        let id = self.request_id();
+        let span = error_span!("request", id = ?id);
+        let answer = async move {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             let began = Instant::now();
             let app = Arc::clone(&self);
             let mut response = self.answer(request).await;
             let (elapsed, status) = (began.elapsed(), response.status().as_u16());
             app.requests.record(path.strip_prefix("/v1/").unwrap_or(OTHER), status, elapsed);
-            debug!(request = ?id, %method, path, status, elapsed_us = elapsed.as_micros(), "answered");
+            debug!(%method, path, status, elapsed_us = elapsed.as_micros(), "answered");
             response.headers_mut().insert(REQUEST_ID, id);
             response
-        })
-    }
-}
-
-/// What a call has to work with.
-struct Context {
-    app: Arc<App>,
-    opened: Arc<Opened>,
-    encoding: Encoding,
-}
-
-impl Context {
-    fn engine(&self) -> &Engine {
-        &self.opened.engine
-    }
-
-    fn payload_rule(&self) -> PayloadRule {
-        PayloadRule { bytes_max: self.app.limits.payload_bytes_max, encoding: self.encoding }
-    }
-
-    /// A place among the requests that wait, for those that will.
-    fn wait_in_line(&self, wait: Span) -> Result<Option<OwnedSemaphorePermit>, Problem> {
-        if wait == Span::ZERO {
-            return Ok(None);
-        }
-        let place = Arc::clone(&self.app.waiting).try_acquire_owned();
-        let max = self.app.limits.waiting_max;
-        let full = |_| {
-            Problem::new(Code::Overloaded, format!("too many requests wait: at most {max}. Try again later"))
         };
-        place.map(Some).map_err(full)
-    }
-
-    /// A change that is not answered in time may still be made.
-    async fn within<T>(
-        &self,
-        timeout: Span,
-        work: impl Future<Output = Result<T, EngineError>>,
-    ) -> Result<T, Problem> {
-        self.within_or(timeout, Outcome::Unknown, work).await
-    }
-
-    async fn within_or<T>(
-        &self,
-        timeout: Span,
-        outcome: Outcome,
-        work: impl Future<Output = Result<T, EngineError>>,
-    ) -> Result<T, Problem> {
-        match tokio::time::timeout(Duration::from(timeout), work).await {
-            Ok(result) => result.map_err(Problem::from),
-            Err(_elapsed) => {
-                let message = format!("not done within {}", show::span(timeout));
-                Err(Problem { outcome: Some(outcome), ..Problem::new(Code::Timeout, message) })
-            }
-        }
+        Box::pin(answer.instrument(span))
     }
 }
 
-/// A reply before it is encoded.
-struct Answer<R> {
-    reply: R,
-    commits: Vec<Commit>,
-    /// To be accepted once the reply is delivered; given back otherwise.
-    grant: Option<Grant>,
-}
-
-impl<R> Answer<R> {
-    fn read(reply: R) -> Self {
-        Self { reply, commits: Vec::new(), grant: None }
-    }
-
-    fn changed(reply: R, commits: Vec<Commit>) -> Self {
-        Self { reply, commits, grant: None }
-    }
-}
-
-fn answered<R: windlass_api::call::Wire>(answer: Answer<R>, encoding: Encoding) -> Response<Reply> {
-    let Answer { reply, commits, grant } = answer;
-    let bytes = match encoding.encode(&reply) {
-        Ok(bytes) => bytes,
-        Err(error) => return refuse(&Problem::internal(error, Outcome::Unknown), encoding),
-    };
-    let mut body = Reply::new(bytes);
-    if let Some(grant) = grant {
-        body = body.on_delivery(move || {
-            let _delivered = grant.accept();
-        });
-    }
-    let mut response = Response::new(body);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(encoding.media_type()));
-    if let Some(value) = commit_header(&commits) {
-        response.headers_mut().insert(COMMIT, value);
-    }
-    response
-}
-
-fn commit_header(commits: &[Commit]) -> Option<HeaderValue> {
-    let list: Vec<String> =
-        commits.iter().map(|commit| format!("{}:{}", commit.partition, commit.sequence)).collect();
-    let value = HeaderValue::try_from(list.join(",")).expect("digits and colons are a header value");
-    (!list.is_empty()).then_some(value)
-}
-
-fn refuse(problem: &Problem, encoding: Encoding) -> Response<Reply> {
-    if let Some(cause) = &problem.cause {
-        warn!(code = %problem.code, cause, "request failed");
-    }
-    let bytes = encoding.encode(&problem.to_reply()).expect("an error is made of texts");
-    let mut response = plain(problem.code.status(), encoding.media_type(), bytes);
-    if let Some(seconds) = problem.retry_after() {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    if problem.close {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
-}
-
-fn plain(status: u16, media_type: &'static str, body: impl Into<Bytes>) -> Response<Reply> {
-    let mut response = Response::new(Reply::new(body));
-    *response.status_mut() = http::StatusCode::from_u16(status).expect("statuses are chosen from a list");
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    response
-}
-
-fn wrong_method(allowed: &'static str, encoding: Encoding) -> Response<Reply> {
-    let problem = Problem::new(Code::MethodNotAllowed, format!("the method here is {allowed}"));
-    let mut response = refuse(&problem, encoding);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    response
+/// What takes a while is done so that the other requests of this thread go on elsewhere.
+fn off_worker<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if several && bytes > LARGE_BODY_BYTES { block_in_place(work) } else { work() }
 }
 
 fn unknown_call(name: &str) -> Problem {
@@ -362,15 +268,6 @@ fn unknown_call(name: &str) -> Problem {
 /// What an error is told in: whatever can be made out.
 fn reply_encoding(headers: &HeaderMap) -> Encoding {
     Encoding::of_reply(headers, Encoding::of_request(headers).unwrap_or(Encoding::Json))
-}
-
-/// Somebody else's web page in the operator's browser must not reach the server: there is no other lock on it yet.
-fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(origin) = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()) else { return Ok(()) };
-    let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let message = "a web page of another origin may not call this server";
-    if authority == host { Ok(()) } else { Err(Problem::new(Code::PermissionDenied, message)) }
 }
 
 fn unreadable(error: BodyError) -> Problem {

@@ -12,8 +12,9 @@ use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, Set
 use windlass_core::time::Timestamp;
 use windlass_engine::{Outcome, QueueOverview, QueueStats};
 
+use super::context::{Answer, Context};
 use super::error::Problem;
-use super::{Answer, Context, check, show};
+use super::{check, show};
 
 const LIST_MAX: u32 = 1000;
 

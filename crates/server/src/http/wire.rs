@@ -2,11 +2,21 @@
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use prost::encoding::{WireType, decode_key, decode_varint};
+use serde_json::error::Category;
 use windlass_api::call::Wire;
 use windlass_api::{Code, JSON, PROTOBUF};
 
 use super::error::Problem;
 use super::later;
+use super::strict::Strict;
+
+/// What no repeated field of a request may pass. Whatever comes within it counts for itself.
+const REPEATED_MAX: usize = 1000;
+/// More than any request has; what is beyond counts together.
+const TAGS_COUNTED: usize = 32;
+/// What a client sent is told back to it only so far.
+const TOLD_CHARS_MAX: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
@@ -41,23 +51,24 @@ impl Encoding {
         })
     }
 
-    /// What the answer is to be in: the first known type that `Accept` names, else what the request was in.
+    /// What the answer is to be in: what `Accept` likes best of the two, else what the request was in.
     pub(super) fn of_reply(headers: &HeaderMap, request: Self) -> Self {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        accepted.flat_map(|list| list.split(',')).find_map(Self::of_media_type).unwrap_or(request)
+        let mut best: Option<(f32, Self)> = None;
+        for entry in accepted.flat_map(|list| list.split(',')) {
+            let (Some(encoding), quality) = (Self::of_media_type(entry), quality(entry)) else { continue };
+            if quality > best.map_or(0.0, |(quality, _)| quality) {
+                best = Some((quality, encoding));
+            }
+        }
+        best.map_or(request, |(_, encoding)| encoding)
     }
 
     pub(super) fn decode<T: Wire>(self, bytes: &[u8]) -> Result<T, Problem> {
         match self {
             Self::Json if bytes.is_empty() => Ok(T::default()),
-            // A list would be taken for the fields in their order.
-            Self::Json if !bytes.trim_ascii_start().starts_with(b"{") => {
-                Err(Problem::invalid("the body must be a JSON object"))
-            }
-            Self::Json => serde_json::from_slice(bytes).map_err(|_| explain::<T>(bytes)),
-            Self::Protobuf => T::decode(bytes).map_err(|error| {
-                Problem::invalid(format!("the body is not the message it should be: {error}"))
-            }),
+            Self::Json => from_json(bytes).map_err(|_| explain::<T>(bytes)),
+            Self::Protobuf => from_protobuf(bytes),
         }
     }
 
@@ -73,11 +84,25 @@ impl Encoding {
     }
 }
 
+/// `application/json;q=0.9`: how much it is liked.
+fn quality(entry: &str) -> f32 {
+    let parameters = entry.split(';').skip(1).map(str::trim);
+    let stated = parameters.filter_map(|parameter| parameter.strip_prefix("q=")).next();
+    stated.map_or(1.0, |text| text.parse().unwrap_or(0.0))
+}
+
+fn from_json<T: Wire>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = T::deserialize(Strict(&mut json))?;
+    json.end()?;
+    Ok(value)
+}
+
 /// Reads a body again that did not make sense, to tell where. The first reading does without: keeping track of the
 /// place has its price.
 fn explain<T: Wire>(bytes: &[u8]) -> Problem {
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let error = match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let error = match serde_path_to_error::deserialize::<_, T>(Strict(&mut json)) {
         Err(error) => error,
         Ok(_) => return Problem::invalid("the body must be one JSON object and nothing after it"),
     };
@@ -89,13 +114,61 @@ fn explain<T: Wire>(bytes: &[u8]) -> Problem {
             "`{name}` is part of the API, but not of this version of the server yet"
         ));
     }
+    let message = told(&plainly(&message));
     match cause.classify() {
-        serde_json::error::Category::Data if place != "." => {
-            Problem::invalid(format!("`{place}`: {message}"))
+        Category::Data if place != "." => Problem::invalid(format!("`{}`: {message}", told(&place))),
+        Category::Data => Problem::invalid(message),
+        Category::Io | Category::Syntax | Category::Eof => {
+            Problem::invalid(format!("the body is not JSON: {message}"))
         }
-        serde_json::error::Category::Data => Problem::invalid(message),
-        serde_json::error::Category::Io
-        | serde_json::error::Category::Syntax
-        | serde_json::error::Category::Eof => Problem::invalid(format!("the body is not JSON: {message}")),
     }
+}
+
+/// In words of the API instead of Rust's.
+fn plainly(message: &str) -> String {
+    let words = [("expected u32", "expected a whole number"), ("expected u64", "expected a whole number")];
+    words.iter().fold(message.to_owned(), |text, (rust, plain)| text.replace(rust, plain))
+}
+
+fn told(text: &str) -> String {
+    match text.char_indices().nth(TOLD_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn from_protobuf<T: Wire>(bytes: &[u8]) -> Result<T, Problem> {
+    let wrong = |error: prost::DecodeError| {
+        Problem::invalid(format!("the body is not the message it should be: {}", told(&error.to_string())))
+    };
+    if most_repeated(bytes).map_err(wrong)? > REPEATED_MAX {
+        return Err(Problem::invalid("a list of the request is too long: there must be 1 to 1000 entries"));
+    }
+    T::decode(bytes).map_err(wrong)
+}
+
+/// How often the most frequent field comes, without making anything of it: two bytes can ask for a hundred times as
+/// much memory.
+fn most_repeated(bytes: &[u8]) -> Result<usize, prost::DecodeError> {
+    let mut rest = bytes;
+    let mut counts = [0; TAGS_COUNTED];
+    while !rest.is_empty() {
+        let (tag, wire_type) = decode_key(&mut rest)?;
+        counts[(tag as usize).min(TAGS_COUNTED - 1)] += 1;
+        skip(wire_type, &mut rest)?;
+    }
+    Ok(counts.into_iter().max().unwrap_or_default())
+}
+
+/// Over one field. Groups, which nobody writes any more, are left to the decoder to refuse.
+fn skip(wire_type: WireType, rest: &mut &[u8]) -> Result<(), prost::DecodeError> {
+    let length = match wire_type {
+        WireType::Varint => decode_varint(rest).map(|_| 0)?,
+        WireType::ThirtyTwoBit => 4,
+        WireType::SixtyFourBit => 8,
+        WireType::LengthDelimited => usize::try_from(decode_varint(rest)?).unwrap_or(usize::MAX),
+        WireType::StartGroup | WireType::EndGroup => rest.len(),
+    };
+    *rest = rest.get(length..).unwrap_or_default();
+    Ok(())
 }

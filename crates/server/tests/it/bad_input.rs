@@ -42,6 +42,20 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ("queue.produce", item(json!({"utf8": "x", "knd": "k"})), "invalid_argument", "knd"),
         ("queue.produce", json!({"queue": 7, "items": [{"utf8": "x"}]}), "invalid_argument", "queue"),
         ("queue.produce", json!({"queue": "q", "items": {"utf8": "x"}}), "invalid_argument", "items"),
+        ("queue.produce", json!({"queue": "q", "items": [[1]]}), "invalid_argument", "items[0]"),
+        ("queue.produce", json!({"queue": "q", "items": ["x"]}), "invalid_argument", "an object"),
+        ("queues.create", json!({"queue": "n", "retry": ["fixed"]}), "invalid_argument", "retry"),
+        ("queue.complete", item(json!({"id": ID, "permit": 1, "result": [1]})), "invalid_argument", "result"),
+        (
+            "queue.retry",
+            item(json!({"id": ID, "permit": 1, "error": ["a", "b"]})),
+            "invalid_argument",
+            "error",
+        ),
+        ("queue.complete", item(json!({"id": ID})), "invalid_argument", "items[0].permit"),
+        ("queue.extend", item(json!({"id": ID, "permit": 0})), "invalid_argument", "items[0].permit"),
+        ("queue.retry", item(json!({"id": ID})), "invalid_argument", "items[0].permit"),
+        ("item.get", json!({"queue": "q", "address": "a"}), "invalid_argument", "not of this version"),
         ("queues.list", json!([]), "invalid_argument", "object"),
         ("queues.info", json!(["q"]), "invalid_argument", "object"),
         (
@@ -159,7 +173,8 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ("queue.lease", lease(json!({"client_id": "a\u{0}"})), "invalid_argument", "client_id"),
         ("queue.lease", lease(json!({"max_priority": 256})), "invalid_argument", "max_priority"),
         ("queue.lease", lease(json!({"kinds": "email"})), "invalid_argument", "kinds"),
-        ("queue.lease", lease(json!({"kinds": [""]})), "invalid_argument", "kind"),
+        ("queue.lease", lease(json!({"kinds": [""]})), "invalid_argument", "`kinds`"),
+        ("queue.lease", lease(json!({"kinds": vec!["k"; 1001]})), "invalid_argument", "kinds"),
         ("queue.lease", lease(json!({"lease_timeout": "0s"})), "invalid_argument", "lease_timeout"),
         ("queue.lease", lease(json!({"request_timeout": "901s"})), "invalid_argument", "15m"),
         ("queue.lease", lease(json!({"queue": "none"})), "not_found", "queue"),
@@ -244,7 +259,7 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
             "invalid_argument",
             "not of this version",
         ),
-        ("queues.update", json!({"queue": "q", "partitions": 2}), "invalid_argument", "partitions"),
+        ("queues.update", json!({"queue": "q", "partitions": 2}), "invalid_argument", "`partitions` is part"),
         ("queues.update", json!({"queue": "none"}), "not_found", "queue"),
         ("queues.info", json!({"queue": "none"}), "not_found", "queue"),
         ("queues.list", json!({"limit": 0}), "invalid_argument", "limit"),
@@ -358,4 +373,36 @@ async fn a_permit_of_another_lease_and_an_item_of_another_queue_are_judged_by_th
             _ => assert_eq!((judged[done].as_u64(), &failed[2]["code"]), (Some(1), &json!("not_found"))),
         }
     }
+}
+
+#[tokio::test]
+async fn what_was_sent_is_told_back_only_in_part() {
+    let (_server, mut http) = prepared().await;
+    let long = "x".repeat(1 << 20);
+    for body in [json!({long.clone(): 1}), json!({"limit": long})] {
+        let got = http.post("queues.list", &body.to_string()).await;
+        assert_eq!((got.status, got.code().as_str()), (400, "invalid_argument"));
+        assert!(got.body.len() < 2000, "{} bytes", got.body.len());
+    }
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_refused_before_it_is_held_in_memory() {
+    use prost::Message;
+    use windlass_api::error::ErrorReply;
+
+    let (_server, mut http) = prepared().await;
+    // Each element takes two bytes here, and hundreds as an item.
+    let many = [&b"\x0a\x01q"[..], &b"\x1a\x00".repeat(1001)].concat();
+    let headers = [("content-type", "application/protobuf")];
+    let got = http.request("POST", "/v1/queue.produce", &headers, &many).await;
+    let reply = ErrorReply::decode(&*got.body).expect("an error in the request's encoding");
+    assert_eq!((got.status, reply.error.code.as_str()), (400, "invalid_argument"));
+    assert!(reply.error.message.contains("1 to 1000"), "{reply:?}");
+    let lease = format!(
+        r#"{{"queue": "q", "client_id": "c", "batch_size": 1, "kinds": ["{}"]}}"#,
+        "k".repeat(1 << 20)
+    );
+    let got = http.post("queue.lease", &lease).await;
+    assert_eq!((got.status, got.code().as_str()), (413, "too_large"));
 }

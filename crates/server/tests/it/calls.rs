@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use windlass_api::Call;
 use windlass_api::call::{EachCall, for_each_call};
+use windlass_server::config::RawLimits;
 
 use crate::support::{Http, TestServer};
 
@@ -293,4 +294,41 @@ async fn waiting_leases_are_answered_empty_when_the_server_stops() {
         let got = one.receive().await;
         assert_eq!((got.status, got.json()), (200, json!({"items": []})));
     }
+}
+
+#[tokio::test]
+async fn a_lease_takes_a_waiting_place_only_if_it_has_to_wait() {
+    let server =
+        TestServer::with(RawLimits { waiting_requests: Some(1.into()), ..RawLimits::default() }).await;
+    let mut http = server.connect().await;
+    http.ok("queues.create", json!({"queue": "q"})).await;
+    http.ok("queues.create", json!({"queue": "other"})).await;
+    let mut waiting = server.connect().await;
+    let request = json!({"queue": "other", "client_id": "w", "batch_size": 1, "request_timeout": "10m"});
+    let json = [("content-type", "application/json")];
+    waiting.send("POST", "/v1/queue.lease", &json, request.to_string().as_bytes()).await;
+    while http.ok("queue.stats", json!({"queue": "other"})).await["lease_waiters"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    let lease = r#"{"queue": "q", "client_id": "c", "batch_size": 1}"#;
+    let got = http.post("queue.lease", lease).await;
+    assert_eq!(
+        (got.status, got.code().as_str()),
+        (429, "overloaded"),
+        "there is nothing, and no place to wait"
+    );
+    produce(&mut http, json!([{"utf8": "a"}])).await;
+    assert_eq!(http.post("queue.lease", lease).await.json()["items"][0]["utf8"], "a");
+}
+
+#[tokio::test]
+async fn a_backup_is_made_once_and_can_be_served_from() {
+    let (_server, mut http) = with_queue(json!({})).await;
+    produce(&mut http, json!([{"utf8": "a"}])).await;
+    let made = http.ok("server.backup", json!({"backup": "monday"})).await;
+    assert_eq!(http.post("server.backup", r#"{"backup": "monday"}"#).await.code(), "already_exists");
+    assert_eq!(http.post("server.backup", r#"{"backup": "../out"}"#).await.code(), "invalid_argument");
+    let restored = TestServer::on(std::path::Path::new(made["path"].as_str().expect("a path"))).await;
+    let mut http = restored.connect().await;
+    assert_eq!(lease(&mut http, 1).await[0]["utf8"], "a");
 }

@@ -234,6 +234,8 @@ async fn the_answer_is_in_the_encoding_that_accept_names() {
         (PROTOBUF, "application/json", JSON),
         (PROTOBUF, "text/html, application/json;q=0.9", JSON),
         (PROTOBUF, "text/html", PROTOBUF),
+        (PROTOBUF, "application/protobuf;q=0.1, application/json", JSON),
+        (JSON, "application/protobuf;q=0", JSON),
     ];
     for (content, accept, expected) in table {
         let headers = [("content-type", content), ("accept", accept)];

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use windlass_api::error::ErrorReply;
 use windlass_api::{Call, JSON, PROTOBUF};
-use windlass_server::config::{self, RawConfig};
+use windlass_server::config::{self, RawConfig, RawLimits};
 use windlass_server::lifecycle::Server;
 
 pub(crate) struct TestServer {
@@ -20,8 +20,23 @@ pub(crate) struct TestServer {
 
 impl TestServer {
     pub(crate) async fn start() -> Self {
+        Self::with(RawLimits::default()).await
+    }
+
+    pub(crate) async fn with(limits: RawLimits) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let server = Some(start_on(directory.path()).await);
+        let server = Some(start_on(directory.path(), limits).await);
+        Self { server, directory }
+    }
+
+    /// On data that is there; it is copied first, for it is somebody else's.
+    pub(crate) async fn on(data: &Path) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        for entry in std::fs::read_dir(data).expect("the data is there") {
+            let entry = entry.expect("an entry");
+            std::fs::copy(entry.path(), directory.path().join(entry.file_name())).expect("a file is copied");
+        }
+        let server = Some(start_on(directory.path(), RawLimits::default()).await);
         Self { server, directory }
     }
 
@@ -40,14 +55,15 @@ impl TestServer {
     /// Stops it, and starts another on the same data.
     pub(crate) async fn restart(&mut self) {
         self.stop().await;
-        self.server = Some(start_on(self.directory.path()).await);
+        self.server = Some(start_on(self.directory.path(), RawLimits::default()).await);
     }
 }
 
-async fn start_on(data: &Path) -> Server {
+async fn start_on(data: &Path, limits: RawLimits) -> Server {
     let flags = RawConfig {
         data: Some(data.to_str().expect("a path in UTF-8").into()),
         listen: Some("127.0.0.1:0".into()),
+        limits,
         ..RawConfig::default()
     };
     let config = config::load(flags, None, std::iter::empty()).expect("a valid configuration");

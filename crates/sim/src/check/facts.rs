@@ -8,7 +8,7 @@ use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{Granted, ItemView};
 
-use crate::history::{Call, History, Made, Op, Outcome, QueueIndex, RetryOp, Verdict, Violation};
+use crate::history::{Call, History, Made, Moment, Op, Outcome, QueueIndex, RetryOp, Verdict, Violation};
 
 #[derive(Debug)]
 pub struct Facts<'a> {
@@ -18,6 +18,12 @@ pub struct Facts<'a> {
     pub by_id: BTreeMap<ItemId, usize>,
     /// All lease calls.
     pub leases: Vec<&'a Call>,
+    /// Those that may have leased anything without anybody being told, whatever became of it.
+    haunted: Vec<&'a Call>,
+    /// The others, by their beginning, each with the latest end of those up to it.
+    calm: Vec<(&'a Call, Moment)>,
+    /// Clears and deletes that may have done something.
+    sweeps: Vec<&'a Call>,
 }
 
 #[derive(Debug)]
@@ -84,8 +90,13 @@ pub(super) fn violation(rule: &'static str, text: String) -> Violation {
 
 impl<'a> Facts<'a> {
     pub fn gather(history: &'a History) -> Result<Self, Violation> {
-        let leases = history.calls.iter().filter(|call| matches!(call.op, Op::Lease { .. })).collect();
-        let mut facts = Self { history, items: Vec::new(), by_id: BTreeMap::new(), leases };
+        let leases =
+            history.calls.iter().filter(|call| matches!(call.op, Op::Lease { .. })).collect::<Vec<_>>();
+        let (haunted, calm) = leases.iter().partition(|call| keeps_something_back(history, call));
+        let sweeps = history.calls.iter().filter(|call| may_have_swept(call)).collect();
+        let calm = by_beginning(calm);
+        let (items, by_id) = (Vec::new(), BTreeMap::new());
+        let mut facts = Self { history, items, by_id, leases, haunted, calm, sweeps };
         let mut by_serial = BTreeMap::new();
         for call in &history.calls {
             facts.add_produced(call, &mut by_serial)?;
@@ -219,10 +230,7 @@ impl<'a> Facts<'a> {
 
     /// Every clear and delete of the queue that may have done something, with what it was.
     pub fn sweeping_calls(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Call> {
-        self.history.calls.iter().filter(move |call| {
-            // Over several partitions a failed call may have been carried out in some of them.
-            call.op.sweeps(queue) && !matches!(call.outcome, Outcome::Refused(_))
-        })
+        self.sweeps.iter().copied().filter(move |call| call.op.sweeps(queue))
     }
 
     pub fn settings(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Settings> {
@@ -240,23 +248,40 @@ impl<'a> Facts<'a> {
     /// Lease calls that may have leased the item without anybody being told: their outcome is unknown, or something
     /// kept part of the answer back.
     pub fn ghosts<'f>(&'f self, item: &'f ItemFacts<'a>) -> impl Iterator<Item = &'a Call> + use<'f, 'a> {
-        self.leases.iter().copied().filter(move |call| {
+        let haunted = self.haunted.iter().copied();
+        // Bodies are read after the lease: one that ended meanwhile, its lease over, is left out of the answer.
+        let calm = self.calm_during(self.possible_ends(item)).map(|(call, _)| *call);
+        let calm = calm.filter(|call| self.may_have_ended_before(item, call));
+        haunted.chain(calm).filter(move |call| {
             let Op::Lease { queue, filter, .. } = &call.op else { return false };
             let wants = filter.max_priority >= item.made.priority
                 && filter.kinds.as_ref().is_none_or(|kinds| kinds.contains(&item.made.kind));
             let after = call.outcome.is_unknown() || call.end > item.produce.begin;
-            *queue == item.queue && wants && after && self.is_ghostly(call, item)
+            *queue == item.queue && wants && after
         })
     }
 
-    fn is_ghostly(&self, call: &Call, item: &ItemFacts<'a>) -> bool {
-        // A server that closes sends waiting leases home, also those it was just granting to.
-        let closing = self.history.processes[call.process].closing.is_some_and(|closing| closing < call.end);
-        if call.outcome.is_unknown() || closing || self.history.is_troubled(call.process, call.end) {
-            return true;
+    /// Those of the calm leases that overlap with a stretch of orders, and some more.
+    fn calm_during(&self, (from, to): (u64, u64)) -> impl Iterator<Item = &(&'a Call, Moment)> {
+        let begun = self.calm.partition_point(|(call, _)| call.begin.order < to);
+        let over = self.calm.partition_point(|(_, latest_end)| latest_end.order <= from);
+        self.calm.get(over..begun).unwrap_or_default().iter()
+    }
+
+    /// From the beginning of the first call that may have ended the item to the end of the last.
+    fn possible_ends(&self, item: &ItemFacts<'a>) -> (u64, u64) {
+        let always = (0, u64::MAX);
+        let failed = self.may_have_failed(item);
+        if failed && item.grants.is_empty() || self.sweeping_calls(item.queue).next().is_some() {
+            return always;
         }
-        // Bodies are read after the lease: one that ended meanwhile, its lease over, is left out of the answer.
-        gave_up_on_more(call) || self.may_have_ended_before(item, call)
+        let judged = item.verdicts.iter().filter(|judged| judged.verb.ends_lease()).map(|judged| judged.call);
+        let granted = item.grants.iter().filter(|_| failed).map(|grant| grant.call);
+        let calls = judged.chain(item.cancels.iter().copied()).chain(granted);
+        calls.fold((u64::MAX, 0), |(from, to), call| {
+            let end = if call.outcome.is_unknown() { u64::MAX } else { call.end.order };
+            (from.min(call.begin.order), to.max(end))
+        })
     }
 
     fn may_have_ended_before(&self, item: &ItemFacts<'a>, call: &Call) -> bool {
@@ -309,6 +334,29 @@ impl<'a> Facts<'a> {
             || item.shown().any(|(call, view)| call.begin.order > to && !view.item.state.phase().is_final());
         free && alive_later && !touched && !swept && !self.ghosts(item).any(|ghost| ghost.begin.order <= to)
     }
+}
+
+/// Whether the lease may have been granted something that its answer does not tell of.
+fn keeps_something_back(history: &History, call: &Call) -> bool {
+    // A server that closes sends waiting leases home, also those it was just granting to.
+    let closing = history.processes[call.process].closing.is_some_and(|closing| closing < call.end);
+    let troubled = history.is_troubled(call.process, call.end);
+    call.outcome.is_unknown() || closing || troubled || gave_up_on_more(call)
+}
+
+fn may_have_swept(call: &Call) -> bool {
+    // Over several partitions a failed call may have been carried out in some of them.
+    matches!(call.op, Op::Clear { .. } | Op::Delete { .. }) && !matches!(call.outcome, Outcome::Refused(_))
+}
+
+fn by_beginning<'a>(mut calls: Vec<&'a Call>) -> Vec<(&'a Call, Moment)> {
+    calls.sort_by_key(|call| call.begin);
+    let mut latest_end = Moment::default();
+    let with_end = |call: &'a Call| {
+        latest_end = latest_end.max(call.end);
+        (call, latest_end)
+    };
+    calls.into_iter().map(with_end).collect()
 }
 
 /// A lease that waited, has something, and runs out of time stops asking other partitions for more. What one of them

@@ -8,14 +8,33 @@ use crate::history::{Call, Op, Outcome, Violation};
 /// How long a handover to a waiting lease may take on the slowest disk.
 const HANDOVER_MICROS: u64 = 3_000_000;
 
+/// An item, and from when to when it was seen to be alive, as orders of the history.
+struct Lifespan<'f, 'a> {
+    item: &'f ItemFacts<'a>,
+    from: u64,
+    to: u64,
+}
+
+impl<'f, 'a> Lifespan<'f, 'a> {
+    fn of(item: &'f ItemFacts<'a>) -> Self {
+        let granted = item.grants.iter().map(|grant| grant.call.begin.order);
+        let alive = item.shown().filter(|(_, view)| !view.item.state.phase().is_final());
+        let to = granted.chain(alive.map(|(call, _)| call.begin.order)).max().unwrap_or(0);
+        Self { item, from: item.produce.end.order, to }
+    }
+}
+
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
+    let lifespans: Vec<Lifespan<'_, '_>> = facts.items.iter().map(Lifespan::of).collect();
     for call in &facts.leases {
         let Outcome::Granted { items, .. } = &call.outcome else { continue };
+        let at = call.end.order;
+        let alive = lifespans.iter().filter(|life| life.from <= at && at < life.to).map(|life| life.item);
         if items.is_empty() {
-            nothing_was_there(facts, call)?;
+            nothing_was_there(facts, call, alive)?;
         } else {
             in_batch_order(facts, call)?;
-            nobody_was_passed_over(facts, call)?;
+            nobody_was_passed_over(facts, call, alive)?;
         }
     }
     Ok(())
@@ -34,9 +53,13 @@ fn would_take(call: &Call, item: &ItemFacts<'_>) -> bool {
 }
 
 /// No item that was there all the while stood before one that was leased.
-fn nobody_was_passed_over(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
+fn nobody_was_passed_over<'f, 'a: 'f>(
+    facts: &Facts<'a>,
+    call: &Call,
+    alive: impl Iterator<Item = &'f ItemFacts<'a>>,
+) -> Result<(), Violation> {
     let Outcome::Granted { items, .. } = &call.outcome else { return Ok(()) };
-    for item in &facts.items {
+    for item in alive {
         let Some(id) = item.id else { continue };
         let same_partition = items.iter().filter(|given| given.id.partition == id.partition);
         let worst = same_partition.map(|given| (given.priority, given.id.number.0)).max();
@@ -85,7 +108,11 @@ fn in_batch_order(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
     Ok(())
 }
 
-fn nothing_was_there(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
+fn nothing_was_there<'f, 'a: 'f>(
+    facts: &Facts<'a>,
+    call: &Call,
+    alive: impl Iterator<Item = &'f ItemFacts<'a>>,
+) -> Result<(), Violation> {
     let process = &facts.history.processes[call.process];
     let closing = process.closing.is_some_and(|closing| closing < call.end);
     if closing || facts.history.is_troubled(call.process, call.end) {
@@ -98,7 +125,7 @@ fn nothing_was_there(facts: &Facts<'_>, call: &Call) -> Result<(), Violation> {
     {
         return Ok(());
     }
-    for item in facts.items.iter().filter(|item| would_take(call, item)) {
+    for item in alive.filter(|item| would_take(call, item)) {
         let from = if item.produce.end < call.begin {
             call.begin.order
         } else if item.produce.end.micros + HANDOVER_MICROS < call.end.micros {

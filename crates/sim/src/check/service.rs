@@ -28,9 +28,12 @@ fn turned_away(call: &Call) -> Option<String> {
 
 fn had_a_reason(facts: &Facts<'_>, call: &Call) -> bool {
     let history = facts.history;
-    let closing = history.processes[call.process].closing.is_some_and(|closing| closing < call.end);
+    let process = &history.processes[call.process];
+    let closing = process.closing.is_some_and(|closing| closing < call.end);
+    // Whoever asks from outside may come too late.
+    let gone = process.end.is_some_and(|end| end < call.end);
     let deleting = history.calls.iter().any(|other| {
         matches!(other.op, Op::Delete { .. }) && other.process == call.process && other.begin < call.end
     });
-    closing || deleting || history.is_troubled(call.process, call.end)
+    closing || gone || deleting || history.is_troubled(call.process, call.end)
 }

@@ -1,0 +1,83 @@
+//! What a call has to work with, and what it comes to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use windlass_api::Code;
+use windlass_core::time::Span;
+use windlass_engine::{Commit, Engine, EngineError, Grant, Outcome};
+
+use super::check::PayloadRule;
+use super::error::Problem;
+use super::wire::Encoding;
+use super::{App, Opened, show};
+
+/// What a call has to work with.
+pub(super) struct Context {
+    pub(super) app: Arc<App>,
+    pub(super) opened: Arc<Opened>,
+    pub(super) encoding: Encoding,
+}
+
+impl Context {
+    pub(super) fn engine(&self) -> &Engine {
+        &self.opened.engine
+    }
+
+    pub(super) fn payload_rule(&self) -> PayloadRule {
+        PayloadRule { bytes_max: self.app.limits.payload_bytes_max, encoding: self.encoding }
+    }
+
+    /// A place among the requests that wait.
+    pub(super) fn wait_in_line(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let place = Arc::clone(&self.app.waiting).try_acquire_owned();
+        let max = self.app.limits.waiting_max;
+        let full = |_| {
+            Problem::new(Code::Overloaded, format!("too many requests wait: at most {max}. Try again later"))
+        };
+        place.map_err(full)
+    }
+
+    /// A change that is not answered in time may still be made.
+    pub(super) async fn within<T>(
+        &self,
+        timeout: Span,
+        work: impl Future<Output = Result<T, EngineError>>,
+    ) -> Result<T, Problem> {
+        self.within_or(timeout, Outcome::Unknown, work).await
+    }
+
+    pub(super) async fn within_or<T>(
+        &self,
+        timeout: Span,
+        outcome: Outcome,
+        work: impl Future<Output = Result<T, EngineError>>,
+    ) -> Result<T, Problem> {
+        match tokio::time::timeout(Duration::from(timeout), work).await {
+            Ok(result) => result.map_err(Problem::from),
+            Err(_elapsed) => {
+                let message = format!("not done within {}", show::span(timeout));
+                Err(Problem { outcome: Some(outcome), ..Problem::new(Code::Timeout, message) })
+            }
+        }
+    }
+}
+
+/// A reply before it is encoded.
+pub(super) struct Answer<R> {
+    pub(super) reply: R,
+    pub(super) commits: Vec<Commit>,
+    /// To be accepted once the reply is delivered; given back otherwise.
+    pub(super) grant: Option<Grant>,
+}
+
+impl<R> Answer<R> {
+    pub(super) fn read(reply: R) -> Self {
+        Self { reply, commits: Vec::new(), grant: None }
+    }
+
+    pub(super) fn changed(reply: R, commits: Vec<Commit>) -> Self {
+        Self { reply, commits, grant: None }
+    }
+}

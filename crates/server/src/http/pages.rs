@@ -1,0 +1,52 @@
+//! The pages, which are not calls.
+
+use http::Response;
+use windlass_api::JSON;
+use windlass_engine::PartitionState;
+
+use super::App;
+use super::reply::plain;
+use crate::listener::Reply;
+use crate::metrics::{self, EngineNow, Scrape, TrafficNow};
+
+pub(super) fn page() -> Response<Reply> {
+    let version = env!("CARGO_PKG_VERSION");
+    let page = format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Windlass</title>\n\
+         <h1>Windlass {version}</h1>\n<p>A durable work queue. It is running.\n\
+         <ul>\n<li><a href=\"/openapi.json\">openapi.json</a>: every call it answers\n\
+         <li><a href=\"/metrics\">metrics</a>, <a href=\"/ready\">ready</a>, <a href=\"/health\">health</a>\n\
+         <li><code>windlass --help</code>: the command line, a client of the same calls\n</ul>\n</html>\n"
+    );
+    plain(200, "text/html; charset=utf-8", page)
+}
+
+pub(super) fn ready(app: &App) -> Response<Reply> {
+    let reasons = reasons(app);
+    let status = if reasons.is_empty() { 200 } else { 503 };
+    let body = serde_json::json!({"ready": reasons.is_empty(), "reasons": reasons, "faulty": faulty(app)});
+    plain(status, JSON, body.to_string())
+}
+
+fn reasons(app: &App) -> Vec<&'static str> {
+    match (app.is_stopping(), app.opened()) {
+        (true, _) => vec!["shutting down"],
+        (false, None) => vec!["loading"],
+        (false, Some(_)) => Vec::new(),
+    }
+}
+
+/// Partitions that cannot serve: the server is ready all the same, for the others can.
+fn faulty(app: &App) -> Vec<u32> {
+    let overview = app.opened().map(|opened| opened.engine.overview()).unwrap_or_default();
+    let partitions = overview.into_iter().flat_map(|seen| seen.partitions);
+    let faulty = partitions.filter(|(_, state)| matches!(state, PartitionState::Faulty { .. }));
+    faulty.map(|(partition, _)| partition.0).collect()
+}
+
+pub(super) fn metrics(app: &App) -> Response<Reply> {
+    let traffic = TrafficNow::of(&app.traffic);
+    let engine = app.opened().map(|opened| EngineNow::of(&opened.engine));
+    let scrape = Scrape { engine, requests: &app.requests, traffic, uptime: app.began.elapsed() };
+    plain(200, metrics::CONTENT_TYPE, metrics::render(&scrape))
+}

@@ -1,0 +1,70 @@
+//! Replies: bodies, statuses and headers.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response};
+use tracing::warn;
+use windlass_api::call::Wire;
+use windlass_api::{COMMIT, Code};
+use windlass_engine::{Commit, Outcome};
+
+use super::context::Answer;
+use super::error::Problem;
+use super::wire::Encoding;
+use crate::listener::Reply;
+
+pub(super) fn answered<R: Wire>(answer: Answer<R>, encoding: Encoding) -> Response<Reply> {
+    let Answer { reply, commits, grant } = answer;
+    let bytes = match encoding.encode(&reply) {
+        Ok(bytes) => bytes,
+        Err(error) => return refuse(&Problem::internal(error, Outcome::Unknown), encoding),
+    };
+    let mut body = Reply::new(bytes);
+    if let Some(grant) = grant {
+        body = body.on_delivery(move || {
+            let _delivered = grant.accept();
+        });
+    }
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(encoding.media_type()));
+    if let Some(value) = commit_header(&commits) {
+        response.headers_mut().insert(COMMIT, value);
+    }
+    response
+}
+
+fn commit_header(commits: &[Commit]) -> Option<HeaderValue> {
+    let list: Vec<String> =
+        commits.iter().map(|commit| format!("{}:{}", commit.partition, commit.sequence)).collect();
+    let value = HeaderValue::try_from(list.join(",")).expect("digits and colons are a header value");
+    (!list.is_empty()).then_some(value)
+}
+
+pub(super) fn refuse(problem: &Problem, encoding: Encoding) -> Response<Reply> {
+    if let Some(cause) = &problem.cause {
+        warn!(code = %problem.code, cause, "request failed");
+    }
+    let bytes = encoding.encode(&problem.to_reply()).expect("an error is made of texts");
+    let mut response = plain(problem.code.status(), encoding.media_type(), bytes);
+    if let Some(seconds) = problem.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if problem.close {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+pub(super) fn plain(status: u16, media_type: &'static str, body: impl Into<Bytes>) -> Response<Reply> {
+    let mut response = Response::new(Reply::new(body));
+    *response.status_mut() = http::StatusCode::from_u16(status).expect("statuses are chosen from a list");
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+pub(super) fn wrong_method(allowed: &'static str, encoding: Encoding) -> Response<Reply> {
+    let problem = Problem::new(Code::MethodNotAllowed, format!("the method here is {allowed}"));
+    let mut response = refuse(&problem, encoding);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}
