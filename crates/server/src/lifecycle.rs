@@ -125,11 +125,14 @@ impl Server {
         self.address
     }
 
-    /// Refuses what is new, answers what is under way for as long as `shutdown_grace`, and then closes the data.
+    /// Refuses what is new, answers what is under way for as long as `shutdown_grace`, waits for a backup, and then
+    /// closes the data.
     pub async fn stop(mut self) {
         self.app.stop();
         self.engine.send_waiters_home();
         self.front.stop().await;
+        // It reads the data, and whoever asked for it may be gone.
+        self.app.finish_backups().await;
         self.engine.close().await;
     }
 }
