@@ -183,8 +183,9 @@ impl App {
         if request.method() != Method::POST {
             return wrong_method("POST", encoding);
         }
+        let traffic = Arc::clone(&self.traffic);
         match self.carry_out(request, handler).await {
-            Ok(answer) => answered(answer, encoding),
+            Ok(answer) => answered(answer, encoding, &traffic),
             Err(problem) => refuse(&problem, encoding),
         }
     }

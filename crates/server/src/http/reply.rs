@@ -1,5 +1,7 @@
 //! Replies: bodies, statuses and headers.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response};
@@ -11,15 +13,29 @@ use windlass_engine::{Commit, Outcome};
 use super::context::Answer;
 use super::error::Problem;
 use super::wire::Encoding;
-use crate::listener::Reply;
+use crate::listener::{Reply, Traffic};
 
-pub(super) fn answered<R: Wire>(answer: Answer<R>, encoding: Encoding) -> Response<Reply> {
+pub(super) fn answered<R: Wire>(
+    answer: Answer<R>,
+    encoding: Encoding,
+    traffic: &Arc<Traffic>,
+) -> Response<Reply> {
     let Answer { reply, commits, grant } = answer;
     let bytes = match encoding.encode(&reply) {
         Ok(bytes) => bytes,
         Err(error) => return refuse(&Problem::internal(error, Outcome::Unknown), encoding),
     };
+    let share = traffic.reserve_reply(bytes.len());
+    // What was changed is told all the same; a grant that is not is given back.
+    if share.is_none() && (commits.is_empty() || grant.is_some()) {
+        let message =
+            "too many bytes of answers wait to be taken: try again a little later, or ask for less at once";
+        return refuse(&Problem::new(Code::Overloaded, message), encoding);
+    }
     let mut body = Reply::new(bytes);
+    if let Some(share) = share {
+        body = body.counted(share);
+    }
     if let Some(grant) = grant {
         body = body.on_delivery(move || {
             let _delivered = grant.accept();
