@@ -97,6 +97,12 @@ pub enum Part {
     Payload,
     /// What a completion left behind.
     Result,
+    /// Headers and reference once more, without the payload, for items that have any: kept as long as the item.
+    Facts,
+}
+
+impl Part {
+    pub const ALL: [Self; 3] = [Self::Payload, Self::Result, Self::Facts];
 }
 
 /// One step of durable state. A batch of them is committed whole or not at all.

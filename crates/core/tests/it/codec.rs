@@ -84,9 +84,10 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let error = prop::option::of(
         (prop::option::of(text()), text()).prop_map(|(code, message)| ItemError { code, message }),
     );
-    (prop::option::of(any::<u32>()), last_lease, error, unknown()).prop_map(
-        |(max_attempts, last_lease, error, unknown)| {
-            let extras = Extras { max_attempts, last_lease, error, unknown };
+    let facts_bytes = prop_oneof![Just(0), any::<u64>()];
+    (prop::option::of(any::<u32>()), last_lease, error, facts_bytes, unknown()).prop_map(
+        |(max_attempts, last_lease, error, facts_bytes, unknown)| {
+            let extras = Extras { max_attempts, last_lease, error, facts_bytes, unknown };
             (extras != Extras::default()).then(|| Box::new(extras))
         },
     )

@@ -195,6 +195,7 @@ impl History {
             enqueue_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: max_attempts.map(u32::from),
             body: Bytes::new(),
+            facts: None,
         }
     }
 

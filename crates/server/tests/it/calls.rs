@@ -76,6 +76,30 @@ async fn an_item_lives_and_is_shown_at_every_step() {
         "payload and lease are gone: {shown}"
     );
     assert!(shown["finished_at"].as_str().expect("a time").ends_with('Z'));
+    assert_eq!((&shown["reference"], &shown["headers"]), (&json!("order 7"), &json!({"a": "b"})));
+    assert_eq!(
+        http.ok("item.cancel", json!({"id": id})).await["item"],
+        shown,
+        "it is final, and stays as it is"
+    );
+}
+
+#[tokio::test]
+async fn a_cancel_shows_reference_and_headers_of_what_it_ends() {
+    let (_server, mut http) = with_queue(json!({})).await;
+    let ids = produce(
+        &mut http,
+        json!([{"utf8": "x", "reference": "r"}, {"utf8": "y", "headers": {"a": "b"}}, {"utf8": "z"}]),
+    )
+    .await;
+    let mut shown = Vec::new();
+    for id in &ids {
+        let item = http.ok("item.cancel", json!({"id": id})).await["item"].clone();
+        assert_eq!((&item["state"], item.get("utf8")), (&json!("cancelled"), None));
+        shown.push((item.get("reference").cloned(), item.get("headers").cloned()));
+    }
+    let expected = [(Some(json!("r")), None), (None, Some(json!({"a": "b"}))), (None, None)];
+    assert_eq!(shown, expected);
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ pub(super) fn item(partition: PartitionId, queue: Option<&Queue>, row: &item::It
         max_attempts: own_limit.or(queue.map(|queue| queue.settings.max_attempts)).unwrap_or_default(),
         payload: None,
         result: None,
+        facts: None,
     })
 }
 
@@ -30,6 +31,7 @@ pub(super) fn with_body(item: Item, part: Part, body: Bytes) -> Item {
             let Record { json, utf8, bytes, reference, headers } = record;
             Item { json, utf8, bytes, reference, headers, ..item }
         }
+        Part::Facts => Item { reference: record.reference, headers: record.headers, ..item },
         Part::Result => Item { result: Some(record.into_payload()), ..item },
     }
 }

@@ -26,6 +26,7 @@ on_every_store!(
     a_result_is_kept_until_its_retention_ends,
     a_cancel_answers_with_the_item,
     a_view_tells_queue_and_attempts,
+    facts_are_seen_as_long_as_the_item,
 );
 
 async fn a_payload_comes_back_as_it_was_sent(world: &World) {
@@ -217,4 +218,26 @@ async fn a_view_tells_queue_and_attempts(world: &World) {
         let view = world.engine().get(id).await.expect("it is there");
         assert_eq!((view.id, &view.queue, view.max_attempts), (id, queue, max_attempts));
     }
+}
+
+async fn facts_are_seen_as_long_as_the_item(world: &World) {
+    let queue = world.queue("q", 1, Settings { retention: Span::from_secs(10), ..Settings::default() }).await;
+    let facts = Some(Bytes::from_static(b"order 7"));
+    let new = |payload| NewItem { facts: facts.clone(), ..item(payload) };
+    let ids = world.produce(&queue, vec![new("done"), new("given up"), item("without")]).await;
+    let leased = world.lease(&queue, 1).await;
+    let done = vec![(leased[0].id, leased[0].permit, Some(Bytes::from_static(b"42")))];
+    assert!(world.engine().complete(&queue, done).await.expect("judged").results[0].is_ok());
+    world.restart().await;
+    let view = world.engine().get(ids[0]).await.expect("kept");
+    assert_eq!((view.payload, view.result, view.facts), (None, Some("42".into()), facts.clone()));
+    let again = world.engine().cancel(ids[0]).await.expect("shown").value;
+    assert_eq!((again.item.state.phase(), again.facts), (Phase::Completed, facts.clone()));
+    // Nothing of these is kept, and yet the answer shows all there is to see.
+    let gone = world.engine().cancel(ids[1]).await.expect("cancelled").value;
+    assert_eq!((gone.item.state.phase(), gone.facts), (Phase::Cancelled, facts));
+    assert_eq!(world.engine().cancel(ids[2]).await.expect("cancelled").value.facts, None);
+    world.env.advance(Duration::from_secs(10));
+    assert!(world.engine().get(ids[0]).await.is_err());
+    assert_eq!(world.engine().store_stats().bytes_live, 0, "nothing of them is left");
 }
