@@ -39,9 +39,12 @@ impl Partition {
         PartitionId(self.partitions.last)
     }
 
-    /// The item as it can be seen: one that was cleared is gone.
+    /// The item as it can be seen: one that was cleared has ended.
     pub fn get(&self, number: ItemNumber) -> Option<Item> {
-        self.visible(number).map(|entry| self.item(number, entry))
+        match self.visible(number) {
+            Some(entry) => Some(self.item(number, entry)),
+            None => self.left_of_cleared(number),
+        }
     }
 
     /// The best item that a lease with this filter would get.
