@@ -31,11 +31,11 @@ impl Partition {
             State::Leased(lease) if !lease.cancel_requested => {
                 let asked = Lease { cancel_requested: true, ..Lease::clone(lease) };
                 let next = entry.with_state(State::Leased(Box::new(asked)));
-                let item = self.item(number, &next);
+                let item = self.in_force(number, &next);
                 self.write(number, next, out);
                 item
             }
-            State::Leased(_) | State::Final(_) => self.item(number, entry),
+            State::Leased(_) | State::Final(_) => self.in_force(number, entry),
         };
         Ok(Reply::Cancelled(item))
     }
