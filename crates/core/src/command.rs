@@ -53,6 +53,9 @@ pub struct NewItem {
     /// Passed through to the store, which may keep it in memory: let it not be a small part of something large. The
     /// core never looks inside and does not keep it.
     pub body: Bytes,
+    /// What of the body is still to be seen once the item is final, and counts against the queue's retention: passed
+    /// through like it.
+    pub facts: Option<Bytes>,
 }
 
 #[derive(Clone, Debug)]

@@ -57,7 +57,7 @@ pub enum End {
 pub struct Outcome {
     pub end: End,
     pub finished_at: Timestamp,
-    /// Bytes that count against the queue's `retention_max_bytes`: the result and the error.
+    /// Bytes that count against the queue's `retention_max_bytes`: the result, the error and the facts.
     pub kept_bytes: u64,
     /// Whether the store holds a result body for it.
     pub has_result: bool,
@@ -71,8 +71,20 @@ pub struct Extras {
     pub last_lease: Option<(Permit, LeaseEnd)>,
     /// The worker's last word on a failed attempt, or the server's.
     pub error: Option<ItemError>,
+    /// How many bytes of facts the store holds for it. 0: none.
+    pub facts_bytes: u64,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
+}
+
+impl Extras {
+    /// The bytes of it that are kept once the item is final.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let error = self.error.as_ref();
+        let error_len =
+            error.map_or(0, |error| error.message.len() + error.code.as_ref().map_or(0, |code| code.len()));
+        error_len as u64 + self.facts_bytes
+    }
 }
 
 /// Why a lease is no more.

@@ -34,6 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         enqueue_at: None,
         max_attempts: None,
         body: text.into(),
+        facts: None,
     });
     let produced = engine.produce(&queue, items.to_vec()).await?;
     println!("produced {} items, durable as commit {}", produced.items.len(), produced.commit.sequence);

@@ -99,6 +99,8 @@ pub struct ItemView {
     /// Unset once it is final.
     pub payload: Option<Bytes>,
     pub result: Option<Bytes>,
+    /// What of the payload's record is to be seen for as long as the item is, if it has any.
+    pub facts: Option<Bytes>,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -35,22 +35,32 @@ pub(crate) async fn cancel(
     store: &dyn Store,
     id: ItemId,
 ) -> Result<Committed<ItemView>, EngineError> {
+    // Before it: they never change, and are gone afterwards if nothing of the item is kept.
+    let facts = read_facts(store, id).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
     let Answer { reply, sequence } = home.partition.command(Command::Cancel(id.number)).await?;
     let Done::Reply(Reply::Cancelled(item)) = reply else { unreachable!("a cancel is answered by the item") };
     let unread = |error| EngineError::unknown(format!("cancelled, but its payload cannot be read: {error}"));
-    let value = view(home, id, item, read(store, id).await.map_err(unread)?);
+    let [payload, result, _] = read(store, id).await.map_err(unread)?;
+    let value = view(home, id, item, [payload, result, facts]);
     Ok(Committed { value, commits: vec![Commit { partition: id.partition, sequence }] })
 }
 
-/// Payload and result, as far as they are there.
-async fn read(store: &dyn Store, id: ItemId) -> Result<[Option<Bytes>; 2], StoreError> {
-    let wanted = vec![(id.number, Part::Payload), (id.number, Part::Result)];
+/// Payload, result and facts, as far as they are there.
+async fn read(store: &dyn Store, id: ItemId) -> Result<[Option<Bytes>; 3], StoreError> {
+    let wanted = Part::ALL.map(|part| (id.number, part)).to_vec();
     let mut bodies = store.read(id.partition, wanted).await?.into_iter();
-    Ok([bodies.next().flatten(), bodies.next().flatten()])
+    Ok(Part::ALL.map(|_| bodies.next().flatten()))
 }
 
-fn view(home: &Home, id: ItemId, item: Item, [payload, result]: [Option<Bytes>; 2]) -> ItemView {
+async fn read_facts(store: &dyn Store, id: ItemId) -> Result<Option<Bytes>, StoreError> {
+    let facts = store.read(id.partition, vec![(id.number, Part::Facts)]).await?;
+    Ok(facts.into_iter().next().flatten())
+}
+
+fn view(home: &Home, id: ItemId, item: Item, [payload, result, facts]: [Option<Bytes>; 3]) -> ItemView {
     let own = item.extras.as_ref().and_then(|extras| extras.max_attempts);
     let max_attempts = own.unwrap_or(home.queue.queue.settings.max_attempts);
-    ItemView { queue: home.queue.queue.name.clone(), id, item, max_attempts, payload, result }
+    // The store still has that of one that was cleared, until the sweep comes by.
+    let payload = payload.filter(|_| !item.state.phase().is_final());
+    ItemView { queue: home.queue.queue.name.clone(), id, item, max_attempts, payload, result, facts }
 }

@@ -181,6 +181,7 @@ fn new_item(made: &Made) -> NewItem {
         enqueue_at: made.enqueue_at,
         max_attempts: made.max_attempts,
         body: made.body(),
+        facts: None,
     }
 }
 

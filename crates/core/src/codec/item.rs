@@ -35,7 +35,8 @@ const CANCEL_REQUESTED: u8 = 19;
 const FINISHED_AT: u8 = 20;
 const KEPT_BYTES: u8 = 21;
 const HAS_RESULT: u8 = 22;
-const KNOWN_MAX: u8 = HAS_RESULT;
+const FACTS_BYTES: u8 = 26;
+const KNOWN_MAX: u8 = FACTS_BYTES;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -92,6 +93,7 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
             put_bytes(out, ERROR_CODE, code.as_bytes());
         }
     }
+    put_unless_zero(out, FACTS_BYTES, extras.facts_bytes);
     out.extend_from_slice(&extras.unknown);
 }
 
@@ -153,6 +155,7 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
         max_attempts: record.number(MAX_ATTEMPTS)?.map(|_| record.small(MAX_ATTEMPTS)).transpose()?,
         last_lease: decode_last_lease(record, number)?,
         error: decode_error(record)?,
+        facts_bytes: record.number_or_zero(FACTS_BYTES)?,
         unknown: std::mem::take(&mut record.unknown),
     };
     Ok((extras != Extras::default()).then(|| Box::new(extras)))

@@ -16,7 +16,9 @@ impl Partition {
         number: ItemNumber,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        let entry = self.visible(number).ok_or(Refusal::NotFound)?;
+        let Some(entry) = self.visible(number) else {
+            return self.left_of_cleared(number).map(Reply::Cancelled).ok_or(Refusal::NotFound);
+        };
         let item = match &entry.state {
             State::Scheduled { .. } | State::Waiting => {
                 let last = entry.clone();
@@ -29,11 +31,11 @@ impl Partition {
             State::Leased(lease) if !lease.cancel_requested => {
                 let asked = Lease { cancel_requested: true, ..Lease::clone(lease) };
                 let next = entry.with_state(State::Leased(Box::new(asked)));
-                let item = self.item(number, &next);
+                let item = self.in_force(number, &next);
                 self.write(number, next, out);
                 item
             }
-            State::Leased(_) | State::Final(_) => self.item(number, entry),
+            State::Leased(_) | State::Final(_) => self.in_force(number, entry),
         };
         Ok(Reply::Cancelled(item))
     }

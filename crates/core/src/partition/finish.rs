@@ -76,8 +76,6 @@ pub(super) fn ended(last: &Entry, end: End, now: Timestamp, result: Option<&Byte
 }
 
 fn kept_bytes(last: &Entry, result: Option<&Bytes>) -> u64 {
-    let error = last.extras.as_ref().and_then(|extras| extras.error.as_ref());
-    let error_len =
-        error.map_or(0, |error| error.message.len() + error.code.as_ref().map_or(0, |code| code.len()));
-    (error_len + result.map_or(0, Bytes::len)) as u64
+    let extras = last.extras.as_ref().map_or(0, |extras| extras.kept_bytes());
+    extras + result.map_or(0, Bytes::len) as u64
 }

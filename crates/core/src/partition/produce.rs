@@ -32,12 +32,13 @@ impl Partition {
             Some(_) | None => State::Waiting,
         };
         let phase = state.phase();
-        let max_attempts = new.max_attempts;
+        let facts_bytes = new.facts.as_ref().map_or(0, |facts| facts.len() as u64);
+        let extras = Extras { max_attempts: new.max_attempts, facts_bytes, ..Extras::default() };
         let entry = Entry {
             place: number.0,
             created_at: now,
             state,
-            extras: max_attempts.map(|_| Box::new(Extras { max_attempts, ..Extras::default() })),
+            extras: (extras != Extras::default()).then(|| Box::new(extras)),
             kind: self.kinds.index(&new.kind),
             attempts: 0,
             era: 0,
@@ -46,6 +47,8 @@ impl Partition {
         self.write(number, entry, out);
         out.totals.produced += 1;
         out.changes.push(Change::PutBody { number, part: Part::Payload, body: new.body });
+        let facts = new.facts.map(|body| Change::PutBody { number, part: Part::Facts, body });
+        out.changes.extend(facts);
         Produced { number, phase }
     }
 

@@ -6,7 +6,7 @@ use super::index::{Group, Key};
 use super::rows::{place_of, priority_of, rank};
 use crate::command::Filter;
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::Item;
+use crate::item::{Item, State};
 use crate::row::Queue;
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
@@ -39,9 +39,21 @@ impl Partition {
         PartitionId(self.partitions.last)
     }
 
-    /// The item as it can be seen: one that was cleared is gone.
+    /// The item as it can be seen: one that was cleared has ended.
     pub fn get(&self, number: ItemNumber) -> Option<Item> {
-        self.visible(number).map(|entry| self.item(number, entry))
+        match self.visible(number) {
+            Some(entry) => Some(self.in_force(number, entry)),
+            None => self.left_of_cleared(number),
+        }
+    }
+
+    /// The item as its row says, but for a lease's deadline: after an acquire it may end later than was written.
+    pub(super) fn in_force(&self, number: ItemNumber, entry: &Entry) -> Item {
+        let mut item = self.item(number, entry);
+        if let State::Leased(lease) = &mut item.state {
+            lease.deadline = self.ends_at(lease);
+        }
+        item
     }
 
     /// The best item that a lease with this filter would get.

@@ -1,9 +1,9 @@
-use windlass_core::command::Refusal;
+use windlass_core::command::{NewItem, Refusal};
 use windlass_core::item::{End, LeaseEnd, Phase, State};
 use windlass_core::partition::Counts;
 use windlass_core::row::{Change, Key, Part};
 
-use crate::script::{Retry, Script, at_once, error};
+use crate::script::{Retry, Script, at_once, error, item};
 
 #[test]
 fn an_item_with_nothing_to_show_is_forgotten_at_once() {
@@ -34,6 +34,29 @@ fn a_result_is_kept_in_place_of_the_payload() {
     assert_eq!((outcome.end, outcome.kept_bytes, outcome.has_result), (End::Completed, 4, true));
     assert_eq!(outcome.finished_at, script.now);
     assert_eq!((script.partition.counts(), script.partition.retained()), (Counts::default(), 1));
+}
+
+#[test]
+fn facts_are_written_beside_the_payload_and_outlive_it() {
+    let mut script = Script::new();
+    let number = script.produce([NewItem { facts: Some("order 7".into()), ..item("default") }])[0];
+    let written = Change::PutBody { number, part: Part::Facts, body: "order 7".into() };
+    assert_eq!(script.changes.iter().filter(|change| **change == written).count(), 1);
+    let held = script.lease_one();
+    script.complete(held, Some("four")).unwrap();
+    let gone = script.changes.iter().filter(|change| matches!(change, Change::RemoveBody { .. }));
+    assert_eq!(gone.collect::<Vec<_>>(), [&Change::RemoveBody { number, part: Part::Payload }]);
+    let State::Final(outcome) = script.get(number).state else { panic!("it is completed") };
+    assert_eq!(outcome.kept_bytes, 4 + 7, "what is kept of it counts");
+}
+
+#[test]
+fn facts_alone_are_nothing_to_show() {
+    let mut script = Script::new();
+    let number = script.produce([NewItem { facts: Some("order 7".into()), ..item("default") }])[0];
+    let held = script.lease_one();
+    script.complete(held, None).unwrap();
+    assert_eq!((&script.changes[..], script.phase(number)), (&[Change::Remove(Key::Item(number))][..], None));
 }
 
 #[test]

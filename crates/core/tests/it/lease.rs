@@ -1,6 +1,6 @@
 use windlass_core::command::{Command, Filter, LeaseItems, NewItem, Refusal, Reply};
 use windlass_core::id::{ItemNumber, NUMBER_MAX};
-use windlass_core::item::{LeaseEnd, Phase, State};
+use windlass_core::item::{Item, LeaseEnd, Phase, State};
 use windlass_core::partition::{Counts, Head, Partition};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
@@ -199,6 +199,19 @@ fn after_an_acquire_workers_have_ten_seconds_or_their_timeout_to_get_in_touch() 
     anew.acquired(acquired_at);
     anew.audit().unwrap();
     assert_eq!(anew.next_due(), Some(acquired_at + Span::from_secs(2)));
+    let shown = |item: Item| match item.state {
+        State::Leased(lease) => lease.deadline,
+        other => panic!("{other:?}"),
+    };
+    for (number, grace) in [(short[0].number, 2), (long.number, 10)] {
+        let in_force = acquired_at + Span::from_secs(grace);
+        assert_eq!(shown(anew.get(number).unwrap()), in_force, "what is shown is what is in force");
+        for _ in ["asked for back", "again"] {
+            let reply = anew.apply(acquired_at, Command::Cancel(number)).reply;
+            let Ok(Reply::Cancelled(item)) = reply else { panic!("{reply:?}") };
+            assert_eq!(shown(item), in_force);
+        }
+    }
     let complete = |anew: &mut Partition, now, held| {
         let command = Command::Complete(vec![windlass_core::command::Completion { held, result: None }]);
         match anew.apply(now, command).reply {

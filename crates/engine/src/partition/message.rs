@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use tokio::sync::oneshot;
-use windlass_core::command::{Command, Reply};
+use windlass_core::command::{Command, NewItem, Reply};
 use windlass_core::partition::Partition;
 use windlass_core::time::Timestamp;
 
@@ -55,7 +56,10 @@ pub(crate) fn received(
 /// The bytes that a command brings along: bodies, and what workers say of failures.
 pub(crate) fn body_bytes(command: &Command) -> usize {
     match command {
-        Command::Produce(produce) => produce.items.iter().map(|item| item.body.len()).sum(),
+        Command::Produce(produce) => {
+            let facts = |item: &NewItem| item.facts.as_ref().map_or(0, Bytes::len);
+            produce.items.iter().map(|item| item.body.len() + facts(item)).sum()
+        }
         Command::Complete(items) => {
             items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()
         }

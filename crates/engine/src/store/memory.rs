@@ -49,8 +49,9 @@ impl Table {
             }
             Change::Remove(key) => {
                 if let Key::Item(number) = key {
-                    self.bodies.remove(&(number, Part::Payload));
-                    self.bodies.remove(&(number, Part::Result));
+                    for part in Part::ALL {
+                        self.bodies.remove(&(number, part));
+                    }
                 }
                 self.rows.remove(&key);
             }

@@ -19,6 +19,8 @@ mod log_damage;
 #[cfg(test)]
 mod log_disk;
 #[cfg(test)]
+mod log_facts;
+#[cfg(test)]
 mod log_failure;
 #[cfg(test)]
 mod log_inspect;

@@ -91,6 +91,7 @@ fn new_item(
         enqueue_at: item.enqueue_at.map(check::moment),
         max_attempts: item.max_attempts,
         body: record.to_stored(),
+        facts: record.facts().as_ref().map(Record::to_stored),
     })
 }
 

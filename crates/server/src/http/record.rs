@@ -37,6 +37,13 @@ impl Record {
         Self::decode(stored.clone()).unwrap_or_else(|_| Self { bytes: Some(stored), ..Self::default() })
     }
 
+    /// Reference and headers alone, to be shown also when the payload is gone. Most items have neither.
+    pub fn facts(&self) -> Option<Self> {
+        let facts =
+            Self { reference: self.reference.clone(), headers: self.headers.clone(), ..Self::default() };
+        (facts != Self::default()).then_some(facts)
+    }
+
     pub fn into_payload(self) -> Payload {
         Payload { json: self.json, utf8: self.utf8, bytes: self.bytes }
     }

@@ -51,8 +51,9 @@ pub(super) fn leased(granted: &Granted) -> LeasedItem {
 }
 
 pub fn item(view: ItemView) -> Item {
-    let ItemView { queue, id, item, max_attempts, payload, result } = view;
-    let record = payload.map(Record::from_stored).unwrap_or_default();
+    let ItemView { queue, id, item, max_attempts, payload, result, facts } = view;
+    // The payload's record has the facts in it; once it is gone they stand for themselves.
+    let record = payload.or(facts).map(Record::from_stored).unwrap_or_default();
     let error = item.extras.as_ref().and_then(|extras| extras.error.as_ref()).map(error);
     let shown = Item {
         json: record.json,

@@ -102,6 +102,7 @@ impl Caller {
             enqueue_at: None,
             max_attempts: None,
             body: body.into(),
+            facts: None,
         }
     }
 

@@ -33,7 +33,15 @@ fn view(serial: u64, attempts: u32, state: State) -> ItemView {
         state,
         extras: None,
     };
-    ItemView { queue: queue_name(0), id: id(serial), item, max_attempts: 3, payload: None, result: None }
+    ItemView {
+        queue: queue_name(0),
+        id: id(serial),
+        item,
+        max_attempts: 3,
+        payload: None,
+        result: None,
+        facts: None,
+    }
 }
 
 fn ended(end: End) -> State {

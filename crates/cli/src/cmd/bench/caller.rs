@@ -137,6 +137,7 @@ impl EngineCaller {
             enqueue_at: None,
             max_attempts: None,
             body: Bytes::from(vec![b'x'; load.payload]),
+            facts: None,
         };
         let lease = LeaseItems {
             client_id: "bench".into(),

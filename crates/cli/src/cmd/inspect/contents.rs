@@ -20,16 +20,20 @@ pub(super) fn item(partition: PartitionId, queue: Option<&Queue>, row: &item::It
         max_attempts: own_limit.or(queue.map(|queue| queue.settings.max_attempts)).unwrap_or_default(),
         payload: None,
         result: None,
+        facts: None,
     })
 }
 
 pub(super) fn with_body(item: Item, part: Part, body: Bytes) -> Item {
     let record = Record::from_stored(body);
     match part {
+        // Of one that was cleared and not swept up yet: dropped, as far as anybody can see.
+        Part::Payload if item.finished_at.is_some() => item,
         Part::Payload => {
             let Record { json, utf8, bytes, reference, headers } = record;
             Item { json, utf8, bytes, reference, headers, ..item }
         }
+        Part::Facts => Item { reference: record.reference, headers: record.headers, ..item },
         Part::Result => Item { result: Some(record.into_payload()), ..item },
     }
 }

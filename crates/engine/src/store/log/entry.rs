@@ -25,13 +25,14 @@ impl BodyKey {
         match self.0 & 3 {
             0 => Some(Part::Payload),
             1 => Some(Part::Result),
+            2 => Some(Part::Facts),
             _ => None,
         }
     }
 
     /// All that an item can have.
-    pub(super) fn all_of(number: ItemNumber) -> [Self; 2] {
-        [Self::new(number, Part::Payload), Self::new(number, Part::Result)]
+    pub(super) fn all_of(number: ItemNumber) -> [Self; 3] {
+        Part::ALL.map(|part| Self::new(number, part))
     }
 }
 
@@ -39,6 +40,7 @@ fn part_code(part: Part) -> u64 {
     match part {
         Part::Payload => 0,
         Part::Result => 1,
+        Part::Facts => 2,
     }
 }
 

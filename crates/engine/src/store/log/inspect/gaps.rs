@@ -105,8 +105,7 @@ impl Gaps {
         }
         // The row is told by the snapshot; its bodies, which go with it, may not be.
         let Change::Remove(Key::Item(number)) = change else { return Vec::new() };
-        let parts = [Part::Payload, Part::Result].into_iter();
-        let gone = parts.filter(|part| self.contains(&body(number, *part)));
+        let gone = Part::ALL.into_iter().filter(|part| self.contains(&body(number, *part)));
         gone.map(|part| Change::RemoveBody { number, part }).collect()
     }
 }
