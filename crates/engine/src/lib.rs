@@ -43,7 +43,7 @@ use crate::store::{Store, StoreStats};
 pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
-    Commit, CommitStats, Committed, Grant, Granted, Histogram, ItemView, Judged, PartitionStats,
+    Commit, CommitStats, Committed, Delivery, Grant, Granted, Histogram, ItemView, Judged, PartitionStats,
     ProducedItems, QueueOverview, QueueStats, RetryItem,
 };
 pub use windlass_core::partition::Totals;

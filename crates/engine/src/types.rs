@@ -83,9 +83,27 @@ impl Grant {
         self.parts.iter().map(GrantPart::commit).collect()
     }
 
-    pub fn accept(mut self) -> Vec<Granted> {
-        self.parts.iter_mut().for_each(GrantPart::accept);
+    pub fn accept(self) -> Vec<Granted> {
+        Delivery { parts: self.parts }.accept();
         self.items
+    }
+
+    /// Lets go of the items, for whoever has made an answer of them that is still to be written.
+    pub fn into_delivery(self) -> Delivery {
+        Delivery { parts: self.parts }
+    }
+}
+
+/// The leases of a [`Grant`] without the items' bodies. Dropped without [`Delivery::accept`], they are given back
+/// uncharged.
+#[derive(Debug, Default)]
+pub struct Delivery {
+    parts: Vec<GrantPart>,
+}
+
+impl Delivery {
+    pub fn accept(mut self) {
+        self.parts.iter_mut().for_each(GrantPart::accept);
     }
 }
 

@@ -20,8 +20,8 @@ use crate::types::{Grant, Granted};
 
 /// An answer takes no further bodies once it has come to so many bytes.
 const GRANT_BYTES_MAX: usize = 32 << 20;
-/// Bodies that are read at once: their sizes are only known afterwards.
-const READ_SLICE: usize = 100;
+/// Bodies that are read at first, when nothing is known of their sizes.
+const FIRST_SLICE: usize = 4;
 
 impl QueueHandle {
     /// What there is, up to the batch size; waits up to `wait` for the first item.
@@ -99,13 +99,13 @@ impl QueueHandle {
     /// What does not fit the bytes of one answer is given back, uncharged.
     async fn with_bodies(&self, mut parts: Vec<GrantPart>) -> Result<Grant, EngineError> {
         let mut items = Vec::with_capacity(granted_count(&parts));
-        let mut bytes = 0;
+        let mut sizes = Sizes::default();
         for part in &mut parts {
             let mut read = 0;
-            while read < part.items().len() && bytes < GRANT_BYTES_MAX {
-                let slice = read..part.items().len().min(read + READ_SLICE);
+            while read < part.items().len() && sizes.bytes < GRANT_BYTES_MAX {
+                let slice = read..part.items().len().min(read + sizes.next_slice());
                 let granted = self.read_slice(part, slice.clone()).await?;
-                bytes += granted.iter().map(|item| item.body.len()).sum::<usize>();
+                granted.iter().for_each(|item| sizes.add(item.body.len()));
                 items.extend(granted);
                 read = slice.end;
             }
@@ -136,6 +136,30 @@ impl QueueHandle {
             })
         };
         Ok(leased.iter().zip(bodies).filter_map(granted).collect())
+    }
+}
+
+/// The bodies of an answer so far. The size of one is known only once it is read, so those before it must tell how many
+/// to read at once.
+#[derive(Default)]
+struct Sizes {
+    count: usize,
+    bytes: usize,
+    largest: usize,
+}
+
+impl Sizes {
+    fn add(&mut self, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes;
+        self.largest = self.largest.max(bytes);
+    }
+
+    /// As many as fit if none is larger than those before; and no more than as many again, because a few small ones say
+    /// little about many.
+    fn next_slice(&self) -> usize {
+        let room = GRANT_BYTES_MAX.saturating_sub(self.bytes);
+        (room / self.largest.max(1)).clamp(1, self.count.max(FIRST_SLICE))
     }
 }
 

@@ -22,6 +22,7 @@ on_every_store!(
     waiting_leases_are_served_in_the_order_they_came,
     an_abandoned_waiting_lease_takes_nothing,
     a_grant_that_is_dropped_is_given_back_uncharged,
+    a_delivery_is_accepted_or_given_back_without_the_items,
     a_lease_fills_its_batch_from_several_partitions,
     leases_survive_a_restart_with_the_same_permits,
     downtime_does_not_end_a_lease,
@@ -115,6 +116,21 @@ async fn a_grant_that_is_dropped_is_given_back_uncharged(world: &World) {
         );
     }
     assert!(all.iter().all(|item| item.attempts == 1));
+}
+
+async fn a_delivery_is_accepted_or_given_back_without_the_items(world: &World) {
+    let queue = world.queue("q", 2, Settings::default()).await;
+    world.produce(&queue, items(1)).await;
+    world.produce(&queue, items(1)).await;
+    let grant = world.engine().lease(&queue, lease(1), Span::ZERO).await.expect("leased");
+    let kept = grant.items().to_vec();
+    grant.into_delivery().accept();
+    let grant = world.engine().lease(&queue, lease(1), Span::ZERO).await.expect("leased");
+    let given_back = grant.items()[0].id;
+    drop(grant.into_delivery());
+    let again = world.engine().lease(&queue, lease(2), AN_HOUR).await.expect("leased").accept();
+    assert_eq!(again.iter().map(|item| (item.id, item.attempts)).collect::<Vec<_>>(), [(given_back, 1)]);
+    world.complete(&queue, &kept[0]).await;
 }
 
 async fn a_lease_fills_its_batch_from_several_partitions(world: &World) {
@@ -259,14 +275,19 @@ fn picky(number: usize) -> LeaseItems {
 
 async fn what_is_too_large_for_one_answer_is_given_back_uncharged(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
+    // A few small ones first: they tell nothing about those that follow.
+    world.produce(&queue, items(10)).await;
     let large = |number: usize| NewItem { body: vec![number as u8; 500_000].into(), ..item("x") };
     for number in 0..150 {
         world.produce(&queue, vec![large(number)]).await;
     }
     let first = world.lease(&queue, 200).await;
-    assert_eq!(first.len(), 100, "one slice is over the limit already");
-    let rest = world.engine().lease(&queue, lease(200), AN_HOUR).await.expect("leased").accept();
-    assert_eq!(rest.len(), 50);
-    assert!(rest.iter().all(|item| item.attempts == 1), "nobody was charged for what was given back");
-    assert!(first.iter().chain(&rest).enumerate().all(|(number, item)| item.body[0] == number as u8));
+    assert_eq!(first.len(), 10 + 68, "those that reach 32 MiB and none beyond");
+    let second = world.engine().lease(&queue, lease(200), AN_HOUR).await.expect("leased").accept();
+    assert_eq!(second.len(), 68);
+    let third = world.engine().lease(&queue, lease(200), AN_HOUR).await.expect("leased").accept();
+    assert_eq!(third.len(), 14);
+    let all: Vec<_> = first[10..].iter().chain(&second).chain(&third).collect();
+    assert!(all.iter().all(|item| item.attempts == 1), "nobody was charged for what was given back");
+    assert!(all.iter().enumerate().all(|(number, item)| item.body[0] == number as u8));
 }
