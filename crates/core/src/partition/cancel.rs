@@ -16,9 +16,7 @@ impl Partition {
         number: ItemNumber,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        let Some(entry) = self.visible(number) else {
-            return self.left_of_cleared(number).map(Reply::Cancelled).ok_or(Refusal::NotFound);
-        };
+        let entry = self.visible(number).ok_or(Refusal::NotFound)?;
         let item = match &entry.state {
             State::Scheduled { .. } | State::Waiting => {
                 let last = entry.clone();

@@ -39,12 +39,9 @@ impl Partition {
         PartitionId(self.partitions.last)
     }
 
-    /// The item as it can be seen: one that was cleared has ended.
+    /// The item as it can be seen: one that was cleared is gone.
     pub fn get(&self, number: ItemNumber) -> Option<Item> {
-        match self.visible(number) {
-            Some(entry) => Some(self.in_force(number, entry)),
-            None => self.left_of_cleared(number),
-        }
+        self.visible(number).map(|entry| self.in_force(number, entry))
     }
 
     /// The item as its row says, but for a lease's deadline: after an acquire it may end later than was written.
