@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use windlass_api::Code;
 use windlass_core::time::Span;
-use windlass_engine::{Commit, Engine, EngineError, Grant, Outcome};
+use windlass_engine::{Commit, Delivery, Engine, EngineError, Outcome};
 
 use super::check::PayloadRule;
 use super::error::Problem;
@@ -69,7 +69,7 @@ pub(super) struct Answer<R> {
     pub(super) reply: R,
     pub(super) commits: Vec<Commit>,
     /// To be accepted once the reply is delivered; given back otherwise.
-    pub(super) grant: Option<Grant>,
+    pub(super) grant: Option<Delivery>,
 }
 
 impl<R> Answer<R> {

@@ -126,7 +126,7 @@ async fn take_what_there_is(
 fn leased(grant: Grant) -> Answer<LeaseReply> {
     let reply = LeaseReply { items: grant.items().iter().map(show::leased).collect() };
     let commits = grant.commits();
-    Answer { reply, commits, grant: Some(grant) }
+    Answer { reply, commits, grant: Some(grant.into_delivery()) }
 }
 
 fn lease_items(request: &LeaseRequest) -> Result<LeaseItems, Problem> {

@@ -37,9 +37,7 @@ pub(super) fn answered<R: Wire>(
         body = body.counted(share);
     }
     if let Some(grant) = grant {
-        body = body.on_delivery(move || {
-            let _delivered = grant.accept();
-        });
+        body = body.on_delivery(move || grant.accept());
     }
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(encoding.media_type()));
