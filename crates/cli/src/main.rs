@@ -13,6 +13,7 @@ mod human;
 mod output;
 mod payload;
 mod remote;
+mod signals;
 mod table;
 mod values;
 

@@ -13,6 +13,8 @@ mod parts;
 #[cfg(test)]
 mod produce;
 #[cfg(test)]
+mod proxy;
+#[cfg(test)]
 mod queues;
 #[cfg(test)]
 mod readme;
