@@ -19,15 +19,28 @@ pub(crate) struct Cli {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Global {
-    /// The server to talk to [default: http://127.0.0.1:9463]
-    #[arg(long, global = true, env = "WINDLASS_URL", hide_env_values = true)]
-    pub(crate) url: Option<String>,
+    /// The server to talk to [WINDLASS_URL, or http://127.0.0.1:9463]
+    #[arg(long, global = true)]
+    url: Option<String>,
     /// Print one JSON document, in the shape of the API's own reply
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// What to speak with the server
-    #[arg(long, global = true, value_enum, default_value_t = Encoding::Json)]
-    pub(crate) encoding: Encoding,
+    /// What to speak with the server [json]
+    #[arg(long, global = true, value_enum)]
+    pub(crate) encoding: Option<Encoding>,
+}
+
+impl Global {
+    /// From the environment by hand: to clap, a variable that is set is a flag that was given, and so it would show in
+    /// every message about wrong usage.
+    pub(crate) fn url(&self) -> Option<String> {
+        let variable = || std::env::var("WINDLASS_URL").ok().filter(|url| !url.is_empty());
+        self.url.clone().or_else(variable)
+    }
+
+    pub(crate) fn encoding(&self) -> Encoding {
+        self.encoding.unwrap_or(Encoding::Json)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,6 +66,4 @@ pub(crate) enum Command {
     Backup(cmd::backup::Backup),
     Config(cmd::config::ShowConfig),
     Completions(cmd::completions::Completions),
-    #[command(hide = true)]
-    Reference(cmd::reference::Reference),
 }

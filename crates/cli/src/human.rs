@@ -74,11 +74,16 @@ pub(crate) fn excerpt(text: &str, most: usize) -> String {
             shown.push('…');
             break;
         }
-        if letter.is_control() {
+        if letter.is_control() || turns_text(letter) {
             shown.extend(letter.escape_default());
         } else {
             shown.push(letter);
         }
     }
     shown
+}
+
+/// Makes what comes after it run the other way, so that a text reads as what it is not.
+fn turns_text(letter: char) -> bool {
+    matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

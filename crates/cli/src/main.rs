@@ -13,6 +13,7 @@ mod human;
 mod output;
 mod payload;
 mod remote;
+mod signals;
 mod table;
 mod values;
 
@@ -22,18 +23,26 @@ use clap::Parser;
 use tokio::runtime::Runtime;
 
 use crate::args::{Cli, Command};
+use crate::cmd::reference;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::remote::Remote;
 
 fn main() -> ExitCode {
+    if reference::is_asked() {
+        return ended(Output::new(false), reference::run(Output::new(false)));
+    }
     let cli = Cli::parse();
     let out = Output::new(cli.global.json);
-    let ended = run(cli, out).unwrap_or_else(|failure| {
+    ended(out, run(cli, out))
+}
+
+fn ended(out: Output, ended: Result<Exit, Failure>) -> ExitCode {
+    let exit = ended.unwrap_or_else(|failure| {
         out.failure(&failure);
         failure.exit
     });
-    ended.into()
+    exit.into()
 }
 
 fn run(cli: Cli, out: Output) -> Result<Exit, Failure> {
@@ -62,6 +71,5 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         Command::Backup(backup) => backup.run(&remote()?, out).await,
         Command::Config(config) => config.run(out),
         Command::Completions(completions) => completions.run(out),
-        Command::Reference(reference) => reference.run(out),
     }
 }

@@ -1,6 +1,7 @@
 //! Talking to a server, and what to say when that fails.
 
 use windlass_api::error::{Details, Error};
+use windlass_api::service::BackupRequest;
 use windlass_api::{Call, Code, DEFAULT_ADDRESS};
 use windlass_client::{Client, ClientError, Outcome, RefusalCode, Retries};
 
@@ -16,8 +17,8 @@ pub(crate) struct Remote {
 
 impl Remote {
     pub(crate) fn new(global: &Global) -> Result<Self, Failure> {
-        let url = global.url.clone().unwrap_or_else(|| format!("http://{DEFAULT_ADDRESS}"));
-        let builder = Client::builder(&url).encoding(global.encoding.into());
+        let url = global.url().unwrap_or_else(|| format!("http://{DEFAULT_ADDRESS}"));
+        let builder = Client::builder(&url).encoding(global.encoding().into());
         let client = builder.clone().retries(Retries::NONE).build()?;
         Ok(Self { client, patient: builder.build()? })
     }
@@ -33,8 +34,43 @@ impl Remote {
     }
 
     pub(crate) async fn call<C: Call>(&self, request: &C) -> Result<C::Reply, Failure> {
-        Ok(self.client.call(request).await?)
+        self.client.call(request).await.map_err(|error| failed(request, error))
     }
+}
+
+/// What to say of a call that failed.
+pub(crate) fn failed<C: Call>(request: &C, error: ClientError) -> Failure {
+    let mut failure = Failure::from(error);
+    // A backup changes no item, yet one may be there now.
+    let changes = C::CHANGES || C::NAME == BackupRequest::NAME;
+    if failure.exit == Exit::Unknown && !changes {
+        failure = nothing_done(failure);
+    }
+    if let Why::Server(error) = &mut failure.why
+        && error.code == Code::NotFound.as_str()
+        && error.message.contains("no queue")
+        && let Some(queue) = queue_of(request)
+    {
+        error.message = format!("no queue `{queue}`: make it with `windlass queue create {queue}`");
+    }
+    failure
+}
+
+/// Of a call that changes nothing, whatever became of it.
+fn nothing_done(failure: Failure) -> Failure {
+    match failure.why {
+        Why::Own(error) => Failure::new(
+            Exit::Unreachable,
+            error.message.trim_end_matches("; what was asked may have been done"),
+        ),
+        Why::Server(_) | Why::NobodyListens => Failure { exit: Exit::Unreachable, ..failure },
+    }
+}
+
+/// Every request that is about a queue has it in a field of this name.
+fn queue_of<C: Call>(request: &C) -> Option<String> {
+    let fields = serde_json::to_value(request).ok()?;
+    Some(fields.get("queue")?.as_str()?.to_owned())
 }
 
 impl From<Encoding> for windlass_client::Encoding {

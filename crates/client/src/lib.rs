@@ -30,7 +30,7 @@
 //! # fn send(_: &Email) -> Result<(), String> { Ok(()) }
 //! ```
 //!
-//! What cannot have happened is tried again by itself, a bounded number of times ([`Retries`]); what may have happened
+//! What cannot have happened is tried again by itself, for a bounded time ([`Retries`]); what may have happened
 //! is never repeated for a call that changes something. [`ClientError::outcome`] tells the two apart.
 //!
 //! Read [`Client`] and [`QueueClient`] first; [`Client::call`] reaches every call of [`windlass_api`], also those that

@@ -1,12 +1,14 @@
 //! `windlass lease`: takes items, to be ended by hand.
 
+use std::time::{Duration, Instant};
+
 use clap::Args;
 use windlass_api::items::{Kinds, LeaseReply, LeaseRequest};
 use windlass_api::{Span, Time};
 
 use crate::client_id;
 use crate::exit::{Exit, Failure};
-use crate::human::relative;
+use crate::human::{length, relative};
 use crate::output::Output;
 use crate::payload;
 use crate::remote::Remote;
@@ -72,13 +74,28 @@ impl Wanted {
 
 impl Lease {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        let began = Instant::now();
         let reply = remote.call(&self.wanted.request(&self.queue, self.batch_size, self.wait)).await?;
         if reply.items.is_empty() {
-            out.talk(&format!("nothing to lease in {} within {}", self.queue, self.wait));
+            out.talk(&self.nothing(began.elapsed()));
         }
         let ids = self.ids;
         out.reply(&reply, |now| if ids { bare(&reply) } else { shown(&reply, now) })?;
         Ok(Exit::Done)
+    }
+}
+
+impl Lease {
+    /// A server that shuts down answers before the time is over.
+    fn nothing(&self, waited: Duration) -> String {
+        let (queue, wait) = (&self.queue, self.wait);
+        if waited < Duration::from(wait) {
+            return format!(
+                "nothing to lease in {queue}: the server ended the wait after {}",
+                length(waited)
+            );
+        }
+        format!("nothing to lease in {queue} within {wait}")
     }
 }
 

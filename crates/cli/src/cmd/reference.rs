@@ -1,21 +1,20 @@
 //! `windlass reference`: the page about the command line, written from the command line itself.
 
 use clap::builder::StyledStr;
-use clap::{Arg, Args, Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 
 use crate::args::Cli;
 use crate::exit::{EXIT_CODES, Exit, Failure};
 use crate::output::Output;
 
-/// Print the reference of the command line as Markdown
-#[derive(Debug, Args)]
-pub(crate) struct Reference {}
+/// No command like the others: it is for those who write the pages, and shows up nowhere else.
+pub(crate) fn is_asked() -> bool {
+    std::env::args_os().skip(1).eq(["reference"])
+}
 
-impl Reference {
-    pub(crate) fn run(self, out: Output) -> Result<Exit, Failure> {
-        out.data(&page())?;
-        Ok(Exit::Done)
-    }
+pub(crate) fn run(out: Output) -> Result<Exit, Failure> {
+    out.data(&page())?;
+    Ok(Exit::Done)
 }
 
 fn page() -> String {
@@ -99,9 +98,6 @@ fn meaning(argument: &Arg) -> String {
         argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     if !defaults.is_empty() && argument.get_action().takes_values() {
         meaning.push_str(&format!(" [default: {}]", defaults.join(" ")));
-    }
-    if let Some(variable) = argument.get_env() {
-        meaning.push_str(&format!(" (also from `{}`)", variable.to_string_lossy()));
     }
     meaning
 }

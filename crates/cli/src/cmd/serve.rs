@@ -2,7 +2,6 @@
 
 use clap::Args;
 use serde::Serialize;
-use windlass_engine::store::StoreError;
 use windlass_server::lifecycle::{self, Server, StartError};
 use windlass_server::telemetry;
 
@@ -57,6 +56,6 @@ impl Ready {
 }
 
 fn failure(error: &StartError) -> Failure {
-    let damaged = matches!(error, StartError::Store(StoreError::Damaged { .. }));
+    let damaged = matches!(error, StartError::Store(error) if error.is_damage());
     Failure::new(if damaged { Exit::Damaged } else { Exit::Refused }, error.to_string())
 }

@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::{Server, run};
@@ -31,6 +32,10 @@ fn a_server_is_started_measured_and_cleaned_up() {
     }
     assert_eq!(document["ratios"].as_array().unwrap().len(), 4);
     assert_ne!(document["pickup"]["rounds"], 0);
+    assert_eq!(
+        (&document["target"]["started_here"], &document["target"]["durability"]),
+        (&true.into(), &"none".into())
+    );
     assert!(is_empty(parent.path()));
 }
 
@@ -42,4 +47,17 @@ fn a_running_server_is_measured_and_left_as_it_was() {
     assert!(shown.contains("PHASE") && shown.contains("protobuf") && shown.contains("PICKUP"), "{shown}");
     let queues = server.run(&["queue", "list", "--json"]).json();
     assert_eq!(queues["queues"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_measurement_that_is_stopped_leaves_nothing_behind() {
+    for how in [Signal::TERM, Signal::INT] {
+        let server = Server::start();
+        let mut going = server.begin(&["bench", "--seconds", "1000"]);
+        assert!(!going.heard("full cycles").is_empty());
+        going.signal(how);
+        going.end().failed(130);
+        let queues = server.run(&["queue", "list", "--json"]).json();
+        assert_eq!(queues["queues"].as_array().unwrap().len(), 0);
+    }
 }

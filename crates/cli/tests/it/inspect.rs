@@ -1,4 +1,7 @@
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -73,7 +76,7 @@ fn damaged_data_is_told_and_what_is_left_can_be_saved() {
 }
 
 /// Turns a byte of the first payload that is still wanted.
-fn damage(data: &std::path::Path) {
+fn damage(data: &Path) {
     let segment = data.join("00000001.seg");
     let mut bytes = std::fs::read(&segment).unwrap();
     let payload = bytes.windows(7).position(|window| window == b"{\"n\":1}").unwrap();
@@ -96,4 +99,61 @@ fn a_directory_that_is_not_there_does_not_come_into_being() {
     assert!(err.contains("is not a directory") && !missing.exists(), "{err}");
     let err = run(&["inspect", directory.path().to_str().unwrap()]).failed(1);
     assert!(err.contains("no log here"), "{err}");
+    assert!(directory.path().read_dir().unwrap().next().is_none(), "looking made a file");
+}
+
+/// The files of a directory, with what is in them.
+fn files(data: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let paths = data.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn a_directory_that_may_only_be_read_can_be_inspected_and_stays_as_it_is() {
+    let (_directory, data) = data();
+    std::fs::remove_file(data.join("LOCK")).unwrap();
+    let before = files(&data);
+    let allow = |mode| {
+        for path in before.keys() {
+            std::fs::set_permissions(path, Permissions::from_mode(mode & 0o666)).unwrap();
+        }
+        std::fs::set_permissions(&data, Permissions::from_mode(mode)).unwrap();
+    };
+    allow(0o555);
+    for what in ["--check", "--export"] {
+        run(&["inspect", data.to_str().unwrap(), what]).ok();
+    }
+    allow(0o777);
+    assert_eq!(files(&data), before);
+}
+
+/// What `inspect` and the server say of it: both must see the damage.
+fn refused_by_both(data: &Path) -> (String, String) {
+    let path = data.to_str().unwrap();
+    let check = run(&["inspect", path]);
+    assert_eq!(check.code, Some(5), "{check:?}");
+    run(&["inspect", path, "--export"]).failed(5);
+    let serve = run(&["serve", "--data", path, "--listen", "127.0.0.1:0"]).failed(5);
+    (check.out, serve)
+}
+
+#[test]
+fn data_without_its_segments_is_refused_by_server_and_inspector_alike() {
+    let (_directory, data) = data();
+    for path in files(&data).into_keys().filter(|path| path.extension().is_some_and(|end| end == "seg")) {
+        std::fs::remove_file(path).unwrap();
+    }
+    let (check, serve) = refused_by_both(&data);
+    assert!(check.contains("there is no segment"), "{check}");
+    assert!(serve.contains("there is no segment"), "{serve}");
+}
+
+#[test]
+fn a_segment_that_was_cut_is_refused_by_server_and_inspector_alike() {
+    let (_directory, data) = data();
+    let segment = File::options().write(true).open(data.join("00000001.seg")).unwrap();
+    segment.set_len(700_000).unwrap();
+    let (check, serve) = refused_by_both(&data);
+    assert!(check.contains("00000001.seg, byte 700,000: the file ends here"), "{check}");
+    assert!(serve.contains("00000001.seg: damaged at byte 700000"), "{serve}");
 }

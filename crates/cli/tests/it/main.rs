@@ -15,6 +15,8 @@ mod parts;
 #[cfg(test)]
 mod produce;
 #[cfg(test)]
+mod proxy;
+#[cfg(test)]
 mod queues;
 #[cfg(test)]
 mod readme;

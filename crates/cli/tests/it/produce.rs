@@ -2,6 +2,7 @@ use std::fmt::Write;
 
 use rustix::process::Signal;
 
+use crate::proxy::Proxy;
 use crate::support::Server;
 
 fn server() -> Server {
@@ -65,6 +66,7 @@ fn a_bad_line_is_told_with_its_number_and_what_was_sent() {
     assert_eq!(ended.out, "");
     let err = ended.failed(2);
     assert!(err.contains("line 3: unknown field `knd`") && err.contains("2 items"), "{err}");
+    assert!(err.contains("\nproduced: lines 1 to 2\nnothing after line 2 was sent\n"), "{err}");
     assert_eq!(waiting(&server), 2);
 }
 
@@ -73,29 +75,63 @@ fn a_line_that_the_server_refuses_is_told_with_its_number() {
     let server = server();
     let ended =
         server.run_with(&["produce", "mail", "--json"], "{\"json\":1}\n\n{\"json\":2,\"priority\":256}\n");
-    assert_eq!(ended.out, "{\"produced\":0}\n");
+    let fates = r#""not_produced":[{"from":1,"to":3}],"unknown":[],"sent_to_line":3"#;
+    assert_eq!(ended.out, format!("{{\"produced\":0,{fates}}}\n"));
     let err = ended.failed(1);
-    assert!(err.contains("lines 1 to 3 were not produced: line 3: "), "{err}");
+    assert!(err.contains("lines 1 to 3, not produced: line 3: "), "{err}");
     assert_eq!(serde_json::from_str::<serde_json::Value>(&err).unwrap()["error"]["code"], "invalid_argument");
     assert_eq!(waiting(&server), 0);
 }
 
-#[test]
-fn an_interrupted_stream_tells_how_far_it_came() {
+fn interrupted_by(how: Signal) {
     let server = server();
     let mut going = server.begin(&["produce", "mail"]);
     let mut lease = server.begin(&["lease", "mail", "--wait", "1m"]);
     going.say("{\"json\":1}\n");
     // Once it can be leased it was sent, although the input has not ended.
     lease.line();
-    going.signal(Signal::INT);
+    going.signal(how);
     let err = going.end().failed(130);
     assert!(err.contains("interrupted") && err.contains("1 item"), "{err}");
+    assert!(err.contains("\nproduced: line 1\nnothing after line 1 was sent\n"), "{err}");
+}
+
+#[test]
+fn an_interrupted_stream_tells_how_far_it_came() {
+    for how in [Signal::INT, Signal::TERM] {
+        interrupted_by(how);
+    }
+}
+
+#[test]
+fn a_stream_whose_server_is_gone_tells_which_lines_may_be_lost() {
+    let server = server();
+    let proxy = Proxy::before(&server);
+    proxy.go_away();
+    let url = proxy.url();
+    let args = ["produce", "mail", "--json", "--url", &url];
+    let ended = server.run_with(&args, "{\"json\":1}\n\n{\"json\":2}\n");
+    let fates = r#""not_produced":[],"unknown":[{"from":1,"to":3}],"sent_to_line":3"#;
+    assert_eq!(ended.out, format!("{{\"produced\":0,{fates}}}\n"));
+    let err = ended.failed(4);
+    assert!(err.contains("lines 1 to 3, may or may not be produced: "), "{err}");
+}
+
+#[test]
+fn a_pipe_of_unknown_length_is_read_to_its_end() {
+    let server = server();
+    let windlass = env!("CARGO_BIN_EXE_windlass");
+    let script = format!("seq 2500 | sed 's/.*/{{\"json\":&}}/' | '{windlass}' produce mail");
+    let said = server.begin_shell(&script).end().ok();
+    assert!(said.starts_with("2,500 items produced in "), "{said}");
+    assert_eq!(waiting(&server), 2500);
 }
 
 #[test]
 fn a_queue_that_is_not_there_is_refused() {
     let server = server();
-    assert!(server.run(&["produce", "nowhere", "1"]).failed(1).contains("(not_found)"));
-    assert!(server.run_with(&["produce", "nowhere"], "{\"json\":1}\n").failed(1).contains("(not_found)"));
+    let told = "no queue `nowhere`: make it with `windlass queue create nowhere` (not_found)\n";
+    assert_eq!(server.run(&["produce", "nowhere", "1"]).failed(1), format!("error: {told}"));
+    let err = server.run_with(&["produce", "nowhere"], "{\"json\":1}\n").failed(1);
+    assert!(err.starts_with(&format!("error: line 1, not produced: {told}")), "{err}");
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -133,6 +133,16 @@ impl Server {
     }
 
     /// One that goes on, to be spoken with.
+    /// As a shell runs it.
+    pub(crate) fn begin_shell(&self, script: &str) -> Going {
+        Going::new(Command::new("/bin/sh").args(["-c", script]).env("WINDLASS_URL", &self.url))
+    }
+
+    /// One that comes by another way.
+    pub(crate) fn begin_by(&self, url: &str, args: &[&str]) -> Going {
+        Going::new(self.command().env("WINDLASS_URL", url).args(args))
+    }
+
     pub(crate) fn begin(&self, args: &[&str]) -> Going {
         Going::new(self.command().args(args))
     }
@@ -159,6 +169,7 @@ impl Drop for Server {
 pub(crate) struct Going {
     child: Child,
     out: BufReader<ChildStdout>,
+    err: BufReader<ChildStderr>,
     _watchdog: Watchdog,
 }
 
@@ -167,13 +178,23 @@ impl Going {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        Self { _watchdog: Watchdog::over(&child), child, out }
+        let err = BufReader::new(child.stderr.take().unwrap());
+        Self { _watchdog: Watchdog::over(&child), child, out, err }
     }
 
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.out.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// The next line on stderr with these words.
+    pub(crate) fn heard(&mut self, words: &str) -> String {
+        let mut line = String::new();
+        while self.err.read_line(&mut line).unwrap() > 0 && !line.contains(words) {
+            line.clear();
+        }
+        line
     }
 
     pub(crate) fn say(&mut self, words: &str) {
@@ -188,7 +209,7 @@ impl Going {
     pub(crate) fn end(mut self) -> Ended {
         let (mut out, mut err) = (String::new(), String::new());
         self.out.read_to_string(&mut out).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        self.err.read_to_string(&mut err).unwrap();
         Ended { code: self.child.wait().unwrap().code(), out, err }
     }
 }

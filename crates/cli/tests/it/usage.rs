@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use crate::support::run;
+use crate::support::{run, windlass};
 
 const COMMANDS: [&[&str]; 22] = [
     &["serve"],
@@ -49,6 +49,23 @@ fn help_tells_the_exit_codes() {
 fn nothing_said_is_wrong_usage() {
     assert!(run(&[]).failed(2).contains("Usage: windlass"));
     assert!(run(&["qeue"]).failed(2).contains("queue"));
+}
+
+#[test]
+fn a_variable_for_the_server_changes_nothing_of_what_is_said_of_usage() {
+    let mut bare = windlass();
+    let bare = bare.env("WINDLASS_URL", "http://127.0.0.1:9").output().unwrap();
+    assert_eq!(String::from_utf8(bare.stderr).unwrap(), run(&[]).err);
+    let mut wrong = windlass();
+    let wrong = wrong.env("WINDLASS_URL", "http://127.0.0.1:9").args(["queue", "info"]).output().unwrap();
+    assert_eq!(String::from_utf8(wrong.stderr).unwrap(), run(&["queue", "info"]).err);
+}
+
+#[test]
+fn what_writes_the_reference_shows_up_nowhere() {
+    assert!(!run(&["--help"]).ok().contains("reference"));
+    assert!(!run(&["referenc"]).failed(2).contains("'reference'"));
+    assert!(!run(&["completions", "bash"]).ok().contains("windlass__reference"));
 }
 
 #[test]
@@ -148,4 +165,16 @@ fn a_server_that_cannot_serve_now_has_done_nothing() {
     let err = run(&["produce", "mail", "1", "--url", &url]).failed(3);
     assert_eq!(err, "error: loading (unavailable)\n");
     answering.join().unwrap();
+}
+
+#[test]
+fn a_foreign_server_has_done_nothing_to_who_only_asked() {
+    for asked in [["queue", "list"].as_slice(), &["queue", "info", "mail"]] {
+        let head = "HTTP/1.1 501 Not Implemented\r\ncontent-type: text/html\r\nconnection: close\r\n";
+        let answer = format!("{head}content-length: 4\r\n\r\n<p>?");
+        let (url, answering) = stand_in(answer.leak());
+        let err = run(&[asked, &["--url", &url]].concat()).failed(3);
+        assert!(err.contains("not Windlass's (status 501)") && !err.contains("may have been"), "{err}");
+        answering.join().unwrap();
+    }
 }

@@ -1,6 +1,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::proxy::Proxy;
 use crate::support::Server;
 
 fn server() -> Server {
@@ -165,7 +166,9 @@ fn a_worker_that_is_stopped_lets_its_command_finish() {
 fn a_second_signal_ends_commands_at_once() {
     let server = server();
     produce(&server, &["1"]);
-    let mut going = server.begin(&["work", "mail", "--exec", "echo started; exec sleep 1000"]);
+    // It would not listen to anything less.
+    let command = "trap '' TERM; echo started; sleep 1000";
+    let mut going = server.begin(&["work", "mail", "--exec", command, "--kill-after", "1h"]);
     assert_eq!(going.line(), "started");
     going.signal(Signal::TERM);
     // Signals of one kind are not counted: another kind cannot get lost.
@@ -174,7 +177,123 @@ fn a_second_signal_ends_commands_at_once() {
 }
 
 #[test]
+fn a_worker_whose_terminal_is_gone_takes_its_commands_with_it() {
+    for signal in [Signal::HUP, Signal::QUIT] {
+        let server = server();
+        produce(&server, &["1"]);
+        let command = "echo started; exec sleep 1000";
+        let mut going = server.begin(&["work", "mail", "--exec", command, "--grace", "10ms"]);
+        assert_eq!(going.line(), "started");
+        going.signal(signal);
+        assert_eq!(going.end().ok(), "0 items completed, 1 released\n");
+    }
+}
+
+#[test]
+fn a_worker_that_was_told_to_ignore_hangups_goes_on() {
+    let server = server();
+    produce(&server, &["1"]);
+    let fifo = tempfile::TempDir::new().unwrap();
+    let path = fifo.path().join("go");
+    let command = format!("mkfifo {0}; echo started; cat {0}", path.display());
+    let shell =
+        format!("trap '' HUP; exec '{}' work mail --once --exec '{command}'", env!("CARGO_BIN_EXE_windlass"));
+    let mut going = server.begin_shell(&shell);
+    assert_eq!(going.line(), "started");
+    going.signal(Signal::HUP);
+    std::fs::write(&path, "went on\n").unwrap();
+    let ended = going.end();
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("went on\n1 item completed\n", ""));
+}
+
+#[test]
+fn what_a_command_has_started_may_clear_up_too() {
+    let server = server();
+    produce(&server, &["1"]);
+    // The shell ends at once, and its child takes its time.
+    let command =
+        "(trap 'sleep 0.3; echo cleared up; exit' TERM; echo started; while :; do sleep 0.1; done) & wait";
+    let mut going =
+        server.begin(&["work", "mail", "--exec", command, "--grace", "10ms", "--kill-after", "1m"]);
+    assert_eq!(going.line(), "started");
+    going.signal(Signal::TERM);
+    assert_eq!(going.end().ok(), "cleared up\n0 items completed, 1 released\n");
+}
+
+#[test]
+fn a_lease_is_kept_while_its_command_is_being_ended() {
+    let server = server();
+    let id = produce(&server, &["1"]);
+    // The lease would end after a second.
+    let command = "trap '' TERM; echo started; sleep 1000";
+    let mut going =
+        server.begin(&["work", "mail", "--exec", command, "--grace", "0s", "--kill-after", "2500ms"]);
+    assert_eq!(going.line(), "started");
+    going.signal(Signal::TERM);
+    assert_eq!(going.end().ok(), "0 items completed, 1 released\n");
+    assert_eq!(item(&server, &id)["attempts"], 0);
+}
+
+#[test]
+fn finished_work_is_kept_while_the_server_is_away() {
+    let server = server();
+    server.run(&["queue", "update", "mail", "--lease-timeout", "1m"]).ok();
+    let id = produce(&server, &["1"]);
+    let proxy = Proxy::before(&server);
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("go");
+    let command = format!("mkfifo {0}; echo started >&2; cat {0}", path.display());
+    let mut going =
+        server.begin_by(&proxy.url(), &["work", "mail", "--once", "--result", "utf8", "--exec", &command]);
+    going.heard("started");
+    proxy.go_away();
+    std::fs::write(&path, "the result").unwrap();
+    assert!(!going.heard("telling it again").is_empty());
+    assert_eq!(item(&server, &id)["state"], "leased");
+    proxy.come_back();
+    assert_eq!(going.end().ok(), "1 item completed\n");
+    assert_eq!(item(&server, &id)["result"]["utf8"], "the result");
+}
+
+#[test]
+fn finished_work_that_cannot_be_told_does_not_keep_a_worker_from_stopping() {
+    let server = server();
+    server.run(&["queue", "update", "mail", "--lease-timeout", "1h"]).ok();
+    produce(&server, &["1"]);
+    let proxy = Proxy::before(&server);
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("go");
+    let command = format!("mkfifo {0}; echo started; cat {0}", path.display());
+    let mut going = server.begin_by(&proxy.url(), &["work", "mail", "--exec", &command]);
+    assert_eq!(going.line(), "started");
+    proxy.go_away();
+    std::fs::write(&path, "").unwrap();
+    going.heard("telling it again");
+    going.signal(Signal::TERM);
+    going.signal(Signal::INT);
+    let ended = going.end();
+    assert_eq!(ended.out, "0 items completed, 1 lost\n");
+    assert!(ended.err.contains("could not be told: this worker stops"), "{ended:?}");
+}
+
+#[test]
+fn a_process_left_in_the_background_does_not_keep_an_item() {
+    let server = server();
+    let id = produce(&server, &["1"]);
+    let directory = tempfile::TempDir::new().unwrap();
+    let path = directory.path().join("go");
+    // It has stdout and stderr open until the test lets it go.
+    let command = format!("mkfifo {0}; echo first; echo said >&2; cat {0} & exit 0", path.display());
+    let mut going = server.begin(&["work", "mail", "--once", "--result", "utf8", "--exec", &command]);
+    assert_eq!(going.line(), "1 item completed");
+    std::fs::write(&path, "second").unwrap();
+    assert!(going.end().err.contains("said\n"));
+    assert_eq!(item(&server, &id)["result"]["utf8"], "first\n");
+}
+
+#[test]
 fn a_queue_that_is_not_there_is_told_at_once() {
     let server = server();
-    assert!(server.run(&["work", "nowhere", "--exec", "true"]).failed(1).contains("(not_found)"));
+    let err = server.run(&["work", "nowhere", "--exec", "true"]).failed(1);
+    assert_eq!(err, "error: no queue `nowhere`: make it with `windlass queue create nowhere` (not_found)\n");
 }

@@ -113,10 +113,21 @@ pub enum StoreError {
         "{file}: damaged at byte {offset}: {what}. Restore a backup, or salvage what is readable with `inspect`"
     )]
     Damaged { file: String, offset: u64, what: String },
+    #[error(
+        "{directory}: {what}: files are missing. Restore a backup, or salvage what is readable with `inspect`"
+    )]
+    Incomplete { directory: String, what: String },
     #[error("{action} {file}: {source}")]
     Io { action: &'static str, file: String, source: Arc<std::io::Error> },
     #[error("{0}")]
     Unusable(String),
+}
+
+impl StoreError {
+    /// Whether something of what was stored is lost: a backup helps, and trying again does not.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Incomplete { .. })
+    }
 }
 
 /// Counters since the store was opened, and sizes now.

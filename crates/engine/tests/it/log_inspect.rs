@@ -364,3 +364,39 @@ async fn a_file_that_cannot_be_read_ends_neither_check_nor_salvage() {
         assert!(owner.rows.len() > 100, "{name}: only {}", owner.rows.len());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_refuses_is_found_and_told_as_lost() {
+    let (files, _) = kept(300).await;
+    let names: Vec<String> = files.keys().filter(|name| name.ends_with(".seg")).cloned().collect();
+    let mut blows: Vec<Files> = Vec::new();
+    for name in &names {
+        let mut without = files.clone();
+        without.remove(name);
+        let mut cut = files.clone();
+        cut.get_mut(name).unwrap().truncate(SMALL as usize / 2);
+        blows.extend([without, cut]);
+    }
+    let mut without_any = files.clone();
+    without_any.retain(|name, _| !name.ends_with(".seg"));
+    blows.push(without_any);
+    let mut refusals = 0;
+    for files in blows {
+        let report = inspect::check(as_disk(&MemDisk::of(files.clone()))).await.unwrap();
+        let (salvage, store) = salvaged(&MemDisk::of(files.clone())).await;
+        store.close().await;
+        match open(&MemDisk::of(files), tidy()).await {
+            Ok(store) => {
+                store.close().await;
+                assert!(report.damage.is_empty() && salvage.lost.is_empty(), "{report:?} {salvage:?}");
+            }
+            Err(refused) => {
+                refusals += 1;
+                assert!(refused.is_damage(), "{refused}");
+                assert!(report.damage.iter().all(StoreError::is_damage), "{report:?}");
+                assert!(!report.damage.is_empty() && !salvage.lost.is_empty(), "{refused}");
+            }
+        }
+    }
+    assert!(refusals > names.len(), "only {refusals} of {} files were missed", names.len());
+}

@@ -65,8 +65,9 @@ const INTRODUCTION: &str = "\
 
 Every setting can be given as a flag of the server, as an environment variable, or in a TOML file. Flags win over
 variables, and variables over the file. A file is read only if `--config FILE` or `WINDLASS_CONFIG` names it. A name
-that is not known is an error, in the file and among the variables that begin with `WINDLASS_`. `windlass config` shows
-what is in effect and where each value came from; what it prints is itself a config file.
+that is not known is an error in the file; a variable that begins with `WINDLASS_` and is no setting is ignored, and the
+server's log says so. `windlass config` shows what is in effect and where each value came from; what it prints is itself
+a config file.
 
 Durations are written like `250ms`, `30s`, `5m` or `1h30m`. Sizes are numbers of bytes, or written like `512KiB`, `16MiB`
 or `1GB`. Relative paths count from the directory in which the server is started. In a file, a name with a dot stands in

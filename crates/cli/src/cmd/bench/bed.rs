@@ -18,7 +18,7 @@ use windlass_server::config::{self, RawConfig};
 use windlass_server::lifecycle::Server;
 
 use super::caller::{Caller, EngineCaller, HttpCaller};
-use super::{Bench, Durability, Load};
+use super::{Bench, Durability, Load, Target};
 use crate::args::{Encoding, Global};
 use crate::exit::Failure;
 use crate::output::Output;
@@ -83,14 +83,20 @@ pub(super) struct HttpBed {
 impl HttpBed {
     pub(super) async fn new(bench: &Bench, global: &Global, out: Output) -> Result<Self, Failure> {
         let prefix = format!("bench-{:08x}", fastrand::u32(..));
-        if let Some(url) = &global.url {
-            return Ok(Self { url: url.clone(), prefix, own: None });
+        if let Some(url) = global.url() {
+            return Ok(Self { url, prefix, own: None });
         }
         let directory = directory(bench)?;
         let server = start(bench, &directory).await?;
         let url = format!("http://{}", server.address());
         out.talk(&format!("started a server in this process, data in {}", directory.path().display()));
         Ok(Self { url, prefix, own: Some((server, directory)) })
+    }
+
+    pub(super) fn target(&self, bench: &Bench) -> Target {
+        let started_here = self.own.is_some();
+        let durability = started_here.then(|| bench.durability().name());
+        Target { url: self.url.clone(), started_here, durability }
     }
 
     /// With a pool of its own, hence a connection of its own.
@@ -152,7 +158,7 @@ async fn start(bench: &Bench, directory: &TempDir) -> Result<Server, Failure> {
     let flags = RawConfig {
         data: Some(directory.path().display().to_string().into()),
         listen: Some("127.0.0.1:0".into()),
-        durability: bench.durability.map(|durability| durability.name().into()),
+        durability: Some(bench.durability().name().into()),
         ..RawConfig::default()
     };
     // Not from the environment: what is measured is told by the flags alone.
@@ -195,7 +201,7 @@ impl EngineBed {
     pub(super) async fn new(bench: &Bench) -> Result<Self, Failure> {
         let directory = directory(bench)?;
         let disk = RealDisk::new(directory.path()).map_err(|error| Failure::local(error.to_string()))?;
-        let durability = bench.durability.unwrap_or(Durability::Always).of_log();
+        let durability = bench.durability().of_log();
         let env = Arc::new(TokioEnv::new());
         let options = LogOptions { durability, ..LogOptions::default() };
         let store = LogStore::open(env.clone(), Arc::new(disk), options).await;

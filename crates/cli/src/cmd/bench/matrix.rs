@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::bed::{Bed, EngineBed, HttpBed};
 use super::phases::Stage;
 use super::rounds::{self, Measured};
-use super::{Bench, Load, shown};
+use super::{Bench, Load, Target, shown};
 use crate::args::Encoding;
 use crate::exit::Failure;
 use crate::output::Output;
@@ -24,6 +24,7 @@ pub(super) struct Line {
 
 #[derive(Debug, Serialize)]
 struct Matrix {
+    target: Target,
     matrix: Vec<Line>,
 }
 
@@ -31,10 +32,12 @@ pub(super) async fn run(
     bench: &Bench,
     http: &HttpBed,
     engine: Option<&EngineBed>,
+    encoding: Option<Encoding>,
     out: Output,
 ) -> Result<(), Failure> {
     let mut matrix = Vec::new();
-    for encoding in [Encoding::Json, Encoding::Protobuf] {
+    let encodings = encoding.map_or(vec![Encoding::Json, Encoding::Protobuf], |only| vec![only]);
+    for encoding in encodings {
         for clients in CLIENTS {
             for batch in BATCHES {
                 let load = bench.load(clients, batch, encoding);
@@ -43,8 +46,8 @@ pub(super) async fn run(
             }
         }
     }
-    let matrix = Matrix { matrix };
-    out.reply(&matrix, |_| shown::matrix(&matrix.matrix))
+    let matrix = Matrix { target: http.target(bench), matrix };
+    out.reply(&matrix, |_| shown::matrix(&matrix.target, &matrix.matrix))
 }
 
 async fn line(

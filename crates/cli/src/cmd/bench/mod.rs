@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
 
 use self::bed::{Bed, EngineBed, HttpBed};
 use self::phases::Stage;
@@ -23,6 +22,7 @@ use self::rounds::Measured;
 use crate::args::{Encoding, Global};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
+use crate::signals::Signals;
 
 const SECONDS: u64 = 5;
 const MATRIX_SECONDS: u64 = 2;
@@ -67,7 +67,7 @@ pub(crate) struct Bench {
     /// Run the same load on the engine as well, on the same disk and without HTTP, and show the ratio
     #[arg(long)]
     engine: bool,
-    /// Full cycles with 1, 16 and 64 clients, batches of 1 to 1000, and both encodings
+    /// Full cycles with 1, 16 and 64 clients, batches of 1 to 1000, and both encodings or the one given
     #[arg(long, conflicts_with_all = ["clients", "batch"])]
     matrix: bool,
 }
@@ -96,9 +96,19 @@ impl Load {
     }
 }
 
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+struct Target {
+    url: String,
+    started_here: bool,
+    /// Not known of a server that was running already.
+    durability: Option<&'static str>,
+}
+
 /// All that was measured.
 #[derive(Debug, Serialize)]
 struct Document {
+    target: Target,
     #[serde(flatten)]
     load: Load,
     #[serde(flatten)]
@@ -108,17 +118,16 @@ struct Document {
 
 impl Bench {
     pub(crate) async fn run(self, global: &Global, out: Output) -> Result<Exit, Failure> {
-        if global.url.is_some() && (self.durability.is_some() || self.data_dir.is_some() || self.engine) {
+        if global.url().is_some() && (self.durability.is_some() || self.data_dir.is_some() || self.engine) {
             let message = "--durability, --data-dir and --engine are for a server that is started here: leave out \
                            --url (and WINDLASS_URL)";
             return Err(Failure::usage(message));
         }
-        let hear = signal(SignalKind::interrupt());
-        let mut interrupt = hear.map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
+        let mut signals = Signals::hear()?;
         let http = HttpBed::new(&self, global, out).await?;
         let measured = tokio::select! {
             measured = self.measure(&http, global, out) => measured,
-            _ = interrupt.recv() => Err(Failure::interrupted("interrupted")),
+            _ = signals.asked() => Err(Failure::interrupted("interrupted")),
         };
         http.close().await;
         measured.map(|()| Exit::Done)
@@ -127,9 +136,9 @@ impl Bench {
     async fn measure(&self, http: &HttpBed, global: &Global, out: Output) -> Result<(), Failure> {
         let engine = if self.engine { Some(EngineBed::new(self).await?) } else { None };
         let measured = if self.matrix {
-            matrix::run(self, http, engine.as_ref(), out).await
+            matrix::run(self, http, engine.as_ref(), global.encoding, out).await
         } else {
-            self.measure_once(http, engine.as_ref(), global.encoding, out).await
+            self.measure_once(http, engine.as_ref(), global.encoding(), out).await
         };
         if let Some(engine) = engine {
             engine.close().await;
@@ -157,8 +166,12 @@ impl Bench {
         server.close().await?;
         out.talk("pickup …");
         let pickup = pickup::measure(http, encoding, load).await?;
-        let document = Document { load, measured, pickup };
+        let document = Document { target: http.target(self), load, measured, pickup };
         out.reply(&document, |_| shown::document(&document))
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability.unwrap_or(Durability::Always)
     }
 
     fn load(&self, clients: usize, batch: usize, encoding: Encoding) -> Load {

@@ -1,17 +1,18 @@
 //! Figures as tables.
 
-use super::Document;
 use super::figures::{Figures, Summary};
 use super::matrix::Line;
 use super::rounds::Ratio;
+use super::{Document, Target};
 use crate::human::{count, counted};
 use crate::table::Align::{Left, Right};
 use crate::table::Table;
 
 pub(super) fn document(document: &Document) -> String {
-    let Document { load, measured, pickup } = document;
+    let Document { target, load, measured, pickup } = document;
     let mut shown = format!(
-        "{}, batches of {}, payloads of {} bytes, {}, {} waiting beforehand, {} s each\n\n{}",
+        "{}\n{}, batches of {}, payloads of {} bytes, {}, {} waiting beforehand, {} s each\n\n{}",
+        measured_server(target),
         counted(load.clients as u64, "client"),
         load.batch,
         load.payload,
@@ -35,6 +36,12 @@ pub(super) fn document(document: &Document) -> String {
         ("from produce answered", pickup.from_produce_answered),
     ]));
     shown
+}
+
+fn measured_server(target: &Target) -> String {
+    let durability = target.durability.map(|durability| format!(", durability {durability}"));
+    let started = if target.started_here { "started here" } else { "running already" };
+    format!("The server at {}, {started}{}", target.url, durability.unwrap_or_default())
 }
 
 fn phases(phases: &[Figures]) -> String {
@@ -61,7 +68,7 @@ fn ratios(ratios: &[Ratio]) -> String {
     table.show()
 }
 
-pub(super) fn matrix(lines: &[Line]) -> String {
+pub(super) fn matrix(target: &Target, lines: &[Line]) -> String {
     let mut table = Table::new(&[
         ("ENCODING", Left),
         ("CLIENTS", Right),
@@ -76,7 +83,7 @@ pub(super) fn matrix(lines: &[Line]) -> String {
         ("RATIO", Right),
     ]);
     lines.iter().for_each(|line| table.row(matrix_row(line)));
-    table.show()
+    format!("{}\n\n{}", measured_server(target), table.show())
 }
 
 fn matrix_row(line: &Line) -> Vec<String> {

@@ -122,6 +122,7 @@ impl Damage {
             | StoreError::TooLarge { .. }
             | StoreError::Closed
             | StoreError::Io { .. }
+            | StoreError::Incomplete { .. }
             | StoreError::Unusable(_) => Self { file: None, offset: None, what: error.to_string() },
         }
     }

@@ -25,13 +25,15 @@ Stop the server first, or look at a backup: a directory that a server has open i
 Nothing is ever written to DIR itself.
 
   --check      reads all there is and tells what of it is damaged (the default); exit code 5 if anything is
-  --export     prints every queue and every item, one JSON document to a line, as the API shows them
+  --export     prints every queue and every item, one JSON document to a line, as the API shows them; \
+nothing if the data is damaged: salvage it first
   --salvage TO writes what can still be read into the new data directory TO; exit code 5 if anything is lost
 
 Examples:
   windlass inspect ./windlass-data
   windlass inspect ./windlass-data --export | jq -c 'select(.item.state == \"waiting\")'
-  windlass inspect ./windlass-data --salvage ./rescued && windlass serve --data ./rescued")]
+  windlass inspect ./windlass-data --salvage ./rescued
+  windlass serve --data ./rescued")]
 pub(crate) struct Inspect {
     /// The data directory
     dir: PathBuf,
@@ -64,14 +66,14 @@ impl Inspect {
     }
 }
 
-/// A directory that is not there must not come into being by being looked at.
+/// Nothing comes into being by being looked at.
 async fn open(dir: &Path) -> Result<Arc<RealDisk>, Failure> {
     if !dir.is_dir() {
         let message =
             format!("{} is not a directory: name the one a server was given by --data", dir.display());
         return Err(Failure::usage(message));
     }
-    let disk = disk(dir)?;
+    let disk = Arc::new(RealDisk::read_only(dir));
     match disk.lock().await {
         // Whoever looks takes it again.
         Ok(()) => disk.unlock(),
@@ -86,12 +88,7 @@ async fn open(dir: &Path) -> Result<Arc<RealDisk>, Failure> {
     Ok(disk)
 }
 
-fn disk(dir: &Path) -> Result<Arc<RealDisk>, Failure> {
-    let disk = RealDisk::new(dir);
-    disk.map(Arc::new).map_err(|error| Failure::local(format!("cannot use {}: {error}", dir.display())))
-}
-
 fn failure(error: &StoreError) -> Failure {
-    let exit = if matches!(error, StoreError::Damaged { .. }) { Exit::Damaged } else { Exit::Refused };
+    let exit = if error.is_damage() { Exit::Damaged } else { Exit::Refused };
     Failure::new(exit, error.to_string())
 }

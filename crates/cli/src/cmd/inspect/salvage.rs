@@ -8,9 +8,10 @@ use windlass_engine::env::TokioEnv;
 use windlass_engine::store::log::LogOptions;
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::inspect;
+use windlass_engine::store::log::real::RealDisk;
 
 use super::check::Damage;
-use super::{disk, failure};
+use super::failure;
 use crate::exit::{Exit, Failure};
 use crate::human::count;
 use crate::output::Output;
@@ -25,7 +26,10 @@ struct Document {
 }
 
 pub(super) async fn run(from: Arc<dyn Disk>, to: &Path, out: Output) -> Result<Exit, Failure> {
-    let salvaged = inspect::salvage(Arc::new(TokioEnv::new()), from, disk(to)?, LogOptions::default()).await;
+    let target = RealDisk::new(to);
+    let target = target.map_err(|error| Failure::local(format!("cannot use {}: {error}", to.display())))?;
+    let (env, target) = (Arc::new(TokioEnv::new()), Arc::new(target));
+    let salvaged = inspect::salvage(env, from, target, LogOptions::default()).await;
     let salvaged = salvaged.map_err(|error| failure(&error))?;
     let document = Document {
         rows: salvaged.rows,

@@ -1,5 +1,6 @@
 //! `windlass produce`: one item from the command line, or many from stdin.
 
+mod fates;
 mod lines;
 mod stream;
 
@@ -24,7 +25,9 @@ A PAYLOAD is sent as JSON if it is JSON, else as text; --as says otherwise. The 
 Without a PAYLOAD, or with `-`, each line of stdin is an item as the API takes it, with its payload in `json`, \
 `utf8` or `bytes` (base64). The flags then hold for items that do not say otherwise. Several batches are under way \
 at a time, so that items may change places between batches: `--in-flight 1` keeps the order of the lines. \
-With --json it then prints how many were produced, not the id of each.
+At the first trouble nothing more is sent, and it is told which lines were produced and which were not. With --json \
+it prints how many were `produced`, the ranges of lines that were `not_produced` or of which that is `unknown`, and \
+`sent_to_line`, after which nothing was sent.
 
 Examples:
   windlass produce mail '{\"to\": \"ada@example.com\"}'

@@ -6,16 +6,18 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use rustix::fs::FileType;
 use serde::Serialize;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use windlass_api::items::{NewItem, ProduceReply, ProduceRequest};
 use windlass_client::{Client, ClientError, Outcome};
 
-use super::lines::{BadLine, Batch, Limits, Lines};
+use super::fates::{Fate, Fates, Lines};
+use super::lines::{self, BadLine, Batch, Limits};
 use crate::exit::{Exit, Failure};
 use crate::human::{count, counted, length};
 use crate::output::Output;
+use crate::remote::failed;
+use crate::signals::Signals;
 
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -29,27 +31,41 @@ pub(super) struct Stream {
 /// What became of one batch.
 #[derive(Debug)]
 struct Sent {
+    lines: Lines,
     bytes: u64,
     produced: u64,
-    troubles: Vec<Failure>,
+    fates: Vec<(Lines, Fate)>,
+    troubles: Vec<Trouble>,
+}
+
+#[derive(Debug)]
+struct Trouble {
+    /// Where it is, so that they can be told in order.
+    line: u64,
+    failure: Failure,
 }
 
 #[derive(Debug, Default, Serialize)]
 struct Tally {
+    /// Items, not lines: some lines are blank.
     produced: u64,
+    #[serde(flatten)]
+    fates: Fates,
+    /// Batches that were not answered yet.
     #[serde(skip)]
-    troubles: Vec<Failure>,
+    under_way: Vec<Lines>,
+    #[serde(skip)]
+    troubles: Vec<Trouble>,
 }
 
 impl Stream {
     pub(super) async fn run(self, out: Output) -> Result<Exit, Failure> {
-        let interrupts = signal(SignalKind::interrupt());
-        let interrupts =
-            interrupts.map_err(|error| Failure::local(format!("cannot hear signals: {error}")))?;
+        let signals = Signals::hear()?;
         let began = Instant::now();
         let progress = out.progress(input_bytes());
         progress.enable_steady_tick(Duration::from_millis(200));
-        let tally = self.send_all(interrupts, &progress).await;
+        let mut tally = self.send_all(signals, &progress).await;
+        tally.close();
         progress.finish_and_clear();
         let produced = counted(tally.produced, "item");
         if tally.troubles.is_empty() || out.json() {
@@ -64,7 +80,7 @@ impl Stream {
     }
 
     /// Ends when everything was sent, or at the first trouble when what was under way by then has been answered.
-    async fn send_all(&self, mut interrupts: Signal, progress: &ProgressBar) -> Tally {
+    async fn send_all(&self, mut signals: Signals, progress: &ProgressBar) -> Tally {
         let mut tally = Tally::default();
         let mut batches = self.read();
         let mut under_way = JoinSet::new();
@@ -74,7 +90,8 @@ impl Stream {
             tokio::select! {
                 next = batches.recv(), if more && room => match next {
                     Some(Ok(batch)) => {
-                        under_way.spawn(send(self.client.clone(), self.queue.clone(), batch));
+                        let lines = tally.send(&batch);
+                        under_way.spawn(send(self.client.clone(), self.queue.clone(), batch, lines));
                     }
                     Some(Err(bad)) => tally.troubles.push(told(&bad)),
                     None => more = false,
@@ -85,9 +102,10 @@ impl Stream {
                     tally.add(sent);
                     progress.set_message(rate(tally.produced, progress.elapsed()));
                 }
-                Some(()) = interrupts.recv() => {
+                _ = signals.asked() => {
                     let again = !more;
-                    tally.troubles.push(if again { interrupted_again() } else { Failure::interrupted("interrupted") });
+                    let failure = if again { interrupted_again() } else { Failure::interrupted("interrupted") };
+                    tally.troubles.push(Trouble { line: u64::MAX, failure });
                     if again {
                         return tally;
                     }
@@ -101,54 +119,86 @@ impl Stream {
     /// Reads on a thread that may wait for the input as long as it likes.
     fn read(&self) -> mpsc::Receiver<Result<Batch, BadLine>> {
         let (sender, receiver) = mpsc::channel(1);
-        let mut lines = Lines::new(io::stdin(), self.defaults.clone(), self.limits);
+        let mut lines = lines::Lines::new(io::stdin(), self.defaults.clone(), self.limits);
         tokio::task::spawn_blocking(move || lines.try_for_each(|batch| sender.blocking_send(batch)));
         receiver
     }
 }
 
 impl Tally {
+    fn send(&mut self, batch: &Batch) -> Lines {
+        let last = batch.lines.last().copied().expect("no batch is empty");
+        let lines = self.fates.send(last);
+        self.under_way.push(lines);
+        lines
+    }
+
     fn add(&mut self, sent: Sent) {
+        self.under_way.retain(|lines| *lines != sent.lines);
         self.produced += sent.produced;
+        sent.fates.into_iter().for_each(|(lines, fate)| self.fates.add(lines, fate));
         self.troubles.extend(sent.troubles);
+    }
+
+    /// What was not answered never will be.
+    fn close(&mut self) {
+        let under_way = std::mem::take(&mut self.under_way);
+        under_way.into_iter().for_each(|lines| self.fates.add(lines, Fate::Unknown));
+        self.troubles.sort_by_key(|trouble| trouble.line);
     }
 
     /// The worst, and what there is to say of all. Not knowing is worse than failing.
     fn failure(mut self) -> Option<(Failure, String)> {
-        let whys: Vec<String> = self.troubles.iter().map(ToString::to_string).collect();
-        let unknown = self.troubles.iter().position(|trouble| trouble.exit == Exit::Unknown);
+        let mut whys: Vec<String> = self.troubles.iter().map(|trouble| trouble.failure.to_string()).collect();
+        whys.push(self.fates.shown());
+        let unknown = self.troubles.iter().position(|trouble| trouble.failure.exit == Exit::Unknown);
         let worst = unknown.unwrap_or_default();
-        (worst < self.troubles.len()).then(|| (self.troubles.swap_remove(worst), whys.join("\n")))
+        (worst < self.troubles.len()).then(|| (self.troubles.swap_remove(worst).failure, whys.join("\n")))
     }
 }
 
-async fn send(client: Client, queue: String, batch: Batch) -> Sent {
-    let Batch { items, lines, bytes } = batch;
+async fn send(client: Client, queue: String, batch: Batch, lines: Lines) -> Sent {
+    let Batch { items, lines: numbers, bytes } = batch;
     let request = ProduceRequest { queue, request_timeout: None, items };
-    let (produced, troubles) = match client.call(&request).await {
-        Ok(reply) => judged(&reply, &lines),
-        Err(error) => (0, vec![refused(error, &lines)]),
-    };
-    Sent { bytes: bytes as u64, produced, troubles }
+    let answer = client.call(&request).await;
+    let sent = Sent { lines, bytes: bytes as u64, produced: 0, fates: Vec::new(), troubles: Vec::new() };
+    match answer {
+        Ok(reply) => sent.judged(&reply, &numbers),
+        Err(error) => sent.refused(&request, error, &numbers),
+    }
 }
 
-/// Items can be refused one by one.
-fn judged(reply: &ProduceReply, lines: &[u64]) -> (u64, Vec<Failure>) {
-    let errors = reply.items.iter().zip(lines).filter_map(|(item, line)| Some((item.error.as_ref()?, line)));
-    let troubles: Vec<Failure> = errors
-        .map(|(error, line)| Failure::local(format!("line {line}: {} ({})", error.message, error.code)))
-        .collect();
-    ((reply.items.len() - troubles.len()) as u64, troubles)
-}
+impl Sent {
+    /// Items can be refused one by one.
+    fn judged(mut self, reply: &ProduceReply, numbers: &[u64]) -> Self {
+        let mut from = self.lines.from;
+        for (item, &line) in reply.items.iter().zip(numbers) {
+            let fate = match &item.error {
+                None => Fate::Produced,
+                Some(error) => {
+                    let message = format!("line {line}: {} ({})", error.message, error.code);
+                    self.troubles.push(Trouble { line, failure: Failure::local(message) });
+                    Fate::NotProduced
+                }
+            };
+            self.produced += u64::from(fate == Fate::Produced);
+            self.fates.push((Lines { from, to: line }, fate));
+            from = line + 1;
+        }
+        self
+    }
 
-fn refused(error: ClientError, lines: &[u64]) -> Failure {
-    let unknown = error.outcome() == Outcome::Unknown;
-    let failure = Failure::from(error);
-    let fate = if unknown { "may or may not have been produced" } else { "were not produced" };
-    let message = with_line(&failure.to_string(), lines);
-    let (first, last) =
-        (lines.first().copied().unwrap_or_default(), lines.last().copied().unwrap_or_default());
-    failure.retold(format!("lines {first} to {last} {fate}: {message}"))
+    fn refused(mut self, request: &ProduceRequest, error: ClientError, numbers: &[u64]) -> Self {
+        let (fate, what) = match error.outcome() {
+            Outcome::Unknown => (Fate::Unknown, "may or may not be produced"),
+            Outcome::NotApplied => (Fate::NotProduced, "not produced"),
+        };
+        let failure = failed(request, error);
+        let message = format!("{}, {what}: {}", self.lines, with_line(&failure.to_string(), numbers));
+        self.troubles.push(Trouble { line: self.lines.from, failure: failure.retold(message) });
+        self.fates.push((self.lines, fate));
+        self
+    }
 }
 
 /// The server speaks of `items[3]`: the reader wants to know the line.
@@ -161,11 +211,9 @@ fn with_line(message: &str, lines: &[u64]) -> String {
     }
 }
 
-fn told(bad: &BadLine) -> Failure {
-    Failure::usage(format!(
-        "line {}: {}. What stands before it was sent: go on from there",
-        bad.line, bad.why
-    ))
+fn told(bad: &BadLine) -> Trouble {
+    let failure = Failure::usage(format!("line {}: {}", bad.line, bad.why));
+    Trouble { line: bad.line, failure }
 }
 
 fn interrupted_again() -> Failure {

@@ -5,14 +5,16 @@ mod shown;
 
 use clap::{Args, Subcommand};
 use windlass_api::queues::{
-    ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, QueueInfoRequest, QueueStatsRequest,
+    ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, ListQueuesRequest, QueueInfoRequest,
+    QueueStatsRequest,
 };
+use windlass_client::ClientError;
 
 use self::settings::Settings;
 use crate::exit::{Exit, Failure};
 use crate::human::counted;
 use crate::output::Output;
-use crate::remote::Remote;
+use crate::remote::{Remote, failed};
 
 /// Make, change, show and empty queues
 #[derive(Debug, Args)]
@@ -146,8 +148,12 @@ impl Create {
     }
 }
 
+fn of_list(error: ClientError) -> Failure {
+    failed(&ListQueuesRequest::default(), error)
+}
+
 async fn list(remote: &Remote, out: Output) -> Result<(), Failure> {
-    let all = ListQueuesReply { queues: remote.client().queues_with_counts().await? };
+    let all = ListQueuesReply { queues: remote.client().queues_with_counts().await.map_err(of_list)? };
     if all.queues.is_empty() {
         out.talk("there are no queues yet: make one with `windlass queue create NAME`");
     }

@@ -60,36 +60,31 @@ enum Requeue {
     Tail,
 }
 
+/// Both requests have the same settings under the same names.
+macro_rules! request {
+    ($settings:ident, $request:ident { $($field:ident),+ }) => {
+        $request {
+            retry: $settings.retry(),
+            requeue: $settings.requeue(),
+            lease_timeout: $settings.lease_timeout,
+            max_attempts: $settings.max_attempts,
+            retention: $settings.retention,
+            retention_max_items: $settings.retention_max_items,
+            retention_max_bytes: $settings.retention_max_bytes,
+            max_items: $settings.max_items,
+            reference: $settings.reference,
+            $($field),+
+        }
+    };
+}
+
 impl Settings {
     pub(super) fn create(self, queue: String, partitions: Option<u32>) -> CreateQueueRequest {
-        CreateQueueRequest {
-            queue,
-            partitions,
-            retry: self.retry(),
-            requeue: self.requeue(),
-            lease_timeout: self.lease_timeout,
-            max_attempts: self.max_attempts,
-            retention: self.retention,
-            retention_max_items: self.retention_max_items,
-            retention_max_bytes: self.retention_max_bytes,
-            max_items: self.max_items,
-            reference: self.reference,
-        }
+        request!(self, CreateQueueRequest { queue, partitions })
     }
 
     pub(super) fn update(self, queue: String) -> UpdateQueueRequest {
-        UpdateQueueRequest {
-            queue,
-            retry: self.retry(),
-            requeue: self.requeue(),
-            lease_timeout: self.lease_timeout,
-            max_attempts: self.max_attempts,
-            retention: self.retention,
-            retention_max_items: self.retention_max_items,
-            retention_max_bytes: self.retention_max_bytes,
-            max_items: self.max_items,
-            reference: self.reference,
-        }
+        request!(self, UpdateQueueRequest { queue })
     }
 
     fn retry(&self) -> Option<RetryPolicyChange> {

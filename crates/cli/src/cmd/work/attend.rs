@@ -1,29 +1,24 @@
-//! One item: its command, its heartbeat, and what the server is told at the end.
+//! One item: its command, from its start to the last word about it.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
-use windlass_api::error::Failed;
-use windlass_api::items::{
-    CompleteRequest, Completion, ExtendRequest, Held, ItemError, LeasedItem, ReleaseRequest, Retry,
-    RetryRequest,
-};
+use windlass_api::items::{Held, ItemError, LeasedItem};
 use windlass_api::payload::Payload;
-use windlass_client::{Client, ClientError};
+use windlass_client::Client;
 
 use super::ResultForm;
+use super::crew::{Hurry, Hurrying};
+use super::heart::{Beat, Heart};
 use super::process::{Command, Exited, Running};
+use super::report::Word;
 use super::tally::Fate;
 use crate::cmd::lease::Wanted;
-use crate::exit::Failure;
 use crate::output::Output;
 use crate::payload::{Form, payload};
 
 /// How a command says that no further attempt will help.
 const DEAD: i32 = 100;
-/// A heartbeat that fails is sent again after this.
-const HEARTBEAT_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Worker {
@@ -46,87 +41,69 @@ enum Cut {
 }
 
 impl Worker {
-    pub(super) async fn attend(&self, item: LeasedItem, mut kill: watch::Receiver<bool>) -> Fate {
-        let leased = Instant::now();
-        let held = Held { id: item.id.clone(), permit: item.permit };
+    pub(super) async fn attend(&self, item: LeasedItem, mut hurry: Hurrying) -> Fate {
+        let mut heart = Heart::new(self, Held { id: item.id.clone(), permit: item.permit });
         let mut running = match self.command.start(&self.queue, item, self.out) {
             Ok(running) => running,
             Err(error) => {
-                let message = format!("cannot start /bin/sh: {error}");
-                return self.retry(held, failed("not_started", message), false).await;
+                let word =
+                    self.failed(&heart, "not_started", format!("cannot start /bin/sh: {error}"), false);
+                return self.tell(heart, word, hurry).await;
             }
         };
         let cut = tokio::select! {
-            exited = running.exited() => return self.report(held, exited).await,
-            cut = self.heartbeats(&held, leased) => cut,
-            () = async { drop(kill.wait_for(|kill| *kill).await) } => Cut::Stopping,
+            exited = running.exited() => {
+                let word = self.word_of(&heart, exited);
+                return self.tell(heart, word, hurry).await;
+            }
+            beat = heart.beat() => match beat {
+                Beat::CancelRequested => Cut::CancelRequested,
+                Beat::LeaseLost => Cut::LeaseLost,
+            },
+            () = hurry.at_least(Hurry::End) => Cut::Stopping,
         };
-        self.cut_short(held, running, cut).await
+        self.cut_short(heart, running, cut, hurry).await
     }
 
-    async fn cut_short(&self, held: Held, running: Running, cut: Cut) -> Fate {
+    /// The lease is kept meanwhile, or it could not be given back.
+    async fn cut_short(&self, mut heart: Heart<'_>, mut running: Running, cut: Cut, hurry: Hurrying) -> Fate {
         let why = match cut {
             Cut::LeaseLost => "its lease is lost",
             Cut::CancelRequested => "it is to be cancelled",
             Cut::Stopping => "this worker stops",
         };
-        self.out.talk(&format!("{}: {why}: ending its command", held.id));
-        running.kill(self.kill_after).await;
-        match cut {
-            Cut::LeaseLost => Fate::Lost,
-            Cut::CancelRequested | Cut::Stopping => self.release(held).await,
+        self.out.talk(&format!("{}: {why}: ending its command", heart.held.id));
+        let mut at_once = hurry.clone();
+        let mut killing = pin!(running.kill(self.kill_after, at_once.at_least(Hurry::Kill)));
+        let lost = cut == Cut::LeaseLost
+            || tokio::select! {
+                () = &mut killing => false,
+                () = heart.keep() => true,
+            };
+        if lost {
+            killing.await;
+            return Fate::Lost;
         }
+        self.tell(heart, Word::Release, hurry).await
     }
 
-    /// Until there is a reason not to go on.
-    async fn heartbeats(&self, held: &Held, leased: Instant) -> Cut {
-        let mut sent = leased;
-        loop {
-            sleep_until(sent + self.lease_timeout / 3).await;
-            let ends = sent + self.lease_timeout;
-            sent = Instant::now();
-            match timeout_at(ends, self.extend(held)).await {
-                Ok(Some(cut)) => return cut,
-                Ok(None) => {}
-                Err(_elapsed) => return Cut::LeaseLost,
-            }
-        }
-    }
-
-    /// Tries until the server answers.
-    async fn extend(&self, held: &Held) -> Option<Cut> {
-        let lease_timeout = self.wanted.lease_timeout;
-        let request = ExtendRequest { queue: self.queue.clone(), lease_timeout, items: vec![held.clone()] };
-        loop {
-            match self.client.call(&request).await {
-                Ok(reply) if !reply.failed.is_empty() => return Some(Cut::LeaseLost),
-                Ok(reply) => {
-                    let cancel = reply.items.iter().any(|item| item.cancel_requested);
-                    return cancel.then_some(Cut::CancelRequested);
-                }
-                Err(error) => {
-                    self.out.talk(&format!("{}: cannot extend its lease: {}", held.id, Failure::from(error)));
-                    sleep(HEARTBEAT_PAUSE).await;
-                }
-            }
-        }
-    }
-
-    async fn report(&self, held: Held, exited: Exited) -> Fate {
+    fn word_of(&self, heart: &Heart<'_>, exited: Exited) -> Word {
         match exited.status.code() {
             Some(0) => match self.result_of(exited.printed) {
-                Ok(result) => self.complete(held, result).await,
-                Err(why) => self.retry(held, failed("bad_result", why), false).await,
+                Ok(result) => Word::Complete(result),
+                Err(why) => self.failed(heart, "bad_result", why, false),
             },
             Some(code) => {
-                let error = failed(&format!("exit_{code}"), said(&format!("exit code {code}"), &exited.tail));
-                self.retry(held, error, code == DEAD).await
+                let message = said(&format!("exit code {code}"), &exited.tail);
+                self.failed(heart, &format!("exit_{code}"), message, code == DEAD)
             }
-            None => {
-                let error = failed("killed", said(&exited.status.to_string(), &exited.tail));
-                self.retry(held, error, false).await
-            }
+            None => self.failed(heart, "killed", said(&exited.status.to_string(), &exited.tail), false),
         }
+    }
+
+    fn failed(&self, heart: &Heart<'_>, code: &str, message: String, dead: bool) -> Word {
+        self.out.talk(&format!("{}: {}", heart.held.id, message.lines().next().unwrap_or_default()));
+        Word::Retry { error: ItemError { code: Some(code.to_owned()), message }, dead }
     }
 
     fn result_of(&self, printed: Option<Vec<u8>>) -> Result<Option<Payload>, String> {
@@ -139,46 +116,6 @@ impl Worker {
         let result = payload(printed, Some(form));
         result.map(Some).map_err(|why| format!("what the command printed cannot be the result: {why}"))
     }
-
-    async fn complete(&self, held: Held, result: Option<Payload>) -> Fate {
-        let items = vec![Completion { id: held.id.clone(), permit: held.permit, result }];
-        let request = CompleteRequest { queue: self.queue.clone(), request_timeout: None, items };
-        let reply = self.client.call(&request).await;
-        self.told(&held, reply.map(|reply| (reply.failed, Fate::Completed)))
-    }
-
-    async fn retry(&self, held: Held, error: ItemError, dead: bool) -> Fate {
-        self.out.talk(&format!("{}: {}", held.id, error.message.lines().next().unwrap_or_default()));
-        let retry =
-            Retry { id: held.id.clone(), permit: held.permit, retry_at: None, dead, error: Some(error) };
-        let reply = self.client.call(&RetryRequest { queue: self.queue.clone(), items: vec![retry] }).await;
-        self.told(
-            &held,
-            reply.map(|reply| (reply.failed, if reply.dead > 0 { Fate::Dead } else { Fate::Retried })),
-        )
-    }
-
-    async fn release(&self, held: Held) -> Fate {
-        let items = vec![held.clone()];
-        let reply = self.client.call(&ReleaseRequest { queue: self.queue.clone(), items }).await;
-        self.told(&held, reply.map(|reply| (reply.failed, Fate::Released)))
-    }
-
-    fn told(&self, held: &Held, reply: Result<(Vec<Failed>, Fate), ClientError>) -> Fate {
-        let lost = match reply {
-            Ok((failed, fate)) => match failed.first() {
-                None => return fate,
-                Some(failed) => format!("{} ({})", failed.message, failed.code),
-            },
-            Err(error) => format!("{}. It will be tried again when its lease ends", Failure::from(error)),
-        };
-        self.out.talk(&format!("{}: how it ended could not be told: {lost}", held.id));
-        Fate::Lost
-    }
-}
-
-fn failed(code: &str, message: String) -> ItemError {
-    ItemError { code: Some(code.to_owned()), message }
 }
 
 fn said(how: &str, tail: &str) -> String {

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -18,6 +17,7 @@ use super::tally::{Fate, Tally};
 use crate::exit::{Exit, Failure};
 use crate::human::{counted, length};
 use crate::output::Output;
+use crate::signals::{Asked, Signals};
 
 /// How long one lease call waits at the server for work.
 const LEASE_WAIT: Span = Span::from_secs(60);
@@ -31,10 +31,30 @@ pub(super) enum Until {
     Once,
 }
 
+/// How soon commands are to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Hurry {
+    No,
+    /// Now, in the orderly way.
+    End,
+    Kill,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Hurrying(watch::Receiver<Hurry>);
+
+impl Hurrying {
+    /// May be dropped and asked again.
+    pub(super) async fn at_least(&mut self, hurry: Hurry) {
+        // The crew outlives all who ask.
+        let _crew_gone = self.0.wait_for(|now| *now >= hurry).await;
+    }
+}
+
 enum Event {
     Leased(Result<Vec<LeasedItem>, ClientError>),
     Ended(Fate),
-    Asked(SignalKind),
+    Asked(Asked),
     GraceIsOver,
 }
 
@@ -60,10 +80,10 @@ pub(super) struct Crew {
     closed: bool,
     /// Nothing waits, as far as is known.
     drained: bool,
-    /// The signal that ended it.
-    stopped_by: Option<SignalKind>,
+    /// How it was asked to stop.
+    stopped_by: Option<Asked>,
     kill_at: Option<Instant>,
-    kill: watch::Sender<bool>,
+    hurry: watch::Sender<Hurry>,
     tally: Tally,
     failure: Option<Failure>,
 }
@@ -81,36 +101,32 @@ impl Crew {
             drained: false,
             stopped_by: None,
             kill_at: None,
-            kill: watch::Sender::new(false),
+            hurry: watch::Sender::new(Hurry::No),
             tally: Tally::default(),
             failure: None,
         }
     }
 
     pub(super) async fn run(mut self, out: Output) -> Result<Exit, Failure> {
-        let hear =
-            |kind| signal(kind).map_err(|error| Failure::local(format!("cannot hear signals: {error}")));
-        let mut terminate = hear(SignalKind::terminate())?;
-        let mut interrupt = hear(SignalKind::interrupt())?;
+        let mut signals = Signals::hear()?;
         self.lease_more(Duration::ZERO);
         while self.leasing.is_some() || !self.running.is_empty() {
-            self.step(&mut terminate, &mut interrupt).await;
+            self.step(&mut signals).await;
         }
         out.reply(&self.tally, |_| self.tally.shown())?;
         match self.failure {
             Some(failure) => Err(failure),
-            None if self.stopped_by == Some(SignalKind::interrupt()) => Ok(Exit::Interrupted),
+            None if self.stopped_by == Some(Asked::Interrupt) => Ok(Exit::Interrupted),
             None if self.until == Until::Stopped || self.tally.all_completed() => Ok(Exit::Done),
             None => Ok(Exit::Refused),
         }
     }
 
-    async fn step(&mut self, terminate: &mut Signal, interrupt: &mut Signal) {
+    async fn step(&mut self, signals: &mut Signals) {
         let event = tokio::select! {
             leased = if_any(self.leasing.as_mut()) => Event::Leased(leased),
             Some(fate) = self.running.join_next() => Event::Ended(fate.expect("attending does not panic")),
-            _ = terminate.recv() => Event::Asked(SignalKind::terminate()),
-            _ = interrupt.recv() => Event::Asked(SignalKind::interrupt()),
+            asked = signals.asked() => Event::Asked(asked),
             () = if_any(self.kill_at.map(sleep_until)) => Event::GraceIsOver,
         };
         match event {
@@ -120,8 +136,8 @@ impl Crew {
                 self.drained = false;
                 self.lease_more(Duration::ZERO);
             }
-            Event::Asked(signal) => self.stop(signal),
-            Event::GraceIsOver => self.kill_all(),
+            Event::Asked(asked) => self.stop(asked),
+            Event::GraceIsOver => self.hurry(Hurry::End),
         }
     }
 
@@ -151,8 +167,8 @@ impl Crew {
                 self.drained = self.until == Until::Drained && items.is_empty();
                 self.closed |= self.until == Until::Once && !items.is_empty();
                 for item in items {
-                    let (worker, kill) = (Arc::clone(&self.worker), self.kill.subscribe());
-                    self.running.spawn(async move { worker.attend(item, kill).await });
+                    let (worker, hurry) = (Arc::clone(&self.worker), Hurrying(self.hurry.subscribe()));
+                    self.running.spawn(async move { worker.attend(item, hurry).await });
                 }
                 self.lease_more(Duration::ZERO);
             }
@@ -162,8 +178,7 @@ impl Crew {
 
     /// A server that is away comes back; one that refuses will refuse again.
     fn lease_failed(&mut self, failure: Failure) {
-        let passing = matches!(failure.exit, Exit::Unreachable | Exit::Unknown);
-        if passing && self.until == Until::Stopped {
+        if failure.may_pass() && self.until == Until::Stopped {
             let again = length(PAUSE_AFTER_FAILURE);
             self.worker.out.talk(&format!("{failure}\ntrying again in {again}"));
             self.lease_more(PAUSE_AFTER_FAILURE);
@@ -173,9 +188,9 @@ impl Crew {
         }
     }
 
-    fn stop(&mut self, by: SignalKind) {
+    fn stop(&mut self, by: Asked) {
         if self.stopped_by.is_some() {
-            return self.kill_all();
+            return self.hurry(Hurry::Kill);
         }
         self.stopped_by = Some(by);
         self.closed = true;
@@ -189,8 +204,8 @@ impl Crew {
         }
     }
 
-    fn kill_all(&mut self) {
+    fn hurry(&mut self, hurry: Hurry) {
         self.kill_at = None;
-        self.kill.send_replace(true);
+        self.hurry.send_replace(hurry);
     }
 }

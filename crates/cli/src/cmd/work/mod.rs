@@ -3,7 +3,9 @@
 mod attend;
 mod capture;
 mod crew;
+mod heart;
 mod process;
+mod report;
 mod tally;
 
 use clap::{Args, ValueEnum};
@@ -31,10 +33,14 @@ JSON) and, if there is one, WINDLASS_REFERENCE. How it ends decides:
   anything else  it is tried again later; the exit code and the end of stderr are its error
 
 While the command runs its lease is extended, at a third of the lease timeout. If the lease is lost or somebody \
-cancels the item, the command's process group gets SIGTERM, and SIGKILL after --kill-after.
+cancels the item, the command's process group gets SIGTERM, and SIGKILL after --kill-after. While the server \
+is away, what a finished command has to tell is kept, and told until the lease ends.
 
-On SIGTERM or SIGINT no more items are taken, and running commands have --grace to finish; then they are ended in \
-the same way and their items released. A second signal ends them at once.
+The command has ended when its shell has: a process that it leaves in the background goes on, and what it prints \
+from then on is not heard.
+
+On SIGTERM, SIGINT, SIGHUP or SIGQUIT no more items are taken, and running commands have --grace to finish; then \
+they are ended in the same way and their items released. A second signal ends them at once, with SIGKILL.
 
 Examples:
   windlass work mail --exec './send-mail'
@@ -62,7 +68,7 @@ pub(crate) struct Work {
     /// How long running commands may go on after a signal to stop
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     grace: Span,
-    /// How long after SIGTERM a command gets SIGKILL
+    /// How long after SIGTERM a command, and all it has started, gets SIGKILL
     #[arg(long, value_name = "DURATION", default_value = "5s")]
     kill_after: Span,
 }

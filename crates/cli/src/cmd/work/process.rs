@@ -1,15 +1,17 @@
 //! A shell command in a process group of its own.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use windlass_api::items::LeasedItem;
 use windlass_api::payload::Payload;
 
@@ -28,8 +30,11 @@ pub(crate) const VARIABLES: [&str; 9] = [
     "WINDLASS_HEADERS",
     "WINDLASS_REFERENCE",
 ];
-/// A process left in the background may keep the pipes open: the item does not wait for it.
-const PIPES_GRACE: Duration = Duration::from_secs(1);
+/// Nobody is told when the last process of a group ends that is no child of ours: it is looked for this often.
+const GROUP_PAUSE: Duration = Duration::from_millis(20);
+const BUFFER_BYTES: usize = 8 << 10;
+/// The most that the system keeps in a pipe, in buffers.
+const BUFFERS_LEFT_MAX: usize = (1 << 20) / BUFFER_BYTES;
 
 #[derive(Debug)]
 pub(super) struct Command {
@@ -43,8 +48,12 @@ pub(super) struct Command {
 pub(super) struct Running {
     child: Child,
     group: Pid,
-    /// To its stdin, and from its stdout and stderr.
-    pipes: JoinSet<()>,
+    /// Ends with this.
+    _feeding: JoinSet<()>,
+    /// From its stdout and stderr.
+    reading: JoinSet<()>,
+    /// Whether the shell has.
+    has_exited: watch::Sender<bool>,
     printed: Arc<Mutex<Whole>>,
     tail: Arc<Mutex<Tail>>,
 }
@@ -104,39 +113,52 @@ fn facts(queue: &str, item: &LeasedItem) -> [Option<String>; 9] {
 impl Running {
     fn new(mut child: Child, group: Pid, item: LeasedItem, out: Output) -> Self {
         let (printed, tail) = (Arc::<Mutex<Whole>>::default(), Arc::<Mutex<Tail>>::default());
-        let mut pipes = JoinSet::new();
+        let (mut feeding, mut reading) = (JoinSet::new(), JoinSet::new());
+        let has_exited = watch::Sender::new(false);
         if let Some(stdin) = child.stdin.take() {
-            pipes.spawn(feed(stdin, Payload { json: item.json, utf8: item.utf8, bytes: item.bytes }));
+            feeding.spawn(feed(stdin, Payload { json: item.json, utf8: item.utf8, bytes: item.bytes }));
         }
         if let Some(stdout) = child.stdout.take() {
             let printed = Arc::clone(&printed);
-            pipes.spawn(drain(stdout, move |words| lock(&printed).push(words)));
+            reading.spawn(drain(stdout, has_exited.subscribe(), move |words| lock(&printed).push(words)));
         }
         if let Some(stderr) = child.stderr.take() {
             let tail = Arc::clone(&tail);
-            pipes.spawn(drain(stderr, move |words| {
+            reading.spawn(drain(stderr, has_exited.subscribe(), move |words| {
                 out.pass(words);
                 lock(&tail).push(words);
             }));
         }
-        Self { child, group, pipes, printed, tail }
+        Self { child, group, _feeding: feeding, reading, has_exited, printed, tail }
     }
 
     /// May be dropped and asked again.
     pub(super) async fn exited(&mut self) -> Exited {
         let status = self.child.wait().await.expect("a child of our own can be waited for");
-        let read_all = async { while self.pipes.join_next().await.is_some() {} };
-        let _left_behind = timeout(PIPES_GRACE, read_all).await;
+        self.has_exited.send_replace(true);
+        while self.reading.join_next().await.is_some() {}
         let printed = std::mem::take(&mut *lock(&self.printed)).into_bytes();
         Exited { status, printed, tail: lock(&self.tail).text() }
     }
 
-    /// It and all it has started.
-    pub(super) async fn kill(mut self, kill_after: Duration) {
+    /// It and all it has started: asks them to end, and ends them after a while, or `now`.
+    pub(super) async fn kill(&mut self, kill_after: Duration, now: impl Future<Output = ()>) {
         let _gone_already = kill_process_group(self.group, Signal::TERM);
-        let _still_there = timeout(kill_after, self.child.wait()).await;
-        let _gone_already = kill_process_group(self.group, Signal::KILL);
+        let gone = tokio::select! {
+            gone = timeout(kill_after, self.gone()) => gone.is_ok(),
+            () = now => false,
+        };
+        if !gone {
+            let _gone_already = kill_process_group(self.group, Signal::KILL);
+            let _waited_for = self.child.wait().await;
+        }
+    }
+
+    async fn gone(&mut self) {
         let _waited_for = self.child.wait().await;
+        while test_kill_process_group(self.group).is_ok() {
+            sleep(GROUP_PAUSE).await;
+        }
     }
 }
 
@@ -145,10 +167,29 @@ async fn feed(mut stdin: ChildStdin, payload: Payload) {
     let _not_wanted = stdin.write_all(payload.as_bytes()).await;
 }
 
-async fn drain(mut pipe: impl AsyncRead + Unpin, mut each: impl FnMut(&[u8])) {
-    let mut buffer = vec![0; 8 << 10];
-    while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
-        each(&buffer[..read]);
+/// A process left in the background may keep the pipe open: when the shell has exited, only what is there is read.
+async fn drain(
+    mut pipe: impl AsyncRead + AsFd + Unpin,
+    mut has_exited: watch::Receiver<bool>,
+    mut each: impl FnMut(&[u8]),
+) {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let read = tokio::select! {
+            read = pipe.read(&mut buffer) => read,
+            _ = has_exited.wait_for(|exited| *exited) => break,
+        };
+        match read {
+            Ok(read @ 1..) => each(&buffer[..read]),
+            Ok(0) | Err(_) => return,
+        }
+    }
+    // From the system itself: tokio may not know yet that there is something. The pipe does not block.
+    for _ in 0..BUFFERS_LEFT_MAX {
+        match rustix::io::read(&pipe, &mut buffer[..]) {
+            Ok(read @ 1..) => each(&buffer[..read]),
+            Ok(0) | Err(_) => return,
+        }
     }
 }
 

@@ -50,6 +50,7 @@ fn moments_are_told_from_now() {
 #[test]
 fn what_others_wrote_cannot_steer_the_terminal() {
     assert_eq!(excerpt("a\u{1b}[31mb\nc", 100), "a\\u{1b}[31mb\\nc");
+    assert_eq!(excerpt("a\u{202e}b\u{2069}", 100), "a\\u{202e}b\\u{2069}");
     assert_eq!(excerpt("äöü and more", 3), "äöü…");
 }
 

@@ -1,6 +1,7 @@
 //! Parts of the program that need neither a process nor a server.
 
 mod capturing;
+mod fates_of_lines;
 mod formats;
 mod lines_of_items;
 mod payloads;
@@ -8,6 +9,8 @@ mod what_flags_take;
 
 #[path = "../../../src/cmd/work/capture.rs"]
 mod capture;
+#[path = "../../../src/cmd/produce/fates.rs"]
+mod fates;
 #[path = "../../../src/human.rs"]
 pub(crate) mod human;
 #[path = "../../../src/cmd/produce/lines.rs"]

@@ -196,7 +196,8 @@ impl Committer {
     }
 
     fn start_header(&self, begins: &Begins) -> Header {
-        self.header(Kind::SegmentStart, begins.generation, begins.after, begins.after)
+        let Begins { segment, generation, after } = begins;
+        segment.start(self.header(Kind::SegmentStart, *generation, *after, *after))
     }
 
     async fn carry_out(&mut self, mut run: Run, writes: Vec<Write>) {

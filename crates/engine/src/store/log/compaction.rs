@@ -187,7 +187,7 @@ async fn copy(
     let (open, partition, lsn, epoch, sequence, now) = (0, 0, 0, 0, 0, 0);
     let mut header =
         Header { kind, role, log, open, partition, generation, lsn, synced, epoch, sequence, now };
-    target.write(0, &frame::bare(&header)).await?;
+    target.write(0, &frame::bare(&target.start(header))).await?;
     header.kind = Kind::Survivors;
     let mut offset = HEADER_BYTES as u32;
     let mut copied = Copied { generation, ..Copied::default() };

@@ -52,6 +52,7 @@ pub(super) struct Header {
     /// Every frame up to this one was durable when this one was written.
     pub(super) synced: u64,
     pub(super) epoch: u64,
+    /// Of a commit, its number in the partition. Of a segment's first frame, how many bytes the file has.
     pub(super) sequence: u64,
     pub(super) now: u64,
 }

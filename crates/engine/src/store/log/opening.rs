@@ -87,11 +87,7 @@ async fn open_locked(
     let format = format_of(&*env, &*disk).await?;
     // Names that a process before this one gave may not be durable yet, and what follows rests on them.
     disk.sync().await.map_err(|error| io_failed("cannot sync", disk.path(""), error))?;
-    let mut recovered = recovery::recover(&*disk, format.log).await?;
-    if recovered.end.is_none() && !format.is_new {
-        let directory = disk.path("");
-        return Err(StoreError::Unusable(format!("{directory}: all segments are missing. Restore a backup")));
-    }
+    let mut recovered = recover(&*disk, format).await?;
     remove_leftovers(&*disk, recovered.tables.snapshot_lsn()).await?;
     let open = recovered.open + 1;
     let end = begin(&*disk, &options, &mut recovered, format.log, open).await?;
@@ -99,6 +95,18 @@ async fn open_locked(
         format::write(&*disk, Format { is_new: false, ..format }).await?;
     }
     Ok(start(env, disk, options, format.log, recovered, end, open))
+}
+
+/// What the files tell. Only a new log may have no segment yet.
+pub(super) async fn recover(disk: &dyn Disk, format: Format) -> Result<Recovered, StoreError> {
+    let recovered = recovery::recover(disk, format.log).await?;
+    if recovered.end.is_none() && !format.is_new {
+        return Err(StoreError::Incomplete {
+            directory: disk.path(""),
+            what: "there is no segment".to_owned(),
+        });
+    }
+    Ok(recovered)
 }
 
 async fn format_of(env: &dyn Env, disk: &dyn Disk) -> Result<Format, StoreError> {
@@ -153,7 +161,7 @@ async fn begin(
     let opened = Header { kind: Kind::Open, lsn: lsn + 1, ..start };
     let mut frames = Vec::new();
     if end.offset == 0 {
-        frames.extend_from_slice(&frame::bare(&start));
+        frames.extend_from_slice(&frame::bare(&end.segment.start(start)));
     }
     frames.extend_from_slice(&frame::bare(&opened));
     end.segment.write(end.offset, &frames).await?;

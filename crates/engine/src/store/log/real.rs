@@ -17,6 +17,8 @@ type Handle = std::fs::File;
 
 pub struct RealDisk {
     directory: PathBuf,
+    /// Nothing is written, not even to lock it.
+    read_only: bool,
     lock: Mutex<Option<Handle>>,
 }
 
@@ -25,14 +27,32 @@ impl RealDisk {
     pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
         std::fs::create_dir_all(&directory)?;
-        Ok(Self { directory, lock: Mutex::new(None) })
+        Ok(Self { directory, read_only: false, lock: Mutex::new(None) })
+    }
+
+    /// To look at a directory that is there: works also where nothing may be written.
+    pub fn read_only(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), read_only: true, lock: Mutex::new(None) }
     }
 
     fn take_lock(&self) -> io::Result<()> {
-        let file = Handle::options().create(true).truncate(false).write(true).open(self.at(LOCK_NAME))?;
+        let Some(file) = self.lock_file()? else { return Ok(()) };
         file.try_lock().map_err(io::Error::from)?;
         *lock(&self.lock) = Some(file);
         Ok(())
+    }
+
+    /// None if nobody has ever opened this log to write to it, and we shall not either.
+    fn lock_file(&self) -> io::Result<Option<Handle>> {
+        let path = self.at(LOCK_NAME);
+        if !self.read_only {
+            return Handle::options().create(true).truncate(false).write(true).open(path).map(Some);
+        }
+        match Handle::open(path) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn names(&self) -> io::Result<Vec<String>> {
@@ -74,7 +94,7 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str) -> BoxFuture<'_, io::Result<Arc<dyn File>>> {
-        let opened = Handle::options().read(true).write(true).open(self.at(name));
+        let opened = Handle::options().read(true).write(!self.read_only).open(self.at(name));
         done(opened.map(RealFile::shared))
     }
 

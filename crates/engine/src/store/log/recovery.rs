@@ -66,7 +66,7 @@ pub(super) async fn recover(disk: &dyn Disk, log: u64) -> Result<Recovered, Stor
         return Err(survey.missing_next(disk, log, number).await);
     }
     if let Some(what) = replay.missing_body() {
-        return Err(survey.missing_at(log, end.as_ref(), &what).await);
+        return Err(survey.missing_at(disk, log, end.as_ref(), &what).await);
     }
     let open = replay.open;
     let mut tables = replay.tables;

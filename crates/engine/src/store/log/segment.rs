@@ -68,6 +68,18 @@ impl Segment {
         self.file.sync().await.map_err(|error| self.failed("cannot sync", error))
     }
 
+    /// The header of its first frame. It tells the file's size, because a file that was cut shows it by nothing else.
+    pub(super) fn start(&self, header: Header) -> Header {
+        Header { kind: Kind::SegmentStart, sequence: self.bytes.into(), ..header }
+    }
+
+    /// If the file is shorter than it was made. No crash does that: it bears its name only once it has its full size.
+    pub(super) fn cut(&self, start: &Header) -> Option<StoreError> {
+        let made = start.sequence;
+        (u64::from(self.bytes) < made)
+            .then(|| self.damaged(self.bytes, format!("the file ends here, and was made with {made} bytes")))
+    }
+
     pub(super) fn damaged(&self, offset: u32, what: impl Into<String>) -> StoreError {
         StoreError::Damaged { file: self.path.clone(), offset: offset.into(), what: what.into() }
     }

@@ -37,7 +37,13 @@ impl Survey {
 
     /// A body is not there although the log does not say so: because a segment's start is damaged, or a file is gone,
     /// or the frame that would say so.
-    pub(super) async fn missing_at(&self, log: u64, end: Option<&End>, what: &str) -> StoreError {
+    pub(super) async fn missing_at(
+        &self,
+        disk: &dyn Disk,
+        log: u64,
+        end: Option<&End>,
+        what: &str,
+    ) -> StoreError {
         match (self.first_damaged(log).await, end) {
             (Ok(None), Some(end)) => end
                 .segment
@@ -45,7 +51,7 @@ impl Survey {
             (Ok(Some(segment)), _) => {
                 segment.damaged(0, format!("the segment's first frame, so that {what}"))
             }
-            (Ok(None), None) => StoreError::Unusable(what.to_owned()),
+            (Ok(None), None) => StoreError::Incomplete { directory: disk.path(""), what: what.to_owned() },
             (Err(error), _) => error,
         }
     }
@@ -68,10 +74,7 @@ impl Survey {
     pub(super) async fn missing(&self, disk: &dyn Disk, log: u64, what: &str) -> StoreError {
         match self.first_damaged(log).await {
             Ok(Some(segment)) => segment.damaged(0, format!("the segment's first frame, so that {what}")),
-            Ok(None) => StoreError::Unusable(format!(
-                "{}: {what}: files are missing. Restore a backup, or salvage what is readable with `inspect`",
-                disk.path("")
-            )),
+            Ok(None) => StoreError::Incomplete { directory: disk.path(""), what: what.to_owned() },
             Err(error) => error,
         }
     }
@@ -94,8 +97,11 @@ pub(super) async fn survey_readable(
             match open_segment(disk, &name, number).await {
                 Ok(segment) => {
                     let start = segment::read_start(&segment, log).await;
-                    let start = start.map_err(|error| failed.push(error));
-                    survey.starts.push((segment, start.unwrap_or(Start::Bad)));
+                    let start = start.map_err(|error| failed.push(error)).unwrap_or(Start::Bad);
+                    if let Start::Valid(header) = &start {
+                        failed.extend(segment.cut(header));
+                    }
+                    survey.starts.push((segment, start));
                 }
                 Err(error) => failed.push(error),
             }

@@ -15,7 +15,8 @@ use crate::store::log::disk::Disk;
 use crate::store::log::entry::BodyKey;
 use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::frame::Role;
-use crate::store::log::recovery::{self, Recovered};
+use crate::store::log::opening;
+use crate::store::log::recovery::Recovered;
 use crate::store::log::segment::{self, Start};
 use crate::store::log::survey::{self, Survey};
 use crate::store::log::tables::{Place, Tables};
@@ -72,12 +73,13 @@ pub struct PartitionReport {
 /// Reads every frame, row and body of a log that no server has open.
 pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
     let locked = Locked::take(&*disk).await?;
-    let log = locked.log_id().await?;
+    let format = locked.format().await?;
+    let log = format.log;
     let (survey, damage) = survey::survey_readable(&*disk, log).await?;
     let mut report =
         Report { log, segments: Vec::new(), snapshot: None, partitions: BTreeMap::new(), damage };
     check_segments(&survey, &mut report).await;
-    match recovery::recover(&*disk, log).await {
+    match opening::recover(&*disk, format).await {
         Ok(recovered) => check_content(recovered, &mut report).await,
         Err(error) => report.add_damage(error),
     }
@@ -94,6 +96,7 @@ impl Report {
             | StoreError::TooLarge { .. }
             | StoreError::Closed
             | StoreError::Io { .. }
+            | StoreError::Incomplete { .. }
             | StoreError::Unusable(_) => None,
         };
         let new = place(&error);

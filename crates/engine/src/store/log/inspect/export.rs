@@ -12,7 +12,7 @@ use super::check::{body_slice, read_bodies};
 use crate::store::StoreError;
 use crate::store::log::disk::Disk;
 use crate::store::log::entry::BodyKey;
-use crate::store::log::recovery;
+use crate::store::log::opening;
 use crate::store::log::tables::Tables;
 use crate::store::log::view::PartitionView;
 
@@ -23,8 +23,7 @@ pub async fn export(
     each: &mut (dyn FnMut(PartitionId, Change) + Send),
 ) -> Result<(), StoreError> {
     let locked = Locked::take(&*disk).await?;
-    let log = locked.log_id().await?;
-    let tables = recovery::recover(&*disk, log).await?.tables;
+    let tables = opening::recover(&*disk, locked.format().await?).await?.tables;
     for partition in tables.partitions.keys() {
         export_rows(&tables, *partition, each).await?;
         export_bodies(&tables, *partition, each).await?;

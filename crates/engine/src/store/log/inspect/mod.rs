@@ -15,7 +15,7 @@ pub use export::export;
 pub use salvage::{Salvaged, salvage};
 
 use super::disk::Disk;
-use super::format;
+use super::format::{self, Format};
 use super::opening;
 use crate::store::StoreError;
 
@@ -28,10 +28,10 @@ impl<'a> Locked<'a> {
         Ok(Self(disk))
     }
 
-    async fn log_id(&self) -> Result<u64, StoreError> {
+    async fn format(&self) -> Result<Format, StoreError> {
         let format = format::read(self.0).await?;
         let empty = || StoreError::Unusable(format!("{}: there is no log here", self.0.path("")));
-        format.map(|format| format.log).ok_or_else(empty)
+        format.ok_or_else(empty)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::store::log::rows::changes_of_block;
 use crate::store::log::segment::{Segment, Start};
 use crate::store::log::snapshot_file::{self, Block, BodyRecord, Content, SnapshotFile, bodies_of};
 use crate::store::log::survey::{self, Survey};
-use crate::store::log::{LogOptions, LogStore, format};
+use crate::store::log::{LogOptions, LogStore, format, opening};
 use crate::store::{Store, StoreError};
 
 /// What could be had.
@@ -46,14 +46,24 @@ pub async fn salvage(
 ) -> Result<Salvaged, StoreError> {
     let locked = Locked::take(&*from).await?;
     format::check_empty(&*to).await?;
-    let log = match locked.log_id().await {
-        Ok(log) => log,
-        Err(error) => guess_log(&*from).await?.ok_or(error)?,
+    let format = locked.format().await;
+    let log = match &format {
+        Ok(format) => format.log,
+        Err(error) => guess_log(&*from).await?.ok_or_else(|| error.clone())?,
     };
     let store = LogStore::open(env, to, options).await?;
     let salvaged = salvage_into(&store, &*from, log).await;
     store.close().await;
-    salvaged
+    let mut salvaged = salvaged?;
+    // A file that is gone leaves nothing to come by; but a log that does not open has lost something.
+    if salvaged.lost.is_empty() {
+        let opened = match format {
+            Ok(format) => opening::recover(&*from, format).await.map(drop),
+            Err(error) => Err(error),
+        };
+        salvaged.lost.extend(opened.err());
+    }
+    Ok(salvaged)
 }
 
 /// The `format` file cannot be read: what the segments say must do.
