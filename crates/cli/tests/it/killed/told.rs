@@ -187,7 +187,8 @@ pub(super) fn shown(shown: &Item, queue: usize) -> Outcome {
     let result = shown.result.as_ref().map(|result| body_of(result).unwrap_or_default());
     let queue = queue_name(queue);
     assert_eq!(shown.queue, *queue.name, "an item stays in its queue");
-    Outcome::Shown(Box::new(ItemView { queue, id, item, max_attempts: shown.max_attempts, payload, result }))
+    let max_attempts = shown.max_attempts;
+    Outcome::Shown(Box::new(ItemView { queue, id, item, max_attempts, payload, facts: None, result }))
 }
 
 fn state(shown: &Item) -> State {
