@@ -52,7 +52,7 @@ async fn rows_and_bodies_outlive_snapshots_compaction_and_power_losses() {
                 }
                 rows[partition as usize] = owner.rows.clone();
             }
-            assert!(store.stats().snapshots > 0);
+            settled(&store, |store| store.stats().snapshots > 0).await;
             store.close().await;
             (disk, store) = reopened(&disk, options.clone()).await;
         }
