@@ -14,7 +14,6 @@ use super::error::Problem;
 use super::wire::Encoding;
 
 pub(super) const NAMESPACE: &str = "default";
-const REFERENCE_BYTES_MAX: usize = 512;
 const HEADERS_MAX: usize = 32;
 const HEADER_BYTES_MAX: usize = 4096;
 const UUID_CHARS: usize = 36;
@@ -76,7 +75,7 @@ pub(super) fn text(field: impl fmt::Display, text: &str, bytes_max: usize) -> Re
 }
 
 pub(super) fn reference(within: impl fmt::Display, reference: &str) -> Result<(), Problem> {
-    text(format_args!("{within}reference"), reference, REFERENCE_BYTES_MAX)
+    limits::check_reference(reference).map_err(|invalid| Problem::invalid_in(within, invalid))
 }
 
 pub(super) fn headers<'a>(

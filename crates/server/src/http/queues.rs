@@ -1,12 +1,12 @@
 //! Calls on queues: create, update, info, list, delete, stats, clear.
 
+use windlass_api::Span as WireSpan;
 use windlass_api::queues::{
     ClearQueueReply, ClearQueueRequest, CreateQueueRequest, DeleteQueueReply, DeleteQueueRequest,
     ListQueuesReply, ListQueuesRequest, Queue, QueueInfoRequest, QueueReply, QueueStatsReply,
     QueueStatsRequest, RetryPolicyChange, UpdateQueueRequest,
 };
-use windlass_api::{Code, Span as WireSpan};
-use windlass_core::command::{Clear, CreateQueue, UpdateQueue};
+use windlass_core::command::{Clear, CreateQueue, Refusal, UpdateQueue};
 use windlass_core::limits;
 use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, SettingsChange};
 use windlass_core::time::Timestamp;
@@ -121,12 +121,8 @@ fn requeue(name: &str) -> Result<Requeue, Problem> {
 
 pub(super) async fn info(context: Context, request: QueueInfoRequest) -> Result<Answer<QueueReply>, Problem> {
     let name = check::queue_name(&request.queue)?;
-    let queue = context.engine().queue_info(&name).ok_or_else(no_such_queue)?;
+    let queue = context.engine().queue_info(&name).ok_or(Refusal::NoSuchQueue)?;
     Ok(Answer::read(QueueReply { queue: show::queue(&queue) }))
-}
-
-pub(super) fn no_such_queue() -> Problem {
-    Problem::new(Code::NotFound, "no queue of that name: make it with queues.create")
 }
 
 pub(super) async fn list(
