@@ -119,5 +119,5 @@ keys! {
     }):
         "a size from `1MiB` to `1024GiB`, such as `256MiB`, or a number of bytes",
         default "256MiB".
-        "The bytes of all request bodies together that are being read or worked on; at the limit requests are `overloaded`.";
+        "The bytes of all request bodies together that are being read or worked on, and as much again of large replies; at the limit requests are `overloaded`.";
 }
