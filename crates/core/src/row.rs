@@ -1,12 +1,14 @@
 //! What is durable: rows under keys, and the changes that move a partition from one state to the next.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::{Item, State};
+use crate::item::{End, Item, LeaseEnd, Outcome, State};
 use crate::settings::Settings;
+use crate::time::Timestamp;
 
 /// Everything a partition must remember. Indexes and counters are derived from these and never stored.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,25 +45,82 @@ pub struct Numbers {
 
 /// The marker of a clear: for each state, how often it has been cleared. A row is written in the present era of its
 /// item's state, so an item of an earlier era has been cleared: all of them at once, whatever the backlog. The sweep
-/// removes such items by and by.
+/// writes down by and by what became of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleared {
     pub waiting_before: u32,
     pub scheduled_before: u32,
     pub leased_before: u32,
+    /// When the items of an era were cleared: only of eras in which the sweep has still to find some that are kept.
+    pub times: BTreeMap<(Clearable, u32), Timestamp>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
 
-impl Cleared {
-    /// The era that a row of an item in this state is written in now. What is final is never cleared.
-    pub fn era(&self, state: &State) -> u32 {
+/// The states that can be cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Clearable {
+    Waiting,
+    Scheduled,
+    Leased,
+}
+
+impl Clearable {
+    /// What is final is never cleared.
+    pub fn of(state: &State) -> Option<Self> {
         match state {
-            State::Waiting => self.waiting_before,
-            State::Scheduled { .. } => self.scheduled_before,
-            State::Leased(_) => self.leased_before,
-            State::Final(_) => 0,
+            State::Waiting => Some(Self::Waiting),
+            State::Scheduled { .. } => Some(Self::Scheduled),
+            State::Leased(_) => Some(Self::Leased),
+            State::Final(_) => None,
         }
+    }
+}
+
+impl Cleared {
+    /// The era that a row of an item in this state is written in now.
+    pub fn era(&self, state: &State) -> u32 {
+        Clearable::of(state).map_or(0, |which| self.before(which))
+    }
+
+    /// Items of an earlier era than this were cleared.
+    pub fn before(&self, which: Clearable) -> u32 {
+        match which {
+            Clearable::Waiting => self.waiting_before,
+            Clearable::Scheduled => self.scheduled_before,
+            Clearable::Leased => self.leased_before,
+        }
+    }
+
+    pub(crate) fn before_mut(&mut self, which: Clearable) -> &mut u32 {
+        match which {
+            Clearable::Waiting => &mut self.waiting_before,
+            Clearable::Scheduled => &mut self.scheduled_before,
+            Clearable::Leased => &mut self.leased_before,
+        }
+    }
+
+    /// An item as it can be seen: one that was cleared has ended, and is gone unless it has something to show.
+    pub fn seen(&self, item: Item) -> Option<Item> {
+        match Clearable::of(&item.state) {
+            Some(which) if item.era < self.before(which) => self.ended(which, item),
+            Some(_) | None => Some(item),
+        }
+    }
+
+    fn ended(&self, which: Clearable, mut item: Item) -> Option<Item> {
+        let extras = item.extras.as_mut().filter(|extras| extras.error.is_some())?;
+        if let State::Leased(lease) = &item.state {
+            extras.last_lease = Some((lease.permit, LeaseEnd::Cancelled));
+        }
+        let outcome = Outcome {
+            end: End::Cancelled,
+            // Not known if the marker was salvaged without its times.
+            finished_at: self.times.get(&(which, item.era)).copied().unwrap_or(item.created_at),
+            kept_bytes: extras.kept_bytes(),
+            has_result: false,
+        };
+        Some(Item { era: 0, state: State::Final(Box::new(outcome)), ..item })
     }
 }
 
@@ -143,7 +202,8 @@ impl Change {
             Self::Put(Row::Item(item)) => FIXED + item.kind.len() + item.state.bytes() + extras_bytes(item),
             Self::Put(Row::Queue(queue)) => 8 * FIXED + 8 * queue.partitions.len() + queue.unknown.len(),
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
-            Self::Put(Row::Numbers(_) | Row::Cleared(_) | Row::Partitions(_)) => FIXED,
+            Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
+            Self::Put(Row::Numbers(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
         }

@@ -60,5 +60,7 @@ async fn read_facts(store: &dyn Store, id: ItemId) -> Result<Option<Bytes>, Stor
 fn view(home: &Home, id: ItemId, item: Item, [payload, result, facts]: [Option<Bytes>; 3]) -> ItemView {
     let own = item.extras.as_ref().and_then(|extras| extras.max_attempts);
     let max_attempts = own.unwrap_or(home.queue.queue.settings.max_attempts);
+    // The store still has that of one that was cleared, until the sweep comes by.
+    let payload = payload.filter(|_| !item.state.phase().is_final());
     ItemView { queue: home.queue.queue.name.clone(), id, item, max_attempts, payload, result, facts }
 }

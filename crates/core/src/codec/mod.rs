@@ -8,12 +8,14 @@ mod key;
 mod settings;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 pub use key::{decode_key, encode_key};
 
-use crate::row::{Cleared, Key, Numbers, Partitions, Row};
-use wire::{Record, put_unless_same, put_unless_zero};
+use crate::row::{Clearable, Cleared, Key, Numbers, Partitions, Row};
+use crate::time::Timestamp;
+use wire::{Input, Record, put_bytes, put_unless_same, put_unless_zero, put_varint};
 
 /// Why bytes are not a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,25 +70,62 @@ fn decode_numbers(value: &[u8]) -> Result<Numbers, DecodeError> {
     Ok(Numbers { item, permit, unknown: record.unknown })
 }
 
+type Times = BTreeMap<(Clearable, u32), Timestamp>;
+
 const WAITING_BEFORE: u8 = 1;
 const SCHEDULED_BEFORE: u8 = 2;
 const LEASED_BEFORE: u8 = 3;
+const CLEARED_TIMES: u8 = 4;
 
 fn encode_cleared(cleared: &Cleared, out: &mut Vec<u8>) {
     put_unless_zero(out, WAITING_BEFORE, cleared.waiting_before.into());
     put_unless_zero(out, SCHEDULED_BEFORE, cleared.scheduled_before.into());
     put_unless_zero(out, LEASED_BEFORE, cleared.leased_before.into());
+    if !cleared.times.is_empty() {
+        put_bytes(out, CLEARED_TIMES, &encode_times(&cleared.times));
+    }
     out.extend_from_slice(&cleared.unknown);
 }
 
 fn decode_cleared(value: &[u8]) -> Result<Cleared, DecodeError> {
-    let record = Record::read(value, LEASED_BEFORE)?;
+    let record = Record::read(value, CLEARED_TIMES)?;
     Ok(Cleared {
         waiting_before: record.small(WAITING_BEFORE)?,
         scheduled_before: record.small(SCHEDULED_BEFORE)?,
         leased_before: record.small(LEASED_BEFORE)?,
+        times: decode_times(record.bytes(CLEARED_TIMES)?.unwrap_or_default())?,
         unknown: record.unknown,
     })
+}
+
+fn encode_times(times: &Times) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (&(which, era), at) in times {
+        let which = match which {
+            Clearable::Waiting => 0,
+            Clearable::Scheduled => 1,
+            Clearable::Leased => 2,
+        };
+        [which, era.into(), at.0].into_iter().for_each(|number| put_varint(&mut bytes, number));
+    }
+    bytes
+}
+
+fn decode_times(bytes: &[u8]) -> Result<Times, DecodeError> {
+    let wrong = |problem| DecodeError::new(CLEARED_TIMES, problem);
+    let mut input = Input { rest: bytes };
+    let mut times = Times::new();
+    while !input.rest.is_empty() {
+        let which = match input.varint()? {
+            0 => Clearable::Waiting,
+            1 => Clearable::Scheduled,
+            2 => Clearable::Leased,
+            _ => return Err(wrong("has a state that this version does not know")),
+        };
+        let era = input.varint()?.try_into().map_err(|_| wrong("holds too large a number"))?;
+        times.insert((which, era), Timestamp(input.varint()?));
+    }
+    Ok(times)
 }
 
 const PARTITIONS_LAST: u8 = 1;

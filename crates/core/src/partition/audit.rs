@@ -8,6 +8,7 @@ use super::index::{Group, Index, Key};
 use super::rows::Spot;
 use super::{Counts, Partition};
 use crate::item::{Item, State};
+use crate::row::Clearable;
 
 impl Partition {
     /// Compares every counter and index with what the items say. Scans everything.
@@ -18,6 +19,7 @@ impl Partition {
         same("waiting by priority", &self.waiting_by_priority(), &full.priorities)?;
         same("final items", &self.retained(), &full.finals)?;
         same("bytes kept", &self.kept_bytes, &full.kept_bytes)?;
+        same("items with something to show", &self.traces, &full.traces)?;
         let kinds: BTreeMap<_, _> = self.kinds.iter().map(|(name, items)| (name.clone(), items)).collect();
         same("items by kind", &kinds, &full.items_by_kind)?;
         // Each item is in its index, so it is in no other if the indexes together hold no more than there are.
@@ -37,6 +39,10 @@ impl Partition {
                 return Err(format!("item {} is not where it belongs: {spot:?}", number.0));
             }
             full.add(&self.item(number, entry), self.was_cleared(entry));
+            if let Some(trace) = entry.trace() {
+                *full.traces.entry(trace).or_default() += 1;
+                full.finals += u64::from(self.was_cleared(entry));
+            }
         }
         Ok(full)
     }
@@ -81,6 +87,7 @@ impl fmt::Debug for Partition {
         }
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
+        show.field("traces", &self.traces);
         show.finish()
     }
 }
@@ -104,6 +111,7 @@ struct FullCount {
     priorities: BTreeMap<u8, u64>,
     finals: u64,
     kept_bytes: u64,
+    traces: BTreeMap<(Clearable, u32), u64>,
 }
 
 impl FullCount {

@@ -16,7 +16,9 @@ impl Partition {
         number: ItemNumber,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        let entry = self.visible(number).ok_or(Refusal::NotFound)?;
+        let Some(entry) = self.visible(number) else {
+            return self.left_of_cleared(number).map(Reply::Cancelled).ok_or(Refusal::NotFound);
+        };
         let item = match &entry.state {
             State::Scheduled { .. } | State::Waiting => {
                 let last = entry.clone();

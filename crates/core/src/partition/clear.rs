@@ -2,22 +2,34 @@
 
 use super::{Output, Partition};
 use crate::command::{Clear, Refusal, Reply};
-use crate::row::Row;
+use crate::row::{Clearable, Row};
+use crate::time::Timestamp;
+
+/// The marker says of each era when it was cleared, until the sweep has come by: a bound, so that it stays small.
+const TIMES_MAX: usize = 100;
 
 impl Partition {
-    pub(super) fn clear(&mut self, clear: Clear, out: &mut Output) -> Result<Reply, Refusal> {
+    pub(super) fn clear(&mut self, now: Timestamp, clear: Clear, out: &mut Output) -> Result<Reply, Refusal> {
         let counts = self.counts;
         let mut cleared = self.cleared.clone();
+        cleared.times.retain(|trace, _| self.traces.contains_key(trace));
         let mut count = 0;
-        for (chosen, items, before) in [
-            (clear.waiting, counts.waiting, &mut cleared.waiting_before),
-            (clear.scheduled, counts.scheduled, &mut cleared.scheduled_before),
-            (clear.leased, counts.leased, &mut cleared.leased_before),
+        for (chosen, items, which) in [
+            (clear.waiting, counts.waiting, Clearable::Waiting),
+            (clear.scheduled, counts.scheduled, Clearable::Scheduled),
+            (clear.leased, counts.leased, Clearable::Leased),
         ] {
             if chosen && items > 0 {
-                *before = before.checked_add(1).ok_or(TOO_MANY)?;
+                let era = cleared.before(which);
+                *cleared.before_mut(which) = era.checked_add(1).ok_or(TOO_MANY)?;
+                if self.traces.contains_key(&(which, era)) {
+                    cleared.times.insert((which, era), now);
+                }
                 count += items;
             }
+        }
+        if cleared.times.len() > TIMES_MAX {
+            return Err(TOO_FAST);
         }
         if count > 0 {
             out.totals.cancelled += count;
@@ -27,4 +39,5 @@ impl Partition {
     }
 }
 
+const TOO_FAST: Refusal = Refusal::TooMany { what: "clears that are still being swept up", max: TIMES_MAX };
 const TOO_MANY: Refusal = Refusal::TooMany { what: "clears of a partition", max: u32::MAX as usize };

@@ -93,6 +93,6 @@ impl Partition {
 
     /// Final items kept.
     pub fn retained(&self) -> u64 {
-        self.finished.len() as u64
+        self.finished.len() as u64 + self.unswept_kept()
     }
 }

@@ -2,6 +2,7 @@
 
 use super::kinds::KindIndex;
 use crate::item::{Extras, Lease, LeaseEnd, State};
+use crate::row::Clearable;
 use crate::time::Timestamp;
 
 /// Its number is the key it is held under.
@@ -30,6 +31,14 @@ impl Entry {
         let mut next = self.with_state(state);
         next.extras.get_or_insert_default().last_lease = Some((lease.permit, end));
         next
+    }
+
+    /// Where it counts among those of which something is left when they are cleared.
+    pub(super) fn trace(&self) -> Option<(Clearable, u32)> {
+        if !self.has_error() {
+            return None;
+        }
+        Clearable::of(&self.state).map(|which| (which, self.era))
     }
 
     pub(super) fn has_error(&self) -> bool {

@@ -24,6 +24,7 @@ mod release;
 mod retry;
 mod rows;
 mod sweep;
+mod traces;
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ pub use queries::Head;
 use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
-use crate::row::{Change, Cleared, Numbers, Partitions, Queue, QueueName, Row};
+use crate::row::{Change, Clearable, Cleared, Numbers, Partitions, Queue, QueueName, Row};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -67,6 +68,8 @@ pub struct Partition {
     finished: SortedMap<Key, ()>,
     kept_bytes: u64,
     counts: Counts,
+    /// How many live items have something to show, by state and era: what is left of them when they are cleared.
+    traces: BTreeMap<(Clearable, u32), u64>,
     /// Waiting items by era and priority.
     priorities: BTreeMap<(u32, u8), u64>,
     ages: Ages,
@@ -104,6 +107,7 @@ impl Partition {
             finished: SortedMap::new(),
             kept_bytes: 0,
             counts: Counts::default(),
+            traces: BTreeMap::new(),
             priorities: BTreeMap::new(),
             ages: Ages::default(),
         }
@@ -136,7 +140,7 @@ impl Partition {
             Command::Extend(extend) => Ok(self.extend(now, &extend, out)),
             Command::Release(items) => Ok(self.release(now, &items, out)),
             Command::Cancel(number) => self.cancel(now, number, out),
-            Command::Clear(clear) => self.clear(clear, out),
+            Command::Clear(clear) => self.clear(now, clear, out),
             Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
             Command::Configure(settings) => Ok(self.configure(*settings, out)),
             Command::CreateQueue(create) => self.create_queue(now, *create, out),

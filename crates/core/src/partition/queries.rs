@@ -39,9 +39,12 @@ impl Partition {
         PartitionId(self.partitions.last)
     }
 
-    /// The item as it can be seen: one that was cleared is gone.
+    /// The item as it can be seen: one that was cleared has ended.
     pub fn get(&self, number: ItemNumber) -> Option<Item> {
-        self.visible(number).map(|entry| self.in_force(number, entry))
+        match self.visible(number) {
+            Some(entry) => Some(self.in_force(number, entry)),
+            None => self.left_of_cleared(number),
+        }
     }
 
     /// The item as its row says, but for a lease's deadline: after an acquire it may end later than was written.

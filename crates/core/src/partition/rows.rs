@@ -113,19 +113,22 @@ impl Partition {
 
     fn place(&mut self, number: ItemNumber, entry: Entry) {
         let kind = entry.kind;
-        let spot = self.spot(number, &entry);
+        let (spot, trace) = (self.spot(number, &entry), entry.trace());
         // First of all: were this the kind's only item, leaving its old spot would forget the kind.
         self.kinds.join(kind);
         if let Some(old) = self.items.insert(number, entry) {
             self.leave(self.spot(number, &old));
+            self.leave_trace(old.trace());
             self.kinds.part(old.kind);
         }
         self.enter(spot);
+        self.enter_trace(trace);
     }
 
     fn take_away(&mut self, number: ItemNumber) {
         let Some(old) = self.items.remove(&number) else { return };
         self.leave(self.spot(number, &old));
+        self.leave_trace(old.trace());
         self.kinds.part(old.kind);
     }
 

@@ -89,7 +89,7 @@ impl Partition {
 
     fn forget_next_cleared(&mut self, _now: Timestamp, out: &mut Output) -> bool {
         let Some(number) = self.first_cleared() else { return false };
-        self.erase(number, out);
+        self.settle_cleared(number, out);
         true
     }
 
@@ -104,6 +104,10 @@ impl Partition {
 
     /// The oldest final item, once its time is over or there are too many.
     fn forget_next(&mut self, now: Timestamp, out: &mut Output) -> bool {
+        // One that was cleared may be older than all that stand in the order of their ends.
+        if self.unswept_kept() > 0 {
+            return false;
+        }
         match self.finished.first() {
             Some(((finished_at, number), ()))
                 if self.forgotten_at(Timestamp(finished_at)) <= now || self.keeps_too_much() =>

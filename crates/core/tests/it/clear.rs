@@ -1,10 +1,12 @@
-use windlass_core::command::{Clear, Filter, NewItem, Refusal};
-use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::command::{Clear, Command, Filter, Held, NewItem, Refusal};
+use windlass_core::id::ItemNumber;
+use windlass_core::item::{LeaseEnd, Phase, State};
 use windlass_core::partition::Counts;
-use windlass_core::row::{Change, Cleared, Numbers, Row};
+use windlass_core::row::{Change, Cleared, Numbers, Part, Row};
+use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
-use crate::script::{START, Script, held, item, items, kinds};
+use crate::script::{Retry, START, Script, again, at_once, error, held, item, items, kinds};
 
 const WAITING: Clear = Clear { waiting: true, scheduled: false, leased: false };
 const SCHEDULED: Clear = Clear { waiting: false, scheduled: true, leased: false };
@@ -59,14 +61,13 @@ fn the_sweep_removes_cleared_items_in_slices() {
 }
 
 #[test]
-fn a_cleared_leases_permit_is_lost() {
+fn a_cleared_lease_with_nothing_to_show_is_forgotten_with_its_item() {
     let mut script = Script::new();
     script.produce(items(2));
     let leased = script.lease(1);
     assert_eq!(script.clear(LEASED), 1);
-    let lost = Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Cancelled) });
-    assert_eq!(script.complete(held(&leased[0]), None), lost);
-    assert_eq!(script.release(held(&leased[0])), lost);
+    assert_eq!(script.complete(held(&leased[0]), None), Err(Refusal::NotFound));
+    assert_eq!(script.release(held(&leased[0])), Err(Refusal::NotFound));
     script.pass(Span::from_secs(100));
     assert_eq!(script.sweep(), 1);
     assert_eq!(script.complete(held(&leased[0]), None), Err(Refusal::NotFound));
@@ -117,4 +118,134 @@ fn what_a_newer_version_wrote_of_clears_and_numbers_outlives_their_change() {
             Row::Item(_) | Row::Settings(_) | Row::Queue(_) | Row::Partitions(_) => {}
         }
     }
+}
+
+/// An item whose first attempt failed with an error: waiting, or scheduled if it is due later.
+fn with_error(script: &mut Script, due_at: Option<Timestamp>) -> (ItemNumber, Held) {
+    let number = script.produce_one();
+    let held = script.lease_one();
+    assert_eq!(held.number, number);
+    let retry = Retry { error: Some(error("it broke")), ..at_once(held) };
+    script.retry(Retry { retry_at: due_at.or(retry.retry_at), ..retry }).unwrap();
+    (number, held)
+}
+
+fn finished_at(script: &Script, number: ItemNumber) -> Timestamp {
+    let State::Final(outcome) = script.get(number).state else { panic!("it has not ended") };
+    outcome.finished_at
+}
+
+fn marker(script: &Script) -> Cleared {
+    let markers = script.partition.rows().filter_map(|row| match row {
+        Row::Cleared(cleared) => Some(cleared),
+        _ => None,
+    });
+    markers.last().expect("something was cleared")
+}
+
+fn assert_cancelled(script: &mut Script, number: ItemNumber) {
+    let item = script.get(number);
+    assert_eq!(item.state.phase(), Phase::Cancelled);
+    assert_eq!(item.extras.as_ref().unwrap().error, Some(error("it broke")));
+    assert_eq!(script.cancelled(number).unwrap(), item, "it is final");
+    assert_eq!(script.changes, []);
+}
+
+#[test]
+fn what_was_cleared_with_an_error_has_ended_as_cancelled_at_once_and_for_good() {
+    let mut script = Script::new();
+    let (leased, first) = with_error(&mut script, None);
+    let second = script.lease_one();
+    let (scheduled, _) = with_error(&mut script, Some(START + Span::from_secs(50)));
+    let (waiting, over) = with_error(&mut script, None);
+    script.produce(items(2));
+    assert_eq!((script.clear(ALL), script.changes.len()), (5, 1));
+    let cleared_at = script.now;
+    script.pass(Span::from_secs(1));
+    let seen = [leased, scheduled, waiting].map(|number| script.get(number));
+    for swept in [false, true] {
+        for number in [leased, scheduled, waiting] {
+            assert_cancelled(&mut script, number);
+            assert_eq!(finished_at(&script, number), cleared_at);
+        }
+        assert_eq!(script.partition.retained(), 3);
+        assert_eq!(script.partition.counts(), Counts::default());
+        let lost = |reason| Refusal::LeaseLost { reason };
+        assert_eq!(script.complete(second, None), Err(lost(Some(LeaseEnd::Cancelled))));
+        assert_eq!(script.extend(second, None), Err(lost(Some(LeaseEnd::Cancelled))));
+        assert_eq!(script.release(second), Err(lost(Some(LeaseEnd::Cancelled))));
+        assert_eq!(script.retry(again(second)), Err(lost(Some(LeaseEnd::Cancelled))));
+        assert_eq!(script.complete(first, None), Err(lost(None)), "an older permit has no reason");
+        assert_eq!(script.complete(over, None), Err(lost(Some(LeaseEnd::Retried))));
+        if !swept {
+            assert_eq!(script.sweep(), 5);
+            for number in [leased, scheduled, waiting] {
+                assert!(script.changes.contains(&Change::RemoveBody { number, part: Part::Payload }));
+            }
+        }
+    }
+    assert_eq!([leased, scheduled, waiting].map(|number| script.get(number)), seen);
+    assert_eq!(script.totals.cancelled, 5);
+    assert_eq!(script.partition.next_due(), Some(cleared_at + Settings::default().retention));
+}
+
+#[test]
+fn each_clear_has_its_own_time() {
+    let mut script = Script::new();
+    let mut cleared = Vec::new();
+    for _ in 0..3 {
+        let (number, _) = with_error(&mut script, None);
+        assert_eq!(script.clear(WAITING), 1);
+        cleared.push((number, script.now));
+        script.pass(Span::from_secs(1));
+    }
+    for _ in ["before the sweep", "after it"] {
+        assert!(cleared.iter().all(|(number, at)| finished_at(&script, *number) == *at));
+        script.sweep();
+    }
+}
+
+#[test]
+fn the_marker_tells_times_only_while_the_sweep_needs_them() {
+    let mut script = Script::new();
+    script.produce(items(1));
+    script.clear(WAITING);
+    assert!(marker(&script).times.is_empty(), "nothing is kept of it");
+    with_error(&mut script, None);
+    script.clear(WAITING);
+    assert_eq!(marker(&script).times.len(), 1);
+    script.sweep();
+    script.produce(items(1));
+    script.clear(WAITING);
+    assert!(marker(&script).times.is_empty(), "all of them are written down");
+}
+
+#[test]
+fn a_clear_that_the_sweep_cannot_keep_up_with_is_refused_and_changes_nothing() {
+    let mut script = Script::new();
+    for _ in 0..100 {
+        with_error(&mut script, None);
+        assert_eq!(script.clear(WAITING), 1);
+    }
+    let (number, _) = with_error(&mut script, None);
+    let refused = script.apply(Command::Clear(WAITING));
+    assert!(matches!(refused, Err(Refusal::TooMany { max: 100, .. })), "{refused:?}");
+    assert_eq!(script.phase(number), Some(Phase::Waiting));
+    script.sweep_some(4);
+    assert_eq!(script.clear(WAITING), 1);
+}
+
+#[test]
+fn among_too_many_the_oldest_go_first_those_cleared_included() {
+    let mut script = Script::with_settings(Settings { retention_max_items: 1, ..Settings::default() });
+    let (cleared, _) = with_error(&mut script, None);
+    script.clear(WAITING);
+    script.pass(Span::from_secs(1));
+    let done = script.produce_one();
+    let held = script.lease_one();
+    script.complete(held, Some("done")).unwrap();
+    for _ in 0..4 {
+        script.sweep_some(1);
+    }
+    assert_eq!((script.phase(cleared), script.phase(done)), (None, Some(Phase::Completed)));
 }

@@ -1,10 +1,11 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
 use windlass_core::id::{ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State};
-use windlass_core::row::{Cleared, Key, Numbers, Partitions, Queue, QueueName, Row};
+use windlass_core::row::{Clearable, Cleared, Key, Numbers, Partitions, Queue, QueueName, Row};
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
 
@@ -141,6 +142,11 @@ fn queue_name() -> impl Strategy<Value = QueueName> {
     (text(), text()).prop_map(|(namespace, name)| QueueName { namespace, name })
 }
 
+fn times() -> impl Strategy<Value = BTreeMap<(Clearable, u32), Timestamp>> {
+    let which = prop::sample::select(vec![Clearable::Waiting, Clearable::Scheduled, Clearable::Leased]);
+    prop::collection::btree_map((which, any::<u32>()), any::<u64>().prop_map(Timestamp), 0..4)
+}
+
 fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     prop_oneof![
@@ -149,9 +155,9 @@ fn row() -> impl Strategy<Value = Row> {
             Row::Numbers(Numbers { item, permit, unknown })
         }),
         2 => settings().prop_map(Row::Settings),
-        1 => (any::<[u32; 3]>(), unknown()).prop_map(|(before, unknown)| {
+        1 => (any::<[u32; 3]>(), times(), unknown()).prop_map(|(before, times, unknown)| {
             let [waiting_before, scheduled_before, leased_before] = before;
-            Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, unknown })
+            Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, times, unknown })
         }),
         2 => (queue_name(), settings(), partitions, unknown()).prop_map(|(name, settings, partitions, unknown)| {
             Row::Queue(Queue { name, settings, partitions, unknown })

@@ -10,7 +10,7 @@ use windlass_core::command::{
     Retried, Retry,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
-use windlass_core::item::{Item, ItemError, Phase, State};
+use windlass_core::item::{End, Item, ItemError, Phase, State};
 use windlass_core::partition::{Partition, Totals};
 use windlass_core::row::{Change, Row};
 use windlass_core::settings::{Requeue, Settings};
@@ -142,6 +142,7 @@ impl History {
         self.partition.audit().unwrap();
         self.check_places(step, &before);
         self.check_ended();
+        self.check_finals(&before);
         self.check_totals();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
     }
@@ -334,12 +335,18 @@ impl History {
             State::Leased(_) => clear.leased,
             State::Final(_) => false,
         };
-        let gone: Vec<_> = before.values().filter(chosen).map(|item| item.number).collect();
+        let gone: Vec<_> = before.values().filter(chosen).collect();
         assert_eq!(self.apply(Command::Clear(clear)), Ok(Reply::Cleared { count: gone.len() as u64 }));
-        for number in gone {
-            assert_eq!(self.partition.get(number), None);
-            self.holders.remove(&number);
-            self.ended.insert(number);
+        for item in gone {
+            let has_error = item.extras.as_ref().is_some_and(|extras| extras.error.is_some());
+            let left = self.partition.get(item.number).map(|item| item.state);
+            let cancelled_now = |state: &State| match state {
+                State::Final(outcome) => (outcome.end, outcome.finished_at) == (End::Cancelled, self.now),
+                State::Waiting | State::Scheduled { .. } | State::Leased(_) => false,
+            };
+            assert_eq!(left.as_ref().map(cancelled_now), has_error.then_some(true), "{left:?}");
+            self.holders.remove(&item.number);
+            self.ended.insert(item.number);
         }
     }
 
@@ -368,6 +375,25 @@ impl History {
                 self.settings.requeue == Requeue::Tail && matches!(step, Step::Retry(..) | Step::Sweep(_));
             assert!(first_time || sent_to_tail, "{step:?} moved {number:?}");
             assert!(before.values().all(|other| other.place < item.place), "{number:?} is not at the tail");
+        }
+    }
+
+    /// What has ended never changes, is counted, and is forgotten in the order of ends: of several that ended in the
+    /// same moment, whichever.
+    fn check_finals(&self, before: &BTreeMap<ItemNumber, Item>) {
+        let ended_at = |item: &Item| match &item.state {
+            State::Final(outcome) => Some(outcome.finished_at),
+            State::Waiting | State::Scheduled { .. } | State::Leased(_) => None,
+        };
+        let after = self.items();
+        let kept: Vec<_> = after.values().filter_map(ended_at).collect();
+        assert_eq!(self.partition.retained(), kept.len() as u64);
+        for (number, item) in before {
+            let Some(end) = ended_at(item) else { continue };
+            match after.get(number) {
+                Some(later) => assert_eq!(later, item),
+                None => assert!(kept.iter().all(|kept| end <= *kept), "{number:?} went before its time"),
+            }
         }
     }
 

@@ -356,3 +356,23 @@ async fn a_backup_is_made_once_and_can_be_served_from() {
     let mut http = restored.connect().await;
     assert_eq!(lease(&mut http, 1).await[0]["utf8"], "a");
 }
+
+#[tokio::test]
+async fn a_cleared_item_with_an_error_is_shown_as_cancelled() {
+    let (_server, mut http) = with_queue(json!({"max_attempts": 5})).await;
+    let id = produce(&mut http, json!([{"utf8": "x", "reference": "order 7"}])).await.remove(0);
+    let permit = lease(&mut http, 1).await[0]["permit"].clone();
+    let error = json!({"code": "smtp", "message": "no answer"});
+    let retry = json!({"id": id, "permit": permit, "retry_at": "2020-01-01T00:00:00Z", "error": error});
+    http.ok("queue.retry", json!({"queue": "q", "items": [retry]})).await;
+    let permit = lease(&mut http, 1).await[0]["permit"].clone();
+    assert_eq!(http.ok("queue.clear", json!({"queue": "q", "leased": true})).await, json!({"cleared": 1}));
+    let shown = http.ok("item.get", json!({"id": id})).await["item"].clone();
+    assert_eq!((&shown["state"], &shown["error"]), (&json!("cancelled"), &error));
+    assert_eq!((&shown["reference"], shown.get("utf8")), (&json!("order 7"), None));
+    assert!(shown["finished_at"].is_string() && shown.get("permit").is_none(), "{shown}");
+    let done = json!({"queue": "q", "items": [{"id": id, "permit": permit}]});
+    let failed = http.ok("queue.complete", done).await["failed"][0].clone();
+    assert_eq!((&failed["code"], &failed["details"]["reason"]), (&json!("lease_lost"), &json!("cancelled")));
+    assert_eq!(http.ok("queue.stats", json!({"queue": "q"})).await["retained"], 1);
+}

@@ -27,6 +27,8 @@ pub(super) fn item(partition: PartitionId, queue: Option<&Queue>, row: &item::It
 pub(super) fn with_body(item: Item, part: Part, body: Bytes) -> Item {
     let record = Record::from_stored(body);
     match part {
+        // Of one that was cleared and not swept up yet: dropped, as far as anybody can see.
+        Part::Payload if item.finished_at.is_some() => item,
         Part::Payload => {
             let Record { json, utf8, bytes, reference, headers } = record;
             Item { json, utf8, bytes, reference, headers, ..item }

@@ -69,7 +69,7 @@ impl Export {
                 self.queues.extend(of_it);
             }
             Change::Put(Row::Cleared(cleared)) => self.cleared = cleared,
-            Change::Put(Row::Item(item)) => self.item(&item),
+            Change::Put(Row::Item(item)) => self.item(item),
             Change::PutBody { number, part, body } => {
                 self.print_items_before(number);
                 if let Some(item) = self.items.remove(&number) {
@@ -82,12 +82,11 @@ impl Export {
         }
     }
 
-    /// One of an earlier era was cleared, and only waits to be swept up.
-    fn item(&mut self, row: &item::Item) {
-        if row.era == self.cleared.era(&row.state) {
-            let item =
-                contents::item(self.partition, self.queues.get(&self.partition).map(|queue| &**queue), row);
-            self.items.insert(row.number, item);
+    /// One that was cleared has ended, and only waits to be swept up.
+    fn item(&mut self, row: item::Item) {
+        if let Some(row) = self.cleared.seen(row) {
+            let queue = self.queues.get(&self.partition).map(|queue| &**queue);
+            self.items.insert(row.number, contents::item(self.partition, queue, &row));
         }
     }
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use windlass_core::command::{Clear, NewItem, Refusal, Retried};
-use windlass_core::item::{LeaseEnd, Phase, State};
+use windlass_core::item::{End, ItemError, LeaseEnd, Phase, State};
 use windlass_core::settings::{RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::Span;
 use windlass_engine::env::Env;
-use windlass_engine::{Commit, EngineError};
+use windlass_engine::{Commit, EngineError, RetryItem};
 
 use super::{is_refused, phase, retry_item, waiting_lease};
 use crate::world::{World, bodies, held, item, items, lease};
@@ -27,6 +27,7 @@ on_every_store!(
     a_cancel_answers_with_the_item,
     a_view_tells_queue_and_attempts,
     facts_are_seen_as_long_as_the_item,
+    what_was_cleared_with_an_error_is_kept_as_cancelled,
 );
 
 async fn a_payload_comes_back_as_it_was_sent(world: &World) {
@@ -240,4 +241,42 @@ async fn facts_are_seen_as_long_as_the_item(world: &World) {
     world.env.advance(Duration::from_secs(10));
     assert!(world.engine().get(ids[0]).await.is_err());
     assert_eq!(world.engine().store_stats().bytes_live, 0, "nothing of them is left");
+}
+
+async fn what_was_cleared_with_an_error_is_kept_as_cancelled(world: &World) {
+    let settings = Settings { retention: Span::from_secs(3600), max_attempts: 5, ..Settings::default() };
+    let queue = world.queue("q", 1, settings).await;
+    let facts = Some(Bytes::from_static(b"order 7"));
+    let ids = world.produce(&queue, vec![NewItem { facts: facts.clone(), ..item("a") }, item("b")]).await;
+    let leased = world.lease(&queue, 1).await;
+    let error = Some(ItemError { code: None, message: "it broke".into() });
+    let retry =
+        RetryItem { error: error.clone(), retry_at: Some(world.env.wall()), ..retry_item(&leased[0]) };
+    assert!(world.engine().retry(&queue, vec![retry]).await.expect("judged").results[0].is_ok());
+    let leased = world.lease(&queue, 2).await;
+    // So many that the sweep does not come by at once.
+    for _ in 0..6 {
+        world.produce(&queue, items(1000)).await;
+    }
+    let cleared_at = world.env.wall();
+    let all = Clear { waiting: true, scheduled: true, leased: true };
+    assert_eq!(world.engine().clear(&queue, all).await.expect("cleared").value, 6002);
+    for _ in ["as it was cleared", "after a restart"] {
+        let view = world.engine().get(ids[0]).await.expect("kept");
+        let State::Final(outcome) = &view.item.state else { panic!("it has ended: {view:?}") };
+        assert_eq!((outcome.end, outcome.finished_at), (End::Cancelled, cleared_at));
+        assert_eq!((&view.payload, &view.facts), (&None, &facts));
+        assert_eq!(view.item.extras.as_ref().expect("an error").error, error);
+        assert_eq!(world.engine().cancel(ids[0]).await.expect("shown").value.item, view.item);
+        assert!(world.engine().get(ids[1]).await.is_err(), "it had nothing to show");
+        assert_eq!(world.engine().stats(&queue).await.expect("stats").retained, 1);
+        let judged = world.engine().extend(&queue, None, held(&leased)).await.expect("judged");
+        let cancelled = Refusal::LeaseLost { reason: Some(LeaseEnd::Cancelled) };
+        assert!(is_refused(&judged.results[0], &cancelled), "{judged:?}");
+        assert!(is_refused(&judged.results[1], &Refusal::NotFound), "{judged:?}");
+        world.env.advance(Duration::from_secs(1));
+        world.restart().await;
+    }
+    world.env.advance(Duration::from_secs(3600));
+    assert!(world.engine().get(ids[0]).await.is_err(), "its time is over");
 }
