@@ -19,6 +19,7 @@ mod meter;
 mod partition;
 mod queue;
 mod registry;
+mod storage;
 pub mod store;
 mod types;
 mod view;
@@ -43,7 +44,7 @@ use crate::store::{Store, StoreStats};
 pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
-    Commit, CommitStats, Committed, Grant, Granted, Histogram, ItemView, Judged, PartitionStats,
+    Commit, CommitStats, Committed, Grant, Granted, Histogram, ItemView, Judged, Page, PartitionStats,
     ProducedItems, QueueOverview, QueueStats, RetryItem,
 };
 pub use windlass_core::partition::Totals;

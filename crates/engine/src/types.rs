@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use windlass_core::command::List;
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase};
 use windlass_core::partition::{Counts, Totals};
@@ -99,6 +100,16 @@ pub struct ItemView {
     /// Unset once it is final.
     pub payload: Option<Bytes>,
     pub result: Option<Bytes>,
+}
+
+/// Which part of which list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub partition: PartitionId,
+    pub list: List,
+    /// Begins after this item, which must be in the list. Unset: at the beginning.
+    pub after: Option<ItemId>,
+    pub limit: usize,
 }
 
 #[derive(Clone, Debug, Default)]

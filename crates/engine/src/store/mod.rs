@@ -97,6 +97,20 @@ pub enum CommitError {
     Unknown(StoreError),
 }
 
+impl CommitError {
+    pub fn cause(&self) -> &StoreError {
+        match self {
+            Self::NotApplied(cause) | Self::Unknown(cause) => cause,
+        }
+    }
+
+    pub fn into_cause(self) -> StoreError {
+        match self {
+            Self::NotApplied(cause) | Self::Unknown(cause) => cause,
+        }
+    }
+}
+
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("another owner has taken the partition over")]

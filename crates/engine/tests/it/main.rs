@@ -27,4 +27,6 @@ mod log_rows;
 #[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]
+mod reload;
+#[cfg(test)]
 mod world;

@@ -25,6 +25,7 @@ mod items;
 mod leases;
 mod max_items;
 mod queues;
+mod storage;
 
 use windlass_core::command::{LeaseItems, Refusal};
 use windlass_core::item::Phase;
