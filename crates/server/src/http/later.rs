@@ -11,7 +11,6 @@ const CALLS: &[&str] = &[
     "queue.permits",
     "queue.revoke",
     "queue.suspend",
-    "queue.reload",
     "queue.redrive",
     "queue.rebalance",
     "queue.pause",
@@ -34,10 +33,6 @@ const CALLS: &[&str] = &[
     "group.info",
     "group.delete",
     "groups.list",
-    "storage/items.list",
-    "storage/scheduled.list",
-    "storage/items.import",
-    "storage/items.delete",
 ];
 
 const FIELDS: &[&str] = &["address", "group", "idempotency_key", "dead_timeout", "dead_queue"];

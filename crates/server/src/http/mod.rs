@@ -10,6 +10,7 @@ mod queues;
 mod record;
 mod service;
 mod show;
+mod storage;
 mod wire;
 
 use std::path::PathBuf;
@@ -117,6 +118,11 @@ impl App {
             "queue.release" => app.call(request, items::release).await,
             "item.get" => app.call(request, items::get).await,
             "item.cancel" => app.call(request, items::cancel).await,
+            "queue.reload" => app.call(request, storage::reload).await,
+            "storage/items.list" => app.call(request, storage::list).await,
+            "storage/scheduled.list" => app.call(request, storage::list_scheduled).await,
+            "storage/items.import" => app.call(request, storage::import).await,
+            "storage/items.delete" => app.call(request, storage::delete).await,
             "server.backup" => app.call(request, service::backup).await,
             other => {
                 let encoding = reply_encoding(request.headers());

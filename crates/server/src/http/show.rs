@@ -65,7 +65,7 @@ pub(super) fn item(view: ItemView) -> Item {
         kind: item.kind.to_string(),
         priority: u32::from(item.priority),
         attempts: item.attempts,
-        max_attempts,
+        max_attempts: Some(max_attempts),
         created_at: time(item.created_at),
         reference: record.reference,
         headers: record.headers,

@@ -17,4 +17,6 @@ mod hostile;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod storage;
+#[cfg(test)]
 mod support;
