@@ -8,7 +8,7 @@ use crate::id::{ItemNumber, PartitionId, Permit};
 use crate::item::{Item, ItemError, LeaseEnd, Phase};
 use crate::limits::Invalid;
 use crate::partition::Totals;
-use crate::row::{Change, Queue, QueueName};
+use crate::row::{Change, Queue, QueueName, StoreNames};
 use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
 
@@ -33,7 +33,7 @@ pub enum Command {
     /// Takes the queue's settings over, unless they are older than those it has.
     Configure(Box<Settings>),
     /// Registry only.
-    CreateQueue(Box<CreateQueue>),
+    CreateQueue(Box<CreateQueue>, StoreNames),
     /// Registry only.
     UpdateQueue(Box<UpdateQueue>),
     /// Registry only.

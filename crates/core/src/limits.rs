@@ -119,7 +119,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::Retry(items) => check_retries(items),
         Command::Extend(extend) => check_extend(extend),
         Command::Release(items) => check_batch("items", items.len()),
-        Command::CreateQueue(create) => {
+        Command::CreateQueue(create, _) => {
             check_queue_name(&create.name)?;
             check_partitions(create.partitions)?;
             check_settings(&create.settings)

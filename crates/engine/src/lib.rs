@@ -39,7 +39,7 @@ use crate::lock::lock;
 use crate::partition::message::{Answer, Done};
 use crate::queue::QueueHandle;
 use crate::registry::{Home, Registry};
-use crate::store::{Store, StoreStats};
+use crate::store::{Store, StoreState, StoreStats};
 
 pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
@@ -92,13 +92,18 @@ impl Engine {
         self.store.stats()
     }
 
+    /// The stores by themselves, where there are several.
+    pub fn stores(&self) -> Vec<StoreState> {
+        self.store.stores()
+    }
+
     pub fn commit_stats(&self) -> CommitStats {
         self.registry.commit_stats()
     }
 
     pub async fn create_queue(&self, create: CreateQueue) -> Result<Committed<Queue>, EngineError> {
         let _call = self.registry.enter()?;
-        Ok(committed_queue(self.registry.change(Command::CreateQueue(Box::new(create))).await?))
+        Ok(committed_queue(self.registry.create(create).await?))
     }
 
     /// Changes what is named and nothing else. It counts in every partition that serves when this is answered.

@@ -128,6 +128,8 @@ pub struct QueueStats {
 pub struct PartitionStats {
     pub partition: PartitionId,
     pub state: PartitionState,
+    /// The name of the store that it is in.
+    pub store: Arc<str>,
     pub counts: Counts,
 }
 
@@ -143,6 +145,8 @@ pub struct QueueOverview {
     /// Since the engine was opened.
     pub totals: Totals,
     pub partitions: Vec<(PartitionId, PartitionState)>,
+    /// The store of each, in the same order.
+    pub stores: Vec<Arc<str>>,
 }
 
 /// Commits that succeeded since the engine was opened, those of the registry included.

@@ -149,7 +149,7 @@ impl Partition {
             Command::Delete(numbers) => Ok(self.delete(&numbers, out)),
             Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
             Command::Configure(settings) => Ok(self.configure(*settings, out)),
-            Command::CreateQueue(create) => self.create_queue(now, *create, out),
+            Command::CreateQueue(create, stores) => self.create_queue(now, *create, stores, out),
             Command::UpdateQueue(update) => self.update_queue(now, *update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),

@@ -5,7 +5,7 @@ use super::{Output, Partition};
 use crate::command::{CreateQueue, Refusal, Reply, UpdateQueue};
 use crate::id::{NUMBER_MAX, PartitionId};
 use crate::limits::check_settings;
-use crate::row::{Change, Key, Partitions, Queue, QueueName, Row};
+use crate::row::{Change, Key, Partitions, Queue, QueueName, Row, StoreNames};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -22,6 +22,7 @@ impl Partition {
         &mut self,
         now: Timestamp,
         create: CreateQueue,
+        stores: StoreNames,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
         self.assert_registry();
@@ -34,6 +35,7 @@ impl Partition {
             name: create.name,
             settings: Settings { version: next_version(0, now)?, ..create.settings },
             partitions: (first + 1..=last).map(PartitionId).collect(),
+            stores,
             unknown: Vec::new(),
         };
         self.record(Row::Partitions(Partitions { last, ..self.partitions.clone() }), out);

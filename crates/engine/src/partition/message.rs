@@ -71,7 +71,7 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::Delete(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
-        | Command::CreateQueue(_)
+        | Command::CreateQueue(..)
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
         | Command::SkipPartitions(_) => 0,

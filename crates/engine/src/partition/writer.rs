@@ -222,8 +222,8 @@ impl Writer {
         if bytes > max {
             return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max }));
         }
-        let grows = matches!(command, Command::Produce(_) | Command::Import(_) | Command::CreateQueue(_));
-        if grows && self.store.room() == Room::Full {
+        let grows = matches!(command, Command::Produce(_) | Command::Import(_) | Command::CreateQueue(..));
+        if grows && self.store.room(self.handle.id) == Room::Full {
             return Err(EngineError::not_applied(StoreError::Full.to_string()));
         }
         Ok(())

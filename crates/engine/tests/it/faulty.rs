@@ -113,7 +113,7 @@ impl Store for FaultyStore {
         self.inner.batch_bytes_max()
     }
 
-    fn room(&self) -> Room {
+    fn room(&self, _partition: PartitionId) -> Room {
         if *self.full.lock().expect("not poisoned") { Room::Full } else { Room::Enough }
     }
 

@@ -29,4 +29,6 @@ mod log_upkeep;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod spread;
+#[cfg(test)]
 mod world;

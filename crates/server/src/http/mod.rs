@@ -26,7 +26,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::{debug, warn};
 use windlass_api::{COMMIT, Call, Code, REQUEST_ID};
 use windlass_core::time::Span;
-use windlass_engine::store::log::LogStore;
 use windlass_engine::{Commit, Engine, EngineError, Grant, Outcome};
 
 use self::check::PayloadRule;
@@ -34,6 +33,7 @@ use self::error::Problem;
 use self::wire::Encoding;
 use crate::listener::{BodyError, Handler, Reply, RequestBody, Traffic};
 use crate::metrics::{OTHER, Requests};
+use crate::stores::Logs;
 
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
@@ -60,7 +60,8 @@ pub struct App {
 #[derive(Clone, Debug)]
 pub struct Opened {
     pub engine: Engine,
-    pub store: Arc<LogStore>,
+    /// None if the stores are not directories.
+    pub logs: Option<Arc<Logs>>,
     pub backup_dir: PathBuf,
 }
 

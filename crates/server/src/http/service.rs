@@ -1,20 +1,19 @@
 //! Calls on the server itself, and the pages that are not calls.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use http::Response;
 use tracing::info;
 use windlass_api::service::{BackupReply, BackupRequest};
 use windlass_api::{Code, JSON};
 use windlass_core::limits;
-use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::{Outcome, PartitionState};
 
 use super::error::Problem;
 use super::{Answer, App, Context, plain};
 use crate::listener::Reply;
 use crate::metrics::{self, EngineNow, Scrape, TrafficNow};
+use crate::stores::CopyError;
 
 pub(super) async fn backup(context: Context, request: BackupRequest) -> Result<Answer<BackupReply>, Problem> {
     let now = || jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
@@ -46,12 +45,14 @@ fn backup_failed(error: &dyn std::error::Error) -> Problem {
 }
 
 async fn copy(context: &Context, to: &Path) -> Result<u64, Problem> {
-    let disk = RealDisk::new(to).map_err(|error| backup_failed(&error))?;
-    let mut bytes = 0;
-    let mut heard = |_, total| bytes = total;
-    let copied = context.opened.store.backup(Arc::new(disk), &mut heard).await;
-    copied.map_err(|error| backup_failed(&error))?;
-    Ok(bytes)
+    let logs = context.opened.logs.as_ref();
+    let logs = logs.ok_or_else(|| Problem::not_now("what this server keeps cannot be copied"))?;
+    logs.copy(to).await.map_err(|error| match error {
+        CopyError::NotOpen(name) => {
+            Problem::not_now(format!("the store `{name}` is not open, so not all of the data can be copied"))
+        }
+        CopyError::Store(_) | CopyError::Io(_) => backup_failed(&error),
+    })
 }
 
 pub(super) fn page() -> Response<Reply> {

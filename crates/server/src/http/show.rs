@@ -154,7 +154,7 @@ pub(super) fn partition(stats: &PartitionStats) -> queues::PartitionStats {
     queues::PartitionStats {
         partition: stats.partition.0,
         state: state.to_owned(),
-        store: "log".to_owned(),
+        store: stats.store.to_string(),
         counts: counts(stats.counts),
         error,
     }
