@@ -19,8 +19,6 @@ use crate::config::StoreConfig;
 
 const ID_FILE: &str = "server-id";
 const KNOWN_FILE: &str = "known-stores";
-/// What every log has.
-const FORMAT_FILE: &str = "format";
 
 /// The logs behind the stores, as far as they are open.
 #[derive(Debug, Default)]
@@ -103,10 +101,14 @@ pub(crate) fn member(
     let opening: Opening = Box::new(move || {
         let (env, logs, data, store, options) = parts.clone();
         Box::pin(async move {
-            claim(&data, &store)?;
-            let directory = store.data;
+            let claim = Claim::check(&data, &store)?;
+            let directory = store.data.clone();
             let disk = RealDisk::new(&directory).map_err(|error| failed("cannot use", &directory, error))?;
             let opened = Arc::new(LogStore::open(env, Arc::new(disk), options).await?);
+            if let Err(error) = claim.sign(&data, &store, &opened).await {
+                opened.close().await;
+                return Err(error);
+            }
             logs.add(&store.name, Log { directory, store: Arc::clone(&opened) });
             Ok(opened as Arc<dyn Store>)
         })
@@ -114,36 +116,51 @@ pub(crate) fn member(
     Member::new(store.name.as_str(), opening)
 }
 
-/// Takes a directory for this server, unless it is another's or not the one it was.
-fn claim(data: &Path, store: &StoreConfig) -> Result<(), StoreError> {
-    let (directory, id_file) = (&store.data, store.data.join(ID_FILE));
-    let own = own_id(data).map_err(|error| failed("cannot read", &data.join(ID_FILE), error))?;
-    let found = read(&id_file).map_err(|error| failed("cannot read", &id_file, error))?;
-    let mut known = known(data).map_err(|error| failed("cannot read", &data.join(KNOWN_FILE), error))?;
-    let was_known = known.contains(&store.name);
-    match found {
-        Some(id) if id == own => {}
-        Some(_) => return Err(unusable(directory, "it belongs to the data of another server")),
-        None if was_known => {
-            return Err(unusable(
+/// The directory of a store, looked at before it is opened.
+struct Claim {
+    own_id: String,
+    /// Whether it carries that id already.
+    is_signed: bool,
+    known: Vec<String>,
+}
+
+impl Claim {
+    /// Refuses a directory that is another server's, or not what it was.
+    fn check(data: &Path, store: &StoreConfig) -> Result<Self, StoreError> {
+        let directory = &store.data;
+        let own_id = own_id(data).map_err(|error| failed("cannot read", &data.join(ID_FILE), error))?;
+        let known = known(data).map_err(|error| failed("cannot read", &data.join(KNOWN_FILE), error))?;
+        let id_file = directory.join(ID_FILE);
+        let found = read(&id_file).map_err(|error| failed("cannot read", &id_file, error))?;
+        match &found {
+            Some(id) if *id != own_id => Err(unusable(directory, "it belongs to the data of another server")),
+            None if known.contains(&store.name) => Err(unusable(
                 directory,
-                "it is not what it was: the store was used before, and its files are gone. Is its disk mounted?",
-            ));
-        }
-        None if directory.join(FORMAT_FILE).exists() => {
-            return Err(unusable(directory, "it holds data already: give the store a directory of its own"));
-        }
-        None => {
-            let made = std::fs::create_dir_all(directory).and_then(|()| write(&id_file, &own));
-            made.map_err(|error| failed("cannot write", &id_file, error))?;
+                "the store was used before, and its files are gone. Is its disk mounted?",
+            )),
+            Some(_) | None => Ok(Self { own_id, is_signed: found.is_some(), known }),
         }
     }
-    if !was_known {
-        known.push(store.name.clone());
-        let file = data.join(KNOWN_FILE);
-        write(&file, &known.join("\n")).map_err(|error| failed("cannot write", &file, error))?;
+
+    /// Takes a directory that is nobody's, which is one with nothing in it.
+    async fn sign(mut self, data: &Path, store: &StoreConfig, opened: &LogStore) -> Result<(), StoreError> {
+        if !self.is_signed {
+            if !opened.partitions().await?.is_empty() {
+                return Err(unusable(
+                    &store.data,
+                    "it holds data that is not this server's: give the store a directory of its own",
+                ));
+            }
+            let file = store.data.join(ID_FILE);
+            write(&file, &self.own_id).map_err(|error| failed("cannot write", &file, error))?;
+        }
+        if !self.known.contains(&store.name) {
+            self.known.push(store.name.clone());
+            let file = data.join(KNOWN_FILE);
+            write(&file, &self.known.join("\n")).map_err(|error| failed("cannot write", &file, error))?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Made when it is first asked for, and for ever.
@@ -173,7 +190,8 @@ fn read(path: &Path) -> io::Result<Option<String>> {
 
 /// Whole or not at all, and durable.
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    let temporary = path.with_extension("new");
+    // A name that the log clears away if it is left behind.
+    let temporary = path.with_extension("tmp");
     let mut file = std::fs::File::create(&temporary)?;
     writeln!(file, "{text}")?;
     file.sync_all()?;

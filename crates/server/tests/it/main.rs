@@ -19,4 +19,6 @@ mod metrics;
 #[cfg(test)]
 mod storage;
 #[cfg(test)]
+mod stores;
+#[cfg(test)]
 mod support;
