@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{items, queues, service};
+use crate::{items, queues, service, storage};
 
 /// What can be a request or a reply.
 pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static {}
@@ -64,5 +64,10 @@ calls! {
     "queue.release" items::ReleaseRequest => items::ReleaseReply, changes: "Gives leased items back, their attempts not counted.";
     "item.get" items::GetItemRequest => items::ItemReply, reads: "Shows an item.";
     "item.cancel" items::CancelItemRequest => items::ItemReply, changes: "Cancels an item, or asks its worker to give it up.";
+    "queue.reload" storage::ReloadQueueRequest => storage::ReloadQueueReply, reads: "Has the partitions of a queue acquired anew.";
+    "storage/items.list" storage::ListItemsRequest => storage::ListItemsReply, reads: "Lists what waits or is leased in a partition, in the order of the queue.";
+    "storage/scheduled.list" storage::ListScheduledRequest => storage::ListItemsReply, reads: "Lists what is due later in a partition, by time.";
+    "storage/items.import" storage::ImportItemsRequest => storage::ImportItemsReply, changes: "Brings in items as a list shows them.";
+    "storage/items.delete" storage::DeleteItemsRequest => storage::DeleteItemsReply, changes: "Takes live items out; nothing of them is kept.";
     "server.backup" service::BackupRequest => service::BackupReply, reads: "Copies all data, consistently, while the server runs.";
 }

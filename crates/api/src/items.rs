@@ -499,8 +499,9 @@ pub struct Item {
     #[prost(uint32, tag = "10")]
     pub attempts: u32,
     /// 0 means no limit.
-    #[prost(uint32, tag = "11")]
-    pub max_attempts: u32,
+    #[prost(uint32, optional, tag = "11")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
     /// When it was produced.
     #[prost(message, required, tag = "12")]
     pub created_at: Time,

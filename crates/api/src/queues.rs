@@ -382,7 +382,7 @@ pub struct PartitionStats {
     #[prost(string, tag = "2")]
     #[schemars(extend("enum" = ["available", "paused", "draining", "faulty", "loading"]))]
     pub state: String,
-    /// What its rows are kept in.
+    /// The name of the store that holds it.
     #[prost(string, tag = "3")]
     pub store: String,
     /// What is in it.

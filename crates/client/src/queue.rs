@@ -21,8 +21,8 @@ use crate::error::ClientError;
 /// Where a method takes a whole request, the name in it is set here.
 #[derive(Clone, Debug)]
 pub struct QueueClient {
-    client: Client,
-    queue: String,
+    pub(crate) client: Client,
+    pub(crate) queue: String,
 }
 
 /// What a worker asks for: `Lease { batch_size: 10, ..Lease::new("worker-1") }`.

@@ -8,7 +8,7 @@ use crate::id::{ItemNumber, PartitionId, Permit};
 use crate::item::{Item, ItemError, LeaseEnd, Phase};
 use crate::limits::Invalid;
 use crate::partition::Totals;
-use crate::row::{Change, Queue, QueueName};
+use crate::row::{Change, Queue, QueueName, StoreNames};
 use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
 
@@ -22,6 +22,10 @@ pub enum Command {
     Release(Vec<Held>),
     Cancel(ItemNumber),
     Clear(Clear),
+    /// Items as they were elsewhere.
+    Import(Import),
+    /// Items that have not ended, taken out without a trace.
+    Delete(Vec<ItemNumber>),
     /// Acts on what time has brought, up to `limit` items: ended leases, due items, retention, cleared items.
     Sweep {
         limit: usize,
@@ -29,7 +33,7 @@ pub enum Command {
     /// Takes the queue's settings over, unless they are older than those it has.
     Configure(Box<Settings>),
     /// Registry only.
-    CreateQueue(Box<CreateQueue>),
+    CreateQueue(Box<CreateQueue>, StoreNames),
     /// Registry only.
     UpdateQueue(Box<UpdateQueue>),
     /// Registry only.
@@ -53,6 +57,37 @@ pub struct NewItem {
     /// Passed through to the store, which may keep it in memory: let it not be a small part of something large. The
     /// core never looks inside and does not keep it.
     pub body: Bytes,
+}
+
+#[derive(Clone, Debug)]
+pub struct Import {
+    pub items: Vec<ImportItem>,
+}
+
+/// An item as it was elsewhere. Its number is new, and its place behind all there is.
+#[derive(Clone, Debug)]
+pub struct ImportItem {
+    pub kind: Arc<str>,
+    pub priority: u8,
+    /// Unset: now.
+    pub created_at: Option<Timestamp>,
+    pub attempts: u32,
+    /// Unset: waiting at once. In the past: it is started with whatever else is due.
+    pub due_at: Option<Timestamp>,
+    /// Unset: the queue's counts.
+    pub max_attempts: Option<u32>,
+    pub error: Option<ItemError>,
+    /// As that of a [`NewItem`].
+    pub body: Bytes,
+}
+
+/// Which items to show, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Waiting and leased ones as they are leased: by priority, then by place.
+    Queue,
+    /// Those due later: by their time, then as they were produced.
+    Scheduled,
 }
 
 #[derive(Clone, Debug)]
@@ -151,10 +186,10 @@ pub struct Applied {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// In the order given.
+    /// Produce, import: in the order given.
     Produced(Vec<Produced>),
     Leased(Vec<Leased>),
-    /// Complete, release: one result for each item, in the order given.
+    /// Complete, release, delete: one result for each item, in the order given.
     Done(Vec<Result<(), Refusal>>),
     Retried(Vec<Result<Retried, Refusal>>),
     Extended(Vec<Result<Extended, Refusal>>),
@@ -169,8 +204,8 @@ pub enum Reply {
         count: usize,
     },
     Configured,
-    Queue(Queue),
-    QueueDeleted(Queue),
+    Queue(Box<Queue>),
+    QueueDeleted(Box<Queue>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,8 +249,14 @@ pub enum Refusal {
     LeaseLost {
         reason: Option<LeaseEnd>,
     },
+    /// The item has ended, and what is asked for is for live ones.
+    Ended,
+    /// Where to begin is not in the list, or not any more.
+    NoSuchPivot,
     QueueExists,
     NoSuchQueue,
+    /// The queue has no partition of that number.
+    NoSuchPartition,
     /// The queue still has so many items that are not final.
     NotEmpty {
         live: u64,

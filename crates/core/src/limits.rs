@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::command::{Command, Extend, LeaseItems, NewItem, Retry};
+use crate::command::{Command, Extend, ImportItem, LeaseItems, NewItem, Retry};
 use crate::item::ItemError;
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
@@ -112,12 +112,14 @@ pub fn check_lease(lease: &LeaseItems) -> Result<(), Invalid> {
 pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
     match command {
         Command::Produce(produce) => check_items(&produce.items),
+        Command::Import(import) => check_imports(&import.items),
+        Command::Delete(numbers) => check_batch("ids", numbers.len()),
         Command::Lease(lease) => check_lease(lease),
         Command::Complete(items) => check_batch("items", items.len()),
         Command::Retry(items) => check_retries(items),
         Command::Extend(extend) => check_extend(extend),
         Command::Release(items) => check_batch("items", items.len()),
-        Command::CreateQueue(create) => {
+        Command::CreateQueue(create, _) => {
             check_queue_name(&create.name)?;
             check_partitions(create.partitions)?;
             check_settings(&create.settings)
@@ -144,6 +146,14 @@ fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
         }
     }
     Ok(())
+}
+
+fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
+    check_batch("items", items.len())?;
+    items.iter().try_for_each(|item| {
+        check_kind(&item.kind)?;
+        item.error.as_ref().map_or(Ok(()), check_error)
+    })
 }
 
 fn check_extend(extend: &Extend) -> Result<(), Invalid> {

@@ -78,8 +78,21 @@ pub struct Queue {
     pub name: QueueName,
     pub settings: Settings,
     pub partitions: Vec<PartitionId>,
+    pub stores: StoreNames,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
+}
+
+/// The name of the store that each partition is in, in their order. Where it ends, the first store of all is meant:
+/// every server has that one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreNames(pub Vec<Arc<str>>);
+
+impl Queue {
+    /// Its partitions and the stores they are in; none is the first store of all.
+    pub fn homes(&self) -> impl Iterator<Item = (PartitionId, Option<&Arc<str>>)> {
+        self.partitions.iter().enumerate().map(|(index, id)| (*id, self.stores.0.get(index)))
+    }
 }
 
 /// The highest partition number given out so far.
@@ -135,12 +148,20 @@ impl Change {
         const FIXED: usize = 128;
         match self {
             Self::Put(Row::Item(item)) => FIXED + item.kind.len() + item.state.bytes() + extras_bytes(item),
-            Self::Put(Row::Queue(queue)) => 8 * FIXED + 8 * queue.partitions.len() + queue.unknown.len(),
+            Self::Put(Row::Queue(queue)) => {
+                8 * FIXED + 8 * queue.partitions.len() + queue.stores.bytes() + queue.unknown.len()
+            }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Numbers(_) | Row::Cleared(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
         }
+    }
+}
+
+impl StoreNames {
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|name| 2 + name.len()).sum()
     }
 }
 

@@ -19,6 +19,7 @@ mod meter;
 mod partition;
 mod queue;
 mod registry;
+mod storage;
 pub mod store;
 mod types;
 mod view;
@@ -38,12 +39,12 @@ use crate::lock::lock;
 use crate::partition::message::{Answer, Done};
 use crate::queue::QueueHandle;
 use crate::registry::{Home, Registry};
-use crate::store::{Store, StoreStats};
+use crate::store::{Store, StoreState, StoreStats};
 
 pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
-    Commit, CommitStats, Committed, Grant, Granted, Histogram, ItemView, Judged, PartitionStats,
+    Commit, CommitStats, Committed, Grant, Granted, Histogram, ItemView, Judged, Page, PartitionStats,
     ProducedItems, QueueOverview, QueueStats, RetryItem,
 };
 pub use windlass_core::partition::Totals;
@@ -91,13 +92,18 @@ impl Engine {
         self.store.stats()
     }
 
+    /// The stores by themselves, where there are several.
+    pub fn stores(&self) -> Vec<StoreState> {
+        self.store.stores()
+    }
+
     pub fn commit_stats(&self) -> CommitStats {
         self.registry.commit_stats()
     }
 
     pub async fn create_queue(&self, create: CreateQueue) -> Result<Committed<Queue>, EngineError> {
         let _call = self.registry.enter()?;
-        Ok(committed_queue(self.registry.change(Command::CreateQueue(Box::new(create))).await?))
+        Ok(committed_queue(self.registry.create(create).await?))
     }
 
     /// Changes what is named and nothing else. It counts in every partition that serves when this is answered.
@@ -222,5 +228,8 @@ fn committed_queue(answer: Answer) -> Committed<Queue> {
     let Done::Reply(Reply::Queue(value) | Reply::QueueDeleted(value)) = answer.reply else {
         unreachable!("a change of queues is answered by the queue")
     };
-    Committed { value, commits: vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }] }
+    Committed {
+        value: *value,
+        commits: vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }],
+    }
 }

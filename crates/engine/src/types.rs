@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use windlass_core::command::List;
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase};
 use windlass_core::partition::{Counts, Totals};
@@ -101,6 +102,16 @@ pub struct ItemView {
     pub result: Option<Bytes>,
 }
 
+/// Which part of which list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub partition: PartitionId,
+    pub list: List,
+    /// Begins after this item, which must be in the list. Unset: at the beginning.
+    pub after: Option<ItemId>,
+    pub limit: usize,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct QueueStats {
     pub counts: Counts,
@@ -117,6 +128,8 @@ pub struct QueueStats {
 pub struct PartitionStats {
     pub partition: PartitionId,
     pub state: PartitionState,
+    /// The name of the store that it is in.
+    pub store: Arc<str>,
     pub counts: Counts,
 }
 
@@ -132,6 +145,8 @@ pub struct QueueOverview {
     /// Since the engine was opened.
     pub totals: Totals,
     pub partitions: Vec<(PartitionId, PartitionState)>,
+    /// The store of each, in the same order.
+    pub stores: Vec<Arc<str>>,
 }
 
 /// Commits that succeeded since the engine was opened, those of the registry included.

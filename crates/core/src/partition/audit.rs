@@ -23,6 +23,7 @@ impl Partition {
         // Each item is in its index, so it is in no other if the indexes together hold no more than there are.
         let indexed = [&self.lanes, &self.schedule, &self.deadlines].map(Index::total).iter().sum::<usize>();
         same("indexed items", &(indexed + self.finished.len()), &self.items.len())?;
+        same("places of leased items", &self.leased_places.len(), &self.deadlines.total())?;
         for (name, index) in self.indexes() {
             index.audit().map_err(|problem| format!("{name}: {problem}"))?;
         }
@@ -45,7 +46,9 @@ impl Partition {
         match spot {
             Spot::Waiting(group, key) => self.lanes.contains(group, key),
             Spot::Scheduled(group, key) => self.schedule.contains(group, key),
-            Spot::Leased(group, key) => self.deadlines.contains(group, key),
+            Spot::Leased(group, key, place) => {
+                self.deadlines.contains(group, key) && self.leased_places.contains(group.era, place)
+            }
             Spot::Final(key, _) => self.finished.contains_key(&key),
         }
     }
@@ -79,6 +82,7 @@ impl fmt::Debug for Partition {
         for (name, index) in self.indexes() {
             show.field(name, &self.shown(index));
         }
+        show.field("leased_places", &self.leased_places);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
         show.finish()

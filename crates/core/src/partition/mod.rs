@@ -9,14 +9,18 @@ mod cancel;
 mod clear;
 mod complete;
 mod counts;
+mod delete;
 mod entry;
 mod extend;
 mod finish;
 mod held;
+mod import;
 mod index;
 mod kinds;
 mod lease;
+mod list;
 mod numbers;
+mod places;
 mod produce;
 mod queries;
 mod registry;
@@ -41,6 +45,7 @@ use ages::Ages;
 use entry::Entry;
 use index::{Index, Key};
 use kinds::Kinds;
+use places::Places;
 
 pub struct Partition {
     id: PartitionId,
@@ -63,6 +68,8 @@ pub struct Partition {
     schedule: Index,
     /// Leased items by the time their lease ends.
     deadlines: Index,
+    /// Leased items by priority and place.
+    leased_places: Places,
     /// Final items by the time of their end.
     finished: SortedMap<Key, ()>,
     kept_bytes: u64,
@@ -101,6 +108,7 @@ impl Partition {
             lanes: Index::default(),
             schedule: Index::default(),
             deadlines: Index::default(),
+            leased_places: Places::default(),
             finished: SortedMap::new(),
             kept_bytes: 0,
             counts: Counts::default(),
@@ -137,9 +145,11 @@ impl Partition {
             Command::Release(items) => Ok(self.release(now, &items, out)),
             Command::Cancel(number) => self.cancel(now, number, out),
             Command::Clear(clear) => self.clear(clear, out),
+            Command::Import(import) => self.import(now, import, out),
+            Command::Delete(numbers) => Ok(self.delete(&numbers, out)),
             Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
             Command::Configure(settings) => Ok(self.configure(*settings, out)),
-            Command::CreateQueue(create) => self.create_queue(now, *create, out),
+            Command::CreateQueue(create, stores) => self.create_queue(now, *create, stores, out),
             Command::UpdateQueue(update) => self.update_queue(now, *update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),

@@ -17,7 +17,7 @@ impl Partition {
         produce: Produce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        self.check_kinds_left(&produce.items)?;
+        self.check_kinds_left(produce.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, produce.items.len())?;
         // A row and a body each, and the numbers.
         out.changes.reserve(2 * produce.items.len() + 1);
@@ -49,12 +49,14 @@ impl Partition {
         Produced { number, phase }
     }
 
-    fn check_kinds_left(&self, items: &[NewItem]) -> Result<(), Refusal> {
-        if self.kinds.len() + items.len() <= KINDS_MAX {
+    pub(super) fn check_kinds_left<'a>(
+        &self,
+        kinds: impl ExactSizeIterator<Item = &'a str>,
+    ) -> Result<(), Refusal> {
+        if self.kinds.len() + kinds.len() <= KINDS_MAX {
             return Ok(());
         }
-        let new = items.iter().map(|item| &*item.kind).filter(|kind| self.kinds.find(kind).is_none());
-        let new: BTreeSet<&str> = new.collect();
+        let new: BTreeSet<&str> = kinds.filter(|kind| self.kinds.find(kind).is_none()).collect();
         // At the bound, kinds that are there already still work.
         if new.is_empty() || self.kinds.len() + new.len() <= KINDS_MAX {
             return Ok(());

@@ -142,8 +142,9 @@ impl Partition {
                 self.schedule.insert(group, key);
                 self.counts.scheduled += u64::from(group.era >= self.cleared.scheduled_before);
             }
-            Spot::Leased(group, key) => {
+            Spot::Leased(group, key, place) => {
                 self.deadlines.insert(group, key);
+                self.leased_places.insert(group.era, place);
                 self.counts.leased += u64::from(group.era >= self.cleared.leased_before);
             }
             Spot::Final(key, bytes) => {
@@ -165,8 +166,9 @@ impl Partition {
                 self.schedule.remove(group, key);
                 self.counts.scheduled -= u64::from(group.era >= self.cleared.scheduled_before);
             }
-            Spot::Leased(group, key) => {
+            Spot::Leased(group, key, place) => {
                 self.deadlines.remove(group, key);
+                self.leased_places.remove(group.era, place);
                 self.counts.leased -= u64::from(group.era >= self.cleared.leased_before);
             }
             Spot::Final(key, bytes) => {
@@ -189,6 +191,7 @@ impl Partition {
         self.lanes.show_from(cleared.waiting_before);
         self.schedule.show_from(cleared.scheduled_before);
         self.deadlines.show_from(cleared.leased_before);
+        self.leased_places.show_from(cleared.leased_before);
         self.cleared = cleared;
         self.counts.waiting = visible_len(&self.lanes);
         self.counts.scheduled = visible_len(&self.schedule);
@@ -197,10 +200,11 @@ impl Partition {
 
     pub(super) fn spot(&self, number: ItemNumber, entry: &Entry) -> Spot {
         let group = Group { kind: entry.kind, era: entry.era };
+        let place = (rank(entry.priority, entry.place), number);
         match &entry.state {
-            State::Waiting => Spot::Waiting(group, (rank(entry.priority, entry.place), number)),
+            State::Waiting => Spot::Waiting(group, place),
             State::Scheduled { due_at } => Spot::Scheduled(group, (due_key(*due_at), number)),
-            State::Leased(lease) => Spot::Leased(group, (self.ends_at(lease).0, number)),
+            State::Leased(lease) => Spot::Leased(group, (self.ends_at(lease).0, number), place),
             State::Final(outcome) => Spot::Final((outcome.finished_at.0, number), outcome.kept_bytes),
         }
     }
@@ -244,7 +248,8 @@ impl Partition {
 pub(super) enum Spot {
     Waiting(Group, Key),
     Scheduled(Group, Key),
-    Leased(Group, Key),
+    /// By the end of its lease, and by its place.
+    Leased(Group, Key, Key),
     Final(Key, u64),
 }
 
@@ -252,7 +257,7 @@ fn visible_len(index: &Index) -> u64 {
     index.visible().map(|(_, keys)| keys.len() as u64).sum()
 }
 
-fn due_key(due_at: Timestamp) -> u64 {
+pub(super) fn due_key(due_at: Timestamp) -> u64 {
     let early = if mutant::active(Mutant::StartEarly) { Span::from_millis(100) } else { Span::ZERO };
     due_at.0.saturating_sub(early.0)
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
 use windlass_core::id::{ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State};
-use windlass_core::row::{Cleared, Key, Numbers, Partitions, Queue, QueueName, Row};
+use windlass_core::row::{Cleared, Key, Numbers, Partitions, Queue, QueueName, Row, StoreNames};
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
 
@@ -142,6 +142,7 @@ fn queue_name() -> impl Strategy<Value = QueueName> {
 
 fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
+    let stores = prop::collection::vec(text(), 0..5).prop_map(StoreNames);
     prop_oneof![
         6 => item().prop_map(Row::Item),
         1 => (any::<[u64; 2]>(), unknown()).prop_map(|([item, permit], unknown)| {
@@ -152,9 +153,11 @@ fn row() -> impl Strategy<Value = Row> {
             let [waiting_before, scheduled_before, leased_before] = before;
             Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, unknown })
         }),
-        2 => (queue_name(), settings(), partitions, unknown()).prop_map(|(name, settings, partitions, unknown)| {
-            Row::Queue(Queue { name, settings, partitions, unknown })
-        }),
+        2 => (queue_name(), settings(), partitions, stores, unknown()).prop_map(
+            |(name, settings, partitions, stores, unknown)| {
+                Row::Queue(Queue { name, settings, partitions, stores, unknown })
+            }
+        ),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
     ]
 }

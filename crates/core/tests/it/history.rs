@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
-    Clear, Command, Completion, Extend, Filter, Held, LeaseItems, Leased, NewItem, Produce, Refusal, Reply,
-    Retried, Retry,
+    Clear, Command, Completion, Extend, Filter, Held, Import, ImportItem, LeaseItems, Leased, NewItem,
+    Produce, Produced, Refusal, Reply, Retried, Retry,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase, State};
@@ -34,6 +34,9 @@ pub(crate) enum Step {
     Cancel(usize),
     Clear(bool, bool, bool),
     Sweep(usize),
+    /// Kind, priority, seconds until due (0: at once), attempts so far.
+    Import(Vec<(u8, u8, u8, u8)>),
+    Delete(usize),
 }
 
 /// One of the permits given out so far, counted from the latest; now and then a forged one.
@@ -77,6 +80,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..20usize).prop_map(Step::Cancel),
         1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
         4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
+        1 => prop::collection::vec((0..3u8, 0..3u8, 0..4u8, 0..3u8), 1..4).prop_map(Step::Import),
+        1 => (0..20usize).prop_map(Step::Delete),
     ]
 }
 
@@ -138,6 +143,8 @@ impl History {
                 self.clear(Clear { waiting: *waiting, scheduled: *scheduled, leased: *leased }, &before);
             }
             Step::Sweep(limit) => self.sweep(*limit),
+            Step::Import(items) => self.import(items),
+            Step::Delete(back) => self.delete(*back),
         }
         self.partition.audit().unwrap();
         self.check_places(step, &before);
@@ -164,7 +171,7 @@ impl History {
     }
 
     /// What can be seen, found without an index.
-    fn items(&self) -> BTreeMap<ItemNumber, Item> {
+    pub(crate) fn items(&self) -> BTreeMap<ItemNumber, Item> {
         let numbers = self.partition.rows().filter_map(|row| match row {
             Row::Item(item) => Some(item.number),
             _ => None,
@@ -195,6 +202,48 @@ impl History {
             enqueue_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: max_attempts.map(u32::from),
             body: Bytes::new(),
+        }
+    }
+
+    /// New numbers, everything else as it was.
+    fn import(&mut self, items: &[(u8, u8, u8, u8)]) {
+        let import = |&(kind, priority, due, attempts): &(u8, u8, u8, u8)| ImportItem {
+            kind: kind_name(kind),
+            priority,
+            created_at: Some(START),
+            attempts: attempts.into(),
+            due_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
+            max_attempts: Some(u32::from(attempts) + 2),
+            error: None,
+            body: Bytes::new(),
+        };
+        let items: Vec<_> = items.iter().map(import).collect();
+        let Ok(Reply::Produced(imported)) = self.apply(Command::Import(Import { items: items.clone() }))
+        else {
+            panic!("nothing stands against it")
+        };
+        for (item, Produced { number, .. }) in items.into_iter().zip(imported) {
+            assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
+            self.made.push(number);
+            self.not_before.insert(number, item.due_at.unwrap_or_default());
+            self.attempts.insert(number, item.attempts);
+            self.max_attempts.insert(number, item.attempts + 2);
+        }
+    }
+
+    fn delete(&mut self, back: usize) {
+        let Some(at) = self.made.len().checked_sub(1 + back) else { return };
+        let number = self.made[at];
+        let expected = match self.partition.get(number).map(|item| item.state.phase().is_final()) {
+            None => Err(Refusal::NotFound),
+            Some(true) => Err(Refusal::Ended),
+            Some(false) => Ok(()),
+        };
+        assert_eq!(self.apply(Command::Delete(vec![number])), Ok(Reply::Done(vec![expected.clone()])));
+        if expected.is_ok() {
+            assert_eq!(self.partition.get(number), None);
+            self.holders.remove(&number);
+            self.ended.insert(number);
         }
     }
 

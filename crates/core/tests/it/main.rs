@@ -27,4 +27,5 @@ mod route;
 mod schedule;
 mod script;
 mod sorted;
+mod storage;
 mod totals;

@@ -15,6 +15,7 @@ use crate::lock::lock;
 use crate::partition::message::{Answer, Awaited, Message, body_bytes, received};
 use crate::partition::places::{Places, Reserved};
 use crate::partition::published::Published;
+use crate::partition::reload::Reload;
 use crate::partition::waiters::Waiters;
 use crate::store::StoreError;
 
@@ -48,6 +49,7 @@ pub(crate) struct Handle {
     given_back: Mutex<Vec<Held>>,
     /// Something other than the inbox wants the writer's attention.
     wake: Arc<Notify>,
+    pub(crate) reload: Reload,
 }
 
 impl Handle {
@@ -72,6 +74,7 @@ impl Handle {
             settings: Mutex::new(settings),
             given_back: Mutex::default(),
             wake,
+            reload: Reload::default(),
         };
         (Arc::new(handle), receiver)
     }

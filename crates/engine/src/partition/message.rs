@@ -3,7 +3,7 @@
 use std::fmt;
 
 use tokio::sync::oneshot;
-use windlass_core::command::{Command, Reply};
+use windlass_core::command::{Command, ImportItem, Reply};
 use windlass_core::partition::Partition;
 use windlass_core::time::Timestamp;
 
@@ -56,6 +56,7 @@ pub(crate) fn received(
 pub(crate) fn body_bytes(command: &Command) -> usize {
     match command {
         Command::Produce(produce) => produce.items.iter().map(|item| item.body.len()).sum(),
+        Command::Import(import) => import.items.iter().map(import_bytes).sum(),
         Command::Complete(items) => {
             items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()
         }
@@ -67,11 +68,16 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::Release(_)
         | Command::Cancel(_)
         | Command::Clear(_)
+        | Command::Delete(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
-        | Command::CreateQueue(_)
+        | Command::CreateQueue(..)
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
         | Command::SkipPartitions(_) => 0,
     }
+}
+
+fn import_bytes(item: &ImportItem) -> usize {
+    item.body.len() + item.error.as_ref().map_or(0, |error| error.message.len())
 }

@@ -43,11 +43,15 @@ pub(crate) struct Writer {
     pub(crate) epoch: u64,
     /// The last commit that is durable.
     pub(crate) sequence: u64,
+    /// The reload that it came with.
+    pub(crate) reloaded: u64,
 }
 
 /// Why a writer ended.
 pub(crate) enum Ended {
     Stopped,
+    /// Somebody wants the truth read back.
+    Reload,
     /// The commit failed; what was in flight waits for its outcome. `committed` tells whether any had succeeded.
     Failed {
         error: CommitError,
@@ -62,6 +66,13 @@ enum Event {
     /// A ticket, something given back, or a moment that came.
     Attention,
     Stop,
+    Reload,
+}
+
+/// What ends a writer from outside.
+struct Calls {
+    stopping: watch::Receiver<bool>,
+    reloads: watch::Receiver<u64>,
 }
 
 struct Gathered {
@@ -76,10 +87,14 @@ struct Gathered {
 
 impl Writer {
     pub(crate) async fn run(mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
-        let mut stopping = self.handle.stopping();
+        let mut calls = Calls { stopping: self.handle.stopping(), reloads: self.handle.reload.wishes() };
         let first = self.sequence;
         loop {
-            let event = self.next_event(inbox, &mut stopping).await;
+            let event = self.next_event(inbox, &mut calls).await;
+            if matches!(event, Event::Reload) {
+                // Nothing is in flight between two batches; what waits in the inbox waits on.
+                return Ended::Reload;
+            }
             let stop = matches!(event, Event::Stop);
             let mut gathered = self.begin(&event);
             // A sweep comes first, so that whoever asks sees what time has brought.
@@ -106,11 +121,7 @@ impl Writer {
         }
     }
 
-    async fn next_event(
-        &mut self,
-        inbox: &mut mpsc::Receiver<Message>,
-        stopping: &mut watch::Receiver<bool>,
-    ) -> Event {
+    async fn next_event(&mut self, inbox: &mut mpsc::Receiver<Message>, calls: &mut Calls) -> Event {
         let due = self.partition.next_due();
         let due_now = due.is_some_and(|due| due <= self.clock.now());
         let sleep = async {
@@ -122,7 +133,8 @@ impl Writer {
         };
         tokio::select! {
             biased;
-            _stop = stopping.wait_for(|stop| *stop) => Event::Stop,
+            _stop = calls.stopping.wait_for(|stop| *stop) => Event::Stop,
+            _reload = calls.reloads.wait_for(|wanted| *wanted > self.reloaded) => Event::Reload,
             // Before the inbox, which may never be empty.
             () = self.handle.woken() => Event::Attention,
             message = inbox.recv() => message.map_or(Event::Stop, Event::Message),
@@ -143,7 +155,7 @@ impl Writer {
     fn gather(&mut self, event: Event, inbox: &mut mpsc::Receiver<Message>, gathered: &mut Gathered) {
         let mut next = match event {
             Event::Message(message) => Some(message),
-            Event::Attention | Event::Stop => inbox.try_recv().ok(),
+            Event::Attention | Event::Stop | Event::Reload => inbox.try_recv().ok(),
         };
         let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4);
         let mut messages = 0;
@@ -210,8 +222,8 @@ impl Writer {
         if bytes > max {
             return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max }));
         }
-        let grows = matches!(command, Command::Produce(_) | Command::CreateQueue(_));
-        if grows && self.store.room() == Room::Full {
+        let grows = matches!(command, Command::Produce(_) | Command::Import(_) | Command::CreateQueue(..));
+        if grows && self.store.room(self.handle.id) == Room::Full {
             return Err(EngineError::not_applied(StoreError::Full.to_string()));
         }
         Ok(())

@@ -5,6 +5,7 @@ mod judge;
 mod lease;
 mod produce;
 mod stats;
+mod storage;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;

@@ -14,8 +14,17 @@ use crate::types::{Commit, ProducedItems};
 
 impl QueueHandle {
     /// To one partition, all or none. One that cannot take it is gone around.
-    pub(crate) async fn produce(&self, mut items: Vec<NewItem>) -> Result<ProducedItems, EngineError> {
+    pub(crate) async fn produce(&self, items: Vec<NewItem>) -> Result<ProducedItems, EngineError> {
         let scheduled = items.iter().all(|item| item.enqueue_at.is_some());
+        self.take_in(items, scheduled, |items| Command::Produce(Produce { items })).await
+    }
+
+    pub(super) async fn take_in<T: Clone>(
+        &self,
+        mut items: Vec<T>,
+        scheduled: bool,
+        command: impl Fn(Vec<T>) -> Command,
+    ) -> Result<ProducedItems, EngineError> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
         let mut last_error = None;
@@ -25,7 +34,7 @@ impl QueueHandle {
             // Copied only if there is another one to turn to.
             let elsewhere = loads.iter().any(|load| load.healthy);
             let spare = if elsewhere { items.clone() } else { Vec::new() };
-            let command = Command::Produce(Produce { items: std::mem::replace(&mut items, spare) });
+            let command = command(std::mem::replace(&mut items, spare));
             let handle = &self.partitions[index];
             let answer = match self.door.pass(|| handle.submit_with(command, Some(reserved))).await? {
                 Ok(answer) => received(answer.await),

@@ -30,7 +30,8 @@ impl QueueHandle {
                 Err(error) => return Err(error),
             };
             let state = handle.state();
-            stats.partitions.push(PartitionStats { partition: handle.id, state, counts: counted.counts });
+            let (partition, store) = (handle.id, self.store.name_of(handle.id));
+            stats.partitions.push(PartitionStats { partition, state, store, counts: counted.counts });
             add(&mut stats, counted);
         }
         Ok(stats)
@@ -45,6 +46,7 @@ impl QueueHandle {
             retained: 0,
             totals: Totals::default(),
             partitions: Vec::with_capacity(self.partitions.len()),
+            stores: self.partitions.iter().map(|handle| self.store.name_of(handle.id)).collect(),
         };
         for handle in &self.partitions {
             let summary = handle.published.summary();

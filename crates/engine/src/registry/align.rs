@@ -107,6 +107,7 @@ impl Registry {
         let places: Arc<Places> = Arc::default();
         let mut partitions = Vec::new();
         let mut tasks = Vec::new();
+        queue.homes().for_each(|(id, store)| self.store.assign(id, store));
         for id in &queue.partitions {
             let settings = Some(queue.settings.clone());
             let (handle, inbox) = Handle::new(*id, Arc::clone(&waiters), Arc::clone(&places), settings);

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 use tracing::warn;
-use windlass_core::command::{Command, Refusal};
+use windlass_core::command::{Command, CreateQueue, Refusal};
 use windlass_core::id::PartitionId;
+use windlass_core::limits;
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::time::Timestamp;
 
@@ -121,6 +122,17 @@ impl Registry {
     pub(crate) async fn change(self: &Arc<Self>, command: Command) -> Result<Answer, EngineError> {
         let registry = Arc::clone(self);
         self.alone(async move { registry.carry_out(command).await }).await
+    }
+
+    /// The stores of its partitions are chosen with nobody else about to make a queue.
+    pub(crate) async fn create(self: &Arc<Self>, create: CreateQueue) -> Result<Answer, EngineError> {
+        limits::check_partitions(create.partitions).map_err(Refusal::Invalid)?;
+        let registry = Arc::clone(self);
+        self.alone(async move {
+            let stores = registry.store.choose(create.partitions as usize);
+            registry.carry_out(Command::CreateQueue(Box::new(create), stores)).await
+        })
+        .await
     }
 
     /// Without `force` only if every item is final.

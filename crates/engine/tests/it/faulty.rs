@@ -30,11 +30,21 @@ pub(crate) struct FaultyStore {
     pub(crate) down: Mutex<bool>,
     /// While set, commits do not come to an end.
     pub(crate) held: watch::Sender<bool>,
+    /// While set, partitions are not acquired yet.
+    pub(crate) slow: watch::Sender<bool>,
+    /// How many began to be.
+    pub(crate) acquiring: watch::Sender<usize>,
+    every_commit: Mutex<Option<Fault>>,
 }
 
 impl FaultyStore {
     pub(crate) fn fail_next(&self, fault: Fault) {
         *self.next_commit.lock().expect("not poisoned") = Some(fault);
+    }
+
+    /// What goes wrong with every commit from now on.
+    pub(crate) fn fail_all(&self, fault: Option<Fault>) {
+        *self.every_commit.lock().expect("not poisoned") = fault;
     }
 
     fn broken() -> StoreError {
@@ -51,11 +61,19 @@ impl Store for FaultyStore {
         if *self.down.lock().expect("not poisoned") {
             return Box::pin(std::future::ready(Err(Self::broken())));
         }
-        self.inner.acquire(partition)
+        Box::pin(async move {
+            if *self.slow.borrow() {
+                self.acquiring.send_modify(|waiting| *waiting += 1);
+            }
+            let mut slow = self.slow.subscribe();
+            slow.wait_for(|slow| !slow).await.expect("the store is still there");
+            self.inner.acquire(partition).await
+        })
     }
 
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
-        let fault = self.next_commit.lock().expect("not poisoned").take();
+        let next = self.next_commit.lock().expect("not poisoned").take();
+        let fault = next.or(*self.every_commit.lock().expect("not poisoned"));
         Box::pin(async move {
             let mut held = self.held.subscribe();
             held.wait_for(|held| !held).await.expect("the store is still there");
@@ -95,7 +113,7 @@ impl Store for FaultyStore {
         self.inner.batch_bytes_max()
     }
 
-    fn room(&self) -> Room {
+    fn room(&self, _partition: PartitionId) -> Room {
         if *self.full.lock().expect("not poisoned") { Room::Full } else { Room::Enough }
     }
 

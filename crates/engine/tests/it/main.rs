@@ -27,4 +27,8 @@ mod log_rows;
 #[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]
+mod reload;
+#[cfg(test)]
+mod spread;
+#[cfg(test)]
 mod world;

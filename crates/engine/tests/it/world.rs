@@ -15,6 +15,7 @@ use windlass_engine::store::Store;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::memory::MemoryStore;
+use windlass_engine::store::spread::{Member, Spread};
 use windlass_engine::{Engine, Granted};
 
 /// Real tasks and threads, but time stands still until [`ManualEnv::advance`].
@@ -70,12 +71,18 @@ impl Env for ManualEnv {
 #[derive(Debug)]
 pub(crate) enum Medium {
     Memory(Arc<MemoryStore>),
+    /// Two in memory.
+    Spread(Arc<MemoryStore>, Arc<MemoryStore>),
     Log(tempfile::TempDir),
 }
 
 impl Medium {
     pub(crate) fn memory() -> Self {
         Self::Memory(Arc::new(MemoryStore::new()))
+    }
+
+    pub(crate) fn spread() -> Self {
+        Self::Spread(Arc::default(), Arc::default())
     }
 
     pub(crate) fn log() -> Self {
@@ -85,6 +92,10 @@ impl Medium {
     pub(crate) async fn open(&self, env: &Arc<ManualEnv>) -> Arc<dyn Store> {
         match self {
             Self::Memory(store) => store.clone(),
+            Self::Spread(first, second) => {
+                let second = Member::opened("second", second.clone());
+                Arc::new(Spread::open(first.clone(), vec![second]).await)
+            }
             Self::Log(directory) => {
                 let disk = Arc::new(RealDisk::new(directory.path()).expect("the directory is there"));
                 let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };

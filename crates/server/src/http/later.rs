@@ -11,7 +11,6 @@ const CALLS: &[&str] = &[
     "queue.permits",
     "queue.revoke",
     "queue.suspend",
-    "queue.reload",
     "queue.redrive",
     "queue.rebalance",
     "queue.pause",
@@ -34,10 +33,6 @@ const CALLS: &[&str] = &[
     "group.info",
     "group.delete",
     "groups.list",
-    "storage/items.list",
-    "storage/scheduled.list",
-    "storage/items.import",
-    "storage/items.delete",
 ];
 
 /// `queue` where an item is asked for by address, `partitions` where a queue is changed.

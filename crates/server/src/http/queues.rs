@@ -16,8 +16,6 @@ use super::context::{Answer, Context};
 use super::error::Problem;
 use super::{check, show};
 
-const LIST_MAX: u32 = 1000;
-
 /// The settings out of either request.
 macro_rules! wanted {
     ($request:ident) => {
@@ -133,15 +131,12 @@ pub(super) async fn list(
     context: Context,
     request: ListQueuesRequest,
 ) -> Result<Answer<ListQueuesReply>, Problem> {
-    let limit = request.limit.unwrap_or(LIST_MAX);
-    if !(1..=LIST_MAX).contains(&limit) {
-        return Err(Problem::invalid("`limit` must be 1 to 1000"));
-    }
+    let limit = check::list_limit(request.limit)?;
     let pivot = request.pivot.as_deref().unwrap_or_default();
     check::text("pivot", pivot, limits::NAME_CHARS_MAX)?;
     let overview = context.engine().overview();
     let after = overview.iter().filter(|seen| &*seen.queue.name.name > pivot);
-    let queues = after.take(limit as usize).map(|seen| listed(seen, request.counts)).collect();
+    let queues = after.take(limit).map(|seen| listed(seen, request.counts)).collect();
     Ok(Answer::read(ListQueuesReply { queues }))
 }
 

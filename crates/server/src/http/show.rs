@@ -65,7 +65,7 @@ pub fn item(view: ItemView) -> Item {
         kind: item.kind.to_string(),
         priority: u32::from(item.priority),
         attempts: item.attempts,
-        max_attempts,
+        max_attempts: Some(max_attempts),
         created_at: time(item.created_at),
         reference: record.reference,
         headers: record.headers,
@@ -154,7 +154,7 @@ pub(super) fn partition(stats: &PartitionStats) -> queues::PartitionStats {
     queues::PartitionStats {
         partition: stats.partition.0,
         state: state.to_owned(),
-        store: "log".to_owned(),
+        store: stats.store.to_string(),
         counts: counts(stats.counts),
         error,
     }

@@ -17,4 +17,8 @@ mod hostile;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod storage;
+#[cfg(test)]
+mod stores;
+#[cfg(test)]
 mod support;

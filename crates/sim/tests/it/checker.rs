@@ -345,7 +345,12 @@ fn stats(waiting: u64, by_kind: u64) -> Outcome {
         counts,
         kinds: kinds.into_iter().collect(),
         priorities: [(0, waiting)].into_iter().collect(),
-        partitions: vec![PartitionStats { partition, state: PartitionState::Available, counts }],
+        partitions: vec![PartitionStats {
+            partition,
+            state: PartitionState::Available,
+            store: "default".into(),
+            counts,
+        }],
         ..QueueStats::default()
     }))
 }

@@ -9,6 +9,13 @@ macro_rules! on_every_store {
                 super::$scenario(&world).await;
             })*
         }
+        mod spread {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() {
+                let world = crate::world::World::new(crate::world::Medium::spread()).await;
+                super::$scenario(&world).await;
+            })*
+        }
         mod log {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() {
@@ -25,6 +32,7 @@ mod items;
 mod leases;
 mod max_items;
 mod queues;
+mod storage;
 
 use windlass_core::command::{LeaseItems, Refusal};
 use windlass_core::item::Phase;
