@@ -180,6 +180,7 @@ fn new_item(made: &Made) -> NewItem {
         priority: made.priority,
         enqueue_at: made.enqueue_at,
         max_attempts: made.max_attempts,
+        dead_timeout: None,
         body: made.body(),
     }
 }
@@ -190,6 +191,8 @@ fn all_of(settings: &Settings) -> SettingsChange {
     SettingsChange {
         lease_timeout: Some(settings.lease_timeout),
         max_attempts: Some(settings.max_attempts),
+        dead_timeout: Some(settings.dead_timeout),
+        dead_queue: Some(settings.dead_queue.clone()),
         retry: RetryChange {
             strategy: Some(retry.strategy),
             initial: Some(retry.initial),

@@ -8,7 +8,7 @@ use crate::command::{NewItem, Produce, Produced, Refusal, Reply};
 use crate::item::{Extras, State};
 use crate::limits::KINDS_MAX;
 use crate::row::{Change, Part};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 impl Partition {
     pub(super) fn produce(
@@ -17,7 +17,7 @@ impl Partition {
         produce: Produce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        self.check_kinds_left(&produce.items)?;
+        self.check_kinds_left(produce.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, produce.items.len())?;
         // A row and a body each, and the numbers.
         out.changes.reserve(2 * produce.items.len() + 1);
@@ -32,12 +32,13 @@ impl Partition {
             Some(_) | None => State::Waiting,
         };
         let phase = state.phase();
-        let max_attempts = new.max_attempts;
+        let dead_timeout = self.dead_timeout(new.dead_timeout);
+        let extras = Extras { max_attempts: new.max_attempts, dead_timeout, ..Extras::default() };
         let entry = Entry {
             place: number.0,
             created_at: now,
             state,
-            extras: max_attempts.map(|_| Box::new(Extras { max_attempts, ..Extras::default() })),
+            extras: (extras != Extras::default()).then(|| Box::new(extras)),
             kind: self.kinds.index(&new.kind),
             attempts: 0,
             era: 0,
@@ -49,12 +50,19 @@ impl Partition {
         Produced { number, phase }
     }
 
-    fn check_kinds_left(&self, items: &[NewItem]) -> Result<(), Refusal> {
-        if self.kinds.len() + items.len() <= KINDS_MAX {
+    /// What an item keeps: its own timeout, else the queue's; none if it may grow any age.
+    pub(super) fn dead_timeout(&self, own: Option<Span>) -> Option<Span> {
+        Some(own.unwrap_or(self.settings.dead_timeout)).filter(|timeout| *timeout != Span::ZERO)
+    }
+
+    pub(super) fn check_kinds_left<'a>(
+        &self,
+        kinds: impl ExactSizeIterator<Item = &'a str>,
+    ) -> Result<(), Refusal> {
+        if self.kinds.len() + kinds.len() <= KINDS_MAX {
             return Ok(());
         }
-        let new = items.iter().map(|item| &*item.kind).filter(|kind| self.kinds.find(kind).is_none());
-        let new: BTreeSet<&str> = new.collect();
+        let new: BTreeSet<&str> = kinds.filter(|kind| self.kinds.find(kind).is_none()).collect();
         // At the bound, kinds that are there already still work.
         if new.is_empty() || self.kinds.len() + new.len() <= KINDS_MAX {
             return Ok(());

@@ -62,11 +62,15 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         Command::Retry(items) => {
             items.iter().filter_map(|item| item.error.as_ref()).map(|error| error.message.len()).sum()
         }
+        Command::Take(take) => take.moves.iter().map(|moved| moved.body.len()).sum(),
         Command::Lease(_)
         | Command::Extend(_)
         | Command::Release(_)
         | Command::Cancel(_)
         | Command::Clear(_)
+        | Command::Redrive(_)
+        | Command::Assign(_)
+        | Command::Moved(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
         | Command::CreateQueue(_)

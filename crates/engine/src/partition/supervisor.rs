@@ -178,6 +178,9 @@ impl Supervisor {
         let summary = writer.summary();
         self.handle.published.set(summary);
         self.handle.set_state(PartitionState::Available);
+        if summary.moving > 0 {
+            self.handle.sends();
+        }
         // Leases may have been waiting all the while.
         self.handle.wake();
         writer.run(&mut self.inbox).await

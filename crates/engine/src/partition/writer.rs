@@ -210,7 +210,7 @@ impl Writer {
         if bytes > max {
             return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max }));
         }
-        let grows = matches!(command, Command::Produce(_) | Command::CreateQueue(_));
+        let grows = matches!(command, Command::Produce(_) | Command::Take(_) | Command::CreateQueue(_));
         if grows && self.store.room() == Room::Full {
             return Err(EngineError::not_applied(StoreError::Full.to_string()));
         }
@@ -227,6 +227,7 @@ impl Writer {
         }
         gathered.in_flight.count(totals);
         gathered.look_for_waiters |= news.contains(&News::Available);
+        gathered.in_flight.heard(news);
         reply
     }
 
@@ -251,7 +252,11 @@ impl Writer {
             else {
                 unreachable!("a lease is never refused")
             };
-            assert!(!items.is_empty(), "the partition has a head for this lease");
+            if items.is_empty() {
+                // What it saw was overdue, and more of it than one lease clears away: the sweep goes on with that.
+                waiters.put_back(&ticket);
+                return;
+            }
             gathered.in_flight.ticket(ticket, items);
         }
         // There may be more than fits this batch: come again.
@@ -302,6 +307,7 @@ impl Writer {
             head: self.partition.head(&Filter::ANY),
             oldest_waiting: self.partition.next_oldest_waiting(),
             retained: self.partition.retained(),
+            moving: self.partition.moving(),
         }
     }
 }

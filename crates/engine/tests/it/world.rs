@@ -156,6 +156,7 @@ pub(crate) fn item(payload: &str) -> NewItem {
         priority: 0,
         enqueue_at: None,
         max_attempts: None,
+        dead_timeout: None,
         body: Bytes::copy_from_slice(payload.as_bytes()),
     }
 }
