@@ -23,6 +23,8 @@ pub(crate) struct ManualEnv {
     tasks: TokioEnv,
     boot: watch::Sender<Duration>,
     started_at: Timestamp,
+    /// By how much the wall clock was set: back if negative.
+    set_by_micros: Mutex<i64>,
 }
 
 impl ManualEnv {
@@ -31,11 +33,17 @@ impl ManualEnv {
             tasks: TokioEnv::new(),
             boot: watch::Sender::new(Duration::ZERO),
             started_at: Timestamp(1_700_000_000_000_000),
+            set_by_micros: Mutex::new(0),
         }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
         self.boot.send_modify(|boot| *boot += by);
+    }
+
+    /// The wall clock as it should be, but for so much.
+    pub(crate) fn set_wall(&self, by_secs: i64) {
+        *self.set_by_micros.lock().expect("not poisoned") = by_secs * 1_000_000;
     }
 }
 
@@ -45,7 +53,9 @@ impl Env for ManualEnv {
     }
 
     fn wall(&self) -> Timestamp {
-        self.started_at + Span::from(self.boot())
+        let right = self.started_at + Span::from(self.boot());
+        let set_by = *self.set_by_micros.lock().expect("not poisoned");
+        Timestamp(right.0.saturating_add_signed(set_by))
     }
 
     fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {

@@ -52,6 +52,8 @@ pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
         attempts,
         deadline: Timestamp(0),
         created_at: Timestamp(START),
+        dead_timeout: None,
+        origin: None,
         body: made(serial).body(),
     }
 }
