@@ -30,8 +30,8 @@ use crate::queue::QueueHandle;
 use crate::registry::RunningQueues;
 use crate::store::Store;
 
-/// What one batch holds at most, and no further bodies once they have come to so many bytes.
-const BATCH_MAX: usize = 250;
+/// What one batch holds at most, and how many bytes of bodies unless there is only one.
+const BATCH_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Bodies that are read at once: their sizes are only known afterwards.
 const READ_SLICE: usize = 25;
@@ -224,16 +224,18 @@ impl Carrier {
 
     /// As many as fit a batch, with their payloads, and the number of the last one. Nothing if there are none.
     async fn load(&self, departures: Vec<Departure>) -> Result<Option<(MoveNumber, Vec<Move>)>, EngineError> {
+        let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
         let (mut last, mut moves, mut bytes) = (None, Vec::new(), 0);
         for slice in departures.chunks(READ_SLICE) {
             let wanted = slice.iter().map(|departure| (departure.item, Part::Payload)).collect();
             let bodies = self.store.read(self.source.id, wanted).await;
             let bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?;
             for (departure, body) in slice.iter().zip(bodies) {
-                if bytes >= BATCH_BYTES_MAX {
-                    break;
-                }
                 bytes += body.as_ref().map_or(0, Bytes::len);
+                // The first one goes however large it is: it was taken in once.
+                if bytes > bytes_max && last.is_some() {
+                    return Ok(last.map(|last| (last, moves)));
+                }
                 last = Some(departure.number);
                 moves.extend(self.loaded(departure, body));
             }

@@ -11,7 +11,7 @@ use crate::item::{Lease, State};
 use crate::time::{Span, Timestamp};
 
 /// Overdue items that one lease ends in passing; the sweep sees to the rest.
-const OVERDUE_MAX: usize = 250;
+const OVERDUE_MAX: usize = 100;
 
 impl Partition {
     pub(super) fn lease(&mut self, now: Timestamp, lease: LeaseItems, out: &mut Output) -> Reply {

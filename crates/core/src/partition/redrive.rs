@@ -12,7 +12,7 @@ use crate::item::{End, MoveReason};
 use crate::time::Timestamp;
 
 /// Items that one slice looks at.
-const LOOK_MAX: usize = 250;
+const LOOK_MAX: usize = 100;
 
 impl Partition {
     /// The items leave in the same step, so that nobody leases what is on its way; nothing of them is kept here.

@@ -29,6 +29,8 @@ const SWEEP_SLICES: usize = 4;
 const SWEEP_SLICE: usize = 250;
 /// No further slice once they have come to so many bytes.
 const SWEEP_BYTES_MAX: usize = 1 << 20;
+/// What an item that is swept comes to, if it has an error of ordinary length.
+const SWEEP_ITEM_BYTES: usize = 512;
 
 /// Waiting leases are served until the batch holds so many changes; the rest comes with the next.
 const BATCH_CHANGES_MAX: usize = 8192;
@@ -233,12 +235,15 @@ impl Writer {
 
     /// Acts on some of what has come due.
     fn sweep(&mut self, gathered: &mut Gathered) {
+        // A store that takes little at once gets less at once.
+        let bytes_max = SWEEP_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
+        let limit = SWEEP_SLICE.min(bytes_max / SWEEP_ITEM_BYTES).max(1);
         for _ in 0..SWEEP_SLICES {
             let due = self.partition.next_due().is_some_and(|due| due <= gathered.now);
-            if !due || gathered.bytes >= SWEEP_BYTES_MAX {
+            if !due || gathered.bytes >= bytes_max {
                 return;
             }
-            let _count = self.apply(Command::Sweep { limit: SWEEP_SLICE }, gathered);
+            let _count = self.apply(Command::Sweep { limit }, gathered);
         }
     }
 
