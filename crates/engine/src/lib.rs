@@ -207,11 +207,7 @@ impl Engine {
 
     /// Sends waiting items of a dead queue back to where they came from, or to the queue named, in the order in which
     /// they wait, and tells how many. They have left when this is answered, and arrive on their own.
-    pub async fn redrive(
-        &self,
-        queue: &QueueName,
-        redrive: Redrive,
-    ) -> Result<Committed<u64>, EngineError> {
+    pub async fn redrive(&self, queue: &QueueName, redrive: Redrive) -> Result<Committed<u64>, EngineError> {
         let _call = self.registry.enter()?;
         if let Some(to) = &redrive.to {
             self.queue(to)?;

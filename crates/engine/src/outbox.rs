@@ -170,7 +170,9 @@ impl Carrier {
         for target in targets.into_iter().filter(|target| target.queue == *to) {
             match target.partition {
                 None => unassigned = true,
-                Some(taker) if self.deliver(&queue, taker).await? == Progress::Some => progress = Progress::Some,
+                Some(taker) if self.deliver(&queue, taker).await? == Progress::Some => {
+                    progress = Progress::Some
+                }
                 Some(_) => {}
             }
         }
@@ -189,7 +191,8 @@ impl Carrier {
         if target.state() != PartitionState::Available {
             return Ok(Progress::None);
         }
-        let departures = self.source.query(move |partition, _| partition.departures(taker, BATCH_MAX)).await?;
+        let departures =
+            self.source.query(move |partition, _| partition.departures(taker, BATCH_MAX)).await?;
         let Some((last, moves)) = self.load(departures).await? else { return Ok(Progress::None) };
         if mutant::active(Mutant::ForgetMove) {
             self.forget(taker, last).await?;

@@ -147,7 +147,8 @@ impl Coverage {
         });
         let Some(grant) = item.grants.first() else { return };
         // Told by the clock, so only where nobody set it.
-        let steady = !history.faults.iter().any(|(_, fault)| matches!(fault, Fault::ClockForward | Fault::ClockBack));
+        let steady =
+            !history.faults.iter().any(|(_, fault)| matches!(fault, Fault::ClockForward | Fault::ClockBack));
         let between = origin.moved_at..=grant.given.created_at;
         if steady && history.processes.iter().any(|process| between.contains(&process.wall)) {
             self.change("moved after a restart");

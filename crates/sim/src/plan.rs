@@ -179,7 +179,15 @@ pub fn queue_name(index: QueueIndex) -> QueueName {
 
 /// An item without any frills.
 pub fn plain_item(serial: u64) -> Made {
-    Made { serial, len: 0, kind: KINDS[0].into(), priority: 0, enqueue_at: None, max_attempts: None, dead_timeout: None }
+    Made {
+        serial,
+        len: 0,
+        kind: KINDS[0].into(),
+        priority: 0,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+    }
 }
 
 pub fn kinds() -> Vec<Arc<str>> {

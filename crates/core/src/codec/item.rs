@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::moves::{decode_origin, decode_outgoing, encode_origin, encode_outgoing};
 use super::DecodeError;
+use super::moves::{decode_origin, decode_outgoing, encode_origin, encode_outgoing};
 use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
 use crate::id::{ItemNumber, NUMBER_MAX, Permit};
 use crate::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State};

@@ -67,7 +67,10 @@ impl Death {
             Self::TooOld => {
                 let timeout = last.extras.as_ref().and_then(|extras| extras.dead_timeout).unwrap_or_default();
                 let timeout = Duration::from(timeout);
-                ("dead_timeout", format!("the item was not done within {timeout:?} of its making, its dead_timeout"))
+                (
+                    "dead_timeout",
+                    format!("the item was not done within {timeout:?} of its making, its dead_timeout"),
+                )
             }
         };
         ItemError { code: Some(code.into()), message: message.into() }

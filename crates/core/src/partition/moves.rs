@@ -21,7 +21,8 @@ pub struct Target {
 impl Partition {
     /// Everywhere that items are on their way to.
     pub fn targets(&self) -> Vec<Target> {
-        let unassigned = self.outbox.unassigned().map(|queue| Target { queue: queue.clone(), partition: None });
+        let unassigned =
+            self.outbox.unassigned().map(|queue| Target { queue: queue.clone(), partition: None });
         let assigned = self.outbox.assigned().map(|(partition, assignments)| Target {
             queue: assignments.queue.clone(),
             partition: Some(partition),

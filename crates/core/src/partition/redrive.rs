@@ -38,7 +38,8 @@ impl Partition {
 
     /// The first item of each lane it takes from that it has not looked at yet.
     fn lanes_after(&self, redrive: &Redrive) -> BTreeSet<(Key, Group)> {
-        let wanted = |group: &Group| redrive.kind.as_ref().is_none_or(|kind| self.kinds.name(group.kind) == kind);
+        let wanted =
+            |group: &Group| redrive.kind.as_ref().is_none_or(|kind| self.kinds.name(group.kind) == kind);
         let lanes = self.lanes.visible().map(|(group, _)| group).filter(wanted);
         match redrive.from {
             None => lanes.filter_map(|lane| Some((self.lanes.first_of(lane)?, lane))).collect(),

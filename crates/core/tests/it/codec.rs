@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
 use windlass_core::id::{ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
-    Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome, Outgoing, State,
+    Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
+    Outgoing, State,
 };
 use windlass_core::row::{Cleared, Key, Numbers, Partitions, Queue, QueueName, Row, Taken};
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
-    Assign, Clear, Command, Completion, Extend, Filter, Held, LeaseItems, Leased, Move, Moved, NewItem, Produce,
-    Redrive, Refusal, Reply, Retried, Retry, Take,
+    Assign, Clear, Command, Completion, Extend, Filter, Held, LeaseItems, Leased, Move, Moved, NewItem,
+    Produce, Redrive, Refusal, Reply, Retried, Retry, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
@@ -197,8 +197,7 @@ impl History {
     fn check_totals(&self) {
         let (totals, counts) = (&self.totals, self.partition.counts());
         assert_eq!(totals.produced + totals.moved_in, self.made.len() as u64);
-        let ended =
-            totals.completed + totals.failed + totals.expired + totals.cancelled + totals.redriven;
+        let ended = totals.completed + totals.failed + totals.expired + totals.cancelled + totals.redriven;
         assert_eq!(self.made.len() as u64, ended + counts.live());
         let sent = if self.settings.dead_queue.is_some() { totals.failed + totals.expired } else { 0 };
         assert_eq!(sent + totals.redriven, totals.moved_out + self.partition.moving());

@@ -51,8 +51,9 @@ impl QueueHandle {
     /// Who is to take what is moved here, if anybody serves now: as the router has it.
     pub(crate) fn next_taker(&self) -> Option<&Arc<Handle>> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
-        let serving = |handle: &Arc<Handle>| {
-            Load { healthy: handle.state() == PartitionState::Available, ..load(handle) }
+        let serving = |handle: &Arc<Handle>| Load {
+            healthy: handle.state() == PartitionState::Available,
+            ..load(handle)
         };
         let loads: Vec<Load> = self.partitions.iter().map(serving).collect();
         route::pick(&loads, false, start).map(|index| &self.partitions[index])

@@ -64,7 +64,9 @@ async fn redrive_slice(
         from,
     };
     match handle.command(Command::Redrive(slice)).await? {
-        Answer { reply: Done::Reply(Reply::Redriven { count, next }), sequence } => Ok((count, next, sequence)),
+        Answer { reply: Done::Reply(Reply::Redriven { count, next }), sequence } => {
+            Ok((count, next, sequence))
+        }
         other => unreachable!("a redrive is answered by a count, not {other:?}"),
     }
 }

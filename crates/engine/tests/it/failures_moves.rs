@@ -115,7 +115,8 @@ impl Moving {
         for queue in [&self.queue, &self.dead] {
             self.until(async || self.serves(queue).await).await;
         }
-        self.until(async || self.stats(&self.queue).await.moving + self.stats(&self.dead).await.moving == 0).await;
+        self.until(async || self.stats(&self.queue).await.moving + self.stats(&self.dead).await.moving == 0)
+            .await;
     }
 
     async fn live(&self, queue: &QueueName) -> u64 {
@@ -131,7 +132,10 @@ async fn is_in_one_place(moving: &Moving, from: &QueueName, to: &QueueName) {
     let (there, here) = (moving.stats(to).await, moving.stats(from).await);
     let live = here.counts.live() + there.counts.live();
     // Asked of one queue after the other: it may have arrived in between.
-    assert!(live == 1 || live == 0 && here.moving + moving.stats(to).await.counts.live() >= 1, "{here:?} {there:?}");
+    assert!(
+        live == 1 || live == 0 && here.moving + moving.stats(to).await.counts.live() >= 1,
+        "{here:?} {there:?}"
+    );
 }
 
 #[tokio::test]

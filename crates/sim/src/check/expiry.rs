@@ -14,7 +14,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
             if let (Some(leased_at), Some(dead_at)) = (grant.leased_at(), dead_at)
                 && leased_at >= dead_at
             {
-                let text = format!("item {} was leased at {leased_at:?}, dead at {dead_at:?}", item.made.serial);
+                let text =
+                    format!("item {} was leased at {leased_at:?}, dead at {dead_at:?}", item.made.serial);
                 return Err(violation("overdue", text));
             }
         }
@@ -26,7 +27,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
             let phase = view.item.state.phase();
             let has_error = extras.is_some_and(|extras| extras.error.is_some());
             if matches!(phase, Phase::Failed | Phase::Expired) && !has_error {
-                return Err(violation("error", format!("item {} is {phase:?} without one", item.made.serial)));
+                return Err(violation(
+                    "error",
+                    format!("item {} is {phase:?} without one", item.made.serial),
+                ));
             }
         }
     }
@@ -40,7 +44,9 @@ fn ended_well(
     timeout: Option<Span>,
 ) -> Result<(), Violation> {
     let State::Final(outcome) = state else { return Ok(()) };
-    if state.phase() != Phase::Expired || timeout.is_some_and(|timeout| outcome.finished_at >= created_at + timeout) {
+    if state.phase() != Phase::Expired
+        || timeout.is_some_and(|timeout| outcome.finished_at >= created_at + timeout)
+    {
         return Ok(());
     }
     Err(violation("expired", format!("item {} expired before its time", item.made.serial)))

@@ -154,7 +154,8 @@ impl<'a> Facts<'a> {
     }
 
     fn add_granted(&mut self, call: &'a Call, by_serial: &BTreeMap<u64, usize>) -> Result<(), Violation> {
-        let (Op::Lease { queue, timeout, .. }, Outcome::Granted { items, accepted }) = (&call.op, &call.outcome)
+        let (Op::Lease { queue, timeout, .. }, Outcome::Granted { items, accepted }) =
+            (&call.op, &call.outcome)
         else {
             return Ok(());
         };
@@ -305,7 +306,9 @@ impl<'a> Facts<'a> {
         let name = queue_name(queue).name;
         self.history.calls.iter().any(|call| match &call.op {
             Op::Redrive { .. } => true,
-            Op::Create { settings, .. } | Op::Update { settings, .. } => settings.dead_queue.as_ref() == Some(&name),
+            Op::Create { settings, .. } | Op::Update { settings, .. } => {
+                settings.dead_queue.as_ref() == Some(&name)
+            }
             _ => false,
         })
     }

@@ -101,7 +101,8 @@ fn arrived_at_all(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violati
 
 /// Where the item must have gone; empty if it may have ended for good.
 fn targets(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Vec<QueueIndex> {
-    let died = item.shown().any(|(_, view)| matches!(view.item.state.phase(), Phase::Failed | Phase::Expired));
+    let died =
+        item.shown().any(|(_, view)| matches!(view.item.state.phase(), Phase::Failed | Phase::Expired));
     if died {
         return facts.only_dead_queue(item.queue).into_iter().collect();
     }
@@ -123,7 +124,8 @@ fn shows_all(facts: &Facts<'_>, queue: QueueIndex, seen: &mut BTreeSet<QueueInde
     if facts.sweeping_calls(queue).next().is_some() {
         return false;
     }
-    let never_ends = facts.settings(queue).all(|settings| settings.max_attempts == 0 && settings.dead_timeout.0 == 0);
+    let never_ends =
+        facts.settings(queue).all(|settings| settings.max_attempts == 0 && settings.dead_timeout.0 == 0);
     let goes_on = facts.only_dead_queue(queue).is_some_and(|dead| shows_all(facts, dead, seen));
     let mut onward: BTreeSet<QueueIndex> = BTreeSet::new();
     for redrive in facts.redrives(queue) {
@@ -145,6 +147,8 @@ fn lives_on(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
         other.made.serial == item.made.serial
             && !std::ptr::eq(other, item)
             && other.origin.is_some()
-            && (item.origin.is_none() || other.origin.and_then(|origin| origin.id) == item.id || made_at(other) >= made_at(item))
+            && (item.origin.is_none()
+                || other.origin.and_then(|origin| origin.id) == item.id
+                || made_at(other) >= made_at(item))
     })
 }

@@ -37,7 +37,13 @@ fn view(serial: u64, attempts: u32, state: State) -> ItemView {
 }
 
 fn ended(end: End) -> State {
-    State::Final(Box::new(Ended { end, finished_at: Timestamp(0), kept_bytes: 0, has_result: false, outgoing: None }))
+    State::Final(Box::new(Ended {
+        end,
+        finished_at: Timestamp(0),
+        kept_bytes: 0,
+        has_result: false,
+        outgoing: None,
+    }))
 }
 
 fn shown(serial: u64, attempts: u32, state: State) -> Outcome {

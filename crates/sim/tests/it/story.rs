@@ -40,7 +40,15 @@ pub(crate) fn id(number: u64) -> ItemId {
 }
 
 pub(crate) fn made(serial: u64) -> Made {
-    Made { serial, len: 20, kind: "mail".into(), priority: 0, enqueue_at: None, max_attempts: None, dead_timeout: None }
+    Made {
+        serial,
+        len: 20,
+        kind: "mail".into(),
+        priority: 0,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+    }
 }
 
 pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {

@@ -174,8 +174,7 @@ async fn dead_queues_have_dead_queues(world: &World) {
         let dead = |item: &Granted| RetryItem { dead: true, ..retry_item(item) };
         world.engine().retry(here, from.iter().map(dead).collect()).await.expect("judged");
         let moved = arrived(world, there, 3).await;
-        let mut origins: Vec<ItemId> =
-            moved.iter().filter_map(|item| item.origin.as_ref()?.id).collect();
+        let mut origins: Vec<ItemId> = moved.iter().filter_map(|item| item.origin.as_ref()?.id).collect();
         let mut left: Vec<ItemId> = from.iter().map(|item| item.id).collect();
         origins.sort();
         left.sort();
@@ -229,13 +228,16 @@ async fn a_dead_queue_is_another_queue(world: &World) {
     let name = queue_name("dead");
     let create = CreateQueue { name, settings: to_dead(), partitions: 1 };
     let refused = world.engine().create_queue(create).await;
-    assert!(matches!(&refused, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == "dead_queue"));
+    assert!(
+        matches!(&refused, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == "dead_queue")
+    );
     let queue = world.queue("q", 1, to_dead()).await;
     for (wrong, field) in [("q", "dead_queue"), ("no/name", "dead_queue")] {
-        let change =
-            SettingsChange { dead_queue: Some(Some(Arc::from(wrong))), ..SettingsChange::default() };
+        let change = SettingsChange { dead_queue: Some(Some(Arc::from(wrong))), ..SettingsChange::default() };
         let refused = world.engine().update_queue(UpdateQueue { name: queue.clone(), change }).await;
-        assert!(matches!(&refused, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == field));
+        assert!(
+            matches!(&refused, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == field)
+        );
     }
     world.restart().await;
     let settings = world.engine().queue_info(&queue).expect("there").settings;

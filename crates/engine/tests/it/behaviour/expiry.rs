@@ -62,7 +62,10 @@ async fn scheduled_and_waiting_items_expire_by_their_own_timeout_or_the_queues(w
     world.restart().await;
     world.env.advance(Duration::from_secs(30));
     let view = world.engine().get(ids[1]).await.expect("kept");
-    assert_eq!((view.item.state.phase(), error_code(&view).as_deref()), (Phase::Expired, Some("dead_timeout")));
+    assert_eq!(
+        (view.item.state.phase(), error_code(&view).as_deref()),
+        (Phase::Expired, Some("dead_timeout"))
+    );
     assert_eq!(phase_of(world, ids[0]).await, Phase::Waiting);
     world.env.advance(Duration::from_secs(30));
     for id in [ids[0], ids[3]] {
@@ -149,7 +152,10 @@ async fn an_item_is_leased_as_often_as_it_has_attempts_however_they_end(world: &
         let id = world.produce(&queue, items(1)).await[0];
         for attempt in 1..=3 {
             let leased = world.lease(&queue, 10).await;
-            assert_eq!(leased.iter().map(|item| (item.id, item.attempts)).collect::<Vec<_>>(), [(id, attempt)]);
+            assert_eq!(
+                leased.iter().map(|item| (item.id, item.attempts)).collect::<Vec<_>>(),
+                [(id, attempt)]
+            );
             // Given back, it costs nothing.
             world.engine().release(&queue, held(&leased)).await.expect("judged");
             let leased = world.lease(&queue, 10).await;
@@ -161,7 +167,10 @@ async fn an_item_is_leased_as_often_as_it_has_attempts_however_they_end(world: &
         let view = world.engine().get(id).await.expect("kept");
         assert_eq!((view.item.state.phase(), view.item.attempts), (Phase::Failed, 3));
         let by_retry = ends >> 2 == 1;
-        assert_eq!(error_code(&view).as_deref(), Some(if by_retry { "max_attempts" } else { "lease_expired" }));
+        assert_eq!(
+            error_code(&view).as_deref(),
+            Some(if by_retry { "max_attempts" } else { "lease_expired" })
+        );
     }
 }
 

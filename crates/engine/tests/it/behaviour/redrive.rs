@@ -104,7 +104,10 @@ async fn a_redrive_to_a_queue_that_is_not_there_is_refused(world: &World) {
     let to = |name: &str| Redrive { to: Some(queue_name(name)), ..Redrive::default() };
     let refused = world.engine().redrive(&dead, to("nowhere")).await;
     assert!(is_refused(&refused, &Refusal::NoSuchQueue));
-    assert!(is_refused(&world.engine().redrive(&queue_name("nowhere"), to("one")).await, &Refusal::NoSuchQueue));
+    assert!(is_refused(
+        &world.engine().redrive(&queue_name("nowhere"), to("one")).await,
+        &Refusal::NoSuchQueue
+    ));
     let itself = world.engine().redrive(&dead, to("dead")).await;
     assert!(matches!(itself, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == "to"));
     assert_eq!(waiting(world, &dead).await, 4);
