@@ -262,8 +262,8 @@ pub enum Reply {
         count: usize,
     },
     Configured,
-    Queue(Queue),
-    QueueDeleted(Queue),
+    Queue(Box<Queue>),
+    QueueDeleted(Box<Queue>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

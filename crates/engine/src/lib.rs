@@ -233,5 +233,6 @@ fn committed_queue(answer: Answer) -> Committed<Queue> {
     let Done::Reply(Reply::Queue(value) | Reply::QueueDeleted(value)) = answer.reply else {
         unreachable!("a change of queues is answered by the queue")
     };
-    Committed { value, commits: vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }] }
+    let commits = vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }];
+    Committed { value: *value, commits }
 }

@@ -38,7 +38,7 @@ impl Partition {
         };
         self.record(Row::Partitions(Partitions { last, ..self.partitions.clone() }), out);
         self.record(Row::Queue(queue.clone()), out);
-        Ok(Reply::Queue(queue))
+        Ok(Reply::Queue(Box::new(queue)))
     }
 
     /// Here, where the settings are, and not by whoever asks: of two changes at once neither undoes the other.
@@ -54,7 +54,7 @@ impl Partition {
         queue.settings = Settings { version, ..queue.settings.changed(update.change) };
         check_queue_settings(&queue.name, &queue.settings).map_err(Refusal::Invalid)?;
         self.record(Row::Queue(queue.clone()), out);
-        Ok(Reply::Queue(queue))
+        Ok(Reply::Queue(Box::new(queue)))
     }
 
     pub(super) fn delete_queue(&mut self, name: &QueueName, out: &mut Output) -> Result<Reply, Refusal> {
@@ -63,7 +63,7 @@ impl Partition {
         let key = Key::Queue(name.clone());
         self.remove(&key);
         out.changes.push(Change::Remove(key));
-        Ok(Reply::QueueDeleted(queue))
+        Ok(Reply::QueueDeleted(Box::new(queue)))
     }
 
     fn assert_registry(&self) {

@@ -14,7 +14,7 @@ fn name(name: &str) -> QueueName {
 fn create(script: &mut Script, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
     let create = CreateQueue { name: name(queue), settings: Settings::default(), partitions };
     script.apply(Command::CreateQueue(Box::new(create))).map(|reply| match reply {
-        Reply::Queue(queue) => queue,
+        Reply::Queue(queue) => *queue,
         other => panic!("{other:?}"),
     })
 }
@@ -25,7 +25,10 @@ fn partitions_are_numbered_from_one_on_and_never_again() {
     let first = create(&mut script, "first", 2).unwrap();
     assert_eq!(first.partitions, [PartitionId(1), PartitionId(2)]);
     assert_eq!(first.settings.version, START.0);
-    assert_eq!(script.apply(Command::DeleteQueue(name("first"))), Ok(Reply::QueueDeleted(first.clone())));
+    assert_eq!(
+        script.apply(Command::DeleteQueue(name("first"))),
+        Ok(Reply::QueueDeleted(Box::new(first.clone())))
+    );
     assert_eq!(create(&mut script, "first", 1).unwrap().partitions, [PartitionId(3)]);
     assert_eq!(script.partition.queues().count(), 1);
 }

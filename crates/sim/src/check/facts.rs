@@ -304,13 +304,12 @@ impl<'a> Facts<'a> {
     /// Whether anything may have been moved to the queue.
     pub fn is_target(&self, queue: QueueIndex) -> bool {
         let name = queue_name(queue).name;
-        self.history.calls.iter().any(|call| match &call.op {
-            Op::Redrive { .. } => true,
-            Op::Create { settings, .. } | Op::Update { settings, .. } => {
-                settings.dead_queue.as_ref() == Some(&name)
-            }
-            _ => false,
-        })
+        let named = |call: &Call| {
+            let (Op::Create { settings, .. } | Op::Update { settings, .. }) = &call.op else { return false };
+            settings.dead_queue.as_ref() == Some(&name)
+        };
+        let calls = &self.history.calls;
+        calls.iter().any(|call| matches!(call.op, Op::Redrive { .. }) || named(call))
     }
 
     pub fn is_deleted(&self, queue: QueueIndex) -> bool {

@@ -129,9 +129,10 @@ fn shows_all(facts: &Facts<'_>, queue: QueueIndex, seen: &mut BTreeSet<QueueInde
     let goes_on = facts.only_dead_queue(queue).is_some_and(|dead| shows_all(facts, dead, seen));
     let mut onward: BTreeSet<QueueIndex> = BTreeSet::new();
     for redrive in facts.redrives(queue) {
-        match redrive.op {
-            Op::Redrive { to: Some(to), .. } => drop(onward.insert(to)),
-            _ => onward.extend(0..facts.queues()),
+        let named = if let Op::Redrive { to, .. } = redrive.op { to } else { None };
+        match named {
+            Some(to) => drop(onward.insert(to)),
+            None => onward.extend(0..facts.queues()),
         }
     }
     (never_ends || goes_on) && onward.into_iter().all(|next| shows_all(facts, next, seen))
