@@ -312,6 +312,13 @@ impl<'a> Facts<'a> {
         calls.iter().any(|call| matches!(call.op, Op::Redrive { .. }) || named(call))
     }
 
+    /// Whether the last process had the queue: whoever goes to one that is not there is still on its way.
+    pub fn is_there_at_the_end(&self, queue: QueueIndex) -> bool {
+        let last = self.history.processes.len().saturating_sub(1);
+        let counted = |call: &&Call| matches!((&call.op, &call.outcome), (Op::Stats(there), Outcome::Counted(_)) if *there == queue);
+        self.history.calls.iter().filter(|call| call.process == last).any(|call| counted(&call))
+    }
+
     pub fn is_deleted(&self, queue: QueueIndex) -> bool {
         self.sweeping_calls(queue).any(|sweep| matches!(sweep.op, Op::Delete { .. }))
     }

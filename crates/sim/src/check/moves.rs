@@ -121,7 +121,7 @@ fn shows_all(facts: &Facts<'_>, queue: QueueIndex, seen: &mut BTreeSet<QueueInde
     if !seen.insert(queue) {
         return true;
     }
-    if facts.sweeping_calls(queue).next().is_some() {
+    if facts.sweeping_calls(queue).next().is_some() || !facts.is_there_at_the_end(queue) {
         return false;
     }
     let never_ends =
