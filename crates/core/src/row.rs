@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::{Item, State};
+use crate::item::{Item, ItemError, MoveNumber, State};
 use crate::settings::Settings;
 
 /// Everything a partition must remember. Indexes and counters are derived from these and never stored.
@@ -15,6 +15,7 @@ pub enum Row {
     Numbers(Numbers),
     Settings(Settings),
     Cleared(Cleared),
+    Taken(Taken),
     /// Registry only.
     Queue(Queue),
     /// Registry only.
@@ -30,6 +31,8 @@ pub enum Key {
     Partitions,
     Queue(QueueName),
     Item(ItemNumber),
+    /// By the partition that was taken from.
+    Taken(PartitionId),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -37,6 +40,16 @@ pub enum Key {
 pub struct Numbers {
     pub item: u64,
     pub permit: u64,
+    pub moved: MoveNumber,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
+}
+
+/// The last move that was taken from another partition: it and those before it are not taken again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub source: PartitionId,
+    pub last: MoveNumber,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -106,7 +119,7 @@ pub struct Partitions {
 /// Which record of an item a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Payload, headers and reference: immutable, dropped when the item is final.
+    /// Payload, headers and reference: immutable, dropped when the item is final and not on its way elsewhere.
     Payload,
     /// What a completion left behind.
     Result,
@@ -136,6 +149,7 @@ impl Row {
             Self::Numbers(_) => Key::Numbers,
             Self::Settings(_) => Key::Settings,
             Self::Cleared(_) => Key::Cleared,
+            Self::Taken(taken) => Key::Taken(taken.source),
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
         }
@@ -152,7 +166,7 @@ impl Change {
                 8 * FIXED + 8 * queue.partitions.len() + queue.stores.bytes() + queue.unknown.len()
             }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
-            Self::Put(Row::Numbers(_) | Row::Cleared(_) | Row::Partitions(_)) => FIXED,
+            Self::Put(Row::Numbers(_) | Row::Cleared(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
         }
@@ -167,8 +181,8 @@ impl StoreNames {
 
 fn extras_bytes(item: &Item) -> usize {
     let Some(extras) = &item.extras else { return 0 };
-    let error = extras.error.as_ref();
-    let error_bytes =
-        error.map_or(0, |error| error.message.len() + error.code.as_ref().map_or(0, |code| code.len()));
-    error_bytes + extras.unknown.len()
+    let origin = extras.origin.as_deref();
+    let errors = extras.error.iter().chain(origin.and_then(|origin| origin.error.as_ref()));
+    let origin_bytes = origin.map_or(0, |origin| 64 + origin.queue.len() + origin.unknown.len());
+    errors.map(ItemError::bytes).sum::<usize>() + origin_bytes + extras.unknown.len()
 }

@@ -9,13 +9,14 @@
 //! engine runs in a seeded simulator.
 //!
 //! Read [`store`] (the trait) first, then `partition/writer`, `partition/supervisor`, `partition/waiters`, `queue`,
-//! `registry`; then [`store::log`].
+//! `registry`, `outbox`; then [`store::log`].
 
 mod clock;
 pub mod env;
 mod error;
 mod lock;
 mod meter;
+mod outbox;
 mod partition;
 mod queue;
 mod registry;
@@ -45,7 +46,7 @@ pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
     Commit, CommitStats, Committed, Grant, Granted, Histogram, ItemView, Judged, Page, PartitionStats,
-    ProducedItems, QueueOverview, QueueStats, RetryItem,
+    ProducedItems, QueueOverview, QueueStats, Redrive, RetryItem,
 };
 pub use windlass_core::partition::Totals;
 
@@ -113,7 +114,7 @@ impl Engine {
     }
 
     /// The queue and everything in it is gone; one made again under the name is a new one. Without `force` it is refused
-    /// while an item is not final.
+    /// while an item is not final, or on its way to another queue.
     pub async fn delete_queue(&self, name: &QueueName, force: bool) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
         let Committed { commits, .. } = committed_queue(self.registry.delete(name.clone(), force).await?);
@@ -210,6 +211,16 @@ impl Engine {
         self.queue(queue)?.clear(clear).await
     }
 
+    /// Sends waiting items of a dead queue back to where they came from, or to the queue named, in the order in which
+    /// they wait, and tells how many. They have left when this is answered, and arrive on their own.
+    pub async fn redrive(&self, queue: &QueueName, redrive: Redrive) -> Result<Committed<u64>, EngineError> {
+        let _call = self.registry.enter()?;
+        if let Some(to) = &redrive.to {
+            self.queue(to)?;
+        }
+        self.queue(queue)?.redrive(redrive).await
+    }
+
     pub async fn stats(&self, queue: &QueueName) -> Result<QueueStats, EngineError> {
         let _call = self.registry.enter()?;
         self.queue(queue)?.stats().await
@@ -228,8 +239,6 @@ fn committed_queue(answer: Answer) -> Committed<Queue> {
     let Done::Reply(Reply::Queue(value) | Reply::QueueDeleted(value)) = answer.reply else {
         unreachable!("a change of queues is answered by the queue")
     };
-    Committed {
-        value: *value,
-        commits: vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }],
-    }
+    let commits = vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }];
+    Committed { value: *value, commits }
 }

@@ -53,5 +53,7 @@ async fn read(store: &dyn Store, id: ItemId) -> Result<[Option<Bytes>; 2], Store
 pub(crate) fn of(queue: &Queue, id: ItemId, item: Item, [payload, result]: [Option<Bytes>; 2]) -> ItemView {
     let own = item.extras.as_ref().and_then(|extras| extras.max_attempts);
     let max_attempts = own.unwrap_or(queue.settings.max_attempts);
+    // While it is on its way to another queue the store still has it.
+    let payload = payload.filter(|_| !item.state.phase().is_final());
     ItemView { queue: queue.name.clone(), id, item, max_attempts, payload, result }
 }

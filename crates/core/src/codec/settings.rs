@@ -24,7 +24,9 @@ const RETENTION_MAX_ITEMS: u8 = 11;
 const RETENTION_MAX_BYTES: u8 = 12;
 const REFERENCE: u8 = 13;
 const MAX_ITEMS: u8 = 14;
-const SETTINGS_KNOWN_MAX: u8 = MAX_ITEMS;
+const DEAD_TIMEOUT: u8 = 15;
+const DEAD_QUEUE: u8 = 16;
+const SETTINGS_KNOWN_MAX: u8 = DEAD_QUEUE;
 
 const QUEUE_SETTINGS: u8 = 1;
 const QUEUE_PARTITIONS: u8 = 2;
@@ -48,6 +50,10 @@ pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
         put_bytes(out, REFERENCE, reference.as_bytes());
     }
     put_unless_zero(out, MAX_ITEMS, settings.max_items);
+    put_unless_zero(out, DEAD_TIMEOUT, settings.dead_timeout.0);
+    if let Some(dead_queue) = &settings.dead_queue {
+        put_bytes(out, DEAD_QUEUE, dead_queue.as_bytes());
+    }
     out.extend_from_slice(&settings.unknown);
 }
 
@@ -57,6 +63,8 @@ pub(super) fn decode(value: &[u8]) -> Result<Settings, DecodeError> {
         version: record.number_or_zero(VERSION)?,
         lease_timeout: Span(record.number_or_zero(LEASE_TIMEOUT)?),
         max_attempts: record.small(MAX_ATTEMPTS)?,
+        dead_timeout: Span(record.number_or_zero(DEAD_TIMEOUT)?),
+        dead_queue: record.text(DEAD_QUEUE)?,
         retry: RetryPolicy {
             strategy: strategy_of(record.number_or_zero(RETRY_STRATEGY)?)?,
             initial: Span(record.number_or_zero(RETRY_INITIAL)?),

@@ -10,7 +10,8 @@ use crate::time::Timestamp;
 impl Partition {
     /// Proves that the permit holds, and gives what it is the right to.
     pub(super) fn held(&self, held: Held, now: Timestamp) -> Result<(&Entry, &Lease), Refusal> {
-        let entry = self.items.get(&held.number).ok_or(Refusal::NotFound)?;
+        let entry = self.items.get(&held.number).filter(|entry| !entry.state.is_forgotten());
+        let entry = entry.ok_or(Refusal::NotFound)?;
         let cleared = self.was_cleared(entry);
         match &entry.state {
             State::Leased(lease) if lease.permit == held.permit || mutant::active(Mutant::IgnorePermit) => {

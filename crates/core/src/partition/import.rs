@@ -5,7 +5,7 @@ use super::{Output, Partition};
 use crate::command::{Import, ImportItem, Produced, Refusal, Reply};
 use crate::item::{Extras, State};
 use crate::row::{Change, Part};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 impl Partition {
     /// All of them or none.
@@ -27,7 +27,13 @@ impl Partition {
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = item.due_at.map_or(State::Waiting, |due_at| State::Scheduled { due_at });
         let phase = state.phase();
-        let extras = Extras { max_attempts: item.max_attempts, error: item.error, ..Extras::default() };
+        let extras = Extras {
+            max_attempts: item.max_attempts,
+            dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
+            origin: item.origin,
+            error: item.error,
+            ..Extras::default()
+        };
         let entry = Entry {
             place: number.0,
             created_at: item.created_at.unwrap_or(now),

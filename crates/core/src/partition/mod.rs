@@ -9,6 +9,7 @@ mod cancel;
 mod clear;
 mod complete;
 mod counts;
+mod death;
 mod delete;
 mod entry;
 mod extend;
@@ -19,25 +20,30 @@ mod index;
 mod kinds;
 mod lease;
 mod list;
+mod moves;
 mod numbers;
+mod outbox;
 mod places;
 mod produce;
 mod queries;
+mod redrive;
 mod registry;
 mod release;
 mod retry;
 mod rows;
 mod sweep;
+mod take;
 
 use std::collections::BTreeMap;
 
 pub use counts::{Counts, Totals};
+pub use moves::Target;
 pub use queries::Head;
 
 use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
-use crate::row::{Change, Cleared, Numbers, Partitions, Queue, QueueName, Row};
+use crate::row::{Change, Cleared, Numbers, Partitions, Queue, QueueName, Row, Taken};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -45,6 +51,7 @@ use ages::Ages;
 use entry::Entry;
 use index::{Index, Key};
 use kinds::Kinds;
+use outbox::Outbox;
 use places::Places;
 
 pub struct Partition {
@@ -57,6 +64,8 @@ pub struct Partition {
     numbers: Numbers,
     settings: Settings,
     cleared: Cleared,
+    /// By the partition that was taken from.
+    taken: BTreeMap<PartitionId, Taken>,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
 
@@ -70,6 +79,9 @@ pub struct Partition {
     deadlines: Index,
     /// Leased items by priority and place.
     leased_places: Places,
+    /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
+    expiry: SortedMap<Key, ()>,
+    outbox: Outbox,
     /// Final items by the time of their end.
     finished: SortedMap<Key, ()>,
     kept_bytes: u64,
@@ -88,6 +100,8 @@ struct Output {
     numbers: Option<Numbers>,
     /// Whether something can be leased that could not before.
     available: bool,
+    /// Whether something is on its way to another queue that was not before.
+    outgoing: bool,
     totals: Totals,
 }
 
@@ -102,6 +116,7 @@ impl Partition {
             numbers: Numbers::default(),
             settings: Settings::default(),
             cleared: Cleared::default(),
+            taken: BTreeMap::new(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
             kinds: Kinds::default(),
@@ -109,6 +124,8 @@ impl Partition {
             schedule: Index::default(),
             deadlines: Index::default(),
             leased_places: Places::default(),
+            expiry: SortedMap::new(),
+            outbox: Outbox::default(),
             finished: SortedMap::new(),
             kept_bytes: 0,
             counts: Counts::default(),
@@ -131,6 +148,9 @@ impl Partition {
         if out.available {
             out.news.push(News::Available);
         }
+        if out.outgoing {
+            out.news.push(News::Outgoing);
+        }
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused command changed something");
         Applied { reply, changes: out.changes, news: out.news, totals: out.totals }
     }
@@ -147,6 +167,10 @@ impl Partition {
             Command::Clear(clear) => self.clear(clear, out),
             Command::Import(import) => self.import(now, import, out),
             Command::Delete(numbers) => Ok(self.delete(&numbers, out)),
+            Command::Redrive(redrive) => Ok(self.redrive(now, &redrive, out)),
+            Command::Assign(assign) => Ok(self.assign(now, &assign, out)),
+            Command::Take(take) => self.take(now, take, out),
+            Command::Moved(moved) => Ok(self.moved(moved, out)),
             Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
             Command::Configure(settings) => Ok(self.configure(*settings, out)),
             Command::CreateQueue(create, stores) => self.create_queue(now, *create, stores, out),

@@ -8,7 +8,7 @@ use crate::command::{NewItem, Produce, Produced, Refusal, Reply};
 use crate::item::{Extras, State};
 use crate::limits::KINDS_MAX;
 use crate::row::{Change, Part};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 impl Partition {
     pub(super) fn produce(
@@ -32,12 +32,13 @@ impl Partition {
             Some(_) | None => State::Waiting,
         };
         let phase = state.phase();
-        let max_attempts = new.max_attempts;
+        let dead_timeout = self.dead_timeout(new.dead_timeout);
+        let extras = Extras { max_attempts: new.max_attempts, dead_timeout, ..Extras::default() };
         let entry = Entry {
             place: number.0,
             created_at: now,
             state,
-            extras: max_attempts.map(|_| Box::new(Extras { max_attempts, ..Extras::default() })),
+            extras: (extras != Extras::default()).then(|| Box::new(extras)),
             kind: self.kinds.index(&new.kind),
             attempts: 0,
             era: 0,
@@ -47,6 +48,11 @@ impl Partition {
         out.totals.produced += 1;
         out.changes.push(Change::PutBody { number, part: Part::Payload, body: new.body });
         Produced { number, phase }
+    }
+
+    /// What an item keeps: its own timeout, else the queue's; none if it may grow any age.
+    pub(super) fn dead_timeout(&self, own: Option<Span>) -> Option<Span> {
+        Some(own.unwrap_or(self.settings.dead_timeout)).filter(|timeout| *timeout != Span::ZERO)
     }
 
     pub(super) fn check_kinds_left<'a>(

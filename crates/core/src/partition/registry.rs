@@ -4,7 +4,7 @@ use super::numbers::next;
 use super::{Output, Partition};
 use crate::command::{CreateQueue, Refusal, Reply, UpdateQueue};
 use crate::id::{NUMBER_MAX, PartitionId};
-use crate::limits::check_settings;
+use crate::limits::check_queue_settings;
 use crate::row::{Change, Key, Partitions, Queue, QueueName, Row, StoreNames};
 use crate::settings::Settings;
 use crate::time::Timestamp;
@@ -54,7 +54,7 @@ impl Partition {
         let mut queue = self.queues.get(&update.name).cloned().ok_or(Refusal::NoSuchQueue)?;
         let version = next_version(queue.settings.version, now)?;
         queue.settings = Settings { version, ..queue.settings.changed(update.change) };
-        check_settings(&queue.settings).map_err(Refusal::Invalid)?;
+        check_queue_settings(&queue.name, &queue.settings).map_err(Refusal::Invalid)?;
         self.record(Row::Queue(queue.clone()), out);
         Ok(Reply::Queue(Box::new(queue)))
     }

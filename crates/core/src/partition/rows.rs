@@ -4,6 +4,7 @@
 
 use super::entry::Entry;
 use super::index::{Group, Index, Key};
+use super::outbox::Leaving;
 use super::{Output, Partition};
 use crate::id::{ItemNumber, NUMBER_MAX};
 use crate::item::{Item, Lease, State};
@@ -43,6 +44,9 @@ impl Partition {
             Row::Numbers(numbers) => self.numbers = numbers,
             Row::Settings(settings) => self.settings = settings,
             Row::Cleared(cleared) => self.put_cleared(cleared),
+            Row::Taken(taken) => {
+                self.taken.insert(taken.source, taken);
+            }
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), queue);
             }
@@ -56,6 +60,9 @@ impl Partition {
             row::Key::Numbers => self.numbers = Numbers::default(),
             row::Key::Settings => self.settings = Settings::default(),
             row::Key::Cleared => self.put_cleared(Cleared::default()),
+            row::Key::Taken(source) => {
+                self.taken.remove(source);
+            }
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
@@ -88,7 +95,9 @@ impl Partition {
             (self.partitions != Partitions::default()).then(|| Row::Partitions(self.partitions.clone()));
         let queues = self.queues.values().cloned().map(Row::Queue);
         let items = self.items.iter().map(|(number, entry)| Row::Item(self.item(number, entry)));
-        numbers.into_iter().chain(settings).chain(cleared).chain(partitions).chain(queues).chain(items)
+        let taken = self.taken.values().cloned().map(Row::Taken);
+        let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
+        few.chain(queues).chain(items).chain(taken)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.
@@ -113,18 +122,21 @@ impl Partition {
 
     fn place(&mut self, number: ItemNumber, entry: Entry) {
         let kind = entry.kind;
-        let spot = self.spot(number, &entry);
+        let (spot, besides) = (self.spot(number, &entry), Besides::of(number, &entry));
         // First of all: were this the kind's only item, leaving its old spot would forget the kind.
         self.kinds.join(kind);
         if let Some(old) = self.items.insert(number, entry) {
+            self.leave_besides(Besides::of(number, &old));
             self.leave(self.spot(number, &old));
             self.kinds.part(old.kind);
         }
         self.enter(spot);
+        self.enter_besides(besides);
     }
 
     fn take_away(&mut self, number: ItemNumber) {
         let Some(old) = self.items.remove(&number) else { return };
+        self.leave_besides(Besides::of(number, &old));
         self.leave(self.spot(number, &old));
         self.kinds.part(old.kind);
     }
@@ -151,6 +163,25 @@ impl Partition {
                 self.finished.insert(key, ());
                 self.kept_bytes += bytes;
             }
+            Spot::Forgotten => {}
+        }
+    }
+
+    fn enter_besides(&mut self, besides: Besides) {
+        if let Some(key) = besides.expires {
+            self.expiry.insert(key, ());
+        }
+        if let Some(leaving) = besides.leaving {
+            self.outbox.insert(leaving);
+        }
+    }
+
+    fn leave_besides(&mut self, besides: Besides) {
+        if let Some(key) = besides.expires {
+            self.expiry.remove(&key);
+        }
+        if let Some(leaving) = besides.leaving {
+            self.outbox.remove(&leaving);
         }
     }
 
@@ -175,6 +206,7 @@ impl Partition {
                 self.finished.remove(&key);
                 self.kept_bytes -= bytes;
             }
+            Spot::Forgotten => {}
         }
     }
 
@@ -205,6 +237,7 @@ impl Partition {
             State::Waiting => Spot::Waiting(group, place),
             State::Scheduled { due_at } => Spot::Scheduled(group, (due_key(*due_at), number)),
             State::Leased(lease) => Spot::Leased(group, (self.ends_at(lease).0, number), place),
+            State::Final(_) if entry.state.is_forgotten() => Spot::Forgotten,
             State::Final(outcome) => Spot::Final((outcome.finished_at.0, number), outcome.kept_bytes),
         }
     }
@@ -251,6 +284,26 @@ pub(super) enum Spot {
     /// By the end of its lease, and by its place.
     Leased(Group, Key, Key),
     Final(Key, u64),
+    /// Nowhere: only its move is left.
+    Forgotten,
+}
+
+/// What holds an item besides its spot.
+pub(super) struct Besides {
+    pub(super) expires: Option<Key>,
+    pub(super) leaving: Option<Leaving>,
+}
+
+impl Besides {
+    pub(super) fn of(number: ItemNumber, entry: &Entry) -> Self {
+        match &entry.state {
+            State::Waiting | State::Scheduled { .. } => {
+                Self { expires: entry.dead_at().map(|at| (at.0, number)), leaving: None }
+            }
+            State::Leased(_) => Self { expires: None, leaving: None },
+            State::Final(outcome) => Self { expires: None, leaving: Leaving::of(number, outcome) },
+        }
+    }
 }
 
 fn visible_len(index: &Index) -> u64 {

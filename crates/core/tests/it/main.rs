@@ -10,11 +10,13 @@ mod cancel;
 mod clear;
 mod codec;
 mod complete;
+mod expiry;
 mod extend;
 mod history;
 mod id;
 mod lease;
 mod limits;
+mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod produce;

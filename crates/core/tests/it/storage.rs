@@ -4,13 +4,14 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{Clear, Command, Import, ImportItem, LeaseItems, List, NewItem, Refusal, Reply};
 use windlass_core::id::ItemNumber;
-use windlass_core::item::{Item, Phase, State};
+use windlass_core::item::{Item, MoveReason, Origin, Phase, State};
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Change, Part};
+use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
-use crate::history::{History, settings, steps};
+use crate::history::{History, Step, settings, steps};
 use crate::script::{START, Script, error, item, items};
 
 fn numbers(script: &Script, list: List) -> Vec<ItemNumber> {
@@ -40,8 +41,22 @@ fn import_item(kind: &str) -> ImportItem {
         attempts: 0,
         due_at: None,
         max_attempts: None,
+        dead_timeout: None,
+        origin: None,
         error: None,
         body: Bytes::from_static(b"payload"),
+    }
+}
+
+fn origin() -> Origin {
+    Origin {
+        queue: "mails".into(),
+        id: None,
+        attempts: Some(3),
+        reason: MoveReason::Attempts,
+        error: Some(error("it broke there")),
+        moved_at: START,
+        unknown: Vec::new(),
     }
 }
 
@@ -116,6 +131,8 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
         created_at,
         attempts: 2,
         max_attempts: Some(7),
+        dead_timeout: Some(Span::from_secs(3600)),
+        origin: Some(Box::new(origin())),
         error: Some(error("it broke")),
         ..import_item("mail")
     };
@@ -126,6 +143,7 @@ fn an_import_keeps_everything_but_the_number_and_stands_behind_all_there_is() {
     assert_eq!((Some(item.created_at), item.attempts, &*item.kind), (created_at, 2, "mail"));
     let extras = item.extras.unwrap();
     assert_eq!((extras.max_attempts, extras.error), (Some(7), Some(error("it broke"))));
+    assert_eq!((extras.dead_timeout, extras.origin), (Some(Span::from_secs(3600)), Some(Box::new(origin()))));
     assert_eq!(script.get(imported[1]).created_at, script.now);
     let last = script.produce_one();
     assert_eq!(script.order(), [first, imported[0], imported[1], last]);
@@ -143,6 +161,33 @@ fn an_imported_schedule_counts_also_where_its_time_has_come() {
     script.pass(Span::from_secs(5));
     script.sweep();
     assert_eq!(script.order(), [imported[0]]);
+}
+
+#[test]
+fn an_import_expires_by_its_own_age_alone() {
+    let dead_timeout = Span::from_secs(10);
+    let mut script = Script::with_settings(Settings { dead_timeout, ..Settings::default() });
+    let old = ImportItem {
+        created_at: Some(Timestamp(START.0 - 5_000_000)),
+        dead_timeout: Some(dead_timeout),
+        ..import_item("default")
+    };
+    let imported = import(&mut script, vec![old, import_item("default")]);
+    script.pass(Span::from_secs(5));
+    script.sweep();
+    assert_eq!(script.get(imported[0]).state.phase(), Phase::Expired);
+    script.pass(Span::from_secs(3600));
+    script.sweep();
+    assert_eq!(script.order(), [imported[1]]);
+}
+
+#[test]
+fn a_deleted_item_does_not_expire_any_more() {
+    let mut script =
+        Script::with_settings(Settings { dead_timeout: Span::from_secs(10), ..Settings::default() });
+    let number = script.produce_one();
+    assert_eq!(delete(&mut script, &[number]), [Ok(())]);
+    assert_eq!(script.partition.next_due(), None);
 }
 
 #[test]
@@ -192,6 +237,8 @@ proptest! {
     ) {
         let mut history = History::new(settings);
         steps.iter().for_each(|step| history.step(step));
+        // What is overdue is listed until then, and leased no more.
+        history.step(&Step::Sweep(1000));
         let listed = paged(&history.partition, List::Queue, limit);
         let mut found: Vec<Item> = history.items().into_values().collect();
         found.retain(|item| matches!(item.state, State::Waiting | State::Leased(_)));

@@ -63,12 +63,16 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         Command::Retry(items) => {
             items.iter().filter_map(|item| item.error.as_ref()).map(|error| error.message.len()).sum()
         }
+        Command::Take(take) => take.moves.iter().map(|moved| moved.body.len()).sum(),
         Command::Lease(_)
         | Command::Extend(_)
         | Command::Release(_)
         | Command::Cancel(_)
         | Command::Clear(_)
         | Command::Delete(_)
+        | Command::Redrive(_)
+        | Command::Assign(_)
+        | Command::Moved(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
         | Command::CreateQueue(..)
@@ -79,5 +83,7 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
 }
 
 fn import_bytes(item: &ImportItem) -> usize {
-    item.body.len() + item.error.as_ref().map_or(0, |error| error.message.len())
+    let origin = item.origin.as_ref().and_then(|origin| origin.error.as_ref());
+    let errors = [item.error.as_ref(), origin].into_iter().flatten();
+    item.body.len() + errors.map(|error| error.message.len()).sum::<usize>()
 }

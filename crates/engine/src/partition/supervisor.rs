@@ -214,6 +214,9 @@ impl Supervisor {
         self.handle.published.set(summary);
         self.handle.set_state(PartitionState::Available);
         self.handle.reload.done(self.reload, Ok(()));
+        if summary.moving > 0 {
+            self.handle.sends();
+        }
         // Leases may have been waiting all the while.
         self.handle.wake();
         writer.run(&mut self.inbox).await

@@ -29,6 +29,8 @@ const SWEEP_SLICES: usize = 4;
 const SWEEP_SLICE: usize = 250;
 /// No further slice once they have come to so many bytes.
 const SWEEP_BYTES_MAX: usize = 1 << 20;
+/// What an item that is swept comes to, if it has an error of ordinary length.
+const SWEEP_ITEM_BYTES: usize = 512;
 
 /// Waiting leases are served until the batch holds so many changes; the rest comes with the next.
 const BATCH_CHANGES_MAX: usize = 8192;
@@ -222,7 +224,10 @@ impl Writer {
         if bytes > max {
             return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max }));
         }
-        let grows = matches!(command, Command::Produce(_) | Command::Import(_) | Command::CreateQueue(..));
+        let grows = matches!(
+            command,
+            Command::Produce(_) | Command::Import(_) | Command::Take(_) | Command::CreateQueue(..)
+        );
         if grows && self.store.room(self.handle.id) == Room::Full {
             return Err(EngineError::not_applied(StoreError::Full.to_string()));
         }
@@ -239,17 +244,21 @@ impl Writer {
         }
         gathered.in_flight.count(totals);
         gathered.look_for_waiters |= news.contains(&News::Available);
+        gathered.in_flight.heard(news);
         reply
     }
 
     /// Acts on some of what has come due.
     fn sweep(&mut self, gathered: &mut Gathered) {
+        // A store that takes little at once gets less at once.
+        let bytes_max = SWEEP_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
+        let limit = SWEEP_SLICE.min(bytes_max / SWEEP_ITEM_BYTES).max(1);
         for _ in 0..SWEEP_SLICES {
             let due = self.partition.next_due().is_some_and(|due| due <= gathered.now);
-            if !due || gathered.bytes >= SWEEP_BYTES_MAX {
+            if !due || gathered.bytes >= bytes_max {
                 return;
             }
-            let _count = self.apply(Command::Sweep { limit: SWEEP_SLICE }, gathered);
+            let _count = self.apply(Command::Sweep { limit }, gathered);
         }
     }
 
@@ -263,7 +272,11 @@ impl Writer {
             else {
                 unreachable!("a lease is never refused")
             };
-            assert!(!items.is_empty(), "the partition has a head for this lease");
+            if items.is_empty() {
+                // What it saw was overdue, and more of it than one lease clears away: the sweep goes on with that.
+                waiters.put_back(&ticket);
+                return;
+            }
             gathered.in_flight.ticket(ticket, items);
         }
         // There may be more than fits this batch: come again.
@@ -314,6 +327,7 @@ impl Writer {
             head: self.partition.head(&Filter::ANY),
             oldest_waiting: self.partition.next_oldest_waiting(),
             retained: self.partition.retained(),
+            moving: self.partition.moving(),
         }
     }
 }

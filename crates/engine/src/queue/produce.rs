@@ -1,5 +1,6 @@
 //! Routing what is produced: through the door, into a place, to the partition with the least to do.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use windlass_core::command::{Command, NewItem, Produce, Reply};
@@ -8,7 +9,7 @@ use windlass_core::route::{self, Load};
 
 use super::{QueueHandle, fault};
 use crate::error::{EngineError, Outcome};
-use crate::partition::handle::Handle;
+use crate::partition::handle::{Handle, PartitionState};
 use crate::partition::message::{Answer, Done, received};
 use crate::types::{Commit, ProducedItems};
 
@@ -52,6 +53,19 @@ impl QueueHandle {
         // That none serves may be because the queue is gone.
         self.door.pass(|| ()).await?;
         Err(last_error.unwrap_or_else(|| self.unavailable()))
+    }
+}
+
+impl QueueHandle {
+    /// Who is to take what is moved here, if anybody serves now: as the router has it.
+    pub(crate) fn next_taker(&self) -> Option<&Arc<Handle>> {
+        let start = self.turn.fetch_add(1, Ordering::Relaxed);
+        let serving = |handle: &Arc<Handle>| Load {
+            healthy: handle.state() == PartitionState::Available,
+            ..load(handle)
+        };
+        let loads: Vec<Load> = self.partitions.iter().map(serving).collect();
+        route::pick(&loads, false, start).map(|index| &self.partitions[index])
     }
 }
 

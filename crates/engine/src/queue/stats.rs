@@ -20,6 +20,7 @@ impl QueueHandle {
                     kinds: partition.kind_counts(),
                     priorities: partition.waiting_by_priority(),
                     retained: partition.retained(),
+                    moving: partition.moving(),
                     oldest_waiting: partition.oldest_waiting(),
                 })
                 .await;
@@ -44,6 +45,7 @@ impl QueueHandle {
             oldest_waiting: None,
             lease_waiters: self.waiters.count(),
             retained: 0,
+            moving: 0,
             totals: Totals::default(),
             partitions: Vec::with_capacity(self.partitions.len()),
             stores: self.partitions.iter().map(|handle| self.store.name_of(handle.id)).collect(),
@@ -53,6 +55,7 @@ impl QueueHandle {
             overview.counts += summary.counts;
             overview.oldest_waiting = earlier(overview.oldest_waiting, summary.oldest_waiting);
             overview.retained += summary.retained;
+            overview.moving += summary.moving;
             overview.totals += handle.published.totals();
             overview.partitions.push((handle.id, handle.state()));
         }
@@ -66,6 +69,7 @@ struct PartitionCounts {
     kinds: BTreeMap<Arc<str>, Counts>,
     priorities: BTreeMap<u8, u64>,
     retained: u64,
+    moving: u64,
     oldest_waiting: Option<Timestamp>,
 }
 
@@ -78,6 +82,7 @@ fn add(stats: &mut QueueStats, counted: PartitionCounts) {
         *stats.priorities.entry(priority).or_default() += waiting;
     }
     stats.retained += counted.retained;
+    stats.moving += counted.moving;
     stats.oldest_waiting = earlier(stats.oldest_waiting, counted.oldest_waiting);
 }
 

@@ -7,11 +7,15 @@ mod behaviour;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod failures_moves;
+#[cfg(test)]
 mod failures_queues;
 #[cfg(test)]
 mod faulty;
 #[cfg(test)]
 mod full_disk;
+#[cfg(test)]
+mod heard;
 #[cfg(test)]
 mod log_basics;
 #[cfg(test)]

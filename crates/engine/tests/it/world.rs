@@ -24,6 +24,8 @@ pub(crate) struct ManualEnv {
     tasks: TokioEnv,
     boot: watch::Sender<Duration>,
     started_at: Timestamp,
+    /// By how much the wall clock was set: back if negative.
+    set_by_micros: Mutex<i64>,
 }
 
 impl ManualEnv {
@@ -32,11 +34,17 @@ impl ManualEnv {
             tasks: TokioEnv::new(),
             boot: watch::Sender::new(Duration::ZERO),
             started_at: Timestamp(1_700_000_000_000_000),
+            set_by_micros: Mutex::new(0),
         }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
         self.boot.send_modify(|boot| *boot += by);
+    }
+
+    /// The wall clock as it should be, but for so much.
+    pub(crate) fn set_wall(&self, by_secs: i64) {
+        *self.set_by_micros.lock().expect("not poisoned") = by_secs * 1_000_000;
     }
 }
 
@@ -46,7 +54,9 @@ impl Env for ManualEnv {
     }
 
     fn wall(&self) -> Timestamp {
-        self.started_at + Span::from(self.boot())
+        let right = self.started_at + Span::from(self.boot());
+        let set_by = *self.set_by_micros.lock().expect("not poisoned");
+        Timestamp(right.0.saturating_add_signed(set_by))
     }
 
     fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {
@@ -167,6 +177,7 @@ pub(crate) fn item(payload: &str) -> NewItem {
         priority: 0,
         enqueue_at: None,
         max_attempts: None,
+        dead_timeout: None,
         body: Bytes::copy_from_slice(payload.as_bytes()),
     }
 }

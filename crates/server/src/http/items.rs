@@ -90,6 +90,7 @@ fn new_item(
         priority,
         enqueue_at: item.enqueue_at.map(check::moment),
         max_attempts: item.max_attempts,
+        dead_timeout: None,
         body: record.to_stored(),
     })
 }

@@ -79,6 +79,8 @@ impl Wanted {
         Ok(SettingsChange {
             lease_timeout: self.lease_timeout.map(check::span),
             max_attempts: self.max_attempts,
+            dead_timeout: None,
+            dead_queue: None,
             retry: self.retry.map(retry).transpose()?.unwrap_or_default(),
             requeue: self.requeue.as_deref().map(requeue).transpose()?,
             retention: self.retention.map(check::span),

@@ -136,6 +136,8 @@ fn import_item(
         attempts: item.attempts.unwrap_or(0),
         due_at,
         max_attempts: item.max_attempts,
+        dead_timeout: None,
+        origin: None,
         error,
         body: record.to_stored(),
     }))

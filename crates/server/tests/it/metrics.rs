@@ -127,6 +127,7 @@ fn queue(name: &str) -> QueueOverview {
         oldest_waiting: Some(Timestamp(1_000_000)),
         lease_waiters: 4,
         retained: 5,
+        moving: 0,
         totals: Totals { produced: 11, lease_expired: 12, failed: 13, ..Totals::default() },
     }
 }

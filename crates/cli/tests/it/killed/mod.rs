@@ -66,6 +66,7 @@ fn recorder() -> Recorder {
     let latest = AtomicU64::new(0);
     let clocks = Clocks {
         now_micros: Arc::new(move || u64::try_from(began.elapsed().as_micros()).expect("not that long")),
+        wall: Arc::new(|_| now()),
         // The clock may be set back, and partitions do not follow it there.
         latest: Arc::new(move |_| {
             let now = now().0;

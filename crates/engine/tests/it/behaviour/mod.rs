@@ -27,11 +27,15 @@ macro_rules! on_every_store {
     };
 }
 
+mod clocks;
 mod counts;
+mod dead_queues;
+mod expiry;
 mod items;
 mod leases;
 mod max_items;
 mod queues;
+mod redrive;
 mod storage;
 
 use windlass_core::command::{LeaseItems, Refusal};

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use windlass_core::command::{Clear, ImportItem, List, NewItem, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::item::{Phase, State};
+use windlass_core::item::{Extras, Phase, State};
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
@@ -138,6 +138,7 @@ fn import_item(view: ItemView) -> ImportItem {
         State::Scheduled { due_at } => Some(due_at),
         State::Waiting | State::Leased(_) | State::Final(_) => None,
     };
+    let extras = view.item.extras.map_or_else(Extras::default, |extras| *extras);
     ImportItem {
         kind: view.item.kind,
         priority: view.item.priority,
@@ -145,7 +146,9 @@ fn import_item(view: ItemView) -> ImportItem {
         attempts: view.item.attempts,
         due_at,
         max_attempts: Some(view.max_attempts),
-        error: view.item.extras.and_then(|extras| extras.error),
+        dead_timeout: extras.dead_timeout,
+        origin: extras.origin,
+        error: extras.error,
         body: view.payload.expect("live items have one"),
     }
 }
@@ -192,6 +195,8 @@ async fn an_import_takes_its_places_in_the_queue(world: &World) {
         attempts: 0,
         due_at: None,
         max_attempts: None,
+        dead_timeout: None,
+        origin: None,
         error: None,
         body: Bytes::copy_from_slice(payload.as_bytes()),
     };
