@@ -56,6 +56,7 @@ calls! {
     "queues.delete" queues::DeleteQueueRequest => queues::DeleteQueueReply, changes: "Deletes a queue.";
     "queue.stats" queues::QueueStatsRequest => queues::QueueStatsReply, reads: "Counts what is in a queue.";
     "queue.clear" queues::ClearQueueRequest => queues::ClearQueueReply, changes: "Cancels what is in a queue.";
+    "queue.redrive" queues::RedriveQueueRequest => queues::RedriveQueueReply, changes: "Sends waiting items back to where they came from, or elsewhere.";
     "queue.produce" items::ProduceRequest => items::ProduceReply, changes, waits: "Puts items into a queue.";
     "queue.lease" items::LeaseRequest => items::LeaseReply, changes, waits: "Takes items to work on, waiting for the first.";
     "queue.complete" items::CompleteRequest => items::CompleteReply, changes, waits: "Ends leased items as done.";

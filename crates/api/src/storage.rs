@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Details;
-use crate::items::{Item, ItemError, ProduceError};
+use crate::items::{Item, ItemError, Origin, ProduceError};
 use crate::payload::{Payload, base64_text, json_text};
-use crate::time::Time;
+use crate::time::{Span, Time};
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -189,6 +189,14 @@ pub struct ImportItem {
     #[prost(message, optional, tag = "24")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
+    /// How old it may grow, counted from `created_at`; any age if unset, whatever the queue says of new items.
+    #[prost(message, optional, tag = "25")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_timeout: Option<Span>,
+    /// Where it was moved from before. Its `group` and `address` are ignored.
+    #[prost(message, optional, tag = "26")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
 }
 
 impl From<Item> for ImportItem {
@@ -218,6 +226,8 @@ impl From<Item> for ImportItem {
             headers: item.headers,
             error: item.error,
             result: item.result,
+            dead_timeout: item.dead_timeout,
+            origin: item.origin,
         }
     }
 }

@@ -23,11 +23,15 @@ const REQUEST_TIMEOUT_DEFAULT: Span = Span::from_secs(30);
 const REQUEST_TIMEOUT_MAX: Span = Span::from_secs(15 * 60);
 /// For calls that do not say how long they will wait, and for what a lease does after its wait.
 pub(super) const COMMIT_TIMEOUT: Span = Span::from_secs(30);
-/// For reading whole partitions back.
-pub(super) const RELOAD_TIMEOUT: Span = REQUEST_TIMEOUT_MAX;
+/// For what takes the longer the more there is in a queue.
+pub(super) const WHOLE_QUEUE_TIMEOUT: Span = REQUEST_TIMEOUT_MAX;
 
 pub(super) fn queue_name(name: &str) -> Result<QueueName, Problem> {
-    limits::check_name("queue", name)?;
+    queue_name_in("queue", name)
+}
+
+pub(super) fn queue_name_in(field: &'static str, name: &str) -> Result<QueueName, Problem> {
+    limits::check_name(field, name)?;
     Ok(QueueName { namespace: NAMESPACE.into(), name: name.into() })
 }
 

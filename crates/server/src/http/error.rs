@@ -134,7 +134,10 @@ impl From<Refusal> for Problem {
             }
             Refusal::NotEmpty { live } => Self::new(
                 Code::NotEmpty,
-                format!("the queue holds {live} items that have not ended: clear it first, or set `force`"),
+                format!(
+                    "the queue holds {live} items that have not ended or not yet arrived where they go: \
+                     clear it, let them arrive, or set `force`"
+                ),
             ),
             Refusal::TooMany { what, max } => {
                 Self::new(Code::Overloaded, format!("too many {what}: at most {max}"))

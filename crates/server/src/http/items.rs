@@ -90,7 +90,7 @@ fn new_item(
         priority,
         enqueue_at: item.enqueue_at.map(check::moment),
         max_attempts: item.max_attempts,
-        dead_timeout: None,
+        dead_timeout: item.dead_timeout.map(check::span),
         body: record.to_stored(),
     })
 }

@@ -11,7 +11,6 @@ const CALLS: &[&str] = &[
     "queue.permits",
     "queue.revoke",
     "queue.suspend",
-    "queue.redrive",
     "queue.rebalance",
     "queue.pause",
     "queue.resume",
@@ -36,8 +35,7 @@ const CALLS: &[&str] = &[
 ];
 
 /// `queue` where an item is asked for by address, `partitions` where a queue is changed.
-const FIELDS: &[&str] =
-    &["address", "group", "idempotency_key", "dead_timeout", "dead_queue", "queue", "partitions"];
+const FIELDS: &[&str] = &["address", "group", "idempotency_key", "queue", "partitions"];
 
 pub(super) fn is_call(name: &str) -> bool {
     CALLS.contains(&name)

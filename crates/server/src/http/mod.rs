@@ -136,6 +136,7 @@ impl App {
             "queues.delete" => app.call(request, queues::delete).await,
             "queue.stats" => app.call(request, queues::stats).await,
             "queue.clear" => app.call(request, queues::clear).await,
+            "queue.redrive" => app.call(request, queues::redrive).await,
             "queue.produce" => app.call(request, items::produce).await,
             "queue.lease" => app.call(request, items::lease).await,
             "queue.complete" => app.call(request, items::complete).await,

@@ -3,7 +3,7 @@
 use windlass_api::items::{self, Item, LeasedItem};
 use windlass_api::queues::{self, Counts, Queue, RetryPolicy};
 use windlass_api::{Span as WireSpan, Time};
-use windlass_core::item::{ItemError, Phase, State};
+use windlass_core::item::{Extras, ItemError, Origin, Phase, State};
 use windlass_core::row;
 use windlass_core::settings::{Requeue, RetryStrategy};
 use windlass_core::time::{Span, Timestamp};
@@ -53,7 +53,7 @@ pub(super) fn leased(granted: &Granted) -> LeasedItem {
 pub fn item(view: ItemView) -> Item {
     let ItemView { queue, id, item, max_attempts, payload, result } = view;
     let record = payload.map(Record::from_stored).unwrap_or_default();
-    let error = item.extras.as_ref().and_then(|extras| extras.error.as_ref()).map(error);
+    let extras = item.extras.map_or_else(Extras::default, |extras| *extras);
     let shown = Item {
         json: record.json,
         utf8: record.utf8,
@@ -69,7 +69,9 @@ pub fn item(view: ItemView) -> Item {
         created_at: time(item.created_at),
         reference: record.reference,
         headers: record.headers,
-        error,
+        dead_timeout: extras.dead_timeout.map(span),
+        origin: extras.origin.as_deref().map(origin),
+        error: extras.error.as_ref().map(error),
         result: result.map(|stored| Record::from_stored(stored).into_payload()),
         ..Item::default()
     };
@@ -92,6 +94,19 @@ fn with_state(shown: Item, state: &State) -> Item {
     }
 }
 
+fn origin(origin: &Origin) -> items::Origin {
+    items::Origin {
+        queue: origin.queue.to_string(),
+        id: origin.id.map(|id| id.to_string()),
+        group: None,
+        address: None,
+        attempts: origin.attempts,
+        reason: origin.reason.name().to_owned(),
+        error: origin.error.as_ref().map(error),
+        moved_at: time(origin.moved_at),
+    }
+}
+
 fn error(error: &ItemError) -> items::ItemError {
     items::ItemError { code: error.code.as_deref().map(str::to_owned), message: error.message.to_string() }
 }
@@ -103,6 +118,8 @@ pub fn queue(queue: &row::Queue) -> Queue {
         partitions: u32::try_from(queue.partitions.len()).unwrap_or(u32::MAX),
         lease_timeout: span(settings.lease_timeout),
         max_attempts: settings.max_attempts,
+        dead_timeout: span(settings.dead_timeout),
+        dead_queue: settings.dead_queue.as_deref().map(str::to_owned),
         retry: RetryPolicy {
             strategy: strategy(settings.retry.strategy).to_owned(),
             initial: span(settings.retry.initial),

@@ -1,7 +1,9 @@
 //! Calls for operators: lists, imports and deletions of what is stored, and reloads.
 
+use std::fmt;
+
 use windlass_api::error::Failed;
-use windlass_api::items::ProduceError;
+use windlass_api::items::{self, ProduceError};
 use windlass_api::payload::Payload;
 use windlass_api::storage::{
     DeleteItemsReply, DeleteItemsRequest, FailedItem, ImportItem, ImportItemsReply, ImportItemsRequest,
@@ -11,7 +13,7 @@ use windlass_api::storage::{
 use windlass_api::{Code, Time};
 use windlass_core::command::{self, List};
 use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::item::ItemError;
+use windlass_core::item::{ItemError, MoveReason, Origin};
 use windlass_core::limits;
 use windlass_core::row::QueueName;
 use windlass_core::time::Timestamp;
@@ -121,13 +123,12 @@ fn import_item(
         check::reference(within, reference)?;
     }
     check::headers(within, item.headers.iter())?;
-    let error = item.error.map(|error| ItemError {
-        code: error.code.as_deref().map(Into::into),
-        message: error.message.as_str().into(),
-    });
-    if let Some(error) = &error {
-        limits::check_error(error).map_err(|invalid| Problem::invalid_in(within, invalid))?;
-    }
+    let error = item.error.map(|error| item_error(within, error)).transpose()?;
+    let origin = match item.origin.map(|from| origin(format_args!("{within}origin."), from)).transpose()? {
+        Some(Err(error)) => return Ok(Err(error)),
+        Some(Ok(origin)) => Some(Box::new(origin)),
+        None => None,
+    };
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
     Ok(Ok(command::ImportItem {
         kind: kinds.get(kind),
@@ -136,11 +137,51 @@ fn import_item(
         attempts: item.attempts.unwrap_or(0),
         due_at,
         max_attempts: item.max_attempts,
-        dead_timeout: None,
-        origin: None,
+        dead_timeout: item.dead_timeout.map(check::span),
+        origin,
         error,
         body: record.to_stored(),
     }))
+}
+
+fn item_error(within: fmt::Arguments<'_>, error: items::ItemError) -> Result<ItemError, Problem> {
+    let error =
+        ItemError { code: error.code.as_deref().map(Into::into), message: error.message.as_str().into() };
+    limits::check_error(&error).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    Ok(error)
+}
+
+/// As with the item: a reason of a later version fails only the item.
+fn origin(within: fmt::Arguments<'_>, from: items::Origin) -> Result<Result<Origin, ProduceError>, Problem> {
+    limits::check_name("queue", &from.queue).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    let reason = match from.reason.as_str() {
+        "attempts" => MoveReason::Attempts,
+        "dead" => MoveReason::Dead,
+        "expired" => MoveReason::Expired,
+        "redrive" => MoveReason::Redrive,
+        later @ ("group_end" | "group_abort") => {
+            return Ok(Err(refused(format!(
+                "`origin.reason` is `{later}`, which this version of the server does not have yet"
+            ))));
+        }
+        _ => {
+            return Err(Problem::invalid(format!("`{within}reason` must be one that a list shows")));
+        }
+    };
+    let id = |id: &str| check::item_id(format_args!("{within}id"), id);
+    Ok(Ok(Origin {
+        queue: from.queue.into(),
+        id: from.id.as_deref().map(id).transpose()?,
+        attempts: from.attempts,
+        reason,
+        error: from.error.map(|error| item_error(format_args!("{within}error."), error)).transpose()?,
+        moved_at: check::moment(from.moved_at),
+        unknown: Vec::new(),
+    }))
+}
+
+fn refused(message: String) -> ProduceError {
+    ProduceError { code: Code::InvalidArgument.as_str().to_owned(), message, id: None }
 }
 
 /// How an item comes in.
@@ -153,10 +194,7 @@ enum Arrival {
 }
 
 fn arrival(state: Option<&str>, enqueue_at: Option<Time>) -> Arrival {
-    let refused = |message: String| {
-        let code = Code::InvalidArgument.as_str().to_owned();
-        Arrival::Refused(ProduceError { code, message, id: None })
-    };
+    let refused = |message| Arrival::Refused(refused(message));
     match (state, enqueue_at.map(check::moment)) {
         (None | Some("scheduled"), Some(due_at)) => Arrival::Scheduled(due_at),
         (None, None) | (Some("waiting" | "leased"), _) => Arrival::Waiting,
@@ -197,6 +235,6 @@ pub(super) async fn reload(
 ) -> Result<Answer<ReloadQueueReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
     let reloading = context.engine().reload(&queue);
-    context.within_or(check::RELOAD_TIMEOUT, Outcome::NotApplied, reloading).await?;
+    context.within_or(check::WHOLE_QUEUE_TIMEOUT, Outcome::NotApplied, reloading).await?;
     Ok(Answer::read(ReloadQueueReply {}))
 }

@@ -15,6 +15,8 @@ mod encodings;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod life;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod storage;

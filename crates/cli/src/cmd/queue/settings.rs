@@ -74,6 +74,7 @@ impl Settings {
             retention_max_bytes: self.retention_max_bytes,
             max_items: self.max_items,
             reference: self.reference,
+            ..CreateQueueRequest::default()
         }
     }
 
@@ -89,6 +90,7 @@ impl Settings {
             retention_max_bytes: self.retention_max_bytes,
             max_items: self.max_items,
             reference: self.reference,
+            ..UpdateQueueRequest::default()
         }
     }
 
