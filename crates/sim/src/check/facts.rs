@@ -25,6 +25,8 @@ pub struct Facts<'a> {
     calm: Vec<(&'a Call, Moment)>,
     /// Clears and deletes that may have done something.
     sweeps: Vec<&'a Call>,
+    /// Redrives that may have done something.
+    redrives: Vec<&'a Call>,
 }
 
 /// An item in one queue. What was moved to another is another item there, with the same serial.
@@ -99,9 +101,10 @@ impl<'a> Facts<'a> {
             history.calls.iter().filter(|call| matches!(call.op, Op::Lease { .. })).collect::<Vec<_>>();
         let (haunted, calm) = leases.iter().partition(|call| keeps_something_back(history, call));
         let sweeps = history.calls.iter().filter(|call| may_have_swept(call)).collect();
+        let redrives = history.calls.iter().filter(|call| may_have_redriven(call)).collect();
         let calm = by_beginning(calm);
         let (items, by_id) = (Vec::new(), BTreeMap::new());
-        let mut facts = Self { history, items, by_id, leases, haunted, calm, sweeps };
+        let mut facts = Self { history, items, by_id, leases, haunted, calm, sweeps, redrives };
         let mut by_serial = BTreeMap::new();
         for call in &history.calls {
             facts.add_produced(call, &mut by_serial)?;
@@ -286,10 +289,8 @@ impl<'a> Facts<'a> {
 
     /// Every redrive of the queue that may have done something.
     pub fn redrives(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Call> {
-        self.history.calls.iter().filter(move |call| {
-            matches!(call.op, Op::Redrive { queue: there, .. } if there == queue)
-                && !matches!(call.outcome, Outcome::Refused(_) | Outcome::Redriven(0))
-        })
+        let of = move |call: &&Call| matches!(call.op, Op::Redrive { queue: there, .. } if there == queue);
+        self.redrives.iter().copied().filter(of)
     }
 
     /// How many queues there are, whether or not at the same time.
@@ -454,6 +455,11 @@ fn keeps_something_back(history: &History, call: &Call) -> bool {
 fn may_have_swept(call: &Call) -> bool {
     // Over several partitions a failed call may have been carried out in some of them.
     matches!(call.op, Op::Clear { .. } | Op::Delete { .. }) && !matches!(call.outcome, Outcome::Refused(_))
+}
+
+fn may_have_redriven(call: &Call) -> bool {
+    matches!(call.op, Op::Redrive { .. })
+        && !matches!(call.outcome, Outcome::Refused(_) | Outcome::Redriven(0))
 }
 
 fn by_beginning<'a>(mut calls: Vec<&'a Call>) -> Vec<(&'a Call, Moment)> {
