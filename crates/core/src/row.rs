@@ -17,7 +17,7 @@ pub enum Row {
     Cleared(Cleared),
     Taken(Taken),
     /// Registry only.
-    Queue(Queue),
+    Queue(Box<Queue>),
     /// Registry only.
     Partitions(Partitions),
 }

@@ -52,7 +52,7 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Settings => settings::decode(value).map(Row::Settings),
         Key::Cleared => decode_cleared(value).map(Row::Cleared),
         Key::Taken(source) => decode_taken(source, value).map(Row::Taken),
-        Key::Queue(name) => settings::decode_queue(name, value).map(Row::Queue),
+        Key::Queue(name) => settings::decode_queue(name, value).map(|queue| Row::Queue(Box::new(queue))),
         Key::Partitions => decode_partitions(value).map(Row::Partitions),
     }
 }

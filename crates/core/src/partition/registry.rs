@@ -39,7 +39,7 @@ impl Partition {
             unknown: Vec::new(),
         };
         self.record(Row::Partitions(Partitions { last, ..self.partitions.clone() }), out);
-        self.record(Row::Queue(queue.clone()), out);
+        self.record(Row::Queue(Box::new(queue.clone())), out);
         Ok(Reply::Queue(Box::new(queue)))
     }
 
@@ -55,7 +55,7 @@ impl Partition {
         let version = next_version(queue.settings.version, now)?;
         queue.settings = Settings { version, ..queue.settings.changed(update.change) };
         check_queue_settings(&queue.name, &queue.settings).map_err(Refusal::Invalid)?;
-        self.record(Row::Queue(queue.clone()), out);
+        self.record(Row::Queue(Box::new(queue.clone())), out);
         Ok(Reply::Queue(Box::new(queue)))
     }
 

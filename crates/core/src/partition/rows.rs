@@ -48,7 +48,7 @@ impl Partition {
                 self.taken.insert(taken.source, taken);
             }
             Row::Queue(queue) => {
-                self.queues.insert(queue.name.clone(), queue);
+                self.queues.insert(queue.name.clone(), *queue);
             }
             Row::Partitions(partitions) => self.partitions = partitions,
         }
@@ -93,7 +93,7 @@ impl Partition {
         let cleared = (self.cleared != Cleared::default()).then(|| Row::Cleared(self.cleared.clone()));
         let partitions =
             (self.partitions != Partitions::default()).then(|| Row::Partitions(self.partitions.clone()));
-        let queues = self.queues.values().cloned().map(Row::Queue);
+        let queues = self.queues.values().cloned().map(|queue| Row::Queue(Box::new(queue)));
         let items = self.items.iter().map(|(number, entry)| Row::Item(self.item(number, entry)));
         let taken = self.taken.values().cloned().map(Row::Taken);
         let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);

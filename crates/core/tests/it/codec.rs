@@ -212,7 +212,7 @@ fn row() -> impl Strategy<Value = Row> {
         }),
         2 => (queue_name(), settings(), partitions, stores, unknown()).prop_map(
             |(name, settings, partitions, stores, unknown)| {
-                Row::Queue(Queue { name, settings, partitions, stores, unknown })
+                Row::Queue(Box::new(Queue { name, settings, partitions, stores, unknown }))
             }
         ),
         1 => (any::<u32>(), any::<u64>(), unknown()).prop_map(|(source, last, unknown)| {

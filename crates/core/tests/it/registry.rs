@@ -141,7 +141,7 @@ fn what_a_newer_version_wrote_of_queues_outlives_their_change() {
     let mut script = Script::of(PartitionId::REGISTRY);
     let mut queue = create(&mut script, "first", 1).unwrap();
     (queue.unknown, queue.settings.unknown) = (vec![80, 1], vec![82, 2]);
-    script.partition.put(Row::Queue(queue));
+    script.partition.put(Row::Queue(Box::new(queue)));
     script.partition.put(Row::Partitions(Partitions { last: 1, unknown: vec![84, 3] }));
     let update = UpdateQueue { name: name("first"), change: SettingsChange::default() };
     let Ok(Reply::Queue(queue)) = script.apply(Command::UpdateQueue(Box::new(update))) else {
