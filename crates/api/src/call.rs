@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{items, queues, service};
+use crate::{items, queues, service, storage};
 
 /// What can be a request or a reply.
 pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static {}
@@ -56,6 +56,7 @@ calls! {
     "queues.delete" queues::DeleteQueueRequest => queues::DeleteQueueReply, changes: "Deletes a queue.";
     "queue.stats" queues::QueueStatsRequest => queues::QueueStatsReply, reads: "Counts what is in a queue.";
     "queue.clear" queues::ClearQueueRequest => queues::ClearQueueReply, changes: "Cancels what is in a queue.";
+    "queue.redrive" queues::RedriveQueueRequest => queues::RedriveQueueReply, changes: "Sends waiting items back to where they came from, or elsewhere.";
     "queue.produce" items::ProduceRequest => items::ProduceReply, changes, waits: "Puts items into a queue.";
     "queue.lease" items::LeaseRequest => items::LeaseReply, changes, waits: "Takes items to work on, waiting for the first.";
     "queue.complete" items::CompleteRequest => items::CompleteReply, changes, waits: "Ends leased items as done.";
@@ -64,5 +65,10 @@ calls! {
     "queue.release" items::ReleaseRequest => items::ReleaseReply, changes: "Gives leased items back, their attempts not counted.";
     "item.get" items::GetItemRequest => items::ItemReply, reads: "Shows an item.";
     "item.cancel" items::CancelItemRequest => items::ItemReply, changes: "Cancels an item, or asks its worker to give it up.";
+    "queue.reload" storage::ReloadQueueRequest => storage::ReloadQueueReply, reads: "Has the partitions of a queue acquired anew.";
+    "storage/items.list" storage::ListItemsRequest => storage::ListItemsReply, reads: "Lists what waits or is leased in a partition, in the order of the queue.";
+    "storage/scheduled.list" storage::ListScheduledRequest => storage::ListItemsReply, reads: "Lists what is due later in a partition, by time.";
+    "storage/items.import" storage::ImportItemsRequest => storage::ImportItemsReply, changes: "Brings in items as a list shows them.";
+    "storage/items.delete" storage::DeleteItemsRequest => storage::DeleteItemsReply, changes: "Takes live items out; nothing of them is kept.";
     "server.backup" service::BackupRequest => service::BackupReply, reads: "Copies all data, consistently, while the server runs.";
 }

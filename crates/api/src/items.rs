@@ -46,6 +46,10 @@ pub struct NewItem {
     #[prost(uint32, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
+    /// How old it may grow before it expires, instead of the queue's; `0s` means any age.
+    #[prost(message, optional, tag = "10")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_timeout: Option<Span>,
     /// At most 512 bytes, shown with the item.
     #[prost(string, optional, tag = "8")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -499,8 +503,9 @@ pub struct Item {
     #[prost(uint32, tag = "10")]
     pub attempts: u32,
     /// 0 means no limit.
-    #[prost(uint32, tag = "11")]
-    pub max_attempts: u32,
+    #[prost(uint32, optional, tag = "11")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
     /// When it was produced.
     #[prost(message, required, tag = "12")]
     pub created_at: Time,
@@ -552,4 +557,50 @@ pub struct Item {
     #[prost(message, optional, tag = "24")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
+    /// How old it may grow, counted from `created_at`, before it expires; any age if unset.
+    #[prost(message, optional, tag = "25")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_timeout: Option<Span>,
+    /// Where it was moved here from, if it was.
+    #[prost(message, optional, tag = "26")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+}
+
+/// Where an item was moved from, and why. There it has ended, here it is new.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["queue", "reason", "moved_at"]))]
+pub struct Origin {
+    /// The queue it was in.
+    #[prost(string, tag = "1")]
+    pub queue: String,
+    /// Its id there.
+    #[prost(string, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: Option<String>,
+    /// Its group there.
+    #[prost(string, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Its address there.
+    #[prost(string, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// How often it was leased there.
+    #[prost(uint32, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// `attempts` (they were used up), `dead` (a worker gave it up), `expired`, `redrive`, `group_end` or `group_abort`.
+    #[prost(string, tag = "6")]
+    #[schemars(extend("enum" = ["attempts", "dead", "expired", "redrive", "group_end", "group_abort"]))]
+    pub reason: String,
+    /// What it died of.
+    #[prost(message, optional, tag = "7")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<ItemError>,
+    /// When it left that queue.
+    #[prost(message, required, tag = "8")]
+    pub moved_at: Time,
 }

@@ -4,7 +4,7 @@
 //! describes itself for `/openapi.json` (schemars). A field that is missing has its default in both encodings; what
 //! is allowed is checked by the server, not here.
 //!
-//! Read [`call`] first: the list of all calls. Then [`items`] and [`queues`], their requests and replies, and
+//! Read [`call`] first: the list of all calls. Then [`items`], [`queues`] and [`storage`], their requests and replies, and
 //! [`error`], what can come back instead.
 
 pub mod call;
@@ -14,6 +14,7 @@ pub mod openapi;
 pub mod payload;
 pub mod queues;
 pub mod service;
+pub mod storage;
 mod tidy;
 pub mod time;
 

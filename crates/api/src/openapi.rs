@@ -114,7 +114,7 @@ fn content<T: schemars::JsonSchema>(schema: &Value, example: Option<&Value>) -> 
 
 /// `queue` of `queue.lease`.
 fn noun(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
+    name.split(['.', '/']).next().unwrap_or(name)
 }
 
 fn tags() -> Value {
@@ -122,6 +122,7 @@ fn tags() -> Value {
         {"name": "queues", "description": "Queues and their settings."},
         {"name": "queue", "description": "What is in a queue, and the work on it."},
         {"name": "item", "description": "One item."},
+        {"name": "storage", "description": "What is stored, for operators."},
         {"name": "server", "description": "The server itself."},
     ])
 }

@@ -23,6 +23,13 @@ pub struct Queue {
     /// How often an item is tried before it fails; 0 means no limit.
     #[prost(uint32, tag = "4")]
     pub max_attempts: u32,
+    /// How old an item may grow, counted from its making, before it expires; `0s` means any age.
+    #[prost(message, required, tag = "13")]
+    pub dead_timeout: Span,
+    /// The queue that items go to which fail or expire, if there is one.
+    #[prost(string, optional, tag = "14")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_queue: Option<String>,
     /// How long a failed attempt waits for the next.
     #[prost(message, required, tag = "5")]
     pub retry: RetryPolicy,
@@ -125,6 +132,17 @@ pub struct CreateQueueRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 3))]
     pub max_attempts: Option<u32>,
+    /// How old an item may grow, counted from its making, before it expires: `0s` means any age,
+    /// also if unset. An item may have its own.
+    #[prost(message, optional, tag = "12")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "0s"))]
+    pub dead_timeout: Option<Span>,
+    /// The queue that items go to which fail or expire; it may be made later. If unset they end
+    /// where they are.
+    #[prost(string, optional, tag = "13")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_queue: Option<String>,
     /// How long a failed attempt waits for the next: if unset, 1s, doubled each time up to 1h, with a jitter of 0.1.
     #[prost(message, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +180,7 @@ pub struct CreateQueueRequest {
     pub reference: Option<String>,
 }
 
-/// Only the fields given change; an empty `reference` removes it.
+/// Only the fields given change; an empty `dead_queue` or `reference` removes it.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue"]))]
@@ -178,6 +196,15 @@ pub struct UpdateQueueRequest {
     #[prost(uint32, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
+    /// How old an item may grow, counted from its making, before it expires; `0s` means any age.
+    /// Items that are there keep what they have.
+    #[prost(message, optional, tag = "11")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_timeout: Option<Span>,
+    /// The queue that items go to which fail or expire; empty: none any more.
+    #[prost(string, optional, tag = "12")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_queue: Option<String>,
     /// How long a failed attempt waits for the next.
     #[prost(message, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -301,6 +328,37 @@ pub struct ClearQueueReply {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue"]))]
+pub struct RedriveQueueRequest {
+    /// The name of the queue whose waiting items are sent on: mostly a dead queue.
+    #[prost(string, tag = "1")]
+    pub queue: String,
+    /// Where to. If unset, each goes back to where it came from, and one that was never moved stays.
+    #[prost(string, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// Only this kind.
+    #[prost(string, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub kind: Option<String>,
+    /// The most items to send, at least 1: all there are if unset.
+    #[prost(uint64, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub limit: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RedriveQueueReply {
+    /// How many were sent on.
+    #[prost(uint64, tag = "1")]
+    pub moved: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["queue"]))]
 pub struct QueueStatsRequest {
     /// The name of the queue.
     #[prost(string, tag = "1")]
@@ -382,7 +440,7 @@ pub struct PartitionStats {
     #[prost(string, tag = "2")]
     #[schemars(extend("enum" = ["available", "paused", "draining", "faulty", "loading"]))]
     pub state: String,
-    /// What its rows are kept in.
+    /// The name of the store that holds it.
     #[prost(string, tag = "3")]
     pub store: String,
     /// What is in it.

@@ -45,6 +45,7 @@ mod payload;
 mod queue;
 mod reply;
 mod retries;
+mod storage;
 mod url;
 
 pub use windlass_api as api;
@@ -56,3 +57,4 @@ pub use crate::payload::{LeasedItemExt, PayloadError, PayloadExt, new_item};
 pub use crate::queue::{Lease, QueueClient};
 pub use crate::reply::{Answered, Commit};
 pub use crate::retries::Retries;
+pub use crate::storage::Page;

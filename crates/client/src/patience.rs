@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest};
 use windlass_api::service::BackupRequest;
+use windlass_api::storage::ReloadQueueRequest;
 use windlass_api::{Call, Span};
 
 /// For the way there and back, on top of the time that the server was given.
@@ -16,10 +17,15 @@ const PROMPT: Duration = Duration::from_secs(60);
 /// A backup copies all there is.
 const BACKUP: Duration = Duration::from_secs(60 * 60);
 
+/// A reload reads all of a queue back, and the server gives up after a quarter of an hour.
+const RELOAD: Duration = Duration::from_secs(16 * 60);
+
 /// How long to wait for the answer.
 pub(crate) fn patience<C: Call>(request: &C) -> Duration {
     if C::NAME == BackupRequest::NAME {
         BACKUP
+    } else if C::NAME == ReloadQueueRequest::NAME {
+        RELOAD
     } else if C::WAITS {
         request_timeout(request).map_or(WAIT_DEFAULT, Duration::from) + MARGIN
     } else {

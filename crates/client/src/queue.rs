@@ -10,7 +10,7 @@ use windlass_api::items::{
 };
 use windlass_api::queues::{
     ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, Queue, QueueInfoRequest, QueueStatsReply,
-    QueueStatsRequest, UpdateQueueRequest,
+    QueueStatsRequest, RedriveQueueRequest, UpdateQueueRequest,
 };
 
 use crate::client::Client;
@@ -21,8 +21,8 @@ use crate::error::ClientError;
 /// Where a method takes a whole request, the name in it is set here.
 #[derive(Clone, Debug)]
 pub struct QueueClient {
-    client: Client,
-    queue: String,
+    pub(crate) client: Client,
+    pub(crate) queue: String,
 }
 
 /// What a worker asks for: `Lease { batch_size: 10, ..Lease::new("worker-1") }`.
@@ -113,6 +113,13 @@ impl QueueClient {
     pub async fn clear(&self, request: ClearQueueRequest) -> Result<u64, ClientError> {
         let request = ClearQueueRequest { queue: self.queue.clone(), ..request };
         Ok(self.client.call(&request).await?.cleared)
+    }
+
+    /// Sends what waits in it back to where each came from, or elsewhere, and tells how many items that were. The
+    /// default is all that were ever moved.
+    pub async fn redrive(&self, request: RedriveQueueRequest) -> Result<u64, ClientError> {
+        let request = RedriveQueueRequest { queue: self.queue.clone(), ..request };
+        Ok(self.client.call(&request).await?.moved)
     }
 
     /// Puts items into it: once this returns they are durable. In the order given.

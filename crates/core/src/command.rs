@@ -5,10 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::id::{ItemNumber, PartitionId, Permit};
-use crate::item::{Item, ItemError, LeaseEnd, Phase};
+use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
 use crate::limits::Invalid;
 use crate::partition::Totals;
-use crate::row::{Change, Queue, QueueName};
+use crate::row::{Change, Queue, QueueName, StoreNames};
 use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
 
@@ -22,14 +22,27 @@ pub enum Command {
     Release(Vec<Held>),
     Cancel(ItemNumber),
     Clear(Clear),
-    /// Acts on what time has brought, up to `limit` items: ended leases, due items, retention, cleared items.
+    /// Items as they were elsewhere.
+    Import(Import),
+    /// Items that have not ended, taken out without a trace.
+    Delete(Vec<ItemNumber>),
+    /// Sends waiting items to another queue.
+    Redrive(Redrive),
+    /// Chooses who is to take some of the items that are on their way to a queue.
+    Assign(Assign),
+    /// Takes items over that another partition sends.
+    Take(Take),
+    /// Forgets the moves that a partition has taken.
+    Moved(Moved),
+    /// Acts on what time has brought, up to `limit` items: ended leases, due and expired items, retention, cleared
+    /// items.
     Sweep {
         limit: usize,
     },
     /// Takes the queue's settings over, unless they are older than those it has.
     Configure(Box<Settings>),
     /// Registry only.
-    CreateQueue(Box<CreateQueue>),
+    CreateQueue(Box<CreateQueue>, StoreNames),
     /// Registry only.
     UpdateQueue(Box<UpdateQueue>),
     /// Registry only.
@@ -50,12 +63,50 @@ pub struct NewItem {
     /// In the past or unset: waiting at once.
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
+    /// Unset: the queue's. Zero: it may grow any age.
+    pub dead_timeout: Option<Span>,
     /// Passed through to the store, which may keep it in memory: let it not be a small part of something large. The
     /// core never looks inside and does not keep it.
     pub body: Bytes,
     /// What of the body is still to be seen once the item is final, and counts against the queue's retention: passed
     /// through like it.
     pub facts: Option<Bytes>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Import {
+    pub items: Vec<ImportItem>,
+}
+
+/// An item as it was elsewhere. Its number is new, and its place behind all there is.
+#[derive(Clone, Debug)]
+pub struct ImportItem {
+    pub kind: Arc<str>,
+    pub priority: u8,
+    /// Unset: now.
+    pub created_at: Option<Timestamp>,
+    pub attempts: u32,
+    /// Unset: waiting at once. In the past: it is started with whatever else is due.
+    pub due_at: Option<Timestamp>,
+    /// Unset: the queue's counts.
+    pub max_attempts: Option<u32>,
+    /// Counted from its making. Unset: any age, whatever the queue says of new items.
+    pub dead_timeout: Option<Span>,
+    /// Where it was moved from before it came here.
+    pub origin: Option<Box<Origin>>,
+    pub error: Option<ItemError>,
+    /// As those of a [`NewItem`].
+    pub body: Bytes,
+    pub facts: Option<Bytes>,
+}
+
+/// Which items to show, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Waiting and leased ones as they are leased: by priority, then by place.
+    Queue,
+    /// Those due later: by their time, then as they were produced.
+    Scheduled,
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +179,80 @@ pub struct Clear {
     pub leased: bool,
 }
 
+/// One slice of a redrive: in the order in which items wait.
+#[derive(Clone, Debug)]
+pub struct Redrive {
+    /// Unset: where each came from; those that came from nowhere stay.
+    pub to: Option<Arc<str>>,
+    /// Unset: every kind.
+    pub kind: Option<Arc<str>>,
+    /// How many items to send at most. Others are looked at too, but no more than a slice of them.
+    pub limit: usize,
+    /// Unset: from the beginning.
+    pub from: Option<RedriveCursor>,
+}
+
+/// How far a redrive has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedriveCursor {
+    /// The order and the number of the last item looked at.
+    pub(crate) after: (u64, ItemNumber),
+    /// What was made after the redrive began is none of its business: it may have been sent back already.
+    pub(crate) until: ItemNumber,
+}
+
+#[derive(Clone, Debug)]
+pub struct Assign {
+    /// Where the items go.
+    pub queue: Arc<str>,
+    /// Who is to take them.
+    pub partition: PartitionId,
+    /// A partition that is gone, whose moves are assigned anew; unset: those that never were.
+    pub instead_of: Option<PartitionId>,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct Take {
+    pub source: PartitionId,
+    /// In the order of their numbers.
+    pub moves: Vec<Move>,
+}
+
+/// An item on its way in.
+#[derive(Clone, Debug)]
+pub struct Move {
+    pub number: MoveNumber,
+    pub kind: Arc<str>,
+    pub priority: u8,
+    pub origin: Origin,
+    /// As those of a [`NewItem`].
+    pub body: Bytes,
+    pub facts: Option<Bytes>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// Who has taken them.
+    pub partition: PartitionId,
+    /// The last one that was taken.
+    pub last: MoveNumber,
+}
+
+/// An item on its way out, as [`crate::partition::Partition::departures`] tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    pub number: MoveNumber,
+    /// Under which the store has its payload.
+    pub item: ItemNumber,
+    pub kind: Arc<str>,
+    pub priority: u8,
+    pub attempts: u32,
+    pub reason: MoveReason,
+    pub error: Option<ItemError>,
+    pub left_at: Timestamp,
+}
+
 #[derive(Clone, Debug)]
 pub struct CreateQueue {
     pub name: QueueName,
@@ -154,10 +279,10 @@ pub struct Applied {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// In the order given.
+    /// Produce, import: in the order given.
     Produced(Vec<Produced>),
     Leased(Vec<Leased>),
-    /// Complete, release: one result for each item, in the order given.
+    /// Complete, release, delete: one result for each item, in the order given.
     Done(Vec<Result<(), Refusal>>),
     Retried(Vec<Result<Retried, Refusal>>),
     Extended(Vec<Result<Extended, Refusal>>),
@@ -167,13 +292,22 @@ pub enum Reply {
     Cleared {
         count: u64,
     },
+    Redriven {
+        count: u64,
+        /// Unset when there was nothing more to look at.
+        next: Option<RedriveCursor>,
+    },
+    /// How many were assigned, taken and not had before, or forgotten.
+    Carried {
+        count: usize,
+    },
     /// How many items were acted on.
     Swept {
         count: usize,
     },
     Configured,
-    Queue(Queue),
-    QueueDeleted(Queue),
+    Queue(Box<Queue>),
+    QueueDeleted(Box<Queue>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,13 +326,15 @@ pub struct Leased {
     pub attempts: u32,
     pub deadline: Timestamp,
     pub created_at: Timestamp,
+    pub dead_timeout: Option<Span>,
+    pub origin: Option<Box<Origin>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retried {
     /// It will be leased again, at this time at the earliest.
     Again { due_at: Timestamp },
-    /// It failed, or was cancelled meanwhile.
+    /// It failed or expired, or was cancelled meanwhile.
     Ended(Phase),
 }
 
@@ -217,9 +353,15 @@ pub enum Refusal {
     LeaseLost {
         reason: Option<LeaseEnd>,
     },
+    /// The item has ended, and what is asked for is for live ones.
+    Ended,
+    /// Where to begin is not in the list, or not any more.
+    NoSuchPivot,
     QueueExists,
     NoSuchQueue,
-    /// The queue still has so many items that are not final.
+    /// The queue has no partition of that number.
+    NoSuchPartition,
+    /// The queue still has so many items that are not final, or not yet where they are moved to.
     NotEmpty {
         live: u64,
     },
@@ -237,4 +379,18 @@ pub enum Refusal {
 pub enum News {
     /// Some item can be leased that could not before.
     Available,
+    /// Some item is on its way to another queue.
+    Outgoing,
+    /// An item failed or expired, and there is no queue for it to go to.
+    Died(Box<Died>),
+}
+
+/// What there is to say of an item that nobody will work on any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Died {
+    pub number: ItemNumber,
+    pub kind: Arc<str>,
+    pub attempts: u32,
+    pub end: End,
+    pub reason: MoveReason,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::id::{ItemNumber, Permit};
+use crate::id::{ItemId, ItemNumber, PartitionId, Permit};
 use crate::time::{Span, Timestamp};
 
 /// An item as its row holds it: everything but the body (payload, headers, reference), which only the store has.
@@ -61,12 +61,81 @@ pub struct Outcome {
     pub kept_bytes: u64,
     /// Whether the store holds a result body for it.
     pub has_result: bool,
+    /// Set while it is on its way to another queue.
+    pub outgoing: Option<Box<Outgoing>>,
+}
+
+/// An item's move to another queue, until its target has it. The store keeps the payload for as long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The queue it goes to, of the same namespace.
+    pub to: Arc<str>,
+    pub reason: MoveReason,
+    /// Nothing is to be seen of the item here any more: its row is kept for the move alone.
+    pub forgotten: bool,
+    /// Unset until a partition of the target was chosen.
+    pub assigned: Option<Assigned>,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
+}
+
+/// Which partition is to take a moving item, and the number it knows the move by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    pub partition: PartitionId,
+    pub number: MoveNumber,
+}
+
+/// A move's number: those from one partition to another only grow, so that the last one taken tells of all before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MoveNumber(pub u64);
+
+/// Why an item was moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MoveReason {
+    /// It failed: its attempts were used up.
+    Attempts,
+    /// It failed: a worker gave it up for good.
+    Dead,
+    /// It was older than its `dead_timeout`.
+    Expired,
+    /// Somebody sent it back.
+    Redrive,
+}
+
+impl MoveReason {
+    /// As clients and operators read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Attempts => "attempts",
+            Self::Dead => "dead",
+            Self::Expired => "expired",
+            Self::Redrive => "redrive",
+        }
+    }
+}
+
+/// Where an item that was moved came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub queue: Arc<str>,
+    pub id: Option<ItemId>,
+    pub attempts: Option<u32>,
+    pub reason: MoveReason,
+    pub error: Option<ItemError>,
+    pub moved_at: Timestamp,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
     /// Its own limit; otherwise the queue's counts.
     pub max_attempts: Option<u32>,
+    /// How old it may grow, counted from its making: its own, or the queue's when it was made. Unset: any age.
+    pub dead_timeout: Option<Span>,
+    /// Where it was moved here from.
+    pub origin: Option<Box<Origin>>,
     /// The latest lease that ended, so that a late worker can be told what became of its permit.
     pub last_lease: Option<(Permit, LeaseEnd)>,
     /// The worker's last word on a failed attempt, or the server's.
@@ -105,6 +174,13 @@ pub struct ItemError {
     pub message: Arc<str>,
 }
 
+impl ItemError {
+    /// The bytes of it that have no fixed length.
+    pub(crate) fn bytes(&self) -> usize {
+        self.message.len() + self.code.as_ref().map_or(0, |code| code.len())
+    }
+}
+
 /// The state's name alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -122,8 +198,22 @@ impl State {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Leased(lease) => lease.client_id.len(),
-            Self::Scheduled { .. } | Self::Waiting | Self::Final(_) => 0,
+            Self::Final(outcome) => outcome.outgoing.as_ref().map_or(0, |outgoing| outgoing.to.len()),
+            Self::Scheduled { .. } | Self::Waiting => 0,
         }
+    }
+
+    /// The move it is on, if it is on one.
+    pub fn outgoing(&self) -> Option<&Outgoing> {
+        match self {
+            Self::Final(outcome) => outcome.outgoing.as_deref(),
+            Self::Scheduled { .. } | Self::Waiting | Self::Leased(_) => None,
+        }
+    }
+
+    /// Whether nothing is to be seen of the item any more.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.outgoing().is_some_and(|outgoing| outgoing.forgotten)
     }
 
     pub fn phase(&self) -> Phase {

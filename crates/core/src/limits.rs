@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::command::{Command, Extend, LeaseItems, NewItem, Retry};
-use crate::item::ItemError;
+use crate::command::{Command, Extend, ImportItem, LeaseItems, Move, NewItem, Redrive, Retry};
+use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
 use crate::time::Span;
@@ -78,6 +78,14 @@ pub fn check_error(error: &ItemError) -> Result<(), Invalid> {
     ensure(fits, "error.message", "at most 4096 bytes without U+0000")
 }
 
+/// The rules for a queue's settings.
+pub fn check_queue_settings(name: &QueueName, settings: &Settings) -> Result<(), Invalid> {
+    check_settings(settings)?;
+    let Some(dead_queue) = &settings.dead_queue else { return Ok(()) };
+    check_name("dead_queue", dead_queue)?;
+    ensure(*dead_queue != name.name, "dead_queue", "another queue than the one it is for")
+}
+
 pub fn check_settings(settings: &Settings) -> Result<(), Invalid> {
     check_lease_timeout(settings.lease_timeout)?;
     check_retry_policy(&settings.retry)?;
@@ -112,17 +120,23 @@ pub fn check_lease(lease: &LeaseItems) -> Result<(), Invalid> {
 pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
     match command {
         Command::Produce(produce) => check_items(&produce.items),
+        Command::Import(import) => check_imports(&import.items),
+        Command::Delete(numbers) => check_batch("ids", numbers.len()),
         Command::Lease(lease) => check_lease(lease),
         Command::Complete(items) => check_batch("items", items.len()),
         Command::Retry(items) => check_retries(items),
         Command::Extend(extend) => check_extend(extend),
         Command::Release(items) => check_batch("items", items.len()),
-        Command::CreateQueue(create) => {
+        Command::CreateQueue(create, _) => {
             check_queue_name(&create.name)?;
             check_partitions(create.partitions)?;
-            check_settings(&create.settings)
+            check_queue_settings(&create.name, &create.settings)
         }
+        Command::Redrive(redrive) => check_redrive(redrive),
+        Command::Take(take) => check_moves(&take.moves),
         Command::Cancel(_)
+        | Command::Assign(_)
+        | Command::Moved(_)
         | Command::Clear(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
@@ -144,6 +158,31 @@ fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
         }
     }
     Ok(())
+}
+
+fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
+    check_batch("items", items.len())?;
+    items.iter().try_for_each(|item| {
+        check_kind(&item.kind)?;
+        item.error.as_ref().map_or(Ok(()), check_error)?;
+        item.origin.as_deref().map_or(Ok(()), check_origin)
+    })
+}
+
+/// A redrive sends the item to where its origin says.
+fn check_origin(origin: &Origin) -> Result<(), Invalid> {
+    check_name("origin", &origin.queue)?;
+    origin.error.as_ref().map_or(Ok(()), check_error)
+}
+
+fn check_redrive(redrive: &Redrive) -> Result<(), Invalid> {
+    redrive.to.as_deref().map_or(Ok(()), |to| check_name("to", to))?;
+    redrive.kind.as_deref().map_or(Ok(()), check_kind)
+}
+
+fn check_moves(moves: &[Move]) -> Result<(), Invalid> {
+    check_batch("moves", moves.len())?;
+    moves.iter().try_for_each(|moved| check_kind(&moved.kind))
 }
 
 fn check_extend(extend: &Extend) -> Result<(), Invalid> {

@@ -33,10 +33,14 @@ pub enum Mutant {
     LoseOrder,
     /// core: an attempt is not charged when its lease expires.
     FreeAttempts,
+    /// core: a move that is sent again is taken again.
+    TakeTwice,
+    /// outbox: the source forgets a move before its target has it.
+    ForgetMove,
 }
 
 impl Mutant {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -51,6 +55,8 @@ impl Mutant {
         Self::StartEarly,
         Self::LoseOrder,
         Self::FreeAttempts,
+        Self::TakeTwice,
+        Self::ForgetMove,
     ];
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::{End, Item, LeaseEnd, Outcome, State};
+use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, Outcome, State};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -17,8 +17,9 @@ pub enum Row {
     Numbers(Numbers),
     Settings(Settings),
     Cleared(Cleared),
+    Taken(Taken),
     /// Registry only.
-    Queue(Queue),
+    Queue(Box<Queue>),
     /// Registry only.
     Partitions(Partitions),
 }
@@ -32,6 +33,8 @@ pub enum Key {
     Partitions,
     Queue(QueueName),
     Item(ItemNumber),
+    /// By the partition that was taken from.
+    Taken(PartitionId),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -39,6 +42,16 @@ pub enum Key {
 pub struct Numbers {
     pub item: u64,
     pub permit: u64,
+    pub moved: MoveNumber,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
+}
+
+/// The last move that was taken from another partition: it and those before it are not taken again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub source: PartitionId,
+    pub last: MoveNumber,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -119,6 +132,7 @@ impl Cleared {
             finished_at: self.times.get(&(which, item.era)).copied().unwrap_or(item.created_at),
             kept_bytes: extras.kept_bytes(),
             has_result: false,
+            outgoing: None,
         };
         Some(Item { era: 0, state: State::Final(Box::new(outcome)), ..item })
     }
@@ -137,8 +151,21 @@ pub struct Queue {
     pub name: QueueName,
     pub settings: Settings,
     pub partitions: Vec<PartitionId>,
+    pub stores: StoreNames,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
+}
+
+/// The name of the store that each partition is in, in their order. Where it ends, the first store of all is meant:
+/// every server has that one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreNames(pub Vec<Arc<str>>);
+
+impl Queue {
+    /// Its partitions and the stores they are in; none is the first store of all.
+    pub fn homes(&self) -> impl Iterator<Item = (PartitionId, Option<&Arc<str>>)> {
+        self.partitions.iter().enumerate().map(|(index, id)| (*id, self.stores.0.get(index)))
+    }
 }
 
 /// The highest partition number given out so far.
@@ -152,7 +179,7 @@ pub struct Partitions {
 /// Which record of an item a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Payload, headers and reference: immutable, dropped when the item is final.
+    /// Payload, headers and reference: immutable, dropped when the item is final and not on its way elsewhere.
     Payload,
     /// What a completion left behind.
     Result,
@@ -188,6 +215,7 @@ impl Row {
             Self::Numbers(_) => Key::Numbers,
             Self::Settings(_) => Key::Settings,
             Self::Cleared(_) => Key::Cleared,
+            Self::Taken(taken) => Key::Taken(taken.source),
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
         }
@@ -200,20 +228,28 @@ impl Change {
         const FIXED: usize = 128;
         match self {
             Self::Put(Row::Item(item)) => FIXED + item.kind.len() + item.state.bytes() + extras_bytes(item),
-            Self::Put(Row::Queue(queue)) => 8 * FIXED + 8 * queue.partitions.len() + queue.unknown.len(),
+            Self::Put(Row::Queue(queue)) => {
+                8 * FIXED + 8 * queue.partitions.len() + queue.stores.bytes() + queue.unknown.len()
+            }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
-            Self::Put(Row::Numbers(_) | Row::Partitions(_)) => FIXED,
+            Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
         }
     }
 }
 
+impl StoreNames {
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|name| 2 + name.len()).sum()
+    }
+}
+
 fn extras_bytes(item: &Item) -> usize {
     let Some(extras) = &item.extras else { return 0 };
-    let error = extras.error.as_ref();
-    let error_bytes =
-        error.map_or(0, |error| error.message.len() + error.code.as_ref().map_or(0, |code| code.len()));
-    error_bytes + extras.unknown.len()
+    let origin = extras.origin.as_deref();
+    let errors = extras.error.iter().chain(origin.and_then(|origin| origin.error.as_ref()));
+    let origin_bytes = origin.map_or(0, |origin| 64 + origin.queue.len() + origin.unknown.len());
+    errors.map(ItemError::bytes).sum::<usize>() + origin_bytes + extras.unknown.len()
 }

@@ -11,6 +11,10 @@ pub struct Settings {
     pub lease_timeout: Span,
     /// 0: no limit.
     pub max_attempts: u32,
+    /// How old a new item may grow. Zero: any age.
+    pub dead_timeout: Span,
+    /// Where items go that fail or expire: a queue of the same namespace, which need not be there yet.
+    pub dead_queue: Option<Arc<str>>,
     pub retry: RetryPolicy,
     pub requeue: Requeue,
     pub retention: Span,
@@ -29,6 +33,8 @@ impl Default for Settings {
             version: 0,
             lease_timeout: Span::from_secs(60),
             max_attempts: 3,
+            dead_timeout: Span::ZERO,
+            dead_queue: None,
             retry: RetryPolicy::default(),
             requeue: Requeue::Keep,
             retention: Span::from_secs(48 * 3600),
@@ -46,6 +52,9 @@ impl Default for Settings {
 pub struct SettingsChange {
     pub lease_timeout: Option<Span>,
     pub max_attempts: Option<u32>,
+    pub dead_timeout: Option<Span>,
+    /// `Some(None)` takes it away.
+    pub dead_queue: Option<Option<Arc<str>>>,
     pub retry: RetryChange,
     pub requeue: Option<Requeue>,
     pub retention: Option<Span>,
@@ -72,6 +81,8 @@ impl Settings {
             version: self.version,
             lease_timeout: change.lease_timeout.unwrap_or(self.lease_timeout),
             max_attempts: change.max_attempts.unwrap_or(self.max_attempts),
+            dead_timeout: change.dead_timeout.unwrap_or(self.dead_timeout),
+            dead_queue: change.dead_queue.unwrap_or_else(|| self.dead_queue.clone()),
             retry: self.retry.changed(change.retry),
             requeue: change.requeue.unwrap_or(self.requeue),
             retention: change.retention.unwrap_or(self.retention),

@@ -33,6 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         priority: 0,
         enqueue_at: None,
         max_attempts: None,
+        dead_timeout: None,
         body: text.into(),
         facts: None,
     });

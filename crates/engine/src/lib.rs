@@ -9,16 +9,18 @@
 //! engine runs in a seeded simulator.
 //!
 //! Read [`store`] (the trait) first, then `partition/writer`, `partition/supervisor`, `partition/waiters`, `queue`,
-//! `registry`; then [`store::log`].
+//! `registry`, `outbox`; then [`store::log`].
 
 mod clock;
 pub mod env;
 mod error;
 mod lock;
 mod meter;
+mod outbox;
 mod partition;
 mod queue;
 mod registry;
+mod storage;
 pub mod store;
 mod types;
 mod view;
@@ -38,13 +40,13 @@ use crate::lock::lock;
 use crate::partition::message::{Answer, Done};
 use crate::queue::QueueHandle;
 use crate::registry::{Home, Registry};
-use crate::store::{Store, StoreStats};
+use crate::store::{Store, StoreState, StoreStats};
 
 pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
-    Commit, CommitStats, Committed, Delivery, Grant, Granted, Histogram, ItemView, Judged, PartitionStats,
-    ProducedItems, QueueOverview, QueueStats, RetryItem,
+    Commit, CommitStats, Committed, Delivery, Grant, Granted, Histogram, ItemView, Judged, Page,
+    PartitionStats, ProducedItems, QueueOverview, QueueStats, Redrive, RetryItem,
 };
 pub use windlass_core::partition::Totals;
 
@@ -91,13 +93,18 @@ impl Engine {
         self.store.stats()
     }
 
+    /// The stores by themselves, where there are several.
+    pub fn stores(&self) -> Vec<StoreState> {
+        self.store.stores()
+    }
+
     pub fn commit_stats(&self) -> CommitStats {
         self.registry.commit_stats()
     }
 
     pub async fn create_queue(&self, create: CreateQueue) -> Result<Committed<Queue>, EngineError> {
         let _call = self.registry.enter()?;
-        Ok(committed_queue(self.registry.change(Command::CreateQueue(Box::new(create))).await?))
+        Ok(committed_queue(self.registry.create(create).await?))
     }
 
     /// Changes what is named and nothing else. It counts in every partition that serves when this is answered.
@@ -107,7 +114,7 @@ impl Engine {
     }
 
     /// The queue and everything in it is gone; one made again under the name is a new one. Without `force` it is refused
-    /// while an item is not final.
+    /// while an item is not final, or on its way to another queue.
     pub async fn delete_queue(&self, name: &QueueName, force: bool) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
         let Committed { commits, .. } = committed_queue(self.registry.delete(name.clone(), force).await?);
@@ -204,6 +211,16 @@ impl Engine {
         self.queue(queue)?.clear(clear).await
     }
 
+    /// Sends waiting items of a dead queue back to where they came from, or to the queue named, in the order in which
+    /// they wait, and tells how many. They have left when this is answered, and arrive on their own.
+    pub async fn redrive(&self, queue: &QueueName, redrive: Redrive) -> Result<Committed<u64>, EngineError> {
+        let _call = self.registry.enter()?;
+        if let Some(to) = &redrive.to {
+            self.queue(to)?;
+        }
+        self.queue(queue)?.redrive(redrive).await
+    }
+
     pub async fn stats(&self, queue: &QueueName) -> Result<QueueStats, EngineError> {
         let _call = self.registry.enter()?;
         self.queue(queue)?.stats().await
@@ -222,5 +239,6 @@ fn committed_queue(answer: Answer) -> Committed<Queue> {
     let Done::Reply(Reply::Queue(value) | Reply::QueueDeleted(value)) = answer.reply else {
         unreachable!("a change of queues is answered by the queue")
     };
-    Committed { value, commits: vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }] }
+    let commits = vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }];
+    Committed { value: *value, commits }
 }

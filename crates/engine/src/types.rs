@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use windlass_core::command::List;
 use windlass_core::id::{ItemId, PartitionId, Permit};
-use windlass_core::item::{Item, ItemError, Phase};
+use windlass_core::item::{Item, ItemError, Origin, Phase};
 use windlass_core::partition::{Counts, Totals};
 use windlass_core::row::{Queue, QueueName};
-use windlass_core::time::Timestamp;
+use windlass_core::time::{Span, Timestamp};
 
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
@@ -53,6 +54,17 @@ pub struct RetryItem {
     pub error: Option<ItemError>,
 }
 
+/// Which items of a dead queue to send where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redrive {
+    /// Unset: where each came from; those that came from nowhere stay.
+    pub to: Option<QueueName>,
+    /// Unset: every kind.
+    pub kind: Option<Arc<str>>,
+    /// Unset: all there are when it begins.
+    pub limit: Option<u64>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub id: ItemId,
@@ -63,6 +75,10 @@ pub struct Granted {
     pub attempts: u32,
     pub deadline: Timestamp,
     pub created_at: Timestamp,
+    /// Unset: it may grow any age.
+    pub dead_timeout: Option<Span>,
+    /// Set for an item that was moved.
+    pub origin: Option<Box<Origin>>,
     pub body: Bytes,
 }
 
@@ -121,6 +137,16 @@ pub struct ItemView {
     pub facts: Option<Bytes>,
 }
 
+/// Which part of which list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub partition: PartitionId,
+    pub list: List,
+    /// Begins after this item, which must be in the list. Unset: at the beginning.
+    pub after: Option<ItemId>,
+    pub limit: usize,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct QueueStats {
     pub counts: Counts,
@@ -128,6 +154,8 @@ pub struct QueueStats {
     /// How many wait, by priority.
     pub priorities: BTreeMap<u8, u64>,
     pub retained: u64,
+    /// Ended here, and not yet taken by the queue they go to.
+    pub moving: u64,
     pub oldest_waiting: Option<Timestamp>,
     pub lease_waiters: usize,
     pub partitions: Vec<PartitionStats>,
@@ -137,6 +165,8 @@ pub struct QueueStats {
 pub struct PartitionStats {
     pub partition: PartitionId,
     pub state: PartitionState,
+    /// The name of the store that it is in.
+    pub store: Arc<str>,
     pub counts: Counts,
 }
 
@@ -149,9 +179,13 @@ pub struct QueueOverview {
     pub oldest_waiting: Option<Timestamp>,
     pub lease_waiters: usize,
     pub retained: u64,
+    /// Ended here, and not yet taken by the queue they go to.
+    pub moving: u64,
     /// Since the engine was opened.
     pub totals: Totals,
     pub partitions: Vec<(PartitionId, PartitionState)>,
+    /// The store of each, in the same order.
+    pub stores: Vec<Arc<str>>,
 }
 
 /// Commits that succeeded since the engine was opened, those of the registry included.

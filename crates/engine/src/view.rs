@@ -4,7 +4,7 @@ use bytes::Bytes;
 use windlass_core::command::{Command, Refusal, Reply};
 use windlass_core::id::ItemId;
 use windlass_core::item::Item;
-use windlass_core::row::Part;
+use windlass_core::row::{Part, Queue};
 
 use crate::error::EngineError;
 use crate::partition::message::{Answer, Done};
@@ -18,7 +18,7 @@ pub(crate) async fn get(home: &Home, store: &dyn Store, id: ItemId) -> Result<It
         let item = home.partition.query(move |partition, _| partition.get(id.number)).await?;
         let item = item.ok_or(Refusal::NotFound)?;
         let bodies = read(store, id).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
-        let view = view(home, id, item, bodies);
+        let view = of(&home.queue.queue, id, item, bodies);
         // It may have ended between the two looks; then the first no longer counts. If nothing has changed, the
         // payload is lost: a salvaged log may lack it.
         let ended_meanwhile = view.payload.is_none() && !view.item.state.phase().is_final();
@@ -41,7 +41,7 @@ pub(crate) async fn cancel(
     let Done::Reply(Reply::Cancelled(item)) = reply else { unreachable!("a cancel is answered by the item") };
     let unread = |error| EngineError::unknown(format!("cancelled, but its payload cannot be read: {error}"));
     let [payload, result, _] = read(store, id).await.map_err(unread)?;
-    let value = view(home, id, item, [payload, result, facts]);
+    let value = of(&home.queue.queue, id, item, [payload, result, facts]);
     Ok(Committed { value, commits: vec![Commit { partition: id.partition, sequence }] })
 }
 
@@ -57,10 +57,13 @@ async fn read_facts(store: &dyn Store, id: ItemId) -> Result<Option<Bytes>, Stor
     Ok(facts.into_iter().next().flatten())
 }
 
-fn view(home: &Home, id: ItemId, item: Item, [payload, result, facts]: [Option<Bytes>; 3]) -> ItemView {
+/// With payload, result and facts.
+pub(crate) fn of(queue: &Queue, id: ItemId, item: Item, bodies: [Option<Bytes>; 3]) -> ItemView {
+    let [payload, result, facts] = bodies;
     let own = item.extras.as_ref().and_then(|extras| extras.max_attempts);
-    let max_attempts = own.unwrap_or(home.queue.queue.settings.max_attempts);
-    // The store still has that of one that was cleared, until the sweep comes by.
+    let max_attempts = own.unwrap_or(queue.settings.max_attempts);
+    // The store still has that of one that was cleared until the sweep comes by, and that of one on its way
+    // to another queue until it is there.
     let payload = payload.filter(|_| !item.state.phase().is_final());
-    ItemView { queue: home.queue.queue.name.clone(), id, item, max_attempts, payload, result, facts }
+    ItemView { queue: queue.name.clone(), id, item, max_attempts, payload, result, facts }
 }

@@ -8,4 +8,5 @@ pub mod http;
 pub mod lifecycle;
 pub mod listener;
 pub mod metrics;
+pub mod stores;
 pub mod telemetry;

@@ -16,16 +16,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
-use windlass_engine::env::TokioEnv;
+use windlass_engine::env::{Env, TokioEnv};
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
+use windlass_engine::store::spread::{Member, Spread};
 use windlass_engine::store::{Store, StoreError};
 use windlass_engine::{Engine, EngineError};
 
 use crate::config::Config;
 use crate::http::{App, HttpLimits, Opened};
 use crate::listener::{self, Listener};
+use crate::stores::{self, Logs};
+
+/// Stores that somebody else opened: the first, and the others.
+type Given = (Arc<dyn Store>, Vec<Member>);
 
 /// Files beside connections: those of the log, and what the runtime needs.
 const OTHER_FILES: u64 = 100;
@@ -96,6 +101,20 @@ struct Front {
 
 impl Server {
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_with(config, None).await
+    }
+
+    /// On stores that are there already, the first of which has the registry: the directories of the configuration are
+    /// not looked at. For tests, and for whoever brings a store of their own.
+    pub async fn start_on(
+        config: Config,
+        first: Arc<dyn Store>,
+        others: Vec<Member>,
+    ) -> Result<Self, StartError> {
+        Self::start_with(config, Some((first, others))).await
+    }
+
+    async fn start_with(config: Config, given: Option<Given>) -> Result<Self, StartError> {
         for name in &config.ignored_variables {
             warn!(name, "ignored a variable that is not a setting; `windlass config` lists all there are");
         }
@@ -105,7 +124,11 @@ impl Server {
         let address = listener.local_addr();
         let app = App::new(http_limits(&config), listener.traffic());
         let mut front = Front::serve(listener, Arc::clone(&app), config.shutdown_grace);
-        match open(&config).await {
+        let opening = match given {
+            None => open(&config).await,
+            Some((first, others)) => open_given(&config, first, others).await,
+        };
+        match opening {
             Ok(opened) => {
                 let engine = opened.engine.clone();
                 app.open(opened);
@@ -209,14 +232,35 @@ impl Signals {
 }
 
 async fn open(config: &Config) -> Result<Opened, StartError> {
-    let env = Arc::new(TokioEnv::new());
+    let env: Arc<dyn Env> = Arc::new(TokioEnv::new());
     let disk = data_directory(&config.data).await?;
     let options = LogOptions { durability: config.durability, ..LogOptions::default() };
-    let opening = LogStore::open(env.clone(), disk, options);
+    let opening = LogStore::open(env.clone(), disk, options.clone());
     let store = Arc::new(with_progress("reading the log", opening).await?);
-    let opening = Engine::open(env, store.clone());
-    match with_progress("loading partitions", opening).await {
-        Ok(engine) => Ok(Opened { engine, store, backup_dir: config.backup_dir.clone() }),
+    let logs = Logs::new(&config.data, Arc::clone(&store), &config.stores);
+    let member = |other| stores::member(&env, &logs, &config.data, other, &options);
+    let others = config.stores.iter().map(member).collect();
+    let spread = with_progress("opening the other stores", Spread::open(store, others)).await;
+    load(config, env, spread, Some(logs)).await
+}
+
+async fn open_given(
+    config: &Config,
+    first: Arc<dyn Store>,
+    others: Vec<Member>,
+) -> Result<Opened, StartError> {
+    load(config, Arc::new(TokioEnv::new()), Spread::open(first, others).await, None).await
+}
+
+async fn load(
+    config: &Config,
+    env: Arc<dyn Env>,
+    spread: Spread,
+    logs: Option<Arc<Logs>>,
+) -> Result<Opened, StartError> {
+    let store = Arc::new(spread);
+    match with_progress("loading partitions", Engine::open(env, store.clone())).await {
+        Ok(engine) => Ok(Opened { engine, logs, backup_dir: config.backup_dir.clone() }),
         Err(error) => {
             store.close().await;
             Err(error.into())

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -12,7 +13,9 @@ use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::ItemError;
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::Span;
-use windlass_engine::{Engine, EngineError, Granted, Judged, Outcome as Effect, QueueStats, RetryItem};
+use windlass_engine::{
+    Engine, EngineError, Granted, Judged, Outcome as Effect, QueueStats, Redrive, RetryItem,
+};
 
 use crate::executor::{Handle, Sleep};
 use crate::history::{Made, Op, Outcome, QueueIndex, RetryOp, Verdict, Why};
@@ -121,6 +124,20 @@ impl Caller {
         self.call(Op::Clear { queue, clear }, call, |cleared| Outcome::Cleared(cleared.value)).await;
     }
 
+    pub async fn redrive(
+        &self,
+        queue: QueueIndex,
+        to: Option<QueueIndex>,
+        kind: Option<Arc<str>>,
+        limit: Option<u64>,
+    ) {
+        let name = queue_name(queue);
+        let redrive = Redrive { to: to.map(queue_name), kind: kind.clone(), limit };
+        let call = self.engine.redrive(&name, redrive);
+        let op = Op::Redrive { queue, to, kind, limit };
+        self.call(op, call, |redriven| Outcome::Redriven(redriven.value)).await;
+    }
+
     pub async fn stats(&self, queue: QueueIndex) -> Option<QueueStats> {
         let name = queue_name(queue);
         let call = self.engine.stats(&name);
@@ -180,6 +197,7 @@ fn new_item(made: &Made) -> NewItem {
         priority: made.priority,
         enqueue_at: made.enqueue_at,
         max_attempts: made.max_attempts,
+        dead_timeout: made.dead_timeout,
         body: made.body(),
         facts: None,
     }
@@ -191,6 +209,8 @@ fn all_of(settings: &Settings) -> SettingsChange {
     SettingsChange {
         lease_timeout: Some(settings.lease_timeout),
         max_attempts: Some(settings.max_attempts),
+        dead_timeout: Some(settings.dead_timeout),
+        dead_queue: Some(settings.dead_queue.clone()),
         retry: RetryChange {
             strategy: Some(retry.strategy),
             initial: Some(retry.initial),

@@ -111,6 +111,9 @@ impl Client {
         if self.rng.percent(habits.deletes) {
             return self.delete_or_create().await;
         }
+        if self.rng.percent(habits.redrives) {
+            return self.redrive().await;
+        }
         match self.rng.below(100) {
             0..=26 => self.produce().await,
             27..=52 => self.lease().await,
@@ -155,7 +158,17 @@ impl Client {
             priority: *self.rng.pick(&[0, 0, 0, 1, 7, 255]),
             enqueue_at: self.rng.percent(schedules).then(|| self.moment(20_000)),
             max_attempts: self.rng.percent(10).then(|| self.rng.between(1, 4) as u32),
+            dead_timeout: self.mortality(),
         }
+    }
+
+    /// Now and then an item may live only so long, or any time whatever its queue says.
+    fn mortality(&mut self) -> Option<Span> {
+        let mortals = self.plan.habits.mortals;
+        self.rng.percent(mortals).then(|| match self.rng.below(5) {
+            0 => Span::ZERO,
+            _ => Span::from_millis(self.rng.skewed(1, 20_000)),
+        })
     }
 
     /// Mostly to come, now and then past.
@@ -297,9 +310,20 @@ impl Client {
         self.caller.clear(queue, clear).await;
     }
 
+    /// Mostly of the queue where the dead go.
+    async fn redrive(&mut self) {
+        let last = self.plan.queues.len() - 1;
+        let queue = if self.rng.percent(70) { last } else { self.queue() };
+        let to = self.rng.percent(20).then(|| self.queue());
+        let kinds = plan::kinds();
+        let kind = self.rng.percent(30).then(|| self.rng.pick(&kinds).clone());
+        let limit = self.rng.percent(50).then(|| self.rng.skewed(0, 10));
+        self.caller.redrive(queue, to, kind, limit).await;
+    }
+
     async fn update(&mut self) {
-        let settings = plan::draw_settings(&mut self.rng, self.plan.keeps_everything);
         let queue = self.queue();
+        let settings = self.plan.clone().draw_settings(&mut self.rng, queue);
         self.caller.update(queue, settings).await;
     }
 
@@ -317,7 +341,7 @@ impl Client {
         if self.rng.percent(60) {
             return self.delete(queue).await;
         }
-        let settings = plan::draw_settings(&mut self.rng, self.plan.keeps_everything);
+        let settings = self.plan.clone().draw_settings(&mut self.rng, queue);
         let partitions = self.plan.queues[queue].partitions;
         self.caller.create(queue, settings, partitions).await;
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use windlass_core::command::Retried;
-use windlass_core::item::Phase;
+use windlass_core::item::{LeaseEnd, MoveReason, Phase};
 
 use crate::check::{Facts, ItemFacts};
 use crate::fault::Fault;
 use crate::history::{History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 14] = [
+pub const COMMANDS: [&str; 15] = [
     "produce",
     "lease",
     "complete",
@@ -20,6 +20,7 @@ pub const COMMANDS: [&str; 14] = [
     "cancel",
     "get",
     "clear",
+    "redrive",
     "stats",
     "create queue",
     "update queue",
@@ -27,7 +28,7 @@ pub const COMMANDS: [&str; 14] = [
     "delete queue if empty",
 ];
 
-pub const CHANGES: [&str; 15] = [
+pub const CHANGES: [&str; 24] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -38,7 +39,16 @@ pub const CHANGES: [&str; 15] = [
     "leased → waiting (grant dropped)",
     "leased → waiting (expiry)",
     "leased → completed",
-    "leased → failed",
+    "leased → failed (last retry)",
+    "leased → failed (given up)",
+    "leased → failed (last expiry)",
+    "scheduled or waiting → expired",
+    "leased → expired",
+    "failed → moved (attempts)",
+    "failed → moved (dead)",
+    "expired → moved",
+    "dead → redriven",
+    "moved after a restart",
     "live → cancelled",
     "leased, cancel requested",
     "live → cleared",
@@ -74,6 +84,7 @@ impl Coverage {
         }
         if let Ok(facts) = Facts::gather(history) {
             facts.items.iter().for_each(|item| coverage.add_item(item));
+            facts.items.iter().for_each(|item| coverage.add_move(history, item));
         }
         coverage
     }
@@ -117,14 +128,45 @@ impl Coverage {
         self.add_ends(item);
     }
 
+    fn add_move(&mut self, history: &History, item: &ItemFacts<'_>) {
+        if let Some((_, view)) = item.shown().find(|(_, view)| view.item.state.phase().is_final()) {
+            let last_lease = view.item.extras.as_ref().and_then(|extras| extras.last_lease);
+            match (view.item.state.phase(), last_lease) {
+                (Phase::Failed, Some((_, LeaseEnd::Expired))) => self.change("leased → failed (last expiry)"),
+                (Phase::Expired, Some(_)) => self.change("leased → expired"),
+                (Phase::Expired, None) => self.change("scheduled or waiting → expired"),
+                _ => {}
+            }
+        }
+        let Some(origin) = item.origin else { return };
+        self.change(match origin.reason {
+            MoveReason::Attempts => "failed → moved (attempts)",
+            MoveReason::Dead => "failed → moved (dead)",
+            MoveReason::Expired => "expired → moved",
+            MoveReason::Redrive => "dead → redriven",
+        });
+        let Some(grant) = item.grants.first() else { return };
+        // Told by the clock, so only where nobody set it.
+        let steady =
+            !history.faults.iter().any(|(_, fault)| matches!(fault, Fault::ClockForward | Fault::ClockBack));
+        let between = origin.moved_at..=grant.given.created_at;
+        if steady && history.processes.iter().any(|process| between.contains(&process.wall)) {
+            self.change("moved after a restart");
+        }
+    }
+
     fn add_ends(&mut self, item: &ItemFacts<'_>) {
         use crate::check::Verb;
         for judged in &item.verdicts {
             match (judged.verb, &judged.verdict) {
                 (Verb::Complete { .. }, Verdict::Done) => self.change("leased → completed"),
                 (Verb::Release, Verdict::Done) => self.change("leased → waiting (release)"),
-                (Verb::Retry(_), Verdict::Retried(Retried::Ended(Phase::Failed))) => {
-                    self.change("leased → failed")
+                (Verb::Retry(retry), Verdict::Retried(Retried::Ended(Phase::Failed))) => {
+                    self.change(if retry.dead {
+                        "leased → failed (given up)"
+                    } else {
+                        "leased → failed (last retry)"
+                    });
                 }
                 (Verb::Retry(retry), Verdict::Retried(Retried::Again { due_at })) => {
                     let later = retry.retry_at.is_some_and(|at| at == *due_at);
@@ -190,6 +232,7 @@ fn command(op: &Op) -> &'static str {
         Op::Cancel(_) => "cancel",
         Op::Get(_) => "get",
         Op::Clear { .. } => "clear",
+        Op::Redrive { .. } => "redrive",
         Op::Stats(_) => "stats",
         Op::Create { .. } => "create queue",
         Op::Update { .. } => "update queue",

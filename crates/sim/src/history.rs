@@ -51,6 +51,8 @@ pub enum Promise {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Process {
     pub begin: Moment,
+    /// What the clock showed then.
+    pub wall: Timestamp,
     /// When it began to serve.
     pub opened: Option<Moment>,
     /// When it was asked to close.
@@ -81,6 +83,7 @@ pub struct Made {
     pub priority: u8,
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
+    pub dead_timeout: Option<Span>,
 }
 
 impl Made {
@@ -109,6 +112,7 @@ pub enum Op {
     Cancel(ItemId),
     Get(ItemId),
     Clear { queue: QueueIndex, clear: Clear },
+    Redrive { queue: QueueIndex, to: Option<QueueIndex>, kind: Option<Arc<str>>, limit: Option<u64> },
     Stats(QueueIndex),
     Create { queue: QueueIndex, settings: Settings, partitions: u32 },
     Update { queue: QueueIndex, settings: Settings },
@@ -137,6 +141,7 @@ pub enum Outcome {
     Cancelled(Phase),
     Shown(Box<ItemView>),
     Cleared(u64),
+    Redriven(u64),
     Counted(Box<QueueStats>),
     Queue(Box<Queue>),
     Deleted,
@@ -245,6 +250,7 @@ impl Outcome {
             | Self::Cancelled(_)
             | Self::Shown(_)
             | Self::Cleared(_)
+            | Self::Redriven(_)
             | Self::Counted(_)
             | Self::Queue(_)
             | Self::Deleted => unreachable!("a batch call is not answered by {self:?}"),

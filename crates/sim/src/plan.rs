@@ -29,6 +29,17 @@ pub struct Plan {
     pub has_crowd: bool,
     /// Nothing that ended is forgotten during the run: what ended must be shown as it ended.
     pub keeps_everything: bool,
+    pub dead: DeadPlan,
+}
+
+/// Where items go that fail or expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadPlan {
+    Nowhere,
+    /// All of them, all the time, to the last queue, where nothing ever ends by itself: so that none can hide.
+    Graveyard,
+    /// Anywhere, and elsewhere after every update.
+    Anywhere,
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +102,9 @@ pub struct Habits {
     pub schedules: u32,
     pub cleans: u32,
     pub deletes: u32,
+    pub redrives: u32,
+    /// Items with a time to live of their own.
+    pub mortals: u32,
     pub think_micros: u64,
     pub body_max: u64,
     pub wait_max_millis: u64,
@@ -105,9 +119,11 @@ impl Plan {
         let rates = Rates::draw(rng);
         let stumbles = durability == Sync::Never && rng.percent(75);
         let keeps_everything = stumbles || rng.percent(60);
-        let queues = if stumbles { 1 } else { rng.between(1, 3) };
+        let dead = if stumbles { DeadPlan::Nowhere } else { draw_dead(rng) };
+        let fewest = if dead == DeadPlan::Nowhere { 1 } else { 2 };
+        let queues = if stumbles { 1 } else { rng.between(fewest, 3) as usize };
         let plan = Self {
-            queues: (0..queues).map(|_| draw_queue(rng, keeps_everything)).collect(),
+            queues: (0..queues).map(|index| draw_queue(rng, keeps_everything, dead, index, queues)).collect(),
             clients: rng.between(3, 8) as usize,
             phases: if stumbles { draw_stumbling(rng) } else { draw_phases(rng) },
             durability,
@@ -115,10 +131,11 @@ impl Plan {
             fills_up: rates != Rates::CALM && rng.percent(25),
             has_spells: rates != Rates::CALM && rng.percent(25),
             clock: draw_clock(rng, durability),
-            habits: draw_habits(rng, stumbles),
+            habits: draw_habits(rng, stumbles, dead),
             store: draw_store(rng),
             has_crowd: false,
             keeps_everything,
+            dead,
         };
         if rng.per_million(8_000) { plan.with_crowd() } else { plan }
     }
@@ -128,6 +145,10 @@ impl Plan {
         self.has_crowd = true;
         self.queues.truncate(1);
         self.queues[0].partitions = 1;
+        self.dead = DeadPlan::Nowhere;
+        self.queues[0].settings.dead_queue = None;
+        self.queues[0].settings.dead_timeout = Span::ZERO;
+        self.habits.redrives = 0;
         self.rates = Rates::CALM;
         self.fills_up = false;
         self.has_spells = false;
@@ -137,6 +158,11 @@ impl Plan {
         self.store.segment_bytes = 1 << 20;
         self.store.snapshot_bytes = 1 << 20;
         self
+    }
+
+    /// As somebody might set them now.
+    pub fn draw_settings(&self, rng: &mut Rng, queue: QueueIndex) -> Settings {
+        draw_settings(rng, self.keeps_everything, self.dead, queue, self.queues.len())
     }
 
     pub fn promise(&self) -> Promise {
@@ -153,7 +179,15 @@ pub fn queue_name(index: QueueIndex) -> QueueName {
 
 /// An item without any frills.
 pub fn plain_item(serial: u64) -> Made {
-    Made { serial, len: 0, kind: KINDS[0].into(), priority: 0, enqueue_at: None, max_attempts: None }
+    Made {
+        serial,
+        len: 0,
+        kind: KINDS[0].into(),
+        priority: 0,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+    }
 }
 
 pub fn kinds() -> Vec<Arc<str>> {
@@ -168,11 +202,28 @@ fn draw_sync(rng: &mut Rng) -> Sync {
     }
 }
 
-fn draw_queue(rng: &mut Rng, keeps_everything: bool) -> QueuePlan {
-    QueuePlan { partitions: rng.between(1, 3) as u32, settings: draw_settings(rng, keeps_everything) }
+fn draw_dead(rng: &mut Rng) -> DeadPlan {
+    *rng.pick(&[DeadPlan::Nowhere, DeadPlan::Graveyard, DeadPlan::Graveyard, DeadPlan::Anywhere])
 }
 
-pub fn draw_settings(rng: &mut Rng, keeps_everything: bool) -> Settings {
+fn draw_queue(
+    rng: &mut Rng,
+    keeps_everything: bool,
+    dead: DeadPlan,
+    index: QueueIndex,
+    queues: usize,
+) -> QueuePlan {
+    let settings = draw_settings(rng, keeps_everything, dead, index, queues);
+    QueuePlan { partitions: rng.between(1, 3) as u32, settings }
+}
+
+fn draw_settings(
+    rng: &mut Rng,
+    keeps_everything: bool,
+    dead: DeadPlan,
+    queue: QueueIndex,
+    queues: usize,
+) -> Settings {
     let mut settings = Settings {
         lease_timeout: Span::from_millis(rng.skewed(1, 20_000)),
         max_attempts: *rng.pick(&[0, 1, 2, 3, 3, 5]),
@@ -184,6 +235,22 @@ pub fn draw_settings(rng: &mut Rng, keeps_everything: bool) -> Settings {
         settings.retention = Span::from_millis(rng.skewed(1, 60_000));
         settings.retention_max_items = rng.between(0, 10);
         settings.retention_max_bytes = rng.between(0, 2_000);
+    }
+    if rng.percent(25) {
+        settings.dead_timeout = Span::from_millis(rng.skewed(1, 30_000));
+    }
+    let last = queues - 1;
+    match dead {
+        DeadPlan::Nowhere => {}
+        DeadPlan::Graveyard if queue == last => {
+            settings.max_attempts = 0;
+            settings.dead_timeout = Span::ZERO;
+        }
+        DeadPlan::Graveyard => settings.dead_queue = Some(queue_name(last).name),
+        DeadPlan::Anywhere => {
+            let other = (queue + 1 + rng.index(queues - 1)) % queues;
+            settings.dead_queue = rng.percent(80).then(|| queue_name(other).name);
+        }
     }
     settings
 }
@@ -228,7 +295,7 @@ fn draw_clock(rng: &mut Rng, durability: Sync) -> ClockPlan {
     }
 }
 
-fn draw_habits(rng: &mut Rng, stumbles: bool) -> Habits {
+fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
     let sometimes =
         |rng: &mut Rng, percent, most| if rng.percent(percent) { rng.between(1, most) as u32 } else { 0 };
     Habits {
@@ -239,6 +306,8 @@ fn draw_habits(rng: &mut Rng, stumbles: bool) -> Habits {
         schedules: sometimes(rng, 60, 30),
         cleans: sometimes(rng, 40, 2),
         deletes: if stumbles { 0 } else { sometimes(rng, 25, 2) },
+        redrives: if dead == DeadPlan::Nowhere { 0 } else { sometimes(rng, 70, 5) },
+        mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
         think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),
         body_max: if stumbles { 40 } else { rng.skewed(20, 4_000) },
         wait_max_millis: rng.skewed(1, 10_000),

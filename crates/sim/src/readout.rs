@@ -15,7 +15,13 @@ const ROUNDS_MAX: usize = 400;
 const SLEEP_MAX: u64 = 600 * SECOND;
 
 /// Reads everything out of all queues. An error if something refuses to come out.
-pub async fn read_out(caller: &Caller, queues: &[QueueIndex], known: Vec<ItemId>) -> Result<(), Violation> {
+/// `complete` says whether every queue is there that something may be on its way to.
+pub async fn read_out(
+    caller: &Caller,
+    queues: &[QueueIndex],
+    complete: bool,
+    known: Vec<ItemId>,
+) -> Result<(), Violation> {
     for queue in queues {
         wait_for_partitions(caller, *queue).await?;
         caller.stats(*queue).await;
@@ -25,9 +31,7 @@ pub async fn read_out(caller: &Caller, queues: &[QueueIndex], known: Vec<ItemId>
         caller.stats(*queue).await;
     }
     let mut seen: BTreeSet<ItemId> = known.into_iter().collect();
-    for queue in queues {
-        drain(caller, *queue, &mut seen).await?;
-    }
+    drain_all(caller, queues, complete, &mut seen).await?;
     show(caller, &seen.into_iter().collect::<Vec<_>>()).await;
     Ok(())
 }
@@ -49,6 +53,38 @@ async fn wait_for_partitions(caller: &Caller, queue: QueueIndex) -> Result<(), V
         caller.handle.sleep_micros(SECOND).await;
     }
     Err(Violation { rule: "recovery", text: format!("q{queue} does not serve although nothing is wrong") })
+}
+
+/// One queue after the other, until all are empty at once: what ends badly in one may turn up in another.
+async fn drain_all(
+    caller: &Caller,
+    queues: &[QueueIndex],
+    complete: bool,
+    seen: &mut BTreeSet<ItemId>,
+) -> Result<(), Violation> {
+    let mut moving = Vec::new();
+    for _ in 0..ROUNDS_MAX {
+        let before = seen.len();
+        for queue in queues {
+            drain(caller, *queue, seen).await?;
+        }
+        let stats = all_stats(caller, queues).await;
+        moving = stats.iter().map(|stats| stats.moving).collect();
+        let arrived = moving.iter().sum::<u64>() == 0 || !complete;
+        if seen.len() == before && stats.iter().all(is_empty) && arrived {
+            return Ok(());
+        }
+        caller.handle.sleep_micros(SECOND / 10).await;
+    }
+    Err(Violation { rule: "moving", text: format!("what is on its way does not arrive: {moving:?}") })
+}
+
+async fn all_stats(caller: &Caller, queues: &[QueueIndex]) -> Vec<QueueStats> {
+    let mut all = Vec::new();
+    for queue in queues {
+        all.extend(caller.stats(*queue).await);
+    }
+    all
 }
 
 async fn drain(caller: &Caller, queue: QueueIndex, seen: &mut BTreeSet<ItemId>) -> Result<(), Violation> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use windlass_core::id::{ItemId, Permit};
+use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
 use crate::fault::Fault;
@@ -21,6 +22,8 @@ pub struct Recorder {
 pub struct Clocks {
     /// Since the beginning; never falls.
     pub now_micros: Arc<dyn Fn() -> u64 + Send + Sync>,
+    /// What the machine's clock shows at that moment.
+    pub wall: Arc<dyn Fn(u64) -> Timestamp + Send + Sync>,
     /// The latest that any server's clock can show at that moment.
     pub latest: Arc<dyn Fn(u64) -> Timestamp + Send + Sync>,
 }
@@ -77,7 +80,8 @@ impl Recorder {
     pub fn process_begins(&self) {
         let mut book = self.book();
         let begin = self.tick(&mut book);
-        book.history.processes.push(Process { begin, ..Process::default() });
+        let wall = (self.clocks.wall)(begin.micros);
+        book.history.processes.push(Process { begin, wall, ..Process::default() });
         let number = book.history.processes.len();
         book.trace.line(format_args!("{begin} process {number} begins"));
     }
@@ -195,7 +199,8 @@ fn show_op(op: &Op) -> String {
         Op::Produce { queue, items } => {
             let item = |made: &crate::history::Made| {
                 let due = made.enqueue_at.map(|at| format!(" due {}", at.0)).unwrap_or_default();
-                format!(" [{} {}B {} p{}{due}]", made.serial, made.len, made.kind, made.priority)
+                let lives = made.dead_timeout.map(|span| format!(" lives {}", span.0)).unwrap_or_default();
+                format!(" [{} {}B {} p{}{due}{lives}]", made.serial, made.len, made.kind, made.priority)
             };
             format!("produce q{queue}{}", items.iter().map(item).collect::<String>())
         }
@@ -228,18 +233,29 @@ fn show_op(op: &Op) -> String {
                 clear.waiting, clear.scheduled, clear.leased
             )
         }
+        Op::Redrive { queue, to, kind, limit } => {
+            let to = to.map(|to| format!(" to q{to}")).unwrap_or_default();
+            let kind = kind.as_ref().map(|kind| format!(" kind {kind}")).unwrap_or_default();
+            let limit = limit.map(|limit| format!(" at most {limit}")).unwrap_or_default();
+            format!("redrive q{queue}{to}{kind}{limit}")
+        }
         Op::Stats(queue) => format!("stats q{queue}"),
         Op::Create { queue, partitions, settings } => format!(
-            "create q{queue} partitions {partitions} timeout {} attempts {} {:?} retention {}",
-            settings.lease_timeout.0, settings.max_attempts, settings.requeue, settings.retention.0
+            "create q{queue} partitions {partitions} retention {}{}",
+            settings.retention.0,
+            show_settings(settings)
         ),
-        Op::Update { queue, settings } => format!(
-            "update q{queue} timeout {} attempts {} {:?}",
-            settings.lease_timeout.0, settings.max_attempts, settings.requeue
-        ),
+        Op::Update { queue, settings } => format!("update q{queue}{}", show_settings(settings)),
         Op::Delete { queue, force: true } => format!("delete q{queue}"),
         Op::Delete { queue, force: false } => format!("delete q{queue} if it is empty"),
     }
+}
+
+fn show_settings(settings: &Settings) -> String {
+    let Settings { lease_timeout, max_attempts, requeue, dead_timeout, dead_queue, .. } = settings;
+    let dead_queue = dead_queue.as_deref().unwrap_or("nowhere");
+    let (timeout, lives) = (lease_timeout.0, dead_timeout.0);
+    format!(" timeout {timeout} attempts {max_attempts} {requeue:?} lives {lives} then {dead_queue}")
 }
 
 fn show_outcome(outcome: &Outcome) -> String {
@@ -251,13 +267,17 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::Granted { items, accepted } => {
             let item = |given: &windlass_engine::Granted| {
                 let serial = crate::history::Made::serial_of(&given.body).unwrap_or_default();
+                let origin = given.origin.as_deref().map(|origin| {
+                    format!(" from {} {}", origin.id.map(show_id).unwrap_or_default(), origin.reason.name())
+                });
                 format!(
-                    " [{serial} {}@{} p{} attempt {} until {}]",
+                    " [{serial} {}@{} p{} attempt {} until {}{}]",
                     show_id(given.id),
                     given.permit.0,
                     given.priority,
                     given.attempts,
-                    given.deadline.0
+                    given.deadline.0,
+                    origin.unwrap_or_default()
                 )
             };
             let items: String = items.iter().map(item).collect();
@@ -271,9 +291,11 @@ fn show_outcome(outcome: &Outcome) -> String {
             format!("{:?} attempts {} place {}", view.item.state, view.item.attempts, view.item.place)
         }
         Outcome::Cleared(count) => format!("cleared {count}"),
+        Outcome::Redriven(count) => format!("redriven {count}"),
         Outcome::Counted(stats) => format!(
-            "{:?} retained {} waiters {} states {:?}",
+            "{:?} moving {} retained {} waiters {} states {:?}",
             stats.counts,
+            stats.moving,
             stats.retained,
             stats.lease_waiters,
             stats.partitions.iter().map(|partition| &partition.state).collect::<Vec<_>>()

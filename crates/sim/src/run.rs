@@ -55,10 +55,11 @@ fn empty_history(plan: &Plan) -> History {
 }
 
 fn clocks(handle: &Handle, wall: &WallClock) -> Clocks {
-    let (handle, wall) = (handle.clone(), wall.clone());
+    let (handle, shown, highest) = (handle.clone(), wall.clone(), wall.clone());
     Clocks {
         now_micros: Arc::new(move || handle.now_micros()),
-        latest: Arc::new(move |micros| wall.latest_possible(micros)),
+        wall: Arc::new(move |micros| shown.at(micros)),
+        latest: Arc::new(move |micros| highest.latest_possible(micros)),
     }
 }
 

@@ -78,7 +78,8 @@ impl Server {
         let registered = engine.queues();
         let is_there = |index: &QueueIndex| registered.iter().any(|queue| queue.name == queue_name(*index));
         let queues: Vec<QueueIndex> = (0..self.plan.queues.len()).filter(is_there).collect();
-        if let Err(violation) = read_out(&caller, &queues, self.memory.items()).await {
+        let complete = queues.len() == self.plan.queues.len();
+        if let Err(violation) = read_out(&caller, &queues, complete, self.memory.items()).await {
             self.complain(violation);
         }
         self.recorder.process_closing();

@@ -7,5 +7,6 @@ mod payload;
 mod proto;
 mod reference;
 mod sample;
+mod storage;
 mod strictness;
 mod time;

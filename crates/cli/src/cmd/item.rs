@@ -49,8 +49,9 @@ impl ItemCommand {
 
 fn shown(item: &Item, now: Time) -> String {
     let attempts = match item.max_attempts {
-        0 => format!("{}, no limit", item.attempts),
-        max => format!("{} of {max}", item.attempts),
+        Some(0) => format!("{}, no limit", item.attempts),
+        Some(max) => format!("{} of {max}", item.attempts),
+        None => item.attempts.to_string(),
     };
     let mut known = vec![
         ("id", item.id.clone()),

@@ -1,12 +1,13 @@
 //! Every method makes the call it is named after.
 
 use serde_json::{Value, json};
-use windlass_client::api::items::LeasedItem;
+use windlass_client::api::items::{Item, LeasedItem};
 use windlass_client::api::queues::{
-    ClearQueueRequest, CreateQueueRequest, QueueInfoRequest, UpdateQueueRequest,
+    ClearQueueRequest, CreateQueueRequest, QueueInfoRequest, RedriveQueueRequest, UpdateQueueRequest,
 };
+use windlass_client::api::storage::ImportItem;
 use windlass_client::{
-    Answered, Client, ClientError, Commit, Encoding, Lease, LeasedItemExt, PayloadError, PayloadExt,
+    Answered, Client, ClientError, Commit, Encoding, Lease, LeasedItemExt, Page, PayloadError, PayloadExt,
     Readiness, new_item,
 };
 
@@ -72,6 +73,31 @@ async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError
         ("queue.retry", json!({"queue": "emails", "items": [failed("late", false), failed("never", true)]})),
         ("queue.extend", json!({"queue": "emails", "items": [held]})),
         ("queue.release", json!({"queue": "emails", "items": [held]})),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 6]).await;
+    let emails = client.queue("emails");
+    emails.redrive(RedriveQueueRequest { limit: Some(7), ..RedriveQueueRequest::default() }).await?;
+    emails.items(&Page { limit: Some(5), ..Page::of(3) }).await?;
+    emails.scheduled(&Page { after: Some("i".to_owned()), ..Page::of(3) }).await?;
+    let listed = Item { id: "i".to_owned(), utf8: Some("hello".to_owned()), ..Item::default() };
+    emails.import([ImportItem { id: None, created_at: None, ..listed.into() }]).await?;
+    emails.delete_items(["i"]).await?;
+    emails.reload().await?;
+    let item = json!({"utf8": "hello", "queue": "", "partition": 0, "state": "", "kind": "", "priority": 0,
+        "attempts": 0, "event_count": 0});
+    let expected = [
+        ("queue.redrive", json!({"queue": "emails", "limit": 7})),
+        ("storage/items.list", json!({"queue": "emails", "partition": 3, "limit": 5})),
+        ("storage/scheduled.list", json!({"queue": "emails", "partition": 3, "pivot": "i"})),
+        ("storage/items.import", json!({"queue": "emails", "items": [item]})),
+        ("storage/items.delete", json!({"queue": "emails", "ids": ["i"]})),
+        ("queue.reload", json!({"queue": "emails"})),
     ];
     assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
     Ok(())

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::DecodeError;
+use super::moves::{decode_origin, decode_outgoing, encode_origin, encode_outgoing};
 use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
 use crate::id::{ItemNumber, NUMBER_MAX, Permit};
 use crate::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State};
@@ -35,6 +36,9 @@ const CANCEL_REQUESTED: u8 = 19;
 const FINISHED_AT: u8 = 20;
 const KEPT_BYTES: u8 = 21;
 const HAS_RESULT: u8 = 22;
+const DEAD_TIMEOUT: u8 = 23;
+const ORIGIN: u8 = 24;
+const OUTGOING: u8 = 25;
 const FACTS_BYTES: u8 = 26;
 const KNOWN_MAX: u8 = FACTS_BYTES;
 
@@ -77,11 +81,20 @@ fn encode_outcome(outcome: &Outcome, number: u64, out: &mut Vec<u8>) {
     put_unless_same(out, FINISHED_AT, outcome.finished_at.0, number);
     put_unless_zero(out, KEPT_BYTES, outcome.kept_bytes);
     put_unless_zero(out, HAS_RESULT, outcome.has_result.into());
+    if let Some(outgoing) = &outcome.outgoing {
+        put_bytes(out, OUTGOING, &encode_outgoing(outgoing));
+    }
 }
 
 fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
     if let Some(max_attempts) = extras.max_attempts {
         put_number(out, MAX_ATTEMPTS, max_attempts.into());
+    }
+    if let Some(dead_timeout) = extras.dead_timeout {
+        put_number(out, DEAD_TIMEOUT, dead_timeout.0);
+    }
+    if let Some(origin) = &extras.origin {
+        put_bytes(out, ORIGIN, &encode_origin(origin));
     }
     if let Some((permit, end)) = extras.last_lease {
         put_near(out, LAST_PERMIT, permit.0, number);
@@ -147,12 +160,15 @@ fn decode_outcome(record: &Record<'_>, end: u64, number: u64) -> Result<Outcome,
         finished_at: Timestamp(record.near_or_same(FINISHED_AT, number)?),
         kept_bytes: record.number_or_zero(KEPT_BYTES)?,
         has_result: record.flag(HAS_RESULT)?,
+        outgoing: record.bytes(OUTGOING)?.map(decode_outgoing).transpose()?.map(Box::new),
     })
 }
 
 fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extras>>, DecodeError> {
     let extras = Extras {
         max_attempts: record.number(MAX_ATTEMPTS)?.map(|_| record.small(MAX_ATTEMPTS)).transpose()?,
+        dead_timeout: record.number(DEAD_TIMEOUT)?.map(Span),
+        origin: record.bytes(ORIGIN)?.map(decode_origin).transpose()?.map(Box::new),
         last_lease: decode_last_lease(record, number)?,
         error: decode_error(record)?,
         facts_bytes: record.number_or_zero(FACTS_BYTES)?,

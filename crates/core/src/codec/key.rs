@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::DecodeError;
-use crate::id::{ItemNumber, NUMBER_MAX};
+use crate::id::{ItemNumber, NUMBER_MAX, PartitionId};
 use crate::row::{Key, QueueName};
 
 const NUMBERS: u8 = 0;
@@ -12,6 +12,7 @@ const CLEARED: u8 = 2;
 const PARTITIONS: u8 = 3;
 const QUEUE: u8 = 4;
 const ITEM: u8 = 5;
+const TAKEN: u8 = 6;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -32,6 +33,10 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(ITEM);
             out.extend_from_slice(&number.0.to_be_bytes());
         }
+        Key::Taken(source) => {
+            out.push(TAKEN);
+            out.extend_from_slice(&source.0.to_be_bytes());
+        }
     }
 }
 
@@ -44,6 +49,7 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         PARTITIONS => alone(Key::Partitions, rest),
         QUEUE => decode_queue_name(rest).map(Key::Queue),
         ITEM => decode_number(rest).map(Key::Item),
+        TAKEN => decode_partition(rest).map(Key::Taken),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
 }
@@ -58,6 +64,11 @@ fn decode_number(bytes: &[u8]) -> Result<ItemNumber, DecodeError> {
         Ok(number) if number <= NUMBER_MAX => Ok(ItemNumber(number)),
         Ok(_) | Err(_) => Err(DecodeError::key("holds no item number")),
     }
+}
+
+fn decode_partition(bytes: &[u8]) -> Result<PartitionId, DecodeError> {
+    let number = bytes.try_into().map(u32::from_be_bytes);
+    number.map(PartitionId).map_err(|_| DecodeError::key("holds no partition number"))
 }
 
 fn encode_queue_name(name: &QueueName, out: &mut Vec<u8>) {

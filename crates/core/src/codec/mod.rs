@@ -5,6 +5,7 @@
 
 mod item;
 mod key;
+mod moves;
 mod settings;
 mod wire;
 
@@ -13,7 +14,9 @@ use std::fmt;
 
 pub use key::{decode_key, encode_key};
 
-use crate::row::{Clearable, Cleared, Key, Numbers, Partitions, Row};
+use crate::id::PartitionId;
+use crate::item::MoveNumber;
+use crate::row::{Clearable, Cleared, Key, Numbers, Partitions, Row, Taken};
 use crate::time::Timestamp;
 use wire::{Input, Record, put_bytes, put_unless_same, put_unless_zero, put_varint};
 
@@ -38,6 +41,7 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Numbers(numbers) => encode_numbers(numbers, out),
         Row::Settings(settings) => settings::encode(settings, out),
         Row::Cleared(cleared) => encode_cleared(cleared, out),
+        Row::Taken(taken) => encode_taken(taken, out),
         Row::Queue(queue) => settings::encode_queue(queue, out),
         Row::Partitions(partitions) => encode_partitions(partitions, out),
     }
@@ -49,25 +53,42 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Numbers => decode_numbers(value).map(Row::Numbers),
         Key::Settings => settings::decode(value).map(Row::Settings),
         Key::Cleared => decode_cleared(value).map(Row::Cleared),
-        Key::Queue(name) => settings::decode_queue(name, value).map(Row::Queue),
+        Key::Taken(source) => decode_taken(source, value).map(Row::Taken),
+        Key::Queue(name) => settings::decode_queue(name, value).map(|queue| Row::Queue(Box::new(queue))),
         Key::Partitions => decode_partitions(value).map(Row::Partitions),
     }
 }
 
 const NUMBERS_ITEM: u8 = 1;
 const NUMBERS_PERMIT: u8 = 2;
+const NUMBERS_MOVED: u8 = 3;
 
 fn encode_numbers(numbers: &Numbers, out: &mut Vec<u8>) {
     put_unless_zero(out, NUMBERS_ITEM, numbers.item);
     put_unless_same(out, NUMBERS_PERMIT, numbers.permit, numbers.item);
+    put_unless_zero(out, NUMBERS_MOVED, numbers.moved.0);
     out.extend_from_slice(&numbers.unknown);
 }
 
 fn decode_numbers(value: &[u8]) -> Result<Numbers, DecodeError> {
-    let record = Record::read(value, NUMBERS_PERMIT)?;
+    let record = Record::read(value, NUMBERS_MOVED)?;
     let item = record.number_or_zero(NUMBERS_ITEM)?;
     let permit = record.near_or_same(NUMBERS_PERMIT, item)?;
-    Ok(Numbers { item, permit, unknown: record.unknown })
+    let moved = MoveNumber(record.number_or_zero(NUMBERS_MOVED)?);
+    Ok(Numbers { item, permit, moved, unknown: record.unknown })
+}
+
+const TAKEN_LAST: u8 = 1;
+
+fn encode_taken(taken: &Taken, out: &mut Vec<u8>) {
+    put_unless_zero(out, TAKEN_LAST, taken.last.0);
+    out.extend_from_slice(&taken.unknown);
+}
+
+fn decode_taken(source: PartitionId, value: &[u8]) -> Result<Taken, DecodeError> {
+    let record = Record::read(value, TAKEN_LAST)?;
+    let last = MoveNumber(record.number_or_zero(TAKEN_LAST)?);
+    Ok(Taken { source, last, unknown: record.unknown })
 }
 
 type Times = BTreeMap<(Clearable, u32), Timestamp>;

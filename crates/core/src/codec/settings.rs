@@ -1,9 +1,12 @@
 //! The values of settings and queues. Every field is written: a default may change with a version, what is stored not.
 
+use std::sync::Arc;
+
 use super::DecodeError;
 use super::wire::{Input, Record, put_bytes, put_float, put_unless_zero, put_varint};
 use crate::id::PartitionId;
-use crate::row::{Queue, QueueName};
+use crate::limits::PARTITIONS_MAX;
+use crate::row::{Queue, QueueName, StoreNames};
 use crate::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use crate::time::Span;
 
@@ -21,11 +24,14 @@ const RETENTION_MAX_ITEMS: u8 = 11;
 const RETENTION_MAX_BYTES: u8 = 12;
 const REFERENCE: u8 = 13;
 const MAX_ITEMS: u8 = 14;
-const SETTINGS_KNOWN_MAX: u8 = MAX_ITEMS;
+const DEAD_TIMEOUT: u8 = 15;
+const DEAD_QUEUE: u8 = 16;
+const SETTINGS_KNOWN_MAX: u8 = DEAD_QUEUE;
 
 const QUEUE_SETTINGS: u8 = 1;
 const QUEUE_PARTITIONS: u8 = 2;
-const QUEUE_KNOWN_MAX: u8 = QUEUE_PARTITIONS;
+const QUEUE_STORES: u8 = 3;
+const QUEUE_KNOWN_MAX: u8 = QUEUE_STORES;
 
 pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
     put_unless_zero(out, VERSION, settings.version);
@@ -44,6 +50,10 @@ pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
         put_bytes(out, REFERENCE, reference.as_bytes());
     }
     put_unless_zero(out, MAX_ITEMS, settings.max_items);
+    put_unless_zero(out, DEAD_TIMEOUT, settings.dead_timeout.0);
+    if let Some(dead_queue) = &settings.dead_queue {
+        put_bytes(out, DEAD_QUEUE, dead_queue.as_bytes());
+    }
     out.extend_from_slice(&settings.unknown);
 }
 
@@ -53,6 +63,8 @@ pub(super) fn decode(value: &[u8]) -> Result<Settings, DecodeError> {
         version: record.number_or_zero(VERSION)?,
         lease_timeout: Span(record.number_or_zero(LEASE_TIMEOUT)?),
         max_attempts: record.small(MAX_ATTEMPTS)?,
+        dead_timeout: Span(record.number_or_zero(DEAD_TIMEOUT)?),
+        dead_queue: record.text(DEAD_QUEUE)?,
         retry: RetryPolicy {
             strategy: strategy_of(record.number_or_zero(RETRY_STRATEGY)?)?,
             initial: Span(record.number_or_zero(RETRY_INITIAL)?),
@@ -79,6 +91,9 @@ pub(super) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
         put_varint(&mut nested, partition.0.into());
     }
     put_bytes(out, QUEUE_PARTITIONS, &nested);
+    if !queue.stores.0.is_empty() {
+        put_bytes(out, QUEUE_STORES, &encode_stores(&queue.stores));
+    }
     out.extend_from_slice(&queue.unknown);
 }
 
@@ -88,6 +103,7 @@ pub(super) fn decode_queue(name: QueueName, value: &[u8]) -> Result<Queue, Decod
         name,
         settings: decode(record.bytes(QUEUE_SETTINGS)?.unwrap_or_default())?,
         partitions: decode_partitions(record.bytes(QUEUE_PARTITIONS)?.unwrap_or_default())?,
+        stores: decode_stores(record.bytes(QUEUE_STORES)?.unwrap_or_default())?,
         unknown: record.unknown,
     })
 }
@@ -102,6 +118,34 @@ fn decode_partitions(bytes: &[u8]) -> Result<Vec<PartitionId>, DecodeError> {
         partitions.push(PartitionId(number));
     }
     Ok(partitions)
+}
+
+/// Each name once, with how many partitions in a row are in that store.
+fn encode_stores(stores: &StoreNames) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for run in stores.0.chunk_by(|one, next| one == next) {
+        put_varint(&mut bytes, run.len() as u64);
+        put_varint(&mut bytes, run[0].len() as u64);
+        bytes.extend_from_slice(run[0].as_bytes());
+    }
+    bytes
+}
+
+fn decode_stores(bytes: &[u8]) -> Result<StoreNames, DecodeError> {
+    let wrong = || DecodeError::new(QUEUE_STORES, "is not a list of stores");
+    let mut input = Input { rest: bytes };
+    let mut stores = Vec::new();
+    while !input.rest.is_empty() {
+        let (run, len) = (input.varint()?, input.varint()?);
+        let len = usize::try_from(len).ok().filter(|len| *len <= input.rest.len()).ok_or_else(wrong)?;
+        let (name, rest) = input.rest.split_at(len);
+        let name: Arc<str> = std::str::from_utf8(name).map_err(|_| wrong())?.into();
+        // Read from a disk: no more than there can be partitions.
+        let room = u64::from(PARTITIONS_MAX).saturating_sub(stores.len() as u64);
+        stores.extend(std::iter::repeat_n(name, usize::try_from(run.min(room)).map_err(|_| wrong())?));
+        input.rest = rest;
+    }
+    Ok(StoreNames(stores))
 }
 
 fn strategy_code(strategy: RetryStrategy) -> u64 {

@@ -5,10 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::index::{Group, Index, Key};
-use super::rows::Spot;
+use super::outbox::Outbox;
+use super::rows::{Besides, Spot};
 use super::{Counts, Partition};
 use crate::item::{Item, State};
 use crate::row::Clearable;
+use crate::sorted::SortedMap;
 
 impl Partition {
     /// Compares every counter and index with what the items say. Scans everything.
@@ -23,8 +25,12 @@ impl Partition {
         let kinds: BTreeMap<_, _> = self.kinds.iter().map(|(name, items)| (name.clone(), items)).collect();
         same("items by kind", &kinds, &full.items_by_kind)?;
         // Each item is in its index, so it is in no other if the indexes together hold no more than there are.
+        let forgotten = self.items.iter().filter(|(_, entry)| entry.state.is_forgotten()).count();
         let indexed = [&self.lanes, &self.schedule, &self.deadlines].map(Index::total).iter().sum::<usize>();
-        same("indexed items", &(indexed + self.finished.len()), &self.items.len())?;
+        same("indexed items", &(indexed + self.finished.len() + forgotten), &self.items.len())?;
+        same("places of leased items", &self.leased_places.len(), &self.deadlines.total())?;
+        same("items that expire", &self.expiry, &full.expiry)?;
+        same("items on their way", &self.outbox, &full.outbox)?;
         for (name, index) in self.indexes() {
             index.audit().map_err(|problem| format!("{name}: {problem}"))?;
         }
@@ -43,6 +49,7 @@ impl Partition {
                 *full.traces.entry(trace).or_default() += 1;
                 full.finals += u64::from(self.was_cleared(entry));
             }
+            full.add_besides(Besides::of(number, entry));
         }
         Ok(full)
     }
@@ -51,8 +58,11 @@ impl Partition {
         match spot {
             Spot::Waiting(group, key) => self.lanes.contains(group, key),
             Spot::Scheduled(group, key) => self.schedule.contains(group, key),
-            Spot::Leased(group, key) => self.deadlines.contains(group, key),
+            Spot::Leased(group, key, place) => {
+                self.deadlines.contains(group, key) && self.leased_places.contains(group.era, place)
+            }
             Spot::Final(key, _) => self.finished.contains_key(&key),
+            Spot::Forgotten => true,
         }
     }
 
@@ -85,6 +95,8 @@ impl fmt::Debug for Partition {
         for (name, index) in self.indexes() {
             show.field(name, &self.shown(index));
         }
+        show.field("leased_places", &self.leased_places);
+        show.field("expiry", &self.expiry).field("outbox", &self.outbox);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
         show.field("traces", &self.traces);
@@ -112,13 +124,25 @@ struct FullCount {
     finals: u64,
     kept_bytes: u64,
     traces: BTreeMap<(Clearable, u32), u64>,
+    expiry: SortedMap<Key, ()>,
+    outbox: Outbox,
 }
 
 impl FullCount {
+    fn add_besides(&mut self, besides: Besides) {
+        if let Some(key) = besides.expires {
+            self.expiry.insert(key, ());
+        }
+        if let Some(leaving) = besides.leaving {
+            self.outbox.insert(leaving);
+        }
+    }
+
     fn add(&mut self, item: &Item, cleared: bool) {
         *self.items_by_kind.entry(item.kind.clone()).or_default() += 1;
         let mut one = Counts::default();
         match &item.state {
+            State::Final(_) if item.state.is_forgotten() => return,
             State::Final(outcome) => {
                 self.finals += 1;
                 self.kept_bytes += outcome.kept_bytes;

@@ -45,6 +45,14 @@ pub struct Totals {
     pub cancelled: u64,
     pub failed: u64,
     pub lease_expired: u64,
+    /// Ended because they were older than their `dead_timeout`.
+    pub expired: u64,
+    /// Sent to another queue by a redrive.
+    pub redriven: u64,
+    /// Taken over by the queue they were moved to.
+    pub moved_out: u64,
+    /// Taken over from another queue.
+    pub moved_in: u64,
 }
 
 impl AddAssign for Totals {
@@ -58,6 +66,10 @@ impl AddAssign for Totals {
         self.cancelled += other.cancelled;
         self.failed += other.failed;
         self.lease_expired += other.lease_expired;
+        self.expired += other.expired;
+        self.redriven += other.redriven;
+        self.moved_out += other.moved_out;
+        self.moved_in += other.moved_in;
     }
 }
 
@@ -89,6 +101,11 @@ impl Partition {
             *priorities.entry(priority).or_default() += count;
         }
         priorities
+    }
+
+    /// Items that are on their way to another queue, which has not taken them yet.
+    pub fn moving(&self) -> u64 {
+        self.outbox.len()
     }
 
     /// Final items kept.

@@ -41,6 +41,16 @@ impl Entry {
         Clearable::of(&self.state).map(|which| (which, self.era))
     }
 
+    /// When it expires, unless it ends before or is leased then.
+    pub(super) fn dead_at(&self) -> Option<Timestamp> {
+        let timeout = self.extras.as_ref()?.dead_timeout?;
+        Some(self.created_at + timeout)
+    }
+
+    pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
+        self.dead_at().is_some_and(|dead_at| dead_at <= now)
+    }
+
     pub(super) fn has_error(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.error.is_some())
     }

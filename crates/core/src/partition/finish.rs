@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::entry::Entry;
 use super::{Output, Partition};
 use crate::id::ItemNumber;
-use crate::item::{End, ItemError, Outcome, State};
+use crate::item::{End, Outcome, State};
 use crate::row::{Change, Part};
 use crate::time::Timestamp;
 
@@ -35,7 +35,7 @@ impl Partition {
             End::Completed => out.totals.completed += 1,
             End::Failed => out.totals.failed += 1,
             End::Cancelled => out.totals.cancelled += 1,
-            End::Expired => {}
+            End::Expired => out.totals.expired += 1,
         }
         if result.is_none() && !last.has_error() {
             self.erase(number, out);
@@ -48,21 +48,6 @@ impl Partition {
             out.changes.push(Change::PutBody { number, part: Part::Result, body });
         }
     }
-
-    /// A failed item always has an error: the worker's last word, or the server's if it never had one.
-    pub(super) fn fail(
-        &mut self,
-        now: Timestamp,
-        number: ItemNumber,
-        mut last: Entry,
-        code: &'static str,
-        message: String,
-        out: &mut Output,
-    ) {
-        let error = &mut last.extras.get_or_insert_default().error;
-        error.get_or_insert_with(|| ItemError { code: Some(code.into()), message: message.into() });
-        self.finish(now, number, last, End::Failed, out);
-    }
 }
 
 /// The state of an item that ends.
@@ -72,6 +57,7 @@ pub(super) fn ended(last: &Entry, end: End, now: Timestamp, result: Option<&Byte
         finished_at: now,
         kept_bytes: kept_bytes(last, result),
         has_result: result.is_some(),
+        outgoing: None,
     }))
 }
 

@@ -10,7 +10,8 @@ use crate::time::Timestamp;
 impl Partition {
     /// Proves that the permit holds, and gives what it is the right to.
     pub(super) fn held(&self, held: Held, now: Timestamp) -> Result<(&Entry, &Lease), Refusal> {
-        let entry = self.items.get(&held.number).ok_or(Refusal::NotFound)?;
+        let entry = self.items.get(&held.number).filter(|entry| !entry.state.is_forgotten());
+        let entry = entry.ok_or(Refusal::NotFound)?;
         if self.was_cleared(entry) {
             let left = self.left_of_cleared(held.number).ok_or(Refusal::NotFound)?;
             return Err(Refusal::LeaseLost { reason: lost_because(left.extras.as_deref(), held) });

@@ -10,6 +10,9 @@ use crate::id::{ItemNumber, Permit};
 use crate::item::{Lease, State};
 use crate::time::{Span, Timestamp};
 
+/// Overdue items that one lease ends in passing; the sweep sees to the rest.
+const OVERDUE_MAX: usize = 100;
+
 impl Partition {
     pub(super) fn lease(&mut self, now: Timestamp, lease: LeaseItems, out: &mut Output) -> Reply {
         let timeout = lease.lease_timeout.unwrap_or(self.settings.lease_timeout);
@@ -17,10 +20,20 @@ impl Partition {
         let expected = lease.batch_size.min(self.counts.waiting as usize);
         out.changes.reserve(expected + 1);
         let mut leased = Vec::with_capacity(expected);
+        let mut overdue = 0;
         while leased.len() < lease.batch_size {
             let Some(((rank, number), group)) = self.next_of(&mut source) else { break };
             if priority_of(rank) > lease.filter.max_priority {
                 break;
+            }
+            if self.is_overdue(number, now) {
+                if overdue == OVERDUE_MAX {
+                    break;
+                }
+                overdue += 1;
+                self.expire(now, number, out);
+                self.moved_on(&mut source, group);
+                continue;
             }
             let Some(permit) = self.issue_permit(now, out) else { break };
             leased.push(self.grant(now, number, permit, &lease, timeout, out));
@@ -58,6 +71,8 @@ impl Partition {
             attempts: next.attempts,
             deadline: now + timeout,
             created_at: next.created_at,
+            dead_timeout: next.extras.as_ref().and_then(|extras| extras.dead_timeout),
+            origin: next.extras.as_ref().and_then(|extras| extras.origin.clone()),
         };
         self.write(number, next, out);
         out.totals.leased += 1;

@@ -9,32 +9,42 @@ mod cancel;
 mod clear;
 mod complete;
 mod counts;
+mod death;
+mod delete;
 mod entry;
 mod extend;
 mod finish;
 mod held;
+mod import;
 mod index;
 mod kinds;
 mod lease;
+mod list;
+mod moves;
 mod numbers;
+mod outbox;
+mod places;
 mod produce;
 mod queries;
+mod redrive;
 mod registry;
 mod release;
 mod retry;
 mod rows;
 mod sweep;
+mod take;
 mod traces;
 
 use std::collections::BTreeMap;
 
 pub use counts::{Counts, Totals};
+pub use moves::Target;
 pub use queries::Head;
 
 use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
-use crate::row::{Change, Clearable, Cleared, Numbers, Partitions, Queue, QueueName, Row};
+use crate::row::{Change, Clearable, Cleared, Numbers, Partitions, Queue, QueueName, Row, Taken};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -42,6 +52,8 @@ use ages::Ages;
 use entry::Entry;
 use index::{Index, Key};
 use kinds::Kinds;
+use outbox::Outbox;
+use places::Places;
 
 pub struct Partition {
     id: PartitionId,
@@ -53,6 +65,8 @@ pub struct Partition {
     numbers: Numbers,
     settings: Settings,
     cleared: Cleared,
+    /// By the partition that was taken from.
+    taken: BTreeMap<PartitionId, Taken>,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
 
@@ -64,6 +78,11 @@ pub struct Partition {
     schedule: Index,
     /// Leased items by the time their lease ends.
     deadlines: Index,
+    /// Leased items by priority and place.
+    leased_places: Places,
+    /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
+    expiry: SortedMap<Key, ()>,
+    outbox: Outbox,
     /// Final items by the time of their end.
     finished: SortedMap<Key, ()>,
     kept_bytes: u64,
@@ -84,6 +103,8 @@ struct Output {
     numbers: Option<Numbers>,
     /// Whether something can be leased that could not before.
     available: bool,
+    /// Whether something is on its way to another queue that was not before.
+    outgoing: bool,
     totals: Totals,
 }
 
@@ -98,12 +119,16 @@ impl Partition {
             numbers: Numbers::default(),
             settings: Settings::default(),
             cleared: Cleared::default(),
+            taken: BTreeMap::new(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
             kinds: Kinds::default(),
             lanes: Index::default(),
             schedule: Index::default(),
             deadlines: Index::default(),
+            leased_places: Places::default(),
+            expiry: SortedMap::new(),
+            outbox: Outbox::default(),
             finished: SortedMap::new(),
             kept_bytes: 0,
             counts: Counts::default(),
@@ -127,6 +152,9 @@ impl Partition {
         if out.available {
             out.news.push(News::Available);
         }
+        if out.outgoing {
+            out.news.push(News::Outgoing);
+        }
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused command changed something");
         Applied { reply, changes: out.changes, news: out.news, totals: out.totals }
     }
@@ -141,9 +169,15 @@ impl Partition {
             Command::Release(items) => Ok(self.release(now, &items, out)),
             Command::Cancel(number) => self.cancel(now, number, out),
             Command::Clear(clear) => self.clear(now, clear, out),
+            Command::Import(import) => self.import(now, import, out),
+            Command::Delete(numbers) => Ok(self.delete(&numbers, out)),
+            Command::Redrive(redrive) => Ok(self.redrive(now, &redrive, out)),
+            Command::Assign(assign) => Ok(self.assign(now, &assign, out)),
+            Command::Take(take) => self.take(now, take, out),
+            Command::Moved(moved) => Ok(self.moved(moved, out)),
             Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
             Command::Configure(settings) => Ok(self.configure(*settings, out)),
-            Command::CreateQueue(create) => self.create_queue(now, *create, out),
+            Command::CreateQueue(create, stores) => self.create_queue(now, *create, stores, out),
             Command::UpdateQueue(update) => self.update_queue(now, *update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),

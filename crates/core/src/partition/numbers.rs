@@ -1,9 +1,10 @@
-//! Numbers of items, places at the tail, and permits. Each is the larger of "one more than the last" and the time in
+//! Numbers of items, places at the tail, permits, and moves. Each is the larger of "one more than the last" and the time in
 //! microseconds: so none is issued again with another meaning, even where the last ones issued were lost.
 
 use super::{Output, Partition};
 use crate::command::Refusal;
 use crate::id::{ItemNumber, NUMBER_MAX, Permit};
+use crate::item::MoveNumber;
 use crate::mutant::{self, Mutant};
 use crate::row::Numbers;
 use crate::time::Timestamp;
@@ -43,6 +44,13 @@ impl Partition {
         let permit = next(last, now)?;
         self.numbers_in(out).permit = permit;
         Some(Permit(permit))
+    }
+
+    /// One for all targets: so that it only grows for each of them. None when there are no more.
+    pub(super) fn issue_move(&self, now: Timestamp, out: &mut Output) -> Option<MoveNumber> {
+        let numbers = self.numbers_in(out);
+        numbers.moved = MoveNumber(next(numbers.moved.0, now)?);
+        Some(numbers.moved)
     }
 
     fn numbers_in<'a>(&self, out: &'a mut Output) -> &'a mut Numbers {

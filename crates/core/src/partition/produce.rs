@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
+
 use super::entry::Entry;
 use super::{Output, Partition};
 use crate::command::{NewItem, Produce, Produced, Refusal, Reply};
+use crate::id::ItemNumber;
 use crate::item::{Extras, State};
 use crate::limits::KINDS_MAX;
 use crate::row::{Change, Part};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 impl Partition {
     pub(super) fn produce(
@@ -17,7 +20,7 @@ impl Partition {
         produce: Produce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        self.check_kinds_left(&produce.items)?;
+        self.check_kinds_left(produce.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, produce.items.len())?;
         // A row and a body each, and the numbers.
         out.changes.reserve(2 * produce.items.len() + 1);
@@ -32,8 +35,12 @@ impl Partition {
             Some(_) | None => State::Waiting,
         };
         let phase = state.phase();
-        let facts_bytes = new.facts.as_ref().map_or(0, |facts| facts.len() as u64);
-        let extras = Extras { max_attempts: new.max_attempts, facts_bytes, ..Extras::default() };
+        let extras = Extras {
+            max_attempts: new.max_attempts,
+            dead_timeout: self.dead_timeout(new.dead_timeout),
+            facts_bytes: facts_bytes(new.facts.as_ref()),
+            ..Extras::default()
+        };
         let entry = Entry {
             place: number.0,
             created_at: now,
@@ -46,22 +53,37 @@ impl Partition {
         };
         self.write(number, entry, out);
         out.totals.produced += 1;
-        out.changes.push(Change::PutBody { number, part: Part::Payload, body: new.body });
-        let facts = new.facts.map(|body| Change::PutBody { number, part: Part::Facts, body });
-        out.changes.extend(facts);
+        put_bodies(number, new.body, new.facts, out);
         Produced { number, phase }
     }
 
-    fn check_kinds_left(&self, items: &[NewItem]) -> Result<(), Refusal> {
-        if self.kinds.len() + items.len() <= KINDS_MAX {
+    /// What an item keeps: its own timeout, else the queue's; none if it may grow any age.
+    pub(super) fn dead_timeout(&self, own: Option<Span>) -> Option<Span> {
+        Some(own.unwrap_or(self.settings.dead_timeout)).filter(|timeout| *timeout != Span::ZERO)
+    }
+
+    pub(super) fn check_kinds_left<'a>(
+        &self,
+        kinds: impl ExactSizeIterator<Item = &'a str>,
+    ) -> Result<(), Refusal> {
+        if self.kinds.len() + kinds.len() <= KINDS_MAX {
             return Ok(());
         }
-        let new = items.iter().map(|item| &*item.kind).filter(|kind| self.kinds.find(kind).is_none());
-        let new: BTreeSet<&str> = new.collect();
+        let new: BTreeSet<&str> = kinds.filter(|kind| self.kinds.find(kind).is_none()).collect();
         // At the bound, kinds that are there already still work.
         if new.is_empty() || self.kinds.len() + new.len() <= KINDS_MAX {
             return Ok(());
         }
         Err(Refusal::TooMany { what: "kinds in a partition", max: KINDS_MAX })
     }
+}
+
+/// What an item brings along goes to the store.
+pub(super) fn put_bodies(number: ItemNumber, body: Bytes, facts: Option<Bytes>, out: &mut Output) {
+    out.changes.push(Change::PutBody { number, part: Part::Payload, body });
+    out.changes.extend(facts.map(|body| Change::PutBody { number, part: Part::Facts, body }));
+}
+
+pub(super) fn facts_bytes(facts: Option<&Bytes>) -> u64 {
+    facts.map_or(0, |facts| facts.len() as u64)
 }

@@ -94,12 +94,13 @@ impl Partition {
         let due = self.schedule.first().map(|((due_at, _), _)| Timestamp(due_at));
         let forgotten =
             self.finished.first().map(|((finished_at, _), ())| self.forgotten_at(Timestamp(finished_at)));
-        [lease_end, due, forgotten].into_iter().flatten().min()
+        let expires = self.expiry.first().map(|((dead_at, _), ())| Timestamp(dead_at));
+        [lease_end, due, forgotten, expires].into_iter().flatten().min()
     }
 
-    /// The item, unless it was cleared.
+    /// The item, unless it was cleared or only its move is left.
     pub(super) fn visible(&self, number: ItemNumber) -> Option<&Entry> {
-        self.items.get(&number).filter(|entry| !self.was_cleared(entry))
+        self.items.get(&number).filter(|entry| !self.was_cleared(entry) && !entry.state.is_forgotten())
     }
 
     pub(super) fn was_cleared(&self, entry: &Entry) -> bool {

@@ -4,8 +4,8 @@ use super::numbers::next;
 use super::{Output, Partition};
 use crate::command::{CreateQueue, Refusal, Reply, UpdateQueue};
 use crate::id::{NUMBER_MAX, PartitionId};
-use crate::limits::check_settings;
-use crate::row::{Change, Key, Partitions, Queue, QueueName, Row};
+use crate::limits::check_queue_settings;
+use crate::row::{Change, Key, Partitions, Queue, QueueName, Row, StoreNames};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -22,6 +22,7 @@ impl Partition {
         &mut self,
         now: Timestamp,
         create: CreateQueue,
+        stores: StoreNames,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
         self.assert_registry();
@@ -34,11 +35,12 @@ impl Partition {
             name: create.name,
             settings: Settings { version: next_version(0, now)?, ..create.settings },
             partitions: (first + 1..=last).map(PartitionId).collect(),
+            stores,
             unknown: Vec::new(),
         };
         self.record(Row::Partitions(Partitions { last, ..self.partitions.clone() }), out);
-        self.record(Row::Queue(queue.clone()), out);
-        Ok(Reply::Queue(queue))
+        self.record(Row::Queue(Box::new(queue.clone())), out);
+        Ok(Reply::Queue(Box::new(queue)))
     }
 
     /// Here, where the settings are, and not by whoever asks: of two changes at once neither undoes the other.
@@ -52,9 +54,9 @@ impl Partition {
         let mut queue = self.queues.get(&update.name).cloned().ok_or(Refusal::NoSuchQueue)?;
         let version = next_version(queue.settings.version, now)?;
         queue.settings = Settings { version, ..queue.settings.changed(update.change) };
-        check_settings(&queue.settings).map_err(Refusal::Invalid)?;
-        self.record(Row::Queue(queue.clone()), out);
-        Ok(Reply::Queue(queue))
+        check_queue_settings(&queue.name, &queue.settings).map_err(Refusal::Invalid)?;
+        self.record(Row::Queue(Box::new(queue.clone())), out);
+        Ok(Reply::Queue(Box::new(queue)))
     }
 
     pub(super) fn delete_queue(&mut self, name: &QueueName, out: &mut Output) -> Result<Reply, Refusal> {
@@ -63,7 +65,7 @@ impl Partition {
         let key = Key::Queue(name.clone());
         self.remove(&key);
         out.changes.push(Change::Remove(key));
-        Ok(Reply::QueueDeleted(queue))
+        Ok(Reply::QueueDeleted(Box::new(queue)))
     }
 
     fn assert_registry(&self) {

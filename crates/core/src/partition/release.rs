@@ -1,5 +1,6 @@
 //! Work given back untouched.
 
+use super::death::Death;
 use super::{Output, Partition};
 use crate::command::{Held, Refusal, Reply};
 use crate::item::{End, LeaseEnd, State};
@@ -21,6 +22,10 @@ impl Partition {
         next.attempts = next.attempts.saturating_sub(1);
         if cancelled {
             self.finish(now, held.number, next, End::Cancelled, out);
+            return Ok(());
+        }
+        if next.is_overdue(now) {
+            self.die(now, held.number, next, Death::TooOld, out);
             return Ok(());
         }
         if mutant::active(Mutant::LoseOrder) {

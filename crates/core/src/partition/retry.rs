@@ -1,5 +1,6 @@
 //! Work that failed, for now or for good.
 
+use super::death::Death;
 use super::entry::Entry;
 use super::{Output, Partition};
 use crate::command::{Refusal, Reply, Retried, Retry};
@@ -27,15 +28,24 @@ impl Partition {
             self.finish(now, number, next, End::Cancelled, out);
             return Ok(Retried::Ended(Phase::Cancelled));
         }
-        if retry.dead || self.exhausted(&next) {
-            let message = given_up(&next, retry.dead);
-            self.fail(now, number, next, "max_attempts", message, out);
-            return Ok(Retried::Ended(Phase::Failed));
+        if let Some(death) = self.death_after_retry(now, &next, retry.dead) {
+            let phase = death.phase();
+            self.die(now, number, next, death, out);
+            return Ok(Retried::Ended(phase));
         }
         let due_at = retry.retry_at.unwrap_or_else(|| now + self.retry_delay(number, &next)).max(now);
         self.try_again(now, due_at, number, next, out);
         out.totals.retried += 1;
         Ok(Retried::Again { due_at })
+    }
+
+    fn death_after_retry(&self, now: Timestamp, next: &Entry, dead: bool) -> Option<Death> {
+        match (dead, self.exhausted(next), next.is_overdue(now)) {
+            (true, _, _) => Some(Death::GivenUp),
+            (false, true, _) => Some(Death::NoAttemptsLeft),
+            (false, false, true) => Some(Death::TooOld),
+            (false, false, false) => None,
+        }
     }
 
     fn retry_delay(&self, number: ItemNumber, entry: &Entry) -> Span {
@@ -65,14 +75,5 @@ impl Partition {
             Requeue::Keep => entry.place,
             Requeue::Tail => self.issue_tail_place(now, entry.place, out),
         }
-    }
-}
-
-fn given_up(entry: &Entry, dead: bool) -> String {
-    let attempts = entry.attempts;
-    if dead {
-        format!("a worker gave the item up for good at attempt {attempts}, without an error")
-    } else {
-        format!("the item was tried {attempts} times, which is all it had, and no worker reported an error")
     }
 }

@@ -4,6 +4,7 @@
 
 use super::entry::Entry;
 use super::index::{Group, Index, Key};
+use super::outbox::Leaving;
 use super::{Output, Partition};
 use crate::id::{ItemNumber, NUMBER_MAX};
 use crate::item::{Item, Lease, State};
@@ -43,8 +44,11 @@ impl Partition {
             Row::Numbers(numbers) => self.numbers = numbers,
             Row::Settings(settings) => self.settings = settings,
             Row::Cleared(cleared) => self.put_cleared(cleared),
+            Row::Taken(taken) => {
+                self.taken.insert(taken.source, taken);
+            }
             Row::Queue(queue) => {
-                self.queues.insert(queue.name.clone(), queue);
+                self.queues.insert(queue.name.clone(), *queue);
             }
             Row::Partitions(partitions) => self.partitions = partitions,
         }
@@ -56,6 +60,9 @@ impl Partition {
             row::Key::Numbers => self.numbers = Numbers::default(),
             row::Key::Settings => self.settings = Settings::default(),
             row::Key::Cleared => self.put_cleared(Cleared::default()),
+            row::Key::Taken(source) => {
+                self.taken.remove(source);
+            }
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
@@ -86,9 +93,11 @@ impl Partition {
         let cleared = (self.cleared != Cleared::default()).then(|| Row::Cleared(self.cleared.clone()));
         let partitions =
             (self.partitions != Partitions::default()).then(|| Row::Partitions(self.partitions.clone()));
-        let queues = self.queues.values().cloned().map(Row::Queue);
+        let queues = self.queues.values().cloned().map(|queue| Row::Queue(Box::new(queue)));
         let items = self.items.iter().map(|(number, entry)| Row::Item(self.item(number, entry)));
-        numbers.into_iter().chain(settings).chain(cleared).chain(partitions).chain(queues).chain(items)
+        let taken = self.taken.values().cloned().map(Row::Taken);
+        let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
+        few.chain(queues).chain(items).chain(taken)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.
@@ -113,20 +122,24 @@ impl Partition {
 
     fn place(&mut self, number: ItemNumber, entry: Entry) {
         let kind = entry.kind;
-        let (spot, trace) = (self.spot(number, &entry), entry.trace());
+        let (spot, besides) = (self.spot(number, &entry), Besides::of(number, &entry));
+        let trace = entry.trace();
         // First of all: were this the kind's only item, leaving its old spot would forget the kind.
         self.kinds.join(kind);
         if let Some(old) = self.items.insert(number, entry) {
+            self.leave_besides(Besides::of(number, &old));
             self.leave(self.spot(number, &old));
             self.leave_trace(old.trace());
             self.kinds.part(old.kind);
         }
         self.enter(spot);
+        self.enter_besides(besides);
         self.enter_trace(trace);
     }
 
     fn take_away(&mut self, number: ItemNumber) {
         let Some(old) = self.items.remove(&number) else { return };
+        self.leave_besides(Besides::of(number, &old));
         self.leave(self.spot(number, &old));
         self.leave_trace(old.trace());
         self.kinds.part(old.kind);
@@ -145,14 +158,34 @@ impl Partition {
                 self.schedule.insert(group, key);
                 self.counts.scheduled += u64::from(group.era >= self.cleared.scheduled_before);
             }
-            Spot::Leased(group, key) => {
+            Spot::Leased(group, key, place) => {
                 self.deadlines.insert(group, key);
+                self.leased_places.insert(group.era, place);
                 self.counts.leased += u64::from(group.era >= self.cleared.leased_before);
             }
             Spot::Final(key, bytes) => {
                 self.finished.insert(key, ());
                 self.kept_bytes += bytes;
             }
+            Spot::Forgotten => {}
+        }
+    }
+
+    fn enter_besides(&mut self, besides: Besides) {
+        if let Some(key) = besides.expires {
+            self.expiry.insert(key, ());
+        }
+        if let Some(leaving) = besides.leaving {
+            self.outbox.insert(leaving);
+        }
+    }
+
+    fn leave_besides(&mut self, besides: Besides) {
+        if let Some(key) = besides.expires {
+            self.expiry.remove(&key);
+        }
+        if let Some(leaving) = besides.leaving {
+            self.outbox.remove(&leaving);
         }
     }
 
@@ -168,14 +201,16 @@ impl Partition {
                 self.schedule.remove(group, key);
                 self.counts.scheduled -= u64::from(group.era >= self.cleared.scheduled_before);
             }
-            Spot::Leased(group, key) => {
+            Spot::Leased(group, key, place) => {
                 self.deadlines.remove(group, key);
+                self.leased_places.remove(group.era, place);
                 self.counts.leased -= u64::from(group.era >= self.cleared.leased_before);
             }
             Spot::Final(key, bytes) => {
                 self.finished.remove(&key);
                 self.kept_bytes -= bytes;
             }
+            Spot::Forgotten => {}
         }
     }
 
@@ -192,6 +227,7 @@ impl Partition {
         self.lanes.show_from(cleared.waiting_before);
         self.schedule.show_from(cleared.scheduled_before);
         self.deadlines.show_from(cleared.leased_before);
+        self.leased_places.show_from(cleared.leased_before);
         self.cleared = cleared;
         self.counts.waiting = visible_len(&self.lanes);
         self.counts.scheduled = visible_len(&self.schedule);
@@ -200,10 +236,12 @@ impl Partition {
 
     pub(super) fn spot(&self, number: ItemNumber, entry: &Entry) -> Spot {
         let group = Group { kind: entry.kind, era: entry.era };
+        let place = (rank(entry.priority, entry.place), number);
         match &entry.state {
-            State::Waiting => Spot::Waiting(group, (rank(entry.priority, entry.place), number)),
+            State::Waiting => Spot::Waiting(group, place),
             State::Scheduled { due_at } => Spot::Scheduled(group, (due_key(*due_at), number)),
-            State::Leased(lease) => Spot::Leased(group, (self.ends_at(lease).0, number)),
+            State::Leased(lease) => Spot::Leased(group, (self.ends_at(lease).0, number), place),
+            State::Final(_) if entry.state.is_forgotten() => Spot::Forgotten,
             State::Final(outcome) => Spot::Final((outcome.finished_at.0, number), outcome.kept_bytes),
         }
     }
@@ -247,15 +285,36 @@ impl Partition {
 pub(super) enum Spot {
     Waiting(Group, Key),
     Scheduled(Group, Key),
-    Leased(Group, Key),
+    /// By the end of its lease, and by its place.
+    Leased(Group, Key, Key),
     Final(Key, u64),
+    /// Nowhere: only its move is left.
+    Forgotten,
+}
+
+/// What holds an item besides its spot.
+pub(super) struct Besides {
+    pub(super) expires: Option<Key>,
+    pub(super) leaving: Option<Leaving>,
+}
+
+impl Besides {
+    pub(super) fn of(number: ItemNumber, entry: &Entry) -> Self {
+        match &entry.state {
+            State::Waiting | State::Scheduled { .. } => {
+                Self { expires: entry.dead_at().map(|at| (at.0, number)), leaving: None }
+            }
+            State::Leased(_) => Self { expires: None, leaving: None },
+            State::Final(outcome) => Self { expires: None, leaving: Leaving::of(number, outcome) },
+        }
+    }
 }
 
 fn visible_len(index: &Index) -> u64 {
     index.visible().map(|(_, keys)| keys.len() as u64).sum()
 }
 
-fn due_key(due_at: Timestamp) -> u64 {
+pub(super) fn due_key(due_at: Timestamp) -> u64 {
     let early = if mutant::active(Mutant::StartEarly) { Span::from_millis(100) } else { Span::ZERO };
     due_at.0.saturating_sub(early.0)
 }

@@ -1,6 +1,7 @@
-//! What time brings: leases end, items fall due, the finished and the cleared are forgotten. In slices, so that a
+//! What time brings: leases end, items expire or fall due, the finished and the cleared are forgotten. In slices, so that a
 //! partition with much of it still answers.
 
+use super::death::Death;
 use super::{Output, Partition};
 use crate::command::Reply;
 use crate::id::ItemNumber;
@@ -11,8 +12,9 @@ use crate::time::Timestamp;
 /// Does one thing that is due, if there is one.
 type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
 
-const DUTIES: [Duty; 4] = [
+const DUTIES: [Duty; 5] = [
     Partition::end_next_lease,
+    Partition::expire_next,
     Partition::start_next_due,
     Partition::forget_next_cleared,
     Partition::forget_next,
@@ -56,12 +58,22 @@ impl Partition {
         if cancelled {
             self.finish(now, number, next, End::Cancelled, out);
         } else if self.exhausted(&next) {
-            let message =
-                format!("the lease of attempt {}, the last, ended without an answer", next.attempts);
-            self.fail(now, number, next, "lease_expired", message, out);
+            self.die(now, number, next, Death::LeaseExpired, out);
+        } else if next.is_overdue(now) {
+            self.die(now, number, next, Death::TooOld, out);
         } else {
             next.place = self.place_after_attempt(now, &next, out);
             self.write(number, next, out);
+        }
+    }
+
+    fn expire_next(&mut self, now: Timestamp, out: &mut Output) -> bool {
+        match self.expiry.first() {
+            Some(((dead_at, number), ())) if Timestamp(dead_at) <= now => {
+                self.expire(now, number, out);
+                true
+            }
+            Some(_) | None => false,
         }
     }
 
@@ -112,7 +124,7 @@ impl Partition {
             Some(((finished_at, number), ()))
                 if self.forgotten_at(Timestamp(finished_at)) <= now || self.keeps_too_much() =>
             {
-                self.erase(number, out);
+                self.forget(number, out);
                 true
             }
             Some(_) | None => false,

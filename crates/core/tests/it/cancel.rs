@@ -27,7 +27,13 @@ fn a_cancel_tells_the_item_as_it_ended_although_nothing_of_it_is_kept() {
     let before = script.get(number);
     script.pass(Span::from_secs(5));
     let told = script.cancelled(number).unwrap();
-    let outcome = Outcome { end: End::Cancelled, finished_at: script.now, kept_bytes: 0, has_result: false };
+    let outcome = Outcome {
+        end: End::Cancelled,
+        finished_at: script.now,
+        kept_bytes: 0,
+        has_result: false,
+        outgoing: None,
+    };
     assert_eq!(told, Item { state: State::Final(Box::new(outcome)), ..before });
     assert_eq!(script.phase(number), None);
 }

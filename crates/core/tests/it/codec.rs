@@ -3,9 +3,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
-use windlass_core::id::{ItemNumber, NUMBER_MAX, PartitionId, Permit};
-use windlass_core::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State};
-use windlass_core::row::{Clearable, Cleared, Key, Numbers, Partitions, Queue, QueueName, Row};
+use windlass_core::id::{ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
+use windlass_core::item::{
+    Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
+    Outgoing, State,
+};
+use windlass_core::row::{
+    Clearable, Cleared, Key, Numbers, Partitions, Queue, QueueName, Row, StoreNames, Taken,
+};
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
 
@@ -60,12 +65,63 @@ fn lease() -> impl Strategy<Value = Lease> {
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     let end = prop::sample::select(vec![End::Completed, End::Failed, End::Cancelled, End::Expired]);
-    (end, any::<[u64; 2]>(), any::<bool>()).prop_map(|(end, [finished_at, kept_bytes], has_result)| Outcome {
-        end,
-        finished_at: Timestamp(finished_at),
-        kept_bytes,
-        has_result,
-    })
+    (end, any::<[u64; 2]>(), any::<bool>(), prop::option::of(outgoing())).prop_map(
+        |(end, [finished_at, kept_bytes], has_result, outgoing)| Outcome {
+            end,
+            finished_at: Timestamp(finished_at),
+            kept_bytes,
+            has_result,
+            outgoing: outgoing.map(Box::new),
+        },
+    )
+}
+
+fn reason() -> impl Strategy<Value = MoveReason> {
+    prop::sample::select(vec![
+        MoveReason::Attempts,
+        MoveReason::Dead,
+        MoveReason::Expired,
+        MoveReason::Redrive,
+    ])
+}
+
+fn outgoing() -> impl Strategy<Value = Outgoing> {
+    let assigned = prop::option::of(any::<(u32, u64)>());
+    (text(), reason(), any::<bool>(), assigned, unknown()).prop_map(
+        |(to, reason, forgotten, assigned, unknown)| Outgoing {
+            to,
+            reason,
+            forgotten,
+            assigned: assigned.map(|(partition, number)| Assigned {
+                partition: PartitionId(partition),
+                number: MoveNumber(number),
+            }),
+            unknown,
+        },
+    )
+}
+
+fn item_error() -> impl Strategy<Value = ItemError> {
+    (prop::option::of(text()), text()).prop_map(|(code, message)| ItemError { code, message })
+}
+
+fn origin() -> impl Strategy<Value = Origin> {
+    let id = prop::option::of(any::<(u64, u32)>());
+    let attempts = prop::option::of(any::<u32>());
+    (text(), id, attempts, reason(), prop::option::of(item_error()), any::<u64>(), unknown()).prop_map(
+        |(queue, id, attempts, reason, error, moved_at, unknown)| Origin {
+            queue,
+            id: id.map(|(number, partition)| ItemId {
+                number: ItemNumber(number),
+                partition: PartitionId(partition),
+            }),
+            attempts,
+            reason,
+            error,
+            moved_at: Timestamp(moved_at),
+            unknown,
+        },
+    )
 }
 
 fn lease_end() -> impl Strategy<Value = LeaseEnd> {
@@ -82,13 +138,14 @@ fn lease_end() -> impl Strategy<Value = LeaseEnd> {
 
 fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let last_lease = prop::option::of((any::<u64>().prop_map(Permit), lease_end()));
-    let error = prop::option::of(
-        (prop::option::of(text()), text()).prop_map(|(code, message)| ItemError { code, message }),
-    );
+    let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()));
+    let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
     let facts_bytes = prop_oneof![Just(0), any::<u64>()];
-    (prop::option::of(any::<u32>()), last_lease, error, facts_bytes, unknown()).prop_map(
-        |(max_attempts, last_lease, error, facts_bytes, unknown)| {
-            let extras = Extras { max_attempts, last_lease, error, facts_bytes, unknown };
+    (limits, last_lease, error, origin, facts_bytes, unknown()).prop_map(
+        |((max_attempts, dead_timeout), last_lease, error, origin, facts_bytes, unknown)| {
+            let (dead_timeout, origin) = (dead_timeout.map(Span), origin.map(Box::new));
+            let extras =
+                Extras { max_attempts, dead_timeout, origin, last_lease, error, facts_bytes, unknown };
             (extras != Extras::default()).then(|| Box::new(extras))
         },
     )
@@ -121,8 +178,11 @@ fn settings() -> impl Strategy<Value = Settings> {
             jitter: f64::from(floats[1]) / 3.0,
         }
     });
-    (any::<[u64; 6]>(), any::<u32>(), policy, any::<bool>(), prop::option::of(text()), unknown()).prop_map(
-        |(numbers, max_attempts, retry, tail, reference, unknown)| Settings {
+    let texts = (prop::option::of(text()), prop::option::of(text()));
+    (any::<[u64; 7]>(), any::<u32>(), policy, any::<bool>(), texts, unknown()).prop_map(
+        |(numbers, max_attempts, retry, tail, (reference, dead_queue), unknown)| Settings {
+            dead_timeout: Span(numbers[6]),
+            dead_queue,
             version: numbers[0],
             lease_timeout: Span(numbers[1]),
             max_attempts,
@@ -149,18 +209,24 @@ fn times() -> impl Strategy<Value = BTreeMap<(Clearable, u32), Timestamp>> {
 
 fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
+    let stores = prop::collection::vec(text(), 0..5).prop_map(StoreNames);
     prop_oneof![
         6 => item().prop_map(Row::Item),
-        1 => (any::<[u64; 2]>(), unknown()).prop_map(|([item, permit], unknown)| {
-            Row::Numbers(Numbers { item, permit, unknown })
+        1 => (any::<[u64; 3]>(), unknown()).prop_map(|([item, permit, moved], unknown)| {
+            Row::Numbers(Numbers { item, permit, moved: MoveNumber(moved), unknown })
         }),
         2 => settings().prop_map(Row::Settings),
         1 => (any::<[u32; 3]>(), times(), unknown()).prop_map(|(before, times, unknown)| {
             let [waiting_before, scheduled_before, leased_before] = before;
             Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, times, unknown })
         }),
-        2 => (queue_name(), settings(), partitions, unknown()).prop_map(|(name, settings, partitions, unknown)| {
-            Row::Queue(Queue { name, settings, partitions, unknown })
+        2 => (queue_name(), settings(), partitions, stores, unknown()).prop_map(
+            |(name, settings, partitions, stores, unknown)| {
+                Row::Queue(Box::new(Queue { name, settings, partitions, stores, unknown }))
+            }
+        ),
+        1 => (any::<u32>(), any::<u64>(), unknown()).prop_map(|(source, last, unknown)| {
+            Row::Taken(Taken { source: PartitionId(source), last: MoveNumber(last), unknown })
         }),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
     ]
@@ -180,7 +246,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..6u8, value in any::<Vec<u8>>()) {
+    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..7u8, value in any::<Vec<u8>>()) {
         let _any_answer_will_do = decode_row(&key, &value);
         let tagged: Vec<u8> = std::iter::once(tag).chain(key).collect();
         let _any_answer_will_do = decode_row(&tagged, &value);

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
-    Clear, Command, Completion, Extend, Filter, Held, LeaseItems, Leased, NewItem, Produce, Refusal, Reply,
-    Retried, Retry,
+    Assign, Clear, Command, Completion, Extend, Filter, Held, Import, ImportItem, LeaseItems, Leased, Move,
+    Moved, NewItem, Produce, Produced, Redrive, Refusal, Reply, Retried, Retry, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
-use windlass_core::item::{End, Item, ItemError, Phase, State};
-use windlass_core::partition::{Partition, Totals};
+use windlass_core::item::{End, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
+use windlass_core::partition::{Partition, Target, Totals};
 use windlass_core::row::{Change, Row};
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
@@ -22,8 +22,7 @@ use crate::script::START;
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Pass(u64),
-    /// Kind, priority, seconds until due (0: at once), own attempts.
-    Produce(Vec<(u8, u8, u8, Option<u8>)>),
+    Produce(Vec<New>),
     /// How many, bits of kinds (0: any), the largest priority.
     Lease(usize, u8, u8),
     Complete(Pick, bool),
@@ -34,7 +33,20 @@ pub(crate) enum Step {
     Cancel(usize),
     Clear(bool, bool, bool),
     Sweep(usize),
+    /// Kind, priority, seconds until due (0: at once), attempts so far.
+    Import(Vec<(u8, u8, u8, u8)>),
+    Delete(usize),
+    /// How many.
+    Redrive(usize),
+    Assign(usize),
+    /// What was assigned so far has arrived, all but so many of it.
+    Arrive(usize),
+    /// So many arrive here, and so many of them for the second time.
+    Take(usize, usize),
 }
+
+/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live.
+pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>);
 
 /// One of the permits given out so far, counted from the latest; now and then a forged one.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +56,18 @@ pub(crate) struct Pick {
 }
 
 pub(crate) fn settings() -> impl Strategy<Value = Settings> {
-    (0..4u32, any::<bool>(), 1..40u64, 0..6u64, 0..60u64).prop_map(
-        |(max_attempts, tail, retention, retention_max_items, retention_max_bytes)| Settings {
+    let dead = (prop_oneof![Just(0), 1..30u64], prop::option::of(Just(Arc::from("dead"))));
+    (0..4u32, any::<bool>(), 1..40u64, 0..6u64, 0..60u64, dead).prop_map(
+        |(
+            max_attempts,
+            tail,
+            retention,
+            retention_max_items,
+            retention_max_bytes,
+            (dead_timeout, dead_queue),
+        )| Settings {
+            dead_timeout: Span::from_secs(dead_timeout),
+            dead_queue,
             version: 1,
             lease_timeout: Span::from_secs(5),
             max_attempts,
@@ -63,7 +85,13 @@ pub(crate) fn steps(len: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let new = (0..3u8, 0..3u8, prop_oneof![3 => Just(0), 1 => 1..8u8], prop::option::weighted(0.2, 0..3u8));
+    let new = (
+        0..3u8,
+        0..3u8,
+        prop_oneof![3 => Just(0), 1 => 1..8u8],
+        prop::option::weighted(0.2, 0..3u8),
+        prop::option::weighted(0.3, 0..9u8),
+    );
     prop_oneof![
         4 => prop_oneof![Just(1), 1..3_000_000u64, 1..20_000_000u64].prop_map(Step::Pass),
         4 => prop::collection::vec(new, 1..6).prop_map(Step::Produce),
@@ -77,6 +105,12 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..20usize).prop_map(Step::Cancel),
         1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
         4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
+        1 => prop::collection::vec((0..3u8, 0..3u8, 0..4u8, 0..3u8), 1..4).prop_map(Step::Import),
+        1 => (0..20usize).prop_map(Step::Delete),
+        1 => (0..4usize).prop_map(Step::Redrive),
+        1 => (1..6usize).prop_map(Step::Assign),
+        1 => (0..3usize).prop_map(Step::Arrive),
+        1 => (1..4usize, 0..3usize).prop_map(|(new, old)| Step::Take(new, old)),
     ]
 }
 
@@ -101,6 +135,10 @@ pub(crate) struct History {
     /// Leases granted, less those given back.
     attempts: BTreeMap<ItemNumber, u32>,
     ended: BTreeSet<ItemNumber>,
+    /// When an item that nobody holds expires.
+    dead_at: BTreeMap<ItemNumber, Timestamp>,
+    /// The last move that was taken.
+    taken: u64,
 }
 
 impl History {
@@ -118,6 +156,8 @@ impl History {
             max_attempts: BTreeMap::new(),
             attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
+            dead_at: BTreeMap::new(),
+            taken: 0,
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
@@ -138,6 +178,12 @@ impl History {
                 self.clear(Clear { waiting: *waiting, scheduled: *scheduled, leased: *leased }, &before);
             }
             Step::Sweep(limit) => self.sweep(*limit),
+            Step::Import(items) => self.import(items),
+            Step::Delete(back) => self.delete(*back),
+            Step::Redrive(limit) => self.redrive(*limit, &before),
+            Step::Assign(limit) => self.assign(*limit),
+            Step::Arrive(but) => self.arrive(*but),
+            Step::Take(new, old) => self.take(*new, *old),
         }
         self.partition.audit().unwrap();
         self.check_places(step, &before);
@@ -158,14 +204,17 @@ impl History {
     /// What was produced has ended in one of three ways, or is still there; and what was leased likewise.
     fn check_totals(&self) {
         let (totals, counts) = (&self.totals, self.partition.counts());
-        assert_eq!(totals.produced, self.made.len() as u64);
-        assert_eq!(totals.produced, totals.completed + totals.failed + totals.cancelled + counts.live());
+        assert_eq!(totals.produced + totals.moved_in, self.made.len() as u64);
+        let ended = totals.completed + totals.failed + totals.expired + totals.cancelled + totals.redriven;
+        assert_eq!(self.made.len() as u64, ended + counts.live());
+        let sent = if self.settings.dead_queue.is_some() { totals.failed + totals.expired } else { 0 };
+        assert_eq!(sent + totals.redriven, totals.moved_out + self.partition.moving());
         let given_up = totals.completed + totals.retried + totals.released + totals.lease_expired;
         assert!(given_up + counts.leased <= totals.leased, "{totals:?} {counts:?}");
     }
 
     /// What can be seen, found without an index.
-    fn items(&self) -> BTreeMap<ItemNumber, Item> {
+    pub(crate) fn items(&self) -> BTreeMap<ItemNumber, Item> {
         let numbers = self.partition.rows().filter_map(|row| match row {
             Row::Item(item) => Some(item.number),
             _ => None,
@@ -173,7 +222,7 @@ impl History {
         numbers.filter_map(|number| Some((number, self.partition.get(number)?))).collect()
     }
 
-    fn produce(&mut self, items: &[(u8, u8, u8, Option<u8>)]) {
+    fn produce(&mut self, items: &[New]) {
         let items: Vec<_> = items.iter().map(|item| self.new_item(*item)).collect();
         let Ok(Reply::Produced(produced)) = self.apply(Command::Produce(Produce { items: items.clone() }))
         else {
@@ -186,21 +235,82 @@ impl History {
             self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
             let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
             self.max_attempts.insert(number, max_attempts);
+            self.made(number, item.dead_timeout);
         }
     }
 
-    fn new_item(&self, (kind, priority, due, max_attempts): (u8, u8, u8, Option<u8>)) -> NewItem {
+    fn made(&mut self, number: ItemNumber, dead_timeout: Option<Span>) {
+        let dead_timeout = dead_timeout.unwrap_or(self.settings.dead_timeout);
+        if dead_timeout != Span::ZERO {
+            self.dead_at.insert(number, self.now + dead_timeout);
+        }
+        let kept = self.partition.get(number).unwrap().extras.and_then(|extras| extras.dead_timeout);
+        assert_eq!(kept.unwrap_or_default(), dead_timeout);
+    }
+
+    fn is_overdue(&self, number: ItemNumber) -> bool {
+        self.dead_at.get(&number).is_some_and(|at| *at <= self.now)
+    }
+
+    fn new_item(&self, (kind, priority, due, max_attempts, lives): New) -> NewItem {
         NewItem {
             kind: kind_name(kind),
             priority,
             enqueue_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: max_attempts.map(u32::from),
+            dead_timeout: lives.map(|secs| Span::from_secs(secs.into())),
             body: Bytes::new(),
             facts: None,
         }
     }
 
-    /// Exactly the first of all that match, by priority and place.
+    /// New numbers, everything else as it was.
+    fn import(&mut self, items: &[(u8, u8, u8, u8)]) {
+        let import = |&(kind, priority, due, attempts): &(u8, u8, u8, u8)| ImportItem {
+            kind: kind_name(kind),
+            priority,
+            created_at: Some(START),
+            attempts: attempts.into(),
+            due_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
+            max_attempts: Some(u32::from(attempts) + 2),
+            dead_timeout: (attempts == 2).then_some(Span::from_secs(60)),
+            origin: None,
+            error: None,
+            body: Bytes::new(),
+            facts: None,
+        };
+        let items: Vec<_> = items.iter().map(import).collect();
+        let Ok(Reply::Produced(imported)) = self.apply(Command::Import(Import { items: items.clone() }))
+        else {
+            panic!("nothing stands against it")
+        };
+        for (item, Produced { number, .. }) in items.into_iter().zip(imported) {
+            assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
+            self.made.push(number);
+            self.not_before.insert(number, item.due_at.unwrap_or_default());
+            self.attempts.insert(number, item.attempts);
+            self.max_attempts.insert(number, item.attempts + 2);
+            self.dead_at.extend(item.dead_timeout.map(|timeout| (number, START + timeout)));
+        }
+    }
+
+    fn delete(&mut self, back: usize) {
+        let Some(at) = self.made.len().checked_sub(1 + back) else { return };
+        let number = self.made[at];
+        let expected = match self.partition.get(number).map(|item| item.state.phase().is_final()) {
+            None => Err(Refusal::NotFound),
+            Some(true) => Err(Refusal::Ended),
+            Some(false) => Ok(()),
+        };
+        assert_eq!(self.apply(Command::Delete(vec![number])), Ok(Reply::Done(vec![expected.clone()])));
+        if expected.is_ok() {
+            assert_eq!(self.partition.get(number), None);
+            self.holders.remove(&number);
+            self.ended.insert(number);
+        }
+    }
+
+    /// Exactly the first of all that match, by priority and place, but for those that are overdue.
     fn lease(&mut self, batch_size: usize, kinds: u8, max_priority: u8, before: &BTreeMap<ItemNumber, Item>) {
         let kinds: Vec<_> = (0..3).filter(|kind| kinds >> kind & 1 == 1).map(kind_name).collect();
         let matches = |item: &&Item| {
@@ -209,11 +319,13 @@ impl History {
         };
         let mut expected: Vec<_> = before.values().filter(matches).collect();
         expected.sort_by_key(|item| (item.priority, item.place));
+        let best = expected.first().map(|item| (item.priority, item.place));
+        expected.retain(|item| !self.is_overdue(item.number));
         expected.truncate(batch_size);
 
         let filter = Filter::new((!kinds.is_empty()).then(|| kinds.clone()), max_priority);
         let head = self.partition.head(&filter).map(|head| (head.priority, head.place));
-        assert_eq!(head, expected.first().map(|item| (item.priority, item.place)));
+        assert_eq!(head, best);
         let lease = LeaseItems { client_id: "worker".into(), batch_size, lease_timeout: None, filter };
         let Ok(Reply::Leased(leased)) = self.apply(Command::Lease(lease)) else {
             panic!("a lease is never refused")
@@ -228,6 +340,7 @@ impl History {
         assert!(self.permits.last().is_none_or(|last| last.permit < permit), "a permit came again");
         assert!(self.not_before[&number] <= self.now, "an item started early");
         assert!(!self.ended.contains(&number), "an item came back after its end");
+        assert!(!self.is_overdue(number), "an item was handed out after its time");
         let attempts = self.attempts.entry(number).or_default();
         *attempts += 1;
         assert_eq!(leased.attempts, *attempts, "an attempt was not counted right");
@@ -350,6 +463,77 @@ impl History {
         }
     }
 
+    /// The first ones that wait and came from elsewhere.
+    fn redrive(&mut self, limit: usize, before: &BTreeMap<ItemNumber, Item>) {
+        let came = |item: &&Item| {
+            item.state == State::Waiting
+                && item.extras.as_ref().is_some_and(|extras| extras.origin.is_some())
+                && !self.is_overdue(item.number)
+        };
+        let mut expected: Vec<_> = before.values().filter(came).collect();
+        expected.sort_by_key(|item| (item.priority, item.place));
+        expected.truncate(limit);
+        let redrive = Redrive { to: None, kind: None, limit, from: None };
+        let Ok(Reply::Redriven { count, .. }) = self.apply(Command::Redrive(redrive)) else {
+            panic!("a redrive is never refused")
+        };
+        assert_eq!(count, expected.len() as u64);
+        for item in expected {
+            assert_eq!(self.partition.get(item.number), None, "it has left");
+            self.ended.insert(item.number);
+        }
+    }
+
+    fn assign(&mut self, limit: usize) {
+        for Target { queue, partition } in self.partition.targets() {
+            let taker = taker(&queue);
+            let instead_of = partition.filter(|_| limit == 1);
+            if partition.is_some() && instead_of.is_none() {
+                continue;
+            }
+            let before = self.partition.departures(taker, 1000).len();
+            let assign = Assign { queue, partition: taker, instead_of, limit };
+            let Ok(Reply::Carried { count }) = self.apply(Command::Assign(assign)) else {
+                panic!("an assignment is never refused")
+            };
+            assert!((1..=limit).contains(&count));
+            let added = if instead_of.is_none() { count } else { 0 };
+            assert_eq!(self.partition.departures(taker, 1000).len(), before + added);
+        }
+    }
+
+    /// The payload goes when the item has arrived, not before.
+    fn arrive(&mut self, but: usize) {
+        for queue in ["dead", "elsewhere"] {
+            self.arrive_at(taker(queue), but);
+        }
+    }
+
+    fn arrive_at(&mut self, taker: PartitionId, but: usize) {
+        let departures = self.partition.departures(taker, 1000);
+        assert!(departures.is_sorted_by_key(|departure| departure.number));
+        let Some(last) = departures.len().checked_sub(1 + but) else { return };
+        let moved = Moved { partition: taker, last: departures[last].number };
+        assert_eq!(self.apply(Command::Moved(moved)), Ok(Reply::Carried { count: last + 1 }));
+        assert_eq!(self.partition.departures(taker, 1000), departures[last + 1..]);
+    }
+
+    fn take(&mut self, new: usize, old: usize) {
+        let first = self.taken.saturating_sub(old as u64) + 1;
+        let last = self.taken + new as u64;
+        let moves = (first..=last).map(|number| moved(MoveNumber(number), self.now)).collect();
+        let take = Take { source: PartitionId(3), moves };
+        let before: BTreeSet<_> = self.items().into_keys().collect();
+        assert_eq!(self.apply(Command::Take(take)), Ok(Reply::Carried { count: new }));
+        self.taken = last;
+        for number in self.items().into_keys().filter(|number| !before.contains(number)) {
+            self.made.push(number);
+            self.not_before.insert(number, Timestamp(0));
+            self.max_attempts.insert(number, self.settings.max_attempts);
+            self.made(number, None);
+        }
+    }
+
     /// There is something to do exactly if it is due.
     fn sweep(&mut self, limit: usize) {
         let due = self.partition.next_due().is_some_and(|due| due <= self.now);
@@ -378,7 +562,7 @@ impl History {
         }
     }
 
-    /// What has ended never changes, is counted, and is forgotten in the order of ends: of several that ended in the
+    /// What has ended never changes but for its move, is counted, and is forgotten in the order of ends: of several that ended in the
     /// same moment, whichever.
     fn check_finals(&self, before: &BTreeMap<ItemNumber, Item>) {
         let ended_at = |item: &Item| match &item.state {
@@ -391,7 +575,7 @@ impl History {
         for (number, item) in before {
             let Some(end) = ended_at(item) else { continue };
             match after.get(number) {
-                Some(later) => assert_eq!(later, item),
+                Some(later) => assert_eq!(arrived(later), arrived(item)),
                 None => assert!(kept.iter().all(|kept| end <= *kept), "{number:?} went before its time"),
             }
         }
@@ -405,6 +589,40 @@ impl History {
                 "{number:?} lives on after its end"
             );
         }
+    }
+}
+
+/// What ended, with nothing more to do elsewhere.
+fn arrived(item: &Item) -> Item {
+    let mut item = item.clone();
+    if let State::Final(outcome) = &mut item.state {
+        outcome.outgoing = None;
+    }
+    item
+}
+
+/// Who takes what leaves.
+fn taker(queue: &str) -> PartitionId {
+    PartitionId(if queue == "dead" { 9 } else { 8 })
+}
+
+fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
+    let origin = Origin {
+        queue: "elsewhere".into(),
+        id: None,
+        attempts: Some(3),
+        reason: MoveReason::Attempts,
+        error: None,
+        moved_at,
+        unknown: Vec::new(),
+    };
+    Move {
+        number,
+        kind: kind_name((number.0 % 3) as u8),
+        priority: 0,
+        origin,
+        body: Bytes::new(),
+        facts: None,
     }
 }
 

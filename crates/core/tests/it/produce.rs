@@ -121,7 +121,11 @@ fn a_kind_is_forgotten_with_its_last_item_and_makes_room() {
 fn when_numbers_run_out_producing_is_refused_and_the_rest_goes_on() {
     let mut script = Script::new();
     let number = script.produce_one();
-    script.partition.put(Row::Numbers(Numbers { item: NUMBER_MAX, permit: NUMBER_MAX, unknown: Vec::new() }));
+    script.partition.put(Row::Numbers(Numbers {
+        item: NUMBER_MAX,
+        permit: NUMBER_MAX,
+        ..Numbers::default()
+    }));
     let refused = script.apply(Command::Produce(Produce { items: items(1) }));
     assert!(matches!(refused, Err(Refusal::TooMany { what: "item numbers", .. })));
     assert_eq!(script.lease(1), []);

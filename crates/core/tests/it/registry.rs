@@ -1,7 +1,7 @@
 use windlass_core::command::{Command, CreateQueue, Refusal, Reply, UpdateQueue};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
-use windlass_core::row::{Partitions, Queue, QueueName, Row};
+use windlass_core::row::{Partitions, Queue, QueueName, Row, StoreNames};
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::Span;
 
@@ -13,8 +13,8 @@ fn name(name: &str) -> QueueName {
 
 fn create(script: &mut Script, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
     let create = CreateQueue { name: name(queue), settings: Settings::default(), partitions };
-    script.apply(Command::CreateQueue(Box::new(create))).map(|reply| match reply {
-        Reply::Queue(queue) => queue,
+    script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).map(|reply| match reply {
+        Reply::Queue(queue) => *queue,
         other => panic!("{other:?}"),
     })
 }
@@ -25,7 +25,10 @@ fn partitions_are_numbered_from_one_on_and_never_again() {
     let first = create(&mut script, "first", 2).unwrap();
     assert_eq!(first.partitions, [PartitionId(1), PartitionId(2)]);
     assert_eq!(first.settings.version, START.0);
-    assert_eq!(script.apply(Command::DeleteQueue(name("first"))), Ok(Reply::QueueDeleted(first.clone())));
+    assert_eq!(
+        script.apply(Command::DeleteQueue(name("first"))),
+        Ok(Reply::QueueDeleted(Box::new(first.clone())))
+    );
     assert_eq!(create(&mut script, "first", 1).unwrap().partitions, [PartitionId(3)]);
     assert_eq!(script.partition.queues().count(), 1);
 }
@@ -124,7 +127,7 @@ fn settings_that_make_no_sense_are_refused_at_creation_and_update() {
     let mut script = Script::of(PartitionId::REGISTRY);
     let settings = Settings { lease_timeout: Span::ZERO, ..Settings::default() };
     let bad = CreateQueue { name: name("first"), settings, partitions: 1 };
-    let refused = script.apply(Command::CreateQueue(Box::new(bad)));
+    let refused = script.apply(Command::CreateQueue(Box::new(bad), StoreNames::default()));
     assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "lease_timeout", .. }))), "{refused:?}");
     create(&mut script, "first", 1).unwrap();
     let retry = RetryChange { factor: Some(f64::NAN), ..RetryChange::default() };
@@ -138,7 +141,7 @@ fn what_a_newer_version_wrote_of_queues_outlives_their_change() {
     let mut script = Script::of(PartitionId::REGISTRY);
     let mut queue = create(&mut script, "first", 1).unwrap();
     (queue.unknown, queue.settings.unknown) = (vec![80, 1], vec![82, 2]);
-    script.partition.put(Row::Queue(queue));
+    script.partition.put(Row::Queue(Box::new(queue)));
     script.partition.put(Row::Partitions(Partitions { last: 1, unknown: vec![84, 3] }));
     let update = UpdateQueue { name: name("first"), change: SettingsChange::default() };
     let Ok(Reply::Queue(queue)) = script.apply(Command::UpdateQueue(Box::new(update))) else {

@@ -198,6 +198,7 @@ pub(crate) fn item(kind: &str) -> NewItem {
         priority: 0,
         enqueue_at: None,
         max_attempts: None,
+        dead_timeout: None,
         body: Bytes::from_static(b"payload"),
         facts: None,
     }

@@ -90,6 +90,7 @@ pub(crate) fn new_items(count: usize, priority: u8) -> Vec<NewItem> {
         priority,
         enqueue_at: None,
         max_attempts: None,
+        dead_timeout: None,
         body: Bytes::from_static(PAYLOAD),
         facts: None,
     };

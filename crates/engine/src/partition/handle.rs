@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use windlass_core::command::{Command, Held};
-use windlass_core::id::PartitionId;
+use tracing::warn;
+use windlass_core::command::{Command, Died, Held};
+use windlass_core::id::{ItemId, PartitionId};
+use windlass_core::item::End;
 use windlass_core::partition::Partition;
+use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
@@ -14,7 +17,8 @@ use crate::error::EngineError;
 use crate::lock::lock;
 use crate::partition::message::{Answer, Awaited, Message, body_bytes, received};
 use crate::partition::places::{Places, Reserved};
-use crate::partition::published::Published;
+use crate::partition::published::{Effects, Published};
+use crate::partition::reload::Reload;
 use crate::partition::waiters::Waiters;
 use crate::store::StoreError;
 
@@ -33,9 +37,37 @@ pub enum PartitionState {
     Closed,
 }
 
+/// What the partitions of a queue have in common.
+#[derive(Debug, Default)]
+pub(crate) struct InCommon {
+    /// Unset for the registry.
+    pub(crate) queue: Option<QueueName>,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) places: Arc<Places>,
+    pub(crate) arrivals: Arc<Arrivals>,
+}
+
+/// Told whenever a queue or a partition comes to serve, of all queues: for those who wait to bring something there.
+#[derive(Debug, Default)]
+pub(crate) struct Arrivals(watch::Sender<u64>);
+
+impl Arrivals {
+    pub(crate) fn tell(&self) {
+        self.0.send_modify(|arrivals| *arrivals += 1);
+    }
+
+    pub(crate) fn listen(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) id: PartitionId,
+    queue: Option<QueueName>,
+    arrivals: Arc<Arrivals>,
+    /// Something is on its way to another queue.
+    outgoing: Notify,
     pub(crate) waiters: Arc<Waiters>,
     inbox: mpsc::Sender<Message>,
     inbox_bytes: AtomicUsize,
@@ -48,30 +80,34 @@ pub(crate) struct Handle {
     given_back: Mutex<Vec<Held>>,
     /// Something other than the inbox wants the writer's attention.
     wake: Arc<Notify>,
+    pub(crate) reload: Reload,
 }
 
 impl Handle {
     pub(crate) fn new(
         id: PartitionId,
-        waiters: Arc<Waiters>,
-        places: Arc<Places>,
+        common: &InCommon,
         settings: Option<Settings>,
     ) -> (Arc<Self>, mpsc::Receiver<Message>) {
         let (inbox, receiver) = mpsc::channel(INBOX_MAX);
         let wake = Arc::new(Notify::new());
-        waiters.add_partition(Arc::clone(&wake));
+        common.waiters.add_partition(Arc::clone(&wake));
         let handle = Self {
             id,
-            waiters,
+            queue: common.queue.clone(),
+            arrivals: Arc::clone(&common.arrivals),
+            outgoing: Notify::new(),
+            waiters: Arc::clone(&common.waiters),
             inbox,
             inbox_bytes: AtomicUsize::new(0),
             state: watch::Sender::new(PartitionState::Loading),
             stop: watch::Sender::new(false),
-            published: Published::new(places),
+            published: Published::new(Arc::clone(&common.places)),
             settings_version: AtomicU64::new(settings.as_ref().map_or(0, |settings| settings.version)),
             settings: Mutex::new(settings),
             given_back: Mutex::default(),
             wake,
+            reload: Reload::default(),
         };
         (Arc::new(handle), receiver)
     }
@@ -203,7 +239,42 @@ impl Handle {
     }
 
     pub(crate) fn set_state(&self, state: PartitionState) {
+        let serves = state == PartitionState::Available;
         self.state.send_replace(state);
+        if serves {
+            self.arrivals.tell();
+        }
+    }
+
+    /// Takes note of what became durable, and tells whom it concerns.
+    pub(crate) fn took_effect(&self, mut effects: Effects) {
+        self.published.took_effect(&mut effects);
+        effects.died.iter().for_each(|died| self.log_death(died));
+        if effects.outgoing {
+            self.sends();
+        }
+    }
+
+    /// One line for each item that nobody will work on any more, where no dead queue keeps them.
+    fn log_death(&self, died: &Died) {
+        let queue = self.queue.as_ref().map_or("", |queue| &*queue.name);
+        let item = ItemId { partition: self.id, number: died.number };
+        let (kind, attempts, reason) = (&*died.kind, died.attempts, died.reason.name());
+        match died.end {
+            End::Expired => warn!(queue, %item, kind, attempts, reason, "item expired"),
+            End::Failed | End::Completed | End::Cancelled => {
+                warn!(queue, %item, kind, attempts, reason, "item failed");
+            }
+        }
+    }
+
+    /// There is something to be brought to another queue.
+    pub(crate) fn sends(&self) {
+        self.outgoing.notify_one();
+    }
+
+    pub(crate) async fn sending(&self) {
+        self.outgoing.notified().await;
     }
 
     /// Waits until the partition was loaded or found faulty, and tells which.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Held, Leased, Reply};
+use windlass_core::command::{Held, Leased, News, Reply};
 use windlass_core::partition::Totals;
 
 use crate::error::EngineError;
@@ -60,6 +60,17 @@ impl InFlight {
         self.effects.totals += totals;
     }
 
+    /// What happened that concerns others than the caller.
+    pub(crate) fn heard(&mut self, news: Vec<News>) {
+        for news in news {
+            match news {
+                News::Available => {}
+                News::Outgoing => self.effects.outgoing = true,
+                News::Died(died) => self.effects.died.push(*died),
+            }
+        }
+    }
+
     pub(crate) fn produced(&mut self, reserved: Option<Reserved>) {
         self.effects.reserved.extend(reserved);
     }
@@ -67,7 +78,7 @@ impl InFlight {
     /// It is durable: everybody hears what was decided, refusals too. What is published comes first, so that nobody
     /// who has an answer sees less than it says.
     pub(crate) fn committed(mut self, summary: Option<Summary>) {
-        self.handle.published.took_effect(std::mem::take(&mut self.effects));
+        self.handle.took_effect(std::mem::take(&mut self.effects));
         if let Some(summary) = summary {
             self.handle.published.set(summary);
         }
@@ -156,7 +167,7 @@ impl Undelivered {
     pub(crate) fn settle(self, sequence: u64) {
         let made_it = self.sequence <= sequence;
         if made_it {
-            self.handle.published.took_effect(self.effects);
+            self.handle.took_effect(self.effects);
         }
         self.handle.give_back(if made_it { self.granted } else { self.releases });
     }
@@ -175,6 +186,8 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
         | Reply::Extended(_)
         | Reply::Cancelled(_)
         | Reply::Cleared { .. }
+        | Reply::Redriven { .. }
+        | Reply::Carried { .. }
         | Reply::Swept { .. }
         | Reply::Configured
         | Reply::Queue(_)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use windlass_core::command::{Command, NewItem, Reply};
+use windlass_core::command::{Command, ImportItem, Reply};
 use windlass_core::partition::Partition;
 use windlass_core::time::Timestamp;
 
@@ -57,25 +57,43 @@ pub(crate) fn received(
 pub(crate) fn body_bytes(command: &Command) -> usize {
     match command {
         Command::Produce(produce) => {
-            let facts = |item: &NewItem| item.facts.as_ref().map_or(0, Bytes::len);
-            produce.items.iter().map(|item| item.body.len() + facts(item)).sum()
+            produce.items.iter().map(|item| stored_bytes(&item.body, item.facts.as_ref())).sum()
         }
+        Command::Import(import) => import.items.iter().map(import_bytes).sum(),
         Command::Complete(items) => {
             items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()
         }
         Command::Retry(items) => {
             items.iter().filter_map(|item| item.error.as_ref()).map(|error| error.message.len()).sum()
         }
+        Command::Take(take) => {
+            take.moves.iter().map(|moved| stored_bytes(&moved.body, moved.facts.as_ref())).sum()
+        }
         Command::Lease(_)
         | Command::Extend(_)
         | Command::Release(_)
         | Command::Cancel(_)
         | Command::Clear(_)
+        | Command::Delete(_)
+        | Command::Redrive(_)
+        | Command::Assign(_)
+        | Command::Moved(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
-        | Command::CreateQueue(_)
+        | Command::CreateQueue(..)
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
         | Command::SkipPartitions(_) => 0,
     }
+}
+
+fn import_bytes(item: &ImportItem) -> usize {
+    let origin = item.origin.as_ref().and_then(|origin| origin.error.as_ref());
+    let errors = [item.error.as_ref(), origin].into_iter().flatten();
+    let errors = errors.map(|error| error.message.len()).sum::<usize>();
+    stored_bytes(&item.body, item.facts.as_ref()) + errors
+}
+
+fn stored_bytes(body: &Bytes, facts: Option<&Bytes>) -> usize {
+    body.len() + facts.map_or(0, Bytes::len)
 }

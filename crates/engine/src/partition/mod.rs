@@ -1,6 +1,7 @@
 //! A partition at work: the [`supervisor`] acquires it and starts a [`writer`], which alone touches its state;
 //! everybody else has a [`handle`]. Leases that wait stand with the queue's [`waiters`], and what is produced has a place
-//! among its [`places`].
+//! among its [`places`]. A [`reload`] has the
+//! supervisor do its work anew.
 
 pub(crate) mod grant;
 pub(crate) mod handle;
@@ -8,6 +9,7 @@ pub(crate) mod in_flight;
 pub(crate) mod message;
 pub(crate) mod places;
 pub(crate) mod published;
+pub(crate) mod reload;
 pub(crate) mod supervisor;
 pub(crate) mod waiters;
 pub(crate) mod writer;

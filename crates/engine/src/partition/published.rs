@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use windlass_core::command::Died;
 use windlass_core::partition::{Counts, Head, Totals};
 use windlass_core::time::Timestamp;
 
@@ -16,6 +17,8 @@ pub(crate) struct Summary {
     pub(crate) head: Option<Head>,
     pub(crate) oldest_waiting: Option<Timestamp>,
     pub(crate) retained: u64,
+    /// On their way to another queue.
+    pub(crate) moving: u64,
 }
 
 /// What a batch comes to once it is durable, beside its answers.
@@ -24,6 +27,10 @@ pub(crate) struct Effects {
     pub(crate) totals: Totals,
     /// The places of what it produced.
     pub(crate) reserved: Vec<Reserved>,
+    /// Items that ended badly and go nowhere.
+    pub(crate) died: Vec<Died>,
+    /// Some item is on its way to another queue.
+    pub(crate) outgoing: bool,
 }
 
 #[derive(Debug)]
@@ -54,8 +61,8 @@ impl Published {
     }
 
     /// Takes note of what became durable.
-    pub(crate) fn took_effect(&self, effects: Effects) {
-        effects.reserved.into_iter().for_each(|reserved| self.filled.fill(reserved));
+    pub(crate) fn took_effect(&self, effects: &mut Effects) {
+        effects.reserved.drain(..).for_each(|reserved| self.filled.fill(reserved));
         *lock(&self.totals) += effects.totals;
     }
 

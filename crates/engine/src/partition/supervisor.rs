@@ -35,6 +35,10 @@ pub(crate) struct Supervisor {
     in_flight: Option<InFlight>,
     /// One whose callers wait no longer.
     undelivered: Option<Undelivered>,
+    /// How many reloads the latest try is for.
+    reload: u64,
+    /// A commit failed, and none has succeeded since.
+    unproven: bool,
 }
 
 /// However the supervisor ends, also by a bug that unwinds it, nobody is left waiting for a partition that is gone.
@@ -43,6 +47,7 @@ struct ClosesAtTheEnd(Arc<Handle>);
 impl Drop for ClosesAtTheEnd {
     fn drop(&mut self) {
         self.0.published.withdraw();
+        self.0.reload.ended();
         self.0.set_state(if std::thread::panicking() {
             PartitionState::Faulty { error: "stopped by a bug: restart the server, and report it".to_owned() }
         } else {
@@ -69,6 +74,8 @@ impl Supervisor {
             meter: Arc::clone(meter),
             in_flight: None,
             undelivered: None,
+            reload: 0,
+            unproven: false,
         }
     }
 
@@ -80,6 +87,10 @@ impl Supervisor {
             match self.take_over().await {
                 Ok(writer) => match self.serve(writer).await {
                     Ended::Stopped => break,
+                    Ended::Reload => {
+                        self.reloading();
+                        continue;
+                    }
                     Ended::Failed { error, in_flight, committed } => {
                         self.failed(&error, *in_flight);
                         if committed {
@@ -89,6 +100,7 @@ impl Supervisor {
                 },
                 Err(error) => {
                     self.not_acquired(&error);
+                    self.handle.reload.done(self.reload, Err(error.to_string()));
                     backoff = backoff.max(BACKOFF_MIN);
                 }
             }
@@ -104,11 +116,19 @@ impl Supervisor {
     /// Reads the truth, tells the callers of the batch in flight, and brings the queue's settings up to date before
     /// anybody else is served.
     async fn take_over(&mut self) -> Result<Writer, StoreError> {
+        self.reload = self.handle.reload.wanted();
         let acquired = self.store.acquire(self.handle.id).await?;
         self.settle(acquired.sequence);
         let mut writer = self.load(acquired).await?;
         self.configure(&mut writer).await?;
+        self.prove(&mut writer).await?;
         Ok(writer)
+    }
+
+    /// What is known of it stays known: who comes meanwhile is not sent away, but waits in the inbox.
+    fn reloading(&self) {
+        info!(partition = %self.handle.id, "partition is acquired anew");
+        self.handle.set_state(PartitionState::Loading);
     }
 
     /// The last durable sequence decides what became of the batch that was in flight when the writer failed.
@@ -152,6 +172,7 @@ impl Supervisor {
             partition,
             epoch: acquired.epoch,
             sequence: acquired.sequence,
+            reloaded: self.reload,
         })
     }
 
@@ -162,13 +183,27 @@ impl Supervisor {
         if changes.is_empty() {
             return Ok(());
         }
-        let sequence = writer.sequence + 1;
-        let batch = Batch { partition: self.handle.id, epoch: writer.epoch, sequence, now, changes };
-        writer.commit(batch).await.map_err(|error| match error {
-            CommitError::NotApplied(cause) | CommitError::Unknown(cause) => cause,
-        })?;
-        writer.sequence = sequence;
+        let batch = self.next_batch(writer, changes);
+        writer.commit(batch).await.map_err(CommitError::into_cause)?;
+        writer.sequence += 1;
         Ok(())
+    }
+
+    /// A store that can be read and not be written to would be taken for sound until somebody's commit fails: after a
+    /// failure it has to show first that it takes one, which is empty and counts for nothing.
+    async fn prove(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
+        if self.unproven {
+            let batch = self.next_batch(writer, Vec::new());
+            self.store.commit(batch).await.map_err(CommitError::into_cause)?;
+            writer.sequence += 1;
+            self.unproven = false;
+        }
+        Ok(())
+    }
+
+    fn next_batch(&self, writer: &Writer, changes: Vec<Change>) -> Batch {
+        let (sequence, now) = (writer.sequence + 1, writer.clock.now());
+        Batch { partition: self.handle.id, epoch: writer.epoch, sequence, now, changes }
     }
 
     async fn serve(&mut self, mut writer: Writer) -> Ended {
@@ -178,6 +213,10 @@ impl Supervisor {
         let summary = writer.summary();
         self.handle.published.set(summary);
         self.handle.set_state(PartitionState::Available);
+        self.handle.reload.done(self.reload, Ok(()));
+        if summary.moving > 0 {
+            self.handle.sends();
+        }
         // Leases may have been waiting all the while.
         self.handle.wake();
         writer.run(&mut self.inbox).await
@@ -186,6 +225,7 @@ impl Supervisor {
     /// Tells the callers at once if nothing of the batch can be durable; otherwise the next acquire tells.
     fn failed(&mut self, error: &CommitError, batch: InFlight) {
         self.fault(&error.to_string());
+        self.unproven |= matches!(error.cause(), StoreError::Io { .. });
         match error {
             CommitError::NotApplied(_) => batch.not_applied(&EngineError::from(error)),
             CommitError::Unknown(_) => self.in_flight = Some(batch),
@@ -216,6 +256,7 @@ impl Supervisor {
         tokio::select! {
             biased;
             _stop = stopping.wait_for(|stop| *stop) => {}
+            () = self.handle.reload.outstanding() => {}
             () = self.env.sleep_until(until) => {}
         }
         self.refuse_inbox(&EngineError::not_applied(format!("partition {} is faulty", self.handle.id)));

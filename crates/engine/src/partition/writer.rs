@@ -29,6 +29,8 @@ const SWEEP_SLICES: usize = 4;
 const SWEEP_SLICE: usize = 250;
 /// No further slice once they have come to so many bytes.
 const SWEEP_BYTES_MAX: usize = 1 << 20;
+/// What an item that is swept comes to, if it has an error of ordinary length.
+const SWEEP_ITEM_BYTES: usize = 512;
 
 /// Waiting leases are served until the batch holds so many changes; the rest comes with the next.
 const BATCH_CHANGES_MAX: usize = 8192;
@@ -43,11 +45,15 @@ pub(crate) struct Writer {
     pub(crate) epoch: u64,
     /// The last commit that is durable.
     pub(crate) sequence: u64,
+    /// The reload that it came with.
+    pub(crate) reloaded: u64,
 }
 
 /// Why a writer ended.
 pub(crate) enum Ended {
     Stopped,
+    /// Somebody wants the truth read back.
+    Reload,
     /// The commit failed; what was in flight waits for its outcome. `committed` tells whether any had succeeded.
     Failed {
         error: CommitError,
@@ -62,6 +68,13 @@ enum Event {
     /// A ticket, something given back, or a moment that came.
     Attention,
     Stop,
+    Reload,
+}
+
+/// What ends a writer from outside.
+struct Calls {
+    stopping: watch::Receiver<bool>,
+    reloads: watch::Receiver<u64>,
 }
 
 struct Gathered {
@@ -76,10 +89,14 @@ struct Gathered {
 
 impl Writer {
     pub(crate) async fn run(mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
-        let mut stopping = self.handle.stopping();
+        let mut calls = Calls { stopping: self.handle.stopping(), reloads: self.handle.reload.wishes() };
         let first = self.sequence;
         loop {
-            let event = self.next_event(inbox, &mut stopping).await;
+            let event = self.next_event(inbox, &mut calls).await;
+            if matches!(event, Event::Reload) {
+                // Nothing is in flight between two batches; what waits in the inbox waits on.
+                return Ended::Reload;
+            }
             let stop = matches!(event, Event::Stop);
             let mut gathered = self.begin(&event);
             // A sweep comes first, so that whoever asks sees what time has brought.
@@ -106,11 +123,7 @@ impl Writer {
         }
     }
 
-    async fn next_event(
-        &mut self,
-        inbox: &mut mpsc::Receiver<Message>,
-        stopping: &mut watch::Receiver<bool>,
-    ) -> Event {
+    async fn next_event(&mut self, inbox: &mut mpsc::Receiver<Message>, calls: &mut Calls) -> Event {
         let due = self.partition.next_due();
         let due_now = due.is_some_and(|due| due <= self.clock.now());
         let sleep = async {
@@ -122,7 +135,8 @@ impl Writer {
         };
         tokio::select! {
             biased;
-            _stop = stopping.wait_for(|stop| *stop) => Event::Stop,
+            _stop = calls.stopping.wait_for(|stop| *stop) => Event::Stop,
+            _reload = calls.reloads.wait_for(|wanted| *wanted > self.reloaded) => Event::Reload,
             // Before the inbox, which may never be empty.
             () = self.handle.woken() => Event::Attention,
             message = inbox.recv() => message.map_or(Event::Stop, Event::Message),
@@ -143,7 +157,7 @@ impl Writer {
     fn gather(&mut self, event: Event, inbox: &mut mpsc::Receiver<Message>, gathered: &mut Gathered) {
         let mut next = match event {
             Event::Message(message) => Some(message),
-            Event::Attention | Event::Stop => inbox.try_recv().ok(),
+            Event::Attention | Event::Stop | Event::Reload => inbox.try_recv().ok(),
         };
         let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4);
         let mut messages = 0;
@@ -210,8 +224,11 @@ impl Writer {
         if bytes > max {
             return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max }));
         }
-        let grows = matches!(command, Command::Produce(_) | Command::CreateQueue(_));
-        if grows && self.store.room() == Room::Full {
+        let grows = matches!(
+            command,
+            Command::Produce(_) | Command::Import(_) | Command::Take(_) | Command::CreateQueue(..)
+        );
+        if grows && self.store.room(self.handle.id) == Room::Full {
             return Err(EngineError::not_applied(StoreError::Full.to_string()));
         }
         Ok(())
@@ -227,17 +244,21 @@ impl Writer {
         }
         gathered.in_flight.count(totals);
         gathered.look_for_waiters |= news.contains(&News::Available);
+        gathered.in_flight.heard(news);
         reply
     }
 
     /// Acts on some of what has come due.
     fn sweep(&mut self, gathered: &mut Gathered) {
+        // A store that takes little at once gets less at once.
+        let bytes_max = SWEEP_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
+        let limit = SWEEP_SLICE.min(bytes_max / SWEEP_ITEM_BYTES).max(1);
         for _ in 0..SWEEP_SLICES {
             let due = self.partition.next_due().is_some_and(|due| due <= gathered.now);
-            if !due || gathered.bytes >= SWEEP_BYTES_MAX {
+            if !due || gathered.bytes >= bytes_max {
                 return;
             }
-            let _count = self.apply(Command::Sweep { limit: SWEEP_SLICE }, gathered);
+            let _count = self.apply(Command::Sweep { limit }, gathered);
         }
     }
 
@@ -251,7 +272,11 @@ impl Writer {
             else {
                 unreachable!("a lease is never refused")
             };
-            assert!(!items.is_empty(), "the partition has a head for this lease");
+            if items.is_empty() {
+                // What it saw was overdue, and more of it than one lease clears away: the sweep goes on with that.
+                waiters.put_back(&ticket);
+                return;
+            }
             gathered.in_flight.ticket(ticket, items);
         }
         // There may be more than fits this batch: come again.
@@ -302,6 +327,7 @@ impl Writer {
             head: self.partition.head(&Filter::ANY),
             oldest_waiting: self.partition.next_oldest_waiting(),
             retained: self.partition.retained(),
+            moving: self.partition.moving(),
         }
     }
 }

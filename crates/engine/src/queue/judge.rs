@@ -63,7 +63,7 @@ impl QueueHandle {
         self.judge(items, |item| item.id, command, unpack).await
     }
 
-    async fn judge<I, T>(
+    pub(super) async fn judge<I, T>(
         &self,
         items: Vec<I>,
         home: impl Fn(&I) -> ItemId,

@@ -131,6 +131,8 @@ impl QueueHandle {
                 attempts: item.attempts,
                 deadline: item.deadline,
                 created_at: item.created_at,
+                dead_timeout: item.dead_timeout,
+                origin: item.origin.clone(),
                 // Gone already: cleared, or expired and done by another. The permit is void then.
                 body: body?,
             })

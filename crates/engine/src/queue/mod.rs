@@ -4,7 +4,9 @@ mod door;
 mod judge;
 mod lease;
 mod produce;
+mod redrive;
 mod stats;
+mod storage;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -83,13 +85,14 @@ impl QueueHandle {
         }
     }
 
-    /// Whether every item is final, those included whose produce was sent before. Once the door is closed, it stays so.
+    /// Whether every item is final and where it goes, those included whose produce was sent before. Once the door is
+    /// closed, it stays so.
     pub(crate) async fn check_empty(&self) -> Result<(), EngineError> {
         // All are asked before the first is waited for.
         let asked: Vec<_> = self
             .partitions
             .iter()
-            .map(|handle| handle.ask(|partition, _| partition.counts().live()))
+            .map(|handle| handle.ask(|partition, _| partition.counts().live() + partition.moving()))
             .collect();
         let mut live = 0;
         for (handle, answer) in self.partitions.iter().zip(asked) {

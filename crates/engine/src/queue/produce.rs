@@ -1,5 +1,6 @@
 //! Routing what is produced: through the door, into a place, to the partition with the least to do.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use windlass_core::command::{Command, NewItem, Produce, Reply};
@@ -8,14 +9,23 @@ use windlass_core::route::{self, Load};
 
 use super::{QueueHandle, fault};
 use crate::error::{EngineError, Outcome};
-use crate::partition::handle::Handle;
+use crate::partition::handle::{Handle, PartitionState};
 use crate::partition::message::{Answer, Done, received};
 use crate::types::{Commit, ProducedItems};
 
 impl QueueHandle {
     /// To one partition, all or none. One that cannot take it is gone around.
-    pub(crate) async fn produce(&self, mut items: Vec<NewItem>) -> Result<ProducedItems, EngineError> {
+    pub(crate) async fn produce(&self, items: Vec<NewItem>) -> Result<ProducedItems, EngineError> {
         let scheduled = items.iter().all(|item| item.enqueue_at.is_some());
+        self.take_in(items, scheduled, |items| Command::Produce(Produce { items })).await
+    }
+
+    pub(super) async fn take_in<T: Clone>(
+        &self,
+        mut items: Vec<T>,
+        scheduled: bool,
+        command: impl Fn(Vec<T>) -> Command,
+    ) -> Result<ProducedItems, EngineError> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
         let mut last_error = None;
@@ -25,7 +35,7 @@ impl QueueHandle {
             // Copied only if there is another one to turn to.
             let elsewhere = loads.iter().any(|load| load.healthy);
             let spare = if elsewhere { items.clone() } else { Vec::new() };
-            let command = Command::Produce(Produce { items: std::mem::replace(&mut items, spare) });
+            let command = command(std::mem::replace(&mut items, spare));
             let handle = &self.partitions[index];
             let answer = match self.door.pass(|| handle.submit_with(command, Some(reserved))).await? {
                 Ok(answer) => received(answer.await),
@@ -43,6 +53,19 @@ impl QueueHandle {
         // That none serves may be because the queue is gone.
         self.door.pass(|| ()).await?;
         Err(last_error.unwrap_or_else(|| self.unavailable()))
+    }
+}
+
+impl QueueHandle {
+    /// Who is to take what is moved here, if anybody serves now: as the router has it.
+    pub(crate) fn next_taker(&self) -> Option<&Arc<Handle>> {
+        let start = self.turn.fetch_add(1, Ordering::Relaxed);
+        let serving = |handle: &Arc<Handle>| Load {
+            healthy: handle.state() == PartitionState::Available,
+            ..load(handle)
+        };
+        let loads: Vec<Load> = self.partitions.iter().map(serving).collect();
+        route::pick(&loads, false, start).map(|index| &self.partitions[index])
     }
 }
 

@@ -20,6 +20,7 @@ impl QueueHandle {
                     kinds: partition.kind_counts(),
                     priorities: partition.waiting_by_priority(),
                     retained: partition.retained(),
+                    moving: partition.moving(),
                     oldest_waiting: partition.oldest_waiting(),
                 })
                 .await;
@@ -30,7 +31,8 @@ impl QueueHandle {
                 Err(error) => return Err(error),
             };
             let state = handle.state();
-            stats.partitions.push(PartitionStats { partition: handle.id, state, counts: counted.counts });
+            let (partition, store) = (handle.id, self.store.name_of(handle.id));
+            stats.partitions.push(PartitionStats { partition, state, store, counts: counted.counts });
             add(&mut stats, counted);
         }
         Ok(stats)
@@ -43,14 +45,17 @@ impl QueueHandle {
             oldest_waiting: None,
             lease_waiters: self.waiters.count(),
             retained: 0,
+            moving: 0,
             totals: Totals::default(),
             partitions: Vec::with_capacity(self.partitions.len()),
+            stores: self.partitions.iter().map(|handle| self.store.name_of(handle.id)).collect(),
         };
         for handle in &self.partitions {
             let summary = handle.published.summary();
             overview.counts += summary.counts;
             overview.oldest_waiting = earlier(overview.oldest_waiting, summary.oldest_waiting);
             overview.retained += summary.retained;
+            overview.moving += summary.moving;
             overview.totals += handle.published.totals();
             overview.partitions.push((handle.id, handle.state()));
         }
@@ -64,6 +69,7 @@ struct PartitionCounts {
     kinds: BTreeMap<Arc<str>, Counts>,
     priorities: BTreeMap<u8, u64>,
     retained: u64,
+    moving: u64,
     oldest_waiting: Option<Timestamp>,
 }
 
@@ -76,6 +82,7 @@ fn add(stats: &mut QueueStats, counted: PartitionCounts) {
         *stats.priorities.entry(priority).or_default() += waiting;
     }
     stats.retained += counted.retained;
+    stats.moving += counted.moving;
     stats.oldest_waiting = earlier(stats.oldest_waiting, counted.oldest_waiting);
 }
 

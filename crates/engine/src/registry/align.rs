@@ -17,10 +17,9 @@ use crate::clock::Clock;
 use crate::env;
 use crate::error::EngineError;
 use crate::lock::lock;
-use crate::partition::handle::{Handle, PartitionState};
-use crate::partition::places::Places;
+use crate::outbox::Outbox;
+use crate::partition::handle::{Handle, InCommon, PartitionState};
 use crate::partition::supervisor::Supervisor;
-use crate::partition::waiters::Waiters;
 use crate::queue::QueueHandle;
 use crate::store::StoreError;
 
@@ -103,16 +102,21 @@ impl Registry {
     }
 
     async fn start(&self, queue: Queue) {
-        let waiters: Arc<Waiters> = Arc::default();
-        let places: Arc<Places> = Arc::default();
+        let common = InCommon {
+            queue: Some(queue.name.clone()),
+            arrivals: Arc::clone(&self.arrivals),
+            ..InCommon::default()
+        };
         let mut partitions = Vec::new();
         let mut tasks = Vec::new();
+        queue.homes().for_each(|(id, store)| self.store.assign(id, store));
         for id in &queue.partitions {
             let settings = Some(queue.settings.clone());
-            let (handle, inbox) = Handle::new(*id, Arc::clone(&waiters), Arc::clone(&places), settings);
+            let (handle, inbox) = Handle::new(*id, &common, settings);
             let clock = Arc::new(Clock::start(Arc::clone(&self.env), *id));
             let supervisor = Supervisor::new(&handle, &self.env, &self.store, &clock, &self.meter, inbox);
             tasks.push(env::spawn(&*self.env, "partition", supervisor.run()));
+            tasks.push(env::spawn(&*self.env, "outbox", self.outbox(&handle, &queue.name).run()));
             partitions.push(handle);
         }
         for handle in &partitions {
@@ -120,12 +124,20 @@ impl Registry {
         }
         let name = queue.name.clone();
         let (env, store) = (Arc::clone(&self.env), Arc::clone(&self.store));
+        let InCommon { waiters, places, .. } = common;
         let handle = Arc::new(QueueHandle::new(queue, partitions, Arc::clone(&waiters), places, env, store));
         lock(&self.running).insert(name, Running { handle, tasks });
+        self.arrivals.tell();
         // Looked at once it can be seen: either we see the flag, or whoever sets it sees the queue.
         if self.waiters_home.load(Ordering::SeqCst) {
             waiters.close();
         }
+    }
+
+    fn outbox(&self, source: &Arc<Handle>, queue: &QueueName) -> Outbox {
+        let running = Arc::clone(&self.running);
+        let (env, store) = (Arc::clone(&self.env), Arc::clone(&self.store));
+        Outbox::new(Arc::clone(source), queue.clone(), running, Arc::clone(&self.arrivals), env, store)
     }
 
     /// New settings: kept for whoever acquires a partition next, and told to those that serve now.

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 use tracing::warn;
-use windlass_core::command::{Command, Refusal};
+use windlass_core::command::{Command, CreateQueue, Refusal};
 use windlass_core::id::PartitionId;
+use windlass_core::limits;
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::time::Timestamp;
 
@@ -18,14 +19,15 @@ use crate::env::{self, Env, Task};
 use crate::error::{EngineError, Outcome};
 use crate::lock::lock;
 use crate::meter::Meter;
-use crate::partition::handle::{Handle, PartitionState};
+use crate::partition::handle::{Arrivals, Handle, InCommon, PartitionState};
 use crate::partition::message::Answer;
 use crate::partition::supervisor::Supervisor;
 use crate::queue::QueueHandle;
 use crate::store::Store;
 use crate::types::{CommitStats, QueueOverview};
 pub(crate) use running::Home;
-use running::{Running, RunningQueues, stop};
+pub(crate) use running::RunningQueues;
+use running::{Running, stop};
 
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -36,7 +38,8 @@ pub(crate) struct Registry {
     clock: Arc<Clock>,
     meter: Arc<Meter>,
     home_task: Mutex<Option<Task>>,
-    running: Mutex<RunningQueues>,
+    running: Arc<Mutex<RunningQueues>>,
+    arrivals: Arc<Arrivals>,
     /// One change of the set of queues at a time.
     changing: AsyncMutex<()>,
     /// What runs may differ from what is registered.
@@ -60,7 +63,7 @@ impl Drop for Call<'_> {
 impl Registry {
     /// Reads the registry and starts every queue. Returns once each partition was loaded or found faulty.
     pub(crate) async fn open(env: Arc<dyn Env>, store: Arc<dyn Store>) -> Result<Arc<Self>, EngineError> {
-        let (home, inbox) = Handle::new(PartitionId::REGISTRY, Arc::default(), Arc::default(), None);
+        let (home, inbox) = Handle::new(PartitionId::REGISTRY, &InCommon::default(), None);
         let clock = Arc::new(Clock::start(Arc::clone(&env), home.id));
         let meter = Arc::default();
         let supervisor = Supervisor::new(&home, &env, &store, &clock, &meter, inbox);
@@ -72,7 +75,8 @@ impl Registry {
             clock,
             meter,
             home_task: Mutex::new(Some(home_task)),
-            running: Mutex::default(),
+            running: Arc::default(),
+            arrivals: Arc::default(),
             changing: AsyncMutex::new(()),
             stale: Notify::new(),
             waiters_home: AtomicBool::new(false),
@@ -94,7 +98,7 @@ impl Registry {
     }
 
     pub(crate) fn queue(&self, name: &QueueName) -> Option<Arc<QueueHandle>> {
-        lock(&self.running).queues.get(name).map(|running| Arc::clone(&running.handle))
+        lock(&self.running).find(name)
     }
 
     pub(crate) fn queues(&self) -> Vec<Queue> {
@@ -121,6 +125,17 @@ impl Registry {
     pub(crate) async fn change(self: &Arc<Self>, command: Command) -> Result<Answer, EngineError> {
         let registry = Arc::clone(self);
         self.alone(async move { registry.carry_out(command).await }).await
+    }
+
+    /// The stores of its partitions are chosen with nobody else about to make a queue.
+    pub(crate) async fn create(self: &Arc<Self>, create: CreateQueue) -> Result<Answer, EngineError> {
+        limits::check_partitions(create.partitions).map_err(Refusal::Invalid)?;
+        let registry = Arc::clone(self);
+        self.alone(async move {
+            let stores = registry.store.choose(create.partitions as usize);
+            registry.carry_out(Command::CreateQueue(Box::new(create), stores)).await
+        })
+        .await
     }
 
     /// Without `force` only if every item is final.

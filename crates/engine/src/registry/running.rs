@@ -11,13 +11,13 @@ use crate::partition::handle::Handle;
 use crate::queue::QueueHandle;
 
 #[derive(Debug)]
-pub(super) struct Running {
+pub(crate) struct Running {
     pub(super) handle: Arc<QueueHandle>,
     pub(super) tasks: Vec<Task>,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct RunningQueues {
+pub(crate) struct RunningQueues {
     pub(super) queues: BTreeMap<QueueName, Running>,
     /// The partitions of all of them.
     partitions: BTreeMap<PartitionId, QueueName>,
@@ -42,6 +42,10 @@ impl RunningQueues {
             self.partitions.remove(&handle.id);
         }
         Some(running)
+    }
+
+    pub(crate) fn find(&self, name: &QueueName) -> Option<Arc<QueueHandle>> {
+        self.queues.get(name).map(|running| Arc::clone(&running.handle))
     }
 
     pub(super) fn has(&self, id: PartitionId) -> bool {

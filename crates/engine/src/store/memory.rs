@@ -126,7 +126,7 @@ impl Store for MemoryStore {
         BATCH_BYTES_MAX
     }
 
-    fn room(&self) -> Room {
+    fn room(&self, _partition: PartitionId) -> Room {
         Room::Enough
     }
 

@@ -1,19 +1,24 @@
 //! Where rows are durable. A store knows rows, epochs and durability, and no rule.
 //!
-//! [`memory`] forgets everything with the process, [`log`] is the embedded default.
+//! [`memory`] forgets everything with the process, [`log`] is the embedded default, [`spread`] makes one of several.
 
 pub mod log;
 pub mod memory;
+pub mod spread;
 
 use std::fmt;
+use std::iter::Sum;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::id::{ItemNumber, PartitionId};
-use windlass_core::row::{Change, Part};
+use windlass_core::row::{Change, Part, StoreNames};
 use windlass_core::time::Timestamp;
 
 use crate::env::BoxFuture;
+
+/// The name of the first store, which holds the registry.
+pub const DEFAULT_STORE: &str = "default";
 
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Takes the partition over: fences every earlier owner, and tells what is durable. A partition that was never
@@ -42,10 +47,31 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// The most bytes of bodies that one batch may hold. Asked before a command is applied.
     fn batch_bytes_max(&self) -> usize;
 
-    /// Whether there is room for more. Asked before a command that only grows the store is applied.
-    fn room(&self) -> Room;
+    /// Whether there is room for more in a partition. Asked before a command that only grows the store is applied.
+    fn room(&self, partition: PartitionId) -> Room;
 
+    /// Of all stores together, where there are several.
     fn stats(&self) -> StoreStats;
+
+    // What follows is for several stores in one; a single one has nothing to say about it.
+
+    /// Each by itself, in a fixed order.
+    fn stores(&self) -> Vec<StoreState> {
+        vec![StoreState { name: DEFAULT_STORE.into(), is_open: true, stats: self.stats() }]
+    }
+
+    /// The name of the store that a partition is in.
+    fn name_of(&self, _partition: PartitionId) -> Arc<str> {
+        DEFAULT_STORE.into()
+    }
+
+    /// Says, before it is acquired, which store a partition is in by the registry; none is the first.
+    fn assign(&self, _partition: PartitionId, _store: Option<&Arc<str>>) {}
+
+    /// The stores for so many new partitions.
+    fn choose(&self, _partitions: usize) -> StoreNames {
+        StoreNames::default()
+    }
 
     /// Finishes what is under way, stops the store's threads, and lets the directory go.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -97,6 +123,20 @@ pub enum CommitError {
     Unknown(StoreError),
 }
 
+impl CommitError {
+    pub fn cause(&self) -> &StoreError {
+        match self {
+            Self::NotApplied(cause) | Self::Unknown(cause) => cause,
+        }
+    }
+
+    pub fn into_cause(self) -> StoreError {
+        match self {
+            Self::NotApplied(cause) | Self::Unknown(cause) => cause,
+        }
+    }
+}
+
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("another owner has taken the partition over")]
@@ -130,6 +170,14 @@ impl StoreError {
     }
 }
 
+/// One of several stores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreState {
+    pub name: Arc<str>,
+    pub is_open: bool,
+    pub stats: StoreStats,
+}
+
 /// Counters since the store was opened, and sizes now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
@@ -142,4 +190,18 @@ pub struct StoreStats {
     pub bytes_live: u64,
     pub snapshots: u64,
     pub compactions: u64,
+}
+
+impl Sum for StoreStats {
+    fn sum<I: Iterator<Item = Self>>(stats: I) -> Self {
+        stats.fold(Self::default(), |one, other| Self {
+            commits: one.commits + other.commits,
+            syncs: one.syncs + other.syncs,
+            bytes_written: one.bytes_written + other.bytes_written,
+            bytes_stored: one.bytes_stored + other.bytes_stored,
+            bytes_live: one.bytes_live + other.bytes_live,
+            snapshots: one.snapshots + other.snapshots,
+            compactions: one.compactions + other.compactions,
+        })
+    }
 }

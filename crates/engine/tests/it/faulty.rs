@@ -19,22 +19,83 @@ pub(crate) enum Fault {
     UnknownLost,
     /// The outcome is unknown, and it did happen.
     UnknownDone,
+    /// The process ends there: it did not happen, and nobody hears anything any more.
+    CrashBefore,
+    /// The same, after it happened.
+    CrashAfter,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct FaultyStore {
-    inner: MemoryStore,
-    next_commit: Mutex<Option<Fault>>,
+    inner: Arc<MemoryStore>,
+    /// After so many commits that succeed.
+    next_fault: Mutex<Option<(usize, Fault)>>,
+    /// Set once the process has ended.
+    pub(crate) crashed: watch::Sender<bool>,
+    /// Fails all that it does.
+    pub(crate) broken_partition: Mutex<Option<PartitionId>>,
     pub(crate) full: Mutex<bool>,
     /// While set, partitions cannot be acquired.
     pub(crate) down: Mutex<bool>,
     /// While set, commits do not come to an end.
     pub(crate) held: watch::Sender<bool>,
+    /// While set, partitions are not acquired yet.
+    pub(crate) slow: watch::Sender<bool>,
+    /// How many began to be.
+    pub(crate) acquiring: watch::Sender<usize>,
+    every_commit: Mutex<Option<Fault>>,
 }
 
 impl FaultyStore {
     pub(crate) fn fail_next(&self, fault: Fault) {
-        *self.next_commit.lock().expect("not poisoned") = Some(fault);
+        self.fail_after(0, fault);
+    }
+
+    pub(crate) fn fail_after(&self, commits: usize, fault: Fault) {
+        *self.next_fault.lock().expect("not poisoned") = Some((commits, fault));
+    }
+
+    pub(crate) fn disarm(&self) {
+        *self.next_fault.lock().expect("not poisoned") = None;
+    }
+
+    /// Whether a fault is still to come.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.next_fault.lock().expect("not poisoned").is_some()
+    }
+
+    /// What the next process finds.
+    pub(crate) fn next_process(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), ..Self::default() }
+    }
+
+    fn take_fault(&self) -> Option<Fault> {
+        let mut next = self.next_fault.lock().expect("not poisoned");
+        match *next {
+            Some((0, fault)) => {
+                *next = None;
+                Some(fault)
+            }
+            Some((commits, fault)) => {
+                *next = Some((commits - 1, fault));
+                None
+            }
+            None => None,
+        }
+    }
+
+    fn is_broken(&self, partition: PartitionId) -> bool {
+        *self.broken_partition.lock().expect("not poisoned") == Some(partition)
+    }
+
+    async fn crash<T>(&self) -> T {
+        self.crashed.send_replace(true);
+        std::future::pending().await
+    }
+
+    /// What goes wrong with every commit from now on.
+    pub(crate) fn fail_all(&self, fault: Option<Fault>) {
+        *self.every_commit.lock().expect("not poisoned") = fault;
     }
 
     fn broken() -> StoreError {
@@ -48,15 +109,28 @@ impl FaultyStore {
 
 impl Store for FaultyStore {
     fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
-        if *self.down.lock().expect("not poisoned") {
+        if *self.down.lock().expect("not poisoned") || self.is_broken(partition) {
             return Box::pin(std::future::ready(Err(Self::broken())));
         }
-        self.inner.acquire(partition)
+        Box::pin(async move {
+            if *self.slow.borrow() {
+                self.acquiring.send_modify(|waiting| *waiting += 1);
+            }
+            let mut slow = self.slow.subscribe();
+            slow.wait_for(|slow| !slow).await.expect("the store is still there");
+            self.inner.acquire(partition).await
+        })
     }
 
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
-        let fault = self.next_commit.lock().expect("not poisoned").take();
+        let fault = self.take_fault().or(*self.every_commit.lock().expect("not poisoned"));
         Box::pin(async move {
+            if *self.crashed.borrow() {
+                return std::future::pending().await;
+            }
+            if self.is_broken(batch.partition) {
+                return Err(CommitError::NotApplied(Self::broken()));
+            }
             let mut held = self.held.subscribe();
             held.wait_for(|held| !held).await.expect("the store is still there");
             match fault {
@@ -66,6 +140,11 @@ impl Store for FaultyStore {
                 Some(Fault::UnknownDone) => {
                     self.inner.commit(batch).await?;
                     Err(CommitError::Unknown(Self::broken()))
+                }
+                Some(Fault::CrashBefore) => self.crash().await,
+                Some(Fault::CrashAfter) => {
+                    self.inner.commit(batch).await?;
+                    self.crash().await
                 }
             }
         })
@@ -95,7 +174,7 @@ impl Store for FaultyStore {
         self.inner.batch_bytes_max()
     }
 
-    fn room(&self) -> Room {
+    fn room(&self, _partition: PartitionId) -> Room {
         if *self.full.lock().expect("not poisoned") { Room::Full } else { Room::Enough }
     }
 

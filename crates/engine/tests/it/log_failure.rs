@@ -174,7 +174,7 @@ async fn on_a_full_disk_items_still_end_and_it_recovers_by_itself() {
     disk.faults().room.store(disk.used(), Ordering::SeqCst);
     // Until the spare is taken and no other can be made.
     let mut number = 1;
-    while store.room() == Room::Enough {
+    while store.room(PartitionId(1)) == Room::Enough {
         number += 1;
         owner.commit(put(number, 500)).await.unwrap();
     }
@@ -193,7 +193,7 @@ async fn on_a_full_disk_items_still_end_and_it_recovers_by_itself() {
     assert_eq!(Owner::acquire(&copy, 1).await.unwrap().rows, owner.rows);
 
     disk.faults().room.store(u64::MAX, Ordering::SeqCst);
-    until(|| store.room() == Room::Enough).await;
+    until(|| store.room(PartitionId(1)) == Room::Enough).await;
     owner.commit(put(number + 1, 500)).await.unwrap();
 }
 
@@ -206,12 +206,12 @@ async fn a_full_disk_frees_itself_when_a_snapshot_fits() {
     // Room for a snapshot, not for a segment.
     disk.faults().room.store(disk.used() + u64::from(SMALL) / 2, Ordering::SeqCst);
     let mut number = 0;
-    while store.room() == Room::Enough {
+    while store.room(PartitionId(1)) == Room::Enough {
         number += 1;
         owner.commit(put(number, 500)).await.unwrap();
         owner.commit([remove(number)]).await.unwrap();
     }
-    until(|| store.room() == Room::Enough).await;
+    until(|| store.room(PartitionId(1)) == Room::Enough).await;
     let copy = open(&disk.after_power_loss(), small()).await.unwrap();
     assert_eq!(Owner::acquire(&copy, 1).await.unwrap().rows, owner.rows);
 }

@@ -7,11 +7,15 @@ mod behaviour;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod failures_moves;
+#[cfg(test)]
 mod failures_queues;
 #[cfg(test)]
 mod faulty;
 #[cfg(test)]
 mod full_disk;
+#[cfg(test)]
+mod heard;
 #[cfg(test)]
 mod log_basics;
 #[cfg(test)]
@@ -28,5 +32,9 @@ mod log_inspect;
 mod log_rows;
 #[cfg(test)]
 mod log_upkeep;
+#[cfg(test)]
+mod reload;
+#[cfg(test)]
+mod spread;
 #[cfg(test)]
 mod world;

@@ -15,6 +15,7 @@ use windlass_engine::store::Store;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::memory::MemoryStore;
+use windlass_engine::store::spread::{Member, Spread};
 use windlass_engine::{Engine, Granted};
 
 /// Real tasks and threads, but time stands still until [`ManualEnv::advance`].
@@ -23,6 +24,8 @@ pub(crate) struct ManualEnv {
     tasks: TokioEnv,
     boot: watch::Sender<Duration>,
     started_at: Timestamp,
+    /// By how much the wall clock was set: back if negative.
+    set_by_micros: Mutex<i64>,
 }
 
 impl ManualEnv {
@@ -31,11 +34,17 @@ impl ManualEnv {
             tasks: TokioEnv::new(),
             boot: watch::Sender::new(Duration::ZERO),
             started_at: Timestamp(1_700_000_000_000_000),
+            set_by_micros: Mutex::new(0),
         }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
         self.boot.send_modify(|boot| *boot += by);
+    }
+
+    /// The wall clock as it should be, but for so much.
+    pub(crate) fn set_wall(&self, by_secs: i64) {
+        *self.set_by_micros.lock().expect("not poisoned") = by_secs * 1_000_000;
     }
 }
 
@@ -45,7 +54,9 @@ impl Env for ManualEnv {
     }
 
     fn wall(&self) -> Timestamp {
-        self.started_at + Span::from(self.boot())
+        let right = self.started_at + Span::from(self.boot());
+        let set_by = *self.set_by_micros.lock().expect("not poisoned");
+        Timestamp(right.0.saturating_add_signed(set_by))
     }
 
     fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {
@@ -70,12 +81,18 @@ impl Env for ManualEnv {
 #[derive(Debug)]
 pub(crate) enum Medium {
     Memory(Arc<MemoryStore>),
+    /// Two in memory.
+    Spread(Arc<MemoryStore>, Arc<MemoryStore>),
     Log(tempfile::TempDir),
 }
 
 impl Medium {
     pub(crate) fn memory() -> Self {
         Self::Memory(Arc::new(MemoryStore::new()))
+    }
+
+    pub(crate) fn spread() -> Self {
+        Self::Spread(Arc::default(), Arc::default())
     }
 
     pub(crate) fn log() -> Self {
@@ -85,6 +102,10 @@ impl Medium {
     pub(crate) async fn open(&self, env: &Arc<ManualEnv>) -> Arc<dyn Store> {
         match self {
             Self::Memory(store) => store.clone(),
+            Self::Spread(first, second) => {
+                let second = Member::opened("second", second.clone());
+                Arc::new(Spread::open(first.clone(), vec![second]).await)
+            }
             Self::Log(directory) => {
                 let disk = Arc::new(RealDisk::new(directory.path()).expect("the directory is there"));
                 let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
@@ -156,6 +177,7 @@ pub(crate) fn item(payload: &str) -> NewItem {
         priority: 0,
         enqueue_at: None,
         max_attempts: None,
+        dead_timeout: None,
         body: Bytes::copy_from_slice(payload.as_bytes()),
         facts: None,
     }

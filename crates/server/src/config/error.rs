@@ -47,6 +47,8 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, named_by: Source, source: io::Error },
     #[error("the config file {} is not right: {source}", .path.display())]
     NotToml { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("the store `{name}` in the config file {} cannot be: {problem}", .file.display())]
+    Store { file: PathBuf, name: String, problem: &'static str },
     #[error("{stated} cannot be: give {takes}")]
     Wrong { stated: Stated, takes: &'static str },
     #[error(

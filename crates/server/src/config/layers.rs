@@ -1,11 +1,12 @@
 //! Flags over environment over file over defaults, and the memory of which it was.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, Source, Stated};
 use super::keys::{FILE_VARIABLE, KEYS, Key, OTHER_VARIABLES, VARIABLE_PREFIX};
 use super::raw::{Raw, RawConfig};
+use super::stores::{self, StoreConfig};
 
 #[derive(Debug, Default)]
 pub(super) struct Layers {
@@ -60,6 +61,11 @@ impl Layers {
         } else {
             (key.default.into(), Source::Default)
         }
+    }
+
+    /// Named in a file alone.
+    pub(super) fn stores(&mut self, data: &Path) -> Result<Vec<StoreConfig>, ConfigError> {
+        stores::stores(std::mem::take(&mut self.file.stores), data, &self.path)
     }
 
     pub(super) fn is_default(&self, key: &Key) -> bool {

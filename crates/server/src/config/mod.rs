@@ -8,6 +8,7 @@ mod keys;
 mod layers;
 mod raw;
 mod show;
+mod stores;
 mod value;
 
 use std::collections::BTreeMap;
@@ -21,8 +22,9 @@ use windlass_engine::store::log::Durability;
 
 pub use error::{ConfigError, Source, Stated};
 pub use keys::{KEYS, Key};
-pub use raw::{Raw, RawConfig, RawLimits};
+pub use raw::{Raw, RawConfig, RawLimits, RawStore};
 pub use show::reference;
+pub use stores::StoreConfig;
 
 use keys::*;
 use layers::Layers;
@@ -31,6 +33,8 @@ use layers::Layers;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub data: PathBuf,
+    /// Beside that one.
+    pub stores: Vec<StoreConfig>,
     pub listen: SocketAddr,
     pub insecure: bool,
     pub durability: Durability,
@@ -94,6 +98,7 @@ pub fn load(
         log_level: layers.read(&LOG_LEVEL, value::filter)?,
         shutdown_grace: layers.read(&SHUTDOWN_GRACE, shutdown_grace)?,
         limits: limits(&mut layers)?,
+        stores: layers.stores(&data)?,
         data,
         backup_dir,
         ignored_variables: std::mem::take(&mut layers.ignored),

@@ -18,6 +18,15 @@ pub struct RawConfig {
     pub log_level: Option<Raw>,
     pub shutdown_grace: Option<Raw>,
     pub limits: RawLimits,
+    pub stores: Vec<RawStore>,
+}
+
+/// A store beside the one in `data`.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RawStore {
+    pub name: String,
+    pub data: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]

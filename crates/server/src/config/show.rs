@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_engine::store::log::Durability;
 
 use super::keys::{KEYS, Key};
-use super::{Config, Source};
+use super::{Config, Raw, Source, StoreConfig};
 
 const INFALLIBLE: &str = "a string takes all that memory does";
 
@@ -25,6 +25,7 @@ impl Config {
             }
             self.show(key, name, &mut text);
         }
+        self.stores.iter().for_each(|store| show_store(store, &mut text));
         text
     }
 
@@ -58,6 +59,29 @@ impl Config {
     }
 }
 
+fn show_store(StoreConfig { name, data }: &StoreConfig, text: &mut String) {
+    let (name, data) = (Raw::from(name.as_str()), Raw::from(data.display().to_string()));
+    write!(text, "\n[[stores]]\nname = {name}\ndata = {data}\n").expect(INFALLIBLE);
+}
+
+const STORES: &str = "
+## `[[stores]]`
+
+Further data directories, each with a name. The partitions of queues are spread over the one in `data`, which is the store
+`default`, and these: a new partition goes to the store with the fewest. A store that fails makes its own partitions
+faulty and no others, and returns by itself. Only in a file:
+
+```toml
+[[stores]]
+name = \"a\"
+data = \"/mnt/a/windlass\"
+```
+
+- A name is 1 to 128 of `A-Z a-z 0-9 . _ -`, and stays with the partitions in the store: one that is left out or renamed
+  makes them faulty until it is named again.
+- A directory belongs to one server. One that another server has used, or that has lost what was in it, is refused.
+";
+
 const INTRODUCTION: &str = "\
 # Configuration
 
@@ -86,5 +110,6 @@ pub fn reference() -> String {
         )
         .expect(INFALLIBLE);
     }
+    page.push_str(STORES);
     page
 }

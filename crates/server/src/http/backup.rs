@@ -9,11 +9,10 @@ use windlass_api::Code;
 use windlass_api::service::{BackupReply, BackupRequest};
 use windlass_core::limits;
 use windlass_engine::Outcome;
-use windlass_engine::store::log::LogStore;
-use windlass_engine::store::log::real::RealDisk;
 
 use super::context::{Answer, Context};
 use super::error::Problem;
+use crate::stores::{CopyError, Logs};
 
 /// One at a time, and in a task of its own: a client that goes away must not leave half of one behind. Closing waits
 /// for the lock.
@@ -23,9 +22,11 @@ pub(super) async fn make(context: Context, request: BackupRequest) -> Result<Ans
     limits::check_name("backup", &name)?;
     let busy = |_| Problem::new(Code::Overloaded, "another backup is being made: try again when it is done");
     let lock = Arc::clone(&context.app.backing_up).try_lock_owned().map_err(busy)?;
-    let (store, path) = (Arc::clone(&context.opened.store), context.opened.backup_dir.join(&name));
+    let cannot = || Problem::not_now("what this server keeps cannot be copied");
+    let logs = context.opened.logs.clone().ok_or_else(cannot)?;
+    let path = context.opened.backup_dir.join(&name);
     let task = tokio::spawn(async move {
-        let made = copy(store, path).await;
+        let made = copy(logs, path).await;
         drop(lock);
         made
     });
@@ -37,25 +38,33 @@ pub(super) async fn make(context: Context, request: BackupRequest) -> Result<Ans
 }
 
 /// Under another name until it is whole.
-async fn copy(store: Arc<LogStore>, path: PathBuf) -> Result<(PathBuf, u64), Problem> {
+async fn copy(logs: Arc<Logs>, path: PathBuf) -> Result<(PathBuf, u64), Problem> {
     let unfinished = path.with_added_extension("unfinished");
-    let disk = on_disk({
+    on_disk({
         let (path, unfinished) = (path.clone(), unfinished.clone());
         move || make_directory(&path, &unfinished)
     })
     .await?;
-    let mut bytes = 0;
-    let mut heard = |_, total| bytes = total;
-    let copied = store.backup(Arc::new(disk), &mut heard).await.map_err(|error| failed(&error));
+    let copied = logs.copy(&unfinished).await.map_err(not_copied);
     on_disk(move || match copied {
-        Ok(()) => std::fs::rename(&unfinished, &path).map(|()| path).map_err(|error| failed(&error)),
+        Ok(bytes) => {
+            std::fs::rename(&unfinished, &path).map(|()| (path, bytes)).map_err(|error| failed(&error))
+        }
         Err(problem) => {
             let _not_worse_than_before = std::fs::remove_dir_all(&unfinished);
             Err(problem)
         }
     })
     .await
-    .map(|path| (path, bytes))
+}
+
+fn not_copied(error: CopyError) -> Problem {
+    match error {
+        CopyError::NotOpen(name) => {
+            Problem::not_now(format!("the store `{name}` is not open, so not all of the data can be copied"))
+        }
+        CopyError::Store(_) | CopyError::Io(_) => failed(&error),
+    }
 }
 
 async fn on_disk<T: Send + 'static>(
@@ -64,15 +73,14 @@ async fn on_disk<T: Send + 'static>(
     spawn_blocking(work).await.map_err(|error| failed(&error))?
 }
 
-fn make_directory(path: &Path, unfinished: &Path) -> Result<RealDisk, Problem> {
+fn make_directory(path: &Path, unfinished: &Path) -> Result<(), Problem> {
     if path.exists() {
         return Err(Problem::new(Code::AlreadyExists, "there is a backup of that name: choose another"));
     }
     if unfinished.exists() {
         std::fs::remove_dir_all(unfinished).map_err(|error| failed(&error))?;
     }
-    std::fs::create_dir_all(unfinished).map_err(|error| failed(&error))?;
-    RealDisk::new(unfinished).map_err(|error| failed(&error))
+    std::fs::create_dir_all(unfinished).map_err(|error| failed(&error))
 }
 
 fn failed(error: &dyn std::error::Error) -> Problem {

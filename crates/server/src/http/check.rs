@@ -17,13 +17,20 @@ pub(super) const NAMESPACE: &str = "default";
 const HEADERS_MAX: usize = 32;
 const HEADER_BYTES_MAX: usize = 4096;
 const UUID_CHARS: usize = 36;
+const LIST_MAX: u32 = 1000;
 const REQUEST_TIMEOUT_DEFAULT: Span = Span::from_secs(30);
 const REQUEST_TIMEOUT_MAX: Span = Span::from_secs(15 * 60);
 /// For calls that do not say how long they will wait, and for what a lease does after its wait.
 pub(super) const COMMIT_TIMEOUT: Span = Span::from_secs(30);
+/// For what takes the longer the more there is in a queue.
+pub(super) const WHOLE_QUEUE_TIMEOUT: Span = REQUEST_TIMEOUT_MAX;
 
 pub(super) fn queue_name(name: &str) -> Result<QueueName, Problem> {
-    limits::check_name("queue", name)?;
+    queue_name_in("queue", name)
+}
+
+pub(super) fn queue_name_in(field: &'static str, name: &str) -> Result<QueueName, Problem> {
+    limits::check_name(field, name)?;
     Ok(QueueName { namespace: NAMESPACE.into(), name: name.into() })
 }
 
@@ -61,6 +68,13 @@ pub(super) fn permit(within: impl fmt::Display, permit: u64) -> Result<Permit, P
     let missing =
         || Problem::invalid(format!("`{within}permit` must be the number that came with the lease"));
     if permit == 0 { Err(missing()) } else { Ok(Permit(permit)) }
+}
+
+/// How many a page of a list may hold.
+pub(super) fn list_limit(limit: Option<u32>) -> Result<usize, Problem> {
+    let limit = limit.unwrap_or(LIST_MAX);
+    let fits = (1..=LIST_MAX).contains(&limit);
+    if fits { Ok(limit as usize) } else { Err(Problem::invalid("`limit` must be 1 to 1000")) }
 }
 
 pub(super) fn priority(field: impl fmt::Display, priority: u32) -> Result<u8, Problem> {

@@ -114,6 +114,17 @@ impl From<Refusal> for Problem {
             Refusal::LeaseLost { reason } => {
                 Self { reason, ..Self::new(Code::LeaseLost, lease_lost_message(reason)) }
             }
+            Refusal::Ended => {
+                Self::new(Code::WrongState, "the item has ended: only live ones can be deleted")
+            }
+            Refusal::NoSuchPivot => Self::new(
+                Code::NotFound,
+                "`pivot` is not in this list, or not any more: begin after another item, or from the start",
+            ),
+            Refusal::NoSuchPartition => Self::new(
+                Code::NotFound,
+                "the queue has no partition of that number: queue.stats tells those it has",
+            ),
             Refusal::QueueExists => Self::new(
                 Code::AlreadyExists,
                 "there is a queue of that name: choose another, or change it with queues.update",
@@ -123,7 +134,10 @@ impl From<Refusal> for Problem {
             }
             Refusal::NotEmpty { live } => Self::new(
                 Code::NotEmpty,
-                format!("the queue holds {live} items that have not ended: clear it first, or set `force`"),
+                format!(
+                    "the queue holds {live} items that have not ended or not yet arrived where they go: \
+                     clear it, let them arrive, or set `force`"
+                ),
             ),
             Refusal::TooMany { what, max } => {
                 Self::new(Code::Overloaded, format!("too many {what}: at most {max}"))

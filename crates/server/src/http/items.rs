@@ -23,7 +23,7 @@ use super::error::Problem;
 use super::record::Record;
 use super::{check, show};
 
-const KIND_DEFAULT: &str = "default";
+pub(super) const KIND_DEFAULT: &str = "default";
 
 pub(super) async fn produce(
     context: Context,
@@ -54,12 +54,12 @@ fn new_items(items: Vec<NewItem>, context: &Context) -> Result<Vec<command::NewI
 
 /// The kind of the item before: a batch is mostly of one, and one is enough to keep.
 #[derive(Default)]
-struct Kinds {
+pub(super) struct Kinds {
     last: Option<Arc<str>>,
 }
 
 impl Kinds {
-    fn get(&mut self, kind: &str) -> Arc<str> {
+    pub(super) fn get(&mut self, kind: &str) -> Arc<str> {
         match &self.last {
             Some(last) if **last == *kind => Arc::clone(last),
             Some(_) | None => Arc::clone(self.last.insert(kind.into())),
@@ -90,6 +90,7 @@ fn new_item(
         priority,
         enqueue_at: item.enqueue_at.map(check::moment),
         max_attempts: item.max_attempts,
+        dead_timeout: item.dead_timeout.map(check::span),
         body: record.to_stored(),
         facts: record.facts().as_ref().map(Record::to_stored),
     })
@@ -234,12 +235,12 @@ pub(super) async fn release(
 }
 
 /// An item as the request named it.
-struct Named {
+pub(super) struct Named {
     id: String,
     permit: u64,
 }
 
-fn names<'a>(items: impl Iterator<Item = (&'a String, u64)>) -> Vec<Named> {
+pub(super) fn names<'a>(items: impl Iterator<Item = (&'a String, u64)>) -> Vec<Named> {
     items.map(|(id, permit)| Named { id: id.clone(), permit }).collect()
 }
 
@@ -261,14 +262,14 @@ fn held(items: Vec<Held>) -> Result<Batch, Problem> {
 }
 
 /// Judged items, apart by how it went.
-struct Sorted<T> {
-    done: Vec<(Named, T)>,
-    failed: Vec<Failed>,
-    commits: Vec<Commit>,
+pub(super) struct Sorted<T> {
+    pub(super) done: Vec<(Named, T)>,
+    pub(super) failed: Vec<Failed>,
+    pub(super) commits: Vec<Commit>,
 }
 
 /// A call of which no item could even be judged fails as a whole.
-fn sort<T>(judged: Judged<T>, named: Vec<Named>) -> Result<Sorted<T>, Problem> {
+pub(super) fn sort<T>(judged: Judged<T>, named: Vec<Named>) -> Result<Sorted<T>, Problem> {
     let was_judged = |result: &Result<T, EngineError>| matches!(result, Ok(_) | Err(EngineError::Refused(_)));
     let any_judged = judged.results.iter().any(was_judged);
     let mut sorted = Sorted { done: Vec::new(), failed: Vec::new(), commits: judged.commits };

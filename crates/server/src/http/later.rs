@@ -11,8 +11,6 @@ const CALLS: &[&str] = &[
     "queue.permits",
     "queue.revoke",
     "queue.suspend",
-    "queue.reload",
-    "queue.redrive",
     "queue.rebalance",
     "queue.pause",
     "queue.resume",
@@ -34,15 +32,10 @@ const CALLS: &[&str] = &[
     "group.info",
     "group.delete",
     "groups.list",
-    "storage/items.list",
-    "storage/scheduled.list",
-    "storage/items.import",
-    "storage/items.delete",
 ];
 
 /// `queue` where an item is asked for by address, `partitions` where a queue is changed.
-const FIELDS: &[&str] =
-    &["address", "group", "idempotency_key", "dead_timeout", "dead_queue", "queue", "partitions"];
+const FIELDS: &[&str] = &["address", "group", "idempotency_key", "queue", "partitions"];
 
 pub(super) fn is_call(name: &str) -> bool {
     CALLS.contains(&name)

@@ -14,6 +14,7 @@ mod queues;
 pub mod record;
 mod reply;
 pub mod show;
+mod storage;
 mod strict;
 mod wire;
 
@@ -31,7 +32,6 @@ use tokio::task::block_in_place;
 use tracing::{Instrument, debug, error_span};
 use windlass_api::items::LeaseRequest;
 use windlass_api::{Call, Code, REQUEST_ID};
-use windlass_engine::store::log::LogStore;
 use windlass_engine::{Engine, Outcome};
 
 use self::context::{Answer, Context};
@@ -40,6 +40,7 @@ use self::reply::{answered, plain, refuse, wrong_method};
 use self::wire::Encoding;
 use crate::listener::{BodyError, Handler, Reply, RequestBody, Traffic};
 use crate::metrics::{OTHER, Requests};
+use crate::stores::Logs;
 
 const SMALL_BODY_BYTES: usize = 16 << 10;
 /// Above it a body is read where it holds up nobody.
@@ -78,7 +79,8 @@ pub struct App {
 #[derive(Clone, Debug)]
 pub struct Opened {
     pub engine: Engine,
-    pub store: Arc<LogStore>,
+    /// None if the stores are not directories.
+    pub logs: Option<Arc<Logs>>,
     pub backup_dir: PathBuf,
 }
 
@@ -134,6 +136,7 @@ impl App {
             "queues.delete" => app.call(request, queues::delete).await,
             "queue.stats" => app.call(request, queues::stats).await,
             "queue.clear" => app.call(request, queues::clear).await,
+            "queue.redrive" => app.call(request, queues::redrive).await,
             "queue.produce" => app.call(request, items::produce).await,
             "queue.lease" => app.call(request, items::lease).await,
             "queue.complete" => app.call(request, items::complete).await,
@@ -142,6 +145,11 @@ impl App {
             "queue.release" => app.call(request, items::release).await,
             "item.get" => app.call(request, items::get).await,
             "item.cancel" => app.call(request, items::cancel).await,
+            "queue.reload" => app.call(request, storage::reload).await,
+            "storage/items.list" => app.call(request, storage::list).await,
+            "storage/scheduled.list" => app.call(request, storage::list_scheduled).await,
+            "storage/items.import" => app.call(request, storage::import).await,
+            "storage/items.delete" => app.call(request, storage::delete).await,
             "server.backup" => app.call(request, backup::make).await,
             other => {
                 let encoding = reply_encoding(request.headers());

@@ -1,22 +1,22 @@
-//! Calls on queues: create, update, info, list, delete, stats, clear.
+//! Calls on queues: create, update, info, list, delete, stats, clear, redrive.
+
+use std::sync::Arc;
 
 use windlass_api::Span as WireSpan;
 use windlass_api::queues::{
     ClearQueueReply, ClearQueueRequest, CreateQueueRequest, DeleteQueueReply, DeleteQueueRequest,
     ListQueuesReply, ListQueuesRequest, Queue, QueueInfoRequest, QueueReply, QueueStatsReply,
-    QueueStatsRequest, RetryPolicyChange, UpdateQueueRequest,
+    QueueStatsRequest, RedriveQueueReply, RedriveQueueRequest, RetryPolicyChange, UpdateQueueRequest,
 };
 use windlass_core::command::{Clear, CreateQueue, Refusal, UpdateQueue};
 use windlass_core::limits;
 use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, SettingsChange};
 use windlass_core::time::Timestamp;
-use windlass_engine::{Outcome, QueueOverview, QueueStats};
+use windlass_engine::{Outcome, QueueOverview, QueueStats, Redrive};
 
 use super::context::{Answer, Context};
 use super::error::Problem;
 use super::{check, show};
-
-const LIST_MAX: u32 = 1000;
 
 /// The settings out of either request.
 macro_rules! wanted {
@@ -24,6 +24,8 @@ macro_rules! wanted {
         Wanted {
             lease_timeout: $request.lease_timeout,
             max_attempts: $request.max_attempts,
+            dead_timeout: $request.dead_timeout,
+            dead_queue: $request.dead_queue,
             retry: $request.retry,
             requeue: $request.requeue,
             retention: $request.retention,
@@ -64,6 +66,8 @@ pub(super) async fn update(
 struct Wanted {
     lease_timeout: Option<WireSpan>,
     max_attempts: Option<u32>,
+    dead_timeout: Option<WireSpan>,
+    dead_queue: Option<String>,
     retry: Option<RetryPolicyChange>,
     requeue: Option<String>,
     retention: Option<WireSpan>,
@@ -81,16 +85,22 @@ impl Wanted {
         Ok(SettingsChange {
             lease_timeout: self.lease_timeout.map(check::span),
             max_attempts: self.max_attempts,
+            dead_timeout: self.dead_timeout.map(check::span),
+            dead_queue: self.dead_queue.map(unless_empty),
             retry: self.retry.map(retry).transpose()?.unwrap_or_default(),
             requeue: self.requeue.as_deref().map(requeue).transpose()?,
             retention: self.retention.map(check::span),
             retention_max_items: self.retention_max_items,
             retention_max_bytes: self.retention_max_bytes,
             max_items: self.max_items,
-            // Empty means: none.
-            reference: self.reference.map(|text| (!text.is_empty()).then(|| text.into())),
+            reference: self.reference.map(unless_empty),
         })
     }
+}
+
+/// Empty means: none.
+fn unless_empty(text: String) -> Option<Arc<str>> {
+    (!text.is_empty()).then(|| text.into())
 }
 
 fn retry(policy: RetryPolicyChange) -> Result<RetryChange, Problem> {
@@ -129,15 +139,12 @@ pub(super) async fn list(
     context: Context,
     request: ListQueuesRequest,
 ) -> Result<Answer<ListQueuesReply>, Problem> {
-    let limit = request.limit.unwrap_or(LIST_MAX);
-    if !(1..=LIST_MAX).contains(&limit) {
-        return Err(Problem::invalid("`limit` must be 1 to 1000"));
-    }
+    let limit = check::list_limit(request.limit)?;
     let pivot = request.pivot.as_deref().unwrap_or_default();
     check::text("pivot", pivot, limits::NAME_CHARS_MAX)?;
     let overview = context.engine().overview();
     let after = overview.iter().filter(|seen| &*seen.queue.name.name > pivot);
-    let queues = after.take(limit as usize).map(|seen| listed(seen, request.counts)).collect();
+    let queues = after.take(limit).map(|seen| listed(seen, request.counts)).collect();
     Ok(Answer::read(ListQueuesReply { queues }))
 }
 
@@ -171,6 +178,22 @@ pub(super) async fn clear(
     Ok(Answer::changed(ClearQueueReply { cleared: cleared.value }, cleared.commits))
 }
 
+pub(super) async fn redrive(
+    context: Context,
+    request: RedriveQueueRequest,
+) -> Result<Answer<RedriveQueueReply>, Problem> {
+    let name = check::queue_name(&request.queue)?;
+    let to = request.to.as_deref().map(|to| check::queue_name_in("to", to)).transpose()?;
+    request.kind.as_deref().map_or(Ok(()), limits::check_kind)?;
+    if request.limit == Some(0) {
+        return Err(Problem::invalid("`limit` must be at least 1"));
+    }
+    let redrive = Redrive { to, kind: request.kind.map(Into::into), limit: request.limit };
+    let redriving = context.engine().redrive(&name, redrive);
+    let redriven = context.within(check::WHOLE_QUEUE_TIMEOUT, redriving).await?;
+    Ok(Answer::changed(RedriveQueueReply { moved: redriven.value }, redriven.commits))
+}
+
 pub(super) async fn stats(
     context: Context,
     request: QueueStatsRequest,
@@ -194,7 +217,7 @@ fn shown(queue: String, stats: QueueStats, now: Timestamp) -> QueueStatsReply {
         priorities: stats.priorities.into_iter().map(|(priority, n)| (u32::from(priority), n)).collect(),
         oldest_waiting_age: age,
         lease_waiters: stats.lease_waiters as u64,
-        moving: 0,
+        moving: stats.moving,
         retained: stats.retained,
         paused: false,
         blocked: false,

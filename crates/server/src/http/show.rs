@@ -3,7 +3,7 @@
 use windlass_api::items::{self, Item, LeasedItem};
 use windlass_api::queues::{self, Counts, Queue, RetryPolicy};
 use windlass_api::{Span as WireSpan, Time};
-use windlass_core::item::{ItemError, Phase, State};
+use windlass_core::item::{Extras, ItemError, Origin, Phase, State};
 use windlass_core::row;
 use windlass_core::settings::{Requeue, RetryStrategy};
 use windlass_core::time::{Span, Timestamp};
@@ -54,7 +54,7 @@ pub fn item(view: ItemView) -> Item {
     let ItemView { queue, id, item, max_attempts, payload, result, facts } = view;
     // The payload's record has the facts in it; once it is gone they stand for themselves.
     let record = payload.or(facts).map(Record::from_stored).unwrap_or_default();
-    let error = item.extras.as_ref().and_then(|extras| extras.error.as_ref()).map(error);
+    let extras = item.extras.map_or_else(Extras::default, |extras| *extras);
     let shown = Item {
         json: record.json,
         utf8: record.utf8,
@@ -66,11 +66,13 @@ pub fn item(view: ItemView) -> Item {
         kind: item.kind.to_string(),
         priority: u32::from(item.priority),
         attempts: item.attempts,
-        max_attempts,
+        max_attempts: Some(max_attempts),
         created_at: time(item.created_at),
         reference: record.reference,
         headers: record.headers,
-        error,
+        dead_timeout: extras.dead_timeout.map(span),
+        origin: extras.origin.as_deref().map(origin),
+        error: extras.error.as_ref().map(error),
         result: result.map(|stored| Record::from_stored(stored).into_payload()),
         ..Item::default()
     };
@@ -93,6 +95,19 @@ fn with_state(shown: Item, state: &State) -> Item {
     }
 }
 
+fn origin(origin: &Origin) -> items::Origin {
+    items::Origin {
+        queue: origin.queue.to_string(),
+        id: origin.id.map(|id| id.to_string()),
+        group: None,
+        address: None,
+        attempts: origin.attempts,
+        reason: origin.reason.name().to_owned(),
+        error: origin.error.as_ref().map(error),
+        moved_at: time(origin.moved_at),
+    }
+}
+
 fn error(error: &ItemError) -> items::ItemError {
     items::ItemError { code: error.code.as_deref().map(str::to_owned), message: error.message.to_string() }
 }
@@ -104,6 +119,8 @@ pub fn queue(queue: &row::Queue) -> Queue {
         partitions: u32::try_from(queue.partitions.len()).unwrap_or(u32::MAX),
         lease_timeout: span(settings.lease_timeout),
         max_attempts: settings.max_attempts,
+        dead_timeout: span(settings.dead_timeout),
+        dead_queue: settings.dead_queue.as_deref().map(str::to_owned),
         retry: RetryPolicy {
             strategy: strategy(settings.retry.strategy).to_owned(),
             initial: span(settings.retry.initial),
@@ -155,7 +172,7 @@ pub(super) fn partition(stats: &PartitionStats) -> queues::PartitionStats {
     queues::PartitionStats {
         partition: stats.partition.0,
         state: state.to_owned(),
-        store: "log".to_owned(),
+        store: stats.store.to_string(),
         counts: counts(stats.counts),
         error,
     }

@@ -10,7 +10,7 @@ use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use windlass_core::time::Timestamp;
-use windlass_engine::store::StoreStats;
+use windlass_engine::store::{StoreState, StoreStats};
 use windlass_engine::{CommitStats, Engine, PartitionState, QueueOverview};
 
 pub use names::{Kind, METRICS, Metric};
@@ -39,13 +39,22 @@ pub struct EngineNow {
     pub queues: Vec<QueueOverview>,
     pub commits: CommitStats,
     pub store: StoreStats,
+    pub stores: Vec<StoreState>,
     pub now: Timestamp,
 }
 
 impl EngineNow {
     pub fn of(engine: &Engine) -> Self {
         let (commits, store) = (engine.commit_stats(), engine.store_stats());
-        Self { queues: engine.overview(), commits, store, now: engine.now() }
+        Self { queues: engine.overview(), commits, store, stores: engine.stores(), now: engine.now() }
+    }
+}
+
+impl EngineNow {
+    fn faulty_in(&self, store: &str) -> usize {
+        let partitions = self.queues.iter().flat_map(|seen| seen.partitions.iter().zip(&seen.stores));
+        let faulty = |state: &PartitionState| matches!(state, PartitionState::Faulty { .. });
+        partitions.filter(|((_, state), name)| ***name == *store && faulty(state)).count()
     }
 }
 
@@ -83,7 +92,7 @@ pub fn render(scrape: &Scrape<'_>) -> String {
         totals(&mut page, &engine.queues);
         partitions(&mut page, &engine.queues);
         commits(&mut page, &engine.commits);
-        store(&mut page, &engine.store);
+        store(&mut page, engine);
     }
     requests(&mut page, scrape.requests);
     traffic(&mut page, scrape.traffic);
@@ -182,14 +191,25 @@ fn commits(page: &mut Page, commits: &CommitStats) {
     page.begin(&COMMIT_CHANGES).histogram(&[], &commits.changes, 1.0);
 }
 
-fn store(page: &mut Page, store: &StoreStats) {
+fn store(page: &mut Page, engine: &EngineNow) {
+    let store = &engine.store;
     page.single(&SYNCS, store.syncs);
     page.single(&BYTES_WRITTEN, store.bytes_written);
     let mut bytes = page.begin(&STORE_BYTES);
     bytes.sample(&["stored"], store.bytes_stored);
     bytes.sample(&["live"], store.bytes_live);
+    each_store(page, engine);
     page.single(&SNAPSHOTS, store.snapshots);
     page.single(&COMPACTIONS, store.compactions);
+}
+
+fn each_store(page: &mut Page, engine: &EngineNow) {
+    let mut open = page.begin(&STORE_OPEN);
+    engine.stores.iter().for_each(|store| open.sample(&[&store.name], u8::from(store.is_open)));
+    let mut stored = page.begin(&STORE_STORED);
+    engine.stores.iter().for_each(|store| stored.sample(&[&store.name], store.stats.bytes_stored));
+    let mut faulty = page.begin(&STORE_FAULTY);
+    engine.stores.iter().for_each(|store| faulty.sample(&[&store.name], engine.faulty_in(&store.name)));
 }
 
 fn requests(page: &mut Page, requests: &Requests) {

@@ -73,6 +73,9 @@ metrics! {
     BYTES_WRITTEN = Counter "windlass_store_bytes_written_total": "Bytes written to disk.";
     STORE_BYTES = Gauge "windlass_store_bytes" ["kind"]:
         "Disk space that the store takes up (stored), and what of it is bodies that are still wanted (live).";
+    STORE_OPEN = Gauge "windlass_store_open" ["store"]: "Whether a store is open (1) or cannot be opened (0).";
+    STORE_STORED = Gauge "windlass_store_stored_bytes" ["store"]: "Disk space that each store takes up.";
+    STORE_FAULTY = Gauge "windlass_store_partitions_faulty" ["store"]: "Partitions in each store that cannot serve.";
     SNAPSHOTS = Counter "windlass_store_snapshots_total": "Snapshots written.";
     COMPACTIONS = Counter "windlass_store_compactions_total": "Compactions of the log.";
 

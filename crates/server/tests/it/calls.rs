@@ -142,7 +142,7 @@ async fn a_queue_is_made_changed_listed_and_deleted() {
         with_queue(json!({"lease_timeout": "1h30m", "retry": {"initial": "250ms"}})).await;
     let shown = http.ok("queues.info", json!({"queue": "q"})).await["queue"].clone();
     let expected = json!({
-        "queue": "q", "partitions": 1, "lease_timeout": "1h30m", "max_attempts": 3,
+        "queue": "q", "partitions": 1, "lease_timeout": "1h30m", "max_attempts": 3, "dead_timeout": "0s",
         "retry": {"strategy": "exponential", "initial": "250ms", "factor": 2.0, "max": "1h", "jitter": 0.1},
         "requeue": "keep", "retention": "48h", "retention_max_items": 1_000_000,
         "retention_max_bytes": 1_073_741_824, "max_items": 0,

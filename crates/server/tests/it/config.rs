@@ -313,3 +313,35 @@ async fn backups_within_the_data_directory_do_not_disturb_the_log() {
         store.close().await;
     }
 }
+
+#[test]
+fn further_stores_are_named_in_a_file_and_shown_again() {
+    let config = load_file(
+        "data = \"d\"\n[[stores]]\nname = \"a\"\ndata = \"one\"\n[[stores]]\nname = \"b\"\ndata = \"two\"\n",
+    )
+    .unwrap();
+    let named: Vec<_> =
+        config.stores.iter().map(|store| (store.name.as_str(), store.data.as_path())).collect();
+    assert_eq!(named, [("a", Path::new("one")), ("b", Path::new("two"))]);
+    assert_eq!(load_file(&config.to_toml()).unwrap().stores, config.stores);
+}
+
+#[test]
+fn stores_that_cannot_be_are_refused_by_name() {
+    let one = |name: &str, data: &str| format!("[[stores]]\nname = \"{name}\"\ndata = \"{data}\"\n");
+    let twice = |first: (&str, &str), second: (&str, &str)| one(first.0, first.1) + &one(second.0, second.1);
+    let table = [
+        (one("default", "one"), "another store"),
+        (one("a/b", "one"), "1 to 128"),
+        (one("a", ""), "directory"),
+        (one("a", "./windlass-data"), "no other store"),
+        (twice(("a", "one"), ("a", "two")), "another store"),
+        (twice(("a", "one"), ("b", "one")), "no other store"),
+        ("[[stores]]\nname = \"a\"\n".to_owned(), "data"),
+        ("[[stores]]\nname = \"a\"\ndata = \"one\"\nsize = 1\n".to_owned(), "size"),
+    ];
+    for (text, mention) in table {
+        let error = load_file(&text).unwrap_err().to_string();
+        assert!(error.contains(mention), "{text}: {error}");
+    }
+}

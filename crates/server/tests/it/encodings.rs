@@ -105,6 +105,8 @@ async fn queues(speaker: &mut Speaker) {
         partitions: Some(1),
         lease_timeout: Some(Span::from_secs(5400)),
         max_attempts: Some(2),
+        dead_timeout: Some(Span::from_secs(86_400)),
+        dead_queue: Some("dead".into()),
         retry: Some(retry),
         requeue: Some("tail".into()),
         retention: Some(Span::from_secs(3600)),
@@ -118,6 +120,7 @@ async fn queues(speaker: &mut Speaker) {
     speaker.say(QueueInfoRequest { queue: "q".into() }).await.expect("there");
     let update = UpdateQueueRequest {
         queue: "q".into(),
+        dead_queue: Some(String::new()),
         reference: Some(String::new()),
         retry: Some(RetryPolicyChange { jitter: Some(0.0), ..RetryPolicyChange::default() }),
         ..UpdateQueueRequest::default()

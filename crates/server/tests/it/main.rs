@@ -15,6 +15,12 @@ mod encodings;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod life;
+#[cfg(test)]
 mod metrics;
+#[cfg(test)]
+mod storage;
+#[cfg(test)]
+mod stores;
 #[cfg(test)]
 mod support;

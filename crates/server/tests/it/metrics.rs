@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Counts;
-use windlass_core::row::{Queue, QueueName};
+use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
-use windlass_engine::store::StoreStats;
+use windlass_engine::store::{StoreState, StoreStats};
 use windlass_engine::{CommitStats, Histogram, PartitionState, QueueOverview, Totals};
 use windlass_server::metrics::{EngineNow, Kind, METRICS, Metric, Requests, Scrape, TrafficNow, render};
 
@@ -115,11 +115,19 @@ fn queue(name: &str) -> QueueOverview {
     let states = [PartitionState::Available, faulty, PartitionState::Available];
     QueueOverview {
         partitions: partitions.iter().copied().zip(states).collect(),
-        queue: Queue { name, settings: Settings::default(), partitions, unknown: Vec::new() },
+        stores: ["default", "other", "other"].map(Arc::from).to_vec(),
+        queue: Queue {
+            name,
+            settings: Settings::default(),
+            partitions,
+            stores: StoreNames::default(),
+            unknown: Vec::new(),
+        },
         counts: Counts { scheduled: 1, waiting: 2, leased: 3 },
         oldest_waiting: Some(Timestamp(1_000_000)),
         lease_waiters: 4,
         retained: 5,
+        moving: 0,
         totals: Totals { produced: 11, lease_expired: 12, failed: 13, ..Totals::default() },
     }
 }
@@ -127,7 +135,12 @@ fn queue(name: &str) -> QueueOverview {
 fn engine(queues: Vec<QueueOverview>) -> EngineNow {
     let commits = CommitStats { commits: 7, latency_micros: histogram(), changes: histogram() };
     let store = StoreStats { syncs: 6, bytes_stored: 100, bytes_live: 10, ..StoreStats::default() };
-    EngineNow { queues, commits, store, now: Timestamp(3_500_000) }
+    let stores = [("default", true), ("other", false)].map(|(name, is_open)| StoreState {
+        name: name.into(),
+        is_open,
+        stats: StoreStats { bytes_stored: 50, ..StoreStats::default() },
+    });
+    EngineNow { queues, commits, store, stores: stores.to_vec(), now: Timestamp(3_500_000) }
 }
 
 fn page(engine: Option<EngineNow>, requests: &Requests) -> Page {
@@ -193,6 +206,11 @@ fn the_page_shows_what_the_engine_tells() {
         [("first_byte", 31.0), ("head", 32.0), ("idle", 33.0), ("body", 34.0), ("reply", 35.0)]
     {
         assert_eq!(page.value("windlass_http_connections_closed_total", &[("reason", reason)]), count);
+    }
+    for (store, open, faulty) in [("default", 1.0, 0.0), ("other", 0.0, 2.0)] {
+        assert_eq!(page.value("windlass_store_open", &[("store", store)]), open);
+        assert_eq!(page.value("windlass_store_stored_bytes", &[("store", store)]), 50.0);
+        assert_eq!(page.value("windlass_store_partitions_faulty", &[("store", store)]), faulty);
     }
 }
 

@@ -101,6 +101,7 @@ impl Caller {
             priority: 0,
             enqueue_at: None,
             max_attempts: None,
+            dead_timeout: None,
             body: body.into(),
             facts: None,
         }

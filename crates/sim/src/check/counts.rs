@@ -49,8 +49,9 @@ fn counted_right(facts: &Facts<'_>, queue: QueueIndex, before: &Call, after: &Ca
     let (Outcome::Counted(stats), Outcome::Counted(later)) = (&before.outcome, &after.outcome) else {
         return Ok(());
     };
-    // Without calls all three can only change for good: equal counts mean that nothing happened in between.
-    if stats.counts != later.counts {
+    // Without calls, and without anything that comes from elsewhere, all three can only change for good: equal counts
+    // mean that nothing happened in between.
+    if stats.counts != later.counts || facts.is_target(queue) {
         return Ok(());
     }
     let mut shown = Counts::default();

@@ -39,7 +39,9 @@ fn may_have_ended_by(facts: &Facts<'_>, item: &ItemFacts<'_>, get: &Call) -> boo
     let failed = !facts.history.keeps_everything
         && (item.grants.iter().any(|grant| grant.call.begin < get.end)
             || facts.ghosts(item).any(|ghost| ghost.begin < get.end));
-    ended || cancelled || swept || failed || item.produce.end > get.begin
+    let expired = !facts.history.keeps_everything && facts.may_expire(item);
+    let redriven = facts.redrives(item.queue).any(|redrive| redrive.begin < get.end);
+    ended || cancelled || swept || failed || expired || redriven || item.produce.end > get.begin
 }
 
 /// Every call whose answer said, or implied, that the item is no more.
@@ -62,7 +64,8 @@ fn acknowledged_ends<'a>(facts: &Facts<'a>, item: &ItemFacts<'a>) -> Vec<(&'a Ca
     ends.extend(
         item.shown().filter(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| (call, "final")),
     );
-    let there = matches!(item.produce.outcome, Outcome::Produced(_));
+    // What was moved may have come after the sweep.
+    let there = matches!(item.produce.outcome, Outcome::Produced(_)) && item.origin.is_none();
     for sweep in facts.sweeping_calls(item.queue).filter(|sweep| there && item.produce.end < sweep.begin) {
         if takes_away(facts, item, sweep) {
             ends.push((sweep, "cleared"));
@@ -84,7 +87,7 @@ fn takes_away(facts: &Facts<'_>, item: &ItemFacts<'_>, sweep: &Call) -> bool {
     }
 }
 
-fn stays_ended(item: &ItemFacts<'_>, end: &Call, how: &str) -> Result<(), Violation> {
+pub(super) fn stays_ended(item: &ItemFacts<'_>, end: &Call, how: &str) -> Result<(), Violation> {
     let serial = item.made.serial;
     if let Some(grant) = item.grants.iter().find(|grant| grant.call.begin > end.end) {
         let text = format!("item {serial}, {how} at {}, was leased at {}", end.end, grant.call.begin);

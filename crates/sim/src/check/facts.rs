@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use windlass_core::id::{ItemId, Permit};
-use windlass_core::item::Phase;
+use windlass_core::item::{Origin, Phase};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{Granted, ItemView};
 
 use crate::history::{Call, History, Made, Moment, Op, Outcome, QueueIndex, RetryOp, Verdict, Violation};
+use crate::plan::queue_name;
 
 #[derive(Debug)]
 pub struct Facts<'a> {
@@ -24,13 +25,19 @@ pub struct Facts<'a> {
     calm: Vec<(&'a Call, Moment)>,
     /// Clears and deletes that may have done something.
     sweeps: Vec<&'a Call>,
+    /// Redrives that may have done something.
+    redrives: Vec<&'a Call>,
 }
 
+/// An item in one queue. What was moved to another is another item there, with the same serial.
 #[derive(Debug)]
 pub struct ItemFacts<'a> {
-    pub made: &'a Made,
+    /// What was moved is as if made without the frills that stay behind.
+    pub made: Made,
     pub queue: QueueIndex,
     pub produce: &'a Call,
+    /// Set if it was moved here.
+    pub origin: Option<&'a Origin>,
     /// Unset as long as nobody was told.
     pub id: Option<ItemId>,
     /// As the answer to its production said.
@@ -94,9 +101,10 @@ impl<'a> Facts<'a> {
             history.calls.iter().filter(|call| matches!(call.op, Op::Lease { .. })).collect::<Vec<_>>();
         let (haunted, calm) = leases.iter().partition(|call| keeps_something_back(history, call));
         let sweeps = history.calls.iter().filter(|call| may_have_swept(call)).collect();
+        let redrives = history.calls.iter().filter(|call| may_have_redriven(call)).collect();
         let calm = by_beginning(calm);
         let (items, by_id) = (Vec::new(), BTreeMap::new());
-        let mut facts = Self { history, items, by_id, leases, haunted, calm, sweeps };
+        let mut facts = Self { history, items, by_id, leases, haunted, calm, sweeps, redrives };
         let mut by_serial = BTreeMap::new();
         for call in &history.calls {
             facts.add_produced(call, &mut by_serial)?;
@@ -123,9 +131,10 @@ impl<'a> Facts<'a> {
             let answer = call.outcome.produced().get(position).copied();
             by_serial.insert(made.serial, self.items.len());
             self.items.push(ItemFacts {
-                made,
+                made: made.clone(),
                 queue: *queue,
                 produce: call,
+                origin: None,
                 id: None,
                 first_phase: answer.map(|(_, phase)| phase),
                 grants: Vec::new(),
@@ -159,7 +168,8 @@ impl<'a> Facts<'a> {
     }
 
     fn add_granted(&mut self, call: &'a Call, by_serial: &BTreeMap<u64, usize>) -> Result<(), Violation> {
-        let (Op::Lease { timeout, .. }, Outcome::Granted { items, accepted }) = (&call.op, &call.outcome)
+        let (Op::Lease { queue, timeout, .. }, Outcome::Granted { items, accepted }) =
+            (&call.op, &call.outcome)
         else {
             return Ok(());
         };
@@ -168,10 +178,53 @@ impl<'a> Facts<'a> {
             let Some(&index) = index else {
                 return Err(violation("body", format!("{:?} was leased with a body nobody sent", given.id)));
             };
+            let index = match given.origin.as_deref() {
+                None => index,
+                Some(origin) => self.moved(given.id, *queue, origin, index)?,
+            };
             self.know(given.id, index)?;
             self.items[index].grants.push(Granting { call, given, accepted: *accepted, timeout: *timeout });
         }
         Ok(())
+    }
+
+    /// The item in the queue it was moved to, found by its new id.
+    fn moved(
+        &mut self,
+        id: ItemId,
+        queue: QueueIndex,
+        origin: &'a Origin,
+        first: usize,
+    ) -> Result<usize, Violation> {
+        let serial = self.items[first].made.serial;
+        if let Some(&index) = self.by_id.get(&id) {
+            let known = &self.items[index];
+            if known.made.serial != serial || known.origin != Some(origin) {
+                let text = format!("{id:?} is item {serial} from {origin:?}, and was item {known:?}");
+                return Err(violation("unique", text));
+            }
+            return Ok(index);
+        }
+        let made = Made {
+            enqueue_at: None,
+            max_attempts: None,
+            dead_timeout: None,
+            ..self.items[first].made.clone()
+        };
+        let produce = self.items[first].produce;
+        self.items.push(ItemFacts {
+            made,
+            queue,
+            produce,
+            origin: Some(origin),
+            id: None,
+            first_phase: None,
+            grants: Vec::new(),
+            verdicts: Vec::new(),
+            cancels: Vec::new(),
+            gets: Vec::new(),
+        });
+        Ok(self.items.len() - 1)
     }
 
     fn item_mut(&mut self, id: ItemId) -> Option<&mut ItemFacts<'a>> {
@@ -214,6 +267,7 @@ impl<'a> Facts<'a> {
             Op::Produce { .. }
             | Op::Lease { .. }
             | Op::Clear { .. }
+            | Op::Redrive { .. }
             | Op::Stats(_)
             | Op::Create { .. }
             | Op::Update { .. }
@@ -231,6 +285,59 @@ impl<'a> Facts<'a> {
     /// Every clear and delete of the queue that may have done something, with what it was.
     pub fn sweeping_calls(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Call> {
         self.sweeps.iter().copied().filter(move |call| call.op.sweeps(queue))
+    }
+
+    /// Every redrive of the queue that may have done something.
+    pub fn redrives(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Call> {
+        let of = move |call: &&Call| matches!(call.op, Op::Redrive { queue: there, .. } if there == queue);
+        self.redrives.iter().copied().filter(of)
+    }
+
+    /// How many queues there are, whether or not at the same time.
+    pub fn queues(&self) -> usize {
+        let made = |call: &Call| if let Op::Create { queue, .. } = call.op { Some(queue + 1) } else { None };
+        self.history.calls.iter().filter_map(made).max().unwrap_or(0)
+    }
+
+    pub fn queue_named(&self, name: &str) -> Option<QueueIndex> {
+        (0..self.queues()).find(|queue| *queue_name(*queue).name == *name)
+    }
+
+    /// Where everything goes that ends badly in a queue, if it is the same at all times.
+    pub fn only_dead_queue(&self, queue: QueueIndex) -> Option<QueueIndex> {
+        let mut dead_queues = self.settings(queue).map(|settings| settings.dead_queue.as_deref());
+        let first = dead_queues.next()??;
+        dead_queues.all(|dead_queue| dead_queue == Some(first)).then(|| self.queue_named(first)).flatten()
+    }
+
+    /// Whether anything may have been moved to the queue.
+    pub fn is_target(&self, queue: QueueIndex) -> bool {
+        let name = queue_name(queue).name;
+        let named = |call: &Call| {
+            let (Op::Create { settings, .. } | Op::Update { settings, .. }) = &call.op else { return false };
+            settings.dead_queue.as_ref() == Some(&name)
+        };
+        let calls = &self.history.calls;
+        calls.iter().any(|call| matches!(call.op, Op::Redrive { .. }) || named(call))
+    }
+
+    /// Whether the last process had the queue: whoever goes to one that is not there is still on its way.
+    pub fn is_there_at_the_end(&self, queue: QueueIndex) -> bool {
+        let last = self.history.processes.len().saturating_sub(1);
+        let counted = |call: &&Call| matches!((&call.op, &call.outcome), (Op::Stats(there), Outcome::Counted(_)) if *there == queue);
+        self.history.calls.iter().filter(|call| call.process == last).any(|call| counted(&call))
+    }
+
+    pub fn is_deleted(&self, queue: QueueIndex) -> bool {
+        self.sweeping_calls(queue).any(|sweep| matches!(sweep.op, Op::Delete { .. }))
+    }
+
+    /// Whether the item's time may run out.
+    pub fn may_expire(&self, item: &ItemFacts<'_>) -> bool {
+        match item.made.dead_timeout {
+            Some(own) => own != Span::ZERO,
+            None => self.settings(item.queue).any(|settings| settings.dead_timeout != Span::ZERO),
+        }
     }
 
     pub fn settings(&self, queue: QueueIndex) -> impl Iterator<Item = &'a Settings> {
@@ -297,7 +404,8 @@ impl<'a> Facts<'a> {
 
     /// Whether its last lease may have ended by itself.
     pub fn may_have_failed(&self, item: &ItemFacts<'a>) -> bool {
-        let shown_failed = item.shown().any(|(_, view)| view.item.state.phase() == Phase::Failed);
+        let died = |phase| matches!(phase, Phase::Failed | Phase::Expired);
+        let shown_failed = item.shown().any(|(_, view)| died(view.item.state.phase()));
         shown_failed || !self.history.keeps_everything || item.id.is_none()
     }
 
@@ -347,6 +455,11 @@ fn keeps_something_back(history: &History, call: &Call) -> bool {
 fn may_have_swept(call: &Call) -> bool {
     // Over several partitions a failed call may have been carried out in some of them.
     matches!(call.op, Op::Clear { .. } | Op::Delete { .. }) && !matches!(call.outcome, Outcome::Refused(_))
+}
+
+fn may_have_redriven(call: &Call) -> bool {
+    matches!(call.op, Op::Redrive { .. })
+        && !matches!(call.outcome, Outcome::Refused(_) | Outcome::Redriven(0))
 }
 
 fn by_beginning<'a>(mut calls: Vec<&'a Call>) -> Vec<(&'a Call, Moment)> {

@@ -26,7 +26,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
 }
 
 fn check_item(item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
-    let made = item.made;
+    let made = &item.made;
     let refused =
         matches!(item.produce.outcome, Outcome::NotApplied(_) | Outcome::TooLarge | Outcome::Refused(_));
     if refused && item.id.is_some() {

@@ -11,7 +11,9 @@ use crate::history::{Op, Outcome, Verdict, Violation};
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
         let outcome = &item.produce.outcome;
-        let expected = if matches!(outcome, Outcome::Produced(_)) {
+        let expected = if item.origin.is_some() {
+            Some("moved here")
+        } else if matches!(outcome, Outcome::Produced(_)) {
             Some("acknowledged")
         } else if outcome.is_unknown() && a_sibling_was_seen(facts, item) {
             Some("part of a batch that is there")
@@ -33,8 +35,13 @@ fn a_sibling_was_seen(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
     facts.items.iter().any(|other| std::ptr::eq(other.produce, item.produce) && other.id.is_some())
 }
 
-/// The readout completes all that is left, so what is still there has ended too.
+/// What was sent on must have arrived: another rule.
 fn may_have_ended(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
+    facts.redrives(item.queue).next().is_some() || may_have_ended_here(facts, item)
+}
+
+/// The readout completes all that is left, so what is still there has ended too.
+pub(super) fn may_have_ended_here(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
     let judged = item.verdicts.iter().any(|judged| match judged.verb {
         Verb::Complete { .. } | Verb::Retry(_) => judged.verdict.is_possible() && !goes_on(&judged.verdict),
         Verb::Extend(_) | Verb::Release => false,
@@ -56,10 +63,13 @@ fn goes_on(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Retried(Retried::Again { .. }))
 }
 
-/// Where everything is kept a failed item can be seen. Elsewhere it may have used its attempts up and be forgotten.
+/// Where everything is kept a failed or expired item can be seen. Elsewhere it may be forgotten.
 fn may_have_failed_unseen(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
     if facts.history.keeps_everything && item.id.is_some() {
         return false;
+    }
+    if facts.may_expire(item) {
+        return true;
     }
     let charged = item.grants.iter().map(|grant| grant.given.attempts).max().unwrap_or(0);
     let unseen = facts.ghosts(item).count() as u32;

@@ -7,9 +7,11 @@
 mod attempts;
 mod counts;
 mod ends;
+mod expiry;
 mod facts;
 mod grants;
 mod lost;
+mod moves;
 mod order;
 mod permits;
 mod service;
@@ -23,12 +25,26 @@ use crate::history::{History, Violation};
 type Rule = fn(&Facts<'_>) -> Result<(), Violation>;
 
 /// Hold however much was lost.
-const ALWAYS: [Rule; 6] =
-    [unique::check, grants::check, time::check, counts::check, service::check, ends::check_undone];
+const ALWAYS: [Rule; 7] = [
+    unique::check,
+    grants::check,
+    time::check,
+    expiry::check,
+    counts::check,
+    service::check,
+    ends::check_undone,
+];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 6] =
-    [permits::check, ends::check, attempts::check, order::check, lost::check, counts::check_readout];
+const LOSSLESS: [Rule; 7] = [
+    permits::check,
+    ends::check,
+    attempts::check,
+    order::check,
+    moves::check,
+    lost::check,
+    counts::check_readout,
+];
 
 pub fn check(history: &History) -> Result<(), Violation> {
     let facts = Facts::gather(history)?;

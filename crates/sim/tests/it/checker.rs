@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use windlass_core::command::{Clear, Filter, Refusal, Retried};
 use windlass_core::id::Permit;
-use windlass_core::item::{End, Item, Outcome as Ended, Phase, State};
+use windlass_core::item::{End, Extras, Item, ItemError, Outcome as Ended, Phase, State};
 use windlass_core::partition::Counts;
 use windlass_core::time::Timestamp;
 use windlass_engine::{ItemView, PartitionState, PartitionStats, QueueStats};
@@ -22,6 +22,10 @@ fn get(story: &mut Story, serial: u64, outcome: Outcome) {
 }
 
 fn view(serial: u64, attempts: u32, state: State) -> ItemView {
+    // What failed always has one.
+    let error =
+        (state.phase() == Phase::Failed).then(|| ItemError { code: None, message: "it did not work".into() });
+    let extras = error.map(|error| Box::new(Extras { error: Some(error), ..Extras::default() }));
     let item = Item {
         number: id(serial).number,
         place: serial,
@@ -31,7 +35,7 @@ fn view(serial: u64, attempts: u32, state: State) -> ItemView {
         attempts,
         era: 0,
         state,
-        extras: None,
+        extras,
     };
     ItemView {
         queue: queue_name(0),
@@ -45,7 +49,13 @@ fn view(serial: u64, attempts: u32, state: State) -> ItemView {
 }
 
 fn ended(end: End) -> State {
-    State::Final(Box::new(Ended { end, finished_at: Timestamp(0), kept_bytes: 0, has_result: false }))
+    State::Final(Box::new(Ended {
+        end,
+        finished_at: Timestamp(0),
+        kept_bytes: 0,
+        has_result: false,
+        outgoing: None,
+    }))
 }
 
 fn shown(serial: u64, attempts: u32, state: State) -> Outcome {
@@ -353,7 +363,12 @@ fn stats(waiting: u64, by_kind: u64) -> Outcome {
         counts,
         kinds: kinds.into_iter().collect(),
         priorities: [(0, waiting)].into_iter().collect(),
-        partitions: vec![PartitionStats { partition, state: PartitionState::Available, counts }],
+        partitions: vec![PartitionStats {
+            partition,
+            state: PartitionState::Available,
+            store: "default".into(),
+            counts,
+        }],
         ..QueueStats::default()
     }))
 }

@@ -27,7 +27,7 @@ pub(crate) fn story() -> Story {
     let mut story = Story { history: History::default(), order: 0, micros: 0 };
     story.history.keeps_everything = true;
     let begin = story.tick();
-    story.history.processes.push(Process { begin, opened: Some(begin), closing: None, end: None });
+    story.history.processes.push(Process { begin, opened: Some(begin), ..Process::default() });
     let create = Op::Create { queue: 0, settings: Settings::default(), partitions: 1 };
     story.call(create, Outcome::NotApplied("not of interest".to_owned()));
     // The service rule must not trip over how the story begins.
@@ -40,7 +40,15 @@ pub(crate) fn id(number: u64) -> ItemId {
 }
 
 pub(crate) fn made(serial: u64) -> Made {
-    Made { serial, len: 20, kind: "mail".into(), priority: 0, enqueue_at: None, max_attempts: None }
+    Made {
+        serial,
+        len: 20,
+        kind: "mail".into(),
+        priority: 0,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+    }
 }
 
 pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
@@ -52,6 +60,8 @@ pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
         attempts,
         deadline: Timestamp(0),
         created_at: Timestamp(START),
+        dead_timeout: None,
+        origin: None,
         body: made(serial).body(),
     }
 }

@@ -136,6 +136,7 @@ impl EngineCaller {
             priority: 0,
             enqueue_at: None,
             max_attempts: None,
+            dead_timeout: None,
             body: Bytes::from(vec![b'x'; load.payload]),
             facts: None,
         };

@@ -64,7 +64,7 @@ impl Export {
         match change {
             Change::Put(Row::Queue(queue)) => {
                 self.line(&QueueReply { queue: show::queue(&queue) });
-                let queue = Arc::new(queue);
+                let queue: Arc<Queue> = Arc::from(queue);
                 let of_it = queue.partitions.iter().map(|partition| (*partition, Arc::clone(&queue)));
                 self.queues.extend(of_it);
             }
@@ -76,7 +76,7 @@ impl Export {
                     self.items.insert(number, contents::with_body(item, part, body));
                 }
             }
-            Change::Put(Row::Numbers(_) | Row::Settings(_) | Row::Partitions(_))
+            Change::Put(Row::Numbers(_) | Row::Settings(_) | Row::Taken(_) | Row::Partitions(_))
             | Change::Remove(_)
             | Change::RemoveBody { .. } => {}
         }

@@ -13,6 +13,12 @@ pub(crate) struct Settings {
     /// How often an item is tried; 0 for no limit [3]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
+    /// Items older than this expire, unless they say otherwise themselves; 0s for never [0s]
+    #[arg(long, value_name = "DURATION")]
+    dead_timeout: Option<Span>,
+    /// The queue that failed and expired items go to; empty for none
+    #[arg(long, value_name = "QUEUE")]
+    dead_queue: Option<String>,
     /// How the delay after a failed attempt grows [exponential]
     #[arg(long)]
     retry_strategy: Option<Strategy>,
@@ -68,6 +74,8 @@ macro_rules! request {
             requeue: $settings.requeue(),
             lease_timeout: $settings.lease_timeout,
             max_attempts: $settings.max_attempts,
+            dead_timeout: $settings.dead_timeout,
+            dead_queue: $settings.dead_queue,
             retention: $settings.retention,
             retention_max_items: $settings.retention_max_items,
             retention_max_bytes: $settings.retention_max_bytes,

@@ -15,7 +15,7 @@ use windlass_api::{Call, Span as WireSpan};
 use windlass_client::{Client, ClientError, Encoding};
 use windlass_core::command::Filter;
 use windlass_core::id::{ItemId, Permit};
-use windlass_core::row::Queue;
+use windlass_core::row::{Queue, StoreNames};
 use windlass_core::settings::{RetryStrategy, Settings};
 use windlass_core::time::Span;
 use windlass_engine::Granted;
@@ -113,6 +113,7 @@ impl Caller {
             name: queue_name(queue),
             settings: settings.clone(),
             partitions: Vec::new(),
+            stores: StoreNames::default(),
             unknown: Vec::new(),
         };
         let op = Op::Create { queue, settings, partitions };

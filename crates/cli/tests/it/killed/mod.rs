@@ -66,6 +66,7 @@ fn recorder() -> Recorder {
     let latest = AtomicU64::new(0);
     let clocks = Clocks {
         now_micros: Arc::new(move || u64::try_from(began.elapsed().as_micros()).expect("not that long")),
+        wall: Arc::new(|_| now()),
         // The clock may be set back, and partitions do not follow it there.
         latest: Arc::new(move |_| {
             let now = now().0;
@@ -172,6 +173,6 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::NotApplied(_) => "not applied",
         Outcome::Unknown(Why::Crashed) => "interrupted",
         Outcome::Unknown(Why::Told | Why::Abandoned) | Outcome::Open => "unknown",
-        Outcome::Cleared(_) | Outcome::Deleted | Outcome::TooLarge => "other",
+        Outcome::Cleared(_) | Outcome::Redriven(_) | Outcome::Deleted | Outcome::TooLarge => "other",
     }
 }

@@ -17,7 +17,15 @@ const ID: ItemId = ItemId { number: ItemNumber(7), partition: PartitionId(1) };
 const PERMIT: Permit = Permit(9);
 
 fn made() -> Made {
-    Made { serial: 1, len: 10, kind: "mail".into(), priority: 0, enqueue_at: None, max_attempts: None }
+    Made {
+        serial: 1,
+        len: 10,
+        kind: "mail".into(),
+        priority: 0,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+    }
 }
 
 /// One item was produced, and that was acknowledged.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 use windlass_api::error::{Details, Failed, NOT_APPLIED};
 use windlass_api::items::{
-    CompleteReply, ExtendReply, Item, LeaseReply, NewItem, ProduceReply, ReleaseReply, RetryReply,
+    self, CompleteReply, ExtendReply, Item, LeaseReply, NewItem, ProduceReply, ReleaseReply, RetryReply,
 };
 use windlass_api::payload::Payload;
 use windlass_api::queues::{self, QueueStatsReply};
@@ -17,7 +17,7 @@ use windlass_api::{Code, Time};
 use windlass_client::{ClientError, Outcome as Effect};
 use windlass_core::command::{Extended, Refusal, Retried};
 use windlass_core::id::{ItemId, PartitionId, Permit};
-use windlass_core::item::{self, End, Lease, LeaseEnd, Phase, State};
+use windlass_core::item::{self, End, Extras, ItemError, Lease, LeaseEnd, Phase, State};
 use windlass_core::partition::Counts;
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{Granted, ItemView, PartitionState, PartitionStats, QueueStats};
@@ -95,6 +95,8 @@ pub(super) fn granted(reply: &LeaseReply) -> Vec<Granted> {
             attempts: item.attempts,
             deadline: timestamp(item.lease_deadline),
             created_at: timestamp(item.created_at),
+            dead_timeout: None,
+            origin: None,
             // Without a body the checker finds it to be nobody's.
             body: body_of(&payload).unwrap_or_default(),
         }
@@ -181,14 +183,21 @@ pub(super) fn shown(shown: &Item, queue: usize) -> Outcome {
         attempts: shown.attempts,
         era: 0,
         state: state(shown),
-        extras: None,
+        extras: shown.error.as_ref().map(|error| Box::new(extras(error))),
     };
     let payload = (payload != Payload::default()).then(|| body_of(&payload).unwrap_or_default());
     let result = shown.result.as_ref().map(|result| body_of(result).unwrap_or_default());
     let queue = queue_name(queue);
     assert_eq!(shown.queue, *queue.name, "an item stays in its queue");
-    let max_attempts = shown.max_attempts;
+    let max_attempts = shown.max_attempts.expect("every item has a limit, or 0");
     Outcome::Shown(Box::new(ItemView { queue, id, item, max_attempts, payload, facts: None, result }))
+}
+
+/// What the checker looks at: who failed has an error.
+fn extras(error: &items::ItemError) -> Extras {
+    let error =
+        ItemError { code: error.code.as_deref().map(Into::into), message: error.message.as_str().into() };
+    Extras { error: Some(error), ..Extras::default() }
 }
 
 fn state(shown: &Item) -> State {
@@ -205,7 +214,7 @@ fn state(shown: &Item) -> State {
     };
     let finished_at = timestamp(shown.finished_at.expect("it has ended"));
     let has_result = shown.result.is_some();
-    State::Final(Box::new(item::Outcome { end, finished_at, kept_bytes: 0, has_result }))
+    State::Final(Box::new(item::Outcome { end, finished_at, kept_bytes: 0, has_result, outgoing: None }))
 }
 
 fn lease(shown: &Item) -> Lease {
@@ -228,6 +237,7 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
     let partition = |stats: &queues::PartitionStats| PartitionStats {
         partition: PartitionId(stats.partition),
         state: PartitionState::Available,
+        store: stats.store.as_str().into(),
         counts: counts(&stats.counts),
     };
     Outcome::Counted(Box::new(QueueStats {
@@ -235,6 +245,7 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
         kinds: kinds.collect(),
         priorities: reply.priorities.iter().map(priority).collect(),
         retained: reply.retained,
+        moving: reply.moving,
         oldest_waiting: None,
         lease_waiters: usize::try_from(reply.lease_waiters).expect("not that many"),
         partitions: reply.partitions.iter().map(partition).collect(),

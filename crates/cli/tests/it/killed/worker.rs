@@ -95,6 +95,7 @@ impl Worker {
             priority: if rng.u8(0..4) == 0 { rng.u8(0..3) } else { 1 },
             enqueue_at: due.then(|| from_now(rng.u64(0..50))),
             max_attempts: (rng.u8(0..10) == 0).then(|| rng.u32(1..4)),
+            dead_timeout: None,
         }
     }
 

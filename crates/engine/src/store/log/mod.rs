@@ -270,7 +270,7 @@ impl Store for LogStore {
         self.shared.options.frame_bytes_max() / 2
     }
 
-    fn room(&self) -> Room {
+    fn room(&self, _partition: PartitionId) -> Room {
         self.shared.pool().room()
     }
 

@@ -236,6 +236,7 @@ async fn totals_count_what_was_done(world: &World) {
         cancelled: 1,
         failed: 4,
         lease_expired: 3,
+        ..Totals::default()
     };
     assert_eq!(overview(world, &queue).totals, expected);
     let others = world.engine().overview().into_iter().find(|one| one.queue.name != queue);

@@ -9,6 +9,13 @@ macro_rules! on_every_store {
                 super::$scenario(&world).await;
             })*
         }
+        mod spread {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $scenario() {
+                let world = crate::world::World::new(crate::world::Medium::spread()).await;
+                super::$scenario(&world).await;
+            })*
+        }
         mod log {
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $scenario() {
@@ -20,11 +27,16 @@ macro_rules! on_every_store {
     };
 }
 
+mod clocks;
 mod counts;
+mod dead_queues;
+mod expiry;
 mod items;
 mod leases;
 mod max_items;
 mod queues;
+mod redrive;
+mod storage;
 
 use windlass_core::command::{LeaseItems, Refusal};
 use windlass_core::item::Phase;

@@ -1,0 +1,151 @@
+//! Items that nobody will work on any more: their attempts or their time ran out, or a worker gave them up. They always
+//! have an error, and go to the queue's dead queue if it has one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::entry::Entry;
+use super::finish::ended;
+use super::{Output, Partition};
+use crate::command::{Died, News};
+use crate::id::ItemNumber;
+use crate::item::{End, ItemError, MoveReason, Outgoing, Phase, State};
+use crate::time::Timestamp;
+
+/// What an item died of.
+#[derive(Clone, Copy)]
+pub(super) enum Death {
+    /// Its last lease ended without an answer.
+    LeaseExpired,
+    /// Its last attempt failed.
+    NoAttemptsLeft,
+    GivenUp,
+    TooOld,
+}
+
+impl Death {
+    fn end(self) -> End {
+        match self {
+            Self::LeaseExpired | Self::NoAttemptsLeft | Self::GivenUp => End::Failed,
+            Self::TooOld => End::Expired,
+        }
+    }
+
+    pub(super) fn phase(self) -> Phase {
+        match self {
+            Self::LeaseExpired | Self::NoAttemptsLeft | Self::GivenUp => Phase::Failed,
+            Self::TooOld => Phase::Expired,
+        }
+    }
+
+    fn reason(self) -> MoveReason {
+        match self {
+            Self::LeaseExpired | Self::NoAttemptsLeft => MoveReason::Attempts,
+            Self::GivenUp => MoveReason::Dead,
+            Self::TooOld => MoveReason::Expired,
+        }
+    }
+
+    /// What the server says of it if no worker has said anything.
+    fn error(self, last: &Entry) -> ItemError {
+        let attempts = last.attempts;
+        let (code, message) = match self {
+            Self::LeaseExpired => (
+                "lease_expired",
+                format!("the lease of attempt {attempts}, the last, ended without an answer"),
+            ),
+            Self::NoAttemptsLeft => (
+                "max_attempts",
+                format!(
+                    "the item was tried {attempts} times, which is all it had, and no worker reported an error"
+                ),
+            ),
+            Self::GivenUp => (
+                "max_attempts",
+                format!("a worker gave the item up for good at attempt {attempts}, without an error"),
+            ),
+            Self::TooOld => {
+                let timeout = last.extras.as_ref().and_then(|extras| extras.dead_timeout).unwrap_or_default();
+                let timeout = Duration::from(timeout);
+                (
+                    "dead_timeout",
+                    format!("the item was not done within {timeout:?} of its making, its dead_timeout"),
+                )
+            }
+        };
+        ItemError { code: Some(code.into()), message: message.into() }
+    }
+}
+
+impl Partition {
+    /// Ends an item whose time is over and whom nobody holds. One that was cleared has ended before.
+    pub(super) fn expire(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
+        let entry = self.items.get(&number).expect("items in `expiry` are always in `items`");
+        if self.was_cleared(entry) {
+            self.settle_cleared(number, out);
+            return;
+        }
+        self.die(now, number, entry.clone(), Death::TooOld, out);
+    }
+
+    pub(super) fn is_overdue(&self, number: ItemNumber, now: Timestamp) -> bool {
+        self.items.get(&number).is_some_and(|entry| entry.is_overdue(now))
+    }
+
+    /// `last` is the item as it was last seen; its state does not matter any more.
+    pub(super) fn die(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        mut last: Entry,
+        death: Death,
+        out: &mut Output,
+    ) {
+        if !last.has_error() {
+            let error = death.error(&last);
+            last.extras.get_or_insert_default().error = Some(error);
+        }
+        match self.settings.dead_queue.clone() {
+            Some(to) => {
+                match death.end() {
+                    End::Expired => out.totals.expired += 1,
+                    End::Failed | End::Completed | End::Cancelled => out.totals.failed += 1,
+                }
+                self.send(now, number, last, death.end(), outgoing(to, death.reason(), false), out);
+            }
+            None => {
+                out.news.push(News::Died(Box::new(Died {
+                    number,
+                    kind: self.kinds.name(last.kind).clone(),
+                    attempts: last.attempts,
+                    end: death.end(),
+                    reason: death.reason(),
+                })));
+                self.finish(now, number, last, death.end(), out);
+            }
+        }
+    }
+
+    /// Ends an item here that goes on in another queue. Its payload stays until it has arrived.
+    pub(super) fn send(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        mut last: Entry,
+        end: End,
+        outgoing: Outgoing,
+        out: &mut Output,
+    ) {
+        let State::Final(mut outcome) = ended(&last, end, now, None) else {
+            unreachable!("what has ended is final")
+        };
+        outcome.outgoing = Some(Box::new(outgoing));
+        last.state = State::Final(outcome);
+        self.write(number, last, out);
+        out.outgoing = true;
+    }
+}
+
+pub(super) fn outgoing(to: Arc<str>, reason: MoveReason, forgotten: bool) -> Outgoing {
+    Outgoing { to, reason, forgotten, assigned: None, unknown: Vec::new() }
+}

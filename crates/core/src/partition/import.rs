@@ -1,0 +1,53 @@
+//! Items from elsewhere: as they were there, under new numbers, in the order given behind all there is.
+
+use super::entry::Entry;
+use super::produce::{facts_bytes, put_bodies};
+use super::{Output, Partition};
+use crate::command::{Import, ImportItem, Produced, Refusal, Reply};
+use crate::item::{Extras, State};
+use crate::time::{Span, Timestamp};
+
+impl Partition {
+    /// All of them or none.
+    pub(super) fn import(
+        &mut self,
+        now: Timestamp,
+        import: Import,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
+        self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
+        self.check_numbers_left(now, import.items.len())?;
+        out.changes.reserve(2 * import.items.len() + 1);
+        let imported = import.items.into_iter().map(|item| self.import_one(now, item, out)).collect();
+        Ok(Reply::Produced(imported))
+    }
+
+    fn import_one(&mut self, now: Timestamp, item: ImportItem, out: &mut Output) -> Produced {
+        let number = self.issue_number(now, out);
+        // Also if it is due by now: the sweep starts those that are, in the order of their times.
+        let state = item.due_at.map_or(State::Waiting, |due_at| State::Scheduled { due_at });
+        let phase = state.phase();
+        let extras = Extras {
+            max_attempts: item.max_attempts,
+            dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
+            origin: item.origin,
+            error: item.error,
+            facts_bytes: facts_bytes(item.facts.as_ref()),
+            ..Extras::default()
+        };
+        let entry = Entry {
+            place: number.0,
+            created_at: item.created_at.unwrap_or(now),
+            state,
+            extras: (extras != Extras::default()).then(|| Box::new(extras)),
+            kind: self.kinds.index(&item.kind),
+            attempts: item.attempts,
+            era: 0,
+            priority: item.priority,
+        };
+        self.write(number, entry, out);
+        out.totals.produced += 1;
+        put_bodies(number, item.body, item.facts, out);
+        Produced { number, phase }
+    }
+}

@@ -1,0 +1,123 @@
+//! The source's side of moves: who takes what, and what has arrived.
+
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::{Output, Partition};
+use crate::command::{Assign, Departure, Moved, Reply};
+use crate::id::{ItemNumber, PartitionId};
+use crate::item::{Assigned, MoveNumber, Outcome, Outgoing, State};
+use crate::row::{Change, Part};
+use crate::time::Timestamp;
+
+/// Where some items are on their way to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    pub queue: Arc<str>,
+    /// Who is to take them; unset as long as nobody was chosen.
+    pub partition: Option<PartitionId>,
+}
+
+impl Partition {
+    /// Everywhere that items are on their way to.
+    pub fn targets(&self) -> Vec<Target> {
+        let unassigned =
+            self.outbox.unassigned().map(|queue| Target { queue: queue.clone(), partition: None });
+        let assigned = self.outbox.assigned().map(|(partition, assignments)| Target {
+            queue: assignments.queue.clone(),
+            partition: Some(partition),
+        });
+        unassigned.chain(assigned).collect()
+    }
+
+    /// The first moves that a partition is to take, in the order it must take them in.
+    pub fn departures(&self, to: PartitionId, limit: usize) -> Vec<Departure> {
+        let first = self.outbox.first_assigned(to, limit).into_iter();
+        first.map(|(number, item)| self.departure(number, item)).collect()
+    }
+
+    fn departure(&self, number: MoveNumber, item: ItemNumber) -> Departure {
+        let (entry, outcome, outgoing) = self.leaving(item);
+        Departure {
+            number,
+            item,
+            kind: self.kinds.name(entry.kind).clone(),
+            priority: entry.priority,
+            attempts: entry.attempts,
+            reason: outgoing.reason,
+            error: entry.extras.as_ref().and_then(|extras| extras.error.clone()),
+            left_at: outcome.finished_at,
+        }
+    }
+
+    fn leaving(&self, number: ItemNumber) -> (&Entry, &Outcome, &Outgoing) {
+        let entry = self.items.get(&number).expect("items in the outbox are always in `items`");
+        match &entry.state {
+            State::Final(outcome) => match &outcome.outgoing {
+                Some(outgoing) => (entry, outcome, outgoing),
+                None => unreachable!("only items on their way are in the outbox"),
+            },
+            State::Scheduled { .. } | State::Waiting | State::Leased(_) => {
+                unreachable!("only final items are in the outbox")
+            }
+        }
+    }
+
+    /// In the order in which they left, so that they arrive in it.
+    pub(super) fn assign(&mut self, now: Timestamp, assign: &Assign, out: &mut Output) -> Reply {
+        let items = match assign.instead_of {
+            None => self.outbox.first_unassigned(&assign.queue, assign.limit),
+            Some(gone) => {
+                let moves = self.outbox.first_assigned(gone, assign.limit);
+                moves.into_iter().map(|(_, item)| item).collect()
+            }
+        };
+        let mut count = 0;
+        for item in items {
+            let Some(number) = self.issue_move(now, out) else { break };
+            self.update_move(item, out, |outgoing| {
+                outgoing.assigned = Some(Assigned { partition: assign.partition, number });
+            });
+            count += 1;
+        }
+        Reply::Carried { count }
+    }
+
+    /// They are where they were to go: nothing here needs their payloads any more.
+    pub(super) fn moved(&mut self, moved: Moved, out: &mut Output) -> Reply {
+        let arrived = self.outbox.assigned_up_to(moved.partition, moved.last);
+        out.totals.moved_out += arrived.len() as u64;
+        arrived.iter().for_each(|item| self.arrived(*item, out));
+        Reply::Carried { count: arrived.len() }
+    }
+
+    fn arrived(&mut self, number: ItemNumber, out: &mut Output) {
+        let (entry, outcome, outgoing) = self.leaving(number);
+        if outgoing.forgotten {
+            self.erase(number, out);
+            return;
+        }
+        let next = entry.with_state(State::Final(Box::new(Outcome { outgoing: None, ..outcome.clone() })));
+        self.write(number, next, out);
+        out.changes.push(Change::RemoveBody { number, part: Part::Payload });
+    }
+
+    /// Forgets a final item; if it has not arrived yet where it goes, all but that.
+    pub(super) fn forget(&mut self, number: ItemNumber, out: &mut Output) {
+        let moving = self.items.get(&number).is_some_and(|entry| entry.state.outgoing().is_some());
+        if moving {
+            self.update_move(number, out, |outgoing| outgoing.forgotten = true);
+        } else {
+            self.erase(number, out);
+        }
+    }
+
+    fn update_move(&mut self, number: ItemNumber, out: &mut Output, update: impl FnOnce(&mut Outgoing)) {
+        let (entry, outcome, outgoing) = self.leaving(number);
+        let mut outgoing = outgoing.clone();
+        update(&mut outgoing);
+        let outcome = Outcome { outgoing: Some(Box::new(outgoing)), ..outcome.clone() };
+        let next = entry.with_state(State::Final(Box::new(outcome)));
+        self.write(number, next, out);
+    }
+}

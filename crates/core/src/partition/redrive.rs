@@ -1,0 +1,77 @@
+//! Waiting items sent on to other queues, mostly back to where they came from.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::death::outgoing;
+use super::index::{Group, Key};
+use super::{Output, Partition};
+use crate::command::{Redrive, RedriveCursor, Reply};
+use crate::id::ItemNumber;
+use crate::item::{End, MoveReason};
+use crate::time::Timestamp;
+
+/// Items that one slice looks at.
+const LOOK_MAX: usize = 100;
+
+impl Partition {
+    /// The items leave in the same step, so that nobody leases what is on its way; nothing of them is kept here.
+    pub(super) fn redrive(&mut self, now: Timestamp, redrive: &Redrive, out: &mut Output) -> Reply {
+        let until = redrive.from.map_or(ItemNumber(self.numbers.item), |from| from.until);
+        let mut heads = self.lanes_after(redrive);
+        let mut count = 0;
+        let mut next = None;
+        for _ in 0..LOOK_MAX {
+            let Some((key, lane)) = heads.pop_first() else { return Reply::Redriven { count, next: None } };
+            if count as usize == redrive.limit {
+                return Reply::Redriven { count, next };
+            }
+            heads.extend(self.key_after(lane, key));
+            if let Some(to) = self.redrive_to(now, key.1, until, redrive) {
+                self.redrive_one(now, key.1, to, out);
+                count += 1;
+            }
+            next = Some(RedriveCursor { after: key, until });
+        }
+        Reply::Redriven { count, next }
+    }
+
+    /// The first item of each lane it takes from that it has not looked at yet.
+    fn lanes_after(&self, redrive: &Redrive) -> BTreeSet<(Key, Group)> {
+        let wanted =
+            |group: &Group| redrive.kind.as_ref().is_none_or(|kind| self.kinds.name(group.kind) == kind);
+        let lanes = self.lanes.visible().map(|(group, _)| group).filter(wanted);
+        match redrive.from {
+            None => lanes.filter_map(|lane| Some((self.lanes.first_of(lane)?, lane))).collect(),
+            Some(from) => lanes.filter_map(|lane| self.key_after(lane, from.after)).collect(),
+        }
+    }
+
+    fn key_after(&self, lane: Group, (rank, number): Key) -> Option<(Key, Group)> {
+        let keys = self.lanes.visible_of(lane)?;
+        keys.range((rank, ItemNumber(number.0 + 1))..).next().map(|(key, ())| (key, lane))
+    }
+
+    /// What is overdue is left to expire.
+    fn redrive_to(
+        &self,
+        now: Timestamp,
+        number: ItemNumber,
+        until: ItemNumber,
+        redrive: &Redrive,
+    ) -> Option<Arc<str>> {
+        let entry = self.items.get(&number).expect("items in lanes are always in `items`");
+        if number > until || entry.is_overdue(now) {
+            return None;
+        }
+        let origin = || entry.extras.as_ref()?.origin.as_ref().map(|origin| origin.queue.clone());
+        redrive.to.clone().or_else(origin)
+    }
+
+    fn redrive_one(&mut self, now: Timestamp, number: ItemNumber, to: Arc<str>, out: &mut Output) {
+        let last = self.items.get(&number).expect("items in lanes are always in `items`").clone();
+        out.totals.redriven += 1;
+        // Cancelled, for whoever looks at the row: it was taken away from here.
+        self.send(now, number, last, End::Cancelled, outgoing(to, MoveReason::Redrive, true), out);
+    }
+}

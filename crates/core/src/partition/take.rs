@@ -1,0 +1,61 @@
+//! The target's side of moves: each is taken once, whatever is sent again.
+
+use super::entry::Entry;
+use super::produce::{facts_bytes, put_bodies};
+use super::{Output, Partition};
+use crate::command::{Move, Refusal, Reply, Take};
+use crate::id::PartitionId;
+use crate::item::{Extras, MoveNumber, State};
+use crate::mutant::{self, Mutant};
+use crate::row::{Row, Taken};
+use crate::time::Timestamp;
+
+impl Partition {
+    /// What was taken before is passed over. `max_items` does not count here: what is moved was accepted once.
+    pub(super) fn take(&mut self, now: Timestamp, take: Take, out: &mut Output) -> Result<Reply, Refusal> {
+        let Take { source, mut moves } = take;
+        let last = self.last_taken(source);
+        moves.retain(|moved| moved.number > last || mutant::active(Mutant::TakeTwice));
+        let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
+            return Ok(Reply::Carried { count: 0 });
+        };
+        self.check_kinds_left(moves.iter().map(|moved| &*moved.kind))?;
+        self.check_numbers_left(now, moves.len())?;
+        let count = moves.len();
+        out.changes.reserve(2 * count + 2);
+        for moved in moves {
+            self.take_one(now, moved, out);
+        }
+        let unknown = self.taken.get(&source).map_or_else(Vec::new, |taken| taken.unknown.clone());
+        self.record(Row::Taken(Taken { source, last: newest.max(last), unknown }), out);
+        out.totals.moved_in += count as u64;
+        Ok(Reply::Carried { count })
+    }
+
+    /// The last move that was taken from a partition.
+    pub fn last_taken(&self, source: PartitionId) -> MoveNumber {
+        self.taken.get(&source).map_or(MoveNumber::default(), |taken| taken.last)
+    }
+
+    fn take_one(&mut self, now: Timestamp, moved: Move, out: &mut Output) {
+        let number = self.issue_number(now, out);
+        let extras = Extras {
+            dead_timeout: self.dead_timeout(None),
+            origin: Some(Box::new(moved.origin)),
+            facts_bytes: facts_bytes(moved.facts.as_ref()),
+            ..Extras::default()
+        };
+        let entry = Entry {
+            place: number.0,
+            created_at: now,
+            state: State::Waiting,
+            extras: Some(Box::new(extras)),
+            kind: self.kinds.index(&moved.kind),
+            attempts: 0,
+            era: 0,
+            priority: moved.priority,
+        };
+        self.write(number, entry, out);
+        put_bodies(number, moved.body, moved.facts, out);
+    }
+}

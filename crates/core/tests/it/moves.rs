@@ -1,0 +1,176 @@
+//! Moves, one partition at a time.
+
+use bytes::Bytes;
+use windlass_core::command::{Assign, Command, Departure, Move, Moved, News, Redrive, Refusal, Reply, Take};
+use windlass_core::id::PartitionId;
+use windlass_core::item::{MoveNumber, MoveReason, Origin, Phase};
+use windlass_core::limits::KINDS_MAX;
+use windlass_core::partition::Target;
+use windlass_core::row::{Change, Part};
+use windlass_core::settings::Settings;
+use windlass_core::time::{Span, Timestamp};
+
+use crate::script::{Retry, Script, again, item, items};
+
+const TAKER: PartitionId = PartitionId(9);
+const SOURCE: PartitionId = PartitionId(3);
+
+fn with_dead_queue() -> Script {
+    Script::with_settings(Settings { dead_queue: Some("dead".into()), ..Settings::default() })
+}
+
+fn fail_one(script: &mut Script) -> windlass_core::id::ItemNumber {
+    let number = script.produce_one();
+    let held = script.lease_one();
+    script.retry(Retry { dead: true, ..again(held) }).unwrap();
+    number
+}
+
+fn carried(reply: Result<Reply, Refusal>) -> usize {
+    match reply {
+        Ok(Reply::Carried { count }) => count,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn assign(script: &mut Script, limit: usize) -> usize {
+    let assign = Assign { queue: "dead".into(), partition: TAKER, instead_of: None, limit };
+    carried(script.apply(Command::Assign(assign)))
+}
+
+fn moved(number: u64) -> Move {
+    let origin = Origin {
+        queue: "elsewhere".into(),
+        id: None,
+        attempts: Some(2),
+        reason: MoveReason::Dead,
+        error: None,
+        moved_at: Timestamp(5),
+        unknown: Vec::new(),
+    };
+    Move {
+        number: MoveNumber(number),
+        kind: "mail".into(),
+        priority: 3,
+        origin,
+        body: Bytes::from_static(b"payload"),
+        facts: Some(Bytes::from_static(b"facts")),
+    }
+}
+
+fn take(script: &mut Script, numbers: impl IntoIterator<Item = u64>) -> usize {
+    let moves = numbers.into_iter().map(moved).collect();
+    carried(script.apply(Command::Take(Take { source: SOURCE, moves })))
+}
+
+#[test]
+fn an_item_that_fails_stays_with_its_payload_until_it_has_arrived() {
+    let mut script = with_dead_queue();
+    let number = fail_one(&mut script);
+    assert_eq!(script.news, [News::Outgoing]);
+    let removes_payload = |change: &Change| matches!(change, Change::RemoveBody { part: Part::Payload, .. });
+    assert!(!script.changes.iter().any(removes_payload));
+    assert_eq!((script.phase(number), script.partition.moving()), (Some(Phase::Failed), 1));
+    assert_eq!(script.partition.targets(), [Target { queue: "dead".into(), partition: None }]);
+    assert_eq!(assign(&mut script, 10), 1);
+    assert_eq!(script.partition.targets(), [Target { queue: "dead".into(), partition: Some(TAKER) }]);
+    let departure = script.partition.departures(TAKER, 10).pop().unwrap();
+    let Departure { item, attempts, reason, left_at, .. } = departure.clone();
+    assert_eq!((item, attempts, reason, left_at), (number, 1, MoveReason::Dead, script.now));
+    let last = MoveNumber(departure.number.0 - 1);
+    assert_eq!(carried(script.apply(Command::Moved(Moved { partition: TAKER, last }))), 0);
+    assert_eq!(carried(script.apply(Command::Moved(Moved { partition: TAKER, last: departure.number }))), 1);
+    assert!(script.changes.iter().any(removes_payload));
+    assert_eq!((script.phase(number), script.partition.moving()), (Some(Phase::Failed), 0));
+}
+
+#[test]
+fn an_item_that_is_forgotten_on_its_way_is_seen_by_nobody_and_still_arrives() {
+    let mut script = with_dead_queue();
+    let number = fail_one(&mut script);
+    script.pass(Span::from_secs(48 * 3600));
+    script.sweep();
+    assert_eq!((script.phase(number), script.partition.retained(), script.partition.moving()), (None, 0, 1));
+    assert_eq!(script.cancel(number), Err(Refusal::NotFound));
+    assign(&mut script, 10);
+    let last = script.partition.departures(TAKER, 10)[0].number;
+    script.apply(Command::Moved(Moved { partition: TAKER, last })).unwrap();
+    assert_eq!(script.changes, [Change::Remove(windlass_core::row::Key::Item(number))]);
+}
+
+#[test]
+fn numbers_of_moves_only_grow_also_for_those_assigned_anew() {
+    let mut script = with_dead_queue();
+    let all: Vec<_> = (0..3).map(|_| fail_one(&mut script)).collect();
+    assert_eq!((assign(&mut script, 2), assign(&mut script, 2)), (2, 1));
+    let before = script.partition.departures(TAKER, 10);
+    assert_eq!(before.iter().map(|departure| departure.item).collect::<Vec<_>>(), all);
+    assert!(before.is_sorted_by(|one, next| one.number < next.number));
+    let queue = "dead".into();
+    let anew = Assign { queue, partition: PartitionId(10), instead_of: Some(TAKER), limit: 10 };
+    assert_eq!(carried(script.apply(Command::Assign(anew))), 3);
+    let after = script.partition.departures(PartitionId(10), 10);
+    assert!(after.iter().all(|departure| departure.number > before[2].number));
+    assert_eq!(script.partition.departures(TAKER, 10), []);
+}
+
+#[test]
+fn what_was_taken_once_is_not_taken_again() {
+    let mut script =
+        Script::with_settings(Settings { dead_timeout: Span::from_secs(9), ..Settings::default() });
+    assert_eq!(take(&mut script, [5, 7]), 2);
+    assert_eq!(take(&mut script, [5, 7]), 0);
+    assert_eq!(script.changes, []);
+    assert_eq!(take(&mut script, [7, 8]), 1);
+    assert_eq!(script.partition.last_taken(SOURCE), MoveNumber(8));
+    assert_eq!((script.totals.moved_in, script.partition.counts().waiting), (3, 3));
+    let leased = script.lease(1).pop().unwrap();
+    assert_eq!((&*leased.kind, leased.priority, leased.attempts), ("mail", 3, 1));
+    assert_eq!((leased.dead_timeout, leased.created_at), (Some(Span::from_secs(9)), script.now));
+    assert_eq!(leased.origin.unwrap().attempts, Some(2));
+}
+
+#[test]
+fn a_partition_with_too_many_kinds_takes_nothing_and_can_be_asked_again() {
+    let mut script = Script::new();
+    for slice in 0..KINDS_MAX / 1000 {
+        script.partition.apply(
+            script.now,
+            Command::Produce(windlass_core::command::Produce {
+                items: (0..1000).map(|kind| item(&format!("{slice}/{kind}"))).collect(),
+            }),
+        );
+    }
+    let refused =
+        script.partition.apply(script.now, Command::Take(Take { source: SOURCE, moves: vec![moved(1)] }));
+    assert!(matches!(refused.reply, Err(Refusal::TooMany { .. })));
+    assert_eq!(script.partition.last_taken(SOURCE), MoveNumber(0));
+}
+
+#[test]
+fn a_redrive_goes_by_the_order_of_the_queue_and_ends_where_it_began() {
+    let mut script = Script::new();
+    take(&mut script, 1..=250);
+    script.produce(items(1));
+    let mut from = None;
+    let mut count = 0;
+    let mut rounds = 0;
+    loop {
+        let redrive = Redrive { to: None, kind: None, limit: usize::MAX, from };
+        let Ok(Reply::Redriven { count: some, next }) = script.apply(Command::Redrive(redrive)) else {
+            panic!("never refused")
+        };
+        count += some;
+        rounds += 1;
+        // What comes meanwhile is none of its business.
+        take(&mut script, [1000 + rounds]);
+        from = next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert!(rounds > 2, "in slices");
+    assert_eq!((count, script.partition.moving()), (250, 250));
+    assert_eq!(script.partition.counts().waiting, 1 + rounds);
+    assert_eq!(script.partition.targets(), [Target { queue: "elsewhere".into(), partition: None }]);
+}

@@ -1,0 +1,304 @@
+//! Brings items to the queues they are moved to, each exactly once.
+//!
+//! A move is three commits. The source writes down which partition is to take an item, and a number that only grows;
+//! the target takes it and remembers the last number it took from that source; the source forgets the move. Whatever
+//! fails in between is done again, and a target passes over what it has. Moves to one partition are in the order of
+//! their numbers, one batch at a time.
+//!
+//! Nothing polls: a source tells when something leaves, and everybody who comes to serve is announced.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tracing::{error, warn};
+use windlass_core::command::{Assign, Command, Departure, Move, Moved, Reply, Take};
+use windlass_core::id::{ItemId, PartitionId};
+use windlass_core::item::{MoveNumber, Origin};
+use windlass_core::mutant::{self, Mutant};
+use windlass_core::partition::Target;
+use windlass_core::row::{Part, QueueName};
+
+use crate::env::{self, Env};
+use crate::error::EngineError;
+use crate::lock::lock;
+use crate::partition::handle::{Arrivals, Handle, PartitionState};
+use crate::partition::message::{Answer, Done, received};
+use crate::queue::QueueHandle;
+use crate::registry::RunningQueues;
+use crate::store::Store;
+
+/// What one batch holds at most, and how many bytes of bodies unless there is only one.
+const BATCH_MAX: usize = 100;
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Bodies that are read at once: their sizes are only known afterwards.
+const READ_SLICE: usize = 25;
+/// What of a body goes along.
+const PARTS: [Part; 2] = [Part::Payload, Part::Facts];
+
+const BACKOFF_MIN: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// What leaves one partition.
+pub(crate) struct Outbox {
+    source: Arc<Handle>,
+    arrivals: Arc<Arrivals>,
+    carrier: Arc<Carrier>,
+}
+
+/// What everybody needs who carries something from that partition to some queue.
+struct Carrier {
+    source: Arc<Handle>,
+    queue: QueueName,
+    running: Arc<Mutex<RunningQueues>>,
+    env: Arc<dyn Env>,
+    store: Arc<dyn Store>,
+    /// Queues that something is being carried to; set if there may be more to do than was seen.
+    under_way: watch::Sender<BTreeMap<Arc<str>, bool>>,
+}
+
+/// What came of one look at what is to be carried to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Something was done: look again.
+    Some,
+    /// There is nothing, or nobody who could take it now.
+    None,
+}
+
+impl Outbox {
+    pub(crate) fn new(
+        source: Arc<Handle>,
+        queue: QueueName,
+        running: Arc<Mutex<RunningQueues>>,
+        arrivals: Arc<Arrivals>,
+        env: Arc<dyn Env>,
+        store: Arc<dyn Store>,
+    ) -> Self {
+        let under_way = watch::Sender::default();
+        let carrier = Carrier { source: Arc::clone(&source), queue, running, env, store, under_way };
+        Self { source, arrivals, carrier: Arc::new(carrier) }
+    }
+
+    /// Until the partition stops, and everybody under way has come back.
+    pub(crate) async fn run(self) {
+        let mut stopping = self.source.stopping();
+        let mut arrivals = self.arrivals.listen();
+        loop {
+            let leaving = tokio::select! {
+                biased;
+                _stop = stopping.wait_for(|stop| *stop) => break,
+                () = self.source.sending() => true,
+                _changed = arrivals.changed() => self.source.published.summary().moving > 0,
+            };
+            if leaving {
+                self.set_out().await;
+            }
+        }
+        let mut under_way = self.carrier.under_way.subscribe();
+        let _sender_is_ours = under_way.wait_for(BTreeMap::is_empty).await;
+    }
+
+    /// Sends somebody to each queue that something goes to.
+    async fn set_out(&self) {
+        // If it cannot be asked it is faulty, and tells anew once it is read back.
+        let Ok(targets) = self.source.query(|partition, _| partition.targets()).await else { return };
+        for Target { queue: to, .. } in targets {
+            if self.carrier.starts(&to) {
+                let carrier = Arc::clone(&self.carrier);
+                // Nobody awaits it: closing waits until nobody is under way.
+                let _not_awaited = env::spawn(&*self.carrier.env, "move", carrier.carry(to));
+            }
+        }
+    }
+}
+
+impl Carrier {
+    /// Whether somebody is to go; who is under way already looks again before coming back.
+    fn starts(&self, to: &Arc<str>) -> bool {
+        let mut starts = false;
+        self.under_way.send_modify(|under_way| match under_way.get_mut(to) {
+            Some(look_again) => *look_again = true,
+            None => {
+                starts = true;
+                under_way.insert(Arc::clone(to), false);
+            }
+        });
+        starts
+    }
+
+    async fn carry(self: Arc<Self>, to: Arc<str>) {
+        let mut errand = Errand { carrier: Arc::clone(&self), to: Arc::clone(&to), is_over: false };
+        let mut backoff = BACKOFF_MIN;
+        loop {
+            match self.step(&to).await {
+                Ok(Progress::Some) => backoff = BACKOFF_MIN,
+                Ok(Progress::None) => {
+                    if errand.end() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    warn!(partition = %self.source.id, to = &*to, %error, "items could not be moved yet");
+                    self.rest(backoff).await;
+                    backoff = (backoff * 2).min(BACKOFF_MAX);
+                }
+            }
+            if *self.source.stopping().borrow() {
+                return;
+            }
+        }
+    }
+
+    async fn rest(&self, backoff: Duration) {
+        let mut stopping = self.source.stopping();
+        tokio::select! {
+            biased;
+            _stop = stopping.wait_for(|stop| *stop) => {}
+            () = self.env.sleep_until(self.env.boot() + backoff) => {}
+        }
+    }
+
+    /// One batch to each partition of the queue that has been chosen for some, then chooses one for more.
+    async fn step(&self, to: &Arc<str>) -> Result<Progress, EngineError> {
+        let targets = self.source.query(|partition, _| partition.targets()).await?;
+        let name = QueueName { namespace: Arc::clone(&self.queue.namespace), name: Arc::clone(to) };
+        // If it is not there, its making is announced.
+        let Some(queue) = lock(&self.running).find(&name) else { return Ok(Progress::None) };
+        let mut progress = Progress::None;
+        let mut unassigned = false;
+        for target in targets.into_iter().filter(|target| target.queue == *to) {
+            match target.partition {
+                None => unassigned = true,
+                Some(taker) if self.deliver(&queue, taker).await? == Progress::Some => {
+                    progress = Progress::Some
+                }
+                Some(_) => {}
+            }
+        }
+        if unassigned && progress == Progress::None {
+            progress = self.assign(&queue, None).await?;
+        }
+        Ok(progress)
+    }
+
+    /// The next batch for one partition.
+    async fn deliver(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
+        let Some(target) = queue.partitions.iter().find(|handle| handle.id == taker) else {
+            // Of an earlier queue of that name, and gone with it. Partition numbers do not come again.
+            return self.assign(queue, Some(taker)).await;
+        };
+        if target.state() != PartitionState::Available {
+            return Ok(Progress::None);
+        }
+        let departures =
+            self.source.query(move |partition, _| partition.departures(taker, BATCH_MAX)).await?;
+        let Some((last, moves)) = self.load(departures).await? else { return Ok(Progress::None) };
+        if mutant::active(Mutant::ForgetMove) {
+            self.forget(taker, last).await?;
+        }
+        if !moves.is_empty() {
+            let take = Command::Take(Take { source: self.source.id, moves });
+            received(queue.door.pass(|| target.submit(take)).await??.await)?;
+        }
+        self.forget(taker, last).await?;
+        Ok(Progress::Some)
+    }
+
+    async fn forget(&self, taker: PartitionId, last: MoveNumber) -> Result<(), EngineError> {
+        self.source.command(Command::Moved(Moved { partition: taker, last })).await?;
+        Ok(())
+    }
+
+    /// Chooses who is to take the next batch.
+    async fn assign(
+        &self,
+        queue: &QueueHandle,
+        instead_of: Option<PartitionId>,
+    ) -> Result<Progress, EngineError> {
+        let Some(taker) = queue.next_taker() else { return Ok(Progress::None) };
+        let queue = Arc::clone(&queue.queue.name.name);
+        let assign = Assign { queue, partition: taker.id, instead_of, limit: BATCH_MAX };
+        match self.source.command(Command::Assign(assign)).await? {
+            Answer { reply: Done::Reply(Reply::Carried { count }), .. } if count > 0 => Ok(Progress::Some),
+            Answer { .. } => Ok(Progress::None),
+        }
+    }
+
+    /// As many as fit a batch, with their payloads, and the number of the last one. Nothing if there are none.
+    async fn load(&self, departures: Vec<Departure>) -> Result<Option<(MoveNumber, Vec<Move>)>, EngineError> {
+        let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
+        let (mut last, mut moves, mut bytes) = (None, Vec::new(), 0);
+        for slice in departures.chunks(READ_SLICE) {
+            let parts = |departure: &Departure| PARTS.map(|part| (departure.item, part));
+            let bodies = self.store.read(self.source.id, slice.iter().flat_map(parts).collect()).await;
+            let bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?;
+            for (departure, bodies) in slice.iter().zip(bodies.chunks_exact(PARTS.len())) {
+                bytes += bodies.iter().flatten().map(Bytes::len).sum::<usize>();
+                // The first one goes however large it is: it was taken in once.
+                if bytes > bytes_max && last.is_some() {
+                    return Ok(last.map(|last| (last, moves)));
+                }
+                last = Some(departure.number);
+                moves.extend(self.loaded(departure, bodies));
+            }
+        }
+        Ok(last.map(|last| (last, moves)))
+    }
+
+    fn loaded(&self, departure: &Departure, bodies: &[Option<Bytes>]) -> Option<Move> {
+        let id = ItemId { partition: self.source.id, number: departure.item };
+        let [Some(body), facts] = bodies else {
+            // Only a log that was damaged and salvaged lacks one. The others must not wait for it for ever.
+            error!(queue = &*self.queue.name, item = %id, "an item without its payload cannot be moved: it is dropped");
+            return None;
+        };
+        let origin = Origin {
+            queue: Arc::clone(&self.queue.name),
+            id: Some(id),
+            attempts: Some(departure.attempts),
+            reason: departure.reason,
+            error: departure.error.clone(),
+            moved_at: departure.left_at,
+            unknown: Vec::new(),
+        };
+        let (kind, priority) = (Arc::clone(&departure.kind), departure.priority);
+        let (body, facts) = (body.clone(), facts.clone());
+        Some(Move { number: departure.number, kind, priority, origin, body, facts })
+    }
+}
+
+/// Somebody under way to a queue. However it ends, also by a bug that unwinds it, nobody waits for it in vain.
+struct Errand {
+    carrier: Arc<Carrier>,
+    to: Arc<str>,
+    is_over: bool,
+}
+
+impl Errand {
+    /// Comes back, unless there may be more to do than was seen.
+    fn end(&mut self) -> bool {
+        let is_over = &mut self.is_over;
+        self.carrier.under_way.send_modify(|under_way| match under_way.get_mut(&self.to) {
+            Some(look_again) if *look_again => *look_again = false,
+            Some(_) | None => {
+                under_way.remove(&self.to);
+                *is_over = true;
+            }
+        });
+        *is_over
+    }
+}
+
+impl Drop for Errand {
+    fn drop(&mut self) {
+        // Once it is over, somebody else may be under way.
+        if !self.is_over {
+            self.carrier.under_way.send_modify(|under_way| {
+                under_way.remove(&self.to);
+            });
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Acquiring a partition anew because somebody asks for it. Whoever asks waits for the next try that begins after.
+
+use tokio::sync::watch;
+
+#[derive(Debug, Default)]
+pub(crate) struct Reload {
+    /// How many were asked for.
+    wanted: watch::Sender<u64>,
+    done: watch::Sender<Done>,
+}
+
+/// The last try that ended.
+#[derive(Clone, Debug)]
+struct Done {
+    /// How many had been asked for when it began: they have what they wanted.
+    wanted: u64,
+    result: Result<(), String>,
+}
+
+impl Default for Done {
+    fn default() -> Self {
+        Self { wanted: 0, result: Ok(()) }
+    }
+}
+
+impl Reload {
+    /// Asks for a try and waits for its end, which may be a failure.
+    pub(crate) async fn ask(&self) -> Result<(), String> {
+        let mut number = 0;
+        self.wanted.send_modify(|wanted| {
+            *wanted += 1;
+            number = *wanted;
+        });
+        let mut done = self.done.subscribe();
+        let done = done.wait_for(|done| done.wanted >= number).await.expect("the sender is ours");
+        done.result.clone()
+    }
+
+    /// For a try that begins: how many it is for.
+    pub(crate) fn wanted(&self) -> u64 {
+        *self.wanted.borrow()
+    }
+
+    /// A try for so many has ended.
+    pub(crate) fn done(&self, wanted: u64, result: Result<(), String>) {
+        self.done.send_replace(Done { wanted, result });
+    }
+
+    /// There will be no further try.
+    pub(crate) fn ended(&self) {
+        self.done(u64::MAX, Err("the partition has stopped".to_owned()));
+    }
+
+    /// How many are asked for, for whoever waits for more.
+    pub(crate) fn wishes(&self) -> watch::Receiver<u64> {
+        self.wanted.subscribe()
+    }
+
+    /// Until one is asked for that no try has ended for.
+    pub(crate) async fn outstanding(&self) {
+        let served = self.done.borrow().wanted;
+        let mut wanted = self.wanted.subscribe();
+        wanted.wait_for(|wanted| *wanted > served).await.expect("the sender is ours");
+    }
+}

@@ -1,0 +1,111 @@
+//! What operators do with a queue's partitions and the items in them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::command::{Command, Import, ImportItem, Refusal, Reply};
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
+use windlass_core::item::Item;
+use windlass_core::row::Part;
+
+use super::QueueHandle;
+use crate::error::EngineError;
+use crate::partition::handle::Handle;
+use crate::types::{ItemView, Judged, Page, ProducedItems};
+use crate::view;
+
+/// A page takes no further item once its bodies have come to so many bytes: so that it can also be sent back whole.
+const PAGE_BYTES_MAX: usize = 8 << 20;
+/// Bodies that are read at once: their sizes are only known afterwards.
+const READ_SLICE: usize = 16;
+
+impl QueueHandle {
+    /// Empty only at the end of the list.
+    pub(crate) async fn list(&self, page: Page) -> Result<Vec<ItemView>, EngineError> {
+        let handle = self.partition(page.partition)?;
+        let pivot = page.after.map(|id| pivot_number(id, page.partition)).transpose()?;
+        let (list, limit) = (page.list, page.limit);
+        loop {
+            let items = handle.query(move |partition, _| partition.list(list, pivot, limit)).await??;
+            let at_the_end = items.is_empty();
+            let views = self.with_payloads(handle, items).await?;
+            // All that were found may have ended before they could be read.
+            if at_the_end || !views.is_empty() {
+                return Ok(views);
+            }
+        }
+    }
+
+    fn partition(&self, id: PartitionId) -> Result<&Arc<Handle>, EngineError> {
+        let found = self.partitions.iter().find(|handle| handle.id == id);
+        found.ok_or(EngineError::Refused(Refusal::NoSuchPartition))
+    }
+
+    /// As many of the first ones as fit a page.
+    async fn with_payloads(&self, handle: &Handle, items: Vec<Item>) -> Result<Vec<ItemView>, EngineError> {
+        let mut views = Vec::with_capacity(items.len());
+        let mut bytes = 0;
+        for slice in items.chunks(READ_SLICE) {
+            let payloads = self.read_payloads(handle, slice).await?;
+            for (item, payload) in slice.iter().zip(payloads) {
+                bytes += payload.as_ref().map_or(0, Bytes::len);
+                if bytes > PAGE_BYTES_MAX && !views.is_empty() {
+                    return Ok(views);
+                }
+                if payload.is_some() || self.is_there(handle, item).await? {
+                    let id = ItemId { partition: handle.id, number: item.number };
+                    views.push(view::of(&self.queue, id, item.clone(), [payload, None, None]));
+                }
+            }
+        }
+        Ok(views)
+    }
+
+    async fn read_payloads(
+        &self,
+        handle: &Handle,
+        items: &[Item],
+    ) -> Result<Vec<Option<Bytes>>, EngineError> {
+        let wanted = items.iter().map(|item| (item.number, Part::Payload)).collect();
+        let payloads = self.store.read(handle.id, wanted).await;
+        payloads.map_err(|error| EngineError::not_applied(error.to_string()))
+    }
+
+    /// An item without a payload has ended since it was found; or its payload is lost, as after a salvage.
+    async fn is_there(&self, handle: &Handle, item: &Item) -> Result<bool, EngineError> {
+        let number = item.number;
+        let found = handle.query(move |partition, _| partition.get(number)).await?;
+        Ok(found.is_some_and(|item| !item.state.phase().is_final()))
+    }
+
+    /// To one partition, all or none.
+    pub(crate) async fn import(&self, items: Vec<ImportItem>) -> Result<ProducedItems, EngineError> {
+        let scheduled = items.iter().all(|item| item.due_at.is_some());
+        self.take_in(items, scheduled, |items| Command::Import(Import { items })).await
+    }
+
+    pub(crate) async fn delete(&self, ids: Vec<ItemId>) -> Judged<()> {
+        let command = |ids: Vec<ItemId>| Command::Delete(ids.into_iter().map(|id| id.number).collect());
+        let unpack = |reply| {
+            let Reply::Done(results) = reply else { unreachable!("a deletion is answered item by item") };
+            results
+        };
+        self.judge(ids, |id| *id, command, unpack).await
+    }
+
+    /// One partition after the other, so that the others serve meanwhile. Tells of those that could not be had.
+    pub(crate) async fn reload(&self) -> Result<(), EngineError> {
+        let mut failed = Vec::new();
+        for handle in &self.partitions {
+            if let Err(error) = handle.reload.ask().await {
+                failed.push(format!("partition {}: {error}", handle.id));
+            }
+        }
+        if failed.is_empty() { Ok(()) } else { Err(EngineError::not_applied(failed.join("; "))) }
+    }
+}
+
+/// An item of another partition is not in the list of this one.
+fn pivot_number(id: ItemId, partition: PartitionId) -> Result<ItemNumber, EngineError> {
+    if id.partition == partition { Ok(id.number) } else { Err(Refusal::NoSuchPivot.into()) }
+}

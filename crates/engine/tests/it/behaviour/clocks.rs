@@ -1,0 +1,78 @@
+//! A wall clock that is set: nothing runs twice, nothing starts early, nothing waits longer than it should.
+
+use std::time::Duration;
+
+use windlass_core::command::NewItem;
+use windlass_core::item::Phase;
+use windlass_core::settings::Settings;
+use windlass_core::time::Span;
+use windlass_engine::env::Env;
+
+use super::expiry::lives;
+use super::waiting_lease;
+use crate::world::{World, bodies, item, items, lease};
+
+const HOUR: i64 = 3600;
+
+on_every_store!(
+    a_clock_set_back_delays_nothing_and_repeats_nothing,
+    a_clock_forward_for_a_moment_ends_and_starts_nothing,
+    a_clock_that_stays_ahead_is_believed,
+);
+
+fn settings() -> Settings {
+    Settings { lease_timeout: Span::from_secs(30), ..Settings::default() }
+}
+
+async fn a_clock_set_back_delays_nothing_and_repeats_nothing(world: &World) {
+    let queue = world.queue("q", 1, settings()).await;
+    let due = world.env.wall() + Span::from_secs(30);
+    let later = NewItem { enqueue_at: Some(due), priority: 9, ..item("due later") };
+    let ids = world.produce(&queue, vec![item("leased"), later]).await;
+    let much_later = Some(due + Span::from_secs(7200));
+    let old = NewItem { dead_timeout: lives(30), enqueue_at: much_later, ..item("old") };
+    let old = world.produce(&queue, vec![old]).await;
+    let first = world.lease(&queue, 1).await;
+    world.env.set_wall(-HOUR);
+    assert!(world.engine().get(ids[1]).await.expect("shown").item.state.phase() == Phase::Scheduled);
+    let waiting = waiting_lease(world, &queue, lease(1)).await;
+    world.env.advance(Duration::from_secs(30));
+    let granted = waiting.await.expect("the task ran").expect("leased").accept();
+    assert_eq!((bodies(&granted), granted[0].attempts), (vec!["leased".to_owned()], 2));
+    assert!(granted[0].permit > first[0].permit);
+    assert_eq!(bodies(&world.lease(&queue, 10).await), ["due later"], "an hour later it is not");
+    assert_eq!(world.engine().get(old[0]).await.expect("kept").item.state.phase(), Phase::Expired);
+    world.restart().await;
+    let next = world.produce(&queue, items(1)).await[0];
+    assert!(next > old[0], "numbers go on");
+}
+
+async fn a_clock_forward_for_a_moment_ends_and_starts_nothing(world: &World) {
+    let queue = world.queue("q", 1, settings()).await;
+    let later = NewItem { enqueue_at: Some(world.env.wall() + Span::from_secs(60)), ..item("due later") };
+    let mortal = NewItem { dead_timeout: lives(60), ..item("mortal") };
+    world.produce(&queue, vec![item("leased")]).await;
+    let leased = world.lease(&queue, 1).await;
+    world.produce(&queue, vec![later, mortal]).await;
+    world.env.set_wall(HOUR);
+    world.env.advance(Duration::from_secs(10));
+    let stats = world.engine().stats(&queue).await.expect("stats");
+    assert_eq!((stats.counts.leased, stats.counts.scheduled, stats.counts.waiting), (1, 1, 1));
+    world.env.set_wall(0);
+    world.env.advance(Duration::from_secs(19));
+    world.complete(&queue, &leased[0]).await;
+    world.env.advance(Duration::from_secs(31));
+    let stats = world.engine().stats(&queue).await.expect("stats");
+    assert_eq!((stats.counts.scheduled, stats.counts.waiting, stats.retained), (0, 1, 1), "each at its time");
+}
+
+async fn a_clock_that_stays_ahead_is_believed(world: &World) {
+    let queue = world.queue("q", 1, settings()).await;
+    let later = NewItem { enqueue_at: Some(world.env.wall() + Span::from_secs(3600)), ..item("due") };
+    world.produce(&queue, vec![later]).await;
+    world.env.set_wall(HOUR);
+    let waiting = waiting_lease(world, &queue, lease(1)).await;
+    world.engine().stats(&queue).await.expect("stats");
+    world.env.advance(Duration::from_secs(61));
+    assert_eq!(bodies(&waiting.await.expect("the task ran").expect("leased").accept()), ["due"]);
+}

@@ -1,0 +1,130 @@
+//! Dead items sent back.
+
+use std::time::Duration;
+
+use windlass_core::command::{NewItem, Refusal};
+use windlass_core::item::MoveReason;
+use windlass_core::row::QueueName;
+use windlass_core::settings::Settings;
+use windlass_engine::{EngineError, Redrive};
+
+use super::dead_queues::{all_moved, arrived, fail_all, to_dead};
+use super::expiry::lives;
+use super::is_refused;
+use crate::world::{World, bodies, item, items, queue_name};
+
+on_every_store!(
+    a_redrive_sends_all_back_to_where_they_came_from,
+    a_redrive_takes_the_first_that_wait_of_the_kind_asked_for,
+    what_came_from_nowhere_stays_unless_a_queue_is_named,
+    what_is_leased_or_overdue_is_not_redriven,
+    a_redrive_to_a_queue_that_is_not_there_is_refused,
+    a_redrive_of_more_than_a_slice_leaves_nothing_behind,
+);
+
+async fn redrive(world: &World, queue: &QueueName, redrive: Redrive) -> u64 {
+    world.engine().redrive(queue, redrive).await.expect("redriven").value
+}
+
+async fn waiting(world: &World, queue: &QueueName) -> u64 {
+    world.engine().stats(queue).await.expect("stats").counts.waiting
+}
+
+/// Two queues whose items died, and the dead queue they are in.
+async fn graveyard(world: &World, partitions: u32) -> (QueueName, QueueName, QueueName) {
+    let (one, two) = (world.queue("one", 2, to_dead()).await, world.queue("two", 1, to_dead()).await);
+    let dead = world.queue("dead", partitions, Settings::default()).await;
+    let mail = NewItem { kind: "mail".into(), ..item("mail") };
+    world.produce(&one, vec![item("first"), mail, item("last")]).await;
+    world.produce(&two, vec![item("other")]).await;
+    for queue in [&one, &two] {
+        fail_all(world, queue).await;
+        all_moved(world, queue).await;
+    }
+    (one, two, dead)
+}
+
+async fn a_redrive_sends_all_back_to_where_they_came_from(world: &World) {
+    let (one, two, dead) = graveyard(world, 2).await;
+    let committed = world.engine().redrive(&dead, Redrive::default()).await.expect("redriven");
+    assert_eq!((committed.value, committed.commits.len()), (4, 2));
+    assert_eq!(waiting(world, &dead).await, 0);
+    let back = arrived(world, &one, 3).await;
+    assert!(back.iter().all(|item| item.attempts == 1), "their attempts begin anew");
+    let origin = back[0].origin.as_deref().expect("moved");
+    assert_eq!((&*origin.queue, origin.reason, origin.attempts), ("dead", MoveReason::Redrive, Some(0)));
+    let gone = world.engine().get(origin.id.expect("known")).await;
+    assert!(is_refused(&gone, &Refusal::NotFound), "nothing of it is kept");
+    assert_eq!(bodies(&arrived(world, &two, 1).await), ["other"]);
+    all_moved(world, &dead).await;
+    world.restart().await;
+    let stats = world.engine().stats(&dead).await.expect("stats");
+    assert_eq!((stats.counts.live(), stats.retained, stats.moving), (0, 0, 0));
+}
+
+async fn a_redrive_takes_the_first_that_wait_of_the_kind_asked_for(world: &World) {
+    let (one, _, dead) = graveyard(world, 1).await;
+    let mail = Redrive { kind: Some("mail".into()), ..Redrive::default() };
+    assert_eq!(redrive(world, &dead, mail.clone()).await, 1);
+    assert_eq!(bodies(&arrived(world, &one, 1).await), ["mail"]);
+    assert_eq!(redrive(world, &dead, mail).await, 0);
+    assert_eq!(redrive(world, &dead, Redrive { limit: Some(0), ..Redrive::default() }).await, 0);
+    assert_eq!(redrive(world, &dead, Redrive { limit: Some(1), ..Redrive::default() }).await, 1);
+    assert_eq!(bodies(&arrived(world, &one, 1).await), ["first"]);
+    assert_eq!(waiting(world, &dead).await, 2);
+}
+
+async fn what_came_from_nowhere_stays_unless_a_queue_is_named(world: &World) {
+    let (_, two, dead) = graveyard(world, 1).await;
+    world.produce(&dead, vec![NewItem { priority: 1, ..item("produced here") }]).await;
+    assert_eq!(redrive(world, &dead, Redrive::default()).await, 4);
+    assert_eq!(waiting(world, &dead).await, 1);
+    assert_eq!(bodies(&arrived(world, &two, 1).await), ["other"]);
+    let to = Some(two.clone());
+    assert_eq!(redrive(world, &dead, Redrive { to, ..Redrive::default() }).await, 1);
+    assert_eq!(bodies(&arrived(world, &two, 1).await), ["produced here"]);
+    // And back again: that is where it came from now.
+    world.env.advance(Duration::from_secs(61));
+    assert_eq!(arrived(world, &dead, 2).await.len(), 2);
+}
+
+async fn what_is_leased_or_overdue_is_not_redriven(world: &World) {
+    let (_, two, dead) = graveyard(world, 1).await;
+    let leased = world.lease(&dead, 1).await;
+    assert_eq!(bodies(&leased), ["first"]);
+    assert_eq!(redrive(world, &dead, Redrive::default()).await, 3);
+    world.complete(&dead, &leased[0]).await;
+    world.produce(&dead, vec![NewItem { dead_timeout: lives(5), ..item("old") }]).await;
+    world.env.advance(Duration::from_secs(5));
+    assert_eq!(redrive(world, &dead, Redrive { to: Some(two), ..Redrive::default() }).await, 0);
+}
+
+async fn a_redrive_to_a_queue_that_is_not_there_is_refused(world: &World) {
+    let (_, _, dead) = graveyard(world, 1).await;
+    let to = |name: &str| Redrive { to: Some(queue_name(name)), ..Redrive::default() };
+    let refused = world.engine().redrive(&dead, to("nowhere")).await;
+    assert!(is_refused(&refused, &Refusal::NoSuchQueue));
+    assert!(is_refused(
+        &world.engine().redrive(&queue_name("nowhere"), to("one")).await,
+        &Refusal::NoSuchQueue
+    ));
+    let itself = world.engine().redrive(&dead, to("dead")).await;
+    assert!(matches!(itself, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == "to"));
+    assert_eq!(waiting(world, &dead).await, 4);
+}
+
+async fn a_redrive_of_more_than_a_slice_leaves_nothing_behind(world: &World) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 2, Settings::default()).await;
+    world.produce(&queue, items(900)).await;
+    fail_all(world, &queue).await;
+    all_moved(world, &queue).await;
+    assert_eq!(redrive(world, &dead, Redrive { limit: Some(600), ..Redrive::default() }).await, 600);
+    assert_eq!(waiting(world, &dead).await, 300);
+    assert_eq!(redrive(world, &dead, Redrive::default()).await, 300);
+    let back = arrived(world, &queue, 900).await;
+    let mut payloads = bodies(&back);
+    payloads.sort();
+    payloads.dedup();
+    assert_eq!(payloads.len(), 900, "each once");
+}

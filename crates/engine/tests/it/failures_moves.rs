@@ -1,0 +1,255 @@
+//! Moves from queue to queue, with everything that can go wrong at every step of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::command::CreateQueue;
+use windlass_core::id::PartitionId;
+use windlass_core::item::{MoveReason, Phase};
+use windlass_core::row::QueueName;
+use windlass_core::settings::Settings;
+use windlass_core::time::Span;
+use windlass_engine::{Engine, Granted, PartitionState, QueueStats, Redrive, RetryItem};
+
+use crate::faulty::{Fault, FaultyStore};
+use crate::world::{ManualEnv, bodies, items, lease, queue_name};
+
+const FAULTS: [Fault; 5] =
+    [Fault::CrashBefore, Fault::CrashAfter, Fault::NotApplied, Fault::UnknownLost, Fault::UnknownDone];
+
+/// More commits than a move takes.
+const COMMITS_MAX: usize = 12;
+
+struct Moving {
+    env: Arc<ManualEnv>,
+    store: Arc<FaultyStore>,
+    engine: Engine,
+    queue: QueueName,
+    dead: QueueName,
+}
+
+impl Moving {
+    async fn new() -> Self {
+        let env = Arc::new(ManualEnv::new());
+        let store = Arc::new(FaultyStore::default());
+        let engine = Engine::open(env.clone(), store.clone()).await.expect("the engine opens");
+        let moving = Self { env, store, engine, queue: queue_name("q"), dead: queue_name("dead") };
+        let settings = Settings { max_attempts: 1, dead_queue: Some("dead".into()), ..Settings::default() };
+        moving.create(&moving.queue, settings).await;
+        moving
+    }
+
+    async fn create(&self, name: &QueueName, settings: Settings) {
+        let create = CreateQueue { name: name.clone(), settings, partitions: 1 };
+        self.engine.create_queue(create).await.expect("the queue is made");
+    }
+
+    async fn stats(&self, queue: &QueueName) -> QueueStats {
+        self.engine.stats(queue).await.expect("stats")
+    }
+
+    /// Lets time pass until it is so.
+    async fn until(&self, what: impl AsyncFn() -> bool) {
+        while !what().await {
+            self.env.advance(Duration::from_millis(10));
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn serves(&self, queue: &QueueName) -> bool {
+        let stats = self.stats(queue).await;
+        stats.partitions.iter().all(|partition| partition.state == PartitionState::Available)
+    }
+
+    async fn partition_of(&self, queue: &QueueName) -> PartitionId {
+        self.stats(queue).await.partitions[0].partition
+    }
+
+    async fn lease(&self, queue: &QueueName) -> Vec<Granted> {
+        self.engine.lease(queue, lease(10), Span::ZERO).await.expect("leased").accept()
+    }
+
+    /// Ends what waits, as far as the fault lets it.
+    async fn fail(&self, leased: &[Granted]) {
+        let dead = |item: &Granted| RetryItem {
+            id: item.id,
+            permit: item.permit,
+            retry_at: None,
+            dead: true,
+            error: None,
+        };
+        let call = self.engine.retry(&self.queue, leased.iter().map(dead).collect());
+        self.unless_it_crashes(call).await;
+    }
+
+    /// Nothing if the process ended first.
+    async fn unless_it_crashes<T>(&self, call: impl Future<Output = T>) -> Option<T> {
+        let mut crashed = self.store.crashed.subscribe();
+        tokio::select! {
+            biased;
+            _crashed = crashed.wait_for(|crashed| *crashed) => None,
+            answer = call => Some(answer),
+        }
+    }
+
+    /// Until the fault has struck, or there was nothing for it to strike, and which of these. Then a new process, if it
+    /// was a crash.
+    async fn after_the_fault(self) -> (Self, bool) {
+        let done = async || {
+            let over = self.stats(&self.queue).await.moving + self.stats(&self.dead).await.moving == 0;
+            over || !self.store.is_armed()
+        };
+        self.unless_it_crashes(self.until(done)).await;
+        let struck = !self.store.is_armed();
+        self.store.disarm();
+        if !*self.store.crashed.borrow() {
+            return (self, struck);
+        }
+        let store = Arc::new(self.store.next_process());
+        let engine = Engine::open(self.env.clone(), store.clone()).await.expect("the engine opens again");
+        (Self { store, engine, ..self }, struck)
+    }
+
+    /// Everything serves, and nothing is under way any more.
+    async fn settled(&self) {
+        for queue in [&self.queue, &self.dead] {
+            self.until(async || self.serves(queue).await).await;
+        }
+        self.until(async || self.stats(&self.queue).await.moving + self.stats(&self.dead).await.moving == 0)
+            .await;
+    }
+
+    async fn live(&self, queue: &QueueName) -> u64 {
+        self.stats(queue).await.counts.live()
+    }
+}
+
+/// In one place at all times; `from` has it, or `to`, or it is on its way.
+async fn is_in_one_place(moving: &Moving, from: &QueueName, to: &QueueName) {
+    for queue in [from, to] {
+        moving.until(async || moving.serves(queue).await).await;
+    }
+    let (there, here) = (moving.stats(to).await, moving.stats(from).await);
+    let live = here.counts.live() + there.counts.live();
+    // Asked of one queue after the other: it may have arrived in between.
+    assert!(
+        live == 1 || live == 0 && here.moving + moving.stats(to).await.counts.live() >= 1,
+        "{here:?} {there:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_dead_letter_arrives_once_whatever_fails_at_any_step() {
+    let mut struck = 0;
+    for commits in 0..COMMITS_MAX {
+        for fault in FAULTS {
+            let moving = Moving::new().await;
+            moving.create(&moving.dead, Settings::default()).await;
+            let id = moving.engine.produce(&moving.queue, items(1)).await.expect("produced").items[0].0;
+            let leased = moving.lease(&moving.queue).await;
+            moving.store.fail_after(commits, fault);
+            moving.fail(&leased).await;
+            let (moving, has_struck) = moving.after_the_fault().await;
+            struck += usize::from(has_struck);
+            is_in_one_place(&moving, &moving.queue, &moving.dead).await;
+            moving.settled().await;
+            if moving.live(&moving.queue).await == 1 {
+                // Its end was lost: it is still leased, and its worker tries again.
+                assert_eq!((commits, moving.live(&moving.dead).await), (0, 0));
+                moving.fail(&leased).await;
+                moving.settled().await;
+            }
+            let arrived = moving.lease(&moving.dead).await;
+            assert_eq!(bodies(&arrived), ["item 0"], "{fault:?} at commit {commits}");
+            let origin = arrived[0].origin.as_deref().expect("moved");
+            assert_eq!((origin.id, origin.reason), (Some(id), MoveReason::Dead));
+            let original = moving.engine.get(id).await.expect("kept");
+            assert_eq!(original.item.state.phase(), Phase::Failed);
+            assert_eq!(moving.live(&moving.queue).await, 0);
+        }
+    }
+    // The end, the choice of a taker, the arrival, and the end of the move.
+    assert!(struck >= 4 * FAULTS.len(), "{struck}");
+}
+
+#[tokio::test]
+async fn a_redriven_item_arrives_once_whatever_fails_at_any_step() {
+    for commits in 0..COMMITS_MAX {
+        for fault in FAULTS {
+            let moving = Moving::new().await;
+            moving.create(&moving.dead, Settings::default()).await;
+            moving.engine.produce(&moving.queue, items(1)).await.expect("produced");
+            moving.fail(&moving.lease(&moving.queue).await).await;
+            moving.settled().await;
+            moving.store.fail_after(commits, fault);
+            moving.unless_it_crashes(moving.engine.redrive(&moving.dead, Redrive::default())).await;
+            let (moving, _) = moving.after_the_fault().await;
+            is_in_one_place(&moving, &moving.dead, &moving.queue).await;
+            moving.settled().await;
+            if moving.live(&moving.dead).await == 1 {
+                assert_eq!((commits, moving.live(&moving.queue).await), (0, 0));
+                moving.engine.redrive(&moving.dead, Redrive::default()).await.expect("redriven");
+                moving.settled().await;
+            }
+            assert_eq!(moving.live(&moving.dead).await, 0);
+            let back = moving.lease(&moving.queue).await;
+            assert_eq!(bodies(&back), ["item 0"], "{fault:?} at commit {commits}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_goes_to_a_faulty_queue_is_moving_until_that_is_back() {
+    let moving = Moving::new().await;
+    moving.create(&moving.dead, Settings::default()).await;
+    let broken = moving.partition_of(&moving.dead).await;
+    *moving.store.broken_partition.lock().expect("not poisoned") = Some(broken);
+    moving.engine.produce(&moving.dead, items(1)).await.expect_err("it fails");
+    moving.until(async || !moving.serves(&moving.dead).await).await;
+    moving.engine.produce(&moving.queue, items(1)).await.expect("the other one works on");
+    moving.fail(&moving.lease(&moving.queue).await).await;
+    for _ in 0..20 {
+        moving.env.advance(Duration::from_secs(1));
+        let stats = moving.stats(&moving.queue).await;
+        assert_eq!((stats.counts.live(), stats.moving), (0, 1));
+    }
+    *moving.store.broken_partition.lock().expect("not poisoned") = None;
+    moving.settled().await;
+    assert_eq!(bodies(&moving.lease(&moving.dead).await), ["item 0"]);
+}
+
+#[tokio::test]
+async fn what_was_on_its_way_to_a_queue_that_is_deleted_goes_to_the_next_of_that_name() {
+    let moving = Moving::new().await;
+    moving.create(&moving.dead, Settings::default()).await;
+    moving.engine.produce(&moving.queue, items(1)).await.expect("produced");
+    let leased = moving.lease(&moving.queue).await;
+    let broken = moving.partition_of(&moving.dead).await;
+    // It breaks as it is about to take what is sent.
+    *moving.store.broken_partition.lock().expect("not poisoned") = Some(broken);
+    moving.fail(&leased).await;
+    moving.until(async || !moving.serves(&moving.dead).await).await;
+    moving.engine.delete_queue(&moving.dead, true).await.expect("by force");
+    assert_eq!(moving.stats(&moving.queue).await.moving, 1);
+    moving.create(&moving.dead, Settings::default()).await;
+    assert_ne!(moving.partition_of(&moving.dead).await, broken);
+    moving.settled().await;
+    assert_eq!(bodies(&moving.lease(&moving.dead).await), ["item 0"]);
+}
+
+#[tokio::test]
+async fn a_full_store_takes_nothing_over_and_loses_nothing() {
+    let moving = Moving::new().await;
+    moving.create(&moving.dead, Settings::default()).await;
+    moving.engine.produce(&moving.queue, items(1)).await.expect("produced");
+    let leased = moving.lease(&moving.queue).await;
+    *moving.store.full.lock().expect("not poisoned") = true;
+    moving.fail(&leased).await;
+    for _ in 0..20 {
+        moving.env.advance(Duration::from_secs(1));
+        assert_eq!((moving.stats(&moving.queue).await.moving, moving.live(&moving.dead).await), (1, 0));
+    }
+    *moving.store.full.lock().expect("not poisoned") = false;
+    moving.settled().await;
+    assert_eq!(bodies(&moving.lease(&moving.dead).await), ["item 0"]);
+}

@@ -1,0 +1,212 @@
+//! Several stores behind one server.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::row::Part;
+use windlass_engine::env::BoxFuture;
+use windlass_engine::store::memory::MemoryStore;
+use windlass_engine::store::spread::Member;
+use windlass_engine::store::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
+use windlass_server::config::{self, Config, RawConfig};
+use windlass_server::lifecycle::Server;
+
+use crate::support::Http;
+
+/// A store that fails its commits when it is told to.
+#[derive(Debug, Default)]
+struct Failing {
+    inner: MemoryStore,
+    fails: AtomicBool,
+}
+
+impl Store for Failing {
+    fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
+        self.inner.acquire(partition)
+    }
+
+    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
+        if self.fails.load(Ordering::SeqCst) {
+            let source = Arc::new(std::io::Error::other("broken on purpose"));
+            let error = StoreError::Io { action: "sync", file: "the log".to_owned(), source };
+            return Box::pin(std::future::ready(Err(CommitError::Unknown(error))));
+        }
+        self.inner.commit(batch)
+    }
+
+    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
+        self.inner.is_owner(partition, epoch)
+    }
+
+    fn read(
+        &self,
+        partition: PartitionId,
+        bodies: Vec<(ItemNumber, Part)>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
+        self.inner.read(partition, bodies)
+    }
+
+    fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.drop_partition(partition)
+    }
+
+    fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
+        self.inner.partitions()
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        self.inner.batch_bytes_max()
+    }
+
+    fn room(&self, partition: PartitionId) -> Room {
+        self.inner.room(partition)
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.inner.stats()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
+    }
+}
+
+fn configured(directory: &Path, stores: &[(&str, &Path)]) -> Config {
+    let mut text = format!("data = {:?}\nlisten = \"127.0.0.1:0\"\n", directory.join("data"));
+    for (name, data) in stores {
+        text.push_str(&format!("[[stores]]\nname = {name:?}\ndata = {data:?}\n"));
+    }
+    let file = directory.join("windlass.toml");
+    fs::write(&file, text).expect("written");
+    config::load(RawConfig::default(), Some(file), std::iter::empty()).expect("a valid configuration")
+}
+
+fn directory() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+async fn partitions(http: &mut Http) -> Vec<Value> {
+    let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    stats["partitions"].as_array().expect("a list").clone()
+}
+
+/// Asks until all partitions of a store are in a state.
+async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Value> {
+    let asking = async {
+        loop {
+            let found: Vec<Value> =
+                partitions(http).await.into_iter().filter(|partition| partition["store"] == store).collect();
+            if found.iter().all(|partition| partition["state"] == state) {
+                return found;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), asking).await.expect("it comes about")
+}
+
+#[tokio::test]
+async fn one_store_fails_its_commits_and_the_other_goes_on_until_it_is_back() {
+    let directory = directory();
+    let second = Arc::new(Failing::default());
+    let others = vec![Member::opened("second", second.clone())];
+    let first = Arc::new(MemoryStore::new());
+    let server = Server::start_on(configured(directory.path(), &[]), first, others).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    http.ok("queues.create", json!({"queue": "q", "partitions": 4})).await;
+    let stores: Vec<Value> = partitions(&mut http).await.iter().map(|one| one["store"].clone()).collect();
+    assert_eq!(stores, ["default", "second", "default", "second"]);
+
+    second.fails.store(true, Ordering::SeqCst);
+    for number in 0..30 {
+        http.ok("queue.produce", json!({"queue": "q", "items": [{"json": number}, {"json": number}]})).await;
+        let lease = json!({"queue": "q", "client_id": "worker", "batch_size": 1, "request_timeout": "0s"});
+        let leased = http.ok("queue.lease", lease).await;
+        assert_eq!(leased["items"].as_array().map(Vec::len), Some(1));
+    }
+    for partition in until(&mut http, "second", "faulty").await {
+        assert!(partition["error"].as_str().is_some_and(|error| error.contains("broken on purpose")));
+    }
+    assert!(until(&mut http, "default", "available").await.iter().all(|one| one.get("error").is_none()));
+    let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
+    assert!(page.contains("windlass_store_partitions_faulty{store=\"second\"} 2"), "{page}");
+    let got = http.post("queue.reload", &json!({"queue": "q"}).to_string()).await;
+    assert_eq!((got.status, got.code().as_str()), (503, "unavailable"));
+    assert_eq!(got.json()["error"]["details"]["outcome"], "not_applied");
+
+    second.fails.store(false, Ordering::SeqCst);
+    until(&mut http, "second", "available").await;
+    let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    assert_eq!((&stats["counts"]["waiting"], &stats["counts"]["leased"]), (&json!(30), &json!(30)));
+    http.ok("queue.reload", json!({"queue": "q"})).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn directories_are_stores_and_are_backed_up_together() {
+    let directory = directory();
+    let second = directory.path().join("second");
+    let config = || configured(directory.path(), &[("second", &second)]);
+    let server = Server::start(config()).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    http.ok("queues.create", json!({"queue": "q", "partitions": 2})).await;
+    for number in 0..10 {
+        http.ok("queue.produce", json!({"queue": "q", "items": [{"json": number}]})).await;
+    }
+    let backup = http.ok("server.backup", json!({"backup": "copy"})).await;
+    let copy = Path::new(backup["path"].as_str().expect("a path")).to_owned();
+    server.stop().await;
+
+    let mut text = format!("data = {copy:?}\nlisten = \"127.0.0.1:0\"\n");
+    text.push_str(&format!("[[stores]]\nname = \"second\"\ndata = {:?}\n", copy.join("stores/second")));
+    let file = directory.path().join("copy.toml");
+    fs::write(&file, text).expect("written");
+    let restored = config::load(RawConfig::default(), Some(file), std::iter::empty()).expect("valid");
+    for config in [config(), restored] {
+        let server = Server::start(config).await.expect("it starts again");
+        let mut http = Http::connect(server.address()).await;
+        assert!(until(&mut http, "second", "available").await.len() == 1);
+        let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+        assert_eq!(stats["counts"]["waiting"], 10);
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_directory_of_another_server_or_one_that_lost_its_files_is_refused_and_left_alone() {
+    let directory = directory();
+    let second = directory.path().join("second");
+    let server =
+        Server::start(configured(directory.path(), &[("second", &second)])).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    http.ok("queues.create", json!({"queue": "q", "partitions": 2})).await;
+    http.ok("queue.produce", json!({"queue": "q", "items": [{"json": 1}]})).await;
+    server.stop().await;
+
+    // Another server is given the same directory by mistake: it must not take what it finds there for leftovers.
+    let elsewhere = tempfile::tempdir().expect("a temporary directory");
+    let stranger = configured(elsewhere.path(), &[("second", &second)]);
+    let server = Server::start(stranger).await.expect("it starts without it");
+    let mut http = Http::connect(server.address()).await;
+    let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
+    assert!(page.contains("windlass_store_open{store=\"second\"} 0"), "{page}");
+    server.stop().await;
+
+    let away = directory.path().join("away");
+    fs::rename(&second, &away).expect("moved");
+    let server =
+        Server::start(configured(directory.path(), &[("second", &second)])).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    let faulty = until(&mut http, "second", "faulty").await;
+    assert!(faulty[0]["error"].as_str().is_some_and(|error| error.contains("mounted")), "{faulty:?}");
+    fs::rename(&away, &second).expect("moved back");
+    http.ok("queue.reload", json!({"queue": "q"})).await;
+    assert_eq!(until(&mut http, "second", "available").await.len(), 1);
+    server.stop().await;
+}
