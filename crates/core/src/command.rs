@@ -280,7 +280,7 @@ pub struct Applied {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// Produce, import: in the order given.
-    Produced(Vec<Produced>),
+    Produced(Vec<Result<Produced, Refusal>>),
     Leased(Vec<Leased>),
     /// Complete, release, delete: one result for each item, in the order given.
     Done(Vec<Result<(), Refusal>>),

@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         facts: None,
     });
     let produced = engine.produce(&queue, items.to_vec()).await?;
-    println!("produced {} items, durable as commit {}", produced.items.len(), produced.commit.sequence);
+    println!("produced {} items, durable as commit {}", produced.results.len(), produced.commits[0].sequence);
 
     let lease =
         LeaseItems { client_id: "me".into(), batch_size: 2, lease_timeout: None, filter: Filter::ANY };

@@ -46,7 +46,7 @@ pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
     Commit, CommitStats, Committed, Delivery, Grant, Granted, Histogram, ItemView, Judged, Page,
-    PartitionStats, ProducedItems, QueueOverview, QueueStats, Redrive, RetryItem,
+    PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
 };
 pub use windlass_core::partition::Totals;
 
@@ -140,7 +140,7 @@ impl Engine {
         &self,
         queue: &QueueName,
         items: Vec<NewItem>,
-    ) -> Result<ProducedItems, EngineError> {
+    ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
         self.queue(queue)?.produce(items).await
     }

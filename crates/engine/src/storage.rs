@@ -7,7 +7,7 @@ use windlass_core::row::QueueName;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::types::{ItemView, Judged, Page, ProducedItems};
+use crate::types::{ItemView, Judged, Page, ProducedItem};
 
 impl Engine {
     /// A page of a list. It may be shorter than its limit, because it is bounded in bytes too; it is empty only at the
@@ -22,7 +22,7 @@ impl Engine {
         &self,
         queue: &QueueName,
         items: Vec<ImportItem>,
-    ) -> Result<ProducedItems, EngineError> {
+    ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
         limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
         self.queue(queue)?.import(items).await

@@ -30,11 +30,10 @@ pub struct Committed<T> {
     pub commits: Vec<Commit>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProducedItems {
-    /// In the order given.
-    pub items: Vec<(ItemId, Phase)>,
-    pub commit: Commit,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducedItem {
+    pub id: ItemId,
+    pub phase: Phase,
 }
 
 /// What became of a call that judges each item by itself.

@@ -10,11 +10,11 @@ use windlass_core::command::{
     Clear, CreateQueue, Extended, Filter, LeaseItems, NewItem, Retried, UpdateQueue,
 };
 use windlass_core::id::{ItemId, Permit};
-use windlass_core::item::ItemError;
+use windlass_core::item::{ItemError, Phase};
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::Span;
 use windlass_engine::{
-    Engine, EngineError, Granted, Judged, Outcome as Effect, QueueStats, Redrive, RetryItem,
+    Engine, EngineError, Granted, Judged, Outcome as Effect, ProducedItem, QueueStats, Redrive, RetryItem,
 };
 
 use crate::executor::{Handle, Sleep};
@@ -47,9 +47,8 @@ impl Caller {
         let new = items.iter().map(new_item).collect();
         let name = queue_name(queue);
         let call = self.engine.produce(&name, new);
-        let answer =
-            self.call(Op::Produce { queue, items }, call, |made| Outcome::Produced(made.items.clone()));
-        Some(answer.await?.items.into_iter().map(|(id, _)| id).collect())
+        let answer = self.call(Op::Produce { queue, items }, call, |made| Outcome::Produced(produced(made)));
+        Some(produced(&answer.await?).into_iter().map(|(id, _)| id).collect())
     }
 
     /// With `accept` false the grant is dropped on arrival.
@@ -264,4 +263,12 @@ async fn race<T>(future: impl Future<Output = T>, sleep: Option<Sleep>) -> Optio
         }
     })
     .await
+}
+
+fn produced(made: &Judged<ProducedItem>) -> Vec<(ItemId, Phase)> {
+    let item = |item: &Result<ProducedItem, EngineError>| match item {
+        Ok(ProducedItem { id, phase }) => (*id, *phase),
+        Err(error) => panic!("nothing stands against a single item: {error}"),
+    };
+    made.results.iter().map(item).collect()
 }

@@ -18,7 +18,8 @@ impl Partition {
         self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, import.items.len())?;
         out.changes.reserve(2 * import.items.len() + 1);
-        let imported = import.items.into_iter().map(|item| self.import_one(now, item, out)).collect();
+        let import_one = |item| Ok(self.import_one(now, item, out));
+        let imported = import.items.into_iter().map(import_one).collect();
         Ok(Reply::Produced(imported))
     }
 

@@ -24,7 +24,8 @@ impl Partition {
         self.check_numbers_left(now, produce.items.len())?;
         // A row and a body each, and the numbers.
         out.changes.reserve(2 * produce.items.len() + 1);
-        let produced = produce.items.into_iter().map(|item| self.produce_one(now, item, out)).collect();
+        let produce_one = |item| Ok(self.produce_one(now, item, out));
+        let produced = produce.items.into_iter().map(produce_one).collect();
         Ok(Reply::Produced(produced))
     }
 

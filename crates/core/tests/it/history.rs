@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
     Assign, Clear, Command, Completion, Extend, Filter, Held, Import, ImportItem, LeaseItems, Leased, Move,
-    Moved, NewItem, Produce, Produced, Redrive, Refusal, Reply, Retried, Retry, Take,
+    Moved, NewItem, Produce, Redrive, Refusal, Reply, Retried, Retry, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
@@ -229,7 +229,7 @@ impl History {
             panic!("nothing stands against it")
         };
         for (item, produced) in items.iter().zip(produced) {
-            let number = produced.number;
+            let number = produced.expect("nothing stands against it").number;
             assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
             self.made.push(number);
             self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
@@ -284,7 +284,8 @@ impl History {
         else {
             panic!("nothing stands against it")
         };
-        for (item, Produced { number, .. }) in items.into_iter().zip(imported) {
+        for (item, imported) in items.into_iter().zip(imported) {
+            let number = imported.expect("nothing stands against it").number;
             assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
             self.made.push(number);
             self.not_before.insert(number, item.due_at.unwrap_or_default());

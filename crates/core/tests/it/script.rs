@@ -68,7 +68,7 @@ impl Script {
 
     pub(crate) fn produced(&mut self, items: impl IntoIterator<Item = NewItem>) -> Vec<Produced> {
         match self.apply(Command::Produce(Produce { items: items.into_iter().collect() })).unwrap() {
-            Reply::Produced(produced) => produced,
+            Reply::Produced(produced) => produced.into_iter().map(Result::unwrap).collect(),
             other => panic!("{other:?}"),
         }
     }

@@ -63,7 +63,7 @@ fn origin() -> Origin {
 
 fn import(script: &mut Script, items: Vec<ImportItem>) -> Vec<ItemNumber> {
     match script.apply(Command::Import(Import { items })).unwrap() {
-        Reply::Produced(imported) => imported.into_iter().map(|item| item.number).collect(),
+        Reply::Produced(imported) => imported.into_iter().map(|item| item.unwrap().number).collect(),
         other => panic!("{other:?}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use windlass_core::command::{Command, NewItem, Produce, Reply};
+use windlass_core::command::{Command, NewItem, Produce, Produced, Refusal, Reply};
 use windlass_core::id::ItemId;
 use windlass_core::route::{self, Load};
 
@@ -11,11 +11,11 @@ use super::{QueueHandle, fault};
 use crate::error::{EngineError, Outcome};
 use crate::partition::handle::{Handle, PartitionState};
 use crate::partition::message::{Answer, Done, received};
-use crate::types::{Commit, ProducedItems};
+use crate::types::{Commit, Judged, ProducedItem};
 
 impl QueueHandle {
     /// To one partition, all or none. One that cannot take it is gone around.
-    pub(crate) async fn produce(&self, items: Vec<NewItem>) -> Result<ProducedItems, EngineError> {
+    pub(crate) async fn produce(&self, items: Vec<NewItem>) -> Result<Judged<ProducedItem>, EngineError> {
         let scheduled = items.iter().all(|item| item.enqueue_at.is_some());
         self.take_in(items, scheduled, |items| Command::Produce(Produce { items })).await
     }
@@ -25,7 +25,7 @@ impl QueueHandle {
         mut items: Vec<T>,
         scheduled: bool,
         command: impl Fn(Vec<T>) -> Command,
-    ) -> Result<ProducedItems, EngineError> {
+    ) -> Result<Judged<ProducedItem>, EngineError> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
         let mut last_error = None;
@@ -74,13 +74,17 @@ fn load(handle: &Handle) -> Load {
     Load { healthy: fault(handle).is_none(), waiting: counts.waiting, scheduled: counts.scheduled }
 }
 
-fn produced(handle: &Handle, answer: Answer) -> ProducedItems {
+fn produced(handle: &Handle, answer: Answer) -> Judged<ProducedItem> {
     let Done::Reply(Reply::Produced(items)) = answer.reply else {
         unreachable!("a produce is answered by what was produced")
     };
     let id = |number| ItemId { partition: handle.id, number };
-    ProducedItems {
-        items: items.into_iter().map(|item| (id(item.number), item.phase)).collect(),
-        commit: Commit { partition: handle.id, sequence: answer.sequence },
+    let result = |item: Result<Produced, Refusal>| match item {
+        Ok(Produced { number, phase }) => Ok(ProducedItem { id: id(number), phase }),
+        Err(refusal) => Err(refusal.into()),
+    };
+    Judged {
+        results: items.into_iter().map(result).collect(),
+        commits: vec![Commit { partition: handle.id, sequence: answer.sequence }],
     }
 }

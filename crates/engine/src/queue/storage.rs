@@ -11,7 +11,7 @@ use windlass_core::row::Part;
 use super::QueueHandle;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
-use crate::types::{ItemView, Judged, Page, ProducedItems};
+use crate::types::{ItemView, Judged, Page, ProducedItem};
 use crate::view;
 
 /// A page takes no further item once its bodies have come to so many bytes: so that it can also be sent back whole.
@@ -79,7 +79,7 @@ impl QueueHandle {
     }
 
     /// To one partition, all or none.
-    pub(crate) async fn import(&self, items: Vec<ImportItem>) -> Result<ProducedItems, EngineError> {
+    pub(crate) async fn import(&self, items: Vec<ImportItem>) -> Result<Judged<ProducedItem>, EngineError> {
         let scheduled = items.iter().all(|item| item.due_at.is_some());
         self.take_in(items, scheduled, |items| Command::Import(Import { items })).await
     }

@@ -71,7 +71,7 @@ async fn a_commit_that_made_it_is_told_as_done_although_it_looked_failed() {
     let world = world(1).await;
     world.store.fail_next(Fault::UnknownDone);
     let produced = world.engine.produce(&world.queue, items(3)).await.expect("it made it");
-    assert_eq!(produced.items.len(), 3);
+    assert_eq!(produced.results.len(), 3);
     assert_eq!(world.waiting().await, 3);
 }
 
@@ -93,7 +93,7 @@ async fn the_router_goes_around_a_partition_that_fails() {
     let world = world(2).await;
     world.store.fail_next(Fault::NotApplied);
     let produced = world.engine.produce(&world.queue, items(3)).await.expect("the other one takes it");
-    assert_eq!(produced.items.len(), 3);
+    assert_eq!(produced.results.len(), 3);
     assert_eq!(world.waiting().await, 3);
 }
 
@@ -153,9 +153,9 @@ async fn callers_who_come_while_a_commit_is_under_way_share_the_next_one() {
     let callers: Vec<_> = (0..64)
         .map(|_| {
             let (engine, queue) = (world.engine.clone(), world.queue.clone());
-            tokio::spawn(
-                async move { engine.produce(&queue, items(1)).await.expect("produced").commit.sequence },
-            )
+            tokio::spawn(async move {
+                engine.produce(&queue, items(1)).await.expect("produced").commits[0].sequence
+            })
         })
         .collect();
     // On this runtime's one thread everybody has had a turn when we are back: the first in the commit that is held,

@@ -145,7 +145,8 @@ async fn a_dead_letter_arrives_once_whatever_fails_at_any_step() {
         for fault in FAULTS {
             let moving = Moving::new().await;
             moving.create(&moving.dead, Settings::default()).await;
-            let id = moving.engine.produce(&moving.queue, items(1)).await.expect("produced").items[0].0;
+            let produced = moving.engine.produce(&moving.queue, items(1)).await.expect("produced");
+            let id = produced.results[0].as_ref().expect("produced").id;
             let leased = moving.lease(&moving.queue).await;
             moving.store.fail_after(commits, fault);
             moving.fail(&leased).await;

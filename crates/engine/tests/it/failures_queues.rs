@@ -5,13 +5,13 @@ use std::time::Duration;
 use windlass_core::command::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_engine::{EngineError, Outcome, PartitionState, ProducedItems, Totals};
+use windlass_engine::{EngineError, Judged, Outcome, PartitionState, ProducedItem, Totals};
 
 use crate::failures::{Broken, world, world_of};
 use crate::faulty::Fault;
 use crate::world::{items, lease};
 
-type Produce = tokio::task::JoinHandle<Result<ProducedItems, EngineError>>;
+type Produce = tokio::task::JoinHandle<Result<Judged<ProducedItem>, EngineError>>;
 
 fn at_most(max_items: u64) -> Settings {
     Settings { max_items, ..Settings::default() }
@@ -31,7 +31,7 @@ impl Broken {
     }
 
     /// Lets time pass until the task is done.
-    async fn outcome(&self, task: Produce) -> Result<ProducedItems, EngineError> {
+    async fn outcome(&self, task: Produce) -> Result<Judged<ProducedItem>, EngineError> {
         while !task.is_finished() {
             self.env.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;

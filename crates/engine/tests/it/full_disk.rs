@@ -28,7 +28,7 @@ async fn fill_up(engine: &Engine, queue: &QueueName) -> (u64, EngineError) {
     let mut produced = 0;
     loop {
         match engine.produce(queue, large_items(8)).await {
-            Ok(done) => produced += done.items.len() as u64,
+            Ok(done) => produced += done.results.len() as u64,
             Err(error) => return (produced, error),
         }
         assert!(produced < 10_000, "the disk is small");

@@ -154,7 +154,7 @@ impl World {
 
     pub(crate) async fn produce(&self, queue: &QueueName, items: Vec<NewItem>) -> Vec<ItemId> {
         let produced = self.engine().produce(queue, items).await.expect("produced");
-        produced.items.into_iter().map(|(id, _)| id).collect()
+        produced.results.into_iter().map(|made| made.expect("produced").id).collect()
     }
 
     pub(crate) async fn lease(&self, queue: &QueueName, batch_size: usize) -> Vec<Granted> {

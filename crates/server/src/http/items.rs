@@ -6,8 +6,8 @@ use windlass_api::Code;
 use windlass_api::error::Failed;
 use windlass_api::items::{
     CancelItemRequest, CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, ExtendedItem,
-    GetItemRequest, Held, ItemReply, LeaseReply, LeaseRequest, NewItem, ProduceReply, ProduceRequest,
-    ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest,
+    GetItemRequest, Held, ItemReply, LeaseReply, LeaseRequest, NewItem, ProduceError, ProduceReply,
+    ProduceRequest, ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest,
 };
 use windlass_api::payload::Payload;
 use windlass_core::command::{self, Extended, Filter, LeaseItems, Retried};
@@ -16,7 +16,7 @@ use windlass_core::item::ItemError;
 use windlass_core::limits;
 use windlass_core::row::QueueName;
 use windlass_core::time::Span;
-use windlass_engine::{Commit, EngineError, Grant, Judged, Outcome, RetryItem};
+use windlass_engine::{self as engine, Commit, EngineError, Grant, Judged, Outcome, RetryItem};
 
 use super::context::{Answer, Context};
 use super::error::Problem;
@@ -34,13 +34,21 @@ pub(super) async fn produce(
     limits::check_batch("items", request.items.len())?;
     let items = new_items(request.items, &context)?;
     let produced = context.within(timeout, context.engine().produce(&queue, items)).await?;
-    let shown = |(id, phase): (ItemId, _)| ProducedItem {
-        id: Some(id.to_string()),
-        state: Some(show::state(phase).to_owned()),
-        error: None,
+    let shown = |item: Result<engine::ProducedItem, EngineError>| match item {
+        Ok(made) => ProducedItem {
+            id: Some(made.id.to_string()),
+            state: Some(show::state(made.phase).to_owned()),
+            error: None,
+        },
+        Err(error) => ProducedItem { error: Some(produce_error(error)), ..ProducedItem::default() },
     };
-    let reply = ProduceReply { items: produced.items.into_iter().map(shown).collect() };
-    Ok(Answer::changed(reply, vec![produced.commit]))
+    let reply = ProduceReply { items: produced.results.into_iter().map(shown).collect() };
+    Ok(Answer::changed(reply, produced.commits))
+}
+
+pub(super) fn produce_error(error: EngineError) -> ProduceError {
+    let problem = Problem::from(error);
+    ProduceError { code: problem.code.as_str().to_owned(), message: problem.message, id: None }
 }
 
 fn new_items(items: Vec<NewItem>, context: &Context) -> Result<Vec<command::NewItem>, Problem> {

@@ -20,7 +20,7 @@ use windlass_core::time::Timestamp;
 use windlass_engine::{Outcome, Page};
 
 use super::error::Problem;
-use super::items::{KIND_DEFAULT, Kinds, Sorted, names, sort};
+use super::items::{KIND_DEFAULT, Kinds, Sorted, names, produce_error, sort};
 use super::record::Record;
 use super::{Answer, Context, check, show};
 
@@ -95,10 +95,13 @@ async fn bring_in(
 ) -> Result<Answer<ImportItemsReply>, Problem> {
     let imported = context.within(check::COMMIT_TIMEOUT, context.engine().import(queue, items)).await?;
     let good = replies.iter_mut().filter(|reply| reply.error.is_none());
-    for (reply, (id, _)) in good.zip(imported.items) {
-        reply.id = Some(id.to_string());
+    for (reply, result) in good.zip(imported.results) {
+        match result {
+            Ok(made) => reply.id = Some(made.id.to_string()),
+            Err(error) => reply.error = Some(produce_error(error)),
+        }
     }
-    Ok(Answer::changed(ImportItemsReply { items: replies }, vec![imported.commit]))
+    Ok(Answer::changed(ImportItemsReply { items: replies }, imported.commits))
 }
 
 /// What can never be right fails the whole request; what only cannot come in fails by itself.

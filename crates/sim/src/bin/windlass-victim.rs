@@ -87,8 +87,9 @@ impl Caller {
         let items: Vec<NewItem> = (0..count).map(|_| self.item()).collect();
         let bodies: Vec<Bytes> = items.iter().map(|item| item.body.clone()).collect();
         let produced = self.engine.produce(&self.queue, items).await.expect("produced");
-        for ((id, _), body) in produced.items.iter().zip(bodies) {
-            say("produced", *id, std::str::from_utf8(&body).expect("our own text"));
+        for (made, body) in produced.results.iter().zip(bodies) {
+            let made = made.as_ref().expect("nothing stands against a single item");
+            say("produced", made.id, std::str::from_utf8(&body).expect("our own text"));
         }
         say_line("acknowledged\n");
     }

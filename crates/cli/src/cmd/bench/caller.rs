@@ -56,7 +56,7 @@ impl Caller {
             }
             Self::Engine(caller) => {
                 let produced = caller.engine.produce(&caller.queue, caller.items.clone()).await;
-                Ok(produced.map_err(engine_failed)?.items.len() as u64)
+                Ok(produced.map_err(engine_failed)?.results.len() as u64)
             }
         }
     }
