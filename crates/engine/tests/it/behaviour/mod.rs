@@ -36,6 +36,7 @@ mod leases;
 mod max_items;
 mod queues;
 mod redrive;
+mod schedules;
 mod storage;
 
 use windlass_core::command::{LeaseItems, Refusal};
