@@ -42,7 +42,11 @@ async fn a_due_item_reaches_a_waiting_lease_in_the_commit_that_starts_it(world: 
     world.env.advance(Duration::from_micros(1));
     let leased = waiting.await.expect("the lease ran").expect("leased").accept();
     assert_eq!(leased.iter().map(|item| item.id).collect::<Vec<_>>(), ids);
-    assert_eq!(world.engine().commit_stats().commits - before, 1, "started and leased at once, nothing before");
+    assert_eq!(
+        world.engine().commit_stats().commits - before,
+        1,
+        "started and leased at once, nothing before"
+    );
 }
 
 async fn a_schedule_of_ten_years_costs_nothing_meanwhile(world: &World) {
