@@ -37,4 +37,4 @@ mod work;
 
 // What parts say to each other as `crate::…`.
 #[cfg(test)]
-use parts::human;
+use parts::{human, lines as feed};
