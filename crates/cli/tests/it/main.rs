@@ -27,6 +27,8 @@ mod server_process;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
+mod storage;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod usage;
