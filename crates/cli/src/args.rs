@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Extend(cmd::extend::Extend),
     Release(cmd::release::Release),
     Item(cmd::item::ItemCommand),
+    Storage(cmd::storage::Storage),
     Work(cmd::work::Work),
     Bench(cmd::bench::Bench),
     Inspect(cmd::inspect::Inspect),

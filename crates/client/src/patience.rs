@@ -4,6 +4,7 @@ use std::any::Any;
 use std::time::Duration;
 
 use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest};
+use windlass_api::queues::RedriveQueueRequest;
 use windlass_api::service::BackupRequest;
 use windlass_api::storage::ReloadQueueRequest;
 use windlass_api::{Call, Span};
@@ -16,16 +17,15 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 const PROMPT: Duration = Duration::from_secs(60);
 /// A backup copies all there is.
 const BACKUP: Duration = Duration::from_secs(60 * 60);
-
-/// A reload reads all of a queue back, and the server gives up after a quarter of an hour.
-const RELOAD: Duration = Duration::from_secs(16 * 60);
+/// A reload reads all of a queue back, a redrive sends all of it on, and the server gives up after a quarter of an hour.
+const WHOLE_QUEUE: Duration = Duration::from_secs(16 * 60);
 
 /// How long to wait for the answer.
 pub(crate) fn patience<C: Call>(request: &C) -> Duration {
     if C::NAME == BackupRequest::NAME {
         BACKUP
-    } else if C::NAME == ReloadQueueRequest::NAME {
-        RELOAD
+    } else if [ReloadQueueRequest::NAME, RedriveQueueRequest::NAME].contains(&C::NAME) {
+        WHOLE_QUEUE
     } else if C::WAITS {
         request_timeout(request).map_or(WAIT_DEFAULT, Duration::from) + MARGIN
     } else {

@@ -2,15 +2,16 @@
 
 use clap::{Args, Subcommand};
 use windlass_api::Time;
-use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, ItemReply};
+use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, ItemError, ItemReply, Origin};
 use windlass_api::payload::Payload;
 
 use crate::exit::{Exit, Failure};
-use crate::human::moment;
+use crate::human::{counted, moment};
 use crate::output::Output;
 use crate::payload;
 use crate::remote::Remote;
 use crate::table::facts;
+use crate::values::When;
 
 /// Show or cancel an item
 #[derive(Debug, Args)]
@@ -64,6 +65,9 @@ fn shown(item: &Item, now: Time) -> String {
     ];
     known.extend(of_its_state(item, now));
     known.extend(if_there(item));
+    known.extend(item.origin.as_ref().map(|origin| of_its_origin(origin, now)).unwrap_or_default());
+    known
+        .push(("payload", payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref())));
     facts(&known)
 }
 
@@ -77,23 +81,43 @@ fn of_its_state(item: &Item, now: Time) -> Vec<(&'static str, String)> {
         at("leased", item.leased_at),
         at("lease ends", item.lease_deadline),
         cancel.then(|| ("cancel", "requested".into())),
+        at("expires", expires_at(item)),
         at("finished", item.finished_at),
     ];
     facts.into_iter().flatten().collect()
+}
+
+/// One that has ended never does.
+fn expires_at(item: &Item) -> Option<Time> {
+    let timeout = item.dead_timeout.filter(|_| item.finished_at.is_none())?;
+    Some(When::In(timeout).from(item.created_at))
 }
 
 fn if_there(item: &Item) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     facts.extend(item.reference.clone().map(|reference| ("reference", reference)));
     facts.extend(item.headers.iter().map(|(name, value)| ("header", format!("{name}={value}"))));
-    facts.extend(item.error.as_ref().map(|error| {
-        let code = error.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
-        ("error", format!("{code}{}", error.message))
-    }));
+    facts.extend(item.error.as_ref().map(|error| ("error", error_of(error))));
     facts.extend(item.result.as_ref().map(|result| ("result", payload_of(result))));
-    let payload = payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref());
-    facts.push(("payload", payload));
     facts
+}
+
+fn of_its_origin(origin: &Origin, now: Time) -> Vec<(&'static str, String)> {
+    let id = origin.id.as_ref().map(|id| format!(", {id}")).unwrap_or_default();
+    let attempts = origin.attempts.map(|attempts| format!(" after {}", counted(attempts.into(), "attempt")));
+    let why = format!("{}{}", origin.reason, attempts.unwrap_or_default());
+    let mut facts = vec![
+        ("came from", format!("{}{id}", origin.queue)),
+        ("moved", moment(origin.moved_at, now)),
+        ("moved for", why),
+    ];
+    facts.extend(origin.error.as_ref().map(|error| ("error there", error_of(error))));
+    facts
+}
+
+fn error_of(error: &ItemError) -> String {
+    let code = error.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+    format!("{code}{}", error.message)
 }
 
 fn payload_of(payload: &Payload) -> String {

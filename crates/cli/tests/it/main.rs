@@ -27,6 +27,8 @@ mod server_process;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
+mod storage;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod usage;
@@ -37,4 +39,4 @@ mod work;
 
 // What parts say to each other as `crate::…`.
 #[cfg(test)]
-use parts::human;
+use parts::{human, lines as feed};

@@ -1,17 +1,17 @@
 //! `windlass produce`: one item from the command line, or many from stdin.
 
-mod fates;
-mod lines;
-mod stream;
+mod item_line;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use windlass_api::items::{NewItem, ProduceRequest};
+use windlass_api::Span;
+use windlass_api::items::{NewItem, ProduceError, ProduceReply, ProduceRequest};
 use windlass_api::payload::Payload;
 
 use crate::exit::{Exit, Failure};
+use crate::feed::{Feed, Input, Limits, Stream};
 use crate::output::{Output, now};
 use crate::payload::{Form, payload};
 use crate::remote::Remote;
@@ -57,6 +57,9 @@ pub(crate) struct Produce {
     /// How often it is tried; 0 for no limit [the queue's setting]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
+    /// Older than this it expires; 0s for never [the queue's setting]
+    #[arg(long, value_name = "DURATION")]
+    dead_timeout: Option<Span>,
     /// A note, shown with the item
     #[arg(long, value_name = "TEXT")]
     reference: Option<String>,
@@ -98,6 +101,7 @@ impl Produce {
             priority: self.priority,
             enqueue_at: self.enqueue_at.map(|when| when.from(now())),
             max_attempts: self.max_attempts,
+            dead_timeout: self.dead_timeout,
             reference: self.reference.clone(),
             headers: self.headers.iter().cloned().collect(),
             ..NewItem::default()
@@ -123,15 +127,39 @@ impl Produce {
             let message = "--as is for a PAYLOAD: lines from stdin say themselves what theirs is";
             return Err(Failure::usage(message));
         }
-        let lines = lines::Limits::of_items(self.batch_size.into());
-        let stream = stream::Stream {
+        let stream = Stream {
             client: remote.patient().clone(),
-            defaults: self.item(),
-            queue: self.queue,
-            limits: lines,
+            feed: NewItems { defaults: self.item(), queue: self.queue },
+            limits: Limits::of_items(self.batch_size.into()),
             in_flight: self.in_flight.into(),
         };
-        stream.run(out).await
+        stream.run(Input::stdin(), out).await
+    }
+}
+
+#[derive(Clone, Debug)]
+struct NewItems {
+    queue: String,
+    defaults: NewItem,
+}
+
+impl Feed for NewItems {
+    type Item = NewItem;
+    type Request = ProduceRequest;
+
+    const DONE: &'static str = "produced";
+    const GOES_ON: bool = false;
+
+    fn parse(&self, line: &[u8]) -> Result<NewItem, String> {
+        item_line::parse(line, &self.defaults)
+    }
+
+    fn request(&self, items: Vec<NewItem>) -> ProduceRequest {
+        ProduceRequest { queue: self.queue.clone(), request_timeout: None, items }
+    }
+
+    fn refusals(reply: ProduceReply) -> Vec<Option<ProduceError>> {
+        reply.items.into_iter().map(|item| item.error).collect()
     }
 }
 
