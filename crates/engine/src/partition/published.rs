@@ -15,6 +15,8 @@ use crate::partition::places::{Filled, Places, Reserved};
 pub(crate) struct Summary {
     pub(crate) counts: Counts,
     pub(crate) head: Option<Head>,
+    /// When time next matters to it.
+    pub(crate) next_due: Option<Timestamp>,
     pub(crate) oldest_waiting: Option<Timestamp>,
     pub(crate) retained: u64,
     /// On their way to another queue.

@@ -325,6 +325,7 @@ impl Writer {
         Summary {
             counts: self.partition.counts(),
             head: self.partition.head(&Filter::ANY),
+            next_due: self.partition.next_due(),
             oldest_waiting: self.partition.next_oldest_waiting(),
             retained: self.partition.retained(),
             moving: self.partition.moving(),

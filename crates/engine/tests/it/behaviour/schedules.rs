@@ -15,6 +15,7 @@ use crate::world::{World, item, lease};
 
 on_every_store!(
     a_due_item_reaches_a_waiting_lease_in_the_commit_that_starts_it,
+    a_lease_that_does_not_wait_gets_what_is_due,
     a_schedule_of_ten_years_costs_nothing_meanwhile,
     items_that_share_a_time_start_in_the_order_produced,
     what_falls_due_in_one_moment_is_started_in_slices,
@@ -47,6 +48,18 @@ async fn a_due_item_reaches_a_waiting_lease_in_the_commit_that_starts_it(world: 
         1,
         "started and leased at once, nothing before"
     );
+}
+
+async fn a_lease_that_does_not_wait_gets_what_is_due(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    for _ in 0..100 {
+        let enqueue_at = due_at(world, MINUTE);
+        world.produce(&queue, vec![NewItem { enqueue_at, ..item("later") }]).await;
+        world.env.advance(MINUTE);
+        let leased = world.lease(&queue, 1).await;
+        assert_eq!(leased.len(), 1);
+        world.complete(&queue, &leased[0]).await;
+    }
 }
 
 async fn a_schedule_of_ten_years_costs_nothing_meanwhile(world: &World) {
