@@ -1,5 +1,6 @@
 //! What can be asked of a partition, and what it answers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -182,14 +183,20 @@ pub struct Clear {
 /// One slice of a redrive: in the order in which items wait.
 #[derive(Clone, Debug)]
 pub struct Redrive {
-    /// Unset: where each came from; those that came from nowhere stay.
-    pub to: Option<Arc<str>>,
+    pub to: RedriveTo,
     /// Unset: every kind.
     pub kind: Option<Arc<str>>,
     /// How many items to send at most. Others are looked at too, but no more than a slice of them.
     pub limit: usize,
     /// Unset: from the beginning.
     pub from: Option<RedriveCursor>,
+}
+
+#[derive(Clone, Debug)]
+pub enum RedriveTo {
+    Queue(Arc<str>),
+    /// Where each came from, if that is one of these: those that came from nowhere, or from a queue that is gone, stay.
+    Origins(Arc<BTreeSet<Arc<str>>>),
 }
 
 /// How far a redrive has come.
@@ -203,9 +210,11 @@ pub struct RedriveCursor {
 
 #[derive(Clone, Debug)]
 pub struct Assign {
-    /// Where the items go.
+    /// Where the items were to go.
     pub queue: Arc<str>,
-    /// Who is to take them.
+    /// Where they go. If that is another queue, only what died goes there: who sends something else names its target.
+    pub to: Arc<str>,
+    /// Who is to take them: a partition of that queue.
     pub partition: PartitionId,
     /// A partition that is gone, whose moves are assigned anew; unset: those that never were.
     pub instead_of: Option<PartitionId>,

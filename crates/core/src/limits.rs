@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::command::{Command, Extend, ImportItem, LeaseItems, Move, NewItem, Redrive, Retry};
+use crate::command::{Command, Extend, ImportItem, LeaseItems, Move, NewItem, Redrive, RedriveTo, Retry};
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
@@ -176,7 +176,9 @@ fn check_origin(origin: &Origin) -> Result<(), Invalid> {
 }
 
 fn check_redrive(redrive: &Redrive) -> Result<(), Invalid> {
-    redrive.to.as_deref().map_or(Ok(()), |to| check_name("to", to))?;
+    if let RedriveTo::Queue(to) = &redrive.to {
+        check_name("to", to)?;
+    }
     redrive.kind.as_deref().map_or(Ok(()), check_kind)
 }
 

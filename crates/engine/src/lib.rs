@@ -218,7 +218,8 @@ impl Engine {
         if let Some(to) = &redrive.to {
             self.queue(to)?;
         }
-        self.queue(queue)?.redrive(redrive).await
+        let queues = self.registry.names_beside(queue);
+        self.queue(queue)?.redrive(redrive, queues).await
     }
 
     pub async fn stats(&self, queue: &QueueName) -> Result<QueueStats, EngineError> {

@@ -24,7 +24,7 @@ impl Partition {
         };
         let item = |number| {
             let entry = self.items.get(&number).expect("items in an index are always in `items`");
-            self.item(number, entry)
+            self.in_force(number, entry)
         };
         Ok(numbers.into_iter().map(item).collect())
     }

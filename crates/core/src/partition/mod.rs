@@ -186,6 +186,8 @@ impl Partition {
 
     fn configure(&mut self, settings: Settings, out: &mut Output) -> Reply {
         if settings.version > self.settings.version {
+            // What could not go to the dead queue there was may go to the one there is now.
+            out.outgoing |= settings.dead_queue != self.settings.dead_queue && self.moving() > 0;
             self.record(Row::Settings(settings), out);
         }
         Reply::Configured

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
     Assign, Clear, Command, Completion, Extend, Filter, Held, Import, ImportItem, LeaseItems, Leased, Move,
-    Moved, NewItem, Produce, Redrive, Refusal, Reply, Retried, Retry, Take,
+    Moved, NewItem, Produce, Redrive, RedriveTo, Refusal, Reply, Retried, Retry, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
@@ -474,7 +474,8 @@ impl History {
         let mut expected: Vec<_> = before.values().filter(came).collect();
         expected.sort_by_key(|item| (item.priority, item.place));
         expected.truncate(limit);
-        let redrive = Redrive { to: None, kind: None, limit, from: None };
+        let to = RedriveTo::Origins(Arc::new(["elsewhere".into()].into()));
+        let redrive = Redrive { to, kind: None, limit, from: None };
         let Ok(Reply::Redriven { count, .. }) = self.apply(Command::Redrive(redrive)) else {
             panic!("a redrive is never refused")
         };
@@ -493,7 +494,8 @@ impl History {
                 continue;
             }
             let before = self.partition.departures(taker, 1000).len();
-            let assign = Assign { queue, partition: taker, instead_of, limit };
+            let to = Arc::clone(&queue);
+            let assign = Assign { queue, to, partition: taker, instead_of, limit };
             let Ok(Reply::Carried { count }) = self.apply(Command::Assign(assign)) else {
                 panic!("an assignment is never refused")
             };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use windlass_core::command::{Command, NewItem, Produce, Produced, Refusal, Reply};
-use windlass_core::id::ItemId;
+use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::route::{self, Load};
 
 use super::{QueueHandle, fault};
@@ -57,11 +57,11 @@ impl QueueHandle {
 }
 
 impl QueueHandle {
-    /// Who is to take what is moved here, if anybody serves now: as the router has it.
-    pub(crate) fn next_taker(&self) -> Option<&Arc<Handle>> {
+    /// Who is to take what is moved here, if anybody serves now but for one: as the router has it.
+    pub(crate) fn next_taker(&self, but: Option<PartitionId>) -> Option<&Arc<Handle>> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         let serving = |handle: &Arc<Handle>| Load {
-            healthy: handle.state() == PartitionState::Available,
+            healthy: handle.state() == PartitionState::Available && Some(handle.id) != but,
             ..load(handle)
         };
         let loads: Vec<Load> = self.partitions.iter().map(serving).collect();

@@ -3,6 +3,7 @@
 mod align;
 mod running;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -103,6 +104,13 @@ impl Registry {
 
     pub(crate) fn queues(&self) -> Vec<Queue> {
         lock(&self.running).queues.values().map(|running| running.handle.queue.clone()).collect()
+    }
+
+    /// The other queues of its namespace.
+    pub(crate) fn names_beside(&self, queue: &QueueName) -> BTreeSet<Arc<str>> {
+        let running = lock(&self.running);
+        let others = running.queues.keys().filter(|name| name.namespace == queue.namespace && *name != queue);
+        others.map(|name| Arc::clone(&name.name)).collect()
     }
 
     pub(crate) fn overview(&self) -> Vec<QueueOverview> {
