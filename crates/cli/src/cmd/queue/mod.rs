@@ -1,5 +1,6 @@
 //! `windlass queue`: queues, their settings and their contents as a whole.
 
+mod permits;
 mod settings;
 mod shown;
 
@@ -10,6 +11,7 @@ use windlass_api::queues::{
 };
 use windlass_client::ClientError;
 
+use self::permits::{Permits, Revoke};
 use self::settings::Settings;
 use crate::exit::{Exit, Failure};
 use crate::human::counted;
@@ -32,6 +34,8 @@ enum Verb {
     Delete(Delete),
     Stats(Stats),
     Clear(Clear),
+    Permits(Permits),
+    Revoke(Revoke),
 }
 
 /// Make a queue
@@ -136,6 +140,8 @@ impl Queue {
             Verb::Delete(delete) => delete.run(remote, out).await?,
             Verb::Stats(stats) => stats.run(remote, out).await?,
             Verb::Clear(clear) => clear.run(remote, out).await?,
+            Verb::Permits(permits) => permits.run(remote, out).await?,
+            Verb::Revoke(revoke) => return revoke.run(remote, out).await,
         }
         Ok(Exit::Done)
     }
