@@ -453,6 +453,20 @@ pub struct CancelItemRequest {
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["id"]))]
+pub struct WaitItemRequest {
+    /// The item.
+    #[prost(string, tag = "1")]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+    /// How long to wait for its end: `30s` if unset, at most `15m`. `0s` answers at once.
+    #[prost(message, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_timeout: Option<Span>,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ItemReply {
     /// The item as it is now.

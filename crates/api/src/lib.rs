@@ -12,6 +12,7 @@ pub mod error;
 pub mod items;
 pub mod openapi;
 pub mod payload;
+pub mod permits;
 pub mod queues;
 pub mod service;
 pub mod storage;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_api::Call;
-use windlass_api::items::{CancelItemRequest, GetItemRequest, Item};
+use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, WaitItemRequest};
 use windlass_api::queues::{ListQueuesRequest, Queue};
 use windlass_api::service::{BackupReply, BackupRequest};
+use windlass_api::{Call, Span};
 
 use crate::encoding::Encoding;
 use crate::error::ClientError;
@@ -142,6 +142,12 @@ impl Client {
     /// An item as it is now.
     pub async fn item(&self, id: impl Into<String>) -> Result<Item, ClientError> {
         Ok(self.call(&GetItemRequest { id: id.into() }).await?.item)
+    }
+
+    /// An item once it has ended, or as it is after `wait`: 30 s if none, at most 15 min.
+    pub async fn wait(&self, id: impl Into<String>, wait: Option<Duration>) -> Result<Item, ClientError> {
+        let request = WaitItemRequest { id: id.into(), request_timeout: wait.map(Span::from) };
+        Ok(self.call(&request).await?.item)
     }
 
     /// Cancels an item, or asks its worker to give it up; answers with the item.

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::time::Duration;
 
-use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest};
+use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest, WaitItemRequest};
 use windlass_api::queues::RedriveQueueRequest;
 use windlass_api::service::BackupRequest;
 use windlass_api::storage::ReloadQueueRequest;
@@ -44,7 +44,8 @@ fn request_timeout<C: Call>(request: &C) -> Option<Span> {
     let lease = request.downcast_ref::<LeaseRequest>().map(|lease| lease.request_timeout);
     let produce = || request.downcast_ref::<ProduceRequest>().map(|produce| produce.request_timeout);
     let complete = || request.downcast_ref::<CompleteRequest>().map(|complete| complete.request_timeout);
-    lease.or_else(produce).or_else(complete).flatten()
+    let wait = || request.downcast_ref::<WaitItemRequest>().map(|wait| wait.request_timeout);
+    lease.or_else(produce).or_else(complete).or_else(wait).flatten()
 }
 
 #[cfg(test)]
@@ -61,8 +62,9 @@ mod tests {
         let complete = CompleteRequest { request_timeout: LONG, ..Default::default() };
         let produce = ProduceRequest { request_timeout: LONG, ..Default::default() };
         let lease = LeaseRequest { request_timeout: LONG, ..Default::default() };
-        let given = [patience(&complete), patience(&produce), patience(&lease)];
-        assert_eq!(given, [Duration::from_secs(310); 3]);
+        let wait = WaitItemRequest { request_timeout: LONG, ..Default::default() };
+        let given = [patience(&complete), patience(&produce), patience(&lease), patience(&wait)];
+        assert_eq!(given, [Duration::from_secs(310); 4]);
         assert_eq!(patience(&LeaseRequest::default()), Duration::from_secs(40));
         assert_eq!(patience(&GetItemRequest::default()), Duration::from_secs(60));
     }
@@ -80,6 +82,6 @@ mod tests {
 
         let mut waiting = Waiting::default();
         for_each_call(&mut waiting);
-        assert_eq!(waiting.0, ["queue.produce", "queue.lease", "queue.complete"]);
+        assert_eq!(waiting.0, ["queue.produce", "queue.lease", "queue.complete", "item.wait"]);
     }
 }

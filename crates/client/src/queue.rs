@@ -8,6 +8,7 @@ use windlass_api::items::{
     LeasedItem, NewItem, ProduceRequest, ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply,
     RetryRequest,
 };
+use windlass_api::permits::{ListPermitsRequest, Permit, RevokeReply, RevokeRequest};
 use windlass_api::queues::{
     ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, Queue, QueueInfoRequest, QueueStatsReply,
     QueueStatsRequest, RedriveQueueRequest, UpdateQueueRequest,
@@ -168,5 +169,18 @@ impl QueueClient {
     pub async fn release(&self, items: impl IntoIterator<Item = Held>) -> Result<ReleaseReply, ClientError> {
         let items = items.into_iter().collect();
         self.client.call(&ReleaseRequest { queue: self.queue.clone(), items }).await
+    }
+    /// Who holds what, by the ids of the items: a page of at most a thousand that begins after an item, also if that is
+    /// gone by now. An empty one is the end.
+    pub async fn permits(&self, after: Option<&str>) -> Result<Vec<Permit>, ClientError> {
+        let request =
+            ListPermitsRequest { queue: self.queue.clone(), pivot: after.map(str::to_owned), limit: None };
+        Ok(self.client.call(&request).await?.permits)
+    }
+
+    /// Takes leased items away from their workers: back to their places, their attempts counted.
+    pub async fn revoke(&self, items: impl IntoIterator<Item = Held>) -> Result<RevokeReply, ClientError> {
+        let items = items.into_iter().collect();
+        self.client.call(&RevokeRequest { queue: self.queue.clone(), items }).await
     }
 }

@@ -21,6 +21,8 @@ pub enum Command {
     Retry(Vec<Retry>),
     Extend(Extend),
     Release(Vec<Held>),
+    /// Takes leased items away from their workers.
+    Revoke(Vec<Held>),
     Cancel(ItemNumber),
     Clear(Clear),
     /// Items as they were elsewhere.
@@ -291,7 +293,7 @@ pub enum Reply {
     /// Produce, import: in the order given.
     Produced(Vec<Result<Produced, Refusal>>),
     Leased(Vec<Leased>),
-    /// Complete, release, delete: one result for each item, in the order given.
+    /// Complete, release, revoke, delete: one result for each item, in the order given.
     Done(Vec<Result<(), Refusal>>),
     Retried(Vec<Result<Retried, Refusal>>),
     Extended(Vec<Result<Extended, Refusal>>),
@@ -392,6 +394,15 @@ pub enum News {
     Outgoing,
     /// An item failed or expired, and there is no queue for it to go to.
     Died(Box<Died>),
+    /// An item that is watched has ended: see [`crate::partition::Partition::watch`].
+    Ended(Box<Ended>),
+}
+
+/// An item as it ended, whether or not anything of it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub item: Item,
+    pub result: Option<Bytes>,
 }
 
 /// What there is to say of an item that nobody will work on any more.

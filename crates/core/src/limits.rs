@@ -126,7 +126,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::Complete(items) => check_batch("items", items.len()),
         Command::Retry(items) => check_retries(items),
         Command::Extend(extend) => check_extend(extend),
-        Command::Release(items) => check_batch("items", items.len()),
+        Command::Release(items) | Command::Revoke(items) => check_batch("items", items.len()),
         Command::CreateQueue(create, _) => {
             check_queue_name(&create.name)?;
             check_partitions(create.partitions)?;

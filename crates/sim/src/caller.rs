@@ -106,6 +106,12 @@ impl Caller {
         self.call(Op::Release { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
     }
 
+    pub async fn revoke(&self, queue: QueueIndex, items: Vec<(ItemId, Permit)>) {
+        let name = queue_name(queue);
+        let call = self.engine.revoke(&name, items.clone());
+        self.call(Op::Revoke { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
+    }
+
     pub async fn cancel(&self, id: ItemId) {
         self.call(Op::Cancel(id), self.engine.cancel(id), |cancelled| {
             Outcome::Cancelled(cancelled.value.item.state.phase())
@@ -115,6 +121,11 @@ impl Caller {
 
     pub async fn get(&self, id: ItemId) {
         self.call(Op::Get(id), self.engine.get(id), |view| Outcome::Shown(Box::new(view.clone()))).await;
+    }
+
+    pub async fn wait(&self, id: ItemId, wait: Span) {
+        let call = self.engine.wait(id, wait);
+        self.call(Op::Wait { id, wait }, call, |view| Outcome::Shown(Box::new(view.clone()))).await;
     }
 
     pub async fn clear(&self, queue: QueueIndex, clear: Clear) {

@@ -120,9 +120,11 @@ impl Client {
             53..=70 => self.complete().await,
             71..=77 => self.retry().await,
             78..=82 => self.extend().await,
-            83..=88 => self.release().await,
+            83..=87 => self.release().await,
+            88 => self.revoke().await,
             89..=91 => self.cancel().await,
-            92..=96 => self.get().await,
+            92..=94 => self.get().await,
+            95..=96 => self.wait_for_item().await,
             97..=98 => {
                 let queue = self.queue();
                 self.caller.stats(queue).await;
@@ -280,6 +282,19 @@ impl Client {
         self.caller.release(queue, items).await;
     }
 
+    /// What anybody holds, who goes on believing that it does.
+    async fn revoke(&mut self) {
+        let hold = {
+            let known = self.memory.known();
+            let holds: Vec<Hold> = known.held.iter().flatten().copied().collect();
+            if holds.is_empty() {
+                return;
+            }
+            *self.rng.pick(&holds)
+        };
+        self.caller.revoke(hold.queue, vec![(hold.id, hold.permit)]).await;
+    }
+
     fn any_item(&mut self) -> Option<ItemId> {
         let known = self.memory.known();
         let count = known.items.len();
@@ -296,6 +311,13 @@ impl Client {
     async fn get(&mut self) {
         if let Some(id) = self.any_item() {
             self.caller.get(id).await;
+        }
+    }
+
+    async fn wait_for_item(&mut self) {
+        let wait = self.wait();
+        if let Some(id) = self.any_item() {
+            self.caller.wait(id, wait).await;
         }
     }
 

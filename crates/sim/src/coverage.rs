@@ -8,17 +8,19 @@ use windlass_core::item::{LeaseEnd, MoveReason, Phase};
 
 use crate::check::{Facts, ItemFacts};
 use crate::fault::Fault;
-use crate::history::{History, OPERATOR, Op, Outcome, Verdict};
+use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 15] = [
+pub const COMMANDS: [&str; 17] = [
     "produce",
     "lease",
     "complete",
     "retry",
     "extend",
     "release",
+    "revoke",
     "cancel",
     "get",
+    "wait",
     "clear",
     "redrive",
     "stats",
@@ -28,7 +30,7 @@ pub const COMMANDS: [&str; 15] = [
     "delete queue if empty",
 ];
 
-pub const CHANGES: [&str; 24] = [
+pub const CHANGES: [&str; 26] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -36,6 +38,7 @@ pub const CHANGES: [&str; 24] = [
     "leased → waiting (retry)",
     "leased → scheduled (retry)",
     "leased → waiting (release)",
+    "leased → waiting (revoke)",
     "leased → waiting (grant dropped)",
     "leased → waiting (expiry)",
     "leased → completed",
@@ -53,6 +56,7 @@ pub const CHANGES: [&str; 24] = [
     "leased, cancel requested",
     "live → cleared",
     "retained → forgotten",
+    "live → final, told to who waits",
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -161,6 +165,7 @@ impl Coverage {
             match (judged.verb, &judged.verdict) {
                 (Verb::Complete { .. }, Verdict::Done) => self.change("leased → completed"),
                 (Verb::Release, Verdict::Done) => self.change("leased → waiting (release)"),
+                (Verb::Revoke, Verdict::Done) => self.change("leased → waiting (revoke)"),
                 (Verb::Retry(retry), Verdict::Retried(Retried::Ended(Phase::Failed))) => {
                     self.change(if retry.dead {
                         "leased → failed (given up)"
@@ -186,6 +191,9 @@ impl Coverage {
                 self.change("leased, cancel requested");
             }
         }
+        let waited = |call: &&Call| matches!(call.op, Op::Wait { wait, .. } if wait.0 > 0);
+        let told = item.shown().filter(|(call, view)| waited(call) && view.item.state.phase().is_final());
+        told.for_each(|_| self.change("live → final, told to who waits"));
         let kept =
             item.shown().find(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| call.end);
         if kept.is_some_and(|kept| {
@@ -229,8 +237,10 @@ fn command(op: &Op) -> &'static str {
         Op::Retry { .. } => "retry",
         Op::Extend { .. } => "extend",
         Op::Release { .. } => "release",
+        Op::Revoke { .. } => "revoke",
         Op::Cancel(_) => "cancel",
         Op::Get(_) => "get",
+        Op::Wait { .. } => "wait",
         Op::Clear { .. } => "clear",
         Op::Redrive { .. } => "redrive",
         Op::Stats(_) => "stats",

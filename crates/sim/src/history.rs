@@ -109,8 +109,10 @@ pub enum Op {
     Retry { queue: QueueIndex, items: Vec<RetryOp> },
     Extend { queue: QueueIndex, timeout: Option<Span>, items: Vec<(ItemId, Permit)> },
     Release { queue: QueueIndex, items: Vec<(ItemId, Permit)> },
+    Revoke { queue: QueueIndex, items: Vec<(ItemId, Permit)> },
     Cancel(ItemId),
     Get(ItemId),
+    Wait { id: ItemId, wait: Span },
     Clear { queue: QueueIndex, clear: Clear },
     Redrive { queue: QueueIndex, to: Option<QueueIndex>, kind: Option<Arc<str>>, limit: Option<u64> },
     Stats(QueueIndex),
@@ -211,7 +213,8 @@ impl Op {
         if let Self::Complete { queue, .. }
         | Self::Retry { queue, .. }
         | Self::Extend { queue, .. }
-        | Self::Release { queue, .. } = self
+        | Self::Release { queue, .. }
+        | Self::Revoke { queue, .. } = self
         {
             return Some(*queue);
         }

@@ -225,8 +225,10 @@ fn show_op(op: &Op) -> String {
             format!("extend q{queue} timeout {timeout}{}", show_held(items.iter().copied()))
         }
         Op::Release { queue, items } => format!("release q{queue}{}", show_held(items.iter().copied())),
+        Op::Revoke { queue, items } => format!("revoke q{queue}{}", show_held(items.iter().copied())),
         Op::Cancel(id) => format!("cancel {}", show_id(*id)),
         Op::Get(id) => format!("get {}", show_id(*id)),
+        Op::Wait { id, wait } => format!("wait {} for {}", show_id(*id), wait.0),
         Op::Clear { queue, clear } => {
             format!(
                 "clear q{queue} waiting {} scheduled {} leased {}",

@@ -1,9 +1,11 @@
 //! `windlass item`: one item, by its id.
 
 use clap::{Args, Subcommand};
-use windlass_api::Time;
-use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, ItemError, ItemReply, Origin};
+use windlass_api::items::{
+    CancelItemRequest, GetItemRequest, Item, ItemError, ItemReply, Origin, WaitItemRequest,
+};
 use windlass_api::payload::Payload;
+use windlass_api::{Span, Time};
 
 use crate::exit::{Exit, Failure};
 use crate::human::{counted, moment};
@@ -13,7 +15,7 @@ use crate::remote::Remote;
 use crate::table::facts;
 use crate::values::When;
 
-/// Show or cancel an item
+/// Show, wait for or cancel an item
 #[derive(Debug, Args)]
 pub(crate) struct ItemCommand {
     #[command(subcommand)]
@@ -28,6 +30,19 @@ Examples:
   windlass item get 00000000-0000-8080-8000-000000000001
   windlass item get 00000000-0000-8080-8000-000000000001 --json | jq .item.state")]
     Get { id: String },
+    /// Wait until an item has ended, and show it
+    #[command(after_help = "\
+Ends with 0 once the item has ended, however it did, and with 1 if it had not when the time was over.
+
+Examples:
+  windlass item wait 00000000-0000-8080-8000-000000000001
+  windlass item wait 00000000-0000-8080-8000-000000000001 --timeout 15m --json | jq .item.result")]
+    Wait {
+        id: String,
+        /// How long to wait, at most 15m; 0s answers at once
+        #[arg(long, value_name = "DURATION", default_value = "30s")]
+        timeout: Span,
+    },
     /// Cancel an item, or ask its worker to give it up
     #[command(after_help = "\
 An item that is leased stays so until its worker gives it up or its lease ends.
@@ -41,11 +56,24 @@ impl ItemCommand {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let reply: ItemReply = match self.verb {
             Verb::Get { id } => remote.call(&GetItemRequest { id }).await?,
+            Verb::Wait { id, timeout } => return wait(id, timeout, remote, out).await,
             Verb::Cancel { id } => remote.call(&CancelItemRequest { id }).await?,
         };
         out.reply(&reply, |now| shown(&reply.item, now))?;
         Ok(Exit::Done)
     }
+}
+
+async fn wait(id: String, timeout: Span, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+    let request = WaitItemRequest { id, request_timeout: Some(timeout) };
+    let reply = remote.call(&request).await?;
+    out.reply(&reply, |now| shown(&reply.item, now))?;
+    // Only what has ended has a time of its end.
+    if reply.item.finished_at.is_some() {
+        return Ok(Exit::Done);
+    }
+    out.talk(&format!("{} has not ended within {timeout}", request.id));
+    Ok(Exit::Refused)
 }
 
 fn shown(item: &Item, now: Time) -> String {

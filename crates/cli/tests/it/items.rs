@@ -101,3 +101,36 @@ fn a_backup_is_a_data_directory() {
     let copy = Server::start_on(std::path::Path::new(backup["path"].as_str().unwrap()));
     assert_eq!(copy.run(&["queue", "list", "--json"]).json()["queues"][0]["counts"]["leased"], 1);
 }
+
+#[test]
+fn a_permit_is_listed_and_taken_away() {
+    let (server, held) = leased(&["1", "--kind", "greeting"], &["--client-id", "w1"]);
+    let table = server.run(&["queue", "permits", "mail"]).ok();
+    let row = table.lines().nth(1).unwrap();
+    assert!(row.starts_with(&held) && row.contains("greeting") && row.contains("w1"), "{table}");
+    let permits = server.run(&["queue", "permits", "mail", "--json"]).json();
+    assert_eq!(permits["permits"][0]["id"], id(&held));
+    assert_eq!(server.run(&["queue", "revoke", "mail", &held]).ok(), "1 item revoked\n");
+    let again = server.run(&["queue", "revoke", "mail", &held]);
+    assert!(again.failed(1).contains("lease_lost, revoked"));
+    assert_eq!(server.run(&["queue", "permits", "mail"]).ok(), "");
+    assert_eq!(server.run(&["lease", "mail", "--json"]).json()["items"][0]["attempts"], 2);
+}
+
+#[test]
+fn an_item_is_waited_for_until_it_has_ended_or_the_time_is_over() {
+    let (server, held) = leased(&["1"], &[]);
+    let early = server.run(&["item", "wait", id(&held), "--timeout", "0s"]);
+    assert!(early.out.contains("state       leased\n"), "{early:?}");
+    assert!(early.failed(1).contains("has not ended within 0s"));
+    std::thread::scope(|scope| {
+        let waiting =
+            scope.spawn(|| server.run(&["item", "wait", id(&held), "--timeout", "10m", "--json"]).json());
+        server.run(&["complete", "mail", &held, "--result", "done"]).ok();
+        let item = waiting.join().unwrap();
+        assert_eq!(
+            (&item["item"]["state"], &item["item"]["result"]["utf8"]),
+            (&"completed".into(), &"done".into())
+        );
+    });
+}

@@ -1,7 +1,9 @@
 //! Every method makes the call it is named after.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use windlass_client::api::items::{Item, LeasedItem};
+use windlass_client::api::items::{Held, Item, LeasedItem};
 use windlass_client::api::queues::{
     ClearQueueRequest, CreateQueueRequest, QueueInfoRequest, RedriveQueueRequest, UpdateQueueRequest,
 };
@@ -80,7 +82,7 @@ async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError
 
 #[tokio::test]
 async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), ClientError> {
-    let (server, client) = with_json(vec![empty(); 6]).await;
+    let (server, client) = with_json(vec![empty(); 9]).await;
     let emails = client.queue("emails");
     emails.redrive(RedriveQueueRequest { limit: Some(7), ..RedriveQueueRequest::default() }).await?;
     emails.items(&Page { limit: Some(5), ..Page::of(3) }).await?;
@@ -89,6 +91,9 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
     emails.import([ImportItem { id: None, created_at: None, ..listed.into() }]).await?;
     emails.delete_items(["i"]).await?;
     emails.reload().await?;
+    emails.permits(None).await?;
+    emails.permits(Some("i")).await?;
+    emails.revoke([Held { id: "i".to_owned(), permit: 5 }]).await?;
     let item = json!({"utf8": "hello", "queue": "", "partition": 0, "state": "", "kind": "", "priority": 0,
         "attempts": 0, "event_count": 0});
     let expected = [
@@ -98,6 +103,9 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
         ("storage/items.import", json!({"queue": "emails", "items": [item]})),
         ("storage/items.delete", json!({"queue": "emails", "ids": ["i"]})),
         ("queue.reload", json!({"queue": "emails"})),
+        ("queue.permits", json!({"queue": "emails"})),
+        ("queue.permits", json!({"queue": "emails", "pivot": "i"})),
+        ("queue.revoke", json!({"queue": "emails", "items": [{"id": "i", "permit": 5}]})),
     ];
     assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
     Ok(())
@@ -105,13 +113,17 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
 
 #[tokio::test]
 async fn items_and_backups_are_asked_for_by_name() -> Result<(), ClientError> {
-    let (server, client) = with_json(vec![empty(); 4]).await;
+    let (server, client) = with_json(vec![empty(); 6]).await;
     client.item("i").await?;
+    client.wait("i", Some(Duration::from_secs(90))).await?;
+    client.wait("i", None).await?;
     client.cancel("i").await?;
     client.backup(Some("tuesday")).await?;
     client.backup(None).await?;
     let expected = [
         ("item.get", json!({"id": "i"})),
+        ("item.wait", json!({"id": "i", "request_timeout": "1m30s"})),
+        ("item.wait", json!({"id": "i"})),
         ("item.cancel", json!({"id": "i"})),
         ("server.backup", json!({"backup": "tuesday"})),
         ("server.backup", json!({})),

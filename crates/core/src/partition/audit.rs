@@ -29,6 +29,7 @@ impl Partition {
         let indexed = [&self.lanes, &self.schedule, &self.deadlines].map(Index::total).iter().sum::<usize>();
         same("indexed items", &(indexed + self.finished.len() + forgotten), &self.items.len())?;
         same("places of leased items", &self.leased_places.len(), &self.deadlines.total())?;
+        same("leased items by number", &self.leased.len(), &self.deadlines.total())?;
         same("items that expire", &self.expiry, &full.expiry)?;
         same("items on their way", &self.outbox, &full.outbox)?;
         for (name, index) in self.indexes() {
@@ -59,7 +60,9 @@ impl Partition {
             Spot::Waiting(group, key) => self.lanes.contains(group, key),
             Spot::Scheduled(group, key) => self.schedule.contains(group, key),
             Spot::Leased(group, key, place) => {
-                self.deadlines.contains(group, key) && self.leased_places.contains(group.era, place)
+                self.deadlines.contains(group, key)
+                    && self.leased_places.contains(group.era, place)
+                    && self.leased.contains(group.era, key.1)
             }
             Spot::Final(key, _) => self.finished.contains_key(&key),
             Spot::Forgotten => true,
@@ -95,7 +98,7 @@ impl fmt::Debug for Partition {
         for (name, index) in self.indexes() {
             show.field(name, &self.shown(index));
         }
-        show.field("leased_places", &self.leased_places);
+        show.field("leased_places", &self.leased_places).field("leased", &self.leased);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);

@@ -26,7 +26,8 @@ impl Partition {
     ) -> Result<(), Refusal> {
         let Completion { held, result } = completion;
         let (entry, lease) = self.held(held, now)?;
-        if result.is_none() && !entry.has_error() {
+        // Most leave nothing behind and have nobody to be told.
+        if result.is_none() && !entry.has_error() && !self.is_watched(held.number) {
             out.totals.completed += 1;
             self.erase(held.number, out);
             return Ok(());

@@ -37,6 +37,7 @@ impl Partition {
             End::Cancelled => out.totals.cancelled += 1,
             End::Expired => out.totals.expired += 1,
         }
+        self.tell_end(now, number, &last, end, result.as_ref(), out);
         if result.is_none() && !last.has_error() {
             self.erase(number, out);
             return;

@@ -12,6 +12,7 @@ mod counts;
 mod death;
 mod delete;
 mod entry;
+mod eras;
 mod extend;
 mod finish;
 mod held;
@@ -23,19 +24,20 @@ mod list;
 mod moves;
 mod numbers;
 mod outbox;
-mod places;
 mod produce;
 mod queries;
 mod redrive;
 mod registry;
 mod release;
 mod retry;
+mod revoke;
 mod rows;
 mod sweep;
 mod take;
 mod traces;
+mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use counts::{Counts, Totals};
 pub use moves::Target;
@@ -50,15 +52,17 @@ use crate::sorted::SortedMap;
 use crate::time::Timestamp;
 use ages::Ages;
 use entry::Entry;
+use eras::Eras;
 use index::{Index, Key};
 use kinds::Kinds;
 use outbox::Outbox;
-use places::Places;
 
 pub struct Partition {
     id: PartitionId,
     /// An input like time, and in no row: see [`Partition::new`].
     acquired_at: Timestamp,
+    /// Live items whose end is to be told: in no row either.
+    watched: BTreeSet<ItemNumber>,
 
     // What the rows say.
     items: SortedMap<ItemNumber, Entry>,
@@ -78,8 +82,10 @@ pub struct Partition {
     schedule: Index,
     /// Leased items by the time their lease ends.
     deadlines: Index,
-    /// Leased items by priority and place.
-    leased_places: Places,
+    /// Leased items by priority and place: so that they can be shown among those that wait.
+    leased_places: Eras<Key>,
+    /// Leased items as they were produced.
+    leased: Eras<ItemNumber>,
     /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
@@ -115,6 +121,7 @@ impl Partition {
         Self {
             id,
             acquired_at,
+            watched: BTreeSet::new(),
             items: SortedMap::new(),
             numbers: Numbers::default(),
             settings: Settings::default(),
@@ -126,7 +133,8 @@ impl Partition {
             lanes: Index::default(),
             schedule: Index::default(),
             deadlines: Index::default(),
-            leased_places: Places::default(),
+            leased_places: Eras::default(),
+            leased: Eras::default(),
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
             finished: SortedMap::new(),
@@ -167,10 +175,11 @@ impl Partition {
             Command::Retry(retries) => Ok(self.retry(now, retries, out)),
             Command::Extend(extend) => Ok(self.extend(now, &extend, out)),
             Command::Release(items) => Ok(self.release(now, &items, out)),
+            Command::Revoke(items) => Ok(self.revoke(now, &items, out)),
             Command::Cancel(number) => self.cancel(now, number, out),
             Command::Clear(clear) => self.clear(now, clear, out),
             Command::Import(import) => self.import(now, import, out),
-            Command::Delete(numbers) => Ok(self.delete(&numbers, out)),
+            Command::Delete(numbers) => Ok(self.delete(now, &numbers, out)),
             Command::Redrive(redrive) => Ok(self.redrive(now, &redrive, out)),
             Command::Assign(assign) => Ok(self.assign(now, &assign, out)),
             Command::Take(take) => self.take(now, take, out),

@@ -161,6 +161,7 @@ impl Partition {
             Spot::Leased(group, key, place) => {
                 self.deadlines.insert(group, key);
                 self.leased_places.insert(group.era, place);
+                self.leased.insert(group.era, key.1);
                 self.counts.leased += u64::from(group.era >= self.cleared.leased_before);
             }
             Spot::Final(key, bytes) => {
@@ -204,6 +205,7 @@ impl Partition {
             Spot::Leased(group, key, place) => {
                 self.deadlines.remove(group, key);
                 self.leased_places.remove(group.era, place);
+                self.leased.remove(group.era, key.1);
                 self.counts.leased -= u64::from(group.era >= self.cleared.leased_before);
             }
             Spot::Final(key, bytes) => {
@@ -228,6 +230,7 @@ impl Partition {
         self.schedule.show_from(cleared.scheduled_before);
         self.deadlines.show_from(cleared.leased_before);
         self.leased_places.show_from(cleared.leased_before);
+        self.leased.show_from(cleared.leased_before);
         self.cleared = cleared;
         self.counts.waiting = visible_len(&self.lanes);
         self.counts.scheduled = visible_len(&self.schedule);
@@ -285,7 +288,7 @@ impl Partition {
 pub(super) enum Spot {
     Waiting(Group, Key),
     Scheduled(Group, Key),
-    /// By the end of its lease, and by its place.
+    /// By the end of its lease, by its place, and by its number.
     Leased(Group, Key, Key),
     Final(Key, u64),
     /// Nowhere: only its move is left.

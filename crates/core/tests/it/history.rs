@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
     Assign, Clear, Command, Completion, Extend, Filter, Held, Import, ImportItem, LeaseItems, Leased, Move,
-    Moved, NewItem, Produce, Redrive, RedriveTo, Refusal, Reply, Retried, Retry, Take,
+    Moved, NewItem, News, Produce, Redrive, RedriveTo, Refusal, Reply, Retried, Retry, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
@@ -30,6 +30,9 @@ pub(crate) enum Step {
     Retry(Pick, Option<u8>, bool, bool),
     Extend(Pick, Option<u8>),
     Release(Pick),
+    Revoke(Pick),
+    Watch(usize),
+    Unwatch(usize),
     Cancel(usize),
     Clear(bool, bool, bool),
     Sweep(usize),
@@ -102,6 +105,9 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(pick, due, dead, error)| Step::Retry(pick, due, dead, error)),
         2 => (pick(), prop::option::of(1..9u8)).prop_map(|(pick, timeout)| Step::Extend(pick, timeout)),
         2 => pick().prop_map(Step::Release),
+        2 => pick().prop_map(Step::Revoke),
+        3 => (0..20usize).prop_map(Step::Watch),
+        1 => (0..20usize).prop_map(Step::Unwatch),
         2 => (0..20usize).prop_map(Step::Cancel),
         1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
         4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
@@ -135,6 +141,10 @@ pub(crate) struct History {
     /// Leases granted, less those given back.
     attempts: BTreeMap<ItemNumber, u32>,
     ended: BTreeSet<ItemNumber>,
+    /// Whose end is to be told.
+    watched: BTreeSet<ItemNumber>,
+    /// What the last step told of those that ended.
+    told: Vec<Item>,
     /// When an item that nobody holds expires.
     dead_at: BTreeMap<ItemNumber, Timestamp>,
     /// The last move that was taken.
@@ -156,6 +166,8 @@ impl History {
             max_attempts: BTreeMap::new(),
             attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            told: Vec::new(),
             dead_at: BTreeMap::new(),
             taken: 0,
         };
@@ -173,6 +185,9 @@ impl History {
             Step::Retry(pick, due, dead, error) => self.retry(*pick, *due, *dead, *error),
             Step::Extend(pick, timeout) => self.extend(*pick, *timeout),
             Step::Release(pick) => self.release(*pick),
+            Step::Revoke(pick) => self.revoke(*pick),
+            Step::Watch(back) => self.watch(*back),
+            Step::Unwatch(back) => self.unwatch(*back),
             Step::Cancel(back) => self.cancel(*back),
             Step::Clear(waiting, scheduled, leased) => {
                 self.clear(Clear { waiting: *waiting, scheduled: *scheduled, leased: *leased }, &before);
@@ -188,6 +203,8 @@ impl History {
         self.partition.audit().unwrap();
         self.check_places(step, &before);
         self.check_ended();
+        self.check_told(&before);
+        self.check_leased();
         self.check_finals(&before);
         self.check_totals();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
@@ -198,6 +215,10 @@ impl History {
         assert!(applied.reply.is_ok() || applied.totals == Totals::default(), "a refusal counts as nothing");
         self.totals += applied.totals;
         self.changes.extend(applied.changes);
+        self.told.extend(applied.news.into_iter().filter_map(|news| match news {
+            News::Ended(ended) => Some(ended.item),
+            News::Available | News::Outgoing | News::Died(_) => None,
+        }));
         applied.reply
     }
 
@@ -210,6 +231,7 @@ impl History {
         let sent = if self.settings.dead_queue.is_some() { totals.failed + totals.expired } else { 0 };
         assert_eq!(sent + totals.redriven, totals.moved_out + self.partition.moving());
         let given_up = totals.completed + totals.retried + totals.released + totals.lease_expired;
+        let given_up = given_up + totals.revoked;
         assert!(given_up + counts.leased <= totals.leased, "{totals:?} {counts:?}");
     }
 
@@ -423,6 +445,60 @@ impl History {
         if rightful {
             *self.attempts.entry(held.number).or_default() -= 1;
         }
+    }
+
+    /// The attempt stays counted.
+    fn revoke(&mut self, pick: Pick) {
+        let Some((held, rightful)) = self.picked(pick) else { return };
+        let Ok(Reply::Done(done)) = self.apply(Command::Revoke(vec![held])) else { panic!("it is judged") };
+        self.judge(held, rightful, &done[0], false);
+        if rightful && self.partition.get(held.number).is_none_or(|item| item.state.phase().is_final()) {
+            self.ended.insert(held.number);
+        }
+    }
+
+    fn watch(&mut self, back: usize) {
+        let Some(at) = self.made.len().checked_sub(1 + back) else { return };
+        let number = self.made[at];
+        let seen = self.partition.watch(number);
+        assert_eq!(seen, self.partition.get(number));
+        if seen.is_some_and(|item| !item.state.phase().is_final()) {
+            self.watched.insert(number);
+        }
+    }
+
+    fn unwatch(&mut self, back: usize) {
+        let Some(at) = self.made.len().checked_sub(1 + back) else { return };
+        self.partition.unwatch(self.made[at]);
+        self.watched.remove(&self.made[at]);
+    }
+
+    /// Of those that are watched, exactly those are told that ended in this step, each once and as it ended.
+    fn check_told(&mut self, before: &BTreeMap<ItemNumber, Item>) {
+        for told in std::mem::take(&mut self.told) {
+            assert!(self.watched.remove(&told.number), "{told:?} was told and not watched, or told twice");
+            let (earlier, State::Final(outcome)) = (&before[&told.number], &told.state) else {
+                panic!("{told:?} has not ended")
+            };
+            assert!(!earlier.state.phase().is_final(), "{told:?} had ended before");
+            assert_eq!(outcome.finished_at, self.now);
+            let kept = self.partition.get(told.number);
+            assert!(kept.is_none_or(|kept| arrived(&kept) == arrived(&told)), "{told:?} is kept otherwise");
+        }
+        for number in &self.watched {
+            let seen = self.partition.get(*number).map(|item| item.state.phase());
+            assert!(seen.is_some_and(|phase| !phase.is_final()), "{number:?} ended, and nobody was told");
+        }
+    }
+
+    fn check_leased(&self) {
+        let items = self.items().into_values();
+        let leased: Vec<_> = items.filter(|item| matches!(item.state, State::Leased(_))).collect();
+        assert_eq!(self.partition.leased_from(ItemNumber(0), 1000), leased);
+        let middle = leased.len() / 2;
+        let from = leased.get(middle).map_or(ItemNumber(0), |item| item.number);
+        let page: Vec<_> = leased[middle..].iter().take(2).cloned().collect();
+        assert_eq!(self.partition.leased_from(from, 2), page);
     }
 
     fn cancel(&mut self, back: usize) {

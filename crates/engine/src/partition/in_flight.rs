@@ -67,6 +67,7 @@ impl InFlight {
                 News::Available => {}
                 News::Outgoing => self.effects.outgoing = true,
                 News::Died(died) => self.effects.died.push(*died),
+                News::Ended(ended) => self.effects.ended.push(*ended),
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use windlass_core::command::Died;
+use windlass_core::command::{Died, Ended};
 use windlass_core::partition::{Counts, Head, Totals};
 use windlass_core::time::Timestamp;
 
@@ -31,6 +31,8 @@ pub(crate) struct Effects {
     pub(crate) reserved: Vec<Reserved>,
     /// Items that ended badly and go nowhere.
     pub(crate) died: Vec<Died>,
+    /// Items that ended while somebody waited for it.
+    pub(crate) ended: Vec<Ended>,
     /// Some item is on its way to another queue.
     pub(crate) outgoing: bool,
 }

@@ -6,6 +6,7 @@ mod running;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 use tracing::warn;
@@ -125,6 +126,15 @@ impl Registry {
         self.clock.now()
     }
 
+    /// On the boot clock.
+    pub(crate) fn boot(&self) -> Duration {
+        self.env.boot()
+    }
+
+    pub(crate) async fn sleep_until(&self, at: Duration) {
+        self.env.sleep_until(at).await;
+    }
+
     pub(crate) fn commit_stats(&self) -> CommitStats {
         self.meter.stats()
     }
@@ -209,11 +219,12 @@ impl Registry {
         Ok(call)
     }
 
-    /// Leases that wait are answered with nothing now, those to come with what there is.
+    /// Leases that wait are answered with nothing now, those to come with what there is. Who waits for an item is told that
+    /// it is over.
     pub(crate) fn send_waiters_home(&self) {
         self.waiters_home.store(true, Ordering::SeqCst);
         for running in lock(&self.running).queues.values() {
-            running.handle.waiters.close();
+            running.handle.send_waiters_home();
         }
     }
 

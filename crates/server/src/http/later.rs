@@ -2,14 +2,11 @@
 
 /// Calls, without `/v1/`.
 const CALLS: &[&str] = &[
-    "item.wait",
     "item.explain",
     "item.emit",
     "item.events",
     "item.close_streams",
     "item.resume",
-    "queue.permits",
-    "queue.revoke",
     "queue.suspend",
     "queue.rebalance",
     "queue.pause",

@@ -53,6 +53,7 @@ metrics! {
     OLDEST_WAITING = Gauge "windlass_oldest_waiting_age_seconds" ["queue"]:
         "How long the item has waited that waits longest; 0 if none waits.";
     LEASE_WAITERS = Gauge "windlass_lease_waiters" ["queue"]: "Leases that wait for work.";
+    ITEM_WAITERS = Gauge "windlass_item_waiters" ["queue"]: "Calls that wait for an item to end.";
     SUBSCRIBERS = Gauge "windlass_subscribers": "Readers of event streams.";
     PRODUCED = Counter "windlass_items_produced_total" ["queue"]: "Items produced.";
     LEASED = Counter "windlass_items_leased_total" ["queue"]:
@@ -60,6 +61,7 @@ metrics! {
     COMPLETED = Counter "windlass_items_completed_total" ["queue"]: "Items completed.";
     RETRIED = Counter "windlass_items_retried_total" ["queue"]: "Items sent back for another attempt.";
     RELEASED = Counter "windlass_items_released_total" ["queue"]: "Items given back, their attempt not counted.";
+    REVOKED = Counter "windlass_items_revoked_total" ["queue"]: "Items taken away from their workers.";
     EXTENDED = Counter "windlass_items_extended_total" ["queue"]: "Leases extended.";
     CANCELLED = Counter "windlass_items_cancelled_total" ["queue"]:
         "Items that ended as cancelled, those included that were cleared.";

@@ -24,3 +24,5 @@ mod storage;
 mod stores;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod waits;

@@ -126,6 +126,7 @@ fn queue(name: &str) -> QueueOverview {
         counts: Counts { scheduled: 1, waiting: 2, leased: 3 },
         oldest_waiting: Some(Timestamp(1_000_000)),
         lease_waiters: 4,
+        item_waiters: 14,
         retained: 5,
         moving: 6,
         totals: Totals {
@@ -172,6 +173,7 @@ fn hostile_names_of_queues_stay_within_their_labels() {
     for name in names {
         assert_eq!(page.value("windlass_items", &[("queue", name), ("state", "waiting")]), 2.0);
         assert_eq!(page.value("windlass_lease_waiters", &[("queue", name)]), 4.0);
+        assert_eq!(page.value("windlass_item_waiters", &[("queue", name)]), 14.0);
     }
     assert!(page.names.iter().all(|name| !name.contains("evil")));
 }

@@ -17,6 +17,7 @@ mod permits;
 mod service;
 mod time;
 mod unique;
+mod waits;
 
 pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
 
@@ -36,13 +37,14 @@ const ALWAYS: [Rule; 7] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 7] = [
+const LOSSLESS: [Rule; 8] = [
     permits::check,
     ends::check,
     attempts::check,
     order::check,
     moves::check,
     lost::check,
+    waits::check,
     counts::check_readout,
 ];
 

@@ -1,5 +1,6 @@
 //! `windlass queue`: queues, their settings and their contents as a whole.
 
+mod permits;
 mod settings;
 mod shown;
 
@@ -12,6 +13,7 @@ use windlass_api::queues::{
 use windlass_api::storage::ReloadQueueRequest;
 use windlass_client::ClientError;
 
+use self::permits::{Permits, Revoke};
 use self::settings::Settings;
 use crate::exit::{Exit, Failure};
 use crate::human::counted;
@@ -36,6 +38,8 @@ enum Verb {
     Clear(Clear),
     Redrive(Redrive),
     Reload(Reload),
+    Permits(Permits),
+    Revoke(Revoke),
 }
 
 /// Make a queue
@@ -179,6 +183,8 @@ impl Queue {
             Verb::Clear(clear) => clear.run(remote, out).await?,
             Verb::Redrive(redrive) => redrive.run(remote, out).await?,
             Verb::Reload(reload) => reload.run(remote, out).await?,
+            Verb::Permits(permits) => permits.run(remote, out).await?,
+            Verb::Revoke(revoke) => return revoke.run(remote, out).await,
         }
         Ok(Exit::Done)
     }
