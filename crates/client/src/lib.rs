@@ -37,6 +37,7 @@
 //! have no method of their own.
 
 mod client;
+mod connection;
 mod encoding;
 mod error;
 mod exchange;
