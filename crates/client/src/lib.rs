@@ -48,6 +48,7 @@ mod reply;
 mod retries;
 mod storage;
 mod url;
+pub mod worker;
 
 pub use windlass_api as api;
 

@@ -16,3 +16,5 @@ mod real_server;
 mod repeats;
 #[cfg(test)]
 mod script;
+#[cfg(test)]
+mod worker;
