@@ -28,6 +28,11 @@ impl Failure {
         Self { error: ItemError { code: None, message }, dead: false, retry_at: None }
     }
 
+    /// What was wrong.
+    pub fn message(&self) -> &str {
+        &self.error.message
+    }
+
     /// A word that programs can rely on: 1 to 128 characters.
     pub fn code(mut self, code: impl Into<String>) -> Self {
         let code: String = code.into();
