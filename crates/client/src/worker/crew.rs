@@ -2,8 +2,9 @@
 //!
 //! One lease is under way at a time. It waits at the server, and when something else may be asked for meanwhile (a slot
 //! was freed or given up or taken back) its wait is ended and it is asked anew. To end a wait loses nothing
-//! ([`QueueClient::lease_until`]): whatever was granted just before comes back here, is started if it may be, and
-//! given back uncharged if not.
+//! (`QueueClient::lease_until`): whatever was granted just before comes back here, is started if it may be, and
+//! given back uncharged if not. The price is a connection for each wait that is ended. Two leases side by side would
+//! save it, but what one brings can make the other ask for too much.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -24,8 +25,6 @@ use super::{Stop, Until};
 use crate::error::ClientError;
 use crate::payload::LeasedItemExt;
 use crate::queue::Lease;
-#[cfg(doc)]
-use crate::queue::QueueClient;
 use crate::retries::{Retries, asked_pause, may_pass};
 
 /// How long one lease waits at the server for work.

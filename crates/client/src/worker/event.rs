@@ -84,9 +84,11 @@ impl fmt::Display for NotTold {
     }
 }
 
+type Observe = dyn Fn(Event<'_>) + Send + Sync;
+
 /// Who is told.
 #[derive(Clone, Default)]
-pub(super) struct Observer(pub(super) Option<Arc<dyn Fn(Event<'_>) + Send + Sync>>);
+pub(super) struct Observer(pub(super) Option<Arc<Observe>>);
 
 impl Observer {
     pub(super) fn tell(&self, event: Event<'_>) {

@@ -32,6 +32,10 @@ impl RealServer {
         Client::new(&format!("http://{}", self.server.address())).unwrap()
     }
 
+    pub(crate) async fn stop(self) {
+        self.server.stop().await;
+    }
+
     /// Until so many leases wait at the queue.
     pub(crate) async fn until_waiting(&self, queue: &QueueClient, leases: u64) {
         let reached = async { while queue.stats().await.unwrap().lease_waiters != leases {} };

@@ -367,6 +367,19 @@ async fn a_lost_permit_cancels_the_handler_and_nothing_is_told() {
 }
 
 #[tokio::test]
+async fn a_permit_that_could_not_be_extended_in_time_counts_as_lost() {
+    let bench = Bench::new().await;
+    let id = bench.produce("k", 0).await;
+    let (worker, mut begins, mut reasons) = tells_reason(bench.worker());
+    let mut running = Running::start(worker);
+    next(&mut begins).await;
+    bench.server.stop().await;
+    assert_eq!(within(reasons.recv()).await, Some(Reason::LeaseLost));
+    assert_eq!(running.fate().await, (id, Fate::Lost));
+    running.stopped().await;
+}
+
+#[tokio::test]
 async fn a_cancel_reaches_the_handler_and_the_item_is_given_up() {
     let bench = Bench::new().await;
     let id = bench.produce("k", 0).await;
