@@ -110,6 +110,17 @@ impl Client {
         self.shared.retries.persist(repeatable::<C>(), call).await
     }
 
+    /// Makes a call once, and asks no longer than until then; none if there was no answer by that time.
+    pub(crate) async fn call_until<C: Call>(
+        &self,
+        request: &C,
+        until: impl Future<Output = ()>,
+    ) -> Result<Option<C::Reply>, ClientError> {
+        let body = self.shared.exchange.encode(request)?;
+        let answered = self.shared.exchange.call_until::<C>(body, patience(request), until).await?;
+        Ok(answered.map(|answered| answered.reply))
+    }
+
     /// A queue by its name: nothing is sent yet.
     pub fn queue(&self, name: impl Into<String>) -> QueueClient {
         QueueClient::new(self.clone(), name.into())

@@ -138,6 +138,20 @@ impl QueueClient {
         Ok(self.client.call(&lease.request(&self.queue)).await?.items)
     }
 
+    /// Like [`QueueClient::lease`], and ends the wait when `until` is ready. Nothing is lost by that: what was granted
+    /// just before still comes back here, and after that the server grants nothing more. (A proxy in between may lose
+    /// it; then it comes back when its lease ends.)
+    ///
+    /// It is tried once: who ends waits by themselves know best what to ask for next.
+    pub async fn lease_until(
+        &self,
+        lease: &Lease,
+        until: impl Future<Output = ()>,
+    ) -> Result<Vec<LeasedItem>, ClientError> {
+        let reply = self.client.call_until(&lease.request(&self.queue), until).await?;
+        Ok(reply.map(|reply| reply.items).unwrap_or_default())
+    }
+
     /// Ends leased items as done.
     pub async fn complete(
         &self,

@@ -11,6 +11,8 @@ mod items;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod lost_workers;
+#[cfg(test)]
 mod parts;
 #[cfg(test)]
 mod produce;
