@@ -65,6 +65,8 @@ pub struct NewItem {
     pub max_attempts: Option<u32>,
     /// Unset: the queue's. Zero: it may grow any age.
     pub dead_timeout: Option<Span>,
+    /// Refused, by itself, while an item of that address is not final.
+    pub address: Option<Arc<str>>,
     /// Passed through to the store, which may keep it in memory: let it not be a small part of something large. The
     /// core never looks inside and does not keep it.
     pub body: Bytes,
@@ -92,6 +94,8 @@ pub struct ImportItem {
     pub max_attempts: Option<u32>,
     /// Counted from its making. Unset: any age, whatever the queue says of new items.
     pub dead_timeout: Option<Span>,
+    /// As that of a [`NewItem`].
+    pub address: Option<Arc<str>>,
     /// Where it was moved from before it came here.
     pub origin: Option<Box<Origin>>,
     pub error: Option<ItemError>,
@@ -248,6 +252,7 @@ pub struct Departure {
     pub kind: Arc<str>,
     pub priority: u8,
     pub attempts: u32,
+    pub address: Option<Arc<str>>,
     pub reason: MoveReason,
     pub error: Option<ItemError>,
     pub left_at: Timestamp,
@@ -327,6 +332,7 @@ pub struct Leased {
     pub deadline: Timestamp,
     pub created_at: Timestamp,
     pub dead_timeout: Option<Span>,
+    pub address: Option<Arc<str>>,
     pub origin: Option<Box<Origin>>,
 }
 
@@ -355,6 +361,10 @@ pub enum Refusal {
     },
     /// The item has ended, and what is asked for is for live ones.
     Ended,
+    /// An item of that address is not final yet: this one.
+    DuplicateAddress {
+        number: ItemNumber,
+    },
     /// Where to begin is not in the list, or not any more.
     NoSuchPivot,
     QueueExists,

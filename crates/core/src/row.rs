@@ -122,7 +122,7 @@ impl Cleared {
     }
 
     fn ended(&self, which: Clearable, mut item: Item) -> Option<Item> {
-        let extras = item.extras.as_mut().filter(|extras| extras.error.is_some())?;
+        let extras = item.extras.as_mut().filter(|extras| extras.has_something_to_show())?;
         if let State::Leased(lease) = &item.state {
             extras.last_lease = Some((lease.permit, LeaseEnd::Cancelled));
         }
@@ -250,6 +250,9 @@ fn extras_bytes(item: &Item) -> usize {
     let Some(extras) = &item.extras else { return 0 };
     let origin = extras.origin.as_deref();
     let errors = extras.error.iter().chain(origin.and_then(|origin| origin.error.as_ref()));
+    let addresses = extras.address.iter().chain(origin.and_then(|origin| origin.address.as_ref()));
     let origin_bytes = origin.map_or(0, |origin| 64 + origin.queue.len() + origin.unknown.len());
-    errors.map(ItemError::bytes).sum::<usize>() + origin_bytes + extras.unknown.len()
+    let texts =
+        errors.map(ItemError::bytes).sum::<usize>() + addresses.map(|address| address.len()).sum::<usize>();
+    texts + origin_bytes + extras.unknown.len()
 }

@@ -26,7 +26,7 @@ impl Partition {
     ) -> Result<(), Refusal> {
         let Completion { held, result } = completion;
         let (entry, lease) = self.held(held, now)?;
-        if result.is_none() && !entry.has_error() {
+        if result.is_none() && !entry.has_something_to_show() {
             out.totals.completed += 1;
             self.erase(held.number, out);
             return Ok(());

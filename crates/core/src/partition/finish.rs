@@ -37,7 +37,7 @@ impl Partition {
             End::Cancelled => out.totals.cancelled += 1,
             End::Expired => out.totals.expired += 1,
         }
-        if result.is_none() && !last.has_error() {
+        if result.is_none() && !last.has_something_to_show() {
             self.erase(number, out);
             return;
         }

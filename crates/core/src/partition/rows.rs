@@ -2,6 +2,7 @@
 //! which alone touch the indexes and counters, live and at recovery: so the rows always rebuild the same partition,
 //! in whatever order they come.
 
+use super::addresses::Addressed;
 use super::entry::Entry;
 use super::index::{Group, Index, Key};
 use super::outbox::Leaving;
@@ -178,6 +179,9 @@ impl Partition {
         if let Some(leaving) = besides.leaving {
             self.outbox.insert(leaving);
         }
+        if let Some(addressed) = besides.addressed {
+            self.addresses.insert(addressed);
+        }
     }
 
     fn leave_besides(&mut self, besides: Besides) {
@@ -186,6 +190,9 @@ impl Partition {
         }
         if let Some(leaving) = besides.leaving {
             self.outbox.remove(&leaving);
+        }
+        if let Some(addressed) = besides.addressed {
+            self.addresses.remove(&addressed);
         }
     }
 
@@ -296,17 +303,17 @@ pub(super) enum Spot {
 pub(super) struct Besides {
     pub(super) expires: Option<Key>,
     pub(super) leaving: Option<Leaving>,
+    pub(super) addressed: Option<Addressed>,
 }
 
 impl Besides {
     pub(super) fn of(number: ItemNumber, entry: &Entry) -> Self {
-        match &entry.state {
-            State::Waiting | State::Scheduled { .. } => {
-                Self { expires: entry.dead_at().map(|at| (at.0, number)), leaving: None }
-            }
-            State::Leased(_) => Self { expires: None, leaving: None },
-            State::Final(outcome) => Self { expires: None, leaving: Leaving::of(number, outcome) },
-        }
+        let (expires, leaving) = match &entry.state {
+            State::Waiting | State::Scheduled { .. } => (entry.dead_at().map(|at| (at.0, number)), None),
+            State::Leased(_) => (None, None),
+            State::Final(outcome) => (None, Leaving::of(number, outcome)),
+        };
+        Self { expires, leaving, addressed: Addressed::of(number, entry) }
     }
 }
 

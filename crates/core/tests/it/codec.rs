@@ -108,9 +108,11 @@ fn item_error() -> impl Strategy<Value = ItemError> {
 fn origin() -> impl Strategy<Value = Origin> {
     let id = prop::option::of(any::<(u64, u32)>());
     let attempts = prop::option::of(any::<u32>());
-    (text(), id, attempts, reason(), prop::option::of(item_error()), any::<u64>(), unknown()).prop_map(
-        |(queue, id, attempts, reason, error, moved_at, unknown)| Origin {
+    let (error, address) = (prop::option::of(item_error()), prop::option::of(text()));
+    (text(), id, address, attempts, reason(), error, any::<u64>(), unknown()).prop_map(
+        |(queue, id, address, attempts, reason, error, moved_at, unknown)| Origin {
             queue,
+            address,
             id: id.map(|(number, partition)| ItemId {
                 number: ItemNumber(number),
                 partition: PartitionId(partition),
@@ -140,12 +142,21 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let last_lease = prop::option::of((any::<u64>().prop_map(Permit), lease_end()));
     let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()));
     let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
+    let address = prop::option::of(text());
     let facts_bytes = prop_oneof![Just(0), any::<u64>()];
-    (limits, last_lease, error, origin, facts_bytes, unknown()).prop_map(
-        |((max_attempts, dead_timeout), last_lease, error, origin, facts_bytes, unknown)| {
+    (limits, address, last_lease, error, origin, facts_bytes, unknown()).prop_map(
+        |((max_attempts, dead_timeout), address, last_lease, error, origin, facts_bytes, unknown)| {
             let (dead_timeout, origin) = (dead_timeout.map(Span), origin.map(Box::new));
-            let extras =
-                Extras { max_attempts, dead_timeout, origin, last_lease, error, facts_bytes, unknown };
+            let extras = Extras {
+                max_attempts,
+                dead_timeout,
+                address,
+                origin,
+                last_lease,
+                error,
+                facts_bytes,
+                unknown,
+            };
             (extras != Extras::default()).then(|| Box::new(extras))
         },
     )
