@@ -75,6 +75,13 @@ pub struct NewItem {
     pub facts: Option<Bytes>,
 }
 
+impl NewItem {
+    /// What it is at home by, if anything.
+    pub fn key(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Import {
     pub items: Vec<ImportItem>,
@@ -102,6 +109,13 @@ pub struct ImportItem {
     /// As those of a [`NewItem`].
     pub body: Bytes,
     pub facts: Option<Bytes>,
+}
+
+impl ImportItem {
+    /// As that of a [`NewItem`].
+    pub fn key(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
 }
 
 /// Which items to show, and in which order.

@@ -109,6 +109,12 @@ pub fn check_address(address: &str) -> Result<(), Invalid> {
     ensure(fits, "address", "1 to 512 bytes without U+0000")
 }
 
+/// Both would have a home of their own, and an item can only be in one.
+pub fn check_one_home(group: bool, address: bool, partitions: usize) -> Result<(), Invalid> {
+    let rule = "unset where there is a `group`, in a queue of several partitions";
+    ensure(!(group && address) || partitions <= 1, "address", rule)
+}
+
 pub fn check_lease_timeout(timeout: Span) -> Result<(), Invalid> {
     ensure(timeout >= LEASE_TIMEOUT_MIN, "lease_timeout", "at least 1ms")
 }

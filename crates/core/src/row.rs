@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::id::{ItemNumber, PartitionId};
 use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, Outcome, State};
+use crate::route::{Slot, SlotMap};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -152,6 +153,8 @@ pub struct Queue {
     pub settings: Settings,
     pub partitions: Vec<PartitionId>,
     pub stores: StoreNames,
+    /// Where items with a key are at home.
+    pub slots: SlotMap,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -165,6 +168,11 @@ impl Queue {
     /// Its partitions and the stores they are in; none is the first store of all.
     pub fn homes(&self) -> impl Iterator<Item = (PartitionId, Option<&Arc<str>>)> {
         self.partitions.iter().enumerate().map(|(index, id)| (*id, self.stores.0.get(index)))
+    }
+
+    /// The partition that takes what has a key of this slot, by its place in the list.
+    pub fn home(&self, slot: Slot) -> Option<usize> {
+        self.slots.home(slot, self.partitions.len())
     }
 }
 
@@ -229,7 +237,8 @@ impl Change {
         match self {
             Self::Put(Row::Item(item)) => FIXED + item.kind.len() + item.state.bytes() + extras_bytes(item),
             Self::Put(Row::Queue(queue)) => {
-                8 * FIXED + 8 * queue.partitions.len() + queue.stores.bytes() + queue.unknown.len()
+                let slots = 4 * queue.slots.0.len();
+                8 * FIXED + 8 * queue.partitions.len() + slots + queue.stores.bytes() + queue.unknown.len()
             }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),

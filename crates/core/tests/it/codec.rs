@@ -8,6 +8,7 @@ use windlass_core::item::{
     Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
     Outgoing, State,
 };
+use windlass_core::route::{SLOTS, SlotMap};
 use windlass_core::row::{
     Clearable, Cleared, Key, Numbers, Partitions, Queue, QueueName, Row, StoreNames, Taken,
 };
@@ -221,6 +222,7 @@ fn times() -> impl Strategy<Value = BTreeMap<(Clearable, u32), Timestamp>> {
 fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let stores = prop::collection::vec(text(), 0..5).prop_map(StoreNames);
+    let slots = prop::collection::vec(0..3u16, 0..=SLOTS).prop_map(SlotMap);
     prop_oneof![
         6 => item().prop_map(Row::Item),
         1 => (any::<[u64; 3]>(), unknown()).prop_map(|([item, permit, moved], unknown)| {
@@ -231,9 +233,9 @@ fn row() -> impl Strategy<Value = Row> {
             let [waiting_before, scheduled_before, leased_before] = before;
             Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, times, unknown })
         }),
-        2 => (queue_name(), settings(), partitions, stores, unknown()).prop_map(
-            |(name, settings, partitions, stores, unknown)| {
-                Row::Queue(Box::new(Queue { name, settings, partitions, stores, unknown }))
+        2 => (queue_name(), settings(), partitions, stores, slots, unknown()).prop_map(
+            |(name, settings, partitions, stores, slots, unknown)| {
+                Row::Queue(Box::new(Queue { name, settings, partitions, stores, slots, unknown }))
             }
         ),
         1 => (any::<u32>(), any::<u64>(), unknown()).prop_map(|(source, last, unknown)| {
