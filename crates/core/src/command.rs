@@ -15,6 +15,8 @@ use crate::time::{Span, Timestamp};
 #[derive(Clone, Debug)]
 pub enum Command {
     Produce(Produce),
+    /// Produces, unless the same call was made before: then it tells what that was told.
+    ProduceOnce(ProduceOnce),
     Lease(LeaseItems),
     Complete(Vec<Completion>),
     Retry(Vec<Retry>),
@@ -54,6 +56,30 @@ pub enum Command {
 #[derive(Clone, Debug)]
 pub struct Produce {
     pub items: Vec<NewItem>,
+}
+
+/// What one partition is to produce of a call that is carried out once, however often it is sent.
+#[derive(Clone, Debug)]
+pub struct ProduceOnce {
+    /// The client's name for the call.
+    pub key: Arc<str>,
+    /// Of all items of the call, those for other partitions included.
+    pub digest: Digest,
+    pub claim: Claim,
+    /// None at the home of the key, if all belong elsewhere.
+    pub items: Vec<NewItem>,
+}
+
+/// Calls with the same digest are the same.
+pub type Digest = [u8; 16];
+
+/// Who decides whether a key is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The home of the key does.
+    First,
+    /// Another partition goes by the moment at which the home did.
+    Of(Timestamp),
 }
 
 #[derive(Clone, Debug)]
@@ -300,6 +326,12 @@ pub struct Applied {
 pub enum Reply {
     /// Produce, import: in the order given.
     Produced(Vec<Result<Produced, Refusal>>),
+    ProducedOnce {
+        /// When the home of the key took note of the call for the first time.
+        claimed_at: Timestamp,
+        /// In the order given.
+        items: Vec<Result<Produced, Refusal>>,
+    },
     Leased(Vec<Leased>),
     /// Complete, release, delete: one result for each item, in the order given.
     Done(Vec<Result<(), Refusal>>),
@@ -379,6 +411,8 @@ pub enum Refusal {
     DuplicateAddress {
         number: ItemNumber,
     },
+    /// The idempotency key was used for a call with other items.
+    KeyTaken,
     /// Where to begin is not in the list, or not any more.
     NoSuchPivot,
     QueueExists,

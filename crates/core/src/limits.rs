@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::command::{Command, Extend, ImportItem, LeaseItems, Move, NewItem, Redrive, Retry};
+use crate::command::{Command, Extend, ImportItem, LeaseItems, Move, NewItem, ProduceOnce, Redrive, Retry};
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
@@ -22,6 +22,10 @@ pub const REFERENCE_BYTES_MAX: usize = 512;
 pub const ADDRESS_BYTES_MAX: usize = 512;
 pub const LEASE_TIMEOUT_MIN: Span = Span::from_millis(1);
 pub const RETRY_FACTOR_MAX: f64 = 1000.0;
+pub const IDEMPOTENCY_KEPT: Span = Span::from_secs(24 * 3600);
+/// Calls with an idempotency key that one partition remembers, and the bytes they may take.
+pub const IDEMPOTENCY_KEYS_MAX: usize = 1_000_000;
+pub const IDEMPOTENCY_BYTES_MAX: usize = 256 << 20;
 /// Distinct kinds among the items of one partition, those kept after their end included.
 pub const KINDS_MAX: usize = 10_000;
 
@@ -60,6 +64,10 @@ pub fn check_kind(kind: &str) -> Result<(), Invalid> {
 
 pub fn check_client_id(client_id: &str) -> Result<(), Invalid> {
     check_label("client_id", client_id)
+}
+
+pub fn check_idempotency_key(key: &str) -> Result<(), Invalid> {
+    check_label("idempotency_key", key)
 }
 
 pub fn check_batch(field: &'static str, len: usize) -> Result<(), Invalid> {
@@ -132,6 +140,7 @@ pub fn check_lease(lease: &LeaseItems) -> Result<(), Invalid> {
 pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
     match command {
         Command::Produce(produce) => check_items(&produce.items),
+        Command::ProduceOnce(produce) => check_once(produce),
         Command::Import(import) => check_imports(&import.items),
         Command::Delete(numbers) => check_batch("ids", numbers.len()),
         Command::Lease(lease) => check_lease(lease),
@@ -157,6 +166,11 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::DeleteQueue(_)
         | Command::SkipPartitions(_) => Ok(()),
     }
+}
+
+fn check_once(produce: &ProduceOnce) -> Result<(), Invalid> {
+    check_idempotency_key(&produce.key)?;
+    if produce.items.is_empty() { Ok(()) } else { check_items(&produce.items) }
 }
 
 fn check_items(items: &[NewItem]) -> Result<(), Invalid> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::addresses::Addresses;
 use super::index::{Group, Index, Key};
+use super::once::Calls;
 use super::outbox::Outbox;
 use super::rows::{Besides, Spot};
 use super::{Counts, Partition};
@@ -35,6 +36,9 @@ impl Partition {
         same("items on their way", &self.outbox, &full.outbox)?;
         same("items by address", &self.addresses, &full.addresses)?;
         self.check_holders()?;
+        let mut calls = Calls::default();
+        self.calls.iter().for_each(|once| calls.insert(once.clone()));
+        same("calls that are remembered", &self.calls, &calls)?;
         for (name, index) in self.indexes() {
             index.audit().map_err(|problem| format!("{name}: {problem}"))?;
         }
@@ -115,7 +119,7 @@ impl fmt::Debug for Partition {
         }
         show.field("leased_places", &self.leased_places);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
-        show.field("addresses", &self.addresses);
+        show.field("addresses", &self.addresses).field("calls", &self.calls);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
         show.field("traces", &self.traces);

@@ -23,6 +23,7 @@ mod lease;
 mod list;
 mod moves;
 mod numbers;
+mod once;
 mod outbox;
 mod places;
 mod produce;
@@ -54,6 +55,7 @@ use ages::Ages;
 use entry::Entry;
 use index::{Index, Key};
 use kinds::Kinds;
+use once::Calls;
 use outbox::Outbox;
 use places::Places;
 
@@ -69,6 +71,8 @@ pub struct Partition {
     cleared: Cleared,
     /// By the partition that was taken from.
     taken: BTreeMap<PartitionId, Taken>,
+    /// Those that are not to be carried out again.
+    calls: Calls,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
 
@@ -123,6 +127,7 @@ impl Partition {
             settings: Settings::default(),
             cleared: Cleared::default(),
             taken: BTreeMap::new(),
+            calls: Calls::default(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
             kinds: Kinds::default(),
@@ -166,6 +171,7 @@ impl Partition {
     fn decide(&mut self, now: Timestamp, command: Command, out: &mut Output) -> Result<Reply, Refusal> {
         match command {
             Command::Produce(produce) => self.produce(now, produce, out),
+            Command::ProduceOnce(produce) => self.produce_once(now, produce, out),
             Command::Lease(lease) => Ok(self.lease(now, lease, out)),
             Command::Complete(completions) => Ok(self.complete(now, completions, out)),
             Command::Retry(retries) => Ok(self.retry(now, retries, out)),

@@ -20,13 +20,20 @@ impl Partition {
         produce: Produce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        self.check_kinds_left(produce.items.iter().map(|item| &*item.kind))?;
-        self.check_numbers_left(now, produce.items.len())?;
+        self.produce_all(now, produce.items, out).map(Reply::Produced)
+    }
+
+    pub(super) fn produce_all(
+        &mut self,
+        now: Timestamp,
+        items: Vec<NewItem>,
+        out: &mut Output,
+    ) -> Result<Vec<Result<Produced, Refusal>>, Refusal> {
+        self.check_kinds_left(items.iter().map(|item| &*item.kind))?;
+        self.check_numbers_left(now, items.len())?;
         // A row and a body each, and the numbers.
-        out.changes.reserve(2 * produce.items.len() + 1);
-        let produce_one = |item| self.produce_one(now, item, out);
-        let produced = produce.items.into_iter().map(produce_one).collect();
-        Ok(Reply::Produced(produced))
+        out.changes.reserve(2 * items.len() + 1);
+        Ok(items.into_iter().map(|item| self.produce_one(now, item, out)).collect())
     }
 
     fn produce_one(&mut self, now: Timestamp, new: NewItem, out: &mut Output) -> Result<Produced, Refusal> {

@@ -48,6 +48,7 @@ impl Partition {
             Row::Taken(taken) => {
                 self.taken.insert(taken.source, taken);
             }
+            Row::Once(once) => self.calls.insert(*once),
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), *queue);
             }
@@ -64,6 +65,7 @@ impl Partition {
             row::Key::Taken(source) => {
                 self.taken.remove(source);
             }
+            row::Key::Once(key) => self.calls.remove(key),
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
@@ -98,7 +100,8 @@ impl Partition {
         let items = self.items.iter().map(|(number, entry)| Row::Item(self.item(number, entry)));
         let taken = self.taken.values().cloned().map(Row::Taken);
         let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
-        few.chain(queues).chain(items).chain(taken)
+        let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
+        few.chain(queues).chain(items).chain(taken).chain(calls)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
-    Assign, Clear, Command, Completion, Extend, Filter, Held, Import, ImportItem, LeaseItems, Leased, Move,
-    Moved, NewItem, Produce, Redrive, Refusal, Reply, Retried, Retry, Take,
+    Assign, Claim, Clear, Command, Completion, Digest, Extend, Filter, Held, Import, ImportItem, LeaseItems,
+    Leased, Move, Moved, NewItem, Produce, ProduceOnce, Produced, Redrive, Refusal, Reply, Retried, Retry,
+    Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
@@ -23,6 +24,8 @@ use crate::script::START;
 pub(crate) enum Step {
     Pass(u64),
     Produce(Vec<New>),
+    /// Under a key, a call that some partition claimed so many seconds ago, or this one now.
+    ProduceOnce(u8, Option<u8>, Vec<New>),
     /// How many, bits of kinds (0: any), the largest priority.
     Lease(usize, u8, u8),
     Complete(Pick, bool),
@@ -98,7 +101,10 @@ fn step() -> impl Strategy<Value = Step> {
     let imported = (0..3u8, 0..3u8, 0..4u8, 0..3u8, prop::option::weighted(0.3, 0..3u8));
     prop_oneof![
         4 => prop_oneof![Just(1), 1..3_000_000u64, 1..20_000_000u64].prop_map(Step::Pass),
-        4 => prop::collection::vec(new, 1..6).prop_map(Step::Produce),
+        4 => prop::collection::vec(new.clone(), 1..6).prop_map(Step::Produce),
+        3 => (0..3u8, prop::option::weighted(0.3, 0..3u8), prop::collection::vec(new, 0..3))
+            .prop_map(|(key, claimed, items)| Step::ProduceOnce(key, claimed, items)),
+        1 => (80_000_000_000..90_000_000_000u64).prop_map(Step::Pass),
         5 => (1..5usize, prop_oneof![Just(0), 0..8u8], prop_oneof![Just(255), 0..3u8])
             .prop_map(|(count, kinds, max)| Step::Lease(count, kinds, max)),
         3 => (pick(), any::<bool>()).prop_map(|(pick, result)| Step::Complete(pick, result)),
@@ -145,7 +151,11 @@ pub(crate) struct History {
     dead_at: BTreeMap<ItemNumber, Timestamp>,
     /// The last move that was taken.
     taken: u64,
+    /// Calls by their key: when they were claimed, their digest, and what they were told.
+    calls: BTreeMap<u8, (Timestamp, Digest, Vec<Result<Produced, Refusal>>)>,
 }
+
+const DAY: Span = Span::from_secs(24 * 3600);
 
 impl History {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -165,6 +175,7 @@ impl History {
             holders_of_addresses: BTreeMap::new(),
             dead_at: BTreeMap::new(),
             taken: 0,
+            calls: BTreeMap::new(),
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
@@ -175,6 +186,7 @@ impl History {
         match step {
             Step::Pass(micros) => self.now = self.now + Span(*micros),
             Step::Produce(items) => self.produce(items),
+            Step::ProduceOnce(key, claimed, items) => self.produce_once(*key, *claimed, items),
             Step::Lease(count, kinds, max_priority) => self.lease(*count, *kinds, *max_priority, &before),
             Step::Complete(pick, result) => self.complete(*pick, *result),
             Step::Retry(pick, due, dead, error) => self.retry(*pick, *due, *dead, *error),
@@ -236,6 +248,39 @@ impl History {
         else {
             panic!("nothing stands against it")
         };
+        self.produced(&items, produced);
+    }
+
+    /// The first call of a key within a day is carried out; the same again is told the same, and another one nothing.
+    fn produce_once(&mut self, key: u8, claimed: Option<u8>, new: &[New]) {
+        let items: Vec<_> = new.iter().map(|item| self.new_item(*item)).collect();
+        let digest = [new.len() as u8; 16];
+        let claim = match claimed {
+            None => Claim::First,
+            // Of a few moments, so that some come again.
+            Some(ago) => Claim::Of(Timestamp(self.now.0 / DAY.0 * DAY.0 + u64::from(ago))),
+        };
+        let known = self.calls.get(&key).filter(|(claimed_at, ..)| self.now < *claimed_at + DAY).cloned();
+        let known = known.filter(|(claimed_at, ..)| claim == Claim::First || claim == Claim::Of(*claimed_at));
+        let key_name = format!("call {key}").into();
+        let produce = ProduceOnce { key: key_name, digest, claim, items: items.clone() };
+        let reply = self.apply(Command::ProduceOnce(produce));
+        match known {
+            Some((_, other, _)) if other != digest && claim == Claim::First => {
+                assert_eq!(reply, Err(Refusal::KeyTaken));
+            }
+            Some((claimed_at, _, items)) => assert_eq!(reply, Ok(Reply::ProducedOnce { claimed_at, items })),
+            None => {
+                let Ok(Reply::ProducedOnce { claimed_at, items: produced }) = reply else {
+                    panic!("{reply:?}")
+                };
+                self.calls.insert(key, (claimed_at, digest, produced.clone()));
+                self.produced(&items, produced);
+            }
+        }
+    }
+
+    fn produced(&mut self, items: &[NewItem], produced: Vec<Result<Produced, Refusal>>) {
         for (item, produced) in items.iter().zip(produced) {
             let produced = produced.map(|produced| produced.number);
             let Some(number) = self.came(item.address.as_ref(), produced) else { continue };

@@ -20,6 +20,7 @@ mod limits;
 mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod once;
 mod produce;
 mod properties;
 mod registry;
