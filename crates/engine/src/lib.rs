@@ -32,6 +32,7 @@ use windlass_core::command::{
     Clear, Command, CreateQueue, Extended, LeaseItems, NewItem, Refusal, Reply, Retried, UpdateQueue,
 };
 use windlass_core::id::{ItemId, PartitionId, Permit};
+use windlass_core::limits;
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::time::{Span, Timestamp};
 
@@ -144,6 +145,20 @@ impl Engine {
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
         self.queue(queue)?.take_in(items).await
+    }
+
+    /// As [`Engine::produce`], but the same items under the same key within 24 hours are told what they were told the
+    /// first time, and are not produced again; what did not reach its partition then is produced now. Other items under
+    /// that key are refused.
+    pub async fn produce_once(
+        &self,
+        queue: &QueueName,
+        key: Arc<str>,
+        items: Vec<NewItem>,
+    ) -> Result<Judged<ProducedItem>, EngineError> {
+        let _call = self.registry.enter()?;
+        limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
+        self.queue(queue)?.produce_once(key, items).await
     }
 
     /// Up to a batch of what there is, waiting up to `wait` for the first item; `Span::ZERO` answers at once.

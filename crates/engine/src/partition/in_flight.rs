@@ -185,6 +185,7 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
     let reply = match reply {
         Reply::Leased(items) => Done::Granted(GrantPart::new(Arc::clone(handle), items, sequence)),
         other @ (Reply::Produced(_)
+        | Reply::ProducedOnce { .. }
         | Reply::Done(_)
         | Reply::Retried(_)
         | Reply::Extended(_)

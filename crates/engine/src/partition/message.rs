@@ -57,6 +57,7 @@ pub(crate) fn received(
 pub(crate) fn body_bytes(command: &Command) -> usize {
     match command {
         Command::Produce(produce) => produce.items.iter().map(new_bytes).sum(),
+        Command::ProduceOnce(produce) => produce.items.iter().map(new_bytes).sum(),
         Command::Import(import) => import.items.iter().map(import_bytes).sum(),
         Command::Complete(items) => {
             items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()

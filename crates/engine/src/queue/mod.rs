@@ -4,6 +4,7 @@ mod door;
 mod judge;
 mod keyed;
 mod lease;
+mod once;
 mod produce;
 mod redrive;
 mod shares;
