@@ -51,6 +51,16 @@ impl Caller {
         Some(produced(&answer.await?).into_iter().map(|(id, _)| id).collect())
     }
 
+    /// Sent again with the same items, it is the same call.
+    pub async fn produce_once(&self, queue: QueueIndex, items: Vec<Made>) -> Option<Vec<ItemId>> {
+        let new = items.iter().map(new_item).collect();
+        let (name, key) = (queue_name(queue), format!("call {}", items[0].serial).into());
+        let call = async { alone(self.engine.produce_once(&name, key, new).await?) };
+        let op = Op::ProduceOnce { queue, items };
+        let answer = self.call(op, call, |made| Outcome::Produced(produced(made)));
+        Some(produced(&answer.await?).into_iter().map(|(id, _)| id).collect())
+    }
+
     /// With `accept` false the grant is dropped on arrival.
     pub async fn lease(&self, wish: Wish, accept: bool) -> Option<Vec<Granted>> {
         let Wish { queue, batch_size, timeout, filter, wait } = wish;

@@ -15,10 +15,10 @@ use crate::plan::{self, Plan};
 use crate::rng::Rng;
 
 /// A permit nobody will be given in the time of a run: a year ahead.
+const NEVER_ISSUED: u64 = 1 << 45;
+
 /// Few, so that they are often taken.
 const ADDRESSES: [&str; 3] = ["here", "there", "elsewhere"];
-
-const NEVER_ISSUED: u64 = 1 << 45;
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
@@ -39,6 +39,8 @@ struct Known {
     held: Vec<Vec<Hold>>,
     /// Permits that were used up, or should have been.
     spent: Vec<Hold>,
+    /// Calls that can be sent again.
+    calls: Vec<(QueueIndex, Vec<Made>)>,
 }
 
 impl Memory {
@@ -151,9 +153,28 @@ impl Client {
             (0..count).map(|_| self.made()).collect()
         };
         let queue = self.queue();
+        if self.rng.percent(self.plan.habits.repeats) {
+            return self.produce_once(queue, items).await;
+        }
         if let Some(ids) = self.caller.produce(queue, items).await {
             self.memory.known().items.extend(ids);
         }
+    }
+
+    /// Under a key, so that it, or a call of before, can be sent again: by anybody, answered or not.
+    async fn produce_once(&mut self, queue: QueueIndex, items: Vec<Made>) {
+        let earlier = if self.rng.percent(50) { self.earlier_call() } else { None };
+        let (queue, items) = earlier.unwrap_or((queue, items));
+        self.memory.known().calls.push((queue, items.clone()));
+        if let Some(ids) = self.caller.produce_once(queue, items).await {
+            self.memory.known().items.extend(ids);
+        }
+    }
+
+    fn earlier_call(&mut self) -> Option<(QueueIndex, Vec<Made>)> {
+        let mut known = self.memory.known();
+        let at = known.calls.len().checked_sub(1 + self.rng.index(3))?;
+        Some(known.calls.swap_remove(at))
     }
 
     fn made(&mut self) -> Made {

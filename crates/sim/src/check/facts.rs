@@ -266,6 +266,7 @@ impl<'a> Facts<'a> {
                 }
             }
             Op::Produce { .. }
+            | Op::ProduceOnce { .. }
             | Op::Lease { .. }
             | Op::Clear { .. }
             | Op::Redrive { .. }

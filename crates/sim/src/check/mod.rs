@@ -15,11 +15,13 @@ mod lost;
 mod moves;
 mod order;
 mod permits;
+mod repeats;
 mod service;
 mod time;
 mod unique;
 
 pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
+pub use self::repeats::merged;
 
 use crate::history::{History, Violation};
 
@@ -49,6 +51,7 @@ const LOSSLESS: [Rule; 8] = [
 ];
 
 pub fn check(history: &History) -> Result<(), Violation> {
+    let history = &merged(history)?;
     let facts = Facts::gather(history)?;
     for rule in ALWAYS {
         rule(&facts)?;

@@ -449,3 +449,34 @@ fn an_address_refused_for_an_item_that_is_done_is_caught() {
     story.produce_as(vec![at_home(2)], taken);
     assert_eq!(story.verdict(), Some("address"));
 }
+
+fn once(story: &mut Story, serial: u64, outcome: Outcome) {
+    story.call(Op::ProduceOnce { queue: 0, items: vec![made(serial)] }, outcome);
+}
+
+#[test]
+fn a_call_sent_again_until_it_is_answered_passes() {
+    let mut story = story();
+    once(&mut story, 1, Outcome::Unknown(Why::Told));
+    story.produce(&[2]).lease(vec![given(1, 11, 1), given(2, 12, 1)]);
+    story.complete(1, 11, Verdict::Done).complete(2, 12, Verdict::Done);
+    once(&mut story, 1, produced(1));
+    once(&mut story, 1, produced(1));
+    assert_eq!(story.verdict(), None);
+}
+
+#[test]
+fn a_call_carried_out_twice_is_caught() {
+    let mut story = story();
+    once(&mut story, 1, produced(1));
+    once(&mut story, 1, Outcome::Produced(vec![(id(2), Phase::Waiting)]));
+    assert_eq!(story.verdict(), Some("repeat"));
+}
+
+#[test]
+fn a_call_taken_for_another_is_caught() {
+    let mut story = story();
+    once(&mut story, 1, Outcome::Unknown(Why::Told));
+    once(&mut story, 1, Outcome::Refused(Refusal::KeyTaken));
+    assert_eq!(story.verdict(), Some("repeat"));
+}
