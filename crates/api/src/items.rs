@@ -79,6 +79,12 @@ pub struct ProduceRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "30s"))]
     pub request_timeout: Option<Span>,
+    /// A name for this call, 1 to 128 characters: sent again under it within 24h, the call is not carried out again, and
+    /// its first answer is given.
+    #[prost(string, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub idempotency_key: Option<String>,
     /// 1 to 1000. Those without an address become durable together, or none of them.
     #[prost(message, repeated, tag = "3")]
     #[schemars(length(min = 1, max = 1000))]

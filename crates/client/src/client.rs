@@ -107,7 +107,7 @@ impl Client {
         let body = self.shared.exchange.encode(request)?;
         let patience = patience(request);
         let call = || self.shared.exchange.call::<C>(body.clone(), patience);
-        self.shared.retries.persist(repeatable::<C>(), call).await
+        self.shared.retries.persist(repeatable(request), call).await
     }
 
     /// A queue by its name: nothing is sent yet.

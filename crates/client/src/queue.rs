@@ -128,7 +128,20 @@ impl QueueClient {
         items: impl IntoIterator<Item = NewItem>,
     ) -> Result<Vec<ProducedItem>, ClientError> {
         let items = items.into_iter().collect();
-        let request = ProduceRequest { queue: self.queue.clone(), request_timeout: None, items };
+        let request = ProduceRequest { queue: self.queue.clone(), items, ..ProduceRequest::default() };
+        Ok(self.client.call(&request).await?.items)
+    }
+
+    /// Like [`QueueClient::produce`], under a name for the call: sent again within 24 hours, it is not carried out again,
+    /// and its first answer is given. So it is also tried again where nobody knows whether it was done.
+    pub async fn produce_once(
+        &self,
+        idempotency_key: impl Into<String>,
+        items: impl IntoIterator<Item = NewItem>,
+    ) -> Result<Vec<ProducedItem>, ClientError> {
+        let (queue, items) = (self.queue.clone(), items.into_iter().collect());
+        let idempotency_key = Some(idempotency_key.into());
+        let request = ProduceRequest { queue, idempotency_key, items, ..ProduceRequest::default() };
         Ok(self.client.call(&request).await?.items)
     }
 

@@ -33,8 +33,16 @@ pub(super) async fn produce(
     let queue = check::queue_name(&request.queue)?;
     let timeout = check::request_timeout(request.request_timeout, false)?;
     limits::check_batch("items", request.items.len())?;
+    let key = request.idempotency_key.map(check::idempotency_key).transpose()?;
     let items = new_items(request.items, &context)?;
-    let produced = context.within(timeout, context.engine().produce(&queue, items)).await?;
+    let engine = context.engine();
+    let producing = async {
+        match key {
+            Some(key) => engine.produce_once(&queue, key, items).await,
+            None => engine.produce(&queue, items).await,
+        }
+    };
+    let produced = context.within(timeout, producing).await?;
     let shown = |item: Result<engine::ProducedItem, EngineError>| match item {
         Ok(made) => ProducedItem {
             id: Some(made.id.to_string()),

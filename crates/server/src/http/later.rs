@@ -35,7 +35,7 @@ const CALLS: &[&str] = &[
 ];
 
 /// `partitions` where a queue is changed.
-const FIELDS: &[&str] = &["group", "idempotency_key", "partitions"];
+const FIELDS: &[&str] = &["group", "partitions"];
 
 pub(super) fn is_call(name: &str) -> bool {
     CALLS.contains(&name)

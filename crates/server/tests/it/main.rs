@@ -16,6 +16,7 @@ mod encodings;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod idempotency;
 mod life;
 #[cfg(test)]
 mod metrics;

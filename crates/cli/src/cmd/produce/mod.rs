@@ -60,6 +60,9 @@ pub(crate) struct Produce {
     /// No other item that is not final has it in the queue
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
+    /// A name for this call: sent again under it within 24h, nothing more is produced
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
     /// A note, shown with the item
     #[arg(long, value_name = "TEXT")]
     reference: Option<String>,
@@ -111,7 +114,9 @@ impl Produce {
     async fn one(self, payload: Payload, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let Payload { json, utf8, bytes } = payload;
         let items = vec![NewItem { json, utf8, bytes, ..self.item() }];
-        let reply = remote.call(&ProduceRequest { queue: self.queue, request_timeout: None, items }).await?;
+        let Self { queue, idempotency_key, .. } = self;
+        let request = ProduceRequest { queue, idempotency_key, items, ..ProduceRequest::default() };
+        let reply = remote.call(&request).await?;
         let refused = reply.items.iter().find_map(|item| item.error.as_ref());
         let id = reply.items.iter().find_map(|item| item.id.clone()).unwrap_or_default();
         out.reply(&reply, |_| if refused.is_some() { String::new() } else { format!("{id}\n") })?;
@@ -129,6 +134,11 @@ impl Produce {
         }
         if self.address.is_some() {
             let message = "--address is for a PAYLOAD: two items cannot have one address";
+            return Err(Failure::usage(message));
+        }
+        if self.idempotency_key.is_some() {
+            let message =
+                "--idempotency-key is for a PAYLOAD: items from stdin are sent in batches that vary";
             return Err(Failure::usage(message));
         }
         let lines = lines::Limits::of_items(self.batch_size.into());

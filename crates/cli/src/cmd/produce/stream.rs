@@ -160,7 +160,7 @@ impl Tally {
 
 async fn send(client: Client, queue: String, batch: Batch, lines: Lines) -> Sent {
     let Batch { items, lines: numbers, bytes } = batch;
-    let request = ProduceRequest { queue, request_timeout: None, items };
+    let request = ProduceRequest { queue, items, ..ProduceRequest::default() };
     let answer = client.call(&request).await;
     let sent = Sent { lines, bytes: bytes as u64, produced: 0, fates: Vec::new(), troubles: Vec::new() };
     match answer {
