@@ -151,9 +151,12 @@ pub(crate) struct History {
     dead_at: BTreeMap<ItemNumber, Timestamp>,
     /// The last move that was taken.
     taken: u64,
-    /// Calls by their key: when they were claimed, their digest, and what they were told.
-    calls: BTreeMap<u8, (Timestamp, Digest, Vec<Result<Produced, Refusal>>)>,
+    /// By their key.
+    calls: BTreeMap<u8, Call>,
 }
+
+/// When a call was claimed, its digest, and what it was told.
+type Call = (Timestamp, Digest, Vec<Result<Produced, Refusal>>);
 
 const DAY: Span = Span::from_secs(24 * 3600);
 
