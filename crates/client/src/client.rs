@@ -107,7 +107,7 @@ impl Client {
         let body = self.shared.exchange.encode(request)?;
         let patience = patience(request);
         let call = || self.shared.exchange.call::<C>(body.clone(), patience);
-        self.shared.retries.persist(repeatable::<C>(), call).await
+        self.shared.retries.persist(repeatable(request), call).await
     }
 
     /// Makes a call once, and asks no longer than until then; none if there was no answer by that time.
@@ -152,18 +152,18 @@ impl Client {
 
     /// An item as it is now.
     pub async fn item(&self, id: impl Into<String>) -> Result<Item, ClientError> {
-        Ok(self.call(&GetItemRequest { id: id.into() }).await?.item)
+        Ok(self.call(&GetItemRequest::of(id)).await?.item)
     }
 
     /// An item once it has ended, or as it is after `wait`: 30 s if none, at most 15 min.
     pub async fn wait(&self, id: impl Into<String>, wait: Option<Duration>) -> Result<Item, ClientError> {
-        let request = WaitItemRequest { id: id.into(), request_timeout: wait.map(Span::from) };
+        let request = WaitItemRequest { request_timeout: wait.map(Span::from), ..WaitItemRequest::of(id) };
         Ok(self.call(&request).await?.item)
     }
 
     /// Cancels an item, or asks its worker to give it up; answers with the item.
     pub async fn cancel(&self, id: impl Into<String>) -> Result<Item, ClientError> {
-        Ok(self.call(&CancelItemRequest { id: id.into() }).await?.item)
+        Ok(self.call(&CancelItemRequest::of(id)).await?.item)
     }
 
     /// Copies all data, consistently, while the server runs. Without a name the backup is named after the time.

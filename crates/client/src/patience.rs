@@ -34,7 +34,12 @@ pub(crate) fn patience<C: Call>(request: &C) -> Duration {
 }
 
 /// Whether it may be sent again although it may have been done.
-pub(crate) fn repeatable<C: Call>() -> bool {
+pub(crate) fn repeatable<C: Call>(request: &C) -> bool {
+    let request: &dyn Any = request;
+    let has_key = |produce: &ProduceRequest| produce.idempotency_key.is_some();
+    if request.downcast_ref::<ProduceRequest>().is_some_and(has_key) {
+        return true;
+    }
     // A backup changes no item, yet a second one is not what was asked for.
     !C::CHANGES && C::NAME != BackupRequest::NAME
 }

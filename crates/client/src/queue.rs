@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use windlass_api::Span;
 use windlass_api::items::{
-    CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, Held, Kinds, LeaseRequest,
-    LeasedItem, NewItem, ProduceRequest, ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply,
-    RetryRequest,
+    CancelItemRequest, CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest,
+    GetItemRequest, Held, Item, Kinds, LeaseRequest, LeasedItem, NewItem, ProduceRequest, ProducedItem,
+    ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest, WaitItemRequest,
 };
 use windlass_api::permits::{ListPermitsRequest, Permit, RevokeReply, RevokeRequest};
 use windlass_api::queues::{
@@ -129,8 +129,43 @@ impl QueueClient {
         items: impl IntoIterator<Item = NewItem>,
     ) -> Result<Vec<ProducedItem>, ClientError> {
         let items = items.into_iter().collect();
-        let request = ProduceRequest { queue: self.queue.clone(), request_timeout: None, items };
+        let request = ProduceRequest { queue: self.queue.clone(), items, ..ProduceRequest::default() };
         Ok(self.client.call(&request).await?.items)
+    }
+
+    /// Like [`QueueClient::produce`], under a name for the call: sent again within 24 hours, it is not carried out again,
+    /// and its first answer is given. So it is also tried again where nobody knows whether it was done.
+    pub async fn produce_once(
+        &self,
+        idempotency_key: impl Into<String>,
+        items: impl IntoIterator<Item = NewItem>,
+    ) -> Result<Vec<ProducedItem>, ClientError> {
+        let (queue, items) = (self.queue.clone(), items.into_iter().collect());
+        let idempotency_key = Some(idempotency_key.into());
+        let request = ProduceRequest { queue, idempotency_key, items, ..ProduceRequest::default() };
+        Ok(self.client.call(&request).await?.items)
+    }
+
+    /// The item that has this address; if all that had it are final, the latest that is kept.
+    pub async fn item_at(&self, address: impl Into<String>) -> Result<Item, ClientError> {
+        Ok(self.client.call(&GetItemRequest::at(&self.queue, address)).await?.item)
+    }
+
+    /// The item that has this address, or the latest that had it, once it has ended, or as it is after `wait`: 30 s if
+    /// none, at most 15 min.
+    pub async fn wait_at(
+        &self,
+        address: impl Into<String>,
+        wait: Option<Duration>,
+    ) -> Result<Item, ClientError> {
+        let request_timeout = wait.map(Span::from);
+        let request = WaitItemRequest { request_timeout, ..WaitItemRequest::at(&self.queue, address) };
+        Ok(self.client.call(&request).await?.item)
+    }
+
+    /// Cancels the item of that address, or asks its worker to give it up; answers with the item.
+    pub async fn cancel_at(&self, address: impl Into<String>) -> Result<Item, ClientError> {
+        Ok(self.client.call(&CancelItemRequest::at(&self.queue, address)).await?.item)
     }
 
     /// Takes items to work on, waiting for the first; empty if there was none in the time given.

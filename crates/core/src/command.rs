@@ -16,6 +16,8 @@ use crate::time::{Span, Timestamp};
 #[derive(Clone, Debug)]
 pub enum Command {
     Produce(Produce),
+    /// Produces, unless the same call was made before: then it tells what that was told.
+    ProduceOnce(ProduceOnce),
     Lease(LeaseItems),
     Complete(Vec<Completion>),
     Retry(Vec<Retry>),
@@ -59,6 +61,30 @@ pub struct Produce {
     pub items: Vec<NewItem>,
 }
 
+/// What one partition is to produce of a call that is carried out once, however often it is sent.
+#[derive(Clone, Debug)]
+pub struct ProduceOnce {
+    /// The client's name for the call.
+    pub key: Arc<str>,
+    /// Of all items of the call, those for other partitions included.
+    pub digest: Digest,
+    pub claim: Claim,
+    /// None at the home of the key, if all belong elsewhere.
+    pub items: Vec<NewItem>,
+}
+
+/// Calls with the same digest are the same.
+pub type Digest = [u8; 16];
+
+/// Who decides whether a key is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The home of the key does.
+    First,
+    /// Another partition goes by the moment at which the home did.
+    Of(Timestamp),
+}
+
 #[derive(Clone, Debug)]
 pub struct NewItem {
     pub kind: Arc<str>,
@@ -68,12 +94,21 @@ pub struct NewItem {
     pub max_attempts: Option<u32>,
     /// Unset: the queue's. Zero: it may grow any age.
     pub dead_timeout: Option<Span>,
+    /// Refused, by itself, while an item of that address is not final.
+    pub address: Option<Arc<str>>,
     /// Passed through to the store, which may keep it in memory: let it not be a small part of something large. The
     /// core never looks inside and does not keep it.
     pub body: Bytes,
     /// What of the body is still to be seen once the item is final, and counts against the queue's retention: passed
     /// through like it.
     pub facts: Option<Bytes>,
+}
+
+impl NewItem {
+    /// What it is at home by, if anything.
+    pub fn key(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -95,12 +130,21 @@ pub struct ImportItem {
     pub max_attempts: Option<u32>,
     /// Counted from its making. Unset: any age, whatever the queue says of new items.
     pub dead_timeout: Option<Span>,
+    /// As that of a [`NewItem`].
+    pub address: Option<Arc<str>>,
     /// Where it was moved from before it came here.
     pub origin: Option<Box<Origin>>,
     pub error: Option<ItemError>,
     /// As those of a [`NewItem`].
     pub body: Bytes,
     pub facts: Option<Bytes>,
+}
+
+impl ImportItem {
+    /// As that of a [`NewItem`].
+    pub fn key(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
 }
 
 /// Which items to show, and in which order.
@@ -259,6 +303,7 @@ pub struct Departure {
     pub kind: Arc<str>,
     pub priority: u8,
     pub attempts: u32,
+    pub address: Option<Arc<str>>,
     pub reason: MoveReason,
     pub error: Option<ItemError>,
     pub left_at: Timestamp,
@@ -292,6 +337,12 @@ pub struct Applied {
 pub enum Reply {
     /// Produce, import: in the order given.
     Produced(Vec<Result<Produced, Refusal>>),
+    ProducedOnce {
+        /// When the home of the key took note of the call for the first time.
+        claimed_at: Timestamp,
+        /// In the order given.
+        items: Vec<Result<Produced, Refusal>>,
+    },
     Leased(Vec<Leased>),
     /// Complete, release, revoke, delete: one result for each item, in the order given.
     Done(Vec<Result<(), Refusal>>),
@@ -338,6 +389,7 @@ pub struct Leased {
     pub deadline: Timestamp,
     pub created_at: Timestamp,
     pub dead_timeout: Option<Span>,
+    pub address: Option<Arc<str>>,
     pub origin: Option<Box<Origin>>,
 }
 
@@ -366,6 +418,12 @@ pub enum Refusal {
     },
     /// The item has ended, and what is asked for is for live ones.
     Ended,
+    /// An item of that address is not final yet: this one.
+    DuplicateAddress {
+        number: ItemNumber,
+    },
+    /// The idempotency key was used for a call with other items.
+    KeyTaken,
     /// Where to begin is not in the list, or not any more.
     NoSuchPivot,
     QueueExists,

@@ -15,6 +15,7 @@
 
 pub mod codec;
 pub mod command;
+pub mod hash;
 pub mod id;
 pub mod item;
 pub mod limits;

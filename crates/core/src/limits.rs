@@ -5,7 +5,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::command::{Command, Extend, ImportItem, LeaseItems, Move, NewItem, Redrive, RedriveTo, Retry};
+use crate::command::{
+    Command, Extend, ImportItem, LeaseItems, Move, NewItem, ProduceOnce, Redrive, RedriveTo, Retry,
+};
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
@@ -19,8 +21,13 @@ pub const LEASE_KINDS_MAX: usize = 1000;
 /// What a worker may say of a failed attempt. It is kept with the item, and written again with each of its states.
 pub const ERROR_BYTES_MAX: usize = 4096;
 pub const REFERENCE_BYTES_MAX: usize = 512;
+pub const ADDRESS_BYTES_MAX: usize = 512;
 pub const LEASE_TIMEOUT_MIN: Span = Span::from_millis(1);
 pub const RETRY_FACTOR_MAX: f64 = 1000.0;
+pub const IDEMPOTENCY_KEPT: Span = Span::from_secs(24 * 3600);
+/// Calls with an idempotency key that one partition remembers, and the bytes they may take.
+pub const IDEMPOTENCY_KEYS_MAX: usize = 1_000_000;
+pub const IDEMPOTENCY_BYTES_MAX: usize = 256 << 20;
 /// Distinct kinds among the items of one partition, those kept after their end included.
 pub const KINDS_MAX: usize = 10_000;
 
@@ -59,6 +66,10 @@ pub fn check_kind(kind: &str) -> Result<(), Invalid> {
 
 pub fn check_client_id(client_id: &str) -> Result<(), Invalid> {
     check_label("client_id", client_id)
+}
+
+pub fn check_idempotency_key(key: &str) -> Result<(), Invalid> {
+    check_label("idempotency_key", key)
 }
 
 pub fn check_batch(field: &'static str, len: usize) -> Result<(), Invalid> {
@@ -103,6 +114,17 @@ pub fn check_reference(reference: &str) -> Result<(), Invalid> {
     ensure(fits, "reference", "at most 512 bytes without U+0000")
 }
 
+pub fn check_address(address: &str) -> Result<(), Invalid> {
+    let fits = (1..=ADDRESS_BYTES_MAX).contains(&address.len()) && !address.contains('\0');
+    ensure(fits, "address", "1 to 512 bytes without U+0000")
+}
+
+/// Both would have a home of their own, and an item can only be in one.
+pub fn check_one_home(group: bool, address: bool, partitions: usize) -> Result<(), Invalid> {
+    let rule = "unset where there is a `group`, in a queue of several partitions";
+    ensure(!(group && address) || partitions <= 1, "address", rule)
+}
+
 pub fn check_lease_timeout(timeout: Span) -> Result<(), Invalid> {
     ensure(timeout >= LEASE_TIMEOUT_MIN, "lease_timeout", "at least 1ms")
 }
@@ -120,6 +142,7 @@ pub fn check_lease(lease: &LeaseItems) -> Result<(), Invalid> {
 pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
     match command {
         Command::Produce(produce) => check_items(&produce.items),
+        Command::ProduceOnce(produce) => check_once(produce),
         Command::Import(import) => check_imports(&import.items),
         Command::Delete(numbers) => check_batch("ids", numbers.len()),
         Command::Lease(lease) => check_lease(lease),
@@ -147,6 +170,11 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
     }
 }
 
+fn check_once(produce: &ProduceOnce) -> Result<(), Invalid> {
+    check_idempotency_key(&produce.key)?;
+    if produce.items.is_empty() { Ok(()) } else { check_items(&produce.items) }
+}
+
 fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
     check_batch("items", items.len())?;
     let mut checked = None;
@@ -156,6 +184,7 @@ fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
             check_kind(&item.kind)?;
             checked = Some(&item.kind);
         }
+        item.address.as_deref().map_or(Ok(()), check_address)?;
     }
     Ok(())
 }
@@ -164,6 +193,7 @@ fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
     check_batch("items", items.len())?;
     items.iter().try_for_each(|item| {
         check_kind(&item.kind)?;
+        item.address.as_deref().map_or(Ok(()), check_address)?;
         item.error.as_ref().map_or(Ok(()), check_error)?;
         item.origin.as_deref().map_or(Ok(()), check_origin)
     })
@@ -172,6 +202,7 @@ fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
 /// A redrive sends the item to where its origin says.
 fn check_origin(origin: &Origin) -> Result<(), Invalid> {
     check_name("origin", &origin.queue)?;
+    origin.address.as_deref().map_or(Ok(()), check_address)?;
     origin.error.as_ref().map_or(Ok(()), check_error)
 }
 

@@ -33,6 +33,10 @@ pub enum Mutant {
     LoseOrder,
     /// core: an attempt is not charged when its lease expires.
     FreeAttempts,
+    /// core: an address is given to a second item while the first is not final.
+    ShareAddress,
+    /// core: a call that is sent again is carried out again.
+    ForgetCall,
     /// core: a move that is sent again is taken again.
     TakeTwice,
     /// outbox: the source forgets a move before its target has it.
@@ -40,7 +44,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -55,6 +59,8 @@ impl Mutant {
         Self::StartEarly,
         Self::LoseOrder,
         Self::FreeAttempts,
+        Self::ShareAddress,
+        Self::ForgetCall,
         Self::TakeTwice,
         Self::ForgetMove,
     ];

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::codec;
+use crate::command::{Digest, Produced, Refusal};
 use crate::id::{ItemNumber, PartitionId};
 use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, Outcome, State};
+use crate::route::{Slot, SlotMap};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -18,6 +21,7 @@ pub enum Row {
     Settings(Settings),
     Cleared(Cleared),
     Taken(Taken),
+    Once(Box<Once>),
     /// Registry only.
     Queue(Box<Queue>),
     /// Registry only.
@@ -35,6 +39,8 @@ pub enum Key {
     Item(ItemNumber),
     /// By the partition that was taken from.
     Taken(PartitionId),
+    /// By the idempotency key.
+    Once(Arc<str>),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -54,6 +60,51 @@ pub struct Taken {
     pub last: MoveNumber,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
+}
+
+/// A call that was carried out, or this partition's part of it: remembered for a while, so that it is not carried out
+/// again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Once {
+    /// The client's name for it.
+    pub key: Arc<str>,
+    pub digest: Digest,
+    /// When the home of the key took note of it.
+    pub claimed_at: Timestamp,
+    pub answers: Answers,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
+}
+
+impl Once {
+    /// About what it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        const FIXED: usize = 128;
+        FIXED + 2 * self.key.len() + self.answers.0.len() + self.unknown.len()
+    }
+}
+
+/// What the items of a call were answered, in the order given: packed, for there may be many calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answers(Box<[u8]>);
+
+impl Answers {
+    pub fn of(answers: &[Result<Produced, Refusal>]) -> Self {
+        Self(codec::pack_answers(answers).into())
+    }
+
+    /// Of bytes that can be unpacked.
+    pub(crate) fn of_packed(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    pub(crate) fn packed(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn unpack(&self) -> Vec<Result<Produced, Refusal>> {
+        codec::unpack_answers(&self.0).expect("they were packed here, or checked when they were read")
+    }
 }
 
 /// The marker of a clear: for each state, how often it has been cleared. A row is written in the present era of its
@@ -122,7 +173,7 @@ impl Cleared {
     }
 
     fn ended(&self, which: Clearable, mut item: Item) -> Option<Item> {
-        let extras = item.extras.as_mut().filter(|extras| extras.error.is_some())?;
+        let extras = item.extras.as_mut().filter(|extras| extras.has_something_to_show())?;
         if let State::Leased(lease) = &item.state {
             extras.last_lease = Some((lease.permit, LeaseEnd::Cancelled));
         }
@@ -152,6 +203,8 @@ pub struct Queue {
     pub settings: Settings,
     pub partitions: Vec<PartitionId>,
     pub stores: StoreNames,
+    /// Where items with a key are at home.
+    pub slots: SlotMap,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -165,6 +218,11 @@ impl Queue {
     /// Its partitions and the stores they are in; none is the first store of all.
     pub fn homes(&self) -> impl Iterator<Item = (PartitionId, Option<&Arc<str>>)> {
         self.partitions.iter().enumerate().map(|(index, id)| (*id, self.stores.0.get(index)))
+    }
+
+    /// The partition that takes what has a key of this slot, by its place in the list.
+    pub fn home(&self, slot: Slot) -> Option<usize> {
+        self.slots.home(slot, self.partitions.len())
     }
 }
 
@@ -216,6 +274,7 @@ impl Row {
             Self::Settings(_) => Key::Settings,
             Self::Cleared(_) => Key::Cleared,
             Self::Taken(taken) => Key::Taken(taken.source),
+            Self::Once(once) => Key::Once(Arc::clone(&once.key)),
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
         }
@@ -229,10 +288,12 @@ impl Change {
         match self {
             Self::Put(Row::Item(item)) => FIXED + item.kind.len() + item.state.bytes() + extras_bytes(item),
             Self::Put(Row::Queue(queue)) => {
-                8 * FIXED + 8 * queue.partitions.len() + queue.stores.bytes() + queue.unknown.len()
+                let slots = 4 * queue.slots.0.len();
+                8 * FIXED + 8 * queue.partitions.len() + slots + queue.stores.bytes() + queue.unknown.len()
             }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
+            Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
@@ -250,6 +311,9 @@ fn extras_bytes(item: &Item) -> usize {
     let Some(extras) = &item.extras else { return 0 };
     let origin = extras.origin.as_deref();
     let errors = extras.error.iter().chain(origin.and_then(|origin| origin.error.as_ref()));
+    let addresses = extras.address.iter().chain(origin.and_then(|origin| origin.address.as_ref()));
     let origin_bytes = origin.map_or(0, |origin| 64 + origin.queue.len() + origin.unknown.len());
-    errors.map(ItemError::bytes).sum::<usize>() + origin_bytes + extras.unknown.len()
+    let texts =
+        errors.map(ItemError::bytes).sum::<usize>() + addresses.map(|address| address.len()).sum::<usize>();
+    texts + origin_bytes + extras.unknown.len()
 }

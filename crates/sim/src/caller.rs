@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Clear, CreateQueue, Extended, Filter, LeaseItems, NewItem, Retried, UpdateQueue,
+    Clear, CreateQueue, Extended, Filter, LeaseItems, NewItem, Refusal, Retried, UpdateQueue,
 };
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{ItemError, Phase};
@@ -46,8 +46,18 @@ impl Caller {
     pub async fn produce(&self, queue: QueueIndex, items: Vec<Made>) -> Option<Vec<ItemId>> {
         let new = items.iter().map(new_item).collect();
         let name = queue_name(queue);
-        let call = self.engine.produce(&name, new);
+        let call = async { alone(self.engine.produce(&name, new).await?) };
         let answer = self.call(Op::Produce { queue, items }, call, |made| Outcome::Produced(produced(made)));
+        Some(produced(&answer.await?).into_iter().map(|(id, _)| id).collect())
+    }
+
+    /// Sent again with the same items, it is the same call.
+    pub async fn produce_once(&self, queue: QueueIndex, items: Vec<Made>) -> Option<Vec<ItemId>> {
+        let new = items.iter().map(new_item).collect();
+        let (name, key) = (queue_name(queue), format!("call {}", items[0].serial).into());
+        let call = async { alone(self.engine.produce_once(&name, key, new).await?) };
+        let op = Op::ProduceOnce { queue, items };
+        let answer = self.call(op, call, |made| Outcome::Produced(produced(made)));
         Some(produced(&answer.await?).into_iter().map(|(id, _)| id).collect())
     }
 
@@ -201,6 +211,14 @@ impl Caller {
     }
 }
 
+/// An item with an address goes alone, so that what it is told is what the call is told.
+fn alone(judged: Judged<ProducedItem>) -> Result<Judged<ProducedItem>, EngineError> {
+    match &judged.results[..] {
+        [Err(error)] => Err(error.clone()),
+        _ => Ok(judged),
+    }
+}
+
 fn new_item(made: &Made) -> NewItem {
     NewItem {
         kind: made.kind.clone(),
@@ -208,6 +226,7 @@ fn new_item(made: &Made) -> NewItem {
         enqueue_at: made.enqueue_at,
         max_attempts: made.max_attempts,
         dead_timeout: made.dead_timeout,
+        address: made.address.clone(),
         body: made.body(),
         facts: None,
     }
@@ -252,6 +271,9 @@ fn verdict_of(error: EngineError) -> Verdict {
 fn failed(error: EngineError) -> Outcome {
     match error {
         EngineError::Refused(refusal) => Outcome::Refused(refusal),
+        EngineError::DuplicateAddress { id } => {
+            Outcome::Refused(Refusal::DuplicateAddress { number: id.number })
+        }
         EngineError::Unavailable { outcome: Effect::Unknown, .. } => Outcome::Unknown(Why::Told),
         EngineError::TooLarge(_) => Outcome::TooLarge,
         EngineError::Unavailable { outcome: Effect::NotApplied, .. } | EngineError::Overloaded { .. } => {

@@ -17,6 +17,9 @@ use crate::rng::Rng;
 /// A permit nobody will be given in the time of a run: a year ahead.
 const NEVER_ISSUED: u64 = 1 << 45;
 
+/// Few, so that they are often taken.
+const ADDRESSES: [&str; 3] = ["here", "there", "elsewhere"];
+
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     queue: QueueIndex,
@@ -36,6 +39,8 @@ struct Known {
     held: Vec<Vec<Hold>>,
     /// Permits that were used up, or should have been.
     spent: Vec<Hold>,
+    /// Calls that can be sent again.
+    calls: Vec<(QueueIndex, Vec<Made>)>,
 }
 
 impl Memory {
@@ -142,12 +147,36 @@ impl Client {
     }
 
     async fn produce(&mut self) {
-        let count = self.rng.skewed(1, 8);
-        let items = (0..count).map(|_| self.made()).collect();
+        let addresses = self.plan.habits.addresses;
+        let items = if self.rng.percent(addresses) {
+            vec![Made { address: Some(self.rng.pick(&ADDRESSES).to_string().into()), ..self.made() }]
+        } else {
+            let count = self.rng.skewed(1, 8);
+            (0..count).map(|_| self.made()).collect()
+        };
         let queue = self.queue();
+        if self.rng.percent(self.plan.habits.repeats) {
+            return self.produce_once(queue, items).await;
+        }
         if let Some(ids) = self.caller.produce(queue, items).await {
             self.memory.known().items.extend(ids);
         }
+    }
+
+    /// Under a key, so that it, or a call of before, can be sent again: by anybody, answered or not.
+    async fn produce_once(&mut self, queue: QueueIndex, items: Vec<Made>) {
+        let earlier = if self.rng.percent(50) { self.earlier_call() } else { None };
+        let (queue, items) = earlier.unwrap_or((queue, items));
+        self.memory.known().calls.push((queue, items.clone()));
+        if let Some(ids) = self.caller.produce_once(queue, items).await {
+            self.memory.known().items.extend(ids);
+        }
+    }
+
+    fn earlier_call(&mut self) -> Option<(QueueIndex, Vec<Made>)> {
+        let mut known = self.memory.known();
+        let at = known.calls.len().checked_sub(1 + self.rng.index(3))?;
+        Some(known.calls.swap_remove(at))
     }
 
     fn made(&mut self) -> Made {
@@ -161,6 +190,7 @@ impl Client {
             enqueue_at: self.rng.percent(schedules).then(|| self.moment(20_000)),
             max_attempts: self.rng.percent(10).then(|| self.rng.between(1, 4) as u32),
             dead_timeout: self.mortality(),
+            address: None,
         }
     }
 

@@ -6,12 +6,13 @@ use std::fmt;
 use windlass_core::command::Retried;
 use windlass_core::item::{LeaseEnd, MoveReason, Phase};
 
-use crate::check::{Facts, ItemFacts};
+use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 17] = [
+pub const COMMANDS: [&str; 18] = [
     "produce",
+    "produce once",
     "lease",
     "complete",
     "retry",
@@ -86,7 +87,8 @@ impl Coverage {
         for (_, fault) in &history.faults {
             *coverage.faults.entry(*fault).or_default() += 1;
         }
-        if let Ok(facts) = Facts::gather(history) {
+        let Ok(merged) = merged(history) else { return coverage };
+        if let Ok(facts) = Facts::gather(&merged) {
             facts.items.iter().for_each(|item| coverage.add_item(item));
             facts.items.iter().for_each(|item| coverage.add_move(history, item));
         }
@@ -232,6 +234,7 @@ impl Coverage {
 fn command(op: &Op) -> &'static str {
     match op {
         Op::Produce { .. } => "produce",
+        Op::ProduceOnce { .. } => "produce once",
         Op::Lease { .. } => "lease",
         Op::Complete { .. } => "complete",
         Op::Retry { .. } => "retry",

@@ -1,4 +1,4 @@
-//! `windlass item`: one item, by its id.
+//! `windlass item`: one item, by its id or its address.
 
 use clap::{Args, Subcommand};
 use windlass_api::items::{
@@ -28,17 +28,19 @@ enum Verb {
     #[command(after_help = "\
 Examples:
   windlass item get 00000000-0000-8080-8000-000000000001
-  windlass item get 00000000-0000-8080-8000-000000000001 --json | jq .item.state")]
-    Get { id: String },
+  windlass item get 00000000-0000-8080-8000-000000000001 --json | jq .item.state
+  windlass item get --queue reports --address 2026-q1")]
+    Get(Name),
     /// Wait until an item has ended, and show it
     #[command(after_help = "\
 Ends with 0 once the item has ended, however it did, and with 1 if it had not when the time was over.
 
 Examples:
   windlass item wait 00000000-0000-8080-8000-000000000001
-  windlass item wait 00000000-0000-8080-8000-000000000001 --timeout 15m --json | jq .item.result")]
+  windlass item wait --queue reports --address 2026-q1 --timeout 15m --json | jq .item.result")]
     Wait {
-        id: String,
+        #[command(flatten)]
+        name: Name,
         /// How long to wait, at most 15m; 0s answers at once
         #[arg(long, value_name = "DURATION", default_value = "30s")]
         timeout: Span,
@@ -49,30 +51,49 @@ An item that is leased stays so until its worker gives it up or its lease ends.
 
 Example:
   windlass item cancel 00000000-0000-8080-8000-000000000001")]
-    Cancel { id: String },
+    Cancel(Name),
+}
+
+/// Which item.
+#[derive(Debug, Args)]
+struct Name {
+    /// The item's id
+    #[arg(required_unless_present = "address", conflicts_with_all = ["queue", "address"])]
+    id: Option<String>,
+    /// The queue that the address is of
+    #[arg(long, value_name = "QUEUE", requires = "address")]
+    queue: Option<String>,
+    /// Instead of an id: the item's address in its queue
+    #[arg(long, value_name = "ADDRESS", requires = "queue")]
+    address: Option<String>,
 }
 
 impl ItemCommand {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let reply: ItemReply = match self.verb {
-            Verb::Get { id } => remote.call(&GetItemRequest { id }).await?,
-            Verb::Wait { id, timeout } => return wait(id, timeout, remote, out).await,
-            Verb::Cancel { id } => remote.call(&CancelItemRequest { id }).await?,
+            Verb::Get(Name { id, queue, address }) => {
+                remote.call(&GetItemRequest { id, queue, address }).await?
+            }
+            Verb::Wait { name, timeout } => return wait(name, timeout, remote, out).await,
+            Verb::Cancel(Name { id, queue, address }) => {
+                remote.call(&CancelItemRequest { id, queue, address }).await?
+            }
         };
         out.reply(&reply, |now| shown(&reply.item, now))?;
         Ok(Exit::Done)
     }
 }
 
-async fn wait(id: String, timeout: Span, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-    let request = WaitItemRequest { id, request_timeout: Some(timeout) };
+async fn wait(name: Name, timeout: Span, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+    let Name { id, queue, address } = name;
+    let request = WaitItemRequest { id, queue, address, request_timeout: Some(timeout) };
     let reply = remote.call(&request).await?;
     out.reply(&reply, |now| shown(&reply.item, now))?;
     // Only what has ended has a time of its end.
     if reply.item.finished_at.is_some() {
         return Ok(Exit::Done);
     }
-    out.talk(&format!("{} has not ended within {timeout}", request.id));
+    out.talk(&format!("{} has not ended within {timeout}", reply.item.id));
     Ok(Exit::Refused)
 }
 
@@ -123,6 +144,7 @@ fn expires_at(item: &Item) -> Option<Time> {
 
 fn if_there(item: &Item) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
+    facts.extend(item.address.clone().map(|address| ("address", address)));
     facts.extend(item.reference.clone().map(|reference| ("reference", reference)));
     facts.extend(item.headers.iter().map(|(name, value)| ("header", format!("{name}={value}"))));
     facts.extend(item.error.as_ref().map(|error| ("error", error_of(error))));

@@ -134,3 +134,33 @@ fn an_item_is_waited_for_until_it_has_ended_or_the_time_is_over() {
         );
     });
 }
+
+#[test]
+fn an_item_is_shown_and_cancelled_by_its_address() {
+    let server = Server::start();
+    server.run(&["queue", "create", "reports", "--partitions", "3"]).ok();
+    let id = server.run(&["produce", "reports", "make it", "--address", "2026-q1"]).ok();
+    let again = server.run(&["produce", "reports", "make it", "--address", "2026-q1"]);
+    assert!(again.failed(1).contains("duplicate_address"));
+    let by_address = ["--queue", "reports", "--address", "2026-q1"];
+    let item = server.run(&[&["item", "get"][..], &by_address].concat()).ok();
+    assert!(item.contains(id.trim()) && item.contains("address   2026-q1\n"), "{item}");
+    let cancelled = server.run(&[&["item", "cancel", "--json"][..], &by_address].concat()).json();
+    assert_eq!(
+        (cancelled["item"]["id"].as_str(), &cancelled["item"]["state"]),
+        (Some(id.trim()), &"cancelled".into())
+    );
+    for half in [&by_address[..2], &by_address[2..], &[]] {
+        server.run(&[&["item", "get"][..], half].concat()).failed(2);
+    }
+}
+
+#[test]
+fn a_call_with_an_idempotency_key_produces_once() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    let produce = |payload| server.run(&["produce", "mail", payload, "--idempotency-key", "order 7"]);
+    let first = produce("hello").ok();
+    assert_eq!(produce("hello").ok(), first);
+    assert!(produce("goodbye").failed(1).contains("already_exists"));
+}

@@ -57,6 +57,20 @@ async fn the_methods_of_a_queue_name_it() -> Result<(), ClientError> {
 }
 
 #[tokio::test]
+async fn an_address_stands_for_an_item_and_a_key_for_a_call() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 3]).await;
+    let reports = client.queue("reports");
+    reports.item_at("2026-q1").await?;
+    reports.cancel_at("2026-q1").await?;
+    reports.produce_once("order 7", [new_item(&"hello")?]).await?;
+    let at = json!({"queue": "reports", "address": "2026-q1"});
+    let once = json!({"queue": "reports", "idempotency_key": "order 7", "items": [{"json": "hello"}]});
+    let expected = [("item.get", at.clone()), ("item.cancel", at), ("queue.produce", once)];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError> {
     let (server, client) = with_json(vec![empty(); 5]).await;
     let emails = client.queue("emails");

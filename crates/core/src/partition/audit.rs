@@ -4,10 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use super::addresses::Addresses;
 use super::index::{Group, Index, Key};
+use super::once::Calls;
 use super::outbox::Outbox;
 use super::rows::{Besides, Spot};
 use super::{Counts, Partition};
+use crate::id::ItemNumber;
 use crate::item::{Item, State};
 use crate::row::Clearable;
 use crate::sorted::SortedMap;
@@ -32,6 +35,11 @@ impl Partition {
         same("leased items by number", &self.leased.len(), &self.deadlines.total())?;
         same("items that expire", &self.expiry, &full.expiry)?;
         same("items on their way", &self.outbox, &full.outbox)?;
+        same("items by address", &self.addresses, &full.addresses)?;
+        self.check_holders()?;
+        let mut calls = Calls::default();
+        self.calls.iter().for_each(|once| calls.insert(once.clone()));
+        same("calls that are remembered", &self.calls, &calls)?;
         for (name, index) in self.indexes() {
             index.audit().map_err(|problem| format!("{name}: {problem}"))?;
         }
@@ -53,6 +61,20 @@ impl Partition {
             full.add_besides(Besides::of(number, entry));
         }
         Ok(full)
+    }
+
+    /// Whoever holds an address came after all that held it before.
+    fn check_holders(&self) -> Result<(), String> {
+        let is_live =
+            |number: ItemNumber| self.visible(number).is_some_and(|entry| !entry.state.phase().is_final());
+        let live = self.addresses.iter().filter(|addressed| is_live(addressed.number));
+        for addressed in live {
+            let latest = self.item_at(&addressed.address);
+            if latest != Some(addressed.number) {
+                return Err(format!("{addressed:?} is not final, and its address speaks of {latest:?}"));
+            }
+        }
+        Ok(())
     }
 
     fn is_at(&self, spot: Spot) -> bool {
@@ -100,6 +122,7 @@ impl fmt::Debug for Partition {
         }
         show.field("leased_places", &self.leased_places).field("leased", &self.leased);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
+        show.field("addresses", &self.addresses).field("calls", &self.calls);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
         show.field("traces", &self.traces);
@@ -129,6 +152,7 @@ struct FullCount {
     traces: BTreeMap<(Clearable, u32), u64>,
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
+    addresses: Addresses,
 }
 
 impl FullCount {
@@ -138,6 +162,9 @@ impl FullCount {
         }
         if let Some(leaving) = besides.leaving {
             self.outbox.insert(leaving);
+        }
+        if let Some(addressed) = besides.addressed {
+            self.addresses.insert(addressed);
         }
     }
 

@@ -27,7 +27,7 @@ impl Partition {
         let Completion { held, result } = completion;
         let (entry, lease) = self.held(held, now)?;
         // Most leave nothing behind and have nobody to be told.
-        if result.is_none() && !entry.has_error() && !self.is_watched(held.number) {
+        if result.is_none() && !entry.has_something_to_show() && !self.is_watched(held.number) {
             out.totals.completed += 1;
             self.erase(held.number, out);
             return Ok(());

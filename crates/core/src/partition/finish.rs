@@ -38,7 +38,7 @@ impl Partition {
             End::Expired => out.totals.expired += 1,
         }
         self.tell_end(now, number, &last, end, result.as_ref(), out);
-        if result.is_none() && !last.has_error() {
+        if result.is_none() && !last.has_something_to_show() {
             self.erase(number, out);
             return;
         }

@@ -8,7 +8,7 @@ use crate::item::{Extras, State};
 use crate::time::{Span, Timestamp};
 
 impl Partition {
-    /// All of them or none.
+    /// All of them or none, but for those whose address is taken.
     pub(super) fn import(
         &mut self,
         now: Timestamp,
@@ -18,12 +18,18 @@ impl Partition {
         self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, import.items.len())?;
         out.changes.reserve(2 * import.items.len() + 1);
-        let import_one = |item| Ok(self.import_one(now, item, out));
+        let import_one = |item| self.import_one(now, item, out);
         let imported = import.items.into_iter().map(import_one).collect();
         Ok(Reply::Produced(imported))
     }
 
-    fn import_one(&mut self, now: Timestamp, item: ImportItem, out: &mut Output) -> Produced {
+    fn import_one(
+        &mut self,
+        now: Timestamp,
+        item: ImportItem,
+        out: &mut Output,
+    ) -> Result<Produced, Refusal> {
+        self.check_address_free(item.address.as_ref())?;
         let number = self.issue_number(now, out);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = item.due_at.map_or(State::Waiting, |due_at| State::Scheduled { due_at });
@@ -31,6 +37,7 @@ impl Partition {
         let extras = Extras {
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
+            address: item.address,
             origin: item.origin,
             error: item.error,
             facts_bytes: facts_bytes(item.facts.as_ref()),
@@ -49,6 +56,6 @@ impl Partition {
         self.write(number, entry, out);
         out.totals.produced += 1;
         put_bodies(number, item.body, item.facts, out);
-        Produced { number, phase }
+        Ok(Produced { number, phase })
     }
 }

@@ -72,6 +72,7 @@ impl Partition {
             deadline: now + timeout,
             created_at: next.created_at,
             dead_timeout: next.extras.as_ref().and_then(|extras| extras.dead_timeout),
+            address: next.address().cloned(),
             origin: next.extras.as_ref().and_then(|extras| extras.origin.clone()),
         };
         self.write(number, next, out);

@@ -3,6 +3,7 @@
 //! `apply` decides; the files named after verbs hold what each decides. They write through two functions of
 //! [`rows`], which alone touch the indexes, live and at recovery. Everything else here only reads.
 
+mod addresses;
 mod ages;
 mod audit;
 mod cancel;
@@ -23,6 +24,7 @@ mod lease;
 mod list;
 mod moves;
 mod numbers;
+mod once;
 mod outbox;
 mod produce;
 mod queries;
@@ -50,11 +52,13 @@ use crate::row::{Change, Clearable, Cleared, Numbers, Partitions, Queue, QueueNa
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
+use addresses::Addresses;
 use ages::Ages;
 use entry::Entry;
 use eras::Eras;
 use index::{Index, Key};
 use kinds::Kinds;
+use once::Calls;
 use outbox::Outbox;
 
 pub struct Partition {
@@ -71,6 +75,8 @@ pub struct Partition {
     cleared: Cleared,
     /// By the partition that was taken from.
     taken: BTreeMap<PartitionId, Taken>,
+    /// Those that are not to be carried out again.
+    calls: Calls,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
 
@@ -89,6 +95,7 @@ pub struct Partition {
     /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
+    addresses: Addresses,
     /// Final items by the time of their end.
     finished: SortedMap<Key, ()>,
     kept_bytes: u64,
@@ -127,6 +134,7 @@ impl Partition {
             settings: Settings::default(),
             cleared: Cleared::default(),
             taken: BTreeMap::new(),
+            calls: Calls::default(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
             kinds: Kinds::default(),
@@ -137,6 +145,7 @@ impl Partition {
             leased: Eras::default(),
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
+            addresses: Addresses::default(),
             finished: SortedMap::new(),
             kept_bytes: 0,
             counts: Counts::default(),
@@ -170,6 +179,7 @@ impl Partition {
     fn decide(&mut self, now: Timestamp, command: Command, out: &mut Output) -> Result<Reply, Refusal> {
         match command {
             Command::Produce(produce) => self.produce(now, produce, out),
+            Command::ProduceOnce(produce) => self.produce_once(now, produce, out),
             Command::Lease(lease) => Ok(self.lease(now, lease, out)),
             Command::Complete(completions) => Ok(self.complete(now, completions, out)),
             Command::Retry(retries) => Ok(self.retry(now, retries, out)),

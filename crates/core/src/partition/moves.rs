@@ -44,6 +44,7 @@ impl Partition {
             kind: self.kinds.name(entry.kind).clone(),
             priority: entry.priority,
             attempts: entry.attempts,
+            address: entry.address().cloned(),
             reason: outgoing.reason,
             error: entry.extras.as_ref().and_then(|extras| extras.error.clone()),
             left_at: outcome.finished_at,

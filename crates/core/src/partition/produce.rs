@@ -1,4 +1,4 @@
-//! New items: all of a command's or none.
+//! New items: all of a command's or none, but for those whose address is taken.
 
 use std::collections::BTreeSet;
 
@@ -20,16 +20,24 @@ impl Partition {
         produce: Produce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        self.check_kinds_left(produce.items.iter().map(|item| &*item.kind))?;
-        self.check_numbers_left(now, produce.items.len())?;
-        // A row and a body each, and the numbers.
-        out.changes.reserve(2 * produce.items.len() + 1);
-        let produce_one = |item| Ok(self.produce_one(now, item, out));
-        let produced = produce.items.into_iter().map(produce_one).collect();
-        Ok(Reply::Produced(produced))
+        self.produce_all(now, produce.items, out).map(Reply::Produced)
     }
 
-    fn produce_one(&mut self, now: Timestamp, new: NewItem, out: &mut Output) -> Produced {
+    pub(super) fn produce_all(
+        &mut self,
+        now: Timestamp,
+        items: Vec<NewItem>,
+        out: &mut Output,
+    ) -> Result<Vec<Result<Produced, Refusal>>, Refusal> {
+        self.check_kinds_left(items.iter().map(|item| &*item.kind))?;
+        self.check_numbers_left(now, items.len())?;
+        // A row and a body each, and the numbers.
+        out.changes.reserve(2 * items.len() + 1);
+        Ok(items.into_iter().map(|item| self.produce_one(now, item, out)).collect())
+    }
+
+    fn produce_one(&mut self, now: Timestamp, new: NewItem, out: &mut Output) -> Result<Produced, Refusal> {
+        self.check_address_free(new.address.as_ref())?;
         let number = self.issue_number(now, out);
         let state = match new.enqueue_at {
             Some(due_at) if due_at > now => State::Scheduled { due_at },
@@ -39,6 +47,7 @@ impl Partition {
         let extras = Extras {
             max_attempts: new.max_attempts,
             dead_timeout: self.dead_timeout(new.dead_timeout),
+            address: new.address,
             facts_bytes: facts_bytes(new.facts.as_ref()),
             ..Extras::default()
         };
@@ -55,7 +64,7 @@ impl Partition {
         self.write(number, entry, out);
         out.totals.produced += 1;
         put_bodies(number, new.body, new.facts, out);
-        Produced { number, phase }
+        Ok(Produced { number, phase })
     }
 
     /// What an item keeps: its own timeout, else the queue's; none if it may grow any age.

@@ -89,7 +89,8 @@ impl Partition {
         let forgotten =
             self.finished.first().map(|((finished_at, _), ())| self.forgotten_at(Timestamp(finished_at)));
         let expires = self.expiry.first().map(|((dead_at, _), ())| Timestamp(dead_at));
-        [lease_end, due, forgotten, expires].into_iter().flatten().min()
+        let call_end = self.calls.next_end().map(|(end, _)| end);
+        [lease_end, due, forgotten, expires, call_end].into_iter().flatten().min()
     }
 
     /// The item, unless it was cleared or only its move is left.

@@ -2,6 +2,7 @@
 //! which alone touch the indexes and counters, live and at recovery: so the rows always rebuild the same partition,
 //! in whatever order they come.
 
+use super::addresses::Addressed;
 use super::entry::Entry;
 use super::index::{Group, Index, Key};
 use super::outbox::Leaving;
@@ -47,6 +48,7 @@ impl Partition {
             Row::Taken(taken) => {
                 self.taken.insert(taken.source, taken);
             }
+            Row::Once(once) => self.calls.insert(*once),
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), *queue);
             }
@@ -63,6 +65,7 @@ impl Partition {
             row::Key::Taken(source) => {
                 self.taken.remove(source);
             }
+            row::Key::Once(key) => self.calls.remove(key),
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
@@ -97,7 +100,8 @@ impl Partition {
         let items = self.items.iter().map(|(number, entry)| Row::Item(self.item(number, entry)));
         let taken = self.taken.values().cloned().map(Row::Taken);
         let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
-        few.chain(queues).chain(items).chain(taken)
+        let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
+        few.chain(queues).chain(items).chain(taken).chain(calls)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.
@@ -179,6 +183,9 @@ impl Partition {
         if let Some(leaving) = besides.leaving {
             self.outbox.insert(leaving);
         }
+        if let Some(addressed) = besides.addressed {
+            self.addresses.insert(addressed);
+        }
     }
 
     fn leave_besides(&mut self, besides: Besides) {
@@ -187,6 +194,9 @@ impl Partition {
         }
         if let Some(leaving) = besides.leaving {
             self.outbox.remove(&leaving);
+        }
+        if let Some(addressed) = besides.addressed {
+            self.addresses.remove(&addressed);
         }
     }
 
@@ -299,17 +309,17 @@ pub(super) enum Spot {
 pub(super) struct Besides {
     pub(super) expires: Option<Key>,
     pub(super) leaving: Option<Leaving>,
+    pub(super) addressed: Option<Addressed>,
 }
 
 impl Besides {
     pub(super) fn of(number: ItemNumber, entry: &Entry) -> Self {
-        match &entry.state {
-            State::Waiting | State::Scheduled { .. } => {
-                Self { expires: entry.dead_at().map(|at| (at.0, number)), leaving: None }
-            }
-            State::Leased(_) => Self { expires: None, leaving: None },
-            State::Final(outcome) => Self { expires: None, leaving: Leaving::of(number, outcome) },
-        }
+        let (expires, leaving) = match &entry.state {
+            State::Waiting | State::Scheduled { .. } => (entry.dead_at().map(|at| (at.0, number)), None),
+            State::Leased(_) => (None, None),
+            State::Final(outcome) => (None, Leaving::of(number, outcome)),
+        };
+        Self { expires, leaving, addressed: Addressed::of(number, entry) }
     }
 }
 

@@ -13,12 +13,13 @@ use crate::time::Timestamp;
 /// Does one thing that is due, if there is one.
 type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
 
-const DUTIES: [Duty; 5] = [
+const DUTIES: [Duty; 6] = [
     Partition::end_next_lease,
     Partition::expire_next,
     Partition::start_next_due,
     Partition::forget_next_cleared,
     Partition::forget_next,
+    Partition::forget_next_call,
 ];
 
 impl Partition {

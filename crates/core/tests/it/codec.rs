@@ -3,13 +3,15 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
+use windlass_core::command::{Produced, Refusal};
 use windlass_core::id::{ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
     Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
-    Outgoing, State,
+    Outgoing, Phase, State,
 };
+use windlass_core::route::{SLOTS, SlotMap};
 use windlass_core::row::{
-    Clearable, Cleared, Key, Numbers, Partitions, Queue, QueueName, Row, StoreNames, Taken,
+    Answers, Clearable, Cleared, Key, Numbers, Once, Partitions, Queue, QueueName, Row, StoreNames, Taken,
 };
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
@@ -108,9 +110,11 @@ fn item_error() -> impl Strategy<Value = ItemError> {
 fn origin() -> impl Strategy<Value = Origin> {
     let id = prop::option::of(any::<(u64, u32)>());
     let attempts = prop::option::of(any::<u32>());
-    (text(), id, attempts, reason(), prop::option::of(item_error()), any::<u64>(), unknown()).prop_map(
-        |(queue, id, attempts, reason, error, moved_at, unknown)| Origin {
+    let (error, address) = (prop::option::of(item_error()), prop::option::of(text()));
+    (text(), id, address, attempts, reason(), error, any::<u64>(), unknown()).prop_map(
+        |(queue, id, address, attempts, reason, error, moved_at, unknown)| Origin {
             queue,
+            address,
             id: id.map(|(number, partition)| ItemId {
                 number: ItemNumber(number),
                 partition: PartitionId(partition),
@@ -140,12 +144,21 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let last_lease = prop::option::of((any::<u64>().prop_map(Permit), lease_end()));
     let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()));
     let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
+    let address = prop::option::of(text());
     let facts_bytes = prop_oneof![Just(0), any::<u64>()];
-    (limits, last_lease, error, origin, facts_bytes, unknown()).prop_map(
-        |((max_attempts, dead_timeout), last_lease, error, origin, facts_bytes, unknown)| {
+    (limits, address, last_lease, error, origin, facts_bytes, unknown()).prop_map(
+        |((max_attempts, dead_timeout), address, last_lease, error, origin, facts_bytes, unknown)| {
             let (dead_timeout, origin) = (dead_timeout.map(Span), origin.map(Box::new));
-            let extras =
-                Extras { max_attempts, dead_timeout, origin, last_lease, error, facts_bytes, unknown };
+            let extras = Extras {
+                max_attempts,
+                dead_timeout,
+                address,
+                origin,
+                last_lease,
+                error,
+                facts_bytes,
+                unknown,
+            };
             (extras != Extras::default()).then(|| Box::new(extras))
         },
     )
@@ -207,9 +220,27 @@ fn times() -> impl Strategy<Value = BTreeMap<(Clearable, u32), Timestamp>> {
     prop::collection::btree_map((which, any::<u32>()), any::<u64>().prop_map(Timestamp), 0..4)
 }
 
+fn once() -> impl Strategy<Value = Once> {
+    let number = any::<u64>().prop_map(ItemNumber);
+    let phase = prop::sample::select(vec![Phase::Waiting, Phase::Scheduled]);
+    let answer = prop_oneof![
+        (number.clone(), phase).prop_map(|(number, phase)| Ok(Produced { number, phase })),
+        number.prop_map(|number| Err(Refusal::DuplicateAddress { number })),
+    ];
+    let answers = prop::collection::vec(answer, 0..20);
+    (text(), any::<[u8; 16]>(), any::<u64>(), answers, unknown()).prop_map(
+        |(key, digest, claimed_at, answers, unknown)| {
+            let packed = Answers::of(&answers);
+            assert_eq!(packed.unpack(), answers);
+            Once { key, digest, claimed_at: Timestamp(claimed_at), answers: packed, unknown }
+        },
+    )
+}
+
 fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let stores = prop::collection::vec(text(), 0..5).prop_map(StoreNames);
+    let slots = prop::collection::vec(0..3u16, 0..=SLOTS).prop_map(SlotMap);
     prop_oneof![
         6 => item().prop_map(Row::Item),
         1 => (any::<[u64; 3]>(), unknown()).prop_map(|([item, permit, moved], unknown)| {
@@ -220,14 +251,15 @@ fn row() -> impl Strategy<Value = Row> {
             let [waiting_before, scheduled_before, leased_before] = before;
             Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, times, unknown })
         }),
-        2 => (queue_name(), settings(), partitions, stores, unknown()).prop_map(
-            |(name, settings, partitions, stores, unknown)| {
-                Row::Queue(Box::new(Queue { name, settings, partitions, stores, unknown }))
+        2 => (queue_name(), settings(), partitions, stores, slots, unknown()).prop_map(
+            |(name, settings, partitions, stores, slots, unknown)| {
+                Row::Queue(Box::new(Queue { name, settings, partitions, stores, slots, unknown }))
             }
         ),
         1 => (any::<u32>(), any::<u64>(), unknown()).prop_map(|(source, last, unknown)| {
             Row::Taken(Taken { source: PartitionId(source), last: MoveNumber(last), unknown })
         }),
+        1 => once().prop_map(|once| Row::Once(Box::new(once))),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
     ]
 }
@@ -246,7 +278,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..7u8, value in any::<Vec<u8>>()) {
+    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..8u8, value in any::<Vec<u8>>()) {
         let _any_answer_will_do = decode_row(&key, &value);
         let tagged: Vec<u8> = std::iter::once(tag).chain(key).collect();
         let _any_answer_will_do = decode_row(&tagged, &value);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
-    Assign, Clear, Command, Completion, Extend, Filter, Held, Import, ImportItem, LeaseItems, Leased, Move,
-    Moved, NewItem, News, Produce, Redrive, RedriveTo, Refusal, Reply, Retried, Retry, Take,
+    Assign, Claim, Clear, Command, Completion, Digest, Extend, Filter, Held, Import, ImportItem, LeaseItems,
+    Leased, Move, Moved, NewItem, News, Produce, ProduceOnce, Produced, Redrive, RedriveTo, Refusal, Reply,
+    Retried, Retry, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
-use windlass_core::item::{End, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
+use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::partition::{Partition, Target, Totals};
 use windlass_core::row::{Change, Row};
 use windlass_core::settings::{Requeue, Settings};
@@ -23,6 +24,8 @@ use crate::script::START;
 pub(crate) enum Step {
     Pass(u64),
     Produce(Vec<New>),
+    /// Under a key, a call that some partition claimed so many seconds ago, or this one now.
+    ProduceOnce(u8, Option<u8>, Vec<New>),
     /// How many, bits of kinds (0: any), the largest priority.
     Lease(usize, u8, u8),
     Complete(Pick, bool),
@@ -36,8 +39,7 @@ pub(crate) enum Step {
     Cancel(usize),
     Clear(bool, bool, bool),
     Sweep(usize),
-    /// Kind, priority, seconds until due (0: at once), attempts so far.
-    Import(Vec<(u8, u8, u8, u8)>),
+    Import(Vec<Imported>),
     Delete(usize),
     /// How many.
     Redrive(usize),
@@ -48,8 +50,11 @@ pub(crate) enum Step {
     Take(usize, usize),
 }
 
-/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live.
-pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>);
+/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address.
+pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>, Option<u8>);
+
+/// Kind, priority, seconds until due (0: at once), attempts so far, address.
+pub(crate) type Imported = (u8, u8, u8, u8, Option<u8>);
 
 /// One of the permits given out so far, counted from the latest; now and then a forged one.
 #[derive(Clone, Copy, Debug)]
@@ -94,10 +99,15 @@ fn step() -> impl Strategy<Value = Step> {
         prop_oneof![3 => Just(0), 1 => 1..8u8],
         prop::option::weighted(0.2, 0..3u8),
         prop::option::weighted(0.3, 0..9u8),
+        prop::option::weighted(0.3, 0..3u8),
     );
+    let imported = (0..3u8, 0..3u8, 0..4u8, 0..3u8, prop::option::weighted(0.3, 0..3u8));
     prop_oneof![
         4 => prop_oneof![Just(1), 1..3_000_000u64, 1..20_000_000u64].prop_map(Step::Pass),
-        4 => prop::collection::vec(new, 1..6).prop_map(Step::Produce),
+        4 => prop::collection::vec(new.clone(), 1..6).prop_map(Step::Produce),
+        3 => (0..3u8, prop::option::weighted(0.3, 0..3u8), prop::collection::vec(new, 0..3))
+            .prop_map(|(key, claimed, items)| Step::ProduceOnce(key, claimed, items)),
+        1 => (80_000_000_000..90_000_000_000u64).prop_map(Step::Pass),
         5 => (1..5usize, prop_oneof![Just(0), 0..8u8], prop_oneof![Just(255), 0..3u8])
             .prop_map(|(count, kinds, max)| Step::Lease(count, kinds, max)),
         3 => (pick(), any::<bool>()).prop_map(|(pick, result)| Step::Complete(pick, result)),
@@ -111,7 +121,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..20usize).prop_map(Step::Cancel),
         1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
         4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
-        1 => prop::collection::vec((0..3u8, 0..3u8, 0..4u8, 0..3u8), 1..4).prop_map(Step::Import),
+        1 => prop::collection::vec(imported, 1..4).prop_map(Step::Import),
         1 => (0..20usize).prop_map(Step::Delete),
         1 => (0..4usize).prop_map(Step::Redrive),
         1 => (1..6usize).prop_map(Step::Assign),
@@ -145,11 +155,20 @@ pub(crate) struct History {
     watched: BTreeSet<ItemNumber>,
     /// What the last step told of those that ended.
     told: Vec<Item>,
+    /// Who was made last with an address.
+    holders_of_addresses: BTreeMap<Arc<str>, ItemNumber>,
     /// When an item that nobody holds expires.
     dead_at: BTreeMap<ItemNumber, Timestamp>,
     /// The last move that was taken.
     taken: u64,
+    /// By their key.
+    calls: BTreeMap<u8, Call>,
 }
+
+/// When a call was claimed, its digest, and what it was told.
+type Call = (Timestamp, Digest, Vec<Result<Produced, Refusal>>);
+
+const DAY: Span = Span::from_secs(24 * 3600);
 
 impl History {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -168,8 +187,10 @@ impl History {
             ended: BTreeSet::new(),
             watched: BTreeSet::new(),
             told: Vec::new(),
+            holders_of_addresses: BTreeMap::new(),
             dead_at: BTreeMap::new(),
             taken: 0,
+            calls: BTreeMap::new(),
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
@@ -180,6 +201,7 @@ impl History {
         match step {
             Step::Pass(micros) => self.now = self.now + Span(*micros),
             Step::Produce(items) => self.produce(items),
+            Step::ProduceOnce(key, claimed, items) => self.produce_once(*key, *claimed, items),
             Step::Lease(count, kinds, max_priority) => self.lease(*count, *kinds, *max_priority, &before),
             Step::Complete(pick, result) => self.complete(*pick, *result),
             Step::Retry(pick, due, dead, error) => self.retry(*pick, *due, *dead, *error),
@@ -205,6 +227,7 @@ impl History {
         self.check_ended();
         self.check_told(&before);
         self.check_leased();
+        self.check_addresses();
         self.check_finals(&before);
         self.check_totals();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
@@ -250,14 +273,81 @@ impl History {
         else {
             panic!("nothing stands against it")
         };
+        self.produced(&items, produced);
+    }
+
+    /// The first call of a key within a day is carried out; the same again is told the same, and another one nothing.
+    fn produce_once(&mut self, key: u8, claimed: Option<u8>, new: &[New]) {
+        let items: Vec<_> = new.iter().map(|item| self.new_item(*item)).collect();
+        let digest = [new.len() as u8; 16];
+        let claim = match claimed {
+            None => Claim::First,
+            // Of a few moments, so that some come again.
+            Some(ago) => Claim::Of(Timestamp(self.now.0 / DAY.0 * DAY.0 + u64::from(ago))),
+        };
+        let known = self.calls.get(&key).filter(|(claimed_at, ..)| self.now < *claimed_at + DAY).cloned();
+        let known = known.filter(|(claimed_at, ..)| claim == Claim::First || claim == Claim::Of(*claimed_at));
+        let key_name = format!("call {key}").into();
+        let produce = ProduceOnce { key: key_name, digest, claim, items: items.clone() };
+        let reply = self.apply(Command::ProduceOnce(produce));
+        match known {
+            Some((_, other, _)) if other != digest && claim == Claim::First => {
+                assert_eq!(reply, Err(Refusal::KeyTaken));
+            }
+            Some((claimed_at, _, items)) => assert_eq!(reply, Ok(Reply::ProducedOnce { claimed_at, items })),
+            None => {
+                let Ok(Reply::ProducedOnce { claimed_at, items: produced }) = reply else {
+                    panic!("{reply:?}")
+                };
+                self.calls.insert(key, (claimed_at, digest, produced.clone()));
+                self.produced(&items, produced);
+            }
+        }
+    }
+
+    fn produced(&mut self, items: &[NewItem], produced: Vec<Result<Produced, Refusal>>) {
         for (item, produced) in items.iter().zip(produced) {
-            let number = produced.expect("nothing stands against it").number;
-            assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
-            self.made.push(number);
+            let produced = produced.map(|produced| produced.number);
+            let Some(number) = self.came(item.address.as_ref(), produced) else { continue };
             self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
             let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
             self.max_attempts.insert(number, max_attempts);
             self.made(number, item.dead_timeout);
+        }
+    }
+
+    /// A new item, unless one that is not final has its address.
+    fn came(&mut self, address: Option<&Arc<str>>, made: Result<ItemNumber, Refusal>) -> Option<ItemNumber> {
+        let holder = address.and_then(|address| self.holders_of_addresses.get(address).copied());
+        let holder = holder.filter(|number| self.is_live(*number));
+        match (holder, made) {
+            (Some(number), made) => {
+                assert_eq!(made, Err(Refusal::DuplicateAddress { number }));
+                None
+            }
+            (None, made) => {
+                let number = made.expect("nothing stands against it");
+                assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
+                self.made.push(number);
+                self.holders_of_addresses.extend(address.map(|address| (address.clone(), number)));
+                Some(number)
+            }
+        }
+    }
+
+    fn is_live(&self, number: ItemNumber) -> bool {
+        self.partition.get(number).is_some_and(|item| !item.state.phase().is_final())
+    }
+
+    /// An address speaks of the latest item that bears it, if anything of that is left, or else of an earlier one.
+    fn check_addresses(&self) {
+        let items = self.items();
+        for address in (0..3).map(address_name) {
+            let bears = |item: &&Item| {
+                item.extras.as_ref().is_some_and(|extras| extras.address.as_ref() == Some(&address))
+            };
+            let latest = items.values().filter(bears).map(|item| item.number).max();
+            assert_eq!(self.partition.item_at(&address), latest);
         }
     }
 
@@ -274,21 +364,22 @@ impl History {
         self.dead_at.get(&number).is_some_and(|at| *at <= self.now)
     }
 
-    fn new_item(&self, (kind, priority, due, max_attempts, lives): New) -> NewItem {
+    fn new_item(&self, (kind, priority, due, max_attempts, lives, address): New) -> NewItem {
         NewItem {
             kind: kind_name(kind),
             priority,
             enqueue_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: max_attempts.map(u32::from),
             dead_timeout: lives.map(|secs| Span::from_secs(secs.into())),
+            address: address.map(address_name),
             body: Bytes::new(),
             facts: None,
         }
     }
 
     /// New numbers, everything else as it was.
-    fn import(&mut self, items: &[(u8, u8, u8, u8)]) {
-        let import = |&(kind, priority, due, attempts): &(u8, u8, u8, u8)| ImportItem {
+    fn import(&mut self, items: &[Imported]) {
+        let import = |&(kind, priority, due, attempts, address): &Imported| ImportItem {
             kind: kind_name(kind),
             priority,
             created_at: Some(START),
@@ -296,6 +387,7 @@ impl History {
             due_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: Some(u32::from(attempts) + 2),
             dead_timeout: (attempts == 2).then_some(Span::from_secs(60)),
+            address: address.map(address_name),
             origin: None,
             error: None,
             body: Bytes::new(),
@@ -307,9 +399,8 @@ impl History {
             panic!("nothing stands against it")
         };
         for (item, imported) in items.into_iter().zip(imported) {
-            let number = imported.expect("nothing stands against it").number;
-            assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
-            self.made.push(number);
+            let imported = imported.map(|imported| imported.number);
+            let Some(number) = self.came(item.address.as_ref(), imported) else { continue };
             self.not_before.insert(number, item.due_at.unwrap_or_default());
             self.attempts.insert(number, item.attempts);
             self.max_attempts.insert(number, item.attempts + 2);
@@ -528,13 +619,14 @@ impl History {
         let gone: Vec<_> = before.values().filter(chosen).collect();
         assert_eq!(self.apply(Command::Clear(clear)), Ok(Reply::Cleared { count: gone.len() as u64 }));
         for item in gone {
-            let has_error = item.extras.as_ref().is_some_and(|extras| extras.error.is_some());
+            let shows = |extras: &Extras| extras.error.is_some() || extras.address.is_some();
+            let shows = item.extras.as_deref().is_some_and(shows);
             let left = self.partition.get(item.number).map(|item| item.state);
             let cancelled_now = |state: &State| match state {
                 State::Final(outcome) => (outcome.end, outcome.finished_at) == (End::Cancelled, self.now),
                 State::Waiting | State::Scheduled { .. } | State::Leased(_) => false,
             };
-            assert_eq!(left.as_ref().map(cancelled_now), has_error.then_some(true), "{left:?}");
+            assert_eq!(left.as_ref().map(cancelled_now), shows.then_some(true), "{left:?}");
             self.holders.remove(&item.number);
             self.ended.insert(item.number);
         }
@@ -689,6 +781,7 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
     let origin = Origin {
         queue: "elsewhere".into(),
         id: None,
+        address: None,
         attempts: Some(3),
         reason: MoveReason::Attempts,
         error: None,
@@ -703,6 +796,10 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
         body: Bytes::new(),
         facts: None,
     }
+}
+
+fn address_name(address: u8) -> Arc<str> {
+    ["here", "here too", "there"][usize::from(address)].into()
 }
 
 fn kind_name(kind: u8) -> Arc<str> {

@@ -6,6 +6,7 @@
     reason = "what a test does not expect is a failure, whatever it is"
 )]
 
+mod address;
 mod cancel;
 mod clear;
 mod codec;
@@ -19,6 +20,7 @@ mod limits;
 mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod once;
 mod produce;
 mod properties;
 mod registry;

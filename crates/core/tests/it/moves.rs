@@ -47,6 +47,7 @@ fn moved(number: u64) -> Move {
     let origin = Origin {
         queue: "elsewhere".into(),
         id: None,
+        address: None,
         attempts: Some(2),
         reason: MoveReason::Dead,
         error: None,

@@ -42,6 +42,7 @@ fn import_item(kind: &str) -> ImportItem {
         due_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
         origin: None,
         error: None,
         body: Bytes::from_static(b"payload"),
@@ -53,6 +54,7 @@ fn origin() -> Origin {
     Origin {
         queue: "mails".into(),
         id: None,
+        address: Some("there".into()),
         attempts: Some(3),
         reason: MoveReason::Attempts,
         error: Some(error("it broke there")),

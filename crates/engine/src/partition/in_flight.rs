@@ -79,6 +79,10 @@ impl InFlight {
     /// It is durable: everybody hears what was decided, refusals too. What is published comes first, so that nobody
     /// who has an answer sees less than it says.
     pub(crate) fn committed(mut self, summary: Option<Summary>) {
+        if summary.is_none() {
+            // Nothing was made: every item was refused by itself.
+            self.effects.reserved.clear();
+        }
         self.handle.took_effect(std::mem::take(&mut self.effects));
         if let Some(summary) = summary {
             self.handle.published.set(summary);
@@ -182,6 +186,7 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
     let reply = match reply {
         Reply::Leased(items) => Done::Granted(GrantPart::new(Arc::clone(handle), items, sequence)),
         other @ (Reply::Produced(_)
+        | Reply::ProducedOnce { .. }
         | Reply::Done(_)
         | Reply::Retried(_)
         | Reply::Extended(_)

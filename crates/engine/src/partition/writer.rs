@@ -238,7 +238,11 @@ impl Writer {
         }
         let grows = matches!(
             command,
-            Command::Produce(_) | Command::Import(_) | Command::Take(_) | Command::CreateQueue(..)
+            Command::Produce(_)
+                | Command::ProduceOnce(_)
+                | Command::Import(_)
+                | Command::Take(_)
+                | Command::CreateQueue(..)
         );
         if grows && self.store.room(self.handle.id) == Room::Full {
             return Err(EngineError::not_applied(StoreError::Full.to_string()));

@@ -2,10 +2,13 @@
 
 mod door;
 mod judge;
+mod keyed;
 mod lease;
+mod once;
 mod permits;
 mod produce;
 mod redrive;
+mod shares;
 mod stats;
 mod storage;
 

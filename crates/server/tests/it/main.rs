@@ -1,6 +1,7 @@
 //! What the server promises, from the outside.
 
 #[cfg(test)]
+mod addresses;
 mod bad_input;
 #[cfg(test)]
 mod calls;
@@ -15,6 +16,7 @@ mod encodings;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod idempotency;
 mod life;
 #[cfg(test)]
 mod metrics;

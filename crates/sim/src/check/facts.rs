@@ -219,6 +219,7 @@ impl<'a> Facts<'a> {
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
+            address: None,
             ..self.items[first].made.clone()
         };
         let produce = self.items[first].produce;
@@ -280,6 +281,7 @@ impl<'a> Facts<'a> {
                 }
             }
             Op::Produce { .. }
+            | Op::ProduceOnce { .. }
             | Op::Lease { .. }
             | Op::Clear { .. }
             | Op::Redrive { .. }

@@ -4,6 +4,7 @@
 //! Every rule is sound: it complains only where no run of a correct engine could have given these answers. Where a
 //! call's effect is unknown, everything it may have done is allowed for.
 
+mod addresses;
 mod attempts;
 mod counts;
 mod ends;
@@ -14,12 +15,14 @@ mod lost;
 mod moves;
 mod order;
 mod permits;
+mod repeats;
 mod service;
 mod time;
 mod unique;
 mod waits;
 
 pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
+pub use self::repeats::merged;
 
 use crate::history::{History, Violation};
 
@@ -37,8 +40,9 @@ const ALWAYS: [Rule; 7] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 8] = [
+const LOSSLESS: [Rule; 9] = [
     permits::check,
+    addresses::check,
     ends::check,
     attempts::check,
     order::check,
@@ -49,6 +53,7 @@ const LOSSLESS: [Rule; 8] = [
 ];
 
 pub fn check(history: &History) -> Result<(), Violation> {
+    let history = &merged(history)?;
     let facts = Facts::gather(history)?;
     for rule in ALWAYS {
         rule(&facts)?;

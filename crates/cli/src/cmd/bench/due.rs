@@ -92,7 +92,7 @@ pub(super) async fn burst(
 }
 
 async fn produce(client: &Client, queue: &str, items: Vec<NewItem>) -> Result<(), Failure> {
-    let request = ProduceRequest { queue: queue.to_owned(), request_timeout: None, items };
+    let request = ProduceRequest { queue: queue.to_owned(), items, ..ProduceRequest::default() };
     client.call(&request).await?;
     Ok(())
 }

@@ -76,7 +76,9 @@ impl Export {
                     self.items.insert(number, contents::with_body(item, part, body));
                 }
             }
-            Change::Put(Row::Numbers(_) | Row::Settings(_) | Row::Taken(_) | Row::Partitions(_))
+            Change::Put(
+                Row::Numbers(_) | Row::Settings(_) | Row::Taken(_) | Row::Once(_) | Row::Partitions(_),
+            )
             | Change::Remove(_)
             | Change::RemoveBody { .. } => {}
         }

@@ -60,6 +60,12 @@ pub(crate) struct Produce {
     /// Older than this it expires; 0s for never [the queue's setting]
     #[arg(long, value_name = "DURATION")]
     dead_timeout: Option<Span>,
+    /// No other item that is not final has it in the queue
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<String>,
+    /// A name for this call: sent again under it within 24h, nothing more is produced
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
     /// A note, shown with the item
     #[arg(long, value_name = "TEXT")]
     reference: Option<String>,
@@ -102,6 +108,7 @@ impl Produce {
             enqueue_at: self.enqueue_at.map(|when| when.from(now())),
             max_attempts: self.max_attempts,
             dead_timeout: self.dead_timeout,
+            address: self.address.clone(),
             reference: self.reference.clone(),
             headers: self.headers.iter().cloned().collect(),
             ..NewItem::default()
@@ -111,7 +118,9 @@ impl Produce {
     async fn one(self, payload: Payload, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let Payload { json, utf8, bytes } = payload;
         let items = vec![NewItem { json, utf8, bytes, ..self.item() }];
-        let reply = remote.call(&ProduceRequest { queue: self.queue, request_timeout: None, items }).await?;
+        let Self { queue, idempotency_key, .. } = self;
+        let request = ProduceRequest { queue, idempotency_key, items, ..ProduceRequest::default() };
+        let reply = remote.call(&request).await?;
         let refused = reply.items.iter().find_map(|item| item.error.as_ref());
         let id = reply.items.iter().find_map(|item| item.id.clone()).unwrap_or_default();
         out.reply(&reply, |_| if refused.is_some() { String::new() } else { format!("{id}\n") })?;
@@ -125,6 +134,15 @@ impl Produce {
     async fn many(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         if self.form.is_some() {
             let message = "--as is for a PAYLOAD: lines from stdin say themselves what theirs is";
+            return Err(Failure::usage(message));
+        }
+        if self.address.is_some() {
+            let message = "--address is for a PAYLOAD: two items cannot have one address";
+            return Err(Failure::usage(message));
+        }
+        if self.idempotency_key.is_some() {
+            let message =
+                "--idempotency-key is for a PAYLOAD: items from stdin are sent in batches that vary";
             return Err(Failure::usage(message));
         }
         let stream = Stream {
@@ -155,7 +173,7 @@ impl Feed for NewItems {
     }
 
     fn request(&self, items: Vec<NewItem>) -> ProduceRequest {
-        ProduceRequest { queue: self.queue.clone(), request_timeout: None, items }
+        ProduceRequest { queue: self.queue.clone(), items, ..ProduceRequest::default() }
     }
 
     fn refusals(reply: ProduceReply) -> Vec<Option<ProduceError>> {

@@ -27,10 +27,12 @@ macro_rules! on_every_store {
     };
 }
 
+pub(crate) mod addresses;
 mod clocks;
 mod counts;
 mod dead_queues;
 mod expiry;
+mod idempotency;
 mod items;
 mod leases;
 mod max_items;

@@ -5,10 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use windlass_core::command::{Clear, NewItem, Refusal};
 use windlass_core::item::{ItemError, Phase};
+use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_engine::{EngineError, ItemView, Outcome, RetryItem};
+use windlass_engine::{Engine, EngineError, ItemView, Outcome, RetryItem};
 
+use super::addresses::at;
 use super::{WaitTask, is_refused, retry_item, waiting_for};
 use crate::world::{World, item, items};
 
@@ -28,7 +30,8 @@ on_every_store!(
     a_closing_engine_sends_home_who_waits_for_an_item,
     an_abandoned_wait_leaves_nothing_behind,
     a_reload_loses_nobody_who_waits,
-    a_thousand_waits_for_a_thousand_items_are_each_answered_from_its_commit,
+    a_thousand_waits_for_a_thousand_addresses_are_each_answered_from_its_commit,
+    what_a_thousand_want_of_one_address_is_done_once_and_told_to_all,
 );
 
 async fn told(task: WaitTask) -> ItemView {
@@ -208,12 +211,14 @@ async fn a_reload_loses_nobody_who_waits(world: &World) {
 }
 
 /// Time stands still, so that nothing can have looked again after a while.
-async fn a_thousand_waits_for_a_thousand_items_are_each_answered_from_its_commit(world: &World) {
+async fn a_thousand_waits_for_a_thousand_addresses_are_each_answered_from_its_commit(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    let ids = world.produce(&queue, items(1000)).await;
+    let addresses: Vec<String> = (0..1000).map(|index| format!("address {index}")).collect();
+    world.produce(&queue, addresses.iter().map(|address| at(address)).collect()).await;
     let mut waiting = Vec::new();
-    for id in &ids {
-        waiting.push(waiting_for(&world.engine(), *id).await);
+    for address in &addresses {
+        let id = world.engine().item_at(&queue, address).await.expect("it is known");
+        waiting.push(waiting_for(&world.engine(), id).await);
     }
     let leased = world.lease(&queue, 1000).await;
     let before = world.engine().commit_stats().commits;
@@ -229,4 +234,35 @@ async fn a_thousand_waits_for_a_thousand_items_are_each_answered_from_its_commit
         before + 1000,
         "a commit for each completion and no other"
     );
+}
+
+async fn what_a_thousand_want_of_one_address_is_done_once_and_told_to_all(world: &World) {
+    let queue = world.queue("q", 3, Settings::default()).await;
+    let clients: Vec<_> = (0..1000).map(|_| tokio::spawn(compute(world.engine(), queue.clone()))).collect();
+    while world.engine().overview()[0].item_waiters < 1000 {
+        tokio::task::yield_now().await;
+    }
+    let leased = world.lease(&queue, 1000).await;
+    assert_eq!(leased.len(), 1, "it is done once");
+    let result = Some(Bytes::from_static(b"42"));
+    let done = vec![(leased[0].id, leased[0].permit, result.clone())];
+    world.engine().complete(&queue, done).await.expect("judged").results[0].clone().expect("completed");
+    for client in clients {
+        let view = client.await.expect("the client ran");
+        assert_eq!(
+            (view.id, view.item.state.phase(), &view.result),
+            (leased[0].id, Phase::Completed, &result)
+        );
+    }
+}
+
+/// Asks for the answer to a question that others may have asked already.
+async fn compute(engine: Engine, queue: QueueName) -> ItemView {
+    let produced = engine.produce(&queue, vec![at("the question")]).await.expect("judged").results.remove(0);
+    match produced {
+        Ok(_) | Err(EngineError::DuplicateAddress { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let id = engine.item_at(&queue, "the question").await.expect("it is known");
+    engine.wait(id, AN_HOUR).await.expect("told")
 }
