@@ -202,6 +202,8 @@ impl Writer {
     fn take(&mut self, message: Message, gathered: &mut Gathered) {
         match message {
             Message::Query(question) => gathered.in_flight.query(question(&self.partition, gathered.now)),
+            // One that is gone by now was forgotten before it came.
+            Message::Watch { responder, .. } if responder.is_closed() => {}
             Message::Watch { number, responder } => {
                 let item = self.partition.watch(number);
                 gathered.in_flight.query(Box::new(move || {

@@ -83,7 +83,7 @@ pub(super) fn produced_items(
 }
 
 /// What a call is told of which nothing was judged. That some of it may have happened comes before all else.
-fn worst<T>(judged: Judged<T>) -> EngineError {
+pub(super) fn worst<T>(judged: Judged<T>) -> EngineError {
     let mut errors = judged.results.into_iter().filter_map(Result::err);
     let first = errors.next().expect("a call has items, and none of these was judged");
     let unknown =

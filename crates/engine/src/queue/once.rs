@@ -13,7 +13,7 @@ use windlass_core::limits;
 use windlass_core::time::Timestamp;
 
 use super::QueueHandle;
-use super::keyed::produced_items;
+use super::keyed::{produced_items, worst};
 use super::shares::{Asked, Share, judged, shares};
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
@@ -59,6 +59,11 @@ impl QueueHandle {
         // If the queue is gone by now, or the server shuts down, what was made stands and the rest was not.
         let asked = asked.await.unwrap_or_default();
         let mut judged = judged(asked, results, |partition, reply| once(partition, reply).1).await;
+        let is_judged =
+            |result: &Result<_, EngineError>| !matches!(result, Err(EngineError::Unavailable { .. }));
+        if !judged.results.iter().any(is_judged) {
+            return Err(worst(judged));
+        }
         judged.commits.insert(0, commit);
         Ok(judged)
     }

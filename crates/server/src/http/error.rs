@@ -101,7 +101,7 @@ impl From<EngineError> for Problem {
 }
 
 const DUPLICATE_ADDRESS: &str =
-    "an item of that address is not final yet: wait for it with item.get, or choose another address";
+    "an item of that address is not final yet: wait for it with item.wait, or choose another address";
 
 fn unavailable_message(outcome: Outcome) -> &'static str {
     match outcome {
