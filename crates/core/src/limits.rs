@@ -5,7 +5,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::command::{Command, Extend, ImportItem, LeaseItems, Move, NewItem, Redrive, Retry};
+use crate::command::{
+    Command, CreateGroup, Extend, ImportItem, LeaseItems, Move, NewEnd, NewItem, Redrive, Retry, SetGroupEnd,
+};
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
@@ -23,6 +25,8 @@ pub const LEASE_TIMEOUT_MIN: Span = Span::from_millis(1);
 pub const RETRY_FACTOR_MAX: f64 = 1000.0;
 /// Distinct kinds among the items of one partition, those kept after their end included.
 pub const KINDS_MAX: usize = 10_000;
+/// Groups of one partition: those that are kept after their end, or deleted but still named by items, included.
+pub const GROUPS_MAX: usize = 100_000;
 
 /// A value that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +45,7 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// For names of queues, and later of groups and crons.
+/// For names of queues and groups, and later of crons.
 pub fn check_name(field: &'static str, name: &str) -> Result<(), Invalid> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed);
@@ -132,9 +136,15 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
             check_partitions(create.partitions)?;
             check_queue_settings(&create.name, &create.settings)
         }
+        Command::CreateGroup(create) => check_new_group(create),
+        Command::SetGroupEnd(set) => check_set_end(set),
         Command::Redrive(redrive) => check_redrive(redrive),
         Command::Take(take) => check_moves(&take.moves),
         Command::Cancel(_)
+        // Nobody can have made a group under a name that is none.
+        | Command::StartGroup(_)
+        | Command::CancelGroup(_)
+        | Command::DeleteGroup(_)
         | Command::Assign(_)
         | Command::Moved(_)
         | Command::Clear(_)
@@ -145,6 +155,26 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::DeleteQueue(_)
         | Command::SkipPartitions(_) => Ok(()),
     }
+}
+
+fn check_new_group(create: &CreateGroup) -> Result<(), Invalid> {
+    check_name("group", &create.name)?;
+    check_end("end", create.end.as_ref())?;
+    check_end("abort", create.abort.as_ref())?;
+    // There need not be any.
+    if create.items.is_empty() { Ok(()) } else { check_items(&create.items) }
+}
+
+fn check_set_end(set: &SetGroupEnd) -> Result<(), Invalid> {
+    check_end("end", set.end.as_ref())?;
+    check_end("abort", set.abort.as_ref())
+}
+
+fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
+    let Some(end) = end else { return Ok(()) };
+    check_kind(&end.item.kind)?;
+    ensure(end.item.group.is_none(), field, "an item without a group")?;
+    end.queue.as_deref().map_or(Ok(()), |queue| check_name("queue", queue))
 }
 
 fn check_items(items: &[NewItem]) -> Result<(), Invalid> {

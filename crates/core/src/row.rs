@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::id::{ItemNumber, PartitionId};
-use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, Outcome, State};
+use crate::group::Group;
+use crate::id::{GroupNumber, ItemNumber, PartitionId};
+use crate::item::{Item, ItemError, MoveNumber, State};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -18,6 +19,7 @@ pub enum Row {
     Settings(Settings),
     Cleared(Cleared),
     Taken(Taken),
+    Group(Box<Group>),
     /// Registry only.
     Queue(Box<Queue>),
     /// Registry only.
@@ -35,6 +37,7 @@ pub enum Key {
     Item(ItemNumber),
     /// By the partition that was taken from.
     Taken(PartitionId),
+    Group(GroupNumber),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -113,28 +116,11 @@ impl Cleared {
         }
     }
 
-    /// An item as it can be seen: one that was cleared has ended, and is gone unless it has something to show.
-    pub fn seen(&self, item: Item) -> Option<Item> {
-        match Clearable::of(&item.state) {
-            Some(which) if item.era < self.before(which) => self.ended(which, item),
-            Some(_) | None => Some(item),
-        }
-    }
-
-    fn ended(&self, which: Clearable, mut item: Item) -> Option<Item> {
-        let extras = item.extras.as_mut().filter(|extras| extras.error.is_some())?;
-        if let State::Leased(lease) = &item.state {
-            extras.last_lease = Some((lease.permit, LeaseEnd::Cancelled));
-        }
-        let outcome = Outcome {
-            end: End::Cancelled,
-            // Not known if the marker was salvaged without its times.
-            finished_at: self.times.get(&(which, item.era)).copied().unwrap_or(item.created_at),
-            kept_bytes: extras.kept_bytes(),
-            has_result: false,
-            outgoing: None,
-        };
-        Some(Item { era: 0, state: State::Final(Box::new(outcome)), ..item })
+    /// When an item was cleared, if it was.
+    pub fn cleared_at(&self, item: &Item) -> Option<Timestamp> {
+        let which = Clearable::of(&item.state).filter(|which| item.era < self.before(*which))?;
+        // Not known if the marker was salvaged without its times.
+        Some(self.times.get(&(which, item.era)).copied().unwrap_or(item.created_at))
     }
 }
 
@@ -206,6 +192,15 @@ pub enum Change {
         number: ItemNumber,
         part: Part,
     },
+    /// Puts a body that the store has, or that was put before in the same batch, under another number as well; nothing
+    /// where there is none. Whoever commits the batch turns it into a put: stores never see it.
+    CopyBody {
+        from: ItemNumber,
+        to: ItemNumber,
+        part: Part,
+        /// How long the body is.
+        bytes: u64,
+    },
 }
 
 impl Row {
@@ -216,6 +211,7 @@ impl Row {
             Self::Settings(_) => Key::Settings,
             Self::Cleared(_) => Key::Cleared,
             Self::Taken(taken) => Key::Taken(taken.source),
+            Self::Group(group) => Key::Group(group.number),
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
         }
@@ -233,9 +229,11 @@ impl Change {
             }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
+            Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
+            Self::CopyBody { bytes, .. } => FIXED / 4 + *bytes as usize,
         }
     }
 }
@@ -250,6 +248,9 @@ fn extras_bytes(item: &Item) -> usize {
     let Some(extras) = &item.extras else { return 0 };
     let origin = extras.origin.as_deref();
     let errors = extras.error.iter().chain(origin.and_then(|origin| origin.error.as_ref()));
-    let origin_bytes = origin.map_or(0, |origin| 64 + origin.queue.len() + origin.unknown.len());
+    let origin_bytes = origin.map_or(0, |origin| {
+        let group = origin.group.as_ref().map_or(0, |group| group.len());
+        64 + origin.queue.len() + group + origin.unknown.len()
+    });
     errors.map(ItemError::bytes).sum::<usize>() + origin_bytes + extras.unknown.len()
 }

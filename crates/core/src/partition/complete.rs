@@ -1,5 +1,6 @@
 //! Work done.
 
+use super::group_end::count_end;
 use super::{Output, Partition};
 use crate::command::{Completion, Refusal, Reply};
 use crate::item::{End, LeaseEnd, State};
@@ -28,6 +29,7 @@ impl Partition {
         let (entry, lease) = self.held(held, now)?;
         if result.is_none() && !entry.has_error() {
             out.totals.completed += 1;
+            count_end(entry.group, End::Completed, out);
             self.erase(held.number, out);
             return Ok(());
         }

@@ -1,8 +1,10 @@
 //! Items taken out by an operator: whatever they were about to be, nothing of them is kept.
 
+use super::group_end::count_end;
 use super::{Output, Partition};
 use crate::command::{Refusal, Reply};
 use crate::id::ItemNumber;
+use crate::item::End;
 
 impl Partition {
     pub(super) fn delete(&mut self, numbers: &[ItemNumber], out: &mut Output) -> Reply {
@@ -17,6 +19,8 @@ impl Partition {
             return Err(Refusal::Ended);
         }
         out.totals.cancelled += 1;
+        let group = self.items.get(&number).and_then(|entry| entry.group);
+        count_end(group, End::Cancelled, out);
         self.erase(number, out);
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Items from elsewhere: as they were there, under new numbers, in the order given behind all there is.
 
 use super::entry::Entry;
+use super::groups::GroupIndex;
 use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
 use crate::command::{Import, ImportItem, Produced, Refusal, Reply};
@@ -8,7 +9,7 @@ use crate::item::{Extras, State};
 use crate::time::{Span, Timestamp};
 
 impl Partition {
-    /// All of them or none.
+    /// All of them or none, but for those whose group does not take them.
     pub(super) fn import(
         &mut self,
         now: Timestamp,
@@ -18,16 +19,23 @@ impl Partition {
         self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, import.items.len())?;
         out.changes.reserve(2 * import.items.len() + 1);
-        let import_one = |item| Ok(self.import_one(now, item, out));
-        let imported = import.items.into_iter().map(import_one).collect();
-        Ok(Reply::Produced(imported))
+        let imported = import.items.into_iter().map(|item| {
+            let group = self.group_to_join(item.group.as_deref())?;
+            Ok(self.import_one(now, item, group, out))
+        });
+        Ok(Reply::Produced(imported.collect()))
     }
 
-    fn import_one(&mut self, now: Timestamp, item: ImportItem, out: &mut Output) -> Produced {
+    fn import_one(
+        &mut self,
+        now: Timestamp,
+        item: ImportItem,
+        group: Option<GroupIndex>,
+        out: &mut Output,
+    ) -> Produced {
         let number = self.issue_number(now, out);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = item.due_at.map_or(State::Waiting, |due_at| State::Scheduled { due_at });
-        let phase = state.phase();
         let extras = Extras {
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
@@ -41,11 +49,13 @@ impl Partition {
             created_at: item.created_at.unwrap_or(now),
             state,
             extras: (extras != Extras::default()).then(|| Box::new(extras)),
+            group,
             kind: self.kinds.index(&item.kind),
             attempts: item.attempts,
             era: 0,
             priority: item.priority,
         };
+        let phase = self.phase(&entry);
         self.write(number, entry, out);
         out.totals.produced += 1;
         put_bodies(number, item.body, item.facts, out);

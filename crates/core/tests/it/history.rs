@@ -1,5 +1,7 @@
 //! Random histories of one partition, and what must be true of each step, said without the core's indexes.
 
+mod groups;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::script::START;
+use groups::{Ends, Known};
 
 /// One command to be, with what it is about chosen when its turn comes.
 #[derive(Clone, Debug)]
@@ -33,8 +36,8 @@ pub(crate) enum Step {
     Cancel(usize),
     Clear(bool, bool, bool),
     Sweep(usize),
-    /// Kind, priority, seconds until due (0: at once), attempts so far.
-    Import(Vec<(u8, u8, u8, u8)>),
+    /// Kind, priority, seconds until due (0: at once), attempts so far, its group.
+    Import(Vec<(u8, u8, u8, u8, Option<u8>)>),
     Delete(usize),
     /// How many.
     Redrive(usize),
@@ -43,10 +46,16 @@ pub(crate) enum Step {
     Arrive(usize),
     /// So many arrive here, and so many of them for the second time.
     Take(usize, usize),
+    /// Which group, what is made at its end, its first members, whether it is started.
+    CreateGroup(u8, Ends, Vec<New>, bool),
+    SetGroupEnd(u8, Ends),
+    StartGroup(u8),
+    CancelGroup(u8),
+    DeleteGroup(u8),
 }
 
-/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live.
-pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>);
+/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, its group.
+pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>, Option<u8>);
 
 /// One of the permits given out so far, counted from the latest; now and then a forged one.
 #[derive(Clone, Copy, Debug)]
@@ -84,17 +93,28 @@ pub(crate) fn steps(len: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..len)
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let new = (
+fn new() -> impl Strategy<Value = New> {
+    (
         0..3u8,
         0..3u8,
         prop_oneof![3 => Just(0), 1 => 1..8u8],
         prop::option::weighted(0.2, 0..3u8),
         prop::option::weighted(0.3, 0..9u8),
-    );
+        prop::option::weighted(0.4, 0..3u8),
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => plain_step(),
+        3 => groups::step(),
+    ]
+}
+
+fn plain_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => prop_oneof![Just(1), 1..3_000_000u64, 1..20_000_000u64].prop_map(Step::Pass),
-        4 => prop::collection::vec(new, 1..6).prop_map(Step::Produce),
+        4 => prop::collection::vec(new(), 1..6).prop_map(Step::Produce),
         5 => (1..5usize, prop_oneof![Just(0), 0..8u8], prop_oneof![Just(255), 0..3u8])
             .prop_map(|(count, kinds, max)| Step::Lease(count, kinds, max)),
         3 => (pick(), any::<bool>()).prop_map(|(pick, result)| Step::Complete(pick, result)),
@@ -105,7 +125,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..20usize).prop_map(Step::Cancel),
         1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
         4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
-        1 => prop::collection::vec((0..3u8, 0..3u8, 0..4u8, 0..3u8), 1..4).prop_map(Step::Import),
+        1 => prop::collection::vec((0..3u8, 0..3u8, 0..4u8, 0..3u8, prop::option::weighted(0.2, 0..3u8)), 1..4).prop_map(Step::Import),
         1 => (0..20usize).prop_map(Step::Delete),
         1 => (0..4usize).prop_map(Step::Redrive),
         1 => (1..6usize).prop_map(Step::Assign),
@@ -139,6 +159,9 @@ pub(crate) struct History {
     dead_at: BTreeMap<ItemNumber, Timestamp>,
     /// The last move that was taken.
     taken: u64,
+    /// End items on their way to another queue so far.
+    ends_sent: u64,
+    groups: BTreeMap<u8, Known>,
 }
 
 impl History {
@@ -158,6 +181,8 @@ impl History {
             ended: BTreeSet::new(),
             dead_at: BTreeMap::new(),
             taken: 0,
+            ends_sent: 0,
+            groups: BTreeMap::new(),
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
@@ -184,12 +209,18 @@ impl History {
             Step::Assign(limit) => self.assign(*limit),
             Step::Arrive(but) => self.arrive(*but),
             Step::Take(new, old) => self.take(*new, *old),
+            Step::CreateGroup(group, ends, items, start) => self.create_group(*group, *ends, items, *start),
+            Step::SetGroupEnd(group, ends) => self.set_group_end(*group, *ends),
+            Step::StartGroup(group) => self.start_group(*group),
+            Step::CancelGroup(group) => self.cancel_group(*group, &before),
+            Step::DeleteGroup(group) => self.delete_group(*group),
         }
         self.partition.audit().unwrap();
         self.check_places(step, &before);
         self.check_ended();
         self.check_finals(&before);
         self.check_totals();
+        self.check_groups();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
     }
 
@@ -197,7 +228,8 @@ impl History {
         let applied = self.partition.apply(self.now, command);
         assert!(applied.reply.is_ok() || applied.totals == Totals::default(), "a refusal counts as nothing");
         self.totals += applied.totals;
-        self.changes.extend(applied.changes);
+        self.changes.extend(applied.changes.iter().cloned());
+        applied.changes.iter().for_each(|change| self.end_made(change));
         applied.reply
     }
 
@@ -208,7 +240,7 @@ impl History {
         let ended = totals.completed + totals.failed + totals.expired + totals.cancelled + totals.redriven;
         assert_eq!(self.made.len() as u64, ended + counts.live());
         let sent = if self.settings.dead_queue.is_some() { totals.failed + totals.expired } else { 0 };
-        assert_eq!(sent + totals.redriven, totals.moved_out + self.partition.moving());
+        assert_eq!(sent + totals.redriven + self.ends_sent, totals.moved_out + self.partition.moving());
         let given_up = totals.completed + totals.retried + totals.released + totals.lease_expired;
         assert!(given_up + counts.leased <= totals.leased, "{totals:?} {counts:?}");
     }
@@ -229,14 +261,18 @@ impl History {
             panic!("nothing stands against it")
         };
         for (item, produced) in items.iter().zip(produced) {
-            let number = produced.expect("nothing stands against it").number;
-            assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
-            self.made.push(number);
-            self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
-            let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
-            self.max_attempts.insert(number, max_attempts);
-            self.made(number, item.dead_timeout);
+            let Some(number) = self.joined(item.group.as_deref(), produced) else { continue };
+            self.produced(number, item);
         }
+    }
+
+    fn produced(&mut self, number: ItemNumber, item: &NewItem) {
+        assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
+        self.made.push(number);
+        self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
+        let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
+        self.max_attempts.insert(number, max_attempts);
+        self.made(number, item.dead_timeout);
     }
 
     fn made(&mut self, number: ItemNumber, dead_timeout: Option<Span>) {
@@ -252,10 +288,11 @@ impl History {
         self.dead_at.get(&number).is_some_and(|at| *at <= self.now)
     }
 
-    fn new_item(&self, (kind, priority, due, max_attempts, lives): New) -> NewItem {
+    fn new_item(&self, (kind, priority, due, max_attempts, lives, group): New) -> NewItem {
         NewItem {
             kind: kind_name(kind),
             priority,
+            group: group.map(groups::name),
             enqueue_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: max_attempts.map(u32::from),
             dead_timeout: lives.map(|secs| Span::from_secs(secs.into())),
@@ -265,10 +302,11 @@ impl History {
     }
 
     /// New numbers, everything else as it was.
-    fn import(&mut self, items: &[(u8, u8, u8, u8)]) {
-        let import = |&(kind, priority, due, attempts): &(u8, u8, u8, u8)| ImportItem {
+    fn import(&mut self, items: &[(u8, u8, u8, u8, Option<u8>)]) {
+        let import = |&(kind, priority, due, attempts, group): &(u8, u8, u8, u8, Option<u8>)| ImportItem {
             kind: kind_name(kind),
             priority,
+            group: group.map(groups::name),
             created_at: Some(START),
             attempts: attempts.into(),
             due_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
@@ -285,7 +323,7 @@ impl History {
             panic!("nothing stands against it")
         };
         for (item, imported) in items.into_iter().zip(imported) {
-            let number = imported.expect("nothing stands against it").number;
+            let Some(number) = self.joined(item.group.as_deref(), imported) else { continue };
             assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
             self.made.push(number);
             self.not_before.insert(number, item.due_at.unwrap_or_default());
@@ -316,7 +354,7 @@ impl History {
         let kinds: Vec<_> = (0..3).filter(|kind| kinds >> kind & 1 == 1).map(kind_name).collect();
         let matches = |item: &&Item| {
             let kind_fits = kinds.is_empty() || kinds.contains(&item.kind);
-            item.state == State::Waiting && item.priority <= max_priority && kind_fits
+            self.is_waiting(item) && item.priority <= max_priority && kind_fits
         };
         let mut expected: Vec<_> = before.values().filter(matches).collect();
         expected.sort_by_key(|item| (item.priority, item.place));
@@ -376,6 +414,9 @@ impl History {
         let Ok(Reply::Done(done)) = self.apply(Command::Complete(vec![completion])) else {
             panic!("it is judged")
         };
+        if rightful {
+            self.completed_in_group(held.number);
+        }
         self.judge(held, rightful, &done[0], false);
         if rightful {
             self.ended.insert(held.number);
@@ -431,7 +472,7 @@ impl History {
         let seen = self.partition.get(number).map(|item| item.state.phase());
         let reply = self.apply(Command::Cancel(number));
         let Some(seen) = seen else { return assert_eq!(reply, Err(Refusal::NotFound)) };
-        let Ok(Reply::Cancelled(told)) = reply else { panic!("{reply:?}") };
+        let Ok(Reply::Cancelled(told, _)) = reply else { panic!("{reply:?}") };
         let live = matches!(seen, Phase::Scheduled | Phase::Waiting);
         assert_eq!(told.state.phase(), if live { Phase::Cancelled } else { seen });
         if let Some(kept) = self.partition.get(number) {
@@ -467,7 +508,7 @@ impl History {
     /// The first ones that wait and came from elsewhere.
     fn redrive(&mut self, limit: usize, before: &BTreeMap<ItemNumber, Item>) {
         let came = |item: &&Item| {
-            item.state == State::Waiting
+            self.is_waiting(item)
                 && item.extras.as_ref().is_some_and(|extras| extras.origin.is_some())
                 && !self.is_overdue(item.number)
         };
@@ -611,6 +652,7 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
     let origin = Origin {
         queue: "elsewhere".into(),
         id: None,
+        group: None,
         attempts: Some(3),
         reason: MoveReason::Attempts,
         error: None,
@@ -622,6 +664,9 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
         kind: kind_name((number.0 % 3) as u8),
         priority: 0,
         origin,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
         body: Bytes::new(),
         facts: None,
     }

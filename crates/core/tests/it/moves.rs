@@ -42,6 +42,7 @@ fn moved(number: u64) -> Move {
     let origin = Origin {
         queue: "elsewhere".into(),
         id: None,
+        group: None,
         attempts: Some(2),
         reason: MoveReason::Dead,
         error: None,
@@ -53,6 +54,9 @@ fn moved(number: u64) -> Move {
         kind: "mail".into(),
         priority: 3,
         origin,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
         body: Bytes::from_static(b"payload"),
         facts: Some(Bytes::from_static(b"facts")),
     }

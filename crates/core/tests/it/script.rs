@@ -132,7 +132,7 @@ impl Script {
 
     pub(crate) fn cancelled(&mut self, number: ItemNumber) -> Result<Item, Refusal> {
         match self.apply(Command::Cancel(number))? {
-            Reply::Cancelled(item) => Ok(item),
+            Reply::Cancelled(item, _) => Ok(item),
             other => panic!("{other:?}"),
         }
     }
@@ -182,7 +182,7 @@ pub(crate) fn replay(partition: &mut Partition, changes: &[Change]) {
         match change {
             Change::Put(row) => partition.put(row.clone()),
             Change::Remove(key) => partition.remove(key),
-            Change::PutBody { .. } | Change::RemoveBody { .. } => {}
+            Change::PutBody { .. } | Change::RemoveBody { .. } | Change::CopyBody { .. } => {}
         }
     }
 }
@@ -196,6 +196,7 @@ pub(crate) fn item(kind: &str) -> NewItem {
     NewItem {
         kind: kind.into(),
         priority: 0,
+        group: None,
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
