@@ -9,7 +9,7 @@ use crate::id::{ItemNumber, PartitionId, Permit};
 use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
 use crate::limits::Invalid;
 use crate::partition::Totals;
-use crate::row::{Change, Queue, QueueName, StoreNames};
+use crate::row::{BodyCopy, Change, Queue, QueueName, StoreNames};
 use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
 
@@ -322,6 +322,8 @@ pub struct Applied {
     /// For the caller, once the changes are durable. A refusal has no changes.
     pub reply: Result<Reply, Refusal>,
     pub changes: Vec<Change>,
+    /// Part of the changes, and to be carried out before them.
+    pub copies: Vec<BodyCopy>,
     pub news: Vec<News>,
     pub totals: Totals,
 }

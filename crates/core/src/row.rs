@@ -192,15 +192,17 @@ pub enum Change {
         number: ItemNumber,
         part: Part,
     },
-    /// Puts a body that the store has, or that was put before in the same batch, under another number as well; nothing
-    /// where there is none. Whoever commits the batch turns it into a put: stores never see it.
-    CopyBody {
-        from: ItemNumber,
-        to: ItemNumber,
-        part: Part,
-        /// How long the body is.
-        bytes: u64,
-    },
+}
+
+/// A body to be put under another number as well: one that the store has, or that was put before in the same batch. The
+/// core knows no bodies, so whoever commits the batch makes a put of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyCopy {
+    pub from: ItemNumber,
+    pub to: ItemNumber,
+    pub part: Part,
+    /// How long it is.
+    pub bytes: u64,
 }
 
 impl Row {
@@ -233,7 +235,6 @@ impl Change {
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
-            Self::CopyBody { bytes, .. } => FIXED / 4 + *bytes as usize,
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{Output, Partition};
 use crate::group::{Group, GroupState, Template};
 use crate::id::ItemNumber;
 use crate::item::{End, Extras, MoveReason, Outcome, Outgoing, State};
-use crate::row::{Change, Part, Row};
+use crate::row::{BodyCopy, Part, Row};
 use crate::time::Timestamp;
 
 /// Once the bodies of end items have come to so many bytes, the next groups end with the next sweep: a command may take the
@@ -148,8 +148,8 @@ fn on_its_way(now: Timestamp, to: &Arc<str>, template: &Template, reason: MoveRe
 
 fn copy_bodies(template: &Template, to: ItemNumber, out: &mut Output) {
     let from = template.body;
-    out.changes.push(Change::CopyBody { from, to, part: Part::Payload, bytes: template.body_bytes });
+    out.copies.push(BodyCopy { from, to, part: Part::Payload, bytes: template.body_bytes });
     if template.facts_bytes > 0 {
-        out.changes.push(Change::CopyBody { from, to, part: Part::Facts, bytes: template.facts_bytes });
+        out.copies.push(BodyCopy { from, to, part: Part::Facts, bytes: template.facts_bytes });
     }
 }

@@ -49,7 +49,7 @@ use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
-use crate::row::{Change, Clearable, Cleared, Numbers, Partitions, Queue, QueueName, Row, Taken};
+use crate::row::{BodyCopy, Change, Clearable, Cleared, Numbers, Partitions, Queue, QueueName, Row, Taken};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -109,6 +109,7 @@ pub struct Partition {
 #[derive(Default)]
 struct Output {
     changes: Vec<Change>,
+    copies: Vec<BodyCopy>,
     news: Vec<News>,
     /// Set once a number was issued.
     numbers: Option<Numbers>,
@@ -176,7 +177,8 @@ impl Partition {
             out.news.push(News::Outgoing);
         }
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused command changed something");
-        Applied { reply, changes: out.changes, news: out.news, totals: out.totals }
+        let Output { changes, copies, news, totals, .. } = out;
+        Applied { reply, changes, copies, news, totals }
     }
 
     fn decide(&mut self, now: Timestamp, command: Command, out: &mut Output) -> Result<Reply, Refusal> {

@@ -14,7 +14,7 @@ use windlass_core::command::{
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::partition::{Partition, Target, Totals};
-use windlass_core::row::{Change, Row};
+use windlass_core::row::{BodyCopy, Change, Row};
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
 
@@ -143,6 +143,7 @@ pub(crate) struct History {
     pub(crate) now: Timestamp,
     /// All of them, in order.
     pub(crate) changes: Vec<Change>,
+    copies: Vec<BodyCopy>,
     totals: Totals,
     settings: Settings,
     made: Vec<ItemNumber>,
@@ -170,6 +171,7 @@ impl History {
             partition: Partition::new(PartitionId(7), START),
             now: START,
             changes: Vec::new(),
+            copies: Vec::new(),
             totals: Totals::default(),
             settings: settings.clone(),
             made: Vec::new(),
@@ -228,8 +230,9 @@ impl History {
         let applied = self.partition.apply(self.now, command);
         assert!(applied.reply.is_ok() || applied.totals == Totals::default(), "a refusal counts as nothing");
         self.totals += applied.totals;
-        self.changes.extend(applied.changes.iter().cloned());
-        applied.changes.iter().for_each(|change| self.end_made(change));
+        self.changes.extend(applied.changes);
+        applied.copies.iter().for_each(|copy| self.end_made(copy));
+        self.copies.extend(applied.copies);
         applied.reply
     }
 

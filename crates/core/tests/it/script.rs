@@ -11,7 +11,7 @@ use windlass_core::command::{
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase};
 use windlass_core::partition::{Partition, Totals};
-use windlass_core::row::Change;
+use windlass_core::row::{BodyCopy, Change};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
@@ -22,6 +22,7 @@ pub(crate) struct Script {
     pub(crate) now: Timestamp,
     /// Those of the last command.
     pub(crate) changes: Vec<Change>,
+    pub(crate) copies: Vec<BodyCopy>,
     pub(crate) news: Vec<News>,
     /// Those of all commands.
     pub(crate) totals: Totals,
@@ -37,6 +38,7 @@ impl Script {
             partition: Partition::new(id, START),
             now: START,
             changes: Vec::new(),
+            copies: Vec::new(),
             news: Vec::new(),
             totals: Totals::default(),
         }
@@ -51,6 +53,7 @@ impl Script {
     pub(crate) fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
         let applied = self.partition.apply(self.now, command);
         self.changes = applied.changes;
+        self.copies = applied.copies;
         self.news = applied.news;
         self.totals += applied.totals;
         self.partition.audit().unwrap();
@@ -182,7 +185,7 @@ pub(crate) fn replay(partition: &mut Partition, changes: &[Change]) {
         match change {
             Change::Put(row) => partition.put(row.clone()),
             Change::Remove(key) => partition.remove(key),
-            Change::PutBody { .. } | Change::RemoveBody { .. } | Change::CopyBody { .. } => {}
+            Change::PutBody { .. } | Change::RemoveBody { .. } => {}
         }
     }
 }

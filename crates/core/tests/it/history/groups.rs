@@ -10,7 +10,7 @@ use windlass_core::group::{Group, GroupState};
 use windlass_core::id::{GroupNumber, ItemNumber};
 use windlass_core::item::{Item, Phase, State};
 use windlass_core::partition::Counts;
-use windlass_core::row::{Change, Part, Row};
+use windlass_core::row::{BodyCopy, Change, Part, Row};
 
 use super::{History, Step, kind_name, new};
 
@@ -244,8 +244,11 @@ impl History {
     }
 
     /// Takes note of the end item of a group.
-    pub(super) fn end_made(&mut self, change: &Change) {
-        let Change::CopyBody { to, part: Part::Payload, .. } = change else { return };
+    pub(super) fn end_made(&mut self, copy: &BodyCopy) {
+        let BodyCopy { to, part, .. } = copy;
+        if *part != Part::Payload {
+            return;
+        }
         if self.partition.get(*to).is_none() {
             self.ends_sent += 1;
             return;
@@ -313,8 +316,8 @@ impl History {
     }
 
     fn copies(&self, body: Option<ItemNumber>) -> u64 {
-        let is_copy = |change: &&Change| matches!(change, Change::CopyBody { from, part: Part::Payload, .. } if Some(*from) == body);
-        self.changes.iter().filter(is_copy).count() as u64
+        let is_copy = |copy: &&BodyCopy| Some(copy.from) == body && copy.part == Part::Payload;
+        self.copies.iter().filter(is_copy).count() as u64
     }
 
     fn is_removed(&self, body: ItemNumber) -> bool {
