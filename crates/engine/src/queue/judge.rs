@@ -77,7 +77,9 @@ impl QueueHandle {
                 asked.push(Asked { partition, indexes, answer: handle.submit(command(items)) });
             }
         }
-        judged(asked, results, |_, reply| unpack(reply)).await
+        let unpack =
+            |_, reply| unpack(reply).into_iter().map(|result| result.map_err(EngineError::from)).collect();
+        judged(asked, results, unpack).await
     }
 }
 

@@ -64,10 +64,15 @@ impl QueueHandle {
     }
 }
 
-pub(super) fn produced(partition: PartitionId, reply: Reply) -> Vec<Result<ProducedItem, Refusal>> {
+pub(super) fn produced(partition: PartitionId, reply: Reply) -> Vec<Result<ProducedItem, EngineError>> {
     let Reply::Produced(items) = reply else { unreachable!("a produce is answered by what was produced") };
-    let made = |Produced { number, phase }| ProducedItem { id: ItemId { partition, number }, phase };
-    items.into_iter().map(|item| item.map(made)).collect()
+    let id = |number| ItemId { partition, number };
+    let result = |item: Result<Produced, Refusal>| match item {
+        Ok(Produced { number, phase }) => Ok(ProducedItem { id: id(number), phase }),
+        Err(Refusal::DuplicateAddress { number }) => Err(EngineError::DuplicateAddress { id: id(number) }),
+        Err(refusal) => Err(refusal.into()),
+    };
+    items.into_iter().map(result).collect()
 }
 
 /// What a call is told of which nothing was judged. That some of it may have happened comes before all else.

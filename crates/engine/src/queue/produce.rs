@@ -128,7 +128,6 @@ fn load(handle: &Handle) -> Load {
 
 fn taken_in(handle: &Handle, answer: Answer) -> Judged<ProducedItem> {
     let Done::Reply(reply) = answer.reply else { unreachable!("only a lease is answered by a grant") };
-    let results = produced(handle.id, reply).into_iter().map(|result| result.map_err(EngineError::from));
     let commits = vec![Commit { partition: handle.id, sequence: answer.sequence }];
-    Judged { results: results.collect(), commits }
+    Judged { results: produced(handle.id, reply), commits }
 }

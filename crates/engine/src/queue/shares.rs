@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::command::{Refusal, Reply};
+use windlass_core::command::Reply;
 use windlass_core::id::PartitionId;
 
 use crate::error::EngineError;
@@ -37,7 +37,7 @@ pub(super) struct Asked {
 pub(super) async fn judged<T>(
     asked: Vec<Asked>,
     mut results: Vec<Result<T, EngineError>>,
-    unpack: impl Fn(PartitionId, Reply) -> Vec<Result<T, Refusal>>,
+    unpack: impl Fn(PartitionId, Reply) -> Vec<Result<T, EngineError>>,
 ) -> Judged<T> {
     let mut commits = Vec::new();
     for Asked { partition, indexes, answer } in asked {
@@ -48,8 +48,7 @@ pub(super) async fn judged<T>(
         match answer {
             Ok(Answer { reply: Done::Reply(reply), sequence }) => {
                 commits.push(Commit { partition, sequence });
-                let unpacked =
-                    unpack(partition, reply).into_iter().map(|result| result.map_err(EngineError::from));
+                let unpacked = unpack(partition, reply);
                 indexes.into_iter().zip(unpacked).for_each(|(index, result)| results[index] = result);
             }
             Ok(Answer { reply: Done::Granted(_), .. }) => {

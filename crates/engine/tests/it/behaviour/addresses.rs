@@ -42,7 +42,7 @@ async fn judged(
 }
 
 fn is_taken_by<T>(result: &Result<T, EngineError>, id: ItemId) -> bool {
-    is_refused(result, &Refusal::DuplicateAddress { number: id.number })
+    matches!(result, Err(EngineError::DuplicateAddress { id: taker }) if *taker == id)
 }
 
 async fn found(world: &World, queue: &QueueName, address: &str) -> ItemId {
@@ -77,9 +77,9 @@ async fn whoever_is_first_of_many_at_once_gets_the_address(world: &World) {
     let (mut made, mut taken_by) = (Vec::new(), BTreeSet::new());
     for producer in producers {
         match producer.await.expect("the task ran").expect("judged").results.remove(0) {
-            Ok(produced) => made.push(produced.id.number),
-            Err(EngineError::Refused(Refusal::DuplicateAddress { number })) => {
-                taken_by.insert(number);
+            Ok(produced) => made.push(produced.id),
+            Err(EngineError::DuplicateAddress { id }) => {
+                taken_by.insert(id);
             }
             Err(error) => panic!("{error}"),
         }
