@@ -41,6 +41,8 @@ codes! {
     MethodNotAllowed = "method_not_allowed", 405;
     /// There is one of that name.
     AlreadyExists = "already_exists", 409;
+    /// An item of that address is not final yet.
+    DuplicateAddress = "duplicate_address", 409;
     /// The permit is not, or no longer, the right to the item.
     LeaseLost = "lease_lost", 409;
     /// Not in the state it is in.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Failed;
+use crate::error::{Details, Failed};
 use crate::payload::{Payload, base64_text, json_text};
 use crate::time::{Span, Time};
 
@@ -50,6 +50,11 @@ pub struct NewItem {
     #[prost(message, optional, tag = "10")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_timeout: Option<Span>,
+    /// A name of the producer's choosing, 1 to 512 bytes: no other item that is not final has it in this queue.
+    #[prost(string, optional, tag = "11")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
     /// At most 512 bytes, shown with the item.
     #[prost(string, optional, tag = "8")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +79,7 @@ pub struct ProduceRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "30s"))]
     pub request_timeout: Option<Span>,
-    /// 1 to 1000. All of them become durable, or none.
+    /// 1 to 1000. Those without an address become durable together, or none of them.
     #[prost(message, repeated, tag = "3")]
     #[schemars(length(min = 1, max = 1000))]
     pub items: Vec<NewItem>,
@@ -123,6 +128,10 @@ pub struct ProduceError {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
     pub id: Option<String>,
+    /// Only if there is something to tell.
+    #[prost(message, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<Details>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
@@ -222,6 +231,10 @@ pub struct LeasedItem {
     /// When it was produced.
     #[prost(message, required, tag = "11")]
     pub created_at: Time,
+    /// The address its producer gave it.
+    #[prost(string, optional, tag = "14")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// What its producer gave.
     #[prost(string, optional, tag = "12")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -434,22 +447,60 @@ pub struct ReleaseReply {
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["id"]))]
 pub struct GetItemRequest {
-    /// The item.
-    #[prost(string, tag = "1")]
+    /// The item. Either this or `queue` and `address` are set.
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
-    pub id: String,
+    pub id: Option<String>,
+    /// The name of the queue that the address is of.
+    #[prost(string, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The item that has this address; if all that had it are final, the latest that is kept.
+    #[prost(string, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
+}
+
+impl GetItemRequest {
+    pub fn of(id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..Self::default() }
+    }
+
+    pub fn at(queue: impl Into<String>, address: impl Into<String>) -> Self {
+        Self { queue: Some(queue.into()), address: Some(address.into()), ..Self::default() }
+    }
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["id"]))]
 pub struct CancelItemRequest {
-    /// The item.
-    #[prost(string, tag = "1")]
+    /// The item. Either this or `queue` and `address` are set.
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
-    pub id: String,
+    pub id: Option<String>,
+    /// The name of the queue that the address is of.
+    #[prost(string, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The item that has this address; if all that had it are final, the latest that is kept.
+    #[prost(string, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
+}
+
+impl CancelItemRequest {
+    pub fn of(id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..Self::default() }
+    }
+
+    pub fn at(queue: impl Into<String>, address: impl Into<String>) -> Self {
+        Self { queue: Some(queue.into()), address: Some(address.into()), ..Self::default() }
+    }
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
@@ -541,6 +592,10 @@ pub struct Item {
     #[prost(message, optional, tag = "20")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// The address its producer gave it.
+    #[prost(string, optional, tag = "27")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// What its producer gave.
     #[prost(string, optional, tag = "21")]
     #[serde(skip_serializing_if = "Option::is_none")]

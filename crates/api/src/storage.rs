@@ -171,6 +171,11 @@ pub struct ImportItem {
     #[prost(message, optional, tag = "20")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// Refused while an item of that address is not final in this queue.
+    #[prost(string, optional, tag = "27")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
     /// At most 512 bytes, shown with the item.
     #[prost(string, optional, tag = "21")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,7 +198,7 @@ pub struct ImportItem {
     #[prost(message, optional, tag = "25")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_timeout: Option<Span>,
-    /// Where it was moved from before. Its `group` and `address` are ignored.
+    /// Where it was moved from before. Its `group` is ignored.
     #[prost(message, optional, tag = "26")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -222,6 +227,7 @@ impl From<Item> for ImportItem {
             lease_deadline: item.lease_deadline,
             cancel_requested: item.cancel_requested,
             finished_at: item.finished_at,
+            address: item.address,
             reference: item.reference,
             headers: item.headers,
             error: item.error,

@@ -141,12 +141,12 @@ impl Client {
 
     /// An item as it is now.
     pub async fn item(&self, id: impl Into<String>) -> Result<Item, ClientError> {
-        Ok(self.call(&GetItemRequest { id: id.into() }).await?.item)
+        Ok(self.call(&GetItemRequest::of(id)).await?.item)
     }
 
     /// Cancels an item, or asks its worker to give it up; answers with the item.
     pub async fn cancel(&self, id: impl Into<String>) -> Result<Item, ClientError> {
-        Ok(self.call(&CancelItemRequest { id: id.into() }).await?.item)
+        Ok(self.call(&CancelItemRequest::of(id)).await?.item)
     }
 
     /// Copies all data, consistently, while the server runs. Without a name the backup is named after the time.

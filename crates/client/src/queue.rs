@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use windlass_api::Span;
 use windlass_api::items::{
-    CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, Held, Kinds, LeaseRequest,
-    LeasedItem, NewItem, ProduceRequest, ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply,
-    RetryRequest,
+    CancelItemRequest, CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest,
+    GetItemRequest, Held, Item, Kinds, LeaseRequest, LeasedItem, NewItem, ProduceRequest, ProducedItem,
+    ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest,
 };
 use windlass_api::queues::{
     ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, Queue, QueueInfoRequest, QueueStatsReply,
@@ -130,6 +130,16 @@ impl QueueClient {
         let items = items.into_iter().collect();
         let request = ProduceRequest { queue: self.queue.clone(), request_timeout: None, items };
         Ok(self.client.call(&request).await?.items)
+    }
+
+    /// The item that has this address; if all that had it are final, the latest that is kept.
+    pub async fn item_at(&self, address: impl Into<String>) -> Result<Item, ClientError> {
+        Ok(self.client.call(&GetItemRequest::at(&self.queue, address)).await?.item)
+    }
+
+    /// Cancels the item of that address, or asks its worker to give it up; answers with the item.
+    pub async fn cancel_at(&self, address: impl Into<String>) -> Result<Item, ClientError> {
+        Ok(self.client.call(&CancelItemRequest::at(&self.queue, address)).await?.item)
     }
 
     /// Takes items to work on, waiting for the first; empty if there was none in the time given.

@@ -75,12 +75,21 @@ pub struct NewItem {
     pub max_attempts: Option<u32>,
     /// Unset: the queue's. Zero: it may grow any age.
     pub dead_timeout: Option<Span>,
+    /// Refused, by itself, while an item of that address is not final.
+    pub address: Option<Arc<str>>,
     /// Passed through to the store, which may keep it in memory: let it not be a small part of something large. The
     /// core never looks inside and does not keep it.
     pub body: Bytes,
     /// What of the body is still to be seen once the item is final, and counts against the queue's retention: passed
     /// through like it.
     pub facts: Option<Bytes>,
+}
+
+impl NewItem {
+    /// What it is at home by, if anything.
+    pub fn key(&self) -> Option<&str> {
+        self.group.as_deref().or(self.address.as_deref())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -104,12 +113,21 @@ pub struct ImportItem {
     pub max_attempts: Option<u32>,
     /// Counted from its making. Unset: any age, whatever the queue says of new items.
     pub dead_timeout: Option<Span>,
+    /// As that of a [`NewItem`].
+    pub address: Option<Arc<str>>,
     /// Where it was moved from before it came here.
     pub origin: Option<Box<Origin>>,
     pub error: Option<ItemError>,
     /// As those of a [`NewItem`].
     pub body: Bytes,
     pub facts: Option<Bytes>,
+}
+
+impl ImportItem {
+    /// As that of a [`NewItem`].
+    pub fn key(&self) -> Option<&str> {
+        self.group.as_deref().or(self.address.as_deref())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -291,6 +309,7 @@ pub struct Departure {
     pub kind: Arc<str>,
     pub priority: u8,
     pub attempts: u32,
+    pub address: Option<Arc<str>>,
     pub reason: MoveReason,
     pub error: Option<ItemError>,
     /// The name of the group it was a member of, or whose end it is.
@@ -381,6 +400,7 @@ pub struct Leased {
     pub deadline: Timestamp,
     pub created_at: Timestamp,
     pub dead_timeout: Option<Span>,
+    pub address: Option<Arc<str>>,
     pub origin: Option<Box<Origin>>,
     /// The name of the group it is a member of.
     pub group: Option<Arc<str>>,
@@ -411,6 +431,10 @@ pub enum Refusal {
     },
     /// The item has ended, and what is asked for is for live ones.
     Ended,
+    /// An item of that address is not final yet: this one.
+    DuplicateAddress {
+        number: ItemNumber,
+    },
     /// Where to begin is not in the list, or not any more.
     NoSuchPivot,
     GroupExists,

@@ -59,7 +59,7 @@ pub enum End {
 pub struct Outcome {
     pub end: End,
     pub finished_at: Timestamp,
-    /// Bytes that count against the queue's `retention_max_bytes`: the result, the error and the facts.
+    /// Bytes that count against the queue's `retention_max_bytes`: the result, the error, the address and the facts.
     pub kept_bytes: u64,
     /// Whether the store holds a result body for it.
     pub has_result: bool,
@@ -140,6 +140,8 @@ pub struct Origin {
     pub id: Option<ItemId>,
     /// The name of the group it was a member of, or whose end it is.
     pub group: Option<Arc<str>>,
+    /// The one it had there: it has none here.
+    pub address: Option<Arc<str>>,
     pub attempts: Option<u32>,
     pub reason: MoveReason,
     pub error: Option<ItemError>,
@@ -154,6 +156,8 @@ pub struct Extras {
     pub max_attempts: Option<u32>,
     /// How old it may grow, counted from its making: its own, or the queue's when it was made. Unset: any age.
     pub dead_timeout: Option<Span>,
+    /// A name of the producer's choosing, unique among the items of a queue that are not final.
+    pub address: Option<Arc<str>>,
     /// Where it was moved here from.
     pub origin: Option<Box<Origin>>,
     /// The latest lease that ended, so that a late worker can be told what became of its permit.
@@ -167,12 +171,16 @@ pub struct Extras {
 }
 
 impl Extras {
+    /// Whether the item is kept once it is final, also without a result.
+    pub(crate) fn has_something_to_show(&self) -> bool {
+        self.error.is_some() || self.address.is_some()
+    }
+
     /// The bytes of it that are kept once the item is final.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        let error = self.error.as_ref();
-        let error_len =
-            error.map_or(0, |error| error.message.len() + error.code.as_ref().map_or(0, |code| code.len()));
-        error_len as u64 + self.facts_bytes
+        let error_len = self.error.as_ref().map_or(0, ItemError::bytes);
+        let address_len = self.address.as_ref().map_or(0, |address| address.len());
+        (error_len + address_len) as u64 + self.facts_bytes
     }
 }
 
@@ -205,7 +213,7 @@ impl Item {
     /// What is left of an item that was taken away at a time, with many others at once: something only if it has
     /// something to show.
     pub fn taken_away(mut self, at: Timestamp) -> Option<Self> {
-        let extras = self.extras.as_mut().filter(|extras| extras.error.is_some())?;
+        let extras = self.extras.as_mut().filter(|extras| extras.has_something_to_show())?;
         if let State::Leased(lease) = &self.state {
             extras.last_lease = Some((lease.permit, LeaseEnd::Cancelled));
         }

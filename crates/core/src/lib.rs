@@ -16,6 +16,7 @@
 pub mod codec;
 pub mod command;
 pub mod group;
+pub mod hash;
 pub mod id;
 pub mod item;
 pub mod limits;

@@ -21,6 +21,7 @@ pub const LEASE_KINDS_MAX: usize = 1000;
 /// What a worker may say of a failed attempt. It is kept with the item, and written again with each of its states.
 pub const ERROR_BYTES_MAX: usize = 4096;
 pub const REFERENCE_BYTES_MAX: usize = 512;
+pub const ADDRESS_BYTES_MAX: usize = 512;
 pub const LEASE_TIMEOUT_MIN: Span = Span::from_millis(1);
 pub const RETRY_FACTOR_MAX: f64 = 1000.0;
 /// Distinct kinds among the items of one partition, those kept after their end included.
@@ -107,6 +108,17 @@ pub fn check_reference(reference: &str) -> Result<(), Invalid> {
     ensure(fits, "reference", "at most 512 bytes without U+0000")
 }
 
+pub fn check_address(address: &str) -> Result<(), Invalid> {
+    let fits = (1..=ADDRESS_BYTES_MAX).contains(&address.len()) && !address.contains('\0');
+    ensure(fits, "address", "1 to 512 bytes without U+0000")
+}
+
+/// Both would have a home of their own, and an item can only be in one.
+pub fn check_one_home(group: bool, address: bool, partitions: usize) -> Result<(), Invalid> {
+    let rule = "unset where there is a `group`, in a queue of several partitions";
+    ensure(!(group && address) || partitions <= 1, "address", rule)
+}
+
 pub fn check_lease_timeout(timeout: Span) -> Result<(), Invalid> {
     ensure(timeout >= LEASE_TIMEOUT_MIN, "lease_timeout", "at least 1ms")
 }
@@ -173,7 +185,8 @@ fn check_set_end(set: &SetGroupEnd) -> Result<(), Invalid> {
 fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
     let Some(end) = end else { return Ok(()) };
     check_kind(&end.item.kind)?;
-    ensure(end.item.group.is_none(), field, "an item without a group")?;
+    let alone = end.item.group.is_none() && end.item.address.is_none();
+    ensure(alone, field, "an item without group and address")?;
     end.queue.as_deref().map_or(Ok(()), |queue| check_name("queue", queue))
 }
 
@@ -186,6 +199,7 @@ fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
             check_kind(&item.kind)?;
             checked = Some(&item.kind);
         }
+        item.address.as_deref().map_or(Ok(()), check_address)?;
     }
     Ok(())
 }
@@ -194,6 +208,7 @@ fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
     check_batch("items", items.len())?;
     items.iter().try_for_each(|item| {
         check_kind(&item.kind)?;
+        item.address.as_deref().map_or(Ok(()), check_address)?;
         item.error.as_ref().map_or(Ok(()), check_error)?;
         item.origin.as_deref().map_or(Ok(()), check_origin)
     })
@@ -202,6 +217,7 @@ fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
 /// A redrive sends the item to where its origin says.
 fn check_origin(origin: &Origin) -> Result<(), Invalid> {
     check_name("origin", &origin.queue)?;
+    origin.address.as_deref().map_or(Ok(()), check_address)?;
     origin.error.as_ref().map_or(Ok(()), check_error)
 }
 

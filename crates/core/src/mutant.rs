@@ -33,6 +33,8 @@ pub enum Mutant {
     LoseOrder,
     /// core: an attempt is not charged when its lease expires.
     FreeAttempts,
+    /// core: an address is given to a second item while the first is not final.
+    ShareAddress,
     /// core: a move that is sent again is taken again.
     TakeTwice,
     /// outbox: the source forgets a move before its target has it.
@@ -40,7 +42,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -55,6 +57,7 @@ impl Mutant {
         Self::StartEarly,
         Self::LoseOrder,
         Self::FreeAttempts,
+        Self::ShareAddress,
         Self::TakeTwice,
         Self::ForgetMove,
     ];

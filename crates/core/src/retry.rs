@@ -1,5 +1,6 @@
 //! How long a failed attempt waits for the next.
 
+use crate::hash::splitmix64;
 use crate::id::ItemId;
 use crate::settings::{RetryPolicy, RetryStrategy};
 use crate::time::Span;
@@ -46,12 +47,4 @@ fn fraction(id: ItemId, attempts: u32) -> f64 {
     let place = splitmix64(u64::from(id.partition.0) << 32 | u64::from(attempts));
     let hash = splitmix64(place ^ id.number.0);
     (hash >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// The finalizer of SplitMix64. Frozen: another hash would give other delays to the same history.
-fn splitmix64(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

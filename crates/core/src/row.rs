@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
 use crate::item::{Item, ItemError, MoveNumber, State};
+use crate::route::{Slot, SlotMap};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -138,6 +139,8 @@ pub struct Queue {
     pub settings: Settings,
     pub partitions: Vec<PartitionId>,
     pub stores: StoreNames,
+    /// Where items with a key are at home.
+    pub slots: SlotMap,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -151,6 +154,11 @@ impl Queue {
     /// Its partitions and the stores they are in; none is the first store of all.
     pub fn homes(&self) -> impl Iterator<Item = (PartitionId, Option<&Arc<str>>)> {
         self.partitions.iter().enumerate().map(|(index, id)| (*id, self.stores.0.get(index)))
+    }
+
+    /// The partition that takes what has a key of this slot, by its place in the list.
+    pub fn home(&self, slot: Slot) -> Option<usize> {
+        self.slots.home(slot, self.partitions.len())
     }
 }
 
@@ -227,7 +235,8 @@ impl Change {
         match self {
             Self::Put(Row::Item(item)) => FIXED + item.kind.len() + item.state.bytes() + extras_bytes(item),
             Self::Put(Row::Queue(queue)) => {
-                8 * FIXED + 8 * queue.partitions.len() + queue.stores.bytes() + queue.unknown.len()
+                let slots = 4 * queue.slots.0.len();
+                8 * FIXED + 8 * queue.partitions.len() + slots + queue.stores.bytes() + queue.unknown.len()
             }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
@@ -249,9 +258,10 @@ fn extras_bytes(item: &Item) -> usize {
     let Some(extras) = &item.extras else { return 0 };
     let origin = extras.origin.as_deref();
     let errors = extras.error.iter().chain(origin.and_then(|origin| origin.error.as_ref()));
-    let origin_bytes = origin.map_or(0, |origin| {
-        let group = origin.group.as_ref().map_or(0, |group| group.len());
-        64 + origin.queue.len() + group + origin.unknown.len()
-    });
-    errors.map(ItemError::bytes).sum::<usize>() + origin_bytes + extras.unknown.len()
+    let names = origin.into_iter().flat_map(|origin| origin.group.iter().chain(&origin.address));
+    let addresses = extras.address.iter().chain(names);
+    let origin_bytes = origin.map_or(0, |origin| 64 + origin.queue.len() + origin.unknown.len());
+    let texts =
+        errors.map(ItemError::bytes).sum::<usize>() + addresses.map(|address| address.len()).sum::<usize>();
+    texts + origin_bytes + extras.unknown.len()
 }

@@ -34,6 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
         body: text.into(),
         facts: None,
     });

@@ -1,7 +1,7 @@
 //! What a caller of the engine can be told, one variant per thing it can do about it.
 
 use windlass_core::command::Refusal;
-use windlass_core::id::PartitionId;
+use windlass_core::id::{ItemId, PartitionId};
 
 use crate::store::{CommitError, StoreError};
 
@@ -10,6 +10,9 @@ pub enum EngineError {
     /// The core said no: nothing was changed, and sending again would change nothing either.
     #[error("refused: {0:?}")]
     Refused(Refusal),
+    /// An item of that address is not final yet: this one.
+    #[error("the address is that of item {id}, which is not final yet")]
+    DuplicateAddress { id: ItemId },
     /// Try again a little later.
     #[error("too many {what}: at most {max} at once")]
     Overloaded { what: &'static str, max: usize },

@@ -135,14 +135,15 @@ impl Engine {
         self.registry.overview()
     }
 
-    /// All of the items go to one partition, in the order given: all or none.
+    /// Items without a key go to one partition, in the order given: all or none. Those with one go to its home, all or
+    /// none of each partition's; what one could not take fails by itself, and the call only if all of it did.
     pub async fn produce(
         &self,
         queue: &QueueName,
         items: Vec<NewItem>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.produce(items).await
+        self.queue(queue)?.take_in(items).await
     }
 
     /// Up to a batch of what there is, waiting up to `wait` for the first item; `Span::ZERO` answers at once.
@@ -198,6 +199,17 @@ impl Engine {
     pub async fn cancel(&self, id: ItemId) -> Result<Committed<ItemView>, EngineError> {
         let _call = self.registry.enter()?;
         view::cancel(&self.home_of(id)?, &*self.store, id).await
+    }
+
+    /// The item that an address speaks of: the one that holds it now, else the latest that did and is still kept.
+    pub async fn item_at(&self, queue: &QueueName, address: &str) -> Result<ItemId, EngineError> {
+        let _call = self.registry.enter()?;
+        let queue = self.queue(queue)?;
+        let home = queue.home(address)?;
+        let address = Arc::from(address);
+        let number = home.query(move |partition, _| partition.item_at(&address)).await?;
+        let number = number.ok_or(EngineError::Refused(Refusal::NotFound))?;
+        Ok(ItemId { partition: home.id, number })
     }
 
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {

@@ -258,6 +258,7 @@ impl Carrier {
         let origin = Origin {
             queue: Arc::clone(&self.queue.name),
             id: Some(id),
+            address: departure.address.clone(),
             attempts: Some(departure.attempts),
             reason: departure.reason,
             error: departure.error.clone(),

@@ -17,7 +17,7 @@ impl Engine {
         self.queue(queue)?.list(page).await
     }
 
-    /// All of the items go to one partition, in the order given behind what is there: all or none.
+    /// Routed as [`Engine::produce`] does, in the order given behind what is there.
     pub async fn import(
         &self,
         queue: &QueueName,
@@ -25,7 +25,7 @@ impl Engine {
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
         limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
-        self.queue(queue)?.import(items).await
+        self.queue(queue)?.take_in(items).await
     }
 
     /// Takes items out that have not ended, leased ones too. Nothing of them is kept.

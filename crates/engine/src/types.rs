@@ -76,6 +76,7 @@ pub struct Granted {
     pub created_at: Timestamp,
     /// Unset: it may grow any age.
     pub dead_timeout: Option<Span>,
+    pub address: Option<Arc<str>>,
     /// Set for an item that was moved.
     pub origin: Option<Box<Origin>>,
     pub body: Bytes,

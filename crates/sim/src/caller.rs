@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Clear, CreateQueue, Extended, Filter, LeaseItems, NewItem, Retried, UpdateQueue,
+    Clear, CreateQueue, Extended, Filter, LeaseItems, NewItem, Refusal, Retried, UpdateQueue,
 };
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{ItemError, Phase};
@@ -46,7 +46,7 @@ impl Caller {
     pub async fn produce(&self, queue: QueueIndex, items: Vec<Made>) -> Option<Vec<ItemId>> {
         let new = items.iter().map(new_item).collect();
         let name = queue_name(queue);
-        let call = self.engine.produce(&name, new);
+        let call = async { alone(self.engine.produce(&name, new).await?) };
         let answer = self.call(Op::Produce { queue, items }, call, |made| Outcome::Produced(produced(made)));
         Some(produced(&answer.await?).into_iter().map(|(id, _)| id).collect())
     }
@@ -190,6 +190,14 @@ impl Caller {
     }
 }
 
+/// An item with an address goes alone, so that what it is told is what the call is told.
+fn alone(judged: Judged<ProducedItem>) -> Result<Judged<ProducedItem>, EngineError> {
+    match &judged.results[..] {
+        [Err(error)] => Err(error.clone()),
+        _ => Ok(judged),
+    }
+}
+
 fn new_item(made: &Made) -> NewItem {
     NewItem {
         kind: made.kind.clone(),
@@ -197,6 +205,7 @@ fn new_item(made: &Made) -> NewItem {
         enqueue_at: made.enqueue_at,
         max_attempts: made.max_attempts,
         dead_timeout: made.dead_timeout,
+        address: made.address.clone(),
         body: made.body(),
         facts: None,
     }
@@ -241,6 +250,9 @@ fn verdict_of(error: EngineError) -> Verdict {
 fn failed(error: EngineError) -> Outcome {
     match error {
         EngineError::Refused(refusal) => Outcome::Refused(refusal),
+        EngineError::DuplicateAddress { id } => {
+            Outcome::Refused(Refusal::DuplicateAddress { number: id.number })
+        }
         EngineError::Unavailable { outcome: Effect::Unknown, .. } => Outcome::Unknown(Why::Told),
         EngineError::TooLarge(_) => Outcome::TooLarge,
         EngineError::Unavailable { outcome: Effect::NotApplied, .. } | EngineError::Overloaded { .. } => {

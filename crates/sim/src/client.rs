@@ -15,6 +15,9 @@ use crate::plan::{self, Plan};
 use crate::rng::Rng;
 
 /// A permit nobody will be given in the time of a run: a year ahead.
+/// Few, so that they are often taken.
+const ADDRESSES: [&str; 3] = ["here", "there", "elsewhere"];
+
 const NEVER_ISSUED: u64 = 1 << 45;
 
 #[derive(Clone, Copy, Debug)]
@@ -140,8 +143,13 @@ impl Client {
     }
 
     async fn produce(&mut self) {
-        let count = self.rng.skewed(1, 8);
-        let items = (0..count).map(|_| self.made()).collect();
+        let addresses = self.plan.habits.addresses;
+        let items = if self.rng.percent(addresses) {
+            vec![Made { address: Some(self.rng.pick(&ADDRESSES).to_string().into()), ..self.made() }]
+        } else {
+            let count = self.rng.skewed(1, 8);
+            (0..count).map(|_| self.made()).collect()
+        };
         let queue = self.queue();
         if let Some(ids) = self.caller.produce(queue, items).await {
             self.memory.known().items.extend(ids);
@@ -159,6 +167,7 @@ impl Client {
             enqueue_at: self.rng.percent(schedules).then(|| self.moment(20_000)),
             max_attempts: self.rng.percent(10).then(|| self.rng.between(1, 4) as u32),
             dead_timeout: self.mortality(),
+            address: None,
         }
     }
 

@@ -84,6 +84,8 @@ pub struct Made {
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,
+    /// Those that have one are produced alone.
+    pub address: Option<Arc<str>>,
 }
 
 impl Made {

@@ -103,6 +103,8 @@ pub struct Habits {
     pub cleans: u32,
     pub deletes: u32,
     pub redrives: u32,
+    /// Produces of an item with an address.
+    pub addresses: u32,
     /// Items with a time to live of their own.
     pub mortals: u32,
     pub think_micros: u64,
@@ -187,6 +189,7 @@ pub fn plain_item(serial: u64) -> Made {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
     }
 }
 
@@ -307,6 +310,7 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         cleans: sometimes(rng, 40, 2),
         deletes: if stumbles { 0 } else { sometimes(rng, 25, 2) },
         redrives: if dead == DeadPlan::Nowhere { 0 } else { sometimes(rng, 70, 5) },
+        addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
         think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),
         body_max: if stumbles { 40 } else { rng.skewed(20, 4_000) },

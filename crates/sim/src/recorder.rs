@@ -200,7 +200,8 @@ fn show_op(op: &Op) -> String {
             let item = |made: &crate::history::Made| {
                 let due = made.enqueue_at.map(|at| format!(" due {}", at.0)).unwrap_or_default();
                 let lives = made.dead_timeout.map(|span| format!(" lives {}", span.0)).unwrap_or_default();
-                format!(" [{} {}B {} p{}{due}{lives}]", made.serial, made.len, made.kind, made.priority)
+                let at = made.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
+                format!(" [{} {}B {} p{}{due}{lives}{at}]", made.serial, made.len, made.kind, made.priority)
             };
             format!("produce q{queue}{}", items.iter().map(item).collect::<String>())
         }

@@ -1,4 +1,4 @@
-//! `windlass item`: one item, by its id.
+//! `windlass item`: one item, by its id or its address.
 
 use clap::{Args, Subcommand};
 use windlass_api::Time;
@@ -25,22 +25,41 @@ enum Verb {
     #[command(after_help = "\
 Examples:
   windlass item get 00000000-0000-8080-8000-000000000001
-  windlass item get 00000000-0000-8080-8000-000000000001 --json | jq .item.state")]
-    Get { id: String },
+  windlass item get 00000000-0000-8080-8000-000000000001 --json | jq .item.state
+  windlass item get --queue reports --address 2026-q1")]
+    Get(Name),
     /// Cancel an item, or ask its worker to give it up
     #[command(after_help = "\
 An item that is leased stays so until its worker gives it up or its lease ends.
 
 Example:
   windlass item cancel 00000000-0000-8080-8000-000000000001")]
-    Cancel { id: String },
+    Cancel(Name),
+}
+
+/// Which item.
+#[derive(Debug, Args)]
+struct Name {
+    /// The item's id
+    #[arg(required_unless_present = "address", conflicts_with_all = ["queue", "address"])]
+    id: Option<String>,
+    /// The queue that the address is of
+    #[arg(long, value_name = "QUEUE", requires = "address")]
+    queue: Option<String>,
+    /// Instead of an id: the item's address in its queue
+    #[arg(long, value_name = "ADDRESS", requires = "queue")]
+    address: Option<String>,
 }
 
 impl ItemCommand {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let reply: ItemReply = match self.verb {
-            Verb::Get { id } => remote.call(&GetItemRequest { id }).await?,
-            Verb::Cancel { id } => remote.call(&CancelItemRequest { id }).await?,
+            Verb::Get(Name { id, queue, address }) => {
+                remote.call(&GetItemRequest { id, queue, address }).await?
+            }
+            Verb::Cancel(Name { id, queue, address }) => {
+                remote.call(&CancelItemRequest { id, queue, address }).await?
+            }
         };
         out.reply(&reply, |now| shown(&reply.item, now))?;
         Ok(Exit::Done)
@@ -84,6 +103,7 @@ fn of_its_state(item: &Item, now: Time) -> Vec<(&'static str, String)> {
 
 fn if_there(item: &Item) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
+    facts.extend(item.address.clone().map(|address| ("address", address)));
     facts.extend(item.reference.clone().map(|reference| ("reference", reference)));
     facts.extend(item.headers.iter().map(|(name, value)| ("header", format!("{name}={value}"))));
     facts.extend(item.error.as_ref().map(|error| {

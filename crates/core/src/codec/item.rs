@@ -40,6 +40,7 @@ const DEAD_TIMEOUT: u8 = 23;
 const ORIGIN: u8 = 24;
 const OUTGOING: u8 = 25;
 const FACTS_BYTES: u8 = 26;
+const ADDRESS: u8 = 27;
 const GROUP: u8 = 28;
 const KNOWN_MAX: u8 = GROUP;
 
@@ -111,6 +112,9 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
         }
     }
     put_unless_zero(out, FACTS_BYTES, extras.facts_bytes);
+    if let Some(address) = &extras.address {
+        put_bytes(out, ADDRESS, address.as_bytes());
+    }
     out.extend_from_slice(&extras.unknown);
 }
 
@@ -180,6 +184,7 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
     let extras = Extras {
         max_attempts: record.number(MAX_ATTEMPTS)?.map(|_| record.small(MAX_ATTEMPTS)).transpose()?,
         dead_timeout: record.number(DEAD_TIMEOUT)?.map(Span),
+        address: record.text(ADDRESS)?,
         origin: record.bytes(ORIGIN)?.map(decode_origin).transpose()?.map(Box::new),
         last_lease: decode_last_lease(record, number)?,
         error: decode_error(record)?,

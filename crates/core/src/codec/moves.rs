@@ -59,7 +59,8 @@ const ORIGIN_MOVED_AT: u8 = 6;
 const ORIGIN_ERROR_MESSAGE: u8 = 7;
 const ORIGIN_ERROR_CODE: u8 = 8;
 const ORIGIN_GROUP: u8 = 9;
-const ORIGIN_KNOWN_MAX: u8 = ORIGIN_GROUP;
+const ORIGIN_ADDRESS: u8 = 10;
+const ORIGIN_KNOWN_MAX: u8 = ORIGIN_ADDRESS;
 
 pub(super) fn encode_origin(origin: &Origin) -> Vec<u8> {
     let mut out = Vec::new();
@@ -82,6 +83,9 @@ pub(super) fn encode_origin(origin: &Origin) -> Vec<u8> {
     if let Some(group) = &origin.group {
         put_bytes(&mut out, ORIGIN_GROUP, group.as_bytes());
     }
+    if let Some(address) = &origin.address {
+        put_bytes(&mut out, ORIGIN_ADDRESS, address.as_bytes());
+    }
     out.extend_from_slice(&origin.unknown);
     out
 }
@@ -93,6 +97,7 @@ pub(super) fn decode_origin(value: &[u8]) -> Result<Origin, DecodeError> {
         queue: record.text(ORIGIN_QUEUE)?.ok_or(DecodeError::row("has an origin that is nowhere"))?,
         id: decode_id(&record)?,
         group: record.text(ORIGIN_GROUP)?,
+        address: record.text(ORIGIN_ADDRESS)?,
         attempts,
         reason: reason_of(record.number_or_zero(ORIGIN_REASON)?)?,
         error: decode_error(&record)?,

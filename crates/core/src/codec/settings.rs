@@ -6,6 +6,7 @@ use super::DecodeError;
 use super::wire::{Input, Record, put_bytes, put_float, put_unless_zero, put_varint};
 use crate::id::PartitionId;
 use crate::limits::PARTITIONS_MAX;
+use crate::route::{SLOTS, SlotMap};
 use crate::row::{Queue, QueueName, StoreNames};
 use crate::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use crate::time::Span;
@@ -31,7 +32,8 @@ const SETTINGS_KNOWN_MAX: u8 = DEAD_QUEUE;
 const QUEUE_SETTINGS: u8 = 1;
 const QUEUE_PARTITIONS: u8 = 2;
 const QUEUE_STORES: u8 = 3;
-const QUEUE_KNOWN_MAX: u8 = QUEUE_STORES;
+const QUEUE_SLOTS: u8 = 4;
+const QUEUE_KNOWN_MAX: u8 = QUEUE_SLOTS;
 
 pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
     put_unless_zero(out, VERSION, settings.version);
@@ -94,6 +96,9 @@ pub(super) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
     if !queue.stores.0.is_empty() {
         put_bytes(out, QUEUE_STORES, &encode_stores(&queue.stores));
     }
+    if !queue.slots.0.is_empty() {
+        put_bytes(out, QUEUE_SLOTS, &encode_slots(&queue.slots));
+    }
     out.extend_from_slice(&queue.unknown);
 }
 
@@ -104,6 +109,7 @@ pub(super) fn decode_queue(name: QueueName, value: &[u8]) -> Result<Queue, Decod
         settings: decode(record.bytes(QUEUE_SETTINGS)?.unwrap_or_default())?,
         partitions: decode_partitions(record.bytes(QUEUE_PARTITIONS)?.unwrap_or_default())?,
         stores: decode_stores(record.bytes(QUEUE_STORES)?.unwrap_or_default())?,
+        slots: decode_slots(record.bytes(QUEUE_SLOTS)?.unwrap_or_default())?,
         unknown: record.unknown,
     })
 }
@@ -146,6 +152,29 @@ fn decode_stores(bytes: &[u8]) -> Result<StoreNames, DecodeError> {
         input.rest = rest;
     }
     Ok(StoreNames(stores))
+}
+
+/// How many slots in a row are at home in which place of the list.
+fn encode_slots(slots: &SlotMap) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for run in slots.0.chunk_by(|one, next| one == next) {
+        put_varint(&mut bytes, run.len() as u64);
+        put_varint(&mut bytes, run[0].into());
+    }
+    bytes
+}
+
+fn decode_slots(bytes: &[u8]) -> Result<SlotMap, DecodeError> {
+    let wrong = || DecodeError::new(QUEUE_SLOTS, "is not a map of slots");
+    let mut input = Input { rest: bytes };
+    let mut slots = Vec::new();
+    while !input.rest.is_empty() {
+        let run = usize::try_from(input.varint()?).map_err(|_| wrong())?;
+        let home: u16 = input.varint()?.try_into().map_err(|_| wrong())?;
+        // Read from a disk: no more than there can be.
+        slots.extend(std::iter::repeat_n(home, run.min(SLOTS - slots.len())));
+    }
+    Ok(SlotMap(slots))
 }
 
 fn strategy_code(strategy: RetryStrategy) -> u64 {

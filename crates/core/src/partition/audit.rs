@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use super::addresses::Addresses;
 use super::groups::{GroupIndex, Members};
 use super::index::{Index, Key, Lane};
 use super::outbox::Outbox;
 use super::rows::{Besides, Spot};
 use super::{Counts, Partition};
-use crate::id::GroupNumber;
+use crate::id::{GroupNumber, ItemNumber};
 use crate::item::{Item, State};
 use crate::row::Clearable;
 use crate::sorted::SortedMap;
@@ -37,6 +38,8 @@ impl Partition {
         same("items that expire", &self.expiry, &full.expiry)?;
         same("items on their way", &self.outbox, &full.outbox)?;
         self.audit_groups()?;
+        same("items by address", &self.addresses, &full.addresses)?;
+        self.check_holders()?;
         for (name, index) in self.indexes() {
             index.audit().map_err(|problem| format!("{name}: {problem}"))?;
         }
@@ -83,6 +86,20 @@ impl Partition {
         same("items kept of cancelled groups", &self.kept_of_cancelled, &kept)
     }
 
+    /// Whoever holds an address came after all that held it before.
+    fn check_holders(&self) -> Result<(), String> {
+        let is_live =
+            |number: ItemNumber| self.visible(number).is_some_and(|entry| !entry.state.phase().is_final());
+        let live = self.addresses.iter().filter(|addressed| is_live(addressed.number));
+        for addressed in live {
+            let latest = self.item_at(&addressed.address);
+            if latest != Some(addressed.number) {
+                return Err(format!("{addressed:?} is not final, and its address speaks of {latest:?}"));
+            }
+        }
+        Ok(())
+    }
+
     fn is_at(&self, spot: Spot) -> bool {
         match spot {
             Spot::Waiting(lane, key) => self.lanes.contains(lane, key),
@@ -127,6 +144,7 @@ impl fmt::Debug for Partition {
         }
         show.field("leased_places", &self.leased_places);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
+        show.field("addresses", &self.addresses);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
         show.field("traces", &self.traces).field("kept_of_cancelled", &self.kept_of_cancelled);
@@ -157,6 +175,7 @@ struct FullCount {
     traces: BTreeMap<(Clearable, u32), u64>,
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
+    addresses: Addresses,
 }
 
 impl FullCount {
@@ -166,6 +185,9 @@ impl FullCount {
         }
         if let Some(leaving) = besides.leaving {
             self.outbox.insert(leaving);
+        }
+        if let Some(addressed) = besides.addressed {
+            self.addresses.insert(addressed);
         }
     }
 

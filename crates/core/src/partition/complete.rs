@@ -27,7 +27,7 @@ impl Partition {
     ) -> Result<(), Refusal> {
         let Completion { held, result } = completion;
         let (entry, lease) = self.held(held, now)?;
-        if result.is_none() && !entry.has_error() {
+        if result.is_none() && !entry.has_something_to_show() {
             out.totals.completed += 1;
             count_end(entry.group, End::Completed, out);
             self.erase(held.number, out);

@@ -1,5 +1,7 @@
 //! An item in memory: what its row says, in as few bytes as may be, for there are millions.
 
+use std::sync::Arc;
+
 use super::groups::GroupIndex;
 use super::index::Lane;
 use super::kinds::KindIndex;
@@ -42,7 +44,7 @@ impl Entry {
 
     /// Where it counts among those of which something is left when they are taken away all at once.
     pub(super) fn trace(&self) -> Option<(Clearable, u32)> {
-        if !self.has_error() {
+        if !self.has_something_to_show() {
             return None;
         }
         Clearable::of(&self.state).map(|which| (which, self.era))
@@ -56,6 +58,15 @@ impl Entry {
 
     pub(super) fn is_overdue(&self, now: Timestamp) -> bool {
         self.dead_at().is_some_and(|dead_at| dead_at <= now)
+    }
+
+    pub(super) fn address(&self) -> Option<&Arc<str>> {
+        self.extras.as_ref()?.address.as_ref()
+    }
+
+    /// Whether it is kept once it is final, also without a result.
+    pub(super) fn has_something_to_show(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.has_something_to_show())
     }
 
     pub(super) fn has_error(&self) -> bool {

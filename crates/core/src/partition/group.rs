@@ -1,16 +1,20 @@
 //! Groups made, started, cancelled and deleted. Each writes one row of the group, whatever number of members it has.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::groups::GroupIndex;
-use super::produce::facts_bytes;
+use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
-use crate::command::{CreateGroup, NewEnd, Refusal, Reply, SetGroupEnd};
+use crate::command::{CreateGroup, NewEnd, NewItem, Refusal, Reply, SetGroupEnd};
 use crate::group::{Ended, Group, GroupState, GroupView, Template};
 use crate::id::GroupNumber;
-use crate::limits::GROUPS_MAX;
+use crate::limits::{GROUPS_MAX, Invalid};
 use crate::row::{Change, Key, Part, Row};
 use crate::time::Timestamp;
+
+const GIVEN_TWICE: Invalid =
+    Invalid { field: "address", rule: "another one for each item of a group's call" };
 
 impl Partition {
     /// All of it or nothing.
@@ -26,6 +30,7 @@ impl Partition {
         if self.groups.len() >= GROUPS_MAX {
             return Err(Refusal::TooMany { what: "groups in a partition", max: GROUPS_MAX });
         }
+        self.check_addresses_free(&create.items)?;
         let ends = [&create.end, &create.abort];
         let templates = ends.into_iter().flatten().map(|end| &*end.item.kind);
         let kinds: Vec<&str> = create.items.iter().map(|item| &*item.kind).chain(templates).collect();
@@ -50,6 +55,18 @@ impl Partition {
         let items = items.map(|item| self.produce_one(now, item, Some(index), out)).collect();
         self.settle_groups(now, out);
         Ok(Reply::GroupCreated(Box::new(self.view(index)), items))
+    }
+
+    /// Of the items of a call that makes all of them or none.
+    fn check_addresses_free(&self, items: &[NewItem]) -> Result<(), Refusal> {
+        let mut given = BTreeSet::new();
+        for address in items.iter().filter_map(|item| item.address.as_ref()) {
+            self.check_address_free(Some(address))?;
+            if !given.insert(address) {
+                return Err(Refusal::Invalid(GIVEN_TWICE));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn set_group_end(
@@ -94,7 +111,7 @@ impl Partition {
             dead_timeout: item.dead_timeout,
             unknown: Vec::new(),
         };
-        super::produce::put_bodies(number, item.body, item.facts, out);
+        put_bodies(number, item.body, item.facts, out);
         Box::new(template)
     }
 

@@ -1,7 +1,6 @@
 //! Items from elsewhere: as they were there, under new numbers, in the order given behind all there is.
 
 use super::entry::Entry;
-use super::groups::GroupIndex;
 use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
 use crate::command::{Import, ImportItem, Produced, Refusal, Reply};
@@ -9,7 +8,7 @@ use crate::item::{Extras, State};
 use crate::time::{Span, Timestamp};
 
 impl Partition {
-    /// All of them or none, but for those whose group does not take them.
+    /// All of them or none, but for those whose group does not take them or whose address is taken.
     pub(super) fn import(
         &mut self,
         now: Timestamp,
@@ -19,26 +18,26 @@ impl Partition {
         self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, import.items.len())?;
         out.changes.reserve(2 * import.items.len() + 1);
-        let imported = import.items.into_iter().map(|item| {
-            let group = self.group_to_join(item.group.as_deref())?;
-            Ok(self.import_one(now, item, group, out))
-        });
-        Ok(Reply::Produced(imported.collect()))
+        let import_one = |item| self.import_one(now, item, out);
+        let imported = import.items.into_iter().map(import_one).collect();
+        Ok(Reply::Produced(imported))
     }
 
     fn import_one(
         &mut self,
         now: Timestamp,
         item: ImportItem,
-        group: Option<GroupIndex>,
         out: &mut Output,
-    ) -> Produced {
+    ) -> Result<Produced, Refusal> {
+        let group = self.group_to_join(item.group.as_deref())?;
+        self.check_address_free(item.address.as_ref())?;
         let number = self.issue_number(now, out);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = item.due_at.map_or(State::Waiting, |due_at| State::Scheduled { due_at });
         let extras = Extras {
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
+            address: item.address,
             origin: item.origin,
             error: item.error,
             facts_bytes: facts_bytes(item.facts.as_ref()),
@@ -59,6 +58,6 @@ impl Partition {
         self.write(number, entry, out);
         out.totals.produced += 1;
         put_bodies(number, item.body, item.facts, out);
-        Produced { number, phase }
+        Ok(Produced { number, phase })
     }
 }

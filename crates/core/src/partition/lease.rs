@@ -73,6 +73,7 @@ impl Partition {
             deadline: now + timeout,
             created_at: next.created_at,
             dead_timeout: next.extras.as_ref().and_then(|extras| extras.dead_timeout),
+            address: next.address().cloned(),
             origin: next.extras.as_ref().and_then(|extras| extras.origin.clone()),
             group: next.group.and_then(|group| self.group_name(group)),
         };

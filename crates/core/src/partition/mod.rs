@@ -3,6 +3,7 @@
 //! `apply` decides; the files named after verbs hold what each decides. They write through two functions of
 //! [`rows`], which alone touch the indexes, live and at recovery. Everything else here only reads.
 
+mod addresses;
 mod ages;
 mod audit;
 mod cancel;
@@ -53,6 +54,7 @@ use crate::row::{BodyCopy, Change, Clearable, Cleared, Numbers, Partitions, Queu
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
+use addresses::Addresses;
 use ages::Ages;
 use entry::Entry;
 use groups::{GroupIndex, Groups};
@@ -91,6 +93,7 @@ pub struct Partition {
     /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
+    addresses: Addresses,
     /// Final items by the time of their end.
     finished: SortedMap<Key, ()>,
     kept_bytes: u64,
@@ -146,6 +149,7 @@ impl Partition {
             leased_places: Places::default(),
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
+            addresses: Addresses::default(),
             finished: SortedMap::new(),
             kept_bytes: 0,
             counts: Counts::default(),

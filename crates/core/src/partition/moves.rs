@@ -47,6 +47,7 @@ impl Partition {
             kind: self.kinds.name(entry.kind).clone(),
             priority: entry.priority,
             attempts: entry.attempts,
+            address: entry.address().cloned(),
             reason: outgoing.reason,
             error: extras.and_then(|extras| extras.error.clone()),
             group: entry.group.and_then(|group| self.group_name(group)),

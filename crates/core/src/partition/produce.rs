@@ -1,4 +1,4 @@
-//! New items: all of a command's or none.
+//! New items: all of a command's or none, but for those whose address is taken.
 
 use std::collections::BTreeSet;
 
@@ -27,6 +27,7 @@ impl Partition {
         out.changes.reserve(2 * produce.items.len() + 1);
         let produced = produce.items.into_iter().map(|item| {
             let group = self.group_to_join(item.group.as_deref())?;
+            self.check_address_free(item.address.as_ref())?;
             Ok(self.produce_one(now, item, group, out))
         });
         Ok(Reply::Produced(produced.collect()))
@@ -39,6 +40,7 @@ impl Partition {
         if row.state.is_finished() { Err(Refusal::GroupFinished) } else { Ok(Some(group)) }
     }
 
+    /// Its group takes it, and its address is free.
     pub(super) fn produce_one(
         &mut self,
         now: Timestamp,
@@ -54,6 +56,7 @@ impl Partition {
         let extras = Extras {
             max_attempts: new.max_attempts,
             dead_timeout: self.dead_timeout(new.dead_timeout),
+            address: new.address,
             facts_bytes: facts_bytes(new.facts.as_ref()),
             ..Extras::default()
         };

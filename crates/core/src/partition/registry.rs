@@ -5,6 +5,7 @@ use super::{Output, Partition};
 use crate::command::{CreateQueue, Refusal, Reply, UpdateQueue};
 use crate::id::{NUMBER_MAX, PartitionId};
 use crate::limits::check_queue_settings;
+use crate::route::SlotMap;
 use crate::row::{Change, Key, Partitions, Queue, QueueName, Row, StoreNames};
 use crate::settings::Settings;
 use crate::time::Timestamp;
@@ -36,6 +37,7 @@ impl Partition {
             settings: Settings { version: next_version(0, now)?, ..create.settings },
             partitions: (first + 1..=last).map(PartitionId).collect(),
             stores,
+            slots: SlotMap::default(),
             unknown: Vec::new(),
         };
         self.record(Row::Partitions(Partitions { last, ..self.partitions.clone() }), out);

@@ -2,6 +2,7 @@
 //! which alone touch the indexes and counters, live and at recovery: so the rows always rebuild the same partition,
 //! in whatever order they come.
 
+use super::addresses::Addressed;
 use super::counts::{as_leased, as_scheduled, as_waiting, decrement, increment};
 use super::entry::Entry;
 use super::groups::GroupIndex;
@@ -248,6 +249,9 @@ impl Partition {
         if let Some(leaving) = besides.leaving {
             self.outbox.insert(leaving);
         }
+        if let Some(addressed) = besides.addressed {
+            self.addresses.insert(addressed);
+        }
     }
 
     fn leave_besides(&mut self, besides: Besides) {
@@ -256,6 +260,9 @@ impl Partition {
         }
         if let Some(leaving) = besides.leaving {
             self.outbox.remove(&leaving);
+        }
+        if let Some(addressed) = besides.addressed {
+            self.addresses.remove(&addressed);
         }
     }
 
@@ -343,17 +350,17 @@ impl Spot {
 pub(super) struct Besides {
     pub(super) expires: Option<Key>,
     pub(super) leaving: Option<Leaving>,
+    pub(super) addressed: Option<Addressed>,
 }
 
 impl Besides {
     pub(super) fn of(number: ItemNumber, entry: &Entry) -> Self {
-        match &entry.state {
-            State::Waiting | State::Scheduled { .. } => {
-                Self { expires: entry.dead_at().map(|at| (at.0, number)), leaving: None }
-            }
-            State::Leased(_) => Self { expires: None, leaving: None },
-            State::Final(outcome) => Self { expires: None, leaving: Leaving::of(number, outcome) },
-        }
+        let (expires, leaving) = match &entry.state {
+            State::Waiting | State::Scheduled { .. } => (entry.dead_at().map(|at| (at.0, number)), None),
+            State::Leased(_) => (None, None),
+            State::Final(outcome) => (None, Leaving::of(number, outcome)),
+        };
+        Self { expires, leaving, addressed: Addressed::of(number, entry) }
     }
 }
 

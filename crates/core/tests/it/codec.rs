@@ -9,6 +9,7 @@ use windlass_core::item::{
     Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
     Outgoing, State,
 };
+use windlass_core::route::{SLOTS, SlotMap};
 use windlass_core::row::{
     Clearable, Cleared, Key, Numbers, Partitions, Queue, QueueName, Row, StoreNames, Taken,
 };
@@ -113,11 +114,13 @@ fn item_error() -> impl Strategy<Value = ItemError> {
 fn origin() -> impl Strategy<Value = Origin> {
     let id = prop::option::of(any::<(u64, u32)>());
     let attempts = prop::option::of(any::<u32>());
-    let names = (text(), prop::option::of(text()));
-    (names, id, attempts, reason(), prop::option::of(item_error()), any::<u64>(), unknown()).prop_map(
-        |((queue, group), id, attempts, reason, error, moved_at, unknown)| Origin {
+    let (error, names) =
+        (prop::option::of(item_error()), (prop::option::of(text()), prop::option::of(text())));
+    (text(), id, names, attempts, reason(), error, any::<u64>(), unknown()).prop_map(
+        |(queue, id, (group, address), attempts, reason, error, moved_at, unknown)| Origin {
             queue,
             group,
+            address,
             id: id.map(|(number, partition)| ItemId {
                 number: ItemNumber(number),
                 partition: PartitionId(partition),
@@ -147,12 +150,21 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let last_lease = prop::option::of((any::<u64>().prop_map(Permit), lease_end()));
     let limits = (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()));
     let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
+    let address = prop::option::of(text());
     let facts_bytes = prop_oneof![Just(0), any::<u64>()];
-    (limits, last_lease, error, origin, facts_bytes, unknown()).prop_map(
-        |((max_attempts, dead_timeout), last_lease, error, origin, facts_bytes, unknown)| {
+    (limits, address, last_lease, error, origin, facts_bytes, unknown()).prop_map(
+        |((max_attempts, dead_timeout), address, last_lease, error, origin, facts_bytes, unknown)| {
             let (dead_timeout, origin) = (dead_timeout.map(Span), origin.map(Box::new));
-            let extras =
-                Extras { max_attempts, dead_timeout, origin, last_lease, error, facts_bytes, unknown };
+            let extras = Extras {
+                max_attempts,
+                dead_timeout,
+                address,
+                origin,
+                last_lease,
+                error,
+                facts_bytes,
+                unknown,
+            };
             (extras != Extras::default()).then(|| Box::new(extras))
         },
     )
@@ -268,6 +280,7 @@ fn times() -> impl Strategy<Value = BTreeMap<(Clearable, u32), Timestamp>> {
 fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let stores = prop::collection::vec(text(), 0..5).prop_map(StoreNames);
+    let slots = prop::collection::vec(0..3u16, 0..=SLOTS).prop_map(SlotMap);
     prop_oneof![
         6 => item().prop_map(Row::Item),
         1 => (any::<[u64; 3]>(), unknown()).prop_map(|([item, permit, moved], unknown)| {
@@ -278,9 +291,9 @@ fn row() -> impl Strategy<Value = Row> {
             let [waiting_before, scheduled_before, leased_before] = before;
             Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, times, unknown })
         }),
-        2 => (queue_name(), settings(), partitions, stores, unknown()).prop_map(
-            |(name, settings, partitions, stores, unknown)| {
-                Row::Queue(Box::new(Queue { name, settings, partitions, stores, unknown }))
+        2 => (queue_name(), settings(), partitions, stores, slots, unknown()).prop_map(
+            |(name, settings, partitions, stores, slots, unknown)| {
+                Row::Queue(Box::new(Queue { name, settings, partitions, stores, slots, unknown }))
             }
         ),
         1 => (any::<u32>(), any::<u64>(), unknown()).prop_map(|(source, last, unknown)| {

@@ -488,6 +488,7 @@ fn an_imported_item_joins_its_group_like_a_produced_one() {
         due_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
         origin: None,
         error: None,
         body: bytes::Bytes::new(),

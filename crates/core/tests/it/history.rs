@@ -12,7 +12,7 @@ use windlass_core::command::{
     Moved, NewItem, Produce, Redrive, Refusal, Reply, Retried, Retry, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
-use windlass_core::item::{End, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
+use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::partition::{Partition, Target, Totals};
 use windlass_core::row::{BodyCopy, Change, Row};
 use windlass_core::settings::{Requeue, Settings};
@@ -36,8 +36,7 @@ pub(crate) enum Step {
     Cancel(usize),
     Clear(bool, bool, bool),
     Sweep(usize),
-    /// Kind, priority, seconds until due (0: at once), attempts so far, its group.
-    Import(Vec<(u8, u8, u8, u8, Option<u8>)>),
+    Import(Vec<Imported>),
     Delete(usize),
     /// How many.
     Redrive(usize),
@@ -54,8 +53,11 @@ pub(crate) enum Step {
     DeleteGroup(u8),
 }
 
-/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, its group.
-pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>, Option<u8>);
+/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address, group.
+pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>, Option<u8>, Option<u8>);
+
+/// Kind, priority, seconds until due (0: at once), attempts so far, address, group.
+pub(crate) type Imported = (u8, u8, u8, u8, Option<u8>, Option<u8>);
 
 /// One of the permits given out so far, counted from the latest; now and then a forged one.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +102,7 @@ fn new() -> impl Strategy<Value = New> {
         prop_oneof![3 => Just(0), 1 => 1..8u8],
         prop::option::weighted(0.2, 0..3u8),
         prop::option::weighted(0.3, 0..9u8),
+        prop::option::weighted(0.3, 0..3u8),
         prop::option::weighted(0.4, 0..3u8),
     )
 }
@@ -112,6 +115,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn plain_step() -> impl Strategy<Value = Step> {
+    let one_of_three = || prop::option::weighted(0.3, 0..3u8);
+    let imported = (0..3u8, 0..3u8, 0..4u8, 0..3u8, one_of_three(), one_of_three());
     prop_oneof![
         4 => prop_oneof![Just(1), 1..3_000_000u64, 1..20_000_000u64].prop_map(Step::Pass),
         4 => prop::collection::vec(new(), 1..6).prop_map(Step::Produce),
@@ -125,7 +130,7 @@ fn plain_step() -> impl Strategy<Value = Step> {
         2 => (0..20usize).prop_map(Step::Cancel),
         1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
         4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
-        1 => prop::collection::vec((0..3u8, 0..3u8, 0..4u8, 0..3u8, prop::option::weighted(0.2, 0..3u8)), 1..4).prop_map(Step::Import),
+        1 => prop::collection::vec(imported, 1..4).prop_map(Step::Import),
         1 => (0..20usize).prop_map(Step::Delete),
         1 => (0..4usize).prop_map(Step::Redrive),
         1 => (1..6usize).prop_map(Step::Assign),
@@ -156,6 +161,8 @@ pub(crate) struct History {
     /// Leases granted, less those given back.
     attempts: BTreeMap<ItemNumber, u32>,
     ended: BTreeSet<ItemNumber>,
+    /// Who was made last with an address.
+    holders_of_addresses: BTreeMap<Arc<str>, ItemNumber>,
     /// When an item that nobody holds expires.
     dead_at: BTreeMap<ItemNumber, Timestamp>,
     /// The last move that was taken.
@@ -181,6 +188,7 @@ impl History {
             max_attempts: BTreeMap::new(),
             attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
+            holders_of_addresses: BTreeMap::new(),
             dead_at: BTreeMap::new(),
             taken: 0,
             ends_sent: 0,
@@ -220,6 +228,7 @@ impl History {
         self.partition.audit().unwrap();
         self.check_places(step, &before);
         self.check_ended();
+        self.check_addresses();
         self.check_finals(&before);
         self.check_totals();
         self.check_groups();
@@ -264,18 +273,68 @@ impl History {
             panic!("nothing stands against it")
         };
         for (item, produced) in items.iter().zip(produced) {
-            let Some(number) = self.joined(item.group.as_deref(), produced) else { continue };
+            let produced = produced.map(|produced| produced.number);
+            let Some(number) = self.came(item.group.as_deref(), item.address.as_ref(), produced) else {
+                continue;
+            };
             self.produced(number, item);
         }
     }
 
     fn produced(&mut self, number: ItemNumber, item: &NewItem) {
-        assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
-        self.made.push(number);
         self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
         let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
         self.max_attempts.insert(number, max_attempts);
         self.made(number, item.dead_timeout);
+    }
+
+    /// A new item, unless its group does not take it or one that is not final has its address.
+    fn came(
+        &mut self,
+        group: Option<&str>,
+        address: Option<&Arc<str>>,
+        made: Result<ItemNumber, Refusal>,
+    ) -> Option<ItemNumber> {
+        if let Some(refusal) = self.refused_by_group(group) {
+            assert_eq!(made, Err(refusal));
+            return None;
+        }
+        let holder = address.and_then(|address| self.holders_of_addresses.get(address).copied());
+        let holder = holder.filter(|number| self.is_live(*number));
+        match (holder, made) {
+            (Some(number), made) => {
+                assert_eq!(made, Err(Refusal::DuplicateAddress { number }));
+                None
+            }
+            (None, made) => {
+                let number = made.expect("nothing stands against it");
+                self.joined(group);
+                self.arrived(address, number);
+                Some(number)
+            }
+        }
+    }
+
+    fn arrived(&mut self, address: Option<&Arc<str>>, number: ItemNumber) {
+        assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
+        self.made.push(number);
+        self.holders_of_addresses.extend(address.map(|address| (address.clone(), number)));
+    }
+
+    fn is_live(&self, number: ItemNumber) -> bool {
+        self.partition.get(number).is_some_and(|item| !item.state.phase().is_final())
+    }
+
+    /// An address speaks of the latest item that bears it, if anything of that is left, or else of an earlier one.
+    fn check_addresses(&self) {
+        let items = self.items();
+        for address in (0..3).map(address_name) {
+            let bears = |item: &&Item| {
+                item.extras.as_ref().is_some_and(|extras| extras.address.as_ref() == Some(&address))
+            };
+            let latest = items.values().filter(bears).map(|item| item.number).max();
+            assert_eq!(self.partition.item_at(&address), latest);
+        }
     }
 
     fn made(&mut self, number: ItemNumber, dead_timeout: Option<Span>) {
@@ -291,7 +350,7 @@ impl History {
         self.dead_at.get(&number).is_some_and(|at| *at <= self.now)
     }
 
-    fn new_item(&self, (kind, priority, due, max_attempts, lives, group): New) -> NewItem {
+    fn new_item(&self, (kind, priority, due, max_attempts, lives, address, group): New) -> NewItem {
         NewItem {
             kind: kind_name(kind),
             priority,
@@ -299,14 +358,15 @@ impl History {
             enqueue_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: max_attempts.map(u32::from),
             dead_timeout: lives.map(|secs| Span::from_secs(secs.into())),
+            address: address.map(address_name),
             body: Bytes::new(),
             facts: None,
         }
     }
 
     /// New numbers, everything else as it was.
-    fn import(&mut self, items: &[(u8, u8, u8, u8, Option<u8>)]) {
-        let import = |&(kind, priority, due, attempts, group): &(u8, u8, u8, u8, Option<u8>)| ImportItem {
+    fn import(&mut self, items: &[Imported]) {
+        let import = |&(kind, priority, due, attempts, address, group): &Imported| ImportItem {
             kind: kind_name(kind),
             priority,
             group: group.map(groups::name),
@@ -315,6 +375,7 @@ impl History {
             due_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: Some(u32::from(attempts) + 2),
             dead_timeout: (attempts == 2).then_some(Span::from_secs(60)),
+            address: address.map(address_name),
             origin: None,
             error: None,
             body: Bytes::new(),
@@ -326,9 +387,10 @@ impl History {
             panic!("nothing stands against it")
         };
         for (item, imported) in items.into_iter().zip(imported) {
-            let Some(number) = self.joined(item.group.as_deref(), imported) else { continue };
-            assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
-            self.made.push(number);
+            let imported = imported.map(|imported| imported.number);
+            let Some(number) = self.came(item.group.as_deref(), item.address.as_ref(), imported) else {
+                continue;
+            };
             self.not_before.insert(number, item.due_at.unwrap_or_default());
             self.attempts.insert(number, item.attempts);
             self.max_attempts.insert(number, item.attempts + 2);
@@ -496,13 +558,14 @@ impl History {
         let gone: Vec<_> = before.values().filter(chosen).collect();
         assert_eq!(self.apply(Command::Clear(clear)), Ok(Reply::Cleared { count: gone.len() as u64 }));
         for item in gone {
-            let has_error = item.extras.as_ref().is_some_and(|extras| extras.error.is_some());
+            let shows = |extras: &Extras| extras.error.is_some() || extras.address.is_some();
+            let shows = item.extras.as_deref().is_some_and(shows);
             let left = self.partition.get(item.number).map(|item| item.state);
             let cancelled_now = |state: &State| match state {
                 State::Final(outcome) => (outcome.end, outcome.finished_at) == (End::Cancelled, self.now),
                 State::Waiting | State::Scheduled { .. } | State::Leased(_) => false,
             };
-            assert_eq!(left.as_ref().map(cancelled_now), has_error.then_some(true), "{left:?}");
+            assert_eq!(left.as_ref().map(cancelled_now), shows.then_some(true), "{left:?}");
             self.holders.remove(&item.number);
             self.ended.insert(item.number);
         }
@@ -656,6 +719,7 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
         queue: "elsewhere".into(),
         id: None,
         group: None,
+        address: None,
         attempts: Some(3),
         reason: MoveReason::Attempts,
         error: None,
@@ -673,6 +737,10 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
         body: Bytes::new(),
         facts: None,
     }
+}
+
+fn address_name(address: u8) -> Arc<str> {
+    ["here", "here too", "there"][usize::from(address)].into()
 }
 
 fn kind_name(kind: u8) -> Arc<str> {

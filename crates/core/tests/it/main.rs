@@ -6,6 +6,7 @@
     reason = "what a test does not expect is a failure, whatever it is"
 )]
 
+mod address;
 mod cancel;
 mod clear;
 mod codec;

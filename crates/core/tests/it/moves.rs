@@ -43,6 +43,7 @@ fn moved(number: u64) -> Move {
         queue: "elsewhere".into(),
         id: None,
         group: None,
+        address: None,
         attempts: Some(2),
         reason: MoveReason::Dead,
         error: None,

@@ -15,6 +15,7 @@ fn every_fault_of_the_core_is_caught_by_some_history() {
         Mutant::StartEarly,
         Mutant::LoseOrder,
         Mutant::FreeAttempts,
+        Mutant::ShareAddress,
     ] {
         assert!(is_caught(Some(mutant)), "{mutant:?} was not caught");
     }

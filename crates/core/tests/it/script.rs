@@ -203,6 +203,7 @@ pub(crate) fn item(kind: &str) -> NewItem {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
         body: Bytes::from_static(b"payload"),
         facts: None,
     }

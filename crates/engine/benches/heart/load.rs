@@ -91,6 +91,7 @@ pub(crate) fn new_items(count: usize, priority: u8) -> Vec<NewItem> {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
         body: Bytes::from_static(PAYLOAD),
         facts: None,
     };

@@ -78,6 +78,10 @@ impl InFlight {
     /// It is durable: everybody hears what was decided, refusals too. What is published comes first, so that nobody
     /// who has an answer sees less than it says.
     pub(crate) fn committed(mut self, summary: Option<Summary>) {
+        if summary.is_none() {
+            // Nothing was made: every item was refused by itself.
+            self.effects.reserved.clear();
+        }
         self.handle.took_effect(std::mem::take(&mut self.effects));
         if let Some(summary) = summary {
             self.handle.published.set(summary);

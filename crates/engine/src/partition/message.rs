@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use windlass_core::command::{Command, ImportItem, Reply};
+use windlass_core::command::{Command, ImportItem, NewItem, Reply};
 use windlass_core::partition::Partition;
 use windlass_core::time::Timestamp;
 
@@ -56,9 +56,7 @@ pub(crate) fn received(
 /// The bytes that a command brings along: bodies, and what workers say of failures.
 pub(crate) fn body_bytes(command: &Command) -> usize {
     match command {
-        Command::Produce(produce) => {
-            produce.items.iter().map(|item| stored_bytes(&item.body, item.facts.as_ref())).sum()
-        }
+        Command::Produce(produce) => produce.items.iter().map(new_bytes).sum(),
         Command::Import(import) => import.items.iter().map(import_bytes).sum(),
         Command::Complete(items) => {
             items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()
@@ -87,11 +85,16 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
     }
 }
 
+fn new_bytes(item: &NewItem) -> usize {
+    stored_bytes(&item.body, item.facts.as_ref()) + item.address.as_ref().map_or(0, |address| address.len())
+}
+
 fn import_bytes(item: &ImportItem) -> usize {
     let origin = item.origin.as_ref().and_then(|origin| origin.error.as_ref());
     let errors = [item.error.as_ref(), origin].into_iter().flatten();
     let errors = errors.map(|error| error.message.len()).sum::<usize>();
-    stored_bytes(&item.body, item.facts.as_ref()) + errors
+    let address = item.address.as_ref().map_or(0, |address| address.len());
+    stored_bytes(&item.body, item.facts.as_ref()) + errors + address
 }
 
 fn stored_bytes(body: &Bytes, facts: Option<&Bytes>) -> usize {

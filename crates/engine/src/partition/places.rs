@@ -33,6 +33,15 @@ pub(crate) struct Reserved {
     items: u64,
 }
 
+impl Reserved {
+    /// Takes some of them for items that go another way.
+    pub(crate) fn split(&mut self, items: usize) -> Self {
+        let items = (items as u64).min(self.items);
+        self.items -= items;
+        Self { places: Arc::clone(&self.places), items }
+    }
+}
+
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.places.taken.fetch_sub(self.items, Ordering::SeqCst);

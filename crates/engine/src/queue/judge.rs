@@ -1,17 +1,15 @@
 //! Calls on leased items: each is judged by itself, in its own partition.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use windlass_core::command::{Command, Completion, Extend, Extended, Held, Refusal, Reply, Retried, Retry};
-use windlass_core::id::{ItemId, PartitionId, Permit};
+use windlass_core::id::{ItemId, Permit};
 use windlass_core::limits;
 use windlass_core::time::Span;
 
 use super::QueueHandle;
+use super::shares::{Asked, Share, judged, shares};
 use crate::error::EngineError;
-use crate::partition::message::{Answer, Done, received};
-use crate::types::{Commit, Judged, RetryItem};
+use crate::types::{Judged, RetryItem};
 
 impl QueueHandle {
     pub(crate) async fn complete(&self, items: Vec<(ItemId, Permit, Option<Bytes>)>) -> Judged<()> {
@@ -71,39 +69,17 @@ impl QueueHandle {
         unpack: impl Fn(Reply) -> Vec<Result<T, Refusal>>,
     ) -> Judged<T> {
         let not_found = || Err(EngineError::Refused(Refusal::NotFound));
-        let mut results: Vec<Result<T, EngineError>> = items.iter().map(|_| not_found()).collect();
-        let mut by_partition: BTreeMap<PartitionId, (Vec<usize>, Vec<I>)> = BTreeMap::new();
-        for (index, item) in items.into_iter().enumerate() {
-            let (indexes, items) = by_partition.entry(home(&item).partition).or_default();
-            indexes.push(index);
-            items.push(item);
-        }
+        let results = items.iter().map(|_| not_found()).collect();
         let mut asked = Vec::new();
-        for (partition, (indexes, items)) in by_partition {
+        for (partition, Share { indexes, items }) in shares(items, |item| home(item).partition) {
             if let Some(handle) = self.partitions.iter().find(|handle| handle.id == partition) {
                 // All are under way before the first is waited for.
-                asked.push((partition, indexes, handle.submit(command(items))));
+                asked.push(Asked { partition, indexes, answer: handle.submit(command(items)) });
             }
         }
-        let mut commits = Vec::new();
-        for (partition, indexes, answer) in asked {
-            let answer = match answer {
-                Ok(answer) => received(answer.await),
-                Err(error) => Err(error),
-            };
-            match answer {
-                Ok(Answer { reply: Done::Reply(reply), sequence }) => {
-                    commits.push(Commit { partition, sequence });
-                    let unpacked = unpack(reply).into_iter().map(|result| result.map_err(EngineError::from));
-                    indexes.into_iter().zip(unpacked).for_each(|(index, result)| results[index] = result);
-                }
-                Ok(Answer { reply: Done::Granted(_), .. }) => {
-                    unreachable!("only a lease is answered by a grant")
-                }
-                Err(error) => indexes.into_iter().for_each(|index| results[index] = Err(error.clone())),
-            }
-        }
-        Judged { results, commits }
+        let unpack =
+            |_, reply| unpack(reply).into_iter().map(|result| result.map_err(EngineError::from)).collect();
+        judged(asked, results, unpack).await
     }
 }
 

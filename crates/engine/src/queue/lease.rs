@@ -132,6 +132,7 @@ impl QueueHandle {
                 deadline: item.deadline,
                 created_at: item.created_at,
                 dead_timeout: item.dead_timeout,
+                address: item.address.clone(),
                 origin: item.origin.clone(),
                 // Gone already: cleared, or expired and done by another. The permit is void then.
                 body: body?,

@@ -2,9 +2,11 @@
 
 mod door;
 mod judge;
+mod keyed;
 mod lease;
 mod produce;
 mod redrive;
+mod shares;
 mod stats;
 mod storage;
 

@@ -1,31 +1,76 @@
-//! Routing what is produced: through the door, into a place, to the partition with the least to do.
+//! Routing what is produced: through the door, into a place, to the partition with the least to do or to the home of
+//! its key.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use windlass_core::command::{Command, NewItem, Produce, Produced, Refusal, Reply};
-use windlass_core::id::ItemId;
+use windlass_core::command::{Command, Import, ImportItem, NewItem, Produce};
 use windlass_core::route::{self, Load};
 
+use super::keyed::produced;
 use super::{QueueHandle, fault};
 use crate::error::{EngineError, Outcome};
 use crate::partition::handle::{Handle, PartitionState};
 use crate::partition::message::{Answer, Done, received};
 use crate::types::{Commit, Judged, ProducedItem};
 
-impl QueueHandle {
-    /// To one partition, all or none. One that cannot take it is gone around.
-    pub(crate) async fn produce(&self, items: Vec<NewItem>) -> Result<Judged<ProducedItem>, EngineError> {
-        let scheduled = items.iter().all(|item| item.enqueue_at.is_some());
-        self.take_in(items, scheduled, |items| Command::Produce(Produce { items })).await
+/// What can come into a queue from outside.
+pub(crate) trait Arriving: Clone {
+    /// What it is at home by, if anything.
+    fn key(&self) -> Option<&str>;
+
+    /// Whether it is due later, as far as can be told without the time.
+    fn is_scheduled(&self) -> bool;
+
+    fn command(items: Vec<Self>) -> Command;
+}
+
+impl Arriving for NewItem {
+    fn key(&self) -> Option<&str> {
+        self.key()
     }
 
-    pub(super) async fn take_in<T: Clone>(
+    fn is_scheduled(&self) -> bool {
+        self.enqueue_at.is_some()
+    }
+
+    fn command(items: Vec<Self>) -> Command {
+        Command::Produce(Produce { items })
+    }
+}
+
+impl Arriving for ImportItem {
+    fn key(&self) -> Option<&str> {
+        self.key()
+    }
+
+    fn is_scheduled(&self) -> bool {
+        self.due_at.is_some()
+    }
+
+    fn command(items: Vec<Self>) -> Command {
+        Command::Import(Import { items })
+    }
+}
+
+impl QueueHandle {
+    pub(crate) async fn take_in<T: Arriving>(
+        &self,
+        items: Vec<T>,
+    ) -> Result<Judged<ProducedItem>, EngineError> {
+        if items.iter().all(|item| item.key().is_none()) {
+            self.take_in_together(items).await
+        } else {
+            self.take_in_by_key(items).await
+        }
+    }
+
+    /// To one partition, all or none. One that cannot take it is gone around.
+    async fn take_in_together<T: Arriving>(
         &self,
         mut items: Vec<T>,
-        scheduled: bool,
-        command: impl Fn(Vec<T>) -> Command,
     ) -> Result<Judged<ProducedItem>, EngineError> {
+        let scheduled = items.iter().all(Arriving::is_scheduled);
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
         let mut last_error = None;
@@ -35,7 +80,7 @@ impl QueueHandle {
             // Copied only if there is another one to turn to.
             let elsewhere = loads.iter().any(|load| load.healthy);
             let spare = if elsewhere { items.clone() } else { Vec::new() };
-            let command = command(std::mem::replace(&mut items, spare));
+            let command = T::command(std::mem::replace(&mut items, spare));
             let handle = &self.partitions[index];
             let answer = match self.door.pass(|| handle.submit_with(command, Some(reserved))).await? {
                 Ok(answer) => received(answer.await),
@@ -46,13 +91,20 @@ impl QueueHandle {
                     error @ (EngineError::Unavailable { outcome: Outcome::NotApplied, .. }
                     | EngineError::Overloaded { .. }),
                 ) => last_error = Some(error),
-                Ok(answer) => return Ok(produced(handle, answer)),
+                Ok(answer) => return Ok(taken_in(handle, answer)),
                 Err(error) => return Err(error),
             }
         }
         // That none serves may be because the queue is gone.
         self.door.pass(|| ()).await?;
         Err(last_error.unwrap_or_else(|| self.unavailable()))
+    }
+
+    /// The partition with the least to do, if any serves.
+    pub(super) fn pick(&self, scheduled: bool) -> Option<&Arc<Handle>> {
+        let start = self.turn.fetch_add(1, Ordering::Relaxed);
+        let loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
+        route::pick(&loads, scheduled, start).map(|index| &self.partitions[index])
     }
 }
 
@@ -74,17 +126,8 @@ fn load(handle: &Handle) -> Load {
     Load { healthy: fault(handle).is_none(), waiting: counts.waiting, scheduled: counts.scheduled }
 }
 
-fn produced(handle: &Handle, answer: Answer) -> Judged<ProducedItem> {
-    let Done::Reply(Reply::Produced(items)) = answer.reply else {
-        unreachable!("a produce is answered by what was produced")
-    };
-    let id = |number| ItemId { partition: handle.id, number };
-    let result = |item: Result<Produced, Refusal>| match item {
-        Ok(Produced { number, phase }) => Ok(ProducedItem { id: id(number), phase }),
-        Err(refusal) => Err(refusal.into()),
-    };
-    Judged {
-        results: items.into_iter().map(result).collect(),
-        commits: vec![Commit { partition: handle.id, sequence: answer.sequence }],
-    }
+fn taken_in(handle: &Handle, answer: Answer) -> Judged<ProducedItem> {
+    let Done::Reply(reply) = answer.reply else { unreachable!("only a lease is answered by a grant") };
+    let commits = vec![Commit { partition: handle.id, sequence: answer.sequence }];
+    Judged { results: produced(handle.id, reply), commits }
 }

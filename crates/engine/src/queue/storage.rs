@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Command, Import, ImportItem, Refusal, Reply};
+use windlass_core::command::{Command, Refusal, Reply};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::Item;
 use windlass_core::row::Part;
@@ -11,7 +11,7 @@ use windlass_core::row::Part;
 use super::QueueHandle;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
-use crate::types::{ItemView, Judged, Page, ProducedItem};
+use crate::types::{ItemView, Judged, Page};
 use crate::view;
 
 /// A page takes no further item once its bodies have come to so many bytes: so that it can also be sent back whole.
@@ -76,12 +76,6 @@ impl QueueHandle {
         let number = item.number;
         let found = handle.query(move |partition, _| partition.get(number)).await?;
         Ok(found.is_some_and(|item| !item.state.phase().is_final()))
-    }
-
-    /// To one partition, all or none.
-    pub(crate) async fn import(&self, items: Vec<ImportItem>) -> Result<Judged<ProducedItem>, EngineError> {
-        let scheduled = items.iter().all(|item| item.due_at.is_some());
-        self.take_in(items, scheduled, |items| Command::Import(Import { items })).await
     }
 
     pub(crate) async fn delete(&self, ids: Vec<ItemId>) -> Judged<()> {

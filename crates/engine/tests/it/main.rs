@@ -7,6 +7,7 @@ mod behaviour;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod failures_keys;
 mod failures_moves;
 #[cfg(test)]
 mod failures_queues;

@@ -178,6 +178,7 @@ pub(crate) fn item(payload: &str) -> NewItem {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
         body: Bytes::copy_from_slice(payload.as_bytes()),
         facts: None,
     }

@@ -1,6 +1,7 @@
 //! Wire values become the engine's, or a refusal that names the field and the rule.
 
 use std::fmt;
+use std::sync::Arc;
 
 use uuid::Uuid;
 use windlass_api::payload::Payload;
@@ -61,6 +62,29 @@ pub(super) fn item_id(field: impl fmt::Display, text: &str) -> Result<ItemId, Pr
     let uuid =
         uuid.ok_or_else(|| Problem::invalid(format!("`{field}` must be the id of an item, a UUID")))?;
     Ok(ItemId::from_uuid(uuid).unwrap_or(NONE))
+}
+
+/// How a request names one item.
+pub(super) enum ItemName {
+    Id(ItemId),
+    Address(QueueName, Arc<str>),
+}
+
+pub(super) fn item_name(
+    id: Option<String>,
+    queue: Option<String>,
+    at: Option<String>,
+) -> Result<ItemName, Problem> {
+    match (id, queue, at) {
+        (Some(id), None, None) => Ok(ItemName::Id(item_id("id", &id)?)),
+        (None, Some(queue), Some(at)) => Ok(ItemName::Address(queue_name(&queue)?, address("", at)?)),
+        (_, _, _) => Err(Problem::invalid("either `id`, or both `queue` and `address`, must be set")),
+    }
+}
+
+pub(super) fn address(within: impl fmt::Display, address: String) -> Result<Arc<str>, Problem> {
+    limits::check_address(&address).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    Ok(address.into())
 }
 
 /// No lease was ever given 0: it stands for a permit that is missing.

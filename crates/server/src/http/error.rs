@@ -5,6 +5,7 @@ use std::fmt;
 use windlass_api::Code;
 use windlass_api::error::{Details, Error, ErrorReply, NOT_APPLIED, UNKNOWN};
 use windlass_core::command::Refusal;
+use windlass_core::id::ItemId;
 use windlass_core::item::LeaseEnd;
 use windlass_core::limits::Invalid;
 use windlass_engine::{EngineError, Outcome};
@@ -16,6 +17,8 @@ pub(super) struct Problem {
     pub(super) message: String,
     pub(super) outcome: Option<Outcome>,
     pub(super) reason: Option<LeaseEnd>,
+    /// The item that is in the way.
+    pub(super) id: Option<ItemId>,
     /// For the operator's log, never for the client.
     pub(super) cause: Option<String>,
     /// The connection cannot be used any further.
@@ -24,7 +27,8 @@ pub(super) struct Problem {
 
 impl Problem {
     pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), outcome: None, reason: None, cause: None, close: false }
+        let message = message.into();
+        Self { code, message, outcome: None, reason: None, id: None, cause: None, close: false }
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
@@ -79,6 +83,9 @@ impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Refused(refusal) => refusal.into(),
+            EngineError::DuplicateAddress { id } => {
+                Self { id: Some(id), ..Self::new(Code::DuplicateAddress, DUPLICATE_ADDRESS) }
+            }
             EngineError::Overloaded { what, max } => Self::new(
                 Code::Overloaded,
                 format!("too many {what}: at most {max}. Try again a little later"),
@@ -92,6 +99,9 @@ impl From<EngineError> for Problem {
         }
     }
 }
+
+const DUPLICATE_ADDRESS: &str =
+    "an item of that address is not final yet: wait for it with item.get, or choose another address";
 
 fn unavailable_message(outcome: Outcome) -> &'static str {
     match outcome {
@@ -117,6 +127,7 @@ impl From<Refusal> for Problem {
             Refusal::Ended => {
                 Self::new(Code::WrongState, "the item has ended: only live ones can be deleted")
             }
+            Refusal::DuplicateAddress { .. } => Self::new(Code::DuplicateAddress, DUPLICATE_ADDRESS),
             Refusal::NoSuchPivot => Self::new(
                 Code::NotFound,
                 "`pivot` is not in this list, or not any more: begin after another item, or from the start",

@@ -18,6 +18,7 @@ use windlass_core::row::QueueName;
 use windlass_core::time::Span;
 use windlass_engine::{self as engine, Commit, EngineError, Grant, Judged, Outcome, RetryItem};
 
+use super::check::ItemName;
 use super::context::{Answer, Context};
 use super::error::Problem;
 use super::record::Record;
@@ -48,7 +49,12 @@ pub(super) async fn produce(
 
 pub(super) fn produce_error(error: EngineError) -> ProduceError {
     let problem = Problem::from(error);
-    ProduceError { code: problem.code.as_str().to_owned(), message: problem.message, id: None }
+    ProduceError {
+        code: problem.code.as_str().to_owned(),
+        details: problem.details(),
+        id: problem.id.map(|id| id.to_string()),
+        message: problem.message,
+    }
 }
 
 fn new_items(items: Vec<NewItem>, context: &Context) -> Result<Vec<command::NewItem>, Problem> {
@@ -88,6 +94,7 @@ fn new_item(
     let priority = check::priority(format_args!("{within}priority"), item.priority.unwrap_or(0))?;
     let payload = Payload { json: item.json, utf8: item.utf8, bytes: item.bytes };
     check::payload(within, &payload, context.payload_rule())?;
+    let address = item.address.map(|address| check::address(within, address)).transpose()?;
     if let Some(reference) = &item.reference {
         check::reference(within, reference)?;
     }
@@ -99,6 +106,7 @@ fn new_item(
         enqueue_at: item.enqueue_at.map(check::moment),
         max_attempts: item.max_attempts,
         dead_timeout: item.dead_timeout.map(check::span),
+        address,
         body: record.to_stored(),
         facts: record.facts().as_ref().map(Record::to_stored),
     })
@@ -304,8 +312,20 @@ fn failed(named: Named, problem: Problem) -> Failed {
 
 // Single items.
 
+/// The item that a request names.
+async fn found(context: &Context, name: ItemName) -> Result<ItemId, Problem> {
+    match name {
+        ItemName::Id(id) => Ok(id),
+        ItemName::Address(queue, address) => {
+            let finding = context.engine().item_at(&queue, &address);
+            context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, finding).await
+        }
+    }
+}
+
 pub(super) async fn get(context: Context, request: GetItemRequest) -> Result<Answer<ItemReply>, Problem> {
-    let id = check::item_id("id", &request.id)?;
+    let GetItemRequest { id, queue, address } = request;
+    let id = found(&context, check::item_name(id, queue, address)?).await?;
     let looking = context.engine().get(id);
     let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await?;
     Ok(Answer::read(ItemReply { item: show::item(view) }))
@@ -315,7 +335,8 @@ pub(super) async fn cancel(
     context: Context,
     request: CancelItemRequest,
 ) -> Result<Answer<ItemReply>, Problem> {
-    let id = check::item_id("id", &request.id)?;
+    let CancelItemRequest { id, queue, address } = request;
+    let id = found(&context, check::item_name(id, queue, address)?).await?;
     let cancelled = context.within(check::COMMIT_TIMEOUT, context.engine().cancel(id)).await?;
     Ok(Answer::changed(ItemReply { item: show::item(cancelled.value) }, cancelled.commits))
 }

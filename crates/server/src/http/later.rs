@@ -34,8 +34,8 @@ const CALLS: &[&str] = &[
     "groups.list",
 ];
 
-/// `queue` where an item is asked for by address, `partitions` where a queue is changed.
-const FIELDS: &[&str] = &["address", "group", "idempotency_key", "queue", "partitions"];
+/// `partitions` where a queue is changed.
+const FIELDS: &[&str] = &["group", "idempotency_key", "partitions"];
 
 pub(super) fn is_call(name: &str) -> bool {
     CALLS.contains(&name)

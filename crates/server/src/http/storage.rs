@@ -122,6 +122,7 @@ fn import_item(
     limits::check_kind(kind).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let payload = Payload { json: item.json, utf8: item.utf8, bytes: item.bytes };
     check::payload(within, &payload, context.payload_rule())?;
+    let address = item.address.map(|address| check::address(within, address)).transpose()?;
     if let Some(reference) = &item.reference {
         check::reference(within, reference)?;
     }
@@ -141,6 +142,7 @@ fn import_item(
         due_at,
         max_attempts: item.max_attempts,
         dead_timeout: item.dead_timeout.map(check::span),
+        address,
         origin,
         error,
         body: record.to_stored(),
@@ -176,6 +178,7 @@ fn origin(within: fmt::Arguments<'_>, from: items::Origin) -> Result<Result<Orig
     Ok(Ok(Origin {
         queue: from.queue.into(),
         id: from.id.as_deref().map(id).transpose()?,
+        address: from.address.map(|address| check::address(within, address)).transpose()?,
         attempts: from.attempts,
         reason,
         error: from.error.map(|error| item_error(format_args!("{within}error."), error)).transpose()?,
@@ -185,7 +188,7 @@ fn origin(within: fmt::Arguments<'_>, from: items::Origin) -> Result<Result<Orig
 }
 
 fn refused(message: String) -> ProduceError {
-    ProduceError { code: Code::InvalidArgument.as_str().to_owned(), message, id: None }
+    ProduceError { code: Code::InvalidArgument.as_str().to_owned(), message, ..ProduceError::default() }
 }
 
 /// How an item comes in.

@@ -157,7 +157,7 @@ async fn items(speaker: &mut Speaker) {
     let produced = produced.expect("produced").items;
     speaker.say(QueueStatsRequest { queue: "q".into() }).await;
     for item in &produced {
-        speaker.say(GetItemRequest { id: item.id.clone().expect("an id") }).await;
+        speaker.say(GetItemRequest::of(item.id.clone().expect("an id"))).await;
     }
     speaker.lease(10, |lease| lease.kinds = Some(Kinds::default())).await;
     speaker.lease(10, |lease| lease.kinds = Some(Kinds { kinds: vec!["empty".into()] })).await;
@@ -180,14 +180,14 @@ async fn items(speaker: &mut Speaker) {
     speaker
         .say(CompleteRequest { queue: "q".into(), items: completions, ..CompleteRequest::default() })
         .await;
-    speaker.say(GetItemRequest { id: held[0].id.clone() }).await.expect("kept");
+    speaker.say(GetItemRequest::of(held[0].id.clone())).await.expect("kept");
     speaker.say(ReleaseRequest { queue: "q".into(), items: vec![held[2].clone()] }).await;
     let error = Some(ItemError { code: Some("E42".into()), message: "it did not work".into() });
     let again =
         Retry { id: held[3].id.clone(), permit: held[3].permit, dead: true, error, ..Retry::default() };
     speaker.say(RetryRequest { queue: "q".into(), items: vec![again.clone(), again] }).await;
-    speaker.say(GetItemRequest { id: held[3].id.clone() }).await.expect("kept");
-    speaker.say(CancelItemRequest { id: produced[6].id.clone().expect("an id") }).await.expect("cancelled");
+    speaker.say(GetItemRequest::of(held[3].id.clone())).await.expect("kept");
+    speaker.say(CancelItemRequest::of(produced[6].id.clone().expect("an id"))).await.expect("cancelled");
 }
 
 async fn refusals(speaker: &mut Speaker) {
@@ -205,7 +205,7 @@ async fn refusals(speaker: &mut Speaker) {
         .await;
     speaker.lease(0, |_| {}).await;
     speaker.lease(1, |lease| lease.request_timeout = Some(Span::from_secs(901))).await;
-    speaker.say(GetItemRequest { id: "not one".into() }).await;
+    speaker.say(GetItemRequest::of("not one")).await;
     speaker.say(QueueStatsRequest { queue: "..".into() }).await;
     speaker.say(DeleteQueueRequest { queue: "q".into(), force: false }).await;
     speaker.say(ExtendRequest { queue: "q".into(), ..ExtendRequest::default() }).await;

@@ -1,6 +1,7 @@
 //! What the server promises, from the outside.
 
 #[cfg(test)]
+mod addresses;
 mod bad_input;
 #[cfg(test)]
 mod calls;

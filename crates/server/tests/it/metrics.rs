@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Counts;
+use windlass_core::route::SlotMap;
 use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
@@ -121,6 +122,7 @@ fn queue(name: &str) -> QueueOverview {
             settings: Settings::default(),
             partitions,
             stores: StoreNames::default(),
+            slots: SlotMap::default(),
             unknown: Vec::new(),
         },
         counts: Counts { scheduled: 1, waiting: 2, leased: 3 },

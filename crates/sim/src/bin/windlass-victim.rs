@@ -103,6 +103,7 @@ impl Caller {
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
+            address: None,
             body: body.into(),
             facts: None,
         }

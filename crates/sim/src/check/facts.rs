@@ -209,6 +209,7 @@ impl<'a> Facts<'a> {
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
+            address: None,
             ..self.items[first].made.clone()
         };
         let produce = self.items[first].produce;

@@ -4,6 +4,7 @@
 //! Every rule is sound: it complains only where no run of a correct engine could have given these answers. Where a
 //! call's effect is unknown, everything it may have done is allowed for.
 
+mod addresses;
 mod attempts;
 mod counts;
 mod ends;
@@ -36,8 +37,9 @@ const ALWAYS: [Rule; 7] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 7] = [
+const LOSSLESS: [Rule; 8] = [
     permits::check,
+    addresses::check,
     ends::check,
     attempts::check,
     order::check,

@@ -409,3 +409,43 @@ fn a_server_that_closes_may_turn_callers_away() {
     story.produce_as(vec![made(1)], Outcome::NotApplied("shutting down".to_owned()));
     assert_eq!(story.verdict(), None);
 }
+
+fn at_home(serial: u64) -> windlass_sim::history::Made {
+    windlass_sim::history::Made { address: Some("home".into()), ..made(serial) }
+}
+
+fn produced(serial: u64) -> Outcome {
+    Outcome::Produced(vec![(id(serial), Phase::Waiting)])
+}
+
+#[test]
+fn an_address_of_two_items_at_once_is_caught() {
+    let mut story = story();
+    story.produce_as(vec![at_home(1)], produced(1)).produce_as(vec![at_home(2)], produced(2));
+    story.lease(vec![given(2, 11, 1)]).complete(2, 11, Verdict::Done);
+    assert_eq!(story.verdict(), Some("lost"), "the first may have ended, but nobody ended it");
+    story.lease(vec![given(1, 12, 1)]).complete(1, 12, Verdict::Done);
+    assert_eq!(story.verdict(), Some("address"));
+}
+
+#[test]
+fn an_address_given_again_after_its_item_ended_passes() {
+    let mut story = story();
+    story.produce_as(vec![at_home(1)], produced(1));
+    let taken = Outcome::Refused(Refusal::DuplicateAddress { number: id(1).number });
+    story.produce_as(vec![at_home(2)], taken);
+    story.lease(vec![given(1, 11, 1)]).complete(1, 11, Verdict::Done);
+    story.produce_as(vec![at_home(3)], produced(3));
+    story.lease(vec![given(3, 12, 1)]).complete(3, 12, Verdict::Done);
+    assert_eq!(story.verdict(), None);
+}
+
+#[test]
+fn an_address_refused_for_an_item_that_is_done_is_caught() {
+    let mut story = story();
+    story.produce_as(vec![at_home(1)], produced(1));
+    story.lease(vec![given(1, 11, 1)]).complete(1, 11, Verdict::Done);
+    let taken = Outcome::Refused(Refusal::DuplicateAddress { number: id(1).number });
+    story.produce_as(vec![at_home(2)], taken);
+    assert_eq!(story.verdict(), Some("address"));
+}

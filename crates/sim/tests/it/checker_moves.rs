@@ -18,6 +18,7 @@ fn moved(serial: u64, number: u64, permit: u64) -> Granted {
     let origin = Origin {
         queue: "q0".into(),
         id: Some(id(serial)),
+        address: None,
         attempts: Some(1),
         reason: MoveReason::Dead,
         error: None,

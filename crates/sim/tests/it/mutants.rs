@@ -53,6 +53,7 @@ caught! {
     an_early_start_is_caught: StartEarly,
     a_lost_order_is_caught: LoseOrder,
     a_free_attempt_is_caught: FreeAttempts,
+    a_shared_address_is_caught: ShareAddress,
     a_move_taken_twice_is_caught: TakeTwice,
     a_move_forgotten_too_early_is_caught: ForgetMove,
 }

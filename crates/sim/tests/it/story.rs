@@ -48,6 +48,7 @@ pub(crate) fn made(serial: u64) -> Made {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
     }
 }
 
@@ -61,6 +62,7 @@ pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
         deadline: Timestamp(0),
         created_at: Timestamp(START),
         dead_timeout: None,
+        address: None,
         origin: None,
         body: made(serial).body(),
     }

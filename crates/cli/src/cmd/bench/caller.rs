@@ -137,6 +137,7 @@ impl EngineCaller {
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
+            address: None,
             body: Bytes::from(vec![b'x'; load.payload]),
             facts: None,
         };

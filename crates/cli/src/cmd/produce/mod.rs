@@ -57,6 +57,9 @@ pub(crate) struct Produce {
     /// How often it is tried; 0 for no limit [the queue's setting]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
+    /// No other item that is not final has it in the queue
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<String>,
     /// A note, shown with the item
     #[arg(long, value_name = "TEXT")]
     reference: Option<String>,
@@ -98,6 +101,7 @@ impl Produce {
             priority: self.priority,
             enqueue_at: self.enqueue_at.map(|when| when.from(now())),
             max_attempts: self.max_attempts,
+            address: self.address.clone(),
             reference: self.reference.clone(),
             headers: self.headers.iter().cloned().collect(),
             ..NewItem::default()
@@ -121,6 +125,10 @@ impl Produce {
     async fn many(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         if self.form.is_some() {
             let message = "--as is for a PAYLOAD: lines from stdin say themselves what theirs is";
+            return Err(Failure::usage(message));
+        }
+        if self.address.is_some() {
+            let message = "--address is for a PAYLOAD: two items cannot have one address";
             return Err(Failure::usage(message));
         }
         let lines = lines::Limits::of_items(self.batch_size.into());

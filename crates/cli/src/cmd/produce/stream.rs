@@ -8,7 +8,8 @@ use rustix::fs::FileType;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use windlass_api::items::{NewItem, ProduceReply, ProduceRequest};
+use windlass_api::error::UNKNOWN;
+use windlass_api::items::{NewItem, ProduceError, ProduceReply, ProduceRequest};
 use windlass_client::{Client, ClientError, Outcome};
 
 use super::fates::{Fate, Fates, Lines};
@@ -178,7 +179,7 @@ impl Sent {
                 Some(error) => {
                     let message = format!("line {line}: {} ({})", error.message, error.code);
                     self.troubles.push(Trouble { line, failure: Failure::local(message) });
-                    Fate::NotProduced
+                    fate_of(error)
                 }
             };
             self.produced += u64::from(fate == Fate::Produced);
@@ -199,6 +200,11 @@ impl Sent {
         self.fates.push((self.lines, fate));
         self
     }
+}
+
+fn fate_of(error: &ProduceError) -> Fate {
+    let outcome = error.details.as_ref().and_then(|details| details.outcome.as_deref());
+    if outcome == Some(UNKNOWN) { Fate::Unknown } else { Fate::NotProduced }
 }
 
 /// The server speaks of `items[3]`: the reader wants to know the line.

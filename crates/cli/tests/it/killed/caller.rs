@@ -15,6 +15,7 @@ use windlass_api::{Call, Span as WireSpan};
 use windlass_client::{Client, ClientError, Encoding};
 use windlass_core::command::Filter;
 use windlass_core::id::{ItemId, Permit};
+use windlass_core::route::SlotMap;
 use windlass_core::row::{Queue, StoreNames};
 use windlass_core::settings::{RetryStrategy, Settings};
 use windlass_core::time::Span;
@@ -114,6 +115,7 @@ impl Caller {
             settings: settings.clone(),
             partitions: Vec::new(),
             stores: StoreNames::default(),
+            slots: SlotMap::default(),
             unknown: Vec::new(),
         };
         let op = Op::Create { queue, settings, partitions };
@@ -200,12 +202,12 @@ impl Caller {
     }
 
     pub(super) async fn cancel(&self, id: ItemId) {
-        let request = CancelItemRequest { id: id.to_string() };
+        let request = CancelItemRequest::of(id.to_string());
         self.call(Op::Cancel(id), &request, |reply| Outcome::Cancelled(told::phase(&reply.item.state))).await;
     }
 
     pub(super) async fn get(&self, id: ItemId, queue: QueueIndex) {
-        let request = GetItemRequest { id: id.to_string() };
+        let request = GetItemRequest::of(id.to_string());
         self.call(Op::Get(id), &request, |reply| told::shown(&reply.item, queue)).await;
     }
 

@@ -25,6 +25,7 @@ fn made() -> Made {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
     }
 }
 

@@ -96,6 +96,7 @@ pub(super) fn granted(reply: &LeaseReply) -> Vec<Granted> {
             deadline: timestamp(item.lease_deadline),
             created_at: timestamp(item.created_at),
             dead_timeout: None,
+            address: item.address.as_deref().map(Into::into),
             origin: None,
             // Without a body the checker finds it to be nobody's.
             body: body_of(&payload).unwrap_or_default(),

@@ -96,6 +96,7 @@ impl Worker {
             enqueue_at: due.then(|| from_now(rng.u64(0..50))),
             max_attempts: (rng.u8(0..10) == 0).then(|| rng.u32(1..4)),
             dead_timeout: None,
+            address: None,
         }
     }
 

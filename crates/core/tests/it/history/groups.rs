@@ -1,6 +1,6 @@
 //! Groups in random histories: what must be true of them after each step, said without the core's counters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use windlass_core::command::{Command, CreateGroup, NewEnd, NewItem, Produced, Re
 use windlass_core::group::{Group, GroupState};
 use windlass_core::id::{GroupNumber, ItemNumber};
 use windlass_core::item::{Item, Phase, State};
+use windlass_core::limits::Invalid;
 use windlass_core::partition::Counts;
 use windlass_core::row::{BodyCopy, Change, Part, Row};
 
@@ -64,6 +65,7 @@ fn end(made: Made) -> Option<NewEnd> {
         enqueue_at: None,
         max_attempts: Some(2),
         dead_timeout: None,
+        address: None,
         body: Bytes::from_static(b"the last one"),
         facts: Some(Bytes::from_static(b"facts")),
     };
@@ -91,9 +93,14 @@ impl History {
             start,
         };
         let made_before = self.made.len();
+        let refused = self.refused_by_address(&items);
         let reply = self.apply(Command::CreateGroup(Box::new(create)));
         if self.groups.contains_key(&group) {
             assert_eq!(reply, Err(Refusal::GroupExists));
+            return;
+        }
+        if let Some(refusal) = refused {
+            assert_eq!(reply, Err(refusal));
             return;
         }
         let Ok(Reply::GroupCreated(view, produced)) = reply else { panic!("{reply:?}") };
@@ -104,6 +111,7 @@ impl History {
             let due = item.enqueue_at.is_some_and(|at| at > self.now);
             let at_once = if start { Phase::Waiting } else { Phase::Held };
             assert_eq!(*phase, if due { Phase::Scheduled } else { at_once });
+            self.arrived(item.address.as_ref(), *number);
             self.produced(*number, item);
         }
         self.made.extend(ends);
@@ -119,6 +127,19 @@ impl History {
             bodies: bodies_of(&row).unwrap_or((None, None)),
         };
         self.groups.insert(group, known);
+    }
+
+    /// Why the items of one call cannot be made.
+    fn refused_by_address(&self, items: &[NewItem]) -> Option<Refusal> {
+        let mut given = BTreeSet::new();
+        items.iter().filter_map(|item| item.address.as_ref()).find_map(|address| {
+            let holder = self.holders_of_addresses.get(address).filter(|number| self.is_live(**number));
+            let invalid = Invalid { field: "address", rule: "another one for each item of a group's call" };
+            match holder {
+                Some(number) => Some(Refusal::DuplicateAddress { number: *number }),
+                None => (!given.insert(address)).then_some(Refusal::Invalid(invalid)),
+            }
+        })
     }
 
     /// Its latest row. One that was over at once has lost its templates again.
@@ -211,27 +232,18 @@ impl History {
         }
     }
 
-    /// The number of an item that was made, unless its group did not take it.
-    pub(super) fn joined(
-        &mut self,
-        group: Option<&str>,
-        made: Result<Produced, Refusal>,
-    ) -> Option<ItemNumber> {
-        let Some(group) = group else { return Some(made.expect("nothing stands against it").number) };
-        let known = self.groups.iter_mut().find(|(index, _)| &*name(**index) == group);
-        let state = self.partition.group(group).map(|view| view.state);
-        match (known, made) {
-            (None, made) => assert_eq!(made, Err(Refusal::NoSuchGroup)),
-            (Some((_, known)), Ok(produced)) => {
-                known.joined += 1;
-                return Some(produced.number);
-            }
-            (Some(_), made) => {
-                assert_eq!(made, Err(Refusal::GroupFinished));
-                assert!(state.is_some_and(GroupState::is_finished));
-            }
+    /// Why an item cannot be a member of its group.
+    pub(super) fn refused_by_group(&self, group: Option<&str>) -> Option<Refusal> {
+        let group = group?;
+        match self.partition.group(group) {
+            None => Some(Refusal::NoSuchGroup),
+            Some(view) => view.state.is_finished().then_some(Refusal::GroupFinished),
         }
-        None
+    }
+
+    pub(super) fn joined(&mut self, group: Option<&str>) {
+        let known = self.groups.iter_mut().find(|(index, _)| Some(&*name(**index)) == group);
+        known.into_iter().for_each(|(_, known)| known.joined += 1);
     }
 
     pub(super) fn completed_in_group(&mut self, number: ItemNumber) {

@@ -27,6 +27,7 @@ macro_rules! on_every_store {
     };
 }
 
+pub(crate) mod addresses;
 mod clocks;
 mod counts;
 mod dead_queues;

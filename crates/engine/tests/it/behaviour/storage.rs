@@ -147,11 +147,17 @@ fn import_item(view: ItemView) -> ImportItem {
         due_at,
         max_attempts: Some(view.max_attempts),
         dead_timeout: extras.dead_timeout,
+        address: extras.address,
         origin: extras.origin,
         error: extras.error,
         body: view.payload.expect("live items have one"),
         facts: None,
     }
+}
+
+/// What waits, as an import takes it.
+pub(crate) async fn exported(world: &World, queue: &QueueName) -> Vec<ImportItem> {
+    all(world, queue, List::Queue, 1000).await.into_iter().map(import_item).collect()
 }
 
 async fn what_one_queue_lists_another_imports(world: &World) {
@@ -197,6 +203,7 @@ async fn an_import_takes_its_places_in_the_queue(world: &World) {
         due_at: None,
         max_attempts: None,
         dead_timeout: None,
+        address: None,
         origin: None,
         error: None,
         body: Bytes::copy_from_slice(payload.as_bytes()),

@@ -1,0 +1,65 @@
+//! Items by address. An address is given again only once its item is final, so of all that bear it the latest made is
+//! the one that holds it, if any does; else the latest that is still kept. Who was cleared has ended, and is to be seen
+//! as such until the sweep writes it down.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Partition;
+use super::entry::Entry;
+use crate::command::Refusal;
+use crate::id::ItemNumber;
+use crate::mutant::{self, Mutant};
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Addresses(BTreeSet<Addressed>);
+
+/// An item as its address finds it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Addressed {
+    pub(super) address: Arc<str>,
+    pub(super) number: ItemNumber,
+}
+
+impl Addressed {
+    /// Nothing of an item whose move alone is left is to be seen.
+    pub(super) fn of(number: ItemNumber, entry: &Entry) -> Option<Self> {
+        let address = entry.address().filter(|_| !entry.state.is_forgotten())?;
+        Some(Self { address: Arc::clone(address), number })
+    }
+}
+
+impl Addresses {
+    pub(super) fn insert(&mut self, addressed: Addressed) {
+        self.0.insert(addressed);
+    }
+
+    pub(super) fn remove(&mut self, addressed: &Addressed) {
+        self.0.remove(addressed);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Addressed> {
+        self.0.iter()
+    }
+
+    fn latest(&self, address: &Arc<str>) -> Option<ItemNumber> {
+        let at = |number| Addressed { address: Arc::clone(address), number: ItemNumber(number) };
+        self.0.range(at(0)..=at(u64::MAX)).next_back().map(|addressed| addressed.number)
+    }
+}
+
+impl Partition {
+    /// The item that an address speaks of: the one that is not final, else the latest that is still kept.
+    pub fn item_at(&self, address: &Arc<str>) -> Option<ItemNumber> {
+        self.addresses.latest(address)
+    }
+
+    pub(super) fn check_address_free(&self, address: Option<&Arc<str>>) -> Result<(), Refusal> {
+        let Some(number) = address.and_then(|address| self.item_at(address)) else { return Ok(()) };
+        let holds = self.visible(number).is_some_and(|entry| !entry.state.phase().is_final());
+        if holds && !mutant::active(Mutant::ShareAddress) {
+            return Err(Refusal::DuplicateAddress { number });
+        }
+        Ok(())
+    }
+}

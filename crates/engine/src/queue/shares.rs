@@ -1,0 +1,61 @@
+//! A call on items of several partitions: each gets its share, and the answers are put together again.
+
+use std::collections::BTreeMap;
+
+use windlass_core::command::Reply;
+use windlass_core::id::PartitionId;
+
+use crate::error::EngineError;
+use crate::partition::message::{Answer, Awaited, Done, received};
+use crate::types::{Commit, Judged};
+
+/// The items of a call that belong together, in the order given, and where in the call they stand.
+pub(super) struct Share<I> {
+    pub(super) indexes: Vec<usize>,
+    pub(super) items: Vec<I>,
+}
+
+pub(super) fn shares<I, K: Ord>(items: Vec<I>, of: impl Fn(&I) -> K) -> BTreeMap<K, Share<I>> {
+    let mut shares: BTreeMap<K, Share<I>> = BTreeMap::new();
+    for (index, item) in items.into_iter().enumerate() {
+        let share =
+            shares.entry(of(&item)).or_insert_with(|| Share { indexes: Vec::new(), items: Vec::new() });
+        share.indexes.push(index);
+        share.items.push(item);
+    }
+    shares
+}
+
+/// A share that a partition was asked to judge, or could not be.
+pub(super) struct Asked {
+    pub(super) partition: PartitionId,
+    pub(super) indexes: Vec<usize>,
+    pub(super) answer: Result<Awaited, EngineError>,
+}
+
+/// Waits for all of them. Where nobody was asked, what `results` says stands.
+pub(super) async fn judged<T>(
+    asked: Vec<Asked>,
+    mut results: Vec<Result<T, EngineError>>,
+    unpack: impl Fn(PartitionId, Reply) -> Vec<Result<T, EngineError>>,
+) -> Judged<T> {
+    let mut commits = Vec::new();
+    for Asked { partition, indexes, answer } in asked {
+        let answer = match answer {
+            Ok(answer) => received(answer.await),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(Answer { reply: Done::Reply(reply), sequence }) => {
+                commits.push(Commit { partition, sequence });
+                let unpacked = unpack(partition, reply);
+                indexes.into_iter().zip(unpacked).for_each(|(index, result)| results[index] = result);
+            }
+            Ok(Answer { reply: Done::Granted(_), .. }) => {
+                unreachable!("only a lease is answered by a grant")
+            }
+            Err(error) => indexes.into_iter().for_each(|index| results[index] = Err(error.clone())),
+        }
+    }
+    Judged { results, commits }
+}
