@@ -127,7 +127,7 @@ fn outcome_of(exit: Exit) -> Option<Details> {
         Exit::Unknown => UNKNOWN,
         Exit::Done | Exit::Refused | Exit::Usage | Exit::Damaged | Exit::Interrupted => return None,
     };
-    Some(Details { outcome: Some(outcome.to_owned()), reason: None })
+    Some(Details { outcome: Some(outcome.to_owned()), reason: None, id: None })
 }
 
 impl fmt::Display for Failure {

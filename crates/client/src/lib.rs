@@ -40,6 +40,7 @@ mod client;
 mod encoding;
 mod error;
 mod exchange;
+mod groups;
 mod patience;
 mod payload;
 mod queue;

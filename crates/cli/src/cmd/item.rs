@@ -104,6 +104,7 @@ fn of_its_state(item: &Item, now: Time) -> Vec<(&'static str, String)> {
 fn if_there(item: &Item) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     facts.extend(item.address.clone().map(|address| ("address", address)));
+    facts.extend(item.group.clone().map(|group| ("group", group)));
     facts.extend(item.reference.clone().map(|reference| ("reference", reference)));
     facts.extend(item.headers.iter().map(|(name, value)| ("header", format!("{name}={value}"))));
     facts.extend(item.error.as_ref().map(|error| {

@@ -5,6 +5,7 @@ mod bench;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod groups;
 mod inspect;
 #[cfg(test)]
 mod items;

@@ -25,17 +25,10 @@ const CALLS: &[&str] = &[
     "crons.pause",
     "crons.resume",
     "crons.trigger",
-    "group.create",
-    "group.set_end",
-    "group.start",
-    "group.cancel",
-    "group.info",
-    "group.delete",
-    "groups.list",
 ];
 
 /// `partitions` where a queue is changed.
-const FIELDS: &[&str] = &["group", "idempotency_key", "partitions"];
+const FIELDS: &[&str] = &["idempotency_key", "partitions"];
 
 pub(super) fn is_call(name: &str) -> bool {
     CALLS.contains(&name)

@@ -14,6 +14,7 @@ mod docs;
 #[cfg(test)]
 mod encodings;
 #[cfg(test)]
+mod groups;
 mod hostile;
 #[cfg(test)]
 mod life;

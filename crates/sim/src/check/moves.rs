@@ -34,6 +34,8 @@ fn came_from_where_it_says(
     };
     let had_cause = match origin.reason {
         MoveReason::Redrive => facts.redrives(source).any(|redrive| redrives(redrive, item)),
+        // No call of these histories makes a group.
+        MoveReason::GroupEnd | MoveReason::GroupAbort => false,
         MoveReason::Attempts | MoveReason::Dead | MoveReason::Expired => {
             facts.settings(source).any(|settings| settings.dead_queue == Some(queue_name(item.queue).name))
         }
@@ -66,7 +68,7 @@ fn ended_like_that(before: &ItemFacts<'_>, origin: &Origin) -> Result<(), ()> {
             Phase::Failed => matches!(origin.reason, MoveReason::Attempts | MoveReason::Dead) && same,
             Phase::Expired => origin.reason == MoveReason::Expired && same,
             Phase::Completed | Phase::Cancelled => false,
-            Phase::Scheduled | Phase::Waiting | Phase::Leased => true,
+            Phase::Held | Phase::Scheduled | Phase::Waiting | Phase::Leased => true,
         };
         if !fits {
             return Err(());

@@ -155,6 +155,7 @@ fn with_defaults(item: NewItem, defaults: &NewItem) -> NewItem {
         priority: item.priority.or(defaults.priority),
         enqueue_at: item.enqueue_at.or(defaults.enqueue_at),
         max_attempts: item.max_attempts.or(defaults.max_attempts),
+        group: item.group.or_else(|| defaults.group.clone()),
         reference: item.reference.or_else(|| defaults.reference.clone()),
         headers,
         ..item

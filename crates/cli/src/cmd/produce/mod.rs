@@ -60,6 +60,9 @@ pub(crate) struct Produce {
     /// No other item that is not final has it in the queue
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
+    /// The group it is a member of: it is held until that is started
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
     /// A note, shown with the item
     #[arg(long, value_name = "TEXT")]
     reference: Option<String>,
@@ -102,6 +105,7 @@ impl Produce {
             enqueue_at: self.enqueue_at.map(|when| when.from(now())),
             max_attempts: self.max_attempts,
             address: self.address.clone(),
+            group: self.group.clone(),
             reference: self.reference.clone(),
             headers: self.headers.iter().cloned().collect(),
             ..NewItem::default()
