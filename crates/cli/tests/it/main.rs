@@ -6,6 +6,7 @@ mod bench;
 mod docs;
 #[cfg(test)]
 mod groups;
+#[cfg(test)]
 mod inspect;
 #[cfg(test)]
 mod items;

@@ -22,13 +22,13 @@ impl QueueHandle {
         let command = Command::CreateGroup(Box::new(create));
         let asked = self.door.pass(|| home.submit_with(command, Some(reserved))).await?;
         let id = |number| ItemId { partition: home.id, number };
-        let answer = received(asked?.await).map_err(|error| match error {
-            EngineError::Refused(Refusal::DuplicateAddress { number }) => {
-                EngineError::DuplicateAddress { id: id(number) }
+        let answer = match received(asked?.await) {
+            Err(EngineError::Refused(Refusal::DuplicateAddress { number })) => {
+                return Err(EngineError::DuplicateAddress { id: id(number) });
             }
-            other => other,
-        });
-        let Answer { reply: Done::Reply(Reply::GroupCreated(group, items)), sequence } = answer? else {
+            answer => answer?,
+        };
+        let Answer { reply: Done::Reply(Reply::GroupCreated(group, items)), sequence } = answer else {
             unreachable!("making a group is answered by it")
         };
         let produced = |Produced { number, phase }| ProducedItem { id: id(number), phase };

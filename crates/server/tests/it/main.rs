@@ -15,6 +15,7 @@ mod docs;
 mod encodings;
 #[cfg(test)]
 mod groups;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod life;

@@ -11,15 +11,14 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     let addressed: Vec<&ItemFacts<'_>> =
         facts.items.iter().filter(|item| item.made.address.is_some()).collect();
     for item in &addressed {
-        match &item.produce.outcome {
-            Outcome::Produced(_) => nobody_else_held_it(&addressed, item)?,
-            Outcome::Refused(Refusal::DuplicateAddress { number }) => {
-                let holder = addressed
-                    .iter()
-                    .find(|other| key(other) == key(item) && other.id.is_some_and(|id| id.number == *number));
-                holder.map_or(Ok(()), |holder| still_held_it(holder, item))?;
-            }
-            _ => {}
+        if matches!(item.produce.outcome, Outcome::Produced(_)) {
+            nobody_else_held_it(&addressed, item)?;
+        }
+        if let Outcome::Refused(Refusal::DuplicateAddress { number }) = &item.produce.outcome {
+            let is_holder = |other: &&&ItemFacts<'_>| {
+                key(other) == key(item) && other.id.is_some_and(|id| id.number == *number)
+            };
+            addressed.iter().find(is_holder).map_or(Ok(()), |holder| still_held_it(holder, item))?;
         }
     }
     Ok(())
