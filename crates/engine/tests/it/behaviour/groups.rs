@@ -111,13 +111,15 @@ async fn the_end_item_has_its_payload_whether_it_was_set_long_ago_or_just_now(wo
 
 async fn an_end_item_that_is_gone_at_once_leaves_no_payload_behind(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    create(world, &queue, CreateGroup { end: end("gone", None), start: true, ..group("g") }).await;
+    create(world, &queue, CreateGroup { end: end(&"gone".repeat(100), None), start: true, ..group("g") })
+        .await;
     let clear = Clear { waiting: true, scheduled: true, leased: true };
     assert_eq!(world.engine().clear(&queue, clear).await.expect("cleared").value, 1);
     world.env.advance(Duration::from_secs(1));
     // The sweep has come by once this is answered.
     world.produce(&queue, items(1)).await;
-    assert_eq!(world.engine().store_stats().bytes_live.min(100), world.engine().store_stats().bytes_live);
+    let bytes_live = world.engine().store_stats().bytes_live;
+    assert!(bytes_live <= 100, "{bytes_live} bytes: more than the one item that is left");
 }
 
 async fn an_end_item_in_another_queue_tells_its_group(world: &World) {
