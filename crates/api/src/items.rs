@@ -83,6 +83,12 @@ pub struct ProduceRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "30s"))]
     pub request_timeout: Option<Span>,
+    /// A name for this call, 1 to 128 characters: sent again under it within 24h, the call is not carried out again, and
+    /// its first answer is given.
+    #[prost(string, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub idempotency_key: Option<String>,
     /// 1 to 1000. Those without group and address become durable together, or none of them.
     #[prost(message, repeated, tag = "3")]
     #[schemars(length(min = 1, max = 1000))]
@@ -502,6 +508,39 @@ pub struct CancelItemRequest {
 }
 
 impl CancelItemRequest {
+    pub fn of(id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..Self::default() }
+    }
+
+    pub fn at(queue: impl Into<String>, address: impl Into<String>) -> Self {
+        Self { queue: Some(queue.into()), address: Some(address.into()), ..Self::default() }
+    }
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WaitItemRequest {
+    /// The item. Either this or `queue` and `address` are set.
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: Option<String>,
+    /// The name of the queue that the address is of.
+    #[prost(string, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The item that has this address when the wait begins; if all that had it are final, the latest that is kept.
+    #[prost(string, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
+    /// How long to wait for its end: `30s` if unset, at most `15m`. `0s` answers at once.
+    #[prost(message, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_timeout: Option<Span>,
+}
+
+impl WaitItemRequest {
     pub fn of(id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), ..Self::default() }
     }

@@ -13,6 +13,7 @@ pub mod groups;
 pub mod items;
 pub mod openapi;
 pub mod payload;
+pub mod permits;
 pub mod queues;
 pub mod service;
 pub mod storage;

@@ -61,6 +61,7 @@ pub(crate) enum Command {
     Release(cmd::release::Release),
     Item(cmd::item::ItemCommand),
     Group(cmd::group::GroupCommand),
+    Storage(cmd::storage::Storage),
     Work(cmd::work::Work),
     Bench(cmd::bench::Bench),
     Inspect(cmd::inspect::Inspect),

@@ -100,11 +100,6 @@ impl Failure {
         Self { exit: Exit::Done, why: Why::NobodyListens }
     }
 
-    /// Whether it is a trouble of the moment: a server that is away comes back.
-    pub(crate) fn may_pass(&self) -> bool {
-        matches!(self.exit, Exit::Unreachable | Exit::Unknown)
-    }
-
     /// As the API would say it, for `--json`.
     pub(crate) fn as_error(&self) -> Option<Error> {
         match &self.why {

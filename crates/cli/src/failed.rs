@@ -1,24 +1,42 @@
 //! Items of a batch that were judged and refused.
 
-use windlass_api::error::Failed;
+use windlass_api::error::{Details, Failed};
+use windlass_api::storage::FailedItem;
 
 use crate::exit::Exit;
 use crate::output::Output;
 
+/// One of them, for people.
+pub(crate) trait Line {
+    fn line(&self) -> String;
+}
+
 /// Says which they are and why, and how the program ends with them.
-pub(crate) fn told(failed: &[Failed], out: Output) -> Exit {
+pub(crate) fn told(failed: &[impl Line], out: Output) -> Exit {
     if failed.is_empty() {
         return Exit::Done;
     }
     if !out.json() {
-        failed.iter().for_each(|failed| out.talk(&line(failed)));
+        failed.iter().for_each(|failed| out.talk(&failed.line()));
     }
     Exit::Refused
 }
 
-fn line(failed: &Failed) -> String {
-    let Failed { id, permit, code, message, details } = failed;
-    let reason = details.as_ref().and_then(|details| details.reason.as_deref());
-    let reason = reason.map(|reason| format!(", {reason}")).unwrap_or_default();
-    format!("{id}:{permit}: {message} ({code}{reason})")
+impl Line for Failed {
+    fn line(&self) -> String {
+        let Self { id, permit, code, message, details } = self;
+        format!("{id}:{permit}: {message} ({code}{})", reason(details.as_ref()))
+    }
+}
+
+impl Line for FailedItem {
+    fn line(&self) -> String {
+        let Self { id, code, message, details } = self;
+        format!("{id}: {message} ({code}{})", reason(details.as_ref()))
+    }
+}
+
+fn reason(details: Option<&Details>) -> String {
+    let reason = details.and_then(|details| details.reason.as_deref());
+    reason.map(|reason| format!(", {reason}")).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The one binary of Windlass: the server, its client, and the tools for both.
 //!
-//! Each command has a file in `cmd`; what they have in common stands beside it: `remote` (talking to a server),
-//! `output` (the only place that prints), `exit` (how it all ends).
+//! Each command has a file in `cmd`; what they have in common stands beside it: `remote` (talking to a server), `feed`
+//! (lines of input, sent in batches), `output` (the only place that prints), `exit` (how it all ends).
 
 mod args;
 mod client_id;
@@ -9,6 +9,7 @@ mod cmd;
 mod config_flags;
 mod exit;
 mod failed;
+mod feed;
 mod human;
 mod output;
 mod payload;
@@ -66,6 +67,7 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         Command::Release(release) => release.run(&remote()?, out).await,
         Command::Item(item) => item.run(&remote()?, out).await,
         Command::Group(group) => group.run(&remote()?, out).await,
+        Command::Storage(storage) => storage.run(&remote()?, out).await,
         Command::Work(work) => work.run(&remote()?, out).await,
         Command::Bench(bench) => bench.run(&cli.global, out).await,
         Command::Inspect(inspect) => inspect.run(out).await,

@@ -113,6 +113,14 @@ fn passing(code: &RefusalCode) -> bool {
     [Code::Overloaded, Code::Unavailable, Code::Timeout, Code::Internal].iter().any(|known| code == known)
 }
 
+/// What went wrong, for people.
+pub(crate) fn described(error: &ClientError) -> String {
+    if let ClientError::Refused { code, message, .. } = error {
+        return format!("{message} ({code})");
+    }
+    message_of(error)
+}
+
 fn message_of(error: &ClientError) -> String {
     match error {
         ClientError::Unreachable { url, reason } => format!(

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_api::Call;
-use windlass_api::items::{CancelItemRequest, GetItemRequest, Item};
+use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, WaitItemRequest};
 use windlass_api::queues::{ListQueuesRequest, Queue};
 use windlass_api::service::{BackupReply, BackupRequest};
+use windlass_api::{Call, Span};
 
 use crate::encoding::Encoding;
 use crate::error::ClientError;
@@ -107,7 +107,18 @@ impl Client {
         let body = self.shared.exchange.encode(request)?;
         let patience = patience(request);
         let call = || self.shared.exchange.call::<C>(body.clone(), patience);
-        self.shared.retries.persist(repeatable::<C>(), call).await
+        self.shared.retries.persist(repeatable(request), call).await
+    }
+
+    /// Makes a call once, and asks no longer than until then; none if there was no answer by that time.
+    pub(crate) async fn call_until<C: Call>(
+        &self,
+        request: &C,
+        until: impl Future<Output = ()>,
+    ) -> Result<Option<C::Reply>, ClientError> {
+        let body = self.shared.exchange.encode(request)?;
+        let answered = self.shared.exchange.call_until::<C>(body, patience(request), until).await?;
+        Ok(answered.map(|answered| answered.reply))
     }
 
     /// A queue by its name: nothing is sent yet.
@@ -142,6 +153,12 @@ impl Client {
     /// An item as it is now.
     pub async fn item(&self, id: impl Into<String>) -> Result<Item, ClientError> {
         Ok(self.call(&GetItemRequest::of(id)).await?.item)
+    }
+
+    /// An item once it has ended, or as it is after `wait`: 30 s if none, at most 15 min.
+    pub async fn wait(&self, id: impl Into<String>, wait: Option<Duration>) -> Result<Item, ClientError> {
+        let request = WaitItemRequest { request_timeout: wait.map(Span::from), ..WaitItemRequest::of(id) };
+        Ok(self.call(&request).await?.item)
     }
 
     /// Cancels an item, or asks its worker to give it up; answers with the item.

@@ -1,18 +1,20 @@
 //! One request out and one answer in, over pooled connections. No retries here.
 
 use std::error::Error;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
 use hyper_util::client::legacy::{self, Client as Pool};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use windlass_api::Call;
 
 use crate::client::Readiness;
+use crate::connection::{Connector, hang_up};
 use crate::encoding::Encoding;
 use crate::error::ClientError;
 use crate::reply::{Answer, Answered};
@@ -23,10 +25,12 @@ use crate::url::Base;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// A dead peer shows also while a lease waits for minutes.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
+/// How long the server may take to see that nobody asks any more.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    pool: Pool<HttpConnector, Full<Bytes>>,
+    pool: Pool<Connector, Full<Bytes>>,
     base: Base,
     encoding: Encoding,
 }
@@ -42,7 +46,7 @@ impl Exchange {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .retry_canceled_requests(true)
-            .build(connector);
+            .build(Connector(connector));
         Self { pool, base, encoding }
     }
 
@@ -59,14 +63,45 @@ impl Exchange {
         body: Bytes,
         patience: Duration,
     ) -> Result<Answered<C::Reply>, ClientError> {
-        let request = Request::builder()
+        self.answer(self.request::<C>(body), patience).await?.reply()
+    }
+
+    /// Asks no longer than until then; none if there was no answer by that time.
+    ///
+    /// The asking side of the connection is closed, and the other read to its end: so an answer that was on its way
+    /// arrives, and after that the server knows that nobody asks. To drop the request would lose it.
+    pub(crate) async fn call_until<C: Call>(
+        &self,
+        body: Bytes,
+        patience: Duration,
+        until: impl Future<Output = ()>,
+    ) -> Result<Option<Answered<C::Reply>>, ClientError> {
+        let mut request = self.request::<C>(body);
+        let captured = capture_connection(&mut request);
+        let mut answering = pin!(self.answer(request, patience));
+        tokio::select! {
+            biased;
+            answer = &mut answering => return answer?.reply().map(Some),
+            () = until => {}
+        }
+        if !hang_up(&captured) {
+            // There is no connection yet: nobody was asked.
+            return Ok(None);
+        }
+        match tokio::time::timeout(FAREWELL, answering).await {
+            Ok(Ok(answer)) => answer.reply().map(Some),
+            Ok(Err(_)) | Err(_) => Ok(None),
+        }
+    }
+
+    fn request<C: Call>(&self, body: Bytes) -> Request<Full<Bytes>> {
+        Request::builder()
             .method(Method::POST)
             .uri(self.base.join(&format!("/v1/{}", C::NAME)))
             .header(CONTENT_TYPE, self.encoding.media())
             .header(ACCEPT, self.encoding.media())
             .body(Full::new(body))
-            .expect("a fixed method, a parsed address and fixed headers");
-        self.answer(request, patience).await?.reply()
+            .expect("a fixed method, a parsed address and fixed headers")
     }
 
     /// A plain page of the server.

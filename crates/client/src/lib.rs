@@ -30,6 +30,8 @@
 //! # fn send(_: &Email) -> Result<(), String> { Ok(()) }
 //! ```
 //!
+//! The [`worker`] runtime does all that for a handler: it runs several at a time, keeps their leases, and stops in order.
+//!
 //! What cannot have happened is tried again by itself, for a bounded time ([`Retries`]); what may have happened
 //! is never repeated for a call that changes something. [`ClientError::outcome`] tells the two apart.
 //!
@@ -37,6 +39,7 @@
 //! have no method of their own.
 
 mod client;
+mod connection;
 mod encoding;
 mod error;
 mod exchange;
@@ -48,6 +51,7 @@ mod reply;
 mod retries;
 mod storage;
 mod url;
+pub mod worker;
 
 pub use windlass_api as api;
 

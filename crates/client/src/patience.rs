@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::time::Duration;
 
-use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest};
+use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest, WaitItemRequest};
+use windlass_api::queues::RedriveQueueRequest;
 use windlass_api::service::BackupRequest;
 use windlass_api::storage::ReloadQueueRequest;
 use windlass_api::{Call, Span};
@@ -16,16 +17,15 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 const PROMPT: Duration = Duration::from_secs(60);
 /// A backup copies all there is.
 const BACKUP: Duration = Duration::from_secs(60 * 60);
-
-/// A reload reads all of a queue back, and the server gives up after a quarter of an hour.
-const RELOAD: Duration = Duration::from_secs(16 * 60);
+/// A reload reads all of a queue back, a redrive sends all of it on, and the server gives up after a quarter of an hour.
+const WHOLE_QUEUE: Duration = Duration::from_secs(16 * 60);
 
 /// How long to wait for the answer.
 pub(crate) fn patience<C: Call>(request: &C) -> Duration {
     if C::NAME == BackupRequest::NAME {
         BACKUP
-    } else if C::NAME == ReloadQueueRequest::NAME {
-        RELOAD
+    } else if [ReloadQueueRequest::NAME, RedriveQueueRequest::NAME].contains(&C::NAME) {
+        WHOLE_QUEUE
     } else if C::WAITS {
         request_timeout(request).map_or(WAIT_DEFAULT, Duration::from) + MARGIN
     } else {
@@ -34,7 +34,12 @@ pub(crate) fn patience<C: Call>(request: &C) -> Duration {
 }
 
 /// Whether it may be sent again although it may have been done.
-pub(crate) fn repeatable<C: Call>() -> bool {
+pub(crate) fn repeatable<C: Call>(request: &C) -> bool {
+    let request: &dyn Any = request;
+    let has_key = |produce: &ProduceRequest| produce.idempotency_key.is_some();
+    if request.downcast_ref::<ProduceRequest>().is_some_and(has_key) {
+        return true;
+    }
     // A backup changes no item, yet a second one is not what was asked for.
     !C::CHANGES && C::NAME != BackupRequest::NAME
 }
@@ -44,7 +49,8 @@ fn request_timeout<C: Call>(request: &C) -> Option<Span> {
     let lease = request.downcast_ref::<LeaseRequest>().map(|lease| lease.request_timeout);
     let produce = || request.downcast_ref::<ProduceRequest>().map(|produce| produce.request_timeout);
     let complete = || request.downcast_ref::<CompleteRequest>().map(|complete| complete.request_timeout);
-    lease.or_else(produce).or_else(complete).flatten()
+    let wait = || request.downcast_ref::<WaitItemRequest>().map(|wait| wait.request_timeout);
+    lease.or_else(produce).or_else(complete).or_else(wait).flatten()
 }
 
 #[cfg(test)]
@@ -61,8 +67,9 @@ mod tests {
         let complete = CompleteRequest { request_timeout: LONG, ..Default::default() };
         let produce = ProduceRequest { request_timeout: LONG, ..Default::default() };
         let lease = LeaseRequest { request_timeout: LONG, ..Default::default() };
-        let given = [patience(&complete), patience(&produce), patience(&lease)];
-        assert_eq!(given, [Duration::from_secs(310); 3]);
+        let wait = WaitItemRequest { request_timeout: LONG, ..Default::default() };
+        let given = [patience(&complete), patience(&produce), patience(&lease), patience(&wait)];
+        assert_eq!(given, [Duration::from_secs(310); 4]);
         assert_eq!(patience(&LeaseRequest::default()), Duration::from_secs(40));
         assert_eq!(patience(&GetItemRequest::default()), Duration::from_secs(60));
     }
@@ -80,6 +87,6 @@ mod tests {
 
         let mut waiting = Waiting::default();
         for_each_call(&mut waiting);
-        assert_eq!(waiting.0, ["queue.produce", "queue.lease", "queue.complete"]);
+        assert_eq!(waiting.0, ["queue.produce", "queue.lease", "queue.complete", "item.wait"]);
     }
 }

@@ -6,8 +6,9 @@ use windlass_api::Span;
 use windlass_api::items::{
     CancelItemRequest, CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest,
     GetItemRequest, Held, Item, Kinds, LeaseRequest, LeasedItem, NewItem, ProduceRequest, ProducedItem,
-    ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest,
+    ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest, WaitItemRequest,
 };
+use windlass_api::permits::{ListPermitsRequest, Permit, RevokeReply, RevokeRequest};
 use windlass_api::queues::{
     ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, Queue, QueueInfoRequest, QueueStatsReply,
     QueueStatsRequest, RedriveQueueRequest, UpdateQueueRequest,
@@ -128,13 +129,38 @@ impl QueueClient {
         items: impl IntoIterator<Item = NewItem>,
     ) -> Result<Vec<ProducedItem>, ClientError> {
         let items = items.into_iter().collect();
-        let request = ProduceRequest { queue: self.queue.clone(), request_timeout: None, items };
+        let request = ProduceRequest { queue: self.queue.clone(), items, ..ProduceRequest::default() };
+        Ok(self.client.call(&request).await?.items)
+    }
+
+    /// Like [`QueueClient::produce`], under a name for the call: sent again within 24 hours, it is not carried out again,
+    /// and its first answer is given. So it is also tried again where nobody knows whether it was done.
+    pub async fn produce_once(
+        &self,
+        idempotency_key: impl Into<String>,
+        items: impl IntoIterator<Item = NewItem>,
+    ) -> Result<Vec<ProducedItem>, ClientError> {
+        let (queue, items) = (self.queue.clone(), items.into_iter().collect());
+        let idempotency_key = Some(idempotency_key.into());
+        let request = ProduceRequest { queue, idempotency_key, items, ..ProduceRequest::default() };
         Ok(self.client.call(&request).await?.items)
     }
 
     /// The item that has this address; if all that had it are final, the latest that is kept.
     pub async fn item_at(&self, address: impl Into<String>) -> Result<Item, ClientError> {
         Ok(self.client.call(&GetItemRequest::at(&self.queue, address)).await?.item)
+    }
+
+    /// The item that has this address, or the latest that had it, once it has ended, or as it is after `wait`: 30 s if
+    /// none, at most 15 min.
+    pub async fn wait_at(
+        &self,
+        address: impl Into<String>,
+        wait: Option<Duration>,
+    ) -> Result<Item, ClientError> {
+        let request_timeout = wait.map(Span::from);
+        let request = WaitItemRequest { request_timeout, ..WaitItemRequest::at(&self.queue, address) };
+        Ok(self.client.call(&request).await?.item)
     }
 
     /// Cancels the item of that address, or asks its worker to give it up; answers with the item.
@@ -145,6 +171,20 @@ impl QueueClient {
     /// Takes items to work on, waiting for the first; empty if there was none in the time given.
     pub async fn lease(&self, lease: &Lease) -> Result<Vec<LeasedItem>, ClientError> {
         Ok(self.client.call(&lease.request(&self.queue)).await?.items)
+    }
+
+    /// Like [`QueueClient::lease`], and ends the wait when `until` is ready. Nothing is lost by that: what was granted
+    /// just before still comes back here, and after that the server grants nothing more. (A proxy in between may lose
+    /// it; then it comes back when its lease ends.)
+    ///
+    /// It is tried once: who ends waits by themselves know best what to ask for next.
+    pub async fn lease_until(
+        &self,
+        lease: &Lease,
+        until: impl Future<Output = ()>,
+    ) -> Result<Vec<LeasedItem>, ClientError> {
+        let reply = self.client.call_until(&lease.request(&self.queue), until).await?;
+        Ok(reply.map(|reply| reply.items).unwrap_or_default())
     }
 
     /// Ends leased items as done.
@@ -178,5 +218,18 @@ impl QueueClient {
     pub async fn release(&self, items: impl IntoIterator<Item = Held>) -> Result<ReleaseReply, ClientError> {
         let items = items.into_iter().collect();
         self.client.call(&ReleaseRequest { queue: self.queue.clone(), items }).await
+    }
+    /// Who holds what, by the ids of the items: a page of at most a thousand that begins after an item, also if that is
+    /// gone by now. An empty one is the end.
+    pub async fn permits(&self, after: Option<&str>) -> Result<Vec<Permit>, ClientError> {
+        let request =
+            ListPermitsRequest { queue: self.queue.clone(), pivot: after.map(str::to_owned), limit: None };
+        Ok(self.client.call(&request).await?.permits)
+    }
+
+    /// Takes leased items away from their workers: back to their places, their attempts counted.
+    pub async fn revoke(&self, items: impl IntoIterator<Item = Held>) -> Result<RevokeReply, ClientError> {
+        let items = items.into_iter().collect();
+        self.client.call(&RevokeRequest { queue: self.queue.clone(), items }).await
     }
 }

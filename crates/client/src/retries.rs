@@ -71,7 +71,7 @@ impl Retries {
 
     /// Twice as long after each attempt, and spread over the upper half, so that many clients do not come back as one.
     /// `jitter` is between 0 and 1.
-    fn backoff(&self, attempts: u32, jitter: f64) -> Duration {
+    pub(crate) fn backoff(&self, attempts: u32, jitter: f64) -> Duration {
         let doublings = attempts.saturating_sub(1).min(31);
         let half = self.delay_initial.saturating_mul(1 << doublings).min(self.delay_max) / 2;
         half + half.mul_f64(jitter)
@@ -79,7 +79,7 @@ impl Retries {
 }
 
 /// The spread comes on top of what the server asks for: it asks everyone for the same.
-fn asked_pause(error: &ClientError) -> Duration {
+pub(crate) fn asked_pause(error: &ClientError) -> Duration {
     if let ClientError::Refused { retry_after: Some(pause), .. } = error { *pause } else { Duration::ZERO }
 }
 
@@ -90,7 +90,7 @@ fn worth_another(error: &ClientError, repeatable: bool) -> bool {
 }
 
 /// Whether it is a trouble of the moment.
-fn may_pass(error: &ClientError) -> bool {
+pub(crate) fn may_pass(error: &ClientError) -> bool {
     match error {
         ClientError::Unreachable { .. } | ClientError::Interrupted { .. } | ClientError::Timeout { .. } => {
             true

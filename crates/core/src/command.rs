@@ -1,5 +1,6 @@
 //! What can be asked of a partition, and what it answers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,11 +17,15 @@ use crate::time::{Span, Timestamp};
 #[derive(Clone, Debug)]
 pub enum Command {
     Produce(Produce),
+    /// Produces, unless the same call was made before: then it tells what that was told.
+    ProduceOnce(ProduceOnce),
     Lease(LeaseItems),
     Complete(Vec<Completion>),
     Retry(Vec<Retry>),
     Extend(Extend),
     Release(Vec<Held>),
+    /// Takes leased items away from their workers.
+    Revoke(Vec<Held>),
     Cancel(ItemNumber),
     Clear(Clear),
     /// Items as they were elsewhere.
@@ -62,6 +67,30 @@ pub enum Command {
 #[derive(Clone, Debug)]
 pub struct Produce {
     pub items: Vec<NewItem>,
+}
+
+/// What one partition is to produce of a call that is carried out once, however often it is sent.
+#[derive(Clone, Debug)]
+pub struct ProduceOnce {
+    /// The client's name for the call.
+    pub key: Arc<str>,
+    /// Of all items of the call, those for other partitions included.
+    pub digest: Digest,
+    pub claim: Claim,
+    /// None at the home of the key, if all belong elsewhere.
+    pub items: Vec<NewItem>,
+}
+
+/// Calls with the same digest are the same.
+pub type Digest = [u8; 16];
+
+/// Who decides whether a key is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The home of the key does.
+    First,
+    /// Another partition goes by the moment at which the home did.
+    Of(Timestamp),
 }
 
 #[derive(Clone, Debug)]
@@ -239,14 +268,20 @@ pub struct Clear {
 /// One slice of a redrive: in the order in which items wait.
 #[derive(Clone, Debug)]
 pub struct Redrive {
-    /// Unset: where each came from; those that came from nowhere stay.
-    pub to: Option<Arc<str>>,
+    pub to: RedriveTo,
     /// Unset: every kind.
     pub kind: Option<Arc<str>>,
     /// How many items to send at most. Others are looked at too, but no more than a slice of them.
     pub limit: usize,
     /// Unset: from the beginning.
     pub from: Option<RedriveCursor>,
+}
+
+#[derive(Clone, Debug)]
+pub enum RedriveTo {
+    Queue(Arc<str>),
+    /// Where each came from, if that is one of these: those that came from nowhere, or from a queue that is gone, stay.
+    Origins(Arc<BTreeSet<Arc<str>>>),
 }
 
 /// How far a redrive has come.
@@ -260,9 +295,11 @@ pub struct RedriveCursor {
 
 #[derive(Clone, Debug)]
 pub struct Assign {
-    /// Where the items go.
+    /// Where the items were to go.
     pub queue: Arc<str>,
-    /// Who is to take them.
+    /// Where they go. If that is another queue, only what died goes there: who sends something else names its target.
+    pub to: Arc<str>,
+    /// Who is to take them: a partition of that queue.
     pub partition: PartitionId,
     /// A partition that is gone, whose moves are assigned anew; unset: those that never were.
     pub instead_of: Option<PartitionId>,
@@ -351,8 +388,14 @@ pub struct Applied {
 pub enum Reply {
     /// Produce, import: in the order given.
     Produced(Vec<Result<Produced, Refusal>>),
+    ProducedOnce {
+        /// When the home of the key took note of the call for the first time.
+        claimed_at: Timestamp,
+        /// In the order given.
+        items: Vec<Result<Produced, Refusal>>,
+    },
     Leased(Vec<Leased>),
-    /// Complete, release, delete: one result for each item, in the order given.
+    /// Complete, release, revoke, delete: one result for each item, in the order given.
     Done(Vec<Result<(), Refusal>>),
     Retried(Vec<Result<Retried, Refusal>>),
     Extended(Vec<Result<Extended, Refusal>>),
@@ -435,6 +478,8 @@ pub enum Refusal {
     DuplicateAddress {
         number: ItemNumber,
     },
+    /// The idempotency key was used for a call with other items.
+    KeyTaken,
     /// Where to begin is not in the list, or not any more.
     NoSuchPivot,
     GroupExists,
@@ -469,6 +514,17 @@ pub enum News {
     Outgoing,
     /// An item failed or expired, and there is no queue for it to go to.
     Died(Box<Died>),
+    /// An item that is watched has ended: see [`crate::partition::Partition::watch`].
+    Ended(Box<Ended>),
+}
+
+/// An item as it ended, whether or not anything of it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    pub item: Item,
+    /// What it was to its group, if it had one.
+    pub member: Option<Member>,
+    pub result: Option<Bytes>,
 }
 
 /// What there is to say of an item that nobody will work on any more.

@@ -112,6 +112,14 @@ pub enum MoveReason {
 }
 
 impl MoveReason {
+    /// Whether it goes to wherever the queue sends its dead.
+    pub fn is_death(self) -> bool {
+        match self {
+            Self::Attempts | Self::Dead | Self::Expired => true,
+            Self::Redrive | Self::GroupEnd | Self::GroupAbort => false,
+        }
+    }
+
     /// As clients and operators read it.
     pub fn name(self) -> &'static str {
         match self {

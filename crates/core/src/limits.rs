@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::command::{
-    Command, CreateGroup, Extend, ImportItem, LeaseItems, Move, NewEnd, NewItem, Redrive, Retry, SetGroupEnd,
+    Command, CreateGroup, Extend, ImportItem, LeaseItems, Move, NewEnd, NewItem, ProduceOnce, Redrive,
+    RedriveTo, Retry, SetGroupEnd,
 };
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
@@ -24,6 +25,10 @@ pub const REFERENCE_BYTES_MAX: usize = 512;
 pub const ADDRESS_BYTES_MAX: usize = 512;
 pub const LEASE_TIMEOUT_MIN: Span = Span::from_millis(1);
 pub const RETRY_FACTOR_MAX: f64 = 1000.0;
+pub const IDEMPOTENCY_KEPT: Span = Span::from_secs(24 * 3600);
+/// Calls with an idempotency key that one partition remembers, and the bytes they may take.
+pub const IDEMPOTENCY_KEYS_MAX: usize = 1_000_000;
+pub const IDEMPOTENCY_BYTES_MAX: usize = 256 << 20;
 /// Distinct kinds among the items of one partition, those kept after their end included.
 pub const KINDS_MAX: usize = 10_000;
 /// Groups of one partition: those that are kept after their end, or deleted but still named by items, included.
@@ -64,6 +69,10 @@ pub fn check_kind(kind: &str) -> Result<(), Invalid> {
 
 pub fn check_client_id(client_id: &str) -> Result<(), Invalid> {
     check_label("client_id", client_id)
+}
+
+pub fn check_idempotency_key(key: &str) -> Result<(), Invalid> {
+    check_label("idempotency_key", key)
 }
 
 pub fn check_batch(field: &'static str, len: usize) -> Result<(), Invalid> {
@@ -136,13 +145,14 @@ pub fn check_lease(lease: &LeaseItems) -> Result<(), Invalid> {
 pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
     match command {
         Command::Produce(produce) => check_items(&produce.items),
+        Command::ProduceOnce(produce) => check_once(produce),
         Command::Import(import) => check_imports(&import.items),
         Command::Delete(numbers) => check_batch("ids", numbers.len()),
         Command::Lease(lease) => check_lease(lease),
         Command::Complete(items) => check_batch("items", items.len()),
         Command::Retry(items) => check_retries(items),
         Command::Extend(extend) => check_extend(extend),
-        Command::Release(items) => check_batch("items", items.len()),
+        Command::Release(items) | Command::Revoke(items) => check_batch("items", items.len()),
         Command::CreateQueue(create, _) => {
             check_queue_name(&create.name)?;
             check_partitions(create.partitions)?;
@@ -190,6 +200,11 @@ fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
     end.queue.as_deref().map_or(Ok(()), |queue| check_name("queue", queue))
 }
 
+fn check_once(produce: &ProduceOnce) -> Result<(), Invalid> {
+    check_idempotency_key(&produce.key)?;
+    if produce.items.is_empty() { Ok(()) } else { check_items(&produce.items) }
+}
+
 fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
     check_batch("items", items.len())?;
     let mut checked = None;
@@ -222,7 +237,9 @@ fn check_origin(origin: &Origin) -> Result<(), Invalid> {
 }
 
 fn check_redrive(redrive: &Redrive) -> Result<(), Invalid> {
-    redrive.to.as_deref().map_or(Ok(()), |to| check_name("to", to))?;
+    if let RedriveTo::Queue(to) = &redrive.to {
+        check_name("to", to)?;
+    }
     redrive.kind.as_deref().map_or(Ok(()), check_kind)
 }
 

@@ -35,6 +35,8 @@ pub enum Mutant {
     FreeAttempts,
     /// core: an address is given to a second item while the first is not final.
     ShareAddress,
+    /// core: a call that is sent again is carried out again.
+    ForgetCall,
     /// core: a move that is sent again is taken again.
     TakeTwice,
     /// outbox: the source forgets a move before its target has it.
@@ -42,7 +44,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -58,6 +60,7 @@ impl Mutant {
         Self::LoseOrder,
         Self::FreeAttempts,
         Self::ShareAddress,
+        Self::ForgetCall,
         Self::TakeTwice,
         Self::ForgetMove,
     ];

@@ -14,9 +14,9 @@ pub fn delay(policy: &RetryPolicy, attempts: u32, id: ItemId) -> Span {
     let base = match policy.strategy {
         RetryStrategy::Fixed => initial,
         RetryStrategy::Exponential => {
-            let grown = initial * power(sound(policy.factor, 1.0), attempts.saturating_sub(1));
-            // Zero times infinity is no number; `min` then takes the other side.
-            grown.min(policy.max.0 as f64)
+            // Zero times infinity would be no number.
+            let factor = if initial == 0.0 { 1.0 } else { sound(policy.factor, 1.0) };
+            (initial * power(factor, attempts.saturating_sub(1))).min(policy.max.0 as f64)
         }
     };
     let jitter = sound(policy.jitter, 0.0).min(1.0);

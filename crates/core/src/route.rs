@@ -1,7 +1,6 @@
 //! Where new items go: those with a key to its home, the others to whoever has the least to do.
 
 use crate::hash::{fnv1a, splitmix64};
-use crate::limits::Invalid;
 
 /// Keys are spread over so many slots, and slots over the partitions of a queue.
 pub const SLOTS: usize = 1024;
@@ -34,15 +33,6 @@ impl SlotMap {
         let home = told.unwrap_or(slot.index() * partitions / SLOTS);
         (home < partitions).then_some(home)
     }
-}
-
-/// An item with two keys could be at home in two places.
-pub fn check_keys(has_group: bool, has_address: bool, partitions: usize) -> Result<(), Invalid> {
-    const RULE: &str = "unset for a member of a group, because the queue has several partitions";
-    if has_group && has_address && partitions > 1 {
-        return Err(Invalid { field: "address", rule: RULE });
-    }
-    Ok(())
 }
 
 /// What is known of a partition's load; a hint, for it may have changed since.

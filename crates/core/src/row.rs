@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::codec;
+use crate::command::{Digest, Produced, Refusal};
 use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
 use crate::item::{Item, ItemError, MoveNumber, State};
@@ -20,6 +22,7 @@ pub enum Row {
     Settings(Settings),
     Cleared(Cleared),
     Taken(Taken),
+    Once(Box<Once>),
     Group(Box<Group>),
     /// Registry only.
     Queue(Box<Queue>),
@@ -38,6 +41,8 @@ pub enum Key {
     Item(ItemNumber),
     /// By the partition that was taken from.
     Taken(PartitionId),
+    /// By the idempotency key.
+    Once(Arc<str>),
     Group(GroupNumber),
 }
 
@@ -58,6 +63,51 @@ pub struct Taken {
     pub last: MoveNumber,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
+}
+
+/// A call that was carried out, or this partition's part of it: remembered for a while, so that it is not carried out
+/// again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Once {
+    /// The client's name for it.
+    pub key: Arc<str>,
+    pub digest: Digest,
+    /// When the home of the key took note of it.
+    pub claimed_at: Timestamp,
+    pub answers: Answers,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
+}
+
+impl Once {
+    /// About what it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        const FIXED: usize = 128;
+        FIXED + 2 * self.key.len() + self.answers.0.len() + self.unknown.len()
+    }
+}
+
+/// What the items of a call were answered, in the order given: packed, for there may be many calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answers(Box<[u8]>);
+
+impl Answers {
+    pub fn of(answers: &[Result<Produced, Refusal>]) -> Self {
+        Self(codec::pack_answers(answers).into())
+    }
+
+    /// Of bytes that can be unpacked.
+    pub(crate) fn of_packed(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    pub(crate) fn packed(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub fn unpack(&self) -> Vec<Result<Produced, Refusal>> {
+        codec::unpack_answers(&self.0).expect("they were packed here, or checked when they were read")
+    }
 }
 
 /// The marker of a clear: for each state, how often it has been cleared. A row is written in the present era of its
@@ -221,6 +271,7 @@ impl Row {
             Self::Settings(_) => Key::Settings,
             Self::Cleared(_) => Key::Cleared,
             Self::Taken(taken) => Key::Taken(taken.source),
+            Self::Once(once) => Key::Once(Arc::clone(&once.key)),
             Self::Group(group) => Key::Group(group.number),
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
@@ -240,6 +291,7 @@ impl Change {
             }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
+            Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,

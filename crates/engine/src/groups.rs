@@ -20,7 +20,7 @@ impl Engine {
         let _call = self.registry.enter()?;
         let handle = self.queue(queue)?;
         self.check_end_queues(queue, [&mut create.end, &mut create.abort])?;
-        handle.check_keys(create.items.iter().map(|item| (Some(&create.name), item.address.as_ref())))?;
+        handle.check_homes(create.items.iter().map(|item| (Some(&create.name), item.address.as_ref())))?;
         handle.create_group(create).await
     }
 

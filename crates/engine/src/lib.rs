@@ -8,8 +8,8 @@
 //! Clocks, tasks, threads and disks come from outside ([`env::Env`], [`store::log::disk::Disk`]), so that the whole
 //! engine runs in a seeded simulator.
 //!
-//! Read [`store`] (the trait) first, then `partition/writer`, `partition/supervisor`, `partition/waiters`, `queue`,
-//! `registry`, `outbox`; then [`store::log`].
+//! Read [`store`] (the trait) first, then `partition/writer`, `partition/supervisor`, `partition/waiters`,
+//! `partition/watchers`, `queue`, `registry`, `outbox`; then [`store::log`].
 
 mod clock;
 pub mod env;
@@ -25,6 +25,7 @@ mod storage;
 pub mod store;
 mod types;
 mod view;
+mod wait;
 
 use std::sync::{Arc, Mutex};
 
@@ -33,6 +34,7 @@ use windlass_core::command::{
     Clear, Command, CreateQueue, Extended, LeaseItems, NewItem, Refusal, Reply, Retried, UpdateQueue,
 };
 use windlass_core::id::{ItemId, PartitionId, Permit};
+use windlass_core::limits;
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::time::{Span, Timestamp};
 
@@ -46,8 +48,8 @@ use crate::store::{Store, StoreState, StoreStats};
 pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
-    Commit, CommitStats, Committed, CreatedGroup, Delivery, Grant, Granted, Histogram, ItemView, Judged,
-    Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
+    Commit, CommitStats, Committed, CreatedGroup, Delivery, Grant, Granted, Histogram, Holding, ItemView,
+    Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
 };
 pub use windlass_core::partition::Totals;
 
@@ -68,7 +70,7 @@ impl Engine {
         Ok(Self { registry, store, aligner: Arc::new(Mutex::new(Some(aligner))) })
     }
 
-    /// Answers waiting leases with nothing, finishes the calls and commits under way, and closes the store. A grant
+    /// Answers waiting leases with nothing and sends home who waits for items, finishes the calls and commits under way, and closes the store. A grant
     /// that nobody has accepted by then can no longer be given back: accept or drop it before.
     pub async fn close(&self) {
         self.registry.close().await;
@@ -79,7 +81,8 @@ impl Engine {
         self.store.close().await;
     }
 
-    /// Leases that wait are answered with nothing now, and leases that come later do not wait. Everything else goes on:
+    /// Leases that wait are answered with nothing now, and leases that come later do not wait. Who waits for an item to end is
+    /// told that it is over. Everything else goes on:
     /// a server that is about to close has no caller left hanging when it does.
     pub fn send_waiters_home(&self) {
         self.registry.send_waiters_home();
@@ -147,6 +150,20 @@ impl Engine {
         self.queue(queue)?.take_in(items).await
     }
 
+    /// As [`Engine::produce`], but the same items under the same key within 24 hours are told what they were told the
+    /// first time, and are not produced again; what did not reach its partition then is produced now. Other items under
+    /// that key are refused.
+    pub async fn produce_once(
+        &self,
+        queue: &QueueName,
+        key: Arc<str>,
+        items: Vec<NewItem>,
+    ) -> Result<Judged<ProducedItem>, EngineError> {
+        let _call = self.registry.enter()?;
+        limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
+        self.queue(queue)?.produce_once(key, items).await
+    }
+
     /// Up to a batch of what there is, waiting up to `wait` for the first item; `Span::ZERO` answers at once.
     pub async fn lease(
         &self,
@@ -196,6 +213,27 @@ impl Engine {
         Ok(self.queue(queue)?.release(items).await)
     }
 
+    /// Takes leased items away from their workers: back to their own places, their attempts counted.
+    pub async fn revoke(
+        &self,
+        queue: &QueueName,
+        items: Vec<(ItemId, Permit)>,
+    ) -> Result<Judged<()>, EngineError> {
+        let _call = self.registry.enter()?;
+        Ok(self.queue(queue)?.revoke(items).await)
+    }
+
+    /// Leased items by id, beginning after one that need not be there any more.
+    pub async fn permits(
+        &self,
+        queue: &QueueName,
+        after: Option<ItemId>,
+        limit: usize,
+    ) -> Result<Vec<Holding>, EngineError> {
+        let _call = self.registry.enter()?;
+        self.queue(queue)?.permits(after, limit).await
+    }
+
     /// Tells the item after it: cancelled, or still leased with the request noted, or as it ended before.
     pub async fn cancel(&self, id: ItemId) -> Result<Committed<ItemView>, EngineError> {
         let _call = self.registry.enter()?;
@@ -231,7 +269,8 @@ impl Engine {
         if let Some(to) = &redrive.to {
             self.queue(to)?;
         }
-        self.queue(queue)?.redrive(redrive).await
+        let queues = self.registry.names_beside(queue);
+        self.queue(queue)?.redrive(redrive, queues).await
     }
 
     pub async fn stats(&self, queue: &QueueName) -> Result<QueueStats, EngineError> {

@@ -18,7 +18,7 @@ use windlass_core::command::{Assign, Command, Departure, Move, Moved, Reply, Tak
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{MoveNumber, Origin};
 use windlass_core::mutant::{self, Mutant};
-use windlass_core::partition::Target;
+use windlass_core::partition::{Partition, Target};
 use windlass_core::row::{Part, QueueName};
 
 use crate::env::{self, Env};
@@ -103,8 +103,14 @@ impl Outbox {
 
     /// Sends somebody to each queue that something goes to.
     async fn set_out(&self) {
-        // If it cannot be asked it is faulty, and tells anew once it is read back.
-        let Ok(targets) = self.source.query(|partition, _| partition.targets()).await else { return };
+        let Ok(targets) = self.source.query(|partition, _| partition.targets()).await else {
+            // If it is faulty, it tells anew once it is read back. If it has too much to do, it is asked again.
+            if self.source.state() == PartitionState::Available {
+                self.carrier.rest(BACKOFF_MIN).await;
+                self.source.sends();
+            }
+            return;
+        };
         for Target { queue: to, .. } in targets {
             if self.carrier.starts(&to) {
                 let carrier = Arc::clone(&self.carrier);
@@ -164,22 +170,49 @@ impl Carrier {
     /// One batch to each partition of the queue that has been chosen for some, then chooses one for more.
     async fn step(&self, to: &Arc<str>) -> Result<Progress, EngineError> {
         let targets = self.source.query(|partition, _| partition.targets()).await?;
-        let name = QueueName { namespace: Arc::clone(&self.queue.namespace), name: Arc::clone(to) };
-        // If it is not there, its making is announced.
-        let Some(queue) = lock(&self.running).find(&name) else { return Ok(Progress::None) };
-        let mut progress = Progress::None;
+        let Some(queue) = self.find(to) else { return self.divert(to).await };
+        let (mut progress, mut refused) = (Progress::None, Ok(Progress::None));
         let mut unassigned = false;
         for target in targets.into_iter().filter(|target| target.queue == *to) {
-            match target.partition {
-                None => unassigned = true,
-                Some(taker) if self.deliver(&queue, taker).await? == Progress::Some => {
-                    progress = Progress::Some
+            let Some(taker) = target.partition else {
+                unassigned = true;
+                continue;
+            };
+            // One that will not take anything does not keep the others from it.
+            match self.deliver(&queue, taker).await {
+                Ok(Progress::Some) => progress = Progress::Some,
+                Ok(Progress::None) => {}
+                Err(error) => {
+                    // It has taken none of them, and somebody else may; but not in a hurry.
+                    if matches!(error, EngineError::Refused(_)) {
+                        self.assign(to, &queue, Some(taker)).await?;
+                    }
+                    refused = Err(error);
                 }
-                Some(_) => {}
             }
         }
         if unassigned && progress == Progress::None {
-            progress = self.assign(&queue, None).await?;
+            progress = self.assign(to, &queue, None).await?;
+        }
+        if progress == Progress::Some { Ok(progress) } else { refused }
+    }
+
+    fn find(&self, queue: &Arc<str>) -> Option<Arc<QueueHandle>> {
+        let name = QueueName { namespace: Arc::clone(&self.queue.namespace), name: Arc::clone(queue) };
+        lock(&self.running).find(&name)
+    }
+
+    /// What was to go to a queue that is not there goes to where the queue sends its dead by now. If that is not there
+    /// either, its making is announced.
+    async fn divert(&self, from: &Arc<str>) -> Result<Progress, EngineError> {
+        let dead_queue = |partition: &Partition, _| partition.settings().dead_queue.clone();
+        let Some(queue) = self.source.query(dead_queue).await?.and_then(|to| self.find(&to)) else {
+            return Ok(Progress::None);
+        };
+        let progress = self.assign(from, &queue, None).await?;
+        if progress == Progress::Some {
+            // Somebody else carries what goes there.
+            self.source.sends();
         }
         Ok(progress)
     }
@@ -188,7 +221,7 @@ impl Carrier {
     async fn deliver(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
         let Some(target) = queue.partitions.iter().find(|handle| handle.id == taker) else {
             // Of an earlier queue of that name, and gone with it. Partition numbers do not come again.
-            return self.assign(queue, Some(taker)).await;
+            return self.assign(&queue.queue.name.name, queue, Some(taker)).await;
         };
         if target.state() != PartitionState::Available {
             return Ok(Progress::None);
@@ -212,15 +245,16 @@ impl Carrier {
         Ok(())
     }
 
-    /// Chooses who is to take the next batch.
+    /// Chooses who is to take the next batch of what was to go to a queue.
     async fn assign(
         &self,
+        from: &Arc<str>,
         queue: &QueueHandle,
         instead_of: Option<PartitionId>,
     ) -> Result<Progress, EngineError> {
-        let Some(taker) = queue.next_taker() else { return Ok(Progress::None) };
-        let queue = Arc::clone(&queue.queue.name.name);
-        let assign = Assign { queue, partition: taker.id, instead_of, limit: BATCH_MAX };
+        let Some(taker) = queue.next_taker(instead_of) else { return Ok(Progress::None) };
+        let (from, to) = (Arc::clone(from), Arc::clone(&queue.queue.name.name));
+        let assign = Assign { queue: from, to, partition: taker.id, instead_of, limit: BATCH_MAX };
         match self.source.command(Command::Assign(assign)).await? {
             Answer { reply: Done::Reply(Reply::Carried { count }), .. } if count > 0 => Ok(Progress::Some),
             Answer { .. } => Ok(Progress::None),

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use windlass_core::command::List;
 use windlass_core::group::{GroupView, Member};
 use windlass_core::id::{ItemId, PartitionId, Permit};
-use windlass_core::item::{Item, ItemError, Origin, Phase};
+use windlass_core::item::{Item, ItemError, Lease, Origin, Phase};
 use windlass_core::partition::{Counts, Totals};
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::time::{Span, Timestamp};
@@ -160,6 +160,17 @@ pub struct CreatedGroup {
     pub items: Vec<ProducedItem>,
 }
 
+/// An item in the hands of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    pub id: ItemId,
+    pub kind: Arc<str>,
+    /// This one included.
+    pub attempts: u32,
+    /// With its deadline as in force.
+    pub lease: Lease,
+}
+
 /// Which part of which list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -201,6 +212,8 @@ pub struct QueueOverview {
     pub counts: Counts,
     pub oldest_waiting: Option<Timestamp>,
     pub lease_waiters: usize,
+    /// Calls that wait for an item to end.
+    pub item_waiters: usize,
     pub retained: u64,
     /// Ended here, and not yet taken by the queue they go to.
     pub moving: u64,

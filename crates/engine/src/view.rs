@@ -45,7 +45,7 @@ pub(crate) async fn cancel(
     id: ItemId,
 ) -> Result<Committed<ItemView>, EngineError> {
     // Before it: they never change, and are gone afterwards if nothing of the item is kept.
-    let facts = read_facts(store, id).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
+    let facts = facts(store, id).await?;
     let Answer { reply, sequence } = home.partition.command(Command::Cancel(id.number)).await?;
     let Done::Reply(Reply::Cancelled(item, member)) = reply else {
         unreachable!("a cancel is answered by the item")
@@ -63,8 +63,9 @@ async fn read(store: &dyn Store, id: ItemId) -> Result<[Option<Bytes>; 3], Store
     Ok(Part::ALL.map(|_| bodies.next().flatten()))
 }
 
-async fn read_facts(store: &dyn Store, id: ItemId) -> Result<Option<Bytes>, StoreError> {
-    let facts = store.read(id.partition, vec![(id.number, Part::Facts)]).await?;
+pub(crate) async fn facts(store: &dyn Store, id: ItemId) -> Result<Option<Bytes>, EngineError> {
+    let facts = store.read(id.partition, vec![(id.number, Part::Facts)]).await;
+    let facts = facts.map_err(|error| EngineError::not_applied(error.to_string()))?;
     Ok(facts.into_iter().next().flatten())
 }
 

@@ -51,6 +51,16 @@ impl Caller {
         Some(produced(&answer.await?).into_iter().map(|(id, _)| id).collect())
     }
 
+    /// Sent again with the same items, it is the same call.
+    pub async fn produce_once(&self, queue: QueueIndex, items: Vec<Made>) -> Option<Vec<ItemId>> {
+        let new = items.iter().map(new_item).collect();
+        let (name, key) = (queue_name(queue), format!("call {}", items[0].serial).into());
+        let call = async { alone(self.engine.produce_once(&name, key, new).await?) };
+        let op = Op::ProduceOnce { queue, items };
+        let answer = self.call(op, call, |made| Outcome::Produced(produced(made)));
+        Some(produced(&answer.await?).into_iter().map(|(id, _)| id).collect())
+    }
+
     /// With `accept` false the grant is dropped on arrival.
     pub async fn lease(&self, wish: Wish, accept: bool) -> Option<Vec<Granted>> {
         let Wish { queue, batch_size, timeout, filter, wait } = wish;
@@ -106,6 +116,12 @@ impl Caller {
         self.call(Op::Release { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
     }
 
+    pub async fn revoke(&self, queue: QueueIndex, items: Vec<(ItemId, Permit)>) {
+        let name = queue_name(queue);
+        let call = self.engine.revoke(&name, items.clone());
+        self.call(Op::Revoke { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
+    }
+
     pub async fn cancel(&self, id: ItemId) {
         self.call(Op::Cancel(id), self.engine.cancel(id), |cancelled| {
             Outcome::Cancelled(cancelled.value.item.state.phase())
@@ -115,6 +131,11 @@ impl Caller {
 
     pub async fn get(&self, id: ItemId) {
         self.call(Op::Get(id), self.engine.get(id), |view| Outcome::Shown(Box::new(view.clone()))).await;
+    }
+
+    pub async fn wait(&self, id: ItemId, wait: Span) {
+        let call = self.engine.wait(id, wait);
+        self.call(Op::Wait { id, wait }, call, |view| Outcome::Shown(Box::new(view.clone()))).await;
     }
 
     pub async fn clear(&self, queue: QueueIndex, clear: Clear) {

@@ -15,10 +15,10 @@ use crate::plan::{self, Plan};
 use crate::rng::Rng;
 
 /// A permit nobody will be given in the time of a run: a year ahead.
+const NEVER_ISSUED: u64 = 1 << 45;
+
 /// Few, so that they are often taken.
 const ADDRESSES: [&str; 3] = ["here", "there", "elsewhere"];
-
-const NEVER_ISSUED: u64 = 1 << 45;
 
 #[derive(Clone, Copy, Debug)]
 struct Hold {
@@ -39,6 +39,8 @@ struct Known {
     held: Vec<Vec<Hold>>,
     /// Permits that were used up, or should have been.
     spent: Vec<Hold>,
+    /// Calls that can be sent again.
+    calls: Vec<(QueueIndex, Vec<Made>)>,
 }
 
 impl Memory {
@@ -123,9 +125,11 @@ impl Client {
             53..=70 => self.complete().await,
             71..=77 => self.retry().await,
             78..=82 => self.extend().await,
-            83..=88 => self.release().await,
+            83..=87 => self.release().await,
+            88 => self.revoke().await,
             89..=91 => self.cancel().await,
-            92..=96 => self.get().await,
+            92..=94 => self.get().await,
+            95..=96 => self.wait_for_item().await,
             97..=98 => {
                 let queue = self.queue();
                 self.caller.stats(queue).await;
@@ -151,9 +155,28 @@ impl Client {
             (0..count).map(|_| self.made()).collect()
         };
         let queue = self.queue();
+        if self.rng.percent(self.plan.habits.repeats) {
+            return self.produce_once(queue, items).await;
+        }
         if let Some(ids) = self.caller.produce(queue, items).await {
             self.memory.known().items.extend(ids);
         }
+    }
+
+    /// Under a key, so that it, or a call of before, can be sent again: by anybody, answered or not.
+    async fn produce_once(&mut self, queue: QueueIndex, items: Vec<Made>) {
+        let earlier = if self.rng.percent(50) { self.earlier_call() } else { None };
+        let (queue, items) = earlier.unwrap_or((queue, items));
+        self.memory.known().calls.push((queue, items.clone()));
+        if let Some(ids) = self.caller.produce_once(queue, items).await {
+            self.memory.known().items.extend(ids);
+        }
+    }
+
+    fn earlier_call(&mut self) -> Option<(QueueIndex, Vec<Made>)> {
+        let mut known = self.memory.known();
+        let at = known.calls.len().checked_sub(1 + self.rng.index(3))?;
+        Some(known.calls.swap_remove(at))
     }
 
     fn made(&mut self) -> Made {
@@ -289,6 +312,19 @@ impl Client {
         self.caller.release(queue, items).await;
     }
 
+    /// What anybody holds, who goes on believing that it does.
+    async fn revoke(&mut self) {
+        let hold = {
+            let known = self.memory.known();
+            let holds: Vec<Hold> = known.held.iter().flatten().copied().collect();
+            if holds.is_empty() {
+                return;
+            }
+            *self.rng.pick(&holds)
+        };
+        self.caller.revoke(hold.queue, vec![(hold.id, hold.permit)]).await;
+    }
+
     fn any_item(&mut self) -> Option<ItemId> {
         let known = self.memory.known();
         let count = known.items.len();
@@ -305,6 +341,13 @@ impl Client {
     async fn get(&mut self) {
         if let Some(id) = self.any_item() {
             self.caller.get(id).await;
+        }
+    }
+
+    async fn wait_for_item(&mut self) {
+        let wait = self.wait();
+        if let Some(id) = self.any_item() {
+            self.caller.wait(id, wait).await;
         }
     }
 

@@ -6,19 +6,22 @@ use std::fmt;
 use windlass_core::command::Retried;
 use windlass_core::item::{LeaseEnd, MoveReason, Phase};
 
-use crate::check::{Facts, ItemFacts};
+use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
-use crate::history::{History, OPERATOR, Op, Outcome, Verdict};
+use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 15] = [
+pub const COMMANDS: [&str; 18] = [
     "produce",
+    "produce once",
     "lease",
     "complete",
     "retry",
     "extend",
     "release",
+    "revoke",
     "cancel",
     "get",
+    "wait",
     "clear",
     "redrive",
     "stats",
@@ -28,7 +31,7 @@ pub const COMMANDS: [&str; 15] = [
     "delete queue if empty",
 ];
 
-pub const CHANGES: [&str; 24] = [
+pub const CHANGES: [&str; 26] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -36,6 +39,7 @@ pub const CHANGES: [&str; 24] = [
     "leased → waiting (retry)",
     "leased → scheduled (retry)",
     "leased → waiting (release)",
+    "leased → waiting (revoke)",
     "leased → waiting (grant dropped)",
     "leased → waiting (expiry)",
     "leased → completed",
@@ -53,6 +57,7 @@ pub const CHANGES: [&str; 24] = [
     "leased, cancel requested",
     "live → cleared",
     "retained → forgotten",
+    "live → final, told to who waits",
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -82,7 +87,8 @@ impl Coverage {
         for (_, fault) in &history.faults {
             *coverage.faults.entry(*fault).or_default() += 1;
         }
-        if let Ok(facts) = Facts::gather(history) {
+        let Ok(merged) = merged(history) else { return coverage };
+        if let Ok(facts) = Facts::gather(&merged) {
             facts.items.iter().for_each(|item| coverage.add_item(item));
             facts.items.iter().for_each(|item| coverage.add_move(history, item));
         }
@@ -163,6 +169,7 @@ impl Coverage {
             match (judged.verb, &judged.verdict) {
                 (Verb::Complete { .. }, Verdict::Done) => self.change("leased → completed"),
                 (Verb::Release, Verdict::Done) => self.change("leased → waiting (release)"),
+                (Verb::Revoke, Verdict::Done) => self.change("leased → waiting (revoke)"),
                 (Verb::Retry(retry), Verdict::Retried(Retried::Ended(Phase::Failed))) => {
                     self.change(if retry.dead {
                         "leased → failed (given up)"
@@ -188,6 +195,9 @@ impl Coverage {
                 self.change("leased, cancel requested");
             }
         }
+        let waited = |call: &&Call| matches!(call.op, Op::Wait { wait, .. } if wait.0 > 0);
+        let told = item.shown().filter(|(call, view)| waited(call) && view.item.state.phase().is_final());
+        told.for_each(|_| self.change("live → final, told to who waits"));
         let kept =
             item.shown().find(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| call.end);
         if kept.is_some_and(|kept| {
@@ -226,13 +236,16 @@ impl Coverage {
 fn command(op: &Op) -> &'static str {
     match op {
         Op::Produce { .. } => "produce",
+        Op::ProduceOnce { .. } => "produce once",
         Op::Lease { .. } => "lease",
         Op::Complete { .. } => "complete",
         Op::Retry { .. } => "retry",
         Op::Extend { .. } => "extend",
         Op::Release { .. } => "release",
+        Op::Revoke { .. } => "revoke",
         Op::Cancel(_) => "cancel",
         Op::Get(_) => "get",
+        Op::Wait { .. } => "wait",
         Op::Clear { .. } => "clear",
         Op::Redrive { .. } => "redrive",
         Op::Stats(_) => "stats",

@@ -105,20 +105,73 @@ impl Made {
 
 #[derive(Clone, Debug)]
 pub enum Op {
-    Produce { queue: QueueIndex, items: Vec<Made> },
-    Lease { queue: QueueIndex, batch_size: usize, timeout: Option<Span>, filter: Filter, wait: Span },
-    Complete { queue: QueueIndex, items: Vec<(ItemId, Permit, Option<Bytes>)> },
-    Retry { queue: QueueIndex, items: Vec<RetryOp> },
-    Extend { queue: QueueIndex, timeout: Option<Span>, items: Vec<(ItemId, Permit)> },
-    Release { queue: QueueIndex, items: Vec<(ItemId, Permit)> },
+    Produce {
+        queue: QueueIndex,
+        items: Vec<Made>,
+    },
+    /// Under a key that the serial of its first item makes.
+    ProduceOnce {
+        queue: QueueIndex,
+        items: Vec<Made>,
+    },
+    Lease {
+        queue: QueueIndex,
+        batch_size: usize,
+        timeout: Option<Span>,
+        filter: Filter,
+        wait: Span,
+    },
+    Complete {
+        queue: QueueIndex,
+        items: Vec<(ItemId, Permit, Option<Bytes>)>,
+    },
+    Retry {
+        queue: QueueIndex,
+        items: Vec<RetryOp>,
+    },
+    Extend {
+        queue: QueueIndex,
+        timeout: Option<Span>,
+        items: Vec<(ItemId, Permit)>,
+    },
+    Release {
+        queue: QueueIndex,
+        items: Vec<(ItemId, Permit)>,
+    },
+    Revoke {
+        queue: QueueIndex,
+        items: Vec<(ItemId, Permit)>,
+    },
     Cancel(ItemId),
     Get(ItemId),
-    Clear { queue: QueueIndex, clear: Clear },
-    Redrive { queue: QueueIndex, to: Option<QueueIndex>, kind: Option<Arc<str>>, limit: Option<u64> },
+    Wait {
+        id: ItemId,
+        wait: Span,
+    },
+    Clear {
+        queue: QueueIndex,
+        clear: Clear,
+    },
+    Redrive {
+        queue: QueueIndex,
+        to: Option<QueueIndex>,
+        kind: Option<Arc<str>>,
+        limit: Option<u64>,
+    },
     Stats(QueueIndex),
-    Create { queue: QueueIndex, settings: Settings, partitions: u32 },
-    Update { queue: QueueIndex, settings: Settings },
-    Delete { queue: QueueIndex, force: bool },
+    Create {
+        queue: QueueIndex,
+        settings: Settings,
+        partitions: u32,
+    },
+    Update {
+        queue: QueueIndex,
+        settings: Settings,
+    },
+    Delete {
+        queue: QueueIndex,
+        force: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +266,8 @@ impl Op {
         if let Self::Complete { queue, .. }
         | Self::Retry { queue, .. }
         | Self::Extend { queue, .. }
-        | Self::Release { queue, .. } = self
+        | Self::Release { queue, .. }
+        | Self::Revoke { queue, .. } = self
         {
             return Some(*queue);
         }
@@ -261,6 +315,17 @@ impl Outcome {
 }
 
 impl History {
+    /// All that it tells of the world but for the calls.
+    pub fn without_calls(&self) -> Self {
+        Self {
+            calls: Vec::new(),
+            processes: self.processes.clone(),
+            faults: self.faults.clone(),
+            promise: self.promise,
+            keeps_everything: self.keeps_everything,
+        }
+    }
+
     /// Whether a store error may have been met in the process before that moment: what is faulty may say so, and
     /// leases may have been granted to nobody.
     pub fn is_troubled(&self, process: usize, until: Moment) -> bool {

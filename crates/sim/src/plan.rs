@@ -103,6 +103,8 @@ pub struct Habits {
     pub cleans: u32,
     pub deletes: u32,
     pub redrives: u32,
+    /// Produces under a key, most of which are sent again.
+    pub repeats: u32,
     /// Produces of an item with an address.
     pub addresses: u32,
     /// Items with a time to live of their own.
@@ -139,7 +141,16 @@ impl Plan {
             keeps_everything,
             dead,
         };
+        let plan = plan.with_repeats(rng);
         if rng.per_million(8_000) { plan.with_crowd() } else { plan }
+    }
+
+    /// A call that is sent again is the same only where nothing is lost, its queue stays and a day does not pass.
+    fn with_repeats(mut self, rng: &mut Rng) -> Self {
+        let safe =
+            self.durability == Sync::Always && self.clock == ClockPlan::Steady && self.habits.deletes == 0;
+        self.habits.repeats = if safe && rng.percent(60) { rng.between(5, 50) as u32 } else { 0 };
+        self
     }
 
     /// A run that begins with a crowd: on a sound disk, with room for its batches.
@@ -310,6 +321,8 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         cleans: sometimes(rng, 40, 2),
         deletes: if stumbles { 0 } else { sometimes(rng, 25, 2) },
         redrives: if dead == DeadPlan::Nowhere { 0 } else { sometimes(rng, 70, 5) },
+        // Known once the rest is.
+        repeats: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
         think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),

@@ -196,14 +196,15 @@ fn show_held(items: impl Iterator<Item = (ItemId, Permit)>) -> String {
 
 fn show_op(op: &Op) -> String {
     match op {
-        Op::Produce { queue, items } => {
+        Op::Produce { queue, items } | Op::ProduceOnce { queue, items } => {
             let item = |made: &crate::history::Made| {
                 let due = made.enqueue_at.map(|at| format!(" due {}", at.0)).unwrap_or_default();
                 let lives = made.dead_timeout.map(|span| format!(" lives {}", span.0)).unwrap_or_default();
                 let at = made.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
                 format!(" [{} {}B {} p{}{due}{lives}{at}]", made.serial, made.len, made.kind, made.priority)
             };
-            format!("produce q{queue}{}", items.iter().map(item).collect::<String>())
+            let once = if matches!(op, Op::ProduceOnce { .. }) { " once" } else { "" };
+            format!("produce{once} q{queue}{}", items.iter().map(item).collect::<String>())
         }
         Op::Lease { queue, batch_size, timeout, filter, wait } => {
             let timeout = timeout.map_or(0, |timeout| timeout.0);
@@ -226,8 +227,10 @@ fn show_op(op: &Op) -> String {
             format!("extend q{queue} timeout {timeout}{}", show_held(items.iter().copied()))
         }
         Op::Release { queue, items } => format!("release q{queue}{}", show_held(items.iter().copied())),
+        Op::Revoke { queue, items } => format!("revoke q{queue}{}", show_held(items.iter().copied())),
         Op::Cancel(id) => format!("cancel {}", show_id(*id)),
         Op::Get(id) => format!("get {}", show_id(*id)),
+        Op::Wait { id, wait } => format!("wait {} for {}", show_id(*id), wait.0),
         Op::Clear { queue, clear } => {
             format!(
                 "clear q{queue} waiting {} scheduled {} leased {}",

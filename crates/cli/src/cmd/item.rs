@@ -1,18 +1,21 @@
 //! `windlass item`: one item, by its id or its address.
 
 use clap::{Args, Subcommand};
-use windlass_api::Time;
-use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, ItemReply};
+use windlass_api::items::{
+    CancelItemRequest, GetItemRequest, Item, ItemError, ItemReply, Origin, WaitItemRequest,
+};
 use windlass_api::payload::Payload;
+use windlass_api::{Span, Time};
 
 use crate::exit::{Exit, Failure};
-use crate::human::moment;
+use crate::human::{counted, moment};
 use crate::output::Output;
 use crate::payload;
 use crate::remote::Remote;
 use crate::table::facts;
+use crate::values::When;
 
-/// Show or cancel an item
+/// Show, wait for or cancel an item
 #[derive(Debug, Args)]
 pub(crate) struct ItemCommand {
     #[command(subcommand)]
@@ -28,6 +31,20 @@ Examples:
   windlass item get 00000000-0000-8080-8000-000000000001 --json | jq .item.state
   windlass item get --queue reports --address 2026-q1")]
     Get(Name),
+    /// Wait until an item has ended, and show it
+    #[command(after_help = "\
+Ends with 0 once the item has ended, however it did, and with 1 if it had not when the time was over.
+
+Examples:
+  windlass item wait 00000000-0000-8080-8000-000000000001
+  windlass item wait --queue reports --address 2026-q1 --timeout 15m --json | jq .item.result")]
+    Wait {
+        #[command(flatten)]
+        name: Name,
+        /// How long to wait, at most 15m; 0s answers at once
+        #[arg(long, value_name = "DURATION", default_value = "30s")]
+        timeout: Span,
+    },
     /// Cancel an item, or ask its worker to give it up
     #[command(after_help = "\
 An item that is leased stays so until its worker gives it up or its lease ends.
@@ -57,6 +74,7 @@ impl ItemCommand {
             Verb::Get(Name { id, queue, address }) => {
                 remote.call(&GetItemRequest { id, queue, address }).await?
             }
+            Verb::Wait { name, timeout } => return wait(name, timeout, remote, out).await,
             Verb::Cancel(Name { id, queue, address }) => {
                 remote.call(&CancelItemRequest { id, queue, address }).await?
             }
@@ -64,6 +82,19 @@ impl ItemCommand {
         out.reply(&reply, |now| shown(&reply.item, now))?;
         Ok(Exit::Done)
     }
+}
+
+async fn wait(name: Name, timeout: Span, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+    let Name { id, queue, address } = name;
+    let request = WaitItemRequest { id, queue, address, request_timeout: Some(timeout) };
+    let reply = remote.call(&request).await?;
+    out.reply(&reply, |now| shown(&reply.item, now))?;
+    // Only what has ended has a time of its end.
+    if reply.item.finished_at.is_some() {
+        return Ok(Exit::Done);
+    }
+    out.talk(&format!("{} has not ended within {timeout}", reply.item.id));
+    Ok(Exit::Refused)
 }
 
 fn shown(item: &Item, now: Time) -> String {
@@ -83,6 +114,9 @@ fn shown(item: &Item, now: Time) -> String {
     ];
     known.extend(of_its_state(item, now));
     known.extend(if_there(item));
+    known.extend(item.origin.as_ref().map(|origin| of_its_origin(origin, now)).unwrap_or_default());
+    known
+        .push(("payload", payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref())));
     facts(&known)
 }
 
@@ -96,9 +130,16 @@ fn of_its_state(item: &Item, now: Time) -> Vec<(&'static str, String)> {
         at("leased", item.leased_at),
         at("lease ends", item.lease_deadline),
         cancel.then(|| ("cancel", "requested".into())),
+        at("expires", expires_at(item)),
         at("finished", item.finished_at),
     ];
     facts.into_iter().flatten().collect()
+}
+
+/// One that has ended never does.
+fn expires_at(item: &Item) -> Option<Time> {
+    let timeout = item.dead_timeout.filter(|_| item.finished_at.is_none())?;
+    Some(When::In(timeout).from(item.created_at))
 }
 
 fn if_there(item: &Item) -> Vec<(&'static str, String)> {
@@ -107,14 +148,27 @@ fn if_there(item: &Item) -> Vec<(&'static str, String)> {
     facts.extend(item.group.clone().map(|group| ("group", group)));
     facts.extend(item.reference.clone().map(|reference| ("reference", reference)));
     facts.extend(item.headers.iter().map(|(name, value)| ("header", format!("{name}={value}"))));
-    facts.extend(item.error.as_ref().map(|error| {
-        let code = error.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
-        ("error", format!("{code}{}", error.message))
-    }));
+    facts.extend(item.error.as_ref().map(|error| ("error", error_of(error))));
     facts.extend(item.result.as_ref().map(|result| ("result", payload_of(result))));
-    let payload = payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref());
-    facts.push(("payload", payload));
     facts
+}
+
+fn of_its_origin(origin: &Origin, now: Time) -> Vec<(&'static str, String)> {
+    let id = origin.id.as_ref().map(|id| format!(", {id}")).unwrap_or_default();
+    let attempts = origin.attempts.map(|attempts| format!(" after {}", counted(attempts.into(), "attempt")));
+    let why = format!("{}{}", origin.reason, attempts.unwrap_or_default());
+    let mut facts = vec![
+        ("came from", format!("{}{id}", origin.queue)),
+        ("moved", moment(origin.moved_at, now)),
+        ("moved for", why),
+    ];
+    facts.extend(origin.error.as_ref().map(|error| ("error there", error_of(error))));
+    facts
+}
+
+fn error_of(error: &ItemError) -> String {
+    let code = error.code.as_ref().map(|code| format!("{code}: ")).unwrap_or_default();
+    format!("{code}{}", error.message)
 }
 
 fn payload_of(payload: &Payload) -> String {

@@ -16,4 +16,5 @@ pub(crate) mod reference;
 pub(crate) mod release;
 pub(crate) mod retry;
 pub(crate) mod serve;
+pub(crate) mod storage;
 pub(crate) mod work;

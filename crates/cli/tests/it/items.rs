@@ -101,3 +101,66 @@ fn a_backup_is_a_data_directory() {
     let copy = Server::start_on(std::path::Path::new(backup["path"].as_str().unwrap()));
     assert_eq!(copy.run(&["queue", "list", "--json"]).json()["queues"][0]["counts"]["leased"], 1);
 }
+
+#[test]
+fn a_permit_is_listed_and_taken_away() {
+    let (server, held) = leased(&["1", "--kind", "greeting"], &["--client-id", "w1"]);
+    let table = server.run(&["queue", "permits", "mail"]).ok();
+    let row = table.lines().nth(1).unwrap();
+    assert!(row.starts_with(&held) && row.contains("greeting") && row.contains("w1"), "{table}");
+    let permits = server.run(&["queue", "permits", "mail", "--json"]).json();
+    assert_eq!(permits["permits"][0]["id"], id(&held));
+    assert_eq!(server.run(&["queue", "revoke", "mail", &held]).ok(), "1 item revoked\n");
+    let again = server.run(&["queue", "revoke", "mail", &held]);
+    assert!(again.failed(1).contains("lease_lost, revoked"));
+    assert_eq!(server.run(&["queue", "permits", "mail"]).ok(), "");
+    assert_eq!(server.run(&["lease", "mail", "--json"]).json()["items"][0]["attempts"], 2);
+}
+
+#[test]
+fn an_item_is_waited_for_until_it_has_ended_or_the_time_is_over() {
+    let (server, held) = leased(&["1"], &[]);
+    let early = server.run(&["item", "wait", id(&held), "--timeout", "0s"]);
+    assert!(early.out.contains("state       leased\n"), "{early:?}");
+    assert!(early.failed(1).contains("has not ended within 0s"));
+    std::thread::scope(|scope| {
+        let waiting =
+            scope.spawn(|| server.run(&["item", "wait", id(&held), "--timeout", "10m", "--json"]).json());
+        server.run(&["complete", "mail", &held, "--result", "done"]).ok();
+        let item = waiting.join().unwrap();
+        assert_eq!(
+            (&item["item"]["state"], &item["item"]["result"]["utf8"]),
+            (&"completed".into(), &"done".into())
+        );
+    });
+}
+
+#[test]
+fn an_item_is_shown_and_cancelled_by_its_address() {
+    let server = Server::start();
+    server.run(&["queue", "create", "reports", "--partitions", "3"]).ok();
+    let id = server.run(&["produce", "reports", "make it", "--address", "2026-q1"]).ok();
+    let again = server.run(&["produce", "reports", "make it", "--address", "2026-q1"]);
+    assert!(again.failed(1).contains("duplicate_address"));
+    let by_address = ["--queue", "reports", "--address", "2026-q1"];
+    let item = server.run(&[&["item", "get"][..], &by_address].concat()).ok();
+    assert!(item.contains(id.trim()) && item.contains("address   2026-q1\n"), "{item}");
+    let cancelled = server.run(&[&["item", "cancel", "--json"][..], &by_address].concat()).json();
+    assert_eq!(
+        (cancelled["item"]["id"].as_str(), &cancelled["item"]["state"]),
+        (Some(id.trim()), &"cancelled".into())
+    );
+    for half in [&by_address[..2], &by_address[2..], &[]] {
+        server.run(&[&["item", "get"][..], half].concat()).failed(2);
+    }
+}
+
+#[test]
+fn a_call_with_an_idempotency_key_produces_once() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    let produce = |payload| server.run(&["produce", "mail", payload, "--idempotency-key", "order 7"]);
+    let first = produce("hello").ok();
+    assert_eq!(produce("hello").ok(), first);
+    assert!(produce("goodbye").failed(1).contains("already_exists"));
+}

@@ -13,6 +13,8 @@ mod items;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod lost_workers;
+#[cfg(test)]
 mod parts;
 #[cfg(test)]
 mod produce;
@@ -29,6 +31,8 @@ mod server_process;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
+mod storage;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod usage;
@@ -39,4 +43,4 @@ mod work;
 
 // What parts say to each other as `crate::…`.
 #[cfg(test)]
-use parts::human;
+use parts::{human, lines as feed};

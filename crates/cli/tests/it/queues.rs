@@ -1,3 +1,5 @@
+use tempfile::TempDir;
+
 use crate::support::Server;
 
 #[test]
@@ -81,4 +83,85 @@ fn closed_pipe() -> std::io::PipeWriter {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer
+}
+
+/// A server whose queue `mail` has sent one item of each kind to its dead queue.
+fn with_dead_letters() -> Server {
+    let server = Server::start();
+    server.run(&["queue", "create", "dead"]).ok();
+    server.run(&["queue", "create", "mail", "--dead-queue", "dead", "--dead-timeout", "7d"]).ok();
+    for kind in ["a", "b"] {
+        server.run(&["produce", "mail", kind, "--kind", kind]).ok();
+        let held = server.run(&["lease", "mail", "--ids"]).ok();
+        server.run(&["retry", "mail", held.trim(), "--dead", "--error", "no such address"]).ok();
+        // Once it can be leased it has arrived.
+        let held = server.run(&["lease", "dead", "--kinds", kind, "--ids"]).ok();
+        server.run(&["release", "dead", held.trim()]).ok();
+    }
+    server
+}
+
+#[test]
+fn a_dead_letter_tells_where_it_came_from_and_is_sent_back() {
+    let server = with_dead_letters();
+    let listed = server.run(&["storage", "list", "dead", "--json"]).json();
+    let item = server.run(&["item", "get", listed["items"][0]["id"].as_str().unwrap()]).ok();
+    let origin = listed["items"][0]["origin"]["id"].as_str().unwrap();
+    assert!(item.contains(&format!("came from    mail, {origin}\n")), "{item}");
+    assert!(item.contains("moved for    dead after 1 attempt\n"), "{item}");
+    assert!(item.contains("error there  no such address\n"), "{item}");
+    assert_eq!(server.run(&["queue", "redrive", "dead", "--kind", "b"]).ok(), "1 item moved\n");
+    let back = server.run(&["lease", "mail", "--json"]).json();
+    assert_eq!((&back["items"][0]["kind"], &back["items"][0]["attempts"]), (&"b".into(), &1.into()));
+    let err = server.run(&["queue", "redrive", "dead", "--to", "nowhere"]).failed(1);
+    assert_eq!(err, "error: no queue `dead`, or no queue `nowhere`: make it with `windlass queue create`\n");
+    server.run(&["queue", "create", "elsewhere"]).ok();
+    let moved =
+        server.run(&["queue", "redrive", "dead", "--to", "elsewhere", "--limit", "5", "--json"]).json();
+    assert_eq!(moved["moved"], 1);
+    assert_eq!(server.run(&["lease", "elsewhere", "--json"]).json()["items"][0]["kind"], "a");
+}
+
+#[test]
+fn a_dead_queue_and_a_dead_timeout_are_shown() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail", "--dead-queue", "dead", "--dead-timeout", "7d"]).ok();
+    let shown = server.run(&["queue", "info", "mail"]).ok();
+    assert!(shown.contains("dead timeout   7d\n") && shown.contains("dead queue     dead\n"), "{shown}");
+    let list = server.run(&["queue", "list"]).ok();
+    assert!(list.lines().nth(1).unwrap().ends_with("  dead"), "{list}");
+    let id = server.run(&["produce", "mail", "1", "--dead-timeout", "1h"]).ok();
+    let item = server.run(&["item", "get", id.trim()]).ok();
+    let expires = item.lines().find(|line| line.starts_with("expires "));
+    assert!(expires.is_some_and(|line| line.contains("(in 59m")), "{item}");
+    // The dead queue is not there: what dies is on its way.
+    let held = server.run(&["lease", "mail", "--ids"]).ok();
+    server.run(&["retry", "mail", held.trim(), "--dead"]).ok();
+    let stats = server.run(&["queue", "stats", "mail"]).ok();
+    assert!(stats.contains("moving            1\n"), "{stats}");
+    let plain = server.run(&["queue", "create", "plain"]).ok();
+    assert!(plain.contains("dead timeout   never\n") && plain.contains("dead queue     none\n"), "{plain}");
+}
+
+#[test]
+fn a_faulty_partition_is_shown_with_its_store_and_error_until_a_reload_brings_it_back() {
+    let directory = TempDir::new().unwrap();
+    let (data, other) = (directory.path().join("data"), directory.path().join("other"));
+    let config = directory.path().join("windlass.toml");
+    std::fs::write(&config, format!("[[stores]]\nname = \"other\"\ndata = {other:?}\n")).unwrap();
+    let start = || Server::start_with(&data, &["--config", config.to_str().unwrap()]);
+    let server = start();
+    server.run(&["queue", "create", "mail", "--partitions", "2"]).ok();
+    assert_eq!(server.run(&["queue", "reload", "mail"]).ok(), "queue mail is reloaded\n");
+    assert_eq!(server.stop(), Some(0));
+    let away = directory.path().join("away");
+    std::fs::rename(&other, &away).unwrap();
+    let server = start();
+    let stats = server.run(&["queue", "stats", "mail"]).ok();
+    let faulty = stats.lines().find(|line| line.contains("faulty: ")).unwrap_or_else(|| panic!("{stats}"));
+    assert!(faulty.contains("  other  "), "{stats}");
+    server.run(&["queue", "reload", "mail"]).failed(3);
+    std::fs::rename(&away, &other).unwrap();
+    server.run(&["queue", "reload", "mail"]).ok();
+    assert!(!server.run(&["queue", "stats", "mail"]).ok().contains("faulty"));
 }

@@ -98,10 +98,14 @@ impl Server {
 
     /// On a directory that outlives it.
     pub(crate) fn start_on(data: &Path) -> Self {
+        Self::start_with(data, &[])
+    }
+
+    pub(crate) fn start_with(data: &Path, flags: &[&str]) -> Self {
         let log_path = data.with_extension("log");
         let log = File::create(&log_path).unwrap();
         let mut command = windlass();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(flags);
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();

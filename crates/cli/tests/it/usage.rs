@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::support::{run, windlass};
 
-const COMMANDS: [&[&str]; 22] = [
+const COMMANDS: [&[&str]; 28] = [
     &["serve"],
     &["queue", "create"],
     &["queue", "list"],
@@ -14,6 +14,8 @@ const COMMANDS: [&[&str]; 22] = [
     &["queue", "delete"],
     &["queue", "stats"],
     &["queue", "clear"],
+    &["queue", "redrive"],
+    &["queue", "reload"],
     &["produce"],
     &["lease"],
     &["complete"],
@@ -22,6 +24,10 @@ const COMMANDS: [&[&str]; 22] = [
     &["release"],
     &["item", "get"],
     &["item", "cancel"],
+    &["storage", "list"],
+    &["storage", "export"],
+    &["storage", "import"],
+    &["storage", "delete"],
     &["work"],
     &["bench"],
     &["inspect"],

@@ -1,4 +1,4 @@
-//! What the client promises, seen from a server that plays a script.
+//! What the client promises, seen from a server that plays a script; and what needs a real one.
 
 #[cfg(test)]
 mod connections;
@@ -7,8 +7,14 @@ mod encodings;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
+mod hang_up;
+#[cfg(test)]
 mod methods;
+#[cfg(test)]
+mod real_server;
 #[cfg(test)]
 mod repeats;
 #[cfg(test)]
 mod script;
+#[cfg(test)]
+mod worker;

@@ -1,8 +1,10 @@
 //! Every method makes the call it is named after.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use windlass_client::api::groups::{CreateGroupRequest, EndItem};
-use windlass_client::api::items::{Item, LeasedItem};
+use windlass_client::api::items::{Held, Item, LeasedItem};
 use windlass_client::api::queues::{
     ClearQueueRequest, CreateQueueRequest, QueueInfoRequest, RedriveQueueRequest, UpdateQueueRequest,
 };
@@ -83,6 +85,20 @@ async fn the_methods_for_groups_name_queue_and_group() -> Result<(), ClientError
 }
 
 #[tokio::test]
+async fn an_address_stands_for_an_item_and_a_key_for_a_call() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 3]).await;
+    let reports = client.queue("reports");
+    reports.item_at("2026-q1").await?;
+    reports.cancel_at("2026-q1").await?;
+    reports.produce_once("order 7", [new_item(&"hello")?]).await?;
+    let at = json!({"queue": "reports", "address": "2026-q1"});
+    let once = json!({"queue": "reports", "idempotency_key": "order 7", "items": [{"json": "hello"}]});
+    let expected = [("item.get", at.clone()), ("item.cancel", at), ("queue.produce", once)];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError> {
     let (server, client) = with_json(vec![empty(); 5]).await;
     let emails = client.queue("emails");
@@ -108,7 +124,7 @@ async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError
 
 #[tokio::test]
 async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), ClientError> {
-    let (server, client) = with_json(vec![empty(); 6]).await;
+    let (server, client) = with_json(vec![empty(); 9]).await;
     let emails = client.queue("emails");
     emails.redrive(RedriveQueueRequest { limit: Some(7), ..RedriveQueueRequest::default() }).await?;
     emails.items(&Page { limit: Some(5), ..Page::of(3) }).await?;
@@ -117,6 +133,9 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
     emails.import([ImportItem { id: None, created_at: None, ..listed.into() }]).await?;
     emails.delete_items(["i"]).await?;
     emails.reload().await?;
+    emails.permits(None).await?;
+    emails.permits(Some("i")).await?;
+    emails.revoke([Held { id: "i".to_owned(), permit: 5 }]).await?;
     let item = json!({"utf8": "hello", "queue": "", "partition": 0, "state": "", "kind": "", "priority": 0,
         "attempts": 0, "event_count": 0});
     let expected = [
@@ -126,6 +145,9 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
         ("storage/items.import", json!({"queue": "emails", "items": [item]})),
         ("storage/items.delete", json!({"queue": "emails", "ids": ["i"]})),
         ("queue.reload", json!({"queue": "emails"})),
+        ("queue.permits", json!({"queue": "emails"})),
+        ("queue.permits", json!({"queue": "emails", "pivot": "i"})),
+        ("queue.revoke", json!({"queue": "emails", "items": [{"id": "i", "permit": 5}]})),
     ];
     assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
     Ok(())
@@ -133,13 +155,17 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
 
 #[tokio::test]
 async fn items_and_backups_are_asked_for_by_name() -> Result<(), ClientError> {
-    let (server, client) = with_json(vec![empty(); 4]).await;
+    let (server, client) = with_json(vec![empty(); 6]).await;
     client.item("i").await?;
+    client.wait("i", Some(Duration::from_secs(90))).await?;
+    client.wait("i", None).await?;
     client.cancel("i").await?;
     client.backup(Some("tuesday")).await?;
     client.backup(None).await?;
     let expected = [
         ("item.get", json!({"id": "i"})),
+        ("item.wait", json!({"id": "i", "request_timeout": "1m30s"})),
+        ("item.wait", json!({"id": "i"})),
         ("item.cancel", json!({"id": "i"})),
         ("server.backup", json!({"backup": "tuesday"})),
         ("server.backup", json!({})),

@@ -79,6 +79,13 @@ async fn a_change_on_a_kept_connection_that_is_cut_is_not_sent_again() {
 }
 
 #[tokio::test]
+async fn a_produce_with_a_key_whose_connection_is_cut_is_sent_again() {
+    let server = Server::start([Act::Cut, Act::CutInAnswer, done()]).await;
+    client(&server.url).queue("emails").produce_once("order 7", []).await.unwrap();
+    assert_eq!((server.accepted(), server.left()), (3, 0));
+}
+
+#[tokio::test]
 async fn a_read_whose_connection_is_cut_is_sent_again() {
     let server = Server::start([Act::Cut, Act::CutInAnswer, done()]).await;
     client(&server.url).queue("emails").info().await.unwrap();

@@ -22,6 +22,10 @@ pub(crate) enum Act {
     Cut,
     /// Begins an answer and closes the connection.
     CutInAnswer,
+    /// Answers when the client has closed its side.
+    AnswerAfterHangUp(Answer),
+    /// Closes the connection when the client has closed its side.
+    CutAfterHangUp,
     /// Never answers.
     Silence,
 }
@@ -157,6 +161,11 @@ async fn serve(mut stream: TcpStream, play: Arc<Play>) {
             Act::CutInAnswer => {
                 return stream.write_all(b"HTTP/1.1 200 Told\r\ncontent-length: 100\r\n\r\n{").await.unwrap();
             }
+            Act::AnswerAfterHangUp(answer) => {
+                while stream.read(&mut [0]).await.unwrap() > 0 {}
+                return stream.write_all(&answer.write()).await.unwrap();
+            }
+            Act::CutAfterHangUp => while stream.read(&mut [0]).await.unwrap() > 0 {},
             Act::Silence => std::future::pending().await,
         }
     }

@@ -13,6 +13,7 @@ const PARTITIONS: u8 = 3;
 const QUEUE: u8 = 4;
 const ITEM: u8 = 5;
 const TAKEN: u8 = 6;
+const ONCE: u8 = 7;
 const GROUP: u8 = 8;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
@@ -38,6 +39,10 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(TAKEN);
             out.extend_from_slice(&source.0.to_be_bytes());
         }
+        Key::Once(key) => {
+            out.push(ONCE);
+            out.extend_from_slice(key.as_bytes());
+        }
         Key::Group(number) => {
             out.push(GROUP);
             out.extend_from_slice(&number.0.to_be_bytes());
@@ -55,6 +60,7 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         QUEUE => decode_queue_name(rest).map(Key::Queue),
         ITEM => decode_number(rest).map(|number| Key::Item(ItemNumber(number))),
         TAKEN => decode_partition(rest).map(Key::Taken),
+        ONCE => text(rest).map(Key::Once),
         GROUP => decode_number(rest).map(|number| Key::Group(GroupNumber(number))),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }

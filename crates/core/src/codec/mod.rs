@@ -7,6 +7,7 @@ mod group;
 mod item;
 mod key;
 mod moves;
+mod once;
 mod settings;
 mod wire;
 
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use key::{decode_key, encode_key};
+pub(crate) use once::{pack as pack_answers, unpack as unpack_answers};
 
 use crate::id::PartitionId;
 use crate::item::MoveNumber;
@@ -43,6 +45,7 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Settings(settings) => settings::encode(settings, out),
         Row::Cleared(cleared) => encode_cleared(cleared, out),
         Row::Taken(taken) => encode_taken(taken, out),
+        Row::Once(once) => once::encode_once(once, out),
         Row::Group(group) => group::encode(group, out),
         Row::Queue(queue) => settings::encode_queue(queue, out),
         Row::Partitions(partitions) => encode_partitions(partitions, out),
@@ -56,6 +59,7 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Settings => settings::decode(value).map(Row::Settings),
         Key::Cleared => decode_cleared(value).map(Row::Cleared),
         Key::Taken(source) => decode_taken(source, value).map(Row::Taken),
+        Key::Once(key) => once::decode_once(key, value).map(|once| Row::Once(Box::new(once))),
         Key::Group(number) => group::decode(number, value).map(|group| Row::Group(Box::new(group))),
         Key::Queue(name) => settings::decode_queue(name, value).map(|queue| Row::Queue(Box::new(queue))),
         Key::Partitions => decode_partitions(value).map(Row::Partitions),

@@ -54,12 +54,12 @@ pub(super) fn put_float(out: &mut Vec<u8>, field: u8, value: f64) {
 }
 
 // Wraps around: any two numbers have a distance, and adding it leads back.
-fn distance(value: u64, base: u64) -> u64 {
+pub(super) fn distance(value: u64, base: u64) -> u64 {
     let difference = value.wrapping_sub(base) as i64;
     ((difference << 1) ^ (difference >> 63)) as u64
 }
 
-fn at_distance(distance: u64, base: u64) -> u64 {
+pub(super) fn at_distance(distance: u64, base: u64) -> u64 {
     let difference = (distance >> 1) ^ (distance & 1).wrapping_neg();
     base.wrapping_add(difference)
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Partition;
 use super::index::Lane;
+use super::queries::oldest_of;
 use crate::time::Timestamp;
 
 #[derive(Default)]
@@ -53,7 +54,7 @@ impl Partition {
     /// As [`Partition::oldest_waiting`], at the cost of what has changed since the last time.
     pub fn next_oldest_waiting(&mut self) -> Option<Timestamp> {
         while let Some(lane) = self.ages.next_touched() {
-            let oldest = self.lanes.open_lane(lane).and_then(|keys| self.oldest_of(keys));
+            let oldest = self.lanes.open_lane(lane).and_then(oldest_of);
             self.ages.set(lane, oldest);
         }
         self.ages.in_order.first().map(|(oldest, _)| *oldest)

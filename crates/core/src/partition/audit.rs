@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::addresses::Addresses;
 use super::groups::{GroupIndex, Members};
 use super::index::{Index, Key, Lane};
+use super::once::Calls;
 use super::outbox::Outbox;
 use super::rows::{Besides, Spot};
 use super::{Counts, Partition};
@@ -35,11 +36,15 @@ impl Partition {
         let indexed = [&self.lanes, &self.schedule, &self.deadlines].map(Index::total).iter().sum::<usize>();
         same("indexed items", &(indexed + self.finished.len() + forgotten), &self.items.len())?;
         same("places of leased items", &self.leased_places.len(), &self.deadlines.total())?;
+        same("leased items by number", &self.leased.len(), &self.deadlines.total())?;
         same("items that expire", &self.expiry, &full.expiry)?;
         same("items on their way", &self.outbox, &full.outbox)?;
         self.audit_groups()?;
         same("items by address", &self.addresses, &full.addresses)?;
         self.check_holders()?;
+        let mut calls = Calls::default();
+        self.calls.iter().for_each(|once| calls.insert(once.clone()));
+        same("calls that are remembered", &self.calls, &calls)?;
         for (name, index) in self.indexes() {
             index.audit().map_err(|problem| format!("{name}: {problem}"))?;
         }
@@ -105,7 +110,9 @@ impl Partition {
             Spot::Waiting(lane, key) => self.lanes.contains(lane, key),
             Spot::Scheduled(lane, key) => self.schedule.contains(lane, key),
             Spot::Leased(lane, key, place) => {
-                self.deadlines.contains(lane, key) && self.leased_places.contains(lane.era, place)
+                self.deadlines.contains(lane, key)
+                    && self.leased_places.contains(lane.era, place)
+                    && self.leased.contains(lane.era, key.1)
             }
             Spot::Final(key, _) => self.finished.contains_key(&key),
             Spot::Forgotten => true,
@@ -142,9 +149,9 @@ impl fmt::Debug for Partition {
         for (name, index) in self.indexes() {
             show.field(name, &self.shown(index));
         }
-        show.field("leased_places", &self.leased_places);
+        show.field("leased_places", &self.leased_places).field("leased", &self.leased);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
-        show.field("addresses", &self.addresses);
+        show.field("addresses", &self.addresses).field("calls", &self.calls);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
         show.field("traces", &self.traces).field("kept_of_cancelled", &self.kept_of_cancelled);

@@ -34,6 +34,7 @@ impl Partition {
         }
         if count > 0 {
             out.totals.cancelled += count;
+            self.tell_cleared(now, clear, out);
             self.record(Row::Cleared(cleared), out);
         }
         Ok(Reply::Cleared { count })

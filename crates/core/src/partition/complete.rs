@@ -27,7 +27,8 @@ impl Partition {
     ) -> Result<(), Refusal> {
         let Completion { held, result } = completion;
         let (entry, lease) = self.held(held, now)?;
-        if result.is_none() && !entry.has_something_to_show() {
+        // Most leave nothing behind and have nobody to be told.
+        if result.is_none() && !entry.has_something_to_show() && !self.is_watched(held.number) {
             out.totals.completed += 1;
             count_end(entry.group, End::Completed, out);
             self.erase(held.number, out);

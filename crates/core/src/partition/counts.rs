@@ -52,6 +52,8 @@ pub struct Totals {
     /// Sent back for another attempt.
     pub retried: u64,
     pub released: u64,
+    /// Taken away from their workers.
+    pub revoked: u64,
     pub extended: u64,
     /// Ended as cancelled, those included that were cleared.
     pub cancelled: u64,
@@ -74,6 +76,7 @@ impl AddAssign for Totals {
         self.completed += other.completed;
         self.retried += other.retried;
         self.released += other.released;
+        self.revoked += other.revoked;
         self.extended += other.extended;
         self.cancelled += other.cancelled;
         self.failed += other.failed;

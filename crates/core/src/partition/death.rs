@@ -18,6 +18,8 @@ use crate::time::Timestamp;
 pub(super) enum Death {
     /// Its last lease ended without an answer.
     LeaseExpired,
+    /// Its last lease was taken away.
+    Revoked,
     /// Its last attempt failed.
     NoAttemptsLeft,
     GivenUp,
@@ -27,21 +29,21 @@ pub(super) enum Death {
 impl Death {
     fn end(self) -> End {
         match self {
-            Self::LeaseExpired | Self::NoAttemptsLeft | Self::GivenUp => End::Failed,
+            Self::LeaseExpired | Self::Revoked | Self::NoAttemptsLeft | Self::GivenUp => End::Failed,
             Self::TooOld => End::Expired,
         }
     }
 
     pub(super) fn phase(self) -> Phase {
         match self {
-            Self::LeaseExpired | Self::NoAttemptsLeft | Self::GivenUp => Phase::Failed,
+            Self::LeaseExpired | Self::Revoked | Self::NoAttemptsLeft | Self::GivenUp => Phase::Failed,
             Self::TooOld => Phase::Expired,
         }
     }
 
     fn reason(self) -> MoveReason {
         match self {
-            Self::LeaseExpired | Self::NoAttemptsLeft => MoveReason::Attempts,
+            Self::LeaseExpired | Self::Revoked | Self::NoAttemptsLeft => MoveReason::Attempts,
             Self::GivenUp => MoveReason::Dead,
             Self::TooOld => MoveReason::Expired,
         }
@@ -55,6 +57,10 @@ impl Death {
                 "lease_expired",
                 format!("the lease of attempt {attempts}, the last, ended without an answer"),
             ),
+            // Clients have one word for a lease that ended without its worker's doing.
+            Self::Revoked => {
+                ("lease_expired", format!("the lease of attempt {attempts}, the last, was revoked"))
+            }
             Self::NoAttemptsLeft => (
                 "max_attempts",
                 format!(
@@ -140,6 +146,7 @@ impl Partition {
         let State::Final(mut outcome) = ended(&last, end, now, None) else {
             unreachable!("what has ended is final")
         };
+        self.tell_end(now, number, &last, end, None, out);
         outcome.outgoing = Some(Box::new(outgoing));
         count_end(last.group, end, out);
         last.state = State::Final(outcome);

@@ -39,6 +39,7 @@ impl Partition {
             End::Expired => out.totals.expired += 1,
         }
         count_end(last.group, end, out);
+        self.tell_end(now, number, &last, end, result.as_ref(), out);
         if result.is_none() && !last.has_something_to_show() {
             self.erase(number, out);
             return;

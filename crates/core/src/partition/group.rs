@@ -148,6 +148,7 @@ impl Partition {
         match group.state {
             GroupState::Open | GroupState::Started => {
                 let before = self.groups.slot(index).members.live.live();
+                self.tell_cancelled(now, index, out);
                 self.set_state(index, GroupState::Cancelled { at: now }, out);
                 out.totals.cancelled += before - self.groups.slot(index).members.live.live();
                 self.settle_groups(now, out);

@@ -29,6 +29,19 @@ impl Partition {
         Ok(numbers.into_iter().map(item).collect())
     }
 
+    /// Leased items in the order of their numbers, with their deadlines as in force.
+    pub fn leased_from(&self, from: ItemNumber, limit: usize) -> Vec<Item> {
+        let eras = self.leased.visible().flat_map(|numbers| numbers.range(from..).take(limit));
+        let mut numbers: Vec<ItemNumber> = eras.map(|(number, ())| number).collect();
+        numbers.sort_unstable();
+        numbers.truncate(limit);
+        let item = |number| {
+            let entry = self.items.get(&number).expect("items in an index are always in `items`");
+            self.in_force(number, entry)
+        };
+        numbers.into_iter().map(item).collect()
+    }
+
     fn place_in(&self, list: List, number: ItemNumber) -> Result<Key, Refusal> {
         let entry = self.visible(number).ok_or(Refusal::NoSuchPivot)?;
         match (list, &entry.state) {

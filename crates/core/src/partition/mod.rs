@@ -13,6 +13,7 @@ mod counts;
 mod death;
 mod delete;
 mod entry;
+mod eras;
 mod extend;
 mod finish;
 mod group;
@@ -26,21 +27,23 @@ mod lease;
 mod list;
 mod moves;
 mod numbers;
+mod once;
 mod outbox;
-mod places;
 mod produce;
 mod queries;
 mod redrive;
 mod registry;
 mod release;
 mod retry;
+mod revoke;
 mod rows;
 mod standing;
 mod sweep;
 mod take;
 mod traces;
+mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use counts::{Counts, Totals};
 pub use moves::Target;
@@ -57,16 +60,19 @@ use crate::time::Timestamp;
 use addresses::Addresses;
 use ages::Ages;
 use entry::Entry;
+use eras::Eras;
 use groups::{GroupIndex, Groups};
 use index::{Index, Key};
 use kinds::Kinds;
+use once::Calls;
 use outbox::Outbox;
-use places::Places;
 
 pub struct Partition {
     id: PartitionId,
     /// An input like time, and in no row: see [`Partition::new`].
     acquired_at: Timestamp,
+    /// Live items whose end is to be told: in no row either.
+    watched: BTreeSet<ItemNumber>,
 
     // What the rows say.
     items: SortedMap<ItemNumber, Entry>,
@@ -75,6 +81,8 @@ pub struct Partition {
     cleared: Cleared,
     /// By the partition that was taken from.
     taken: BTreeMap<PartitionId, Taken>,
+    /// Those that are not to be carried out again.
+    calls: Calls,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
 
@@ -88,8 +96,10 @@ pub struct Partition {
     schedule: Index,
     /// Leased items by the time their lease ends.
     deadlines: Index,
-    /// Leased items by priority and place.
-    leased_places: Places,
+    /// Leased items by priority and place: so that they can be shown among those that wait.
+    leased_places: Eras<Key>,
+    /// Leased items as they were produced.
+    leased: Eras<ItemNumber>,
     /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
@@ -134,11 +144,13 @@ impl Partition {
         Self {
             id,
             acquired_at,
+            watched: BTreeSet::new(),
             items: SortedMap::new(),
             numbers: Numbers::default(),
             settings: Settings::default(),
             cleared: Cleared::default(),
             taken: BTreeMap::new(),
+            calls: Calls::default(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
             kinds: Kinds::default(),
@@ -146,7 +158,8 @@ impl Partition {
             lanes: Index::default(),
             schedule: Index::default(),
             deadlines: Index::default(),
-            leased_places: Places::default(),
+            leased_places: Eras::default(),
+            leased: Eras::default(),
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
             addresses: Addresses::default(),
@@ -188,15 +201,17 @@ impl Partition {
     fn decide(&mut self, now: Timestamp, command: Command, out: &mut Output) -> Result<Reply, Refusal> {
         match command {
             Command::Produce(produce) => self.produce(now, produce, out),
+            Command::ProduceOnce(produce) => self.produce_once(now, produce, out),
             Command::Lease(lease) => Ok(self.lease(now, lease, out)),
             Command::Complete(completions) => Ok(self.complete(now, completions, out)),
             Command::Retry(retries) => Ok(self.retry(now, retries, out)),
             Command::Extend(extend) => Ok(self.extend(now, &extend, out)),
             Command::Release(items) => Ok(self.release(now, &items, out)),
+            Command::Revoke(items) => Ok(self.revoke(now, &items, out)),
             Command::Cancel(number) => self.cancel(now, number, out),
             Command::Clear(clear) => self.clear(now, clear, out),
             Command::Import(import) => self.import(now, import, out),
-            Command::Delete(numbers) => Ok(self.delete(&numbers, out)),
+            Command::Delete(numbers) => Ok(self.delete(now, &numbers, out)),
             Command::CreateGroup(create) => self.create_group(now, *create, out),
             Command::SetGroupEnd(set) => self.set_group_end(now, *set, out),
             Command::StartGroup(name) => self.start_group(now, &name, out),
@@ -217,6 +232,8 @@ impl Partition {
 
     fn configure(&mut self, settings: Settings, out: &mut Output) -> Reply {
         if settings.version > self.settings.version {
+            // What could not go to the dead queue there was may go to the one there is now.
+            out.outgoing |= settings.dead_queue != self.settings.dead_queue && self.moving() > 0;
             self.record(Row::Settings(settings), out);
         }
         Reply::Configured

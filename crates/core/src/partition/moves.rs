@@ -82,8 +82,12 @@ impl Partition {
         };
         let mut count = 0;
         for item in items {
+            if assign.to != assign.queue && !self.leaving(item).2.reason.is_death() {
+                continue;
+            }
             let Some(number) = self.issue_move(now, out) else { break };
             self.update_move(item, out, |outgoing| {
+                outgoing.to = assign.to.clone();
                 outgoing.assigned = Some(Assigned { partition: assign.partition, number });
             });
             count += 1;

@@ -21,16 +21,25 @@ impl Partition {
         produce: Produce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        self.check_kinds_left(produce.items.iter().map(|item| &*item.kind))?;
-        self.check_numbers_left(now, produce.items.len())?;
+        self.produce_all(now, produce.items, out).map(Reply::Produced)
+    }
+
+    pub(super) fn produce_all(
+        &mut self,
+        now: Timestamp,
+        items: Vec<NewItem>,
+        out: &mut Output,
+    ) -> Result<Vec<Result<Produced, Refusal>>, Refusal> {
+        self.check_kinds_left(items.iter().map(|item| &*item.kind))?;
+        self.check_numbers_left(now, items.len())?;
         // A row and a body each, and the numbers.
-        out.changes.reserve(2 * produce.items.len() + 1);
-        let produced = produce.items.into_iter().map(|item| {
+        out.changes.reserve(2 * items.len() + 1);
+        let produced = items.into_iter().map(|item| {
             let group = self.group_to_join(item.group.as_deref())?;
             self.check_address_free(item.address.as_ref())?;
             Ok(self.produce_one(now, item, group, out))
         });
-        Ok(Reply::Produced(produced.collect()))
+        Ok(produced.collect())
     }
 
     /// The group that a new item is to be a member of.

@@ -73,17 +73,11 @@ impl Partition {
         self.lanes.first_of_kind(self.kinds.find(kind)?).map(|(key, _)| key)
     }
 
-    /// When the oldest of those waiting items was created that stand first of their kind and priority. One that was
-    /// sent to the tail is older than its place, and is seen once it comes to the front. Costs as much as there are
-    /// kinds and priorities.
+    /// Since when the item stands in the queue that stands there longest: its place is about the time at which it
+    /// joined. One that goes back to its own place after an attempt has stood there all along. Costs as much as there
+    /// are kinds and priorities.
     pub fn oldest_waiting(&self) -> Option<Timestamp> {
-        self.lanes.open().filter_map(|(_, lane)| self.oldest_of(lane)).min()
-    }
-
-    /// The oldest of those that stand first of their priority.
-    pub(super) fn oldest_of(&self, lane: &SortedMap<Key, ()>) -> Option<Timestamp> {
-        let firsts = firsts_by_priority(lane);
-        firsts.filter_map(|(_, number)| self.items.get(&number)).map(|entry| entry.created_at).min()
+        self.lanes.open().filter_map(|(_, lane)| oldest_of(lane)).min()
     }
 
     /// The earliest moment at which a sweep has something to do: at once while there is more kept than there should be,
@@ -98,7 +92,8 @@ impl Partition {
             self.finished.first().map(|((finished_at, _), ())| self.forgotten_at(Timestamp(finished_at)));
         let expires = self.expiry.first().map(|((dead_at, _), ())| Timestamp(dead_at));
         let group = self.groups.first_over().map(|(since, _)| self.forgotten_at(since));
-        [lease_end, due, forgotten, expires, group].into_iter().flatten().min()
+        let call_end = self.calls.next_end().map(|(end, _)| end);
+        [lease_end, due, forgotten, expires, group, call_end].into_iter().flatten().min()
     }
 
     /// The item, unless it is gone or only its move is left.
@@ -112,6 +107,11 @@ impl Partition {
         let max = own.unwrap_or(self.settings.max_attempts);
         max != 0 && entry.attempts >= max
     }
+}
+
+/// The earliest place of those that stand first of their priority.
+pub(super) fn oldest_of(lane: &SortedMap<Key, ()>) -> Option<Timestamp> {
+    firsts_by_priority(lane).map(|(rank, _)| Timestamp(place_of(rank))).min()
 }
 
 /// Jumps from one priority to the next.

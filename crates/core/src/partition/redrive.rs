@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::death::outgoing;
 use super::index::{Key, Lane};
 use super::{Output, Partition};
-use crate::command::{Redrive, RedriveCursor, Reply};
+use crate::command::{Redrive, RedriveCursor, RedriveTo, Reply};
 use crate::id::ItemNumber;
 use crate::item::{End, MoveReason};
 use crate::time::Timestamp;
@@ -64,8 +64,13 @@ impl Partition {
         if number > until || entry.is_overdue(now) {
             return None;
         }
-        let origin = || entry.extras.as_ref()?.origin.as_ref().map(|origin| origin.queue.clone());
-        redrive.to.clone().or_else(origin)
+        match &redrive.to {
+            RedriveTo::Queue(to) => Some(to.clone()),
+            RedriveTo::Origins(queues) => {
+                let origin = entry.extras.as_ref()?.origin.as_ref()?;
+                queues.get(&origin.queue).cloned()
+            }
+        }
     }
 
     fn redrive_one(&mut self, now: Timestamp, number: ItemNumber, to: Arc<str>, out: &mut Output) {

@@ -50,6 +50,7 @@ impl Partition {
             Row::Taken(taken) => {
                 self.taken.insert(taken.source, taken);
             }
+            Row::Once(once) => self.calls.insert(*once),
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), *queue);
             }
@@ -67,6 +68,7 @@ impl Partition {
             row::Key::Taken(source) => {
                 self.taken.remove(source);
             }
+            row::Key::Once(key) => self.calls.remove(key),
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
@@ -102,8 +104,9 @@ impl Partition {
         let items = self.items.iter().map(|(number, entry)| Row::Item(self.item(number, entry)));
         let taken = self.taken.values().cloned().map(Row::Taken);
         let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
+        let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
         let groups = self.groups.rows().cloned().map(|group| Row::Group(Box::new(group)));
-        few.chain(queues).chain(items).chain(taken).chain(groups)
+        few.chain(queues).chain(items).chain(taken).chain(calls).chain(groups)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.
@@ -173,6 +176,7 @@ impl Partition {
             Spot::Leased(lane, key, place) => {
                 self.deadlines.insert(lane, key);
                 self.leased_places.insert(lane.era, place);
+                self.leased.insert(lane.era, key.1);
             }
             Spot::Final(key, bytes) => {
                 self.finished.insert(key, ());
@@ -198,6 +202,7 @@ impl Partition {
             Spot::Leased(lane, key, place) => {
                 self.deadlines.remove(lane, key);
                 self.leased_places.remove(lane.era, place);
+                self.leased.remove(lane.era, key.1);
             }
             Spot::Final(key, bytes) => {
                 self.finished.remove(&key);
@@ -272,6 +277,7 @@ impl Partition {
         self.schedule.show_from(cleared.scheduled_before);
         self.deadlines.show_from(cleared.leased_before);
         self.leased_places.show_from(cleared.leased_before);
+        self.leased.show_from(cleared.leased_before);
         self.cleared = cleared;
         self.recount();
     }
@@ -329,7 +335,7 @@ impl Partition {
 pub(super) enum Spot {
     Waiting(Lane, Key),
     Scheduled(Lane, Key),
-    /// By the end of its lease, and by its place.
+    /// By the end of its lease, by its place, and by its number.
     Leased(Lane, Key, Key),
     Final(Key, u64),
     /// Nowhere: only its move is left.

@@ -2,6 +2,7 @@
 //! partition with much of it still answers.
 
 use super::death::Death;
+use super::entry::Entry;
 use super::{Output, Partition};
 use crate::command::Reply;
 use crate::id::ItemNumber;
@@ -12,7 +13,7 @@ use crate::time::Timestamp;
 /// Does one thing that is due, if there is one.
 type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
 
-const DUTIES: [Duty; 7] = [
+const DUTIES: [Duty; 8] = [
     Partition::end_next_lease,
     Partition::expire_next,
     Partition::start_next_due,
@@ -20,6 +21,7 @@ const DUTIES: [Duty; 7] = [
     Partition::forget_next,
     Partition::forget_next_group,
     Partition::settle_next_group,
+    Partition::forget_next_call,
 ];
 
 impl Partition {
@@ -57,16 +59,33 @@ impl Partition {
         if mutant::active(Mutant::FreeAttempts) {
             next.attempts -= 1;
         }
-        if cancelled {
-            self.finish(now, number, next, End::Cancelled, out);
-        } else if self.exhausted(&next) {
-            self.die(now, number, next, Death::LeaseExpired, out);
-        } else if next.is_overdue(now) {
-            self.die(now, number, next, Death::TooOld, out);
-        } else {
+        if let Some(mut next) = self.after_charged(now, number, next, cancelled, Death::LeaseExpired, out) {
             next.place = self.place_after_attempt(now, &next, out);
             self.write(number, next, out);
         }
+    }
+
+    /// Ends an item for good whose lease ended and whose attempt stays charged; hands back one that is to be tried
+    /// again.
+    pub(super) fn after_charged(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        next: Entry,
+        cancelled: bool,
+        last_attempt: Death,
+        out: &mut Output,
+    ) -> Option<Entry> {
+        if cancelled {
+            self.finish(now, number, next, End::Cancelled, out);
+        } else if self.exhausted(&next) {
+            self.die(now, number, next, last_attempt, out);
+        } else if next.is_overdue(now) {
+            self.die(now, number, next, Death::TooOld, out);
+        } else {
+            return Some(next);
+        }
+        None
     }
 
     fn expire_next(&mut self, now: Timestamp, out: &mut Output) -> bool {

@@ -167,6 +167,7 @@ fn a_moved_item_tells_its_old_address_and_the_old_one_keeps_it() {
 
     let assign = windlass_core::command::Assign {
         queue: "dead".into(),
+        to: "dead".into(),
         partition: PartitionId(9),
         instead_of: None,
         limit: 10,
@@ -181,8 +182,12 @@ fn a_moved_item_tells_its_old_address_and_the_old_one_keeps_it() {
 fn an_item_sent_back_by_a_redrive_gives_its_address_up() {
     let mut script = Script::new();
     script.produce([at("a")]);
-    let redrive =
-        windlass_core::command::Redrive { to: Some("elsewhere".into()), kind: None, limit: 10, from: None };
+    let redrive = windlass_core::command::Redrive {
+        to: windlass_core::command::RedriveTo::Queue("elsewhere".into()),
+        kind: None,
+        limit: 10,
+        from: None,
+    };
     assert_eq!(script.apply(Command::Redrive(redrive)), Ok(Reply::Redriven { count: 1, next: None }));
     assert_eq!(found(&script, "a"), None);
     assert!(judged(&mut script, [at("a")])[0].is_ok());

@@ -3,15 +3,16 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
+use windlass_core::command::{Produced, Refusal};
 use windlass_core::group::{Ended, Group, GroupState, Template};
 use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
     Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
-    Outgoing, State,
+    Outgoing, Phase, State,
 };
 use windlass_core::route::{SLOTS, SlotMap};
 use windlass_core::row::{
-    Clearable, Cleared, Key, Numbers, Partitions, Queue, QueueName, Row, StoreNames, Taken,
+    Answers, Clearable, Cleared, Key, Numbers, Once, Partitions, Queue, QueueName, Row, StoreNames, Taken,
 };
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
@@ -277,6 +278,24 @@ fn times() -> impl Strategy<Value = BTreeMap<(Clearable, u32), Timestamp>> {
     prop::collection::btree_map((which, any::<u32>()), any::<u64>().prop_map(Timestamp), 0..4)
 }
 
+fn once() -> impl Strategy<Value = Once> {
+    let number = any::<u64>().prop_map(ItemNumber);
+    let phase = prop::sample::select(vec![Phase::Waiting, Phase::Scheduled, Phase::Held]);
+    let answer = prop_oneof![
+        (number.clone(), phase).prop_map(|(number, phase)| Ok(Produced { number, phase })),
+        number.prop_map(|number| Err(Refusal::DuplicateAddress { number })),
+        prop::sample::select(vec![Err(Refusal::NoSuchGroup), Err(Refusal::GroupFinished)]),
+    ];
+    let answers = prop::collection::vec(answer, 0..20);
+    (text(), any::<[u8; 16]>(), any::<u64>(), answers, unknown()).prop_map(
+        |(key, digest, claimed_at, answers, unknown)| {
+            let packed = Answers::of(&answers);
+            assert_eq!(packed.unpack(), answers);
+            Once { key, digest, claimed_at: Timestamp(claimed_at), answers: packed, unknown }
+        },
+    )
+}
+
 fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let stores = prop::collection::vec(text(), 0..5).prop_map(StoreNames);
@@ -299,6 +318,7 @@ fn row() -> impl Strategy<Value = Row> {
         1 => (any::<u32>(), any::<u64>(), unknown()).prop_map(|(source, last, unknown)| {
             Row::Taken(Taken { source: PartitionId(source), last: MoveNumber(last), unknown })
         }),
+        1 => once().prop_map(|once| Row::Once(Box::new(once))),
         2 => group().prop_map(|group| Row::Group(Box::new(group))),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
     ]

@@ -210,6 +210,7 @@ fn every_way_a_member_ends_is_counted() {
     // Forgotten by the queue that was left, named where it went.
     let assign = windlass_core::command::Assign {
         queue: "dead".into(),
+        to: "dead".into(),
         partition: windlass_core::id::PartitionId(9),
         instead_of: None,
         limit: 10,
@@ -252,6 +253,36 @@ fn a_member_that_is_due_later_is_scheduled_then_held() {
     assert!(script.partition.member(&seen).is_some_and(|member| member.held && &*member.group == "g"));
     start(&mut script, "g").unwrap();
     assert_eq!(script.order(), numbers(&made));
+}
+
+#[test]
+fn a_revoked_member_goes_back_to_its_group_and_its_last_attempt_counts_as_failed() {
+    let mut script = Script::with_settings(Settings { max_attempts: 2, ..Settings::default() });
+    create(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
+    let first = script.lease_one();
+    script.revoke(first).unwrap();
+    assert_eq!(group(&script, "g").live, Counts { waiting: 1, ..Counts::default() });
+    let second = script.lease_one();
+    assert_eq!(second.number, first.number);
+    script.revoke(second).unwrap();
+    let view = group(&script, "g");
+    assert_eq!((view.state.name(), view.ended.failed), ("done", 1));
+    assert_eq!(of_kind(&mut script, "end"), 1);
+}
+
+#[test]
+fn a_revoked_member_of_a_cancelled_group_is_cancelled() {
+    // Also with its last attempt.
+    let mut script = Script::with_settings(Settings { max_attempts: 1, ..Settings::default() });
+    create(&mut script, CreateGroup { start: true, ..with_ends("g", 2) });
+    let leased = [script.lease_one(), script.lease_one()];
+    cancel(&mut script, "g").unwrap();
+    script.revoke(leased[0]).unwrap();
+    assert_eq!((state(&script, "g"), script.phase(leased[0].number)), ("cancelled", None));
+    script.revoke(leased[1]).unwrap();
+    let view = group(&script, "g");
+    assert_eq!((view.state.name(), view.ended.cancelled), ("aborted", 2));
+    assert_eq!((of_kind(&mut script, "end"), of_kind(&mut script, "abort")), (0, 1));
 }
 
 #[test]
@@ -370,6 +401,7 @@ fn an_end_item_for_another_queue_leaves_as_it_is_made() {
     let taker = windlass_core::id::PartitionId(9);
     let assign = windlass_core::command::Assign {
         queue: "other".into(),
+        to: "other".into(),
         partition: taker,
         instead_of: None,
         limit: 9,

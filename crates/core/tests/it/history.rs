@@ -8,8 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
-    Assign, Clear, Command, Completion, Extend, Filter, Held, Import, ImportItem, LeaseItems, Leased, Move,
-    Moved, NewItem, Produce, Redrive, Refusal, Reply, Retried, Retry, Take,
+    Assign, Claim, Clear, Command, Completion, Digest, Ended, Extend, Filter, Held, Import, ImportItem,
+    LeaseItems, Leased, Move, Moved, NewItem, News, Produce, ProduceOnce, Produced, Redrive, RedriveTo,
+    Refusal, Reply, Retried, Retry, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
@@ -26,6 +27,8 @@ use groups::{Ends, Known};
 pub(crate) enum Step {
     Pass(u64),
     Produce(Vec<New>),
+    /// Under a key, a call that some partition claimed so many seconds ago, or this one now.
+    ProduceOnce(u8, Option<u8>, Vec<New>),
     /// How many, bits of kinds (0: any), the largest priority.
     Lease(usize, u8, u8),
     Complete(Pick, bool),
@@ -33,6 +36,9 @@ pub(crate) enum Step {
     Retry(Pick, Option<u8>, bool, bool),
     Extend(Pick, Option<u8>),
     Release(Pick),
+    Revoke(Pick),
+    Watch(usize),
+    Unwatch(usize),
     Cancel(usize),
     Clear(bool, bool, bool),
     Sweep(usize),
@@ -120,6 +126,9 @@ fn plain_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => prop_oneof![Just(1), 1..3_000_000u64, 1..20_000_000u64].prop_map(Step::Pass),
         4 => prop::collection::vec(new(), 1..6).prop_map(Step::Produce),
+        3 => (0..3u8, prop::option::weighted(0.3, 0..3u8), prop::collection::vec(new(), 0..3))
+            .prop_map(|(key, claimed, items)| Step::ProduceOnce(key, claimed, items)),
+        1 => (80_000_000_000..90_000_000_000u64).prop_map(Step::Pass),
         5 => (1..5usize, prop_oneof![Just(0), 0..8u8], prop_oneof![Just(255), 0..3u8])
             .prop_map(|(count, kinds, max)| Step::Lease(count, kinds, max)),
         3 => (pick(), any::<bool>()).prop_map(|(pick, result)| Step::Complete(pick, result)),
@@ -127,6 +136,9 @@ fn plain_step() -> impl Strategy<Value = Step> {
             .prop_map(|(pick, due, dead, error)| Step::Retry(pick, due, dead, error)),
         2 => (pick(), prop::option::of(1..9u8)).prop_map(|(pick, timeout)| Step::Extend(pick, timeout)),
         2 => pick().prop_map(Step::Release),
+        2 => pick().prop_map(Step::Revoke),
+        3 => (0..20usize).prop_map(Step::Watch),
+        1 => (0..20usize).prop_map(Step::Unwatch),
         2 => (0..20usize).prop_map(Step::Cancel),
         1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
         4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
@@ -161,6 +173,10 @@ pub(crate) struct History {
     /// Leases granted, less those given back.
     attempts: BTreeMap<ItemNumber, u32>,
     ended: BTreeSet<ItemNumber>,
+    /// Whose end is to be told.
+    watched: BTreeSet<ItemNumber>,
+    /// What the last step told of those that ended.
+    told: Vec<Ended>,
     /// Who was made last with an address.
     holders_of_addresses: BTreeMap<Arc<str>, ItemNumber>,
     /// When an item that nobody holds expires.
@@ -170,7 +186,14 @@ pub(crate) struct History {
     /// End items on their way to another queue so far.
     ends_sent: u64,
     groups: BTreeMap<u8, Known>,
+    /// By their key.
+    calls: BTreeMap<u8, Call>,
 }
+
+/// When a call was claimed, its digest, and what it was told.
+type Call = (Timestamp, Digest, Vec<Result<Produced, Refusal>>);
+
+const DAY: Span = Span::from_secs(24 * 3600);
 
 impl History {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -188,11 +211,14 @@ impl History {
             max_attempts: BTreeMap::new(),
             attempts: BTreeMap::new(),
             ended: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            told: Vec::new(),
             holders_of_addresses: BTreeMap::new(),
             dead_at: BTreeMap::new(),
             taken: 0,
             ends_sent: 0,
             groups: BTreeMap::new(),
+            calls: BTreeMap::new(),
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
@@ -203,11 +229,15 @@ impl History {
         match step {
             Step::Pass(micros) => self.now = self.now + Span(*micros),
             Step::Produce(items) => self.produce(items),
+            Step::ProduceOnce(key, claimed, items) => self.produce_once(*key, *claimed, items),
             Step::Lease(count, kinds, max_priority) => self.lease(*count, *kinds, *max_priority, &before),
             Step::Complete(pick, result) => self.complete(*pick, *result),
             Step::Retry(pick, due, dead, error) => self.retry(*pick, *due, *dead, *error),
             Step::Extend(pick, timeout) => self.extend(*pick, *timeout),
             Step::Release(pick) => self.release(*pick),
+            Step::Revoke(pick) => self.revoke(*pick),
+            Step::Watch(back) => self.watch(*back),
+            Step::Unwatch(back) => self.unwatch(*back),
             Step::Cancel(back) => self.cancel(*back),
             Step::Clear(waiting, scheduled, leased) => {
                 self.clear(Clear { waiting: *waiting, scheduled: *scheduled, leased: *leased }, &before);
@@ -228,6 +258,8 @@ impl History {
         self.partition.audit().unwrap();
         self.check_places(step, &before);
         self.check_ended();
+        self.check_told(&before);
+        self.check_leased();
         self.check_addresses();
         self.check_finals(&before);
         self.check_totals();
@@ -242,6 +274,10 @@ impl History {
         self.changes.extend(applied.changes);
         applied.copies.iter().for_each(|copy| self.end_made(copy));
         self.copies.extend(applied.copies);
+        self.told.extend(applied.news.into_iter().filter_map(|news| match news {
+            News::Ended(ended) => Some(*ended),
+            News::Available | News::Outgoing | News::Died(_) => None,
+        }));
         applied.reply
     }
 
@@ -254,6 +290,7 @@ impl History {
         let sent = if self.settings.dead_queue.is_some() { totals.failed + totals.expired } else { 0 };
         assert_eq!(sent + totals.redriven + self.ends_sent, totals.moved_out + self.partition.moving());
         let given_up = totals.completed + totals.retried + totals.released + totals.lease_expired;
+        let given_up = given_up + totals.revoked;
         assert!(given_up + counts.leased <= totals.leased, "{totals:?} {counts:?}");
     }
 
@@ -272,16 +309,49 @@ impl History {
         else {
             panic!("nothing stands against it")
         };
+        self.produced(&items, produced);
+    }
+
+    /// The first call of a key within a day is carried out; the same again is told the same, and another one nothing.
+    fn produce_once(&mut self, key: u8, claimed: Option<u8>, new: &[New]) {
+        let items: Vec<_> = new.iter().map(|item| self.new_item(*item)).collect();
+        let digest = [new.len() as u8; 16];
+        let claim = match claimed {
+            None => Claim::First,
+            // Of a few moments, so that some come again.
+            Some(ago) => Claim::Of(Timestamp(self.now.0 / DAY.0 * DAY.0 + u64::from(ago))),
+        };
+        let known = self.calls.get(&key).filter(|(claimed_at, ..)| self.now < *claimed_at + DAY).cloned();
+        let known = known.filter(|(claimed_at, ..)| claim == Claim::First || claim == Claim::Of(*claimed_at));
+        let key_name = format!("call {key}").into();
+        let produce = ProduceOnce { key: key_name, digest, claim, items: items.clone() };
+        let reply = self.apply(Command::ProduceOnce(produce));
+        match known {
+            Some((_, other, _)) if other != digest && claim == Claim::First => {
+                assert_eq!(reply, Err(Refusal::KeyTaken));
+            }
+            Some((claimed_at, _, items)) => assert_eq!(reply, Ok(Reply::ProducedOnce { claimed_at, items })),
+            None => {
+                let Ok(Reply::ProducedOnce { claimed_at, items: produced }) = reply else {
+                    panic!("{reply:?}")
+                };
+                self.calls.insert(key, (claimed_at, digest, produced.clone()));
+                self.produced(&items, produced);
+            }
+        }
+    }
+
+    fn produced(&mut self, items: &[NewItem], produced: Vec<Result<Produced, Refusal>>) {
         for (item, produced) in items.iter().zip(produced) {
             let produced = produced.map(|produced| produced.number);
             let Some(number) = self.came(item.group.as_deref(), item.address.as_ref(), produced) else {
                 continue;
             };
-            self.produced(number, item);
+            self.produced_one(number, item);
         }
     }
 
-    fn produced(&mut self, number: ItemNumber, item: &NewItem) {
+    fn produced_one(&mut self, number: ItemNumber, item: &NewItem) {
         self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
         let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
         self.max_attempts.insert(number, max_attempts);
@@ -531,6 +601,67 @@ impl History {
         }
     }
 
+    /// The attempt stays counted.
+    fn revoke(&mut self, pick: Pick) {
+        let Some((held, rightful)) = self.picked(pick) else { return };
+        let seen = self.partition.get(held.number).map(|item| item.state);
+        let to_stop = matches!(seen, Some(State::Leased(lease)) if lease.cancel_requested);
+        let Ok(Reply::Done(done)) = self.apply(Command::Revoke(vec![held])) else { panic!("it is judged") };
+        self.judge(held, rightful, &done[0], false);
+        let left = self.partition.get(held.number).map(|item| item.state.phase());
+        if rightful && left.is_none_or(Phase::is_final) {
+            self.ended.insert(held.number);
+        }
+        if rightful && to_stop {
+            assert!(matches!(left, None | Some(Phase::Cancelled)), "{left:?}");
+        }
+    }
+
+    fn watch(&mut self, back: usize) {
+        let Some(at) = self.made.len().checked_sub(1 + back) else { return };
+        let number = self.made[at];
+        let seen = self.partition.watch(number);
+        assert_eq!(seen, self.partition.get(number));
+        if seen.is_some_and(|item| !item.state.phase().is_final()) {
+            self.watched.insert(number);
+        }
+    }
+
+    fn unwatch(&mut self, back: usize) {
+        let Some(at) = self.made.len().checked_sub(1 + back) else { return };
+        self.partition.unwatch(self.made[at]);
+        self.watched.remove(&self.made[at]);
+    }
+
+    /// Of those that are watched, exactly those are told that ended in this step, each once and as it ended.
+    fn check_told(&mut self, before: &BTreeMap<ItemNumber, Item>) {
+        for Ended { item: told, member, .. } in std::mem::take(&mut self.told) {
+            assert!(self.watched.remove(&told.number), "{told:?} was told and not watched, or told twice");
+            let (earlier, State::Final(outcome)) = (&before[&told.number], &told.state) else {
+                panic!("{told:?} has not ended")
+            };
+            assert!(!earlier.state.phase().is_final(), "{told:?} had ended before");
+            assert_eq!(outcome.finished_at, self.now);
+            assert_eq!(member, self.ended_member(earlier));
+            let kept = self.partition.get(told.number);
+            assert!(kept.is_none_or(|kept| arrived(&kept) == arrived(&told)), "{told:?} is kept otherwise");
+        }
+        for number in &self.watched {
+            let seen = self.partition.get(*number).map(|item| item.state.phase());
+            assert!(seen.is_some_and(|phase| !phase.is_final()), "{number:?} ended, and nobody was told");
+        }
+    }
+
+    fn check_leased(&self) {
+        let items = self.items().into_values();
+        let leased: Vec<_> = items.filter(|item| matches!(item.state, State::Leased(_))).collect();
+        assert_eq!(self.partition.leased_from(ItemNumber(0), 1000), leased);
+        let middle = leased.len() / 2;
+        let from = leased.get(middle).map_or(ItemNumber(0), |item| item.number);
+        let page: Vec<_> = leased[middle..].iter().take(2).cloned().collect();
+        assert_eq!(self.partition.leased_from(from, 2), page);
+    }
+
     fn cancel(&mut self, back: usize) {
         let Some(at) = self.made.len().checked_sub(1 + back) else { return };
         let number = self.made[at];
@@ -581,7 +712,8 @@ impl History {
         let mut expected: Vec<_> = before.values().filter(came).collect();
         expected.sort_by_key(|item| (item.priority, item.place));
         expected.truncate(limit);
-        let redrive = Redrive { to: None, kind: None, limit, from: None };
+        let to = RedriveTo::Origins(Arc::new(["elsewhere".into()].into()));
+        let redrive = Redrive { to, kind: None, limit, from: None };
         let Ok(Reply::Redriven { count, .. }) = self.apply(Command::Redrive(redrive)) else {
             panic!("a redrive is never refused")
         };
@@ -600,7 +732,8 @@ impl History {
                 continue;
             }
             let before = self.partition.departures(taker, 1000).len();
-            let assign = Assign { queue, partition: taker, instead_of, limit };
+            let to = Arc::clone(&queue);
+            let assign = Assign { queue, to, partition: taker, instead_of, limit };
             let Ok(Reply::Carried { count }) = self.apply(Command::Assign(assign)) else {
                 panic!("an assignment is never refused")
             };

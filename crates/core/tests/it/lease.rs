@@ -231,10 +231,25 @@ fn the_oldest_waiting_item_is_found_over_kinds_and_priorities() {
     assert_eq!(script.partition.oldest_waiting(), None);
     script.produce([ranked("a", 9)]);
     script.pass(Span::from_secs(1));
-    script.produce([ranked("a", 1), ranked("b", 0)]);
+    script.produce([ranked("b", 0), ranked("a", 1)]);
     assert_eq!(script.partition.oldest_waiting(), Some(START));
     script.lease_with(10, kinds(&["a"]));
     assert_eq!(script.partition.oldest_waiting(), Some(script.now));
+}
+
+#[test]
+fn an_item_that_falls_due_has_waited_since_then() {
+    let mut script = Script::new();
+    let due_at = script.now + Span::from_secs(10);
+    script.produce([NewItem { enqueue_at: Some(due_at), ..item("default") }]);
+    script.pass(Span::from_secs(5));
+    script.produce_one();
+    let produced_at = script.now;
+    script.pass(Span::from_secs(5));
+    script.sweep();
+    assert_eq!(script.partition.oldest_waiting(), Some(produced_at));
+    script.lease(1);
+    assert_eq!(script.partition.oldest_waiting(), Some(due_at));
 }
 
 #[test]

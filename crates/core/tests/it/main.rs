@@ -21,15 +21,18 @@ mod limits;
 mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod once;
 mod produce;
 mod properties;
 mod registry;
 mod release;
 mod retention;
 mod retry;
+mod revoke;
 mod route;
 mod schedule;
 mod script;
 mod sorted;
 mod storage;
 mod totals;
+mod watch;

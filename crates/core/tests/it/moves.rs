@@ -1,7 +1,11 @@
 //! Moves, one partition at a time.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use windlass_core::command::{Assign, Command, Departure, Move, Moved, News, Redrive, Refusal, Reply, Take};
+use windlass_core::command::{
+    Assign, Command, Departure, Move, Moved, News, Redrive, RedriveTo, Refusal, Reply, Take,
+};
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin, Phase};
 use windlass_core::limits::KINDS_MAX;
@@ -34,7 +38,8 @@ fn carried(reply: Result<Reply, Refusal>) -> usize {
 }
 
 fn assign(script: &mut Script, limit: usize) -> usize {
-    let assign = Assign { queue: "dead".into(), partition: TAKER, instead_of: None, limit };
+    let assign =
+        Assign { queue: "dead".into(), to: "dead".into(), partition: TAKER, instead_of: None, limit };
     carried(script.apply(Command::Assign(assign)))
 }
 
@@ -112,7 +117,8 @@ fn numbers_of_moves_only_grow_also_for_those_assigned_anew() {
     assert_eq!(before.iter().map(|departure| departure.item).collect::<Vec<_>>(), all);
     assert!(before.is_sorted_by(|one, next| one.number < next.number));
     let queue = "dead".into();
-    let anew = Assign { queue, partition: PartitionId(10), instead_of: Some(TAKER), limit: 10 };
+    let to = Arc::clone(&queue);
+    let anew = Assign { queue, to, partition: PartitionId(10), instead_of: Some(TAKER), limit: 10 };
     assert_eq!(carried(script.apply(Command::Assign(anew))), 3);
     let after = script.partition.departures(PartitionId(10), 10);
     assert!(after.iter().all(|departure| departure.number > before[2].number));
@@ -161,7 +167,8 @@ fn a_redrive_goes_by_the_order_of_the_queue_and_ends_where_it_began() {
     let mut count = 0;
     let mut rounds = 0;
     loop {
-        let redrive = Redrive { to: None, kind: None, limit: usize::MAX, from };
+        let to = RedriveTo::Origins(Arc::new(["elsewhere".into()].into()));
+        let redrive = Redrive { to, kind: None, limit: usize::MAX, from };
         let Ok(Reply::Redriven { count: some, next }) = script.apply(Command::Redrive(redrive)) else {
             panic!("never refused")
         };

@@ -16,6 +16,7 @@ fn every_fault_of_the_core_is_caught_by_some_history() {
         Mutant::LoseOrder,
         Mutant::FreeAttempts,
         Mutant::ShareAddress,
+        Mutant::ForgetCall,
     ] {
         assert!(is_caught(Some(mutant)), "{mutant:?} was not caught");
     }

@@ -129,6 +129,13 @@ impl Script {
         }
     }
 
+    pub(crate) fn revoke(&mut self, held: Held) -> Result<(), Refusal> {
+        match self.apply(Command::Revoke(vec![held])).unwrap() {
+            Reply::Done(mut done) => done.pop().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(crate) fn cancel(&mut self, number: ItemNumber) -> Result<Phase, Refusal> {
         self.cancelled(number).map(|item| item.state.phase())
     }

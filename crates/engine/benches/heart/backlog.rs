@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use windlass_core::command::{Filter, NewItem};
 use windlass_engine::store::log::LogOptions;
 
-use crate::load::{Bed, cycle, median};
+use crate::load::{Bed, cycle, lease_of, median, new_items, release};
 
 const RUNS: usize = 5;
 const RUN_TIME: Duration = Duration::from_millis(500);
@@ -34,14 +35,37 @@ pub(crate) fn run(items: u64) {
     full.close();
 }
 
-/// A fixed number of cycles after a fixed backlog. Two counts that differ only in `cycles` tell what one costs. No
-/// snapshots: one more or less between the two would count for all the cycles together.
+/// No snapshots: one more or less between two counts would count for all the cycles together.
+fn countable_bed() -> Bed {
+    Bed::new(LogOptions { snapshot_min_bytes: u64::MAX, ..LogOptions::default() })
+}
+
+/// A fixed number of cycles after a fixed backlog. Two counts that differ only in `cycles` tell what one costs.
 pub(crate) fn fixed_work(backlog: u64, cycles: u64) {
-    let bed = Bed::new(LogOptions { snapshot_min_bytes: u64::MAX, ..LogOptions::default() });
+    let bed = countable_bed();
     bed.fill(backlog);
     bed.runtime.block_on(async {
         for _ in 0..cycles {
             cycle(&bed.engine, &bed.queue, 10).await;
+        }
+    });
+    bed.close();
+}
+
+/// A fixed number of leases of one kind in a fixed backlog, in whose middle one item is rare.
+pub(crate) fn fixed_leases(kind: &str, backlog: u64, leases: u64) {
+    let bed = countable_bed();
+    let filter = Filter::new(Some(vec![kind.into()]), u8::MAX);
+    bed.fill(backlog / 2);
+    bed.runtime.block_on(async {
+        let rare = new_items(1, 0).into_iter().map(|item| NewItem { kind: "rare".into(), ..item });
+        bed.engine.produce(&bed.queue, rare.collect()).await.expect("produced");
+    });
+    bed.fill(backlog / 2);
+    bed.runtime.block_on(async {
+        for _ in 0..leases {
+            let leased = lease_of(&bed.engine, &bed.queue, 1, filter.clone()).await;
+            release(&bed.engine, &bed.queue, &leased).await;
         }
     });
     bed.close();

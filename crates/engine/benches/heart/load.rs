@@ -108,9 +108,23 @@ pub(crate) async fn cycle(engine: &Engine, queue: &QueueName, batch: usize) -> u
 }
 
 pub(crate) async fn lease(engine: &Engine, queue: &QueueName, batch: usize) -> Vec<Granted> {
-    let lease =
-        LeaseItems { client_id: "bench".into(), batch_size: batch, lease_timeout: None, filter: Filter::ANY };
+    lease_of(engine, queue, batch, Filter::ANY).await
+}
+
+pub(crate) async fn lease_of(
+    engine: &Engine,
+    queue: &QueueName,
+    batch: usize,
+    filter: Filter,
+) -> Vec<Granted> {
+    let lease = LeaseItems { client_id: "bench".into(), batch_size: batch, lease_timeout: None, filter };
     engine.lease(queue, lease, Span::from_secs(10)).await.expect("leased").accept()
+}
+
+pub(crate) async fn release(engine: &Engine, queue: &QueueName, leased: &[Granted]) {
+    let items = leased.iter().map(|item| (item.id, item.permit)).collect();
+    let judged = engine.release(queue, items).await.expect("judged");
+    assert!(judged.results.iter().all(Result::is_ok) && !leased.is_empty(), "a release was refused");
 }
 
 pub(crate) async fn complete(engine: &Engine, queue: &QueueName, leased: &[Granted]) {

@@ -25,6 +25,9 @@ usage: cargo bench -p windlass-engine -- COMMAND
   backlog [ITEMS]        full cycles/s with a million items waiting against none; five interleaved runs
   instructions BACKLOG CYCLES
                          a fixed amount of work on one thread, to be counted by callgrind (see bench/instructions)
+  leases KIND BACKLOG LEASES
+                         the same for leases of one item of a kind, each given back at once, in a backlog in which one
+                         item is of the kind `rare` and all others are `default`
   memory [ITEMS]         bytes per waiting item, and how long a start with them takes
   churn [ITEMS] [KEPT]   the data directory while ITEMS come and go and one in KEPT stays (0: none)
 
@@ -41,6 +44,10 @@ fn main() {
         Some("cycles") => cycles::run(number(1, 300), number(2, 0) as usize, number(3, 1) as usize),
         Some("backlog") => backlog::run(number(1, 1_000_000)),
         Some("instructions") => backlog::fixed_work(number(1, 0), number(2, 1000)),
+        Some("leases") => {
+            let kind = args.get(1).map_or("default", String::as_str);
+            backlog::fixed_leases(kind, number(2, 0), number(3, 1000));
+        }
         Some("memory") => memory::run(number(1, 1_000_000)),
         Some("churn") => churn::run(number(1, 10_000_000), number(2, 0)),
         Some(other) => exit(&format!("unknown command: {other}\n\n{USAGE}")),

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tracing::warn;
 use windlass_core::command::{Command, Died, Held};
-use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::item::End;
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
+use windlass_core::item::{End, Item};
 use windlass_core::partition::Partition;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
@@ -20,6 +20,7 @@ use crate::partition::places::{Places, Reserved};
 use crate::partition::published::{Effects, Published};
 use crate::partition::reload::Reload;
 use crate::partition::waiters::Waiters;
+use crate::partition::watchers::{Watchers, Watching};
 use crate::store::StoreError;
 
 /// At most so many requests, and so many bytes of bodies in them, wait for one partition.
@@ -69,6 +70,7 @@ pub(crate) struct Handle {
     /// Something is on its way to another queue.
     outgoing: Notify,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) watchers: Arc<Watchers>,
     inbox: mpsc::Sender<Message>,
     inbox_bytes: AtomicUsize,
     state: watch::Sender<PartitionState>,
@@ -98,6 +100,7 @@ impl Handle {
             arrivals: Arc::clone(&common.arrivals),
             outgoing: Notify::new(),
             waiters: Arc::clone(&common.waiters),
+            watchers: Arc::default(),
             inbox,
             inbox_bytes: AtomicUsize::new(0),
             state: watch::Sender::new(PartitionState::Loading),
@@ -171,6 +174,17 @@ impl Handle {
             })
         })))?;
         Ok(receiver)
+    }
+
+    /// Waits for the item to end. Tells it as it is, too, as it will be durable when that comes.
+    pub(crate) fn watch(
+        &self,
+        number: ItemNumber,
+    ) -> Result<(Watching, oneshot::Receiver<Option<Item>>), EngineError> {
+        self.check_serving()?;
+        let (responder, seen) = oneshot::channel();
+        let watching = self.watchers.join(number, || self.send(Message::Watch { number, responder }))?;
+        Ok((watching, seen))
     }
 
     /// What it means that a question was dropped.
@@ -250,6 +264,7 @@ impl Handle {
     pub(crate) fn took_effect(&self, mut effects: Effects) {
         self.published.took_effect(&mut effects);
         effects.died.iter().for_each(|died| self.log_death(died));
+        effects.ended.iter().for_each(|ended| self.watchers.ended(ended));
         if effects.outgoing {
             self.sends();
         }

@@ -67,6 +67,7 @@ impl InFlight {
                 News::Available => {}
                 News::Outgoing => self.effects.outgoing = true,
                 News::Died(died) => self.effects.died.push(*died),
+                News::Ended(ended) => self.effects.ended.push(*ended),
             }
         }
     }
@@ -185,6 +186,7 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
     let reply = match reply {
         Reply::Leased(items) => Done::Granted(GrantPart::new(Arc::clone(handle), items, sequence)),
         other @ (Reply::Produced(_)
+        | Reply::ProducedOnce { .. }
         | Reply::Done(_)
         | Reply::Retried(_)
         | Reply::Extended(_)

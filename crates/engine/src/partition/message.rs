@@ -5,6 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use windlass_core::command::{Command, ImportItem, NewItem, Reply};
+use windlass_core::id::ItemNumber;
+use windlass_core::item::Item;
 use windlass_core::partition::Partition;
 use windlass_core::time::Timestamp;
 
@@ -33,8 +35,18 @@ pub(crate) type Awaited = oneshot::Receiver<Result<Answer, EngineError>>;
 pub(crate) type Question = Box<dyn FnOnce(&Partition, Timestamp) -> Box<dyn FnOnce() + Send> + Send>;
 
 pub(crate) enum Message {
-    Command { command: Command, bytes: usize, reserved: Option<Reserved>, responder: Responder },
+    Command {
+        command: Command,
+        bytes: usize,
+        reserved: Option<Reserved>,
+        responder: Responder,
+    },
     Query(Question),
+    /// Somebody waits for the item to end; answered by the item as it is.
+    Watch {
+        number: ItemNumber,
+        responder: oneshot::Sender<Option<Item>>,
+    },
 }
 
 impl fmt::Debug for Message {
@@ -42,6 +54,7 @@ impl fmt::Debug for Message {
         match self {
             Self::Command { command, .. } => f.debug_tuple("Command").field(command).finish(),
             Self::Query(_) => f.write_str("Query"),
+            Self::Watch { number, .. } => f.debug_tuple("Watch").field(number).finish(),
         }
     }
 }
@@ -57,6 +70,7 @@ pub(crate) fn received(
 pub(crate) fn body_bytes(command: &Command) -> usize {
     match command {
         Command::Produce(produce) => produce.items.iter().map(new_bytes).sum(),
+        Command::ProduceOnce(produce) => produce.items.iter().map(new_bytes).sum(),
         Command::Import(import) => import.items.iter().map(import_bytes).sum(),
         Command::CreateGroup(create) => {
             let ends = [&create.end, &create.abort].into_iter().flatten().map(|end| &end.item);
@@ -77,6 +91,7 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         Command::Lease(_)
         | Command::Extend(_)
         | Command::Release(_)
+        | Command::Revoke(_)
         | Command::Cancel(_)
         | Command::Clear(_)
         | Command::Delete(_)

@@ -1,7 +1,7 @@
 //! A partition at work: the [`supervisor`] acquires it and starts a [`writer`], which alone touches its state;
-//! everybody else has a [`handle`]. Leases that wait stand with the queue's [`waiters`], and what is produced has a place
-//! among its [`places`]. A [`reload`] has the
-//! supervisor do its work anew.
+//! everybody else has a [`handle`]. Leases that wait stand with the queue's [`waiters`], what is produced has a place
+//! among its [`places`], and callers who wait for items to end are its [`watchers`]. A [`reload`] has the supervisor do
+//! its work anew.
 
 mod copies;
 pub(crate) mod grant;
@@ -13,4 +13,5 @@ pub(crate) mod published;
 pub(crate) mod reload;
 pub(crate) mod supervisor;
 pub(crate) mod waiters;
+pub(crate) mod watchers;
 pub(crate) mod writer;

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use windlass_core::command::Died;
+use windlass_core::command::{Died, Ended};
 use windlass_core::partition::{Counts, Head, Totals};
 use windlass_core::time::Timestamp;
 
@@ -15,6 +15,8 @@ use crate::partition::places::{Filled, Places, Reserved};
 pub(crate) struct Summary {
     pub(crate) counts: Counts,
     pub(crate) head: Option<Head>,
+    /// When time next matters to it.
+    pub(crate) next_due: Option<Timestamp>,
     pub(crate) oldest_waiting: Option<Timestamp>,
     pub(crate) retained: u64,
     /// On their way to another queue.
@@ -29,6 +31,8 @@ pub(crate) struct Effects {
     pub(crate) reserved: Vec<Reserved>,
     /// Items that ended badly and go nowhere.
     pub(crate) died: Vec<Died>,
+    /// Items that ended while somebody waited for it.
+    pub(crate) ended: Vec<Ended>,
     /// Some item is on its way to another queue.
     pub(crate) outgoing: bool,
 }

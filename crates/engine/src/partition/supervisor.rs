@@ -18,6 +18,7 @@ use crate::meter::Meter;
 use crate::partition::handle::{Handle, PartitionState};
 use crate::partition::in_flight::{InFlight, Undelivered};
 use crate::partition::message::Message;
+use crate::partition::watchers::Closed;
 use crate::partition::writer::{Ended, Writer};
 use crate::store::{Acquired, Batch, CommitError, Store, StoreError};
 
@@ -48,6 +49,7 @@ impl Drop for ClosesAtTheEnd {
     fn drop(&mut self) {
         self.0.published.withdraw();
         self.0.reload.ended();
+        self.0.watchers.close(Closed::Stopped);
         self.0.set_state(if std::thread::panicking() {
             PartitionState::Faulty { error: "stopped by a bug: restart the server, and report it".to_owned() }
         } else {
@@ -217,9 +219,17 @@ impl Supervisor {
         if summary.moving > 0 {
             self.handle.sends();
         }
+        self.watch_again(&mut writer.partition);
         // Leases may have been waiting all the while.
         self.handle.wake();
         writer.run(&mut self.inbox).await
+    }
+
+    /// Whoever waits for an item waits on, though what the partition knew of it was thrown away. Ends of the batch in
+    /// flight were told when it was settled; only others, brought about elsewhere, are left to be looked at.
+    fn watch_again(&self, partition: &mut Partition) {
+        let lives = |number| partition.watch(number).is_some_and(|item| !item.state.phase().is_final());
+        self.handle.watchers.look_unless(lives);
     }
 
     /// Tells the callers at once if nothing of the batch can be durable; otherwise the next acquire tells.
@@ -271,7 +281,7 @@ impl Supervisor {
                     let _caller_gone = responder.send(Err(error.clone()));
                 }
                 // Dropped unanswered: whoever asked is told that the partition failed.
-                Message::Query(_) => {}
+                Message::Query(_) | Message::Watch { .. } => {}
             }
         }
     }

@@ -108,6 +108,7 @@ impl Writer {
             }
             self.configure(&mut gathered);
             self.take_back(&mut gathered);
+            self.forget_watched();
             self.gather(event, inbox, &mut gathered);
             if !stop && gathered.look_for_waiters {
                 self.serve_waiters(&mut gathered);
@@ -189,6 +190,11 @@ impl Writer {
         }
     }
 
+    /// Nobody waits for them to end any more.
+    fn forget_watched(&mut self) {
+        self.handle.watchers.take_left().into_iter().for_each(|number| self.partition.unwatch(number));
+    }
+
     /// Takes over settings that are newer than the partition's copy.
     fn configure(&mut self, gathered: &mut Gathered) {
         if let Some(settings) = self.handle.settings_after(self.partition.settings().version) {
@@ -199,6 +205,12 @@ impl Writer {
     fn take(&mut self, message: Message, gathered: &mut Gathered) {
         match message {
             Message::Query(question) => gathered.in_flight.query(question(&self.partition, gathered.now)),
+            Message::Watch { number, responder } => {
+                let item = self.partition.watch(number);
+                gathered.in_flight.query(Box::new(move || {
+                    let _asker_gone = responder.send(item);
+                }));
+            }
             // The server never does the work for a caller it knows to be gone.
             Message::Command { responder, .. } if responder.is_closed() => {}
             Message::Command { command, bytes, reserved, responder } => {
@@ -230,6 +242,7 @@ impl Writer {
         let grows = matches!(
             command,
             Command::Produce(_)
+                | Command::ProduceOnce(_)
                 | Command::Import(_)
                 | Command::CreateGroup(_)
                 | Command::SetGroupEnd(_)
@@ -340,6 +353,7 @@ impl Writer {
         Summary {
             counts: self.partition.counts(),
             head: self.partition.head(&Filter::ANY),
+            next_due: self.partition.next_due(),
             oldest_waiting: self.partition.next_oldest_waiting(),
             retained: self.partition.retained(),
             moving: self.partition.moving(),

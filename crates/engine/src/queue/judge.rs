@@ -26,6 +26,11 @@ impl QueueHandle {
         self.judge(items, |(id, _)| *id, command, done).await
     }
 
+    pub(crate) async fn revoke(&self, items: Vec<(ItemId, Permit)>) -> Judged<()> {
+        let command = |items: Vec<(ItemId, Permit)>| Command::Revoke(all_held(items));
+        self.judge(items, |(id, _)| *id, command, done).await
+    }
+
     pub(crate) async fn extend(
         &self,
         lease_timeout: Option<Span>,
@@ -92,6 +97,6 @@ fn all_held(items: Vec<(ItemId, Permit)>) -> Vec<Held> {
 }
 
 fn done(reply: Reply) -> Vec<Result<(), Refusal>> {
-    let Reply::Done(results) = reply else { unreachable!("complete and release are answered item by item") };
+    let Reply::Done(results) = reply else { unreachable!("each of them is answered for itself") };
     results
 }

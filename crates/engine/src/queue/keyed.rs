@@ -66,6 +66,13 @@ impl QueueHandle {
 
 pub(super) fn produced(partition: PartitionId, reply: Reply) -> Vec<Result<ProducedItem, EngineError>> {
     let Reply::Produced(items) = reply else { unreachable!("a produce is answered by what was produced") };
+    produced_items(partition, items)
+}
+
+pub(super) fn produced_items(
+    partition: PartitionId,
+    items: Vec<Result<Produced, Refusal>>,
+) -> Vec<Result<ProducedItem, EngineError>> {
     let id = |number| ItemId { partition, number };
     let result = |item: Result<Produced, Refusal>| match item {
         Ok(Produced { number, phase }) => Ok(ProducedItem { id: id(number), phase }),

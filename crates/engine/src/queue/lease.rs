@@ -8,12 +8,14 @@ use bytes::Bytes;
 use windlass_core::command::{Command, LeaseItems, Leased, Refusal};
 use windlass_core::id::ItemId;
 use windlass_core::limits;
+use windlass_core::partition::Head;
 use windlass_core::row::Part;
-use windlass_core::time::Span;
+use windlass_core::time::{Span, Timestamp};
 
 use super::{QueueHandle, fault};
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
+use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
 use crate::partition::waiters::Waited;
 use crate::types::{Grant, Granted};
@@ -73,12 +75,10 @@ impl QueueHandle {
     /// Takes what can be had at once, from the partition with the best head first. One that cannot give anything just
     /// now does not keep the others from it; the last such refusal is told.
     async fn fill(&self, lease: &LeaseItems, grant: &mut Vec<GrantPart>) -> Result<(), EngineError> {
-        let mut with_work: Vec<_> = self
-            .partitions
-            .iter()
-            .filter_map(|handle| Some((handle.published.summary().head?, handle)))
-            .collect();
-        with_work.sort_by_key(|(head, _)| *head);
+        let now = self.env.wall();
+        let mut with_work: Vec<_> =
+            self.partitions.iter().filter_map(|handle| Some((work_of(handle, now)?, handle))).collect();
+        with_work.sort_by_key(|(work, _)| *work);
         let mut refused = Ok(());
         for (_, handle) in with_work {
             let missing = lease.batch_size.saturating_sub(granted_count(grant));
@@ -165,6 +165,20 @@ impl Sizes {
         let room = GRANT_BYTES_MAX.saturating_sub(self.bytes);
         (room / self.largest.max(1)).clamp(1, self.count.max(FIRST_SLICE))
     }
+}
+
+/// What a partition may have to give: the smaller is asked first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Work {
+    Waiting(Head),
+    /// Something may be waiting by the time it is asked: it sees to what is due before it answers.
+    Due,
+}
+
+fn work_of(handle: &Handle, now: Timestamp) -> Option<Work> {
+    let summary = handle.published.summary();
+    let due = summary.next_due.is_some_and(|due| due <= now).then_some(Work::Due);
+    summary.head.map(Work::Waiting).or(due)
 }
 
 fn granted_count(grant: &[GrantPart]) -> usize {

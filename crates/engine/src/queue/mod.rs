@@ -5,6 +5,8 @@ mod groups;
 mod judge;
 mod keyed;
 mod lease;
+mod once;
+mod permits;
 mod produce;
 mod redrive;
 mod shares;
@@ -23,6 +25,7 @@ use crate::partition::handle::{Handle, PartitionState};
 use crate::partition::message::{Answer, Done, received};
 use crate::partition::places::Places;
 use crate::partition::waiters::Waiters;
+use crate::partition::watchers::Closed;
 use crate::store::Store;
 use crate::types::{Commit, Committed};
 use door::Door;
@@ -57,6 +60,12 @@ impl QueueHandle {
     /// The same queue with new settings.
     pub(crate) fn with(&self, queue: Queue) -> Self {
         Self { queue, ..self.clone() }
+    }
+
+    /// Nobody waits here any more, neither for work nor for an item to end.
+    pub(crate) fn send_waiters_home(&self) {
+        self.waiters.close();
+        self.partitions.iter().for_each(|handle| handle.watchers.close(Closed::Stopped));
     }
 
     /// Clears every partition that can. If one could not, or nobody knows, the caller is told what that leaves.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use windlass_core::command::{Command, Import, ImportItem, NewItem, Produce, Refusal};
+use windlass_core::id::PartitionId;
+use windlass_core::limits;
 use windlass_core::route::{self, Load};
 
 use super::keyed::produced;
@@ -78,7 +80,7 @@ impl QueueHandle {
         &self,
         items: Vec<T>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
-        self.check_keys(items.iter().map(|item| (item.group(), item.address())))?;
+        self.check_homes(items.iter().map(|item| (item.group(), item.address())))?;
         if items.iter().all(|item| item.key().is_none()) {
             self.take_in_together(items).await
         } else {
@@ -87,13 +89,13 @@ impl QueueHandle {
     }
 
     /// Of the groups and addresses of new items.
-    pub(crate) fn check_keys<'a>(
+    pub(crate) fn check_homes<'a>(
         &self,
         mut keys: impl Iterator<Item = (Option<&'a Arc<str>>, Option<&'a Arc<str>>)>,
     ) -> Result<(), EngineError> {
         let partitions = self.partitions.len();
         let check = |(group, address): (Option<&Arc<str>>, Option<&Arc<str>>)| {
-            route::check_keys(group.is_some(), address.is_some(), partitions)
+            limits::check_one_home(group.is_some(), address.is_some(), partitions)
         };
         Ok(keys.try_for_each(check).map_err(Refusal::Invalid)?)
     }
@@ -142,11 +144,11 @@ impl QueueHandle {
 }
 
 impl QueueHandle {
-    /// Who is to take what is moved here, if anybody serves now: as the router has it.
-    pub(crate) fn next_taker(&self) -> Option<&Arc<Handle>> {
+    /// Who is to take what is moved here, if anybody serves now but for one: as the router has it.
+    pub(crate) fn next_taker(&self, but: Option<PartitionId>) -> Option<&Arc<Handle>> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
         let serving = |handle: &Arc<Handle>| Load {
-            healthy: handle.state() == PartitionState::Available,
+            healthy: handle.state() == PartitionState::Available && Some(handle.id) != but,
             ..load(handle)
         };
         let loads: Vec<Load> = self.partitions.iter().map(serving).collect();

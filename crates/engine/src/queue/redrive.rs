@@ -1,8 +1,9 @@
 //! Waiting items sent back to where they came from, slice by slice.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::command::{Command, Redrive as Slice, RedriveCursor, Refusal, Reply};
+use windlass_core::command::{Command, Redrive as Slice, RedriveCursor, RedriveTo, Refusal, Reply};
 use windlass_core::limits::Invalid;
 
 use super::QueueHandle;
@@ -12,25 +13,42 @@ use crate::partition::message::{Answer, Done};
 use crate::types::{Commit, Committed, Redrive};
 
 impl QueueHandle {
-    /// One partition after the other. If one could not, the caller is told how far it came.
-    pub(crate) async fn redrive(&self, redrive: Redrive) -> Result<Committed<u64>, EngineError> {
+    /// One partition after the other. One that cannot does not keep the others from it; if none could, or one did not
+    /// finish what it began, the caller is told.
+    pub(crate) async fn redrive(
+        &self,
+        redrive: Redrive,
+        queues: BTreeSet<Arc<str>>,
+    ) -> Result<Committed<u64>, EngineError> {
         if redrive.to.as_ref().is_some_and(|to| *to == self.queue.name) {
             let rule = "another queue than the one that is redriven";
             return Err(Refusal::Invalid(Invalid { field: "to", rule }).into());
         }
+        let to = match &redrive.to {
+            Some(to) => RedriveTo::Queue(Arc::clone(&to.name)),
+            None => RedriveTo::Origins(Arc::new(queues)),
+        };
         let mut done = Committed { value: 0, commits: Vec::new() };
+        let mut refused = None;
         for handle in &self.partitions {
-            if let Err(error) = redrive_partition(handle, &redrive, &mut done).await {
-                return Err(partly(done.value, error));
+            let before = done.value;
+            match redrive_partition(handle, &redrive, &to, &mut done).await {
+                Ok(()) => {}
+                Err(error) if done.value > before => return Err(partly(done.value, error)),
+                Err(error) => refused = Some(error),
             }
         }
-        Ok(done)
+        match refused {
+            Some(error) if done.commits.is_empty() => Err(error),
+            Some(_) | None => Ok(done),
+        }
     }
 }
 
 async fn redrive_partition(
     handle: &Handle,
     redrive: &Redrive,
+    to: &RedriveTo,
     done: &mut Committed<u64>,
 ) -> Result<(), EngineError> {
     let (mut from, mut commit) = (None, None);
@@ -39,7 +57,7 @@ async fn redrive_partition(
         if left == 0 {
             break;
         }
-        let (count, next, sequence) = redrive_slice(handle, redrive, left, from).await?;
+        let (count, next, sequence) = redrive_slice(handle, redrive, to, left, from).await?;
         done.value += count;
         commit = Some(Commit { partition: handle.id, sequence });
         from = next;
@@ -54,11 +72,12 @@ async fn redrive_partition(
 async fn redrive_slice(
     handle: &Handle,
     redrive: &Redrive,
+    to: &RedriveTo,
     left: u64,
     from: Option<RedriveCursor>,
 ) -> Result<(u64, Option<RedriveCursor>, u64), EngineError> {
     let slice = Slice {
-        to: redrive.to.as_ref().map(|to| Arc::clone(&to.name)),
+        to: to.clone(),
         kind: redrive.kind.clone(),
         limit: usize::try_from(left).unwrap_or(usize::MAX),
         from,
@@ -73,8 +92,5 @@ async fn redrive_slice(
 
 /// What was sent stays sent.
 fn partly(count: u64, error: EngineError) -> EngineError {
-    match count {
-        0 => error,
-        _ => EngineError::unknown(format!("sent {count} items, but not all: {error}")),
-    }
+    EngineError::unknown(format!("sent {count} items, but not all: {error}"))
 }

@@ -15,11 +15,16 @@ pub(super) struct Share<I> {
     pub(super) items: Vec<I>,
 }
 
+impl<I> Default for Share<I> {
+    fn default() -> Self {
+        Self { indexes: Vec::new(), items: Vec::new() }
+    }
+}
+
 pub(super) fn shares<I, K: Ord>(items: Vec<I>, of: impl Fn(&I) -> K) -> BTreeMap<K, Share<I>> {
     let mut shares: BTreeMap<K, Share<I>> = BTreeMap::new();
     for (index, item) in items.into_iter().enumerate() {
-        let share =
-            shares.entry(of(&item)).or_insert_with(|| Share { indexes: Vec::new(), items: Vec::new() });
+        let share = shares.entry(of(&item)).or_default();
         share.indexes.push(index);
         share.items.push(item);
     }

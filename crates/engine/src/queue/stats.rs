@@ -44,6 +44,7 @@ impl QueueHandle {
             counts: Counts::default(),
             oldest_waiting: None,
             lease_waiters: self.waiters.count(),
+            item_waiters: self.partitions.iter().map(|handle| handle.watchers.count()).sum(),
             retained: 0,
             moving: 0,
             totals: Totals::default(),

@@ -98,7 +98,11 @@ impl QueueHandle {
                 failed.push(format!("partition {}: {error}", handle.id));
             }
         }
-        if failed.is_empty() { Ok(()) } else { Err(EngineError::not_applied(failed.join("; "))) }
+        match failed.len() {
+            0 => Ok(()),
+            count if count == self.partitions.len() => Err(EngineError::not_applied(failed.join("; "))),
+            _ => Err(EngineError::unknown(failed.join("; "))),
+        }
     }
 }
 

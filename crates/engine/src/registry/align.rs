@@ -125,12 +125,12 @@ impl Registry {
         let name = queue.name.clone();
         let (env, store) = (Arc::clone(&self.env), Arc::clone(&self.store));
         let InCommon { waiters, places, .. } = common;
-        let handle = Arc::new(QueueHandle::new(queue, partitions, Arc::clone(&waiters), places, env, store));
-        lock(&self.running).insert(name, Running { handle, tasks });
+        let handle = Arc::new(QueueHandle::new(queue, partitions, waiters, places, env, store));
+        lock(&self.running).insert(name, Running { handle: Arc::clone(&handle), tasks });
         self.arrivals.tell();
         // Looked at once it can be seen: either we see the flag, or whoever sets it sees the queue.
         if self.waiters_home.load(Ordering::SeqCst) {
-            waiters.close();
+            handle.send_waiters_home();
         }
     }
 

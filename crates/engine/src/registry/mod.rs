@@ -3,8 +3,10 @@
 mod align;
 mod running;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 use tracing::warn;
@@ -105,6 +107,13 @@ impl Registry {
         lock(&self.running).queues.values().map(|running| running.handle.queue.clone()).collect()
     }
 
+    /// The other queues of its namespace.
+    pub(crate) fn names_beside(&self, queue: &QueueName) -> BTreeSet<Arc<str>> {
+        let running = lock(&self.running);
+        let others = running.queues.keys().filter(|name| name.namespace == queue.namespace && *name != queue);
+        others.map(|name| Arc::clone(&name.name)).collect()
+    }
+
     pub(crate) fn overview(&self) -> Vec<QueueOverview> {
         lock(&self.running).queues.values().map(|running| running.handle.overview()).collect()
     }
@@ -115,6 +124,15 @@ impl Registry {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// On the boot clock.
+    pub(crate) fn boot(&self) -> Duration {
+        self.env.boot()
+    }
+
+    pub(crate) async fn sleep_until(&self, at: Duration) {
+        self.env.sleep_until(at).await;
     }
 
     pub(crate) fn commit_stats(&self) -> CommitStats {
@@ -201,11 +219,12 @@ impl Registry {
         Ok(call)
     }
 
-    /// Leases that wait are answered with nothing now, those to come with what there is.
+    /// Leases that wait are answered with nothing now, those to come with what there is. Who waits for an item is told that
+    /// it is over.
     pub(crate) fn send_waiters_home(&self) {
         self.waiters_home.store(true, Ordering::SeqCst);
         for running in lock(&self.running).queues.values() {
-            running.handle.waiters.close();
+            running.handle.send_waiters_home();
         }
     }
 

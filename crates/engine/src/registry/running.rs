@@ -8,6 +8,7 @@ use windlass_core::row::QueueName;
 
 use crate::env::Task;
 use crate::partition::handle::Handle;
+use crate::partition::watchers::Closed;
 use crate::queue::QueueHandle;
 
 #[derive(Debug)]
@@ -63,7 +64,10 @@ impl RunningQueues {
 pub(super) async fn stop(running: Running) {
     running.handle.door.gone();
     running.handle.waiters.close();
-    running.handle.partitions.iter().for_each(|handle| handle.stop());
+    running.handle.partitions.iter().for_each(|handle| {
+        handle.watchers.close(Closed::QueueDeleted);
+        handle.stop();
+    });
     for task in running.tasks {
         task.await;
     }

@@ -1,12 +1,16 @@
 //! What becomes of items with a key when their home fails.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use windlass_core::command::NewItem;
 use windlass_core::id::PartitionId;
-use windlass_engine::{EngineError, Outcome};
+use windlass_engine::{Engine, EngineError, Outcome};
 
 use crate::behaviour::addresses::at;
 use crate::failures::{Broken, world};
 use crate::faulty::Fault;
+use crate::world::{ManualEnv, item, queue_name};
 
 async fn broken_home(partitions: u32) -> (Broken, PartitionId) {
     let world = world(partitions).await;
@@ -59,4 +63,73 @@ async fn a_call_of_which_nothing_could_be_done_fails_as_a_whole() {
     world.store.fail_all(None);
     *world.store.down.lock().expect("not poisoned") = false;
     assert_eq!(world.waiting().await, 60);
+}
+
+#[tokio::test]
+async fn a_repeat_of_a_call_that_reached_only_some_partitions_completes_it() {
+    let (world, broken) = broken_home(3).await;
+    // A key that is at home elsewhere, or nothing would be done at all.
+    let mut reached = None;
+    for number in 0.. {
+        let key: Arc<str> = format!("call {number}").into();
+        if let Ok(judged) = world.engine.produce_once(&world.queue, Arc::clone(&key), orders(60)).await {
+            reached = Some((key, judged.results));
+            break;
+        }
+    }
+    let (key, first) = reached.expect("some key is at home in another partition");
+    assert!(
+        first.iter().any(Result::is_err) && first.iter().flatten().all(|made| made.id.partition != broken)
+    );
+    *world.store.broken_partition.lock().expect("not poisoned") = None;
+    world.waiting().await;
+    for _ in 0..2 {
+        let again =
+            world.engine.produce_once(&world.queue, Arc::clone(&key), orders(60)).await.expect("judged");
+        for (again, first) in again.results.iter().zip(&first) {
+            let made = again.as_ref().expect("produced by now");
+            assert!(first.as_ref().map_or(made.id.partition == broken, |first| first == made));
+        }
+        assert_eq!(world.waiting().await, 60);
+    }
+}
+
+/// However a process ends in the middle of a call, sending the call again completes it and makes nothing twice.
+#[tokio::test]
+async fn a_call_sent_again_after_any_crash_is_carried_out_once() {
+    for fault in [Fault::CrashBefore, Fault::CrashAfter] {
+        for commits in 0..4 {
+            crash_and_send_again(commits, fault).await;
+        }
+    }
+}
+
+async fn crash_and_send_again(commits: usize, fault: Fault) {
+    let world = world(3).await;
+    let mut items = orders(12);
+    items.extend((0..3).map(|_| item("free")));
+    world.store.fail_after(commits, fault);
+    let (engine, queue, call) = (world.engine.clone(), world.queue.clone(), items.clone());
+    let calling = async move { engine.produce_once(&queue, "call".into(), call).await };
+    let mut crashed = world.store.crashed.subscribe();
+    let told = tokio::select! {
+        told = calling => Some(told.expect("no crash came in its way")),
+        _crash = crashed.wait_for(|crashed| *crashed) => None,
+    };
+    let store = Arc::new(world.store.next_process());
+    let env = Arc::new(ManualEnv::new());
+    env.advance(Duration::from_secs(1));
+    let engine = Engine::open(env, store).await.expect("the engine opens again");
+    let queue = queue_name("q");
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        let again = engine.produce_once(&queue, "call".into(), items.clone()).await.expect("judged");
+        answers.push(again.results.into_iter().map(|made| made.expect("produced")).collect::<Vec<_>>());
+    }
+    assert_eq!(answers[0], answers[1]);
+    if let Some(told) = told {
+        let told: Vec<_> = told.results.into_iter().map(|made| made.expect("produced")).collect();
+        assert_eq!(told, answers[0]);
+    }
+    assert_eq!(engine.stats(&queue).await.expect("stats").counts.waiting, 15, "{fault:?} after {commits}");
 }

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::CreateQueue;
+use windlass_core::command::{CreateQueue, NewItem};
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveReason, Phase};
+use windlass_core::limits::KINDS_MAX;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_engine::{Engine, Granted, PartitionState, QueueStats, Redrive, RetryItem};
 
 use crate::faulty::{Fault, FaultyStore};
-use crate::world::{ManualEnv, bodies, items, lease, queue_name};
+use crate::world::{ManualEnv, bodies, item, items, lease, queue_name};
 
 pub(crate) const FAULTS: [Fault; 5] =
     [Fault::CrashBefore, Fault::CrashAfter, Fault::NotApplied, Fault::UnknownLost, Fault::UnknownDone];
@@ -217,6 +218,26 @@ async fn what_goes_to_a_faulty_queue_is_moving_until_that_is_back() {
     *moving.store.broken_partition.lock().expect("not poisoned") = None;
     moving.settled().await;
     assert_eq!(bodies(&moving.lease(&moving.dead).await), ["item 0"]);
+}
+
+/// Each holds all the kinds it may, but one has one more that it knows.
+#[tokio::test]
+async fn what_one_partition_will_not_take_another_does() {
+    let moving = Moving::new().await;
+    let create = CreateQueue { name: moving.dead.clone(), settings: Settings::default(), partitions: 2 };
+    moving.engine.create_queue(create).await.expect("the queue is made");
+    let of_kind = |kind: String| NewItem { kind: kind.into(), ..item("dead") };
+    for slice in 0..2 * KINDS_MAX / 1000 {
+        let kinds = (0..1000).map(|kind| of_kind(format!("{slice} {kind}"))).collect();
+        moving.engine.produce(&moving.dead, kinds).await.expect("produced");
+    }
+    for slice in 0..4 {
+        moving.engine.produce(&moving.queue, vec![of_kind(format!("{slice} 7"))]).await.expect("produced");
+        let leased = moving.lease(&moving.queue).await;
+        moving.fail(&leased).await;
+    }
+    moving.settled().await;
+    assert_eq!(moving.stats(&moving.dead).await.counts.waiting, 2 * KINDS_MAX as u64 + 4);
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ keys! {
     }):
         "a number from 1 to 1000000",
         default "16384".
-        "Leases that wait for work at once; further ones are `overloaded`.";
+        "Requests that wait at once, for work or for an item to end; further ones are `overloaded`.";
     PAYLOAD_BYTES = "limits.payload_bytes" (limits.payload_bytes, |config| {
         Some(value::show_bytes(config.limits.payload_bytes))
     }):

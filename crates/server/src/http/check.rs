@@ -92,6 +92,11 @@ pub(super) fn address(within: impl fmt::Display, address: String) -> Result<Arc<
     Ok(address.into())
 }
 
+pub(super) fn idempotency_key(key: String) -> Result<Arc<str>, Problem> {
+    limits::check_idempotency_key(&key)?;
+    Ok(key.into())
+}
+
 /// No lease was ever given 0: it stands for a permit that is missing.
 pub(super) fn permit(within: impl fmt::Display, permit: u64) -> Result<Permit, Problem> {
     let missing =

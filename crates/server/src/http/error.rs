@@ -133,6 +133,10 @@ impl From<Refusal> for Problem {
                 Self::new(Code::WrongState, "the item has ended: only live ones can be deleted")
             }
             Refusal::DuplicateAddress { .. } => Self::new(Code::DuplicateAddress, DUPLICATE_ADDRESS),
+            Refusal::KeyTaken => Self::new(
+                Code::AlreadyExists,
+                "`idempotency_key` was used for other items in the last 24h: a new call needs a new key",
+            ),
             Refusal::NoSuchPivot => Self::new(
                 Code::NotFound,
                 "`pivot` is not in this list, or not any more: begin after another item, or from the start",

@@ -1,4 +1,4 @@
-//! Calls on items: produce, lease, complete, retry, extend, release, get, cancel.
+//! Calls on items: produce, lease, complete, retry, extend, release, get, wait, cancel.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use windlass_api::items::{
     CancelItemRequest, CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, ExtendedItem,
     GetItemRequest, Held, ItemReply, LeaseReply, LeaseRequest, NewItem, ProduceError, ProduceReply,
     ProduceRequest, ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest,
+    WaitItemRequest,
 };
 use windlass_api::payload::Payload;
 use windlass_core::command::{self, Extended, Filter, LeaseItems, Retried};
@@ -34,8 +35,16 @@ pub(super) async fn produce(
     let queue = check::queue_name(&request.queue)?;
     let timeout = check::request_timeout(request.request_timeout, false)?;
     limits::check_batch("items", request.items.len())?;
+    let key = request.idempotency_key.map(check::idempotency_key).transpose()?;
     let items = new_items(request.items, &context)?;
-    let made = context.within(timeout, context.engine().produce(&queue, items)).await?;
+    let engine = context.engine();
+    let producing = async {
+        match key {
+            Some(key) => engine.produce_once(&queue, key, items).await,
+            None => engine.produce(&queue, items).await,
+        }
+    };
+    let made = context.within(timeout, producing).await?;
     let reply = ProduceReply { items: made.results.into_iter().map(produced).collect() };
     Ok(Answer::changed(reply, made.commits))
 }
@@ -128,11 +137,15 @@ pub(super) async fn lease(context: Context, request: LeaseRequest) -> Result<Ans
         answered => return answered.map(leased),
     }
     let _waiting = context.wait_in_line()?;
-    // The wait is the engine's; what comes on top is a commit and a read. Dropped, it gives everything back.
-    let limit = Span::from_micros(wait.as_micros() + check::COMMIT_TIMEOUT.as_micros());
+    // Dropped, it gives everything back.
     let waiting = context.engine().lease(&queue, lease, wait);
-    let grant = context.within_or(limit, Outcome::NotApplied, waiting).await?;
+    let grant = context.within_or(after_wait(wait), Outcome::NotApplied, waiting).await?;
     Ok(leased(grant))
+}
+
+/// The wait is the engine's; what comes on top is a commit and a read.
+fn after_wait(wait: Span) -> Span {
+    Span::from_micros(wait.as_micros() + check::COMMIT_TIMEOUT.as_micros())
 }
 
 /// Without a place among those that wait.
@@ -266,12 +279,12 @@ pub(super) fn names<'a>(items: impl Iterator<Item = (&'a String, u64)>) -> Vec<N
 }
 
 /// Items of a request, as it named them and as the engine knows them.
-struct Batch {
-    named: Vec<Named>,
-    items: Vec<(ItemId, Permit)>,
+pub(super) struct Batch {
+    pub(super) named: Vec<Named>,
+    pub(super) items: Vec<(ItemId, Permit)>,
 }
 
-fn held(items: Vec<Held>) -> Result<Batch, Problem> {
+pub(super) fn held(items: Vec<Held>) -> Result<Batch, Problem> {
     limits::check_batch("items", items.len())?;
     let checked = items.iter().enumerate().map(|(index, item)| {
         let within = format_args!("items[{index}].");
@@ -333,6 +346,17 @@ pub(super) async fn get(context: Context, request: GetItemRequest) -> Result<Ans
     let id = found(&context, check::item_name(id, queue, address)?).await?;
     let looking = context.engine().get(id);
     let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await?;
+    Ok(Answer::read(ItemReply { item: show::item(view) }))
+}
+
+pub(super) async fn wait(context: Context, request: WaitItemRequest) -> Result<Answer<ItemReply>, Problem> {
+    let WaitItemRequest { id, queue, address, request_timeout } = request;
+    let name = check::item_name(id, queue, address)?;
+    let wait = check::request_timeout(request_timeout, true)?;
+    let id = found(&context, name).await?;
+    let _waiting = (wait > Span::ZERO).then(|| context.wait_in_line()).transpose()?;
+    let waiting = context.engine().wait(id, wait);
+    let view = context.within_or(after_wait(wait), Outcome::NotApplied, waiting).await?;
     Ok(Answer::read(ItemReply { item: show::item(view) }))
 }
 

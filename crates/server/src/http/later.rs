@@ -2,14 +2,11 @@
 
 /// Calls, without `/v1/`.
 const CALLS: &[&str] = &[
-    "item.wait",
     "item.explain",
     "item.emit",
     "item.events",
     "item.close_streams",
     "item.resume",
-    "queue.permits",
-    "queue.revoke",
     "queue.suspend",
     "queue.rebalance",
     "queue.pause",
@@ -28,7 +25,7 @@ const CALLS: &[&str] = &[
 ];
 
 /// `partitions` where a queue is changed.
-const FIELDS: &[&str] = &["idempotency_key", "partitions"];
+const FIELDS: &[&str] = &["partitions"];
 
 pub(super) fn is_call(name: &str) -> bool {
     CALLS.contains(&name)

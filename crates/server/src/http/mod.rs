@@ -11,6 +11,7 @@ mod items;
 mod later;
 mod origin;
 mod pages;
+mod permits;
 mod queues;
 pub mod record;
 mod reply;
@@ -53,7 +54,7 @@ static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| windlass_api::openapi::docume
 
 #[derive(Clone, Debug)]
 pub struct HttpLimits {
-    /// Requests that wait at once: leases without work.
+    /// Requests that wait at once: leases for work, others for items to end.
     pub waiting_max: usize,
     /// Of one payload or result.
     pub payload_bytes_max: usize,
@@ -144,7 +145,10 @@ impl App {
             "queue.retry" => app.call(request, items::retry).await,
             "queue.extend" => app.call(request, items::extend).await,
             "queue.release" => app.call(request, items::release).await,
+            "queue.permits" => app.call(request, permits::list).await,
+            "queue.revoke" => app.call(request, permits::revoke).await,
             "item.get" => app.call(request, items::get).await,
+            "item.wait" => app.call(request, items::wait).await,
             "item.cancel" => app.call(request, items::cancel).await,
             "group.create" => app.call(request, groups::create).await,
             "group.set_end" => app.call(request, groups::set_end).await,

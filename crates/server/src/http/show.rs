@@ -2,6 +2,7 @@
 
 use windlass_api::groups::{Group, Members};
 use windlass_api::items::{self, Item, LeasedItem};
+use windlass_api::permits::Permit;
 use windlass_api::queues::{self, Counts, Queue, RetryPolicy};
 use windlass_api::{Span as WireSpan, Time};
 use windlass_core::group::GroupView;
@@ -9,7 +10,7 @@ use windlass_core::item::{Extras, ItemError, Origin, Phase, State};
 use windlass_core::row;
 use windlass_core::settings::{Requeue, RetryStrategy};
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::{Granted, ItemView, PartitionState, PartitionStats};
+use windlass_engine::{Granted, Holding, ItemView, PartitionState, PartitionStats};
 
 use super::record::Record;
 
@@ -52,6 +53,19 @@ pub(super) fn leased(granted: &Granted) -> LeasedItem {
         group: granted.group.as_deref().map(str::to_owned),
         reference: record.reference,
         headers: record.headers,
+    }
+}
+
+pub(super) fn permit(holding: &Holding) -> Permit {
+    let Holding { id, kind, attempts, lease } = holding;
+    Permit {
+        id: id.to_string(),
+        permit: lease.permit.0,
+        client_id: lease.client_id.to_string(),
+        kind: kind.to_string(),
+        attempts: *attempts,
+        leased_at: time(lease.leased_at),
+        lease_deadline: time(lease.deadline),
     }
 }
 

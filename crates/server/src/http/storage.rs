@@ -49,6 +49,9 @@ async fn page(
     limit: Option<u32>,
 ) -> Result<Answer<ListItemsReply>, Problem> {
     let queue = check::queue_name(queue)?;
+    if partition == 0 {
+        return Err(Problem::invalid("`partition` must be one of the queue's: queue.stats tells them"));
+    }
     let page = Page {
         partition: PartitionId(partition),
         list,
@@ -152,6 +155,9 @@ fn item_error(within: fmt::Arguments<'_>, error: items::ItemError) -> Result<Ite
     let error =
         ItemError { code: error.code.as_deref().map(Into::into), message: error.message.as_str().into() };
     limits::check_error(&error).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    if error.message.is_empty() {
+        return Err(Problem::invalid(format!("`{within}error.message` must say something")));
+    }
     Ok(error)
 }
 
@@ -176,7 +182,7 @@ fn origin(within: fmt::Arguments<'_>, from: items::Origin) -> Result<Origin, Pro
         address: from.address.map(|address| check::address(within, address)).transpose()?,
         attempts: from.attempts,
         reason,
-        error: from.error.map(|error| item_error(format_args!("{within}error."), error)).transpose()?,
+        error: from.error.map(|error| item_error(within, error)).transpose()?,
         moved_at: check::moment(from.moved_at),
         unknown: Vec::new(),
     })

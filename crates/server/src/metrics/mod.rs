@@ -123,8 +123,10 @@ fn queues(page: &mut Page, queues: &[QueueOverview], now: Timestamp) {
         }
     }
     each_queue(page, &RETAINED, queues, |seen| seen.retained);
+    each_queue(page, &MOVING, queues, |seen| seen.moving);
     each_queue(page, &OLDEST_WAITING, queues, |seen| seen.oldest_waiting.map_or(0.0, |at| seconds(at, now)));
     each_queue(page, &LEASE_WAITERS, queues, |seen| seen.lease_waiters);
+    each_queue(page, &ITEM_WAITERS, queues, |seen| seen.item_waiters);
     page.single(&SUBSCRIBERS, 0);
 }
 
@@ -154,9 +156,14 @@ fn totals(page: &mut Page, queues: &[QueueOverview]) {
     each_queue(page, &COMPLETED, queues, |seen| seen.totals.completed);
     each_queue(page, &RETRIED, queues, |seen| seen.totals.retried);
     each_queue(page, &RELEASED, queues, |seen| seen.totals.released);
+    each_queue(page, &REVOKED, queues, |seen| seen.totals.revoked);
     each_queue(page, &EXTENDED, queues, |seen| seen.totals.extended);
     each_queue(page, &CANCELLED, queues, |seen| seen.totals.cancelled);
     each_queue(page, &FAILED, queues, |seen| seen.totals.failed);
+    each_queue(page, &EXPIRED, queues, |seen| seen.totals.expired);
+    each_queue(page, &REDRIVEN, queues, |seen| seen.totals.redriven);
+    each_queue(page, &MOVED_OUT, queues, |seen| seen.totals.moved_out);
+    each_queue(page, &MOVED_IN, queues, |seen| seen.totals.moved_in);
     each_queue(page, &LEASES_EXPIRED, queues, |seen| seen.totals.lease_expired);
 }
 

@@ -49,9 +49,11 @@ metrics! {
 
     ITEMS = Gauge "windlass_items" ["queue", "state"]: "Items that have not ended, by state.";
     RETAINED = Gauge "windlass_items_retained" ["queue"]: "Items that have ended and are kept.";
+    MOVING = Gauge "windlass_items_moving" ["queue"]: "Items that ended here and are on their way to another queue.";
     OLDEST_WAITING = Gauge "windlass_oldest_waiting_age_seconds" ["queue"]:
         "How long the item has waited that waits longest; 0 if none waits.";
     LEASE_WAITERS = Gauge "windlass_lease_waiters" ["queue"]: "Leases that wait for work.";
+    ITEM_WAITERS = Gauge "windlass_item_waiters" ["queue"]: "Calls that wait for an item to end.";
     SUBSCRIBERS = Gauge "windlass_subscribers": "Readers of event streams.";
     PRODUCED = Counter "windlass_items_produced_total" ["queue"]: "Items produced.";
     LEASED = Counter "windlass_items_leased_total" ["queue"]:
@@ -59,10 +61,15 @@ metrics! {
     COMPLETED = Counter "windlass_items_completed_total" ["queue"]: "Items completed.";
     RETRIED = Counter "windlass_items_retried_total" ["queue"]: "Items sent back for another attempt.";
     RELEASED = Counter "windlass_items_released_total" ["queue"]: "Items given back, their attempt not counted.";
+    REVOKED = Counter "windlass_items_revoked_total" ["queue"]: "Items taken away from their workers.";
     EXTENDED = Counter "windlass_items_extended_total" ["queue"]: "Leases extended.";
     CANCELLED = Counter "windlass_items_cancelled_total" ["queue"]:
         "Items that ended as cancelled, those included that were cleared.";
     FAILED = Counter "windlass_items_failed_total" ["queue"]: "Items that ended as failed.";
+    EXPIRED = Counter "windlass_items_expired_total" ["queue"]: "Items that ended because they were too old.";
+    REDRIVEN = Counter "windlass_items_redriven_total" ["queue"]: "Items sent on by a redrive.";
+    MOVED_OUT = Counter "windlass_items_moved_out_total" ["queue"]: "Items that arrived in another queue.";
+    MOVED_IN = Counter "windlass_items_moved_in_total" ["queue"]: "Items that came from another queue.";
     LEASES_EXPIRED = Counter "windlass_leases_expired_total" ["queue"]: "Leases that ended by their deadline.";
     PARTITIONS = Gauge "windlass_partitions" ["state"]: "Partitions of all queues, by state.";
 

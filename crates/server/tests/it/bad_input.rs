@@ -171,9 +171,21 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ),
         (
             "queue.produce",
-            json!({"queue": "q", "items": [{"utf8": "x"}], "idempotency_key": "k"}),
+            json!({"queue": "q", "items": [{"utf8": "x"}], "idempotency_key": ""}),
             "invalid_argument",
-            "not of this version",
+            "`idempotency_key` must be 1 to 128",
+        ),
+        (
+            "queue.produce",
+            json!({"queue": "q", "items": [{"utf8": "x"}], "idempotency_key": "k".repeat(129)}),
+            "invalid_argument",
+            "`idempotency_key`",
+        ),
+        (
+            "queue.produce",
+            json!({"queue": "q", "items": [{"utf8": "x"}], "idempotency_key": "\u{0}"}),
+            "invalid_argument",
+            "U+0000",
         ),
         ("queue.lease", lease(json!({"batch_size": 0})), "invalid_argument", "batch_size"),
         ("queue.lease", lease(json!({"batch_size": 1001})), "invalid_argument", "batch_size"),

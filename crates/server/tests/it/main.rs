@@ -18,6 +18,7 @@ mod groups;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod idempotency;
 mod life;
 #[cfg(test)]
 mod metrics;
@@ -27,3 +28,5 @@ mod storage;
 mod stores;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod waits;

@@ -128,9 +128,19 @@ fn queue(name: &str) -> QueueOverview {
         counts: Counts { held: 4, scheduled: 1, waiting: 2, leased: 3 },
         oldest_waiting: Some(Timestamp(1_000_000)),
         lease_waiters: 4,
+        item_waiters: 14,
         retained: 5,
-        moving: 0,
-        totals: Totals { produced: 11, lease_expired: 12, failed: 13, ..Totals::default() },
+        moving: 6,
+        totals: Totals {
+            produced: 11,
+            lease_expired: 12,
+            failed: 13,
+            expired: 14,
+            redriven: 15,
+            moved_out: 16,
+            moved_in: 17,
+            ..Totals::default()
+        },
     }
 }
 
@@ -165,6 +175,7 @@ fn hostile_names_of_queues_stay_within_their_labels() {
     for name in names {
         assert_eq!(page.value("windlass_items", &[("queue", name), ("state", "waiting")]), 2.0);
         assert_eq!(page.value("windlass_lease_waiters", &[("queue", name)]), 4.0);
+        assert_eq!(page.value("windlass_item_waiters", &[("queue", name)]), 14.0);
     }
     assert!(page.names.iter().all(|name| !name.contains("evil")));
 }
@@ -183,6 +194,11 @@ fn the_page_shows_what_the_engine_tells() {
         ("windlass_items_produced_total", 11.0),
         ("windlass_leases_expired_total", 12.0),
         ("windlass_items_failed_total", 13.0),
+        ("windlass_items_moving", 6.0),
+        ("windlass_items_expired_total", 14.0),
+        ("windlass_items_redriven_total", 15.0),
+        ("windlass_items_moved_out_total", 16.0),
+        ("windlass_items_moved_in_total", 17.0),
     ] {
         assert_eq!(page.value(name, &[("queue", "q")]), value);
     }

@@ -149,6 +149,35 @@ async fn one_store_fails_its_commits_and_the_other_goes_on_until_it_is_back() {
 }
 
 #[tokio::test]
+async fn items_whose_home_is_faulty_fail_by_themselves_and_the_call_only_if_all_do() {
+    let directory = directory();
+    let second = Arc::new(Failing::default());
+    let others = vec![Member::opened("second", second.clone())];
+    let first = Arc::new(MemoryStore::new());
+    let server = Server::start_on(configured(directory.path(), &[]), first, others).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    http.ok("queues.create", json!({"queue": "q", "partitions": 2})).await;
+    second.fails.store(true, Ordering::SeqCst);
+    let items: Vec<Value> =
+        (0..40).map(|number| json!({"json": number, "address": format!("order {number}")})).collect();
+    let made = http.ok("queue.produce", json!({"queue": "q", "items": items})).await["items"].clone();
+    let made = made.as_array().expect("a list");
+    let failed: Vec<usize> = (0..40).filter(|number| made[*number].get("error").is_some()).collect();
+    assert!(!failed.is_empty() && failed.len() < 40, "{failed:?}");
+    for number in &failed {
+        let error = &made[*number]["error"];
+        assert_eq!(error["code"], "unavailable");
+        assert!(error["details"]["outcome"].is_string(), "{error}");
+    }
+    let homeless = json!({"queue": "q", "items": [items[failed[0]]]});
+    let got = http.post("queue.produce", &homeless.to_string()).await;
+    assert_eq!((got.status, got.code().as_str()), (503, "unavailable"));
+    assert!(got.json()["error"]["details"]["outcome"].is_string());
+    second.fails.store(false, Ordering::SeqCst);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn directories_are_stores_and_are_backed_up_together() {
     let directory = directory();
     let second = directory.path().join("second");

@@ -58,7 +58,7 @@ fn within_limit(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation
 fn did_not_fail_early(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
     let given_up = item.verdicts.iter().any(|judged| match judged.verb {
         Verb::Retry(retry) => retry.dead && judged.verdict.is_possible(),
-        Verb::Complete { .. } | Verb::Extend(_) | Verb::Release => false,
+        Verb::Complete { .. } | Verb::Extend(_) | Verb::Release | Verb::Revoke => false,
     });
     let least = facts.attempt_limits(item).into_iter().filter(|limit| *limit > 0).min();
     for (call, view) in item.shown().filter(|(_, view)| view.item.state.phase() == Phase::Failed) {

@@ -45,7 +45,10 @@ fn may_have_ended_by(facts: &Facts<'_>, item: &ItemFacts<'_>, get: &Call) -> boo
 }
 
 /// Every call whose answer said, or implied, that the item is no more.
-fn acknowledged_ends<'a>(facts: &Facts<'a>, item: &ItemFacts<'a>) -> Vec<(&'a Call, &'static str)> {
+pub(super) fn acknowledged_ends<'a>(
+    facts: &Facts<'a>,
+    item: &ItemFacts<'a>,
+) -> Vec<(&'a Call, &'static str)> {
     let mut ends = Vec::new();
     for judged in &item.verdicts {
         match (judged.verb, &judged.verdict) {

@@ -46,6 +46,7 @@ pub struct ItemFacts<'a> {
     pub grants: Vec<Granting<'a>>,
     pub verdicts: Vec<Judgement<'a>>,
     pub cancels: Vec<&'a Call>,
+    /// Waits too: they show the item once.
     pub gets: Vec<&'a Call>,
 }
 
@@ -72,14 +73,23 @@ pub enum Verb {
     Retry(RetryOp),
     Extend(Option<Span>),
     Release,
+    Revoke,
 }
 
 impl Verb {
     /// Whether it gives the permit up.
     pub fn ends_lease(self) -> bool {
         match self {
-            Self::Complete { .. } | Self::Retry(_) | Self::Release => true,
+            Self::Complete { .. } | Self::Retry(_) | Self::Release | Self::Revoke => true,
             Self::Extend(_) => false,
+        }
+    }
+
+    /// Whether an item that lives on stands where it stood.
+    fn keeps_place(self) -> bool {
+        match self {
+            Self::Release | Self::Revoke => true,
+            Self::Complete { .. } | Self::Retry(_) | Self::Extend(_) => false,
         }
     }
 }
@@ -255,17 +265,23 @@ impl<'a> Facts<'a> {
                     self.add_judged(call, position, *id, *permit, Verb::Release);
                 }
             }
+            Op::Revoke { items, .. } => {
+                for (position, (id, permit)) in items.iter().enumerate() {
+                    self.add_judged(call, position, *id, *permit, Verb::Revoke);
+                }
+            }
             Op::Cancel(id) => {
                 if let Some(item) = self.item_mut(*id) {
                     item.cancels.push(call);
                 }
             }
-            Op::Get(id) => {
+            Op::Get(id) | Op::Wait { id, .. } => {
                 if let Some(item) = self.item_mut(*id) {
                     item.gets.push(call);
                 }
             }
             Op::Produce { .. }
+            | Op::ProduceOnce { .. }
             | Op::Lease { .. }
             | Op::Clear { .. }
             | Op::Redrive { .. }
@@ -418,7 +434,7 @@ impl<'a> Facts<'a> {
         }
         let given_back = |grant: &Granting<'_>| {
             let released = |judged: &&Judgement<'_>| {
-                judged.verb == Verb::Release && judged.verdict.is_ok() && judged.permit == grant.given.permit
+                judged.verb.keeps_place() && judged.verdict.is_ok() && judged.permit == grant.given.permit
             };
             item.verdicts.iter().filter(released).any(|judged| judged.call.end.order <= from)
         };
@@ -429,12 +445,12 @@ impl<'a> Facts<'a> {
         let touched = item.cancels.iter().any(|call| call.begin.order <= to)
             || item.verdicts.iter().any(|judged| {
                 judged.verb.ends_lease()
-                    && judged.verb != Verb::Release
+                    && !judged.verb.keeps_place()
                     && judged.verdict.is_possible()
                     && judged.call.begin.order <= to
             })
             || item.verdicts.iter().any(|judged| {
-                judged.verb == Verb::Release
+                judged.verb.keeps_place()
                     && judged.verdict == Verdict::Unknown
                     && judged.call.begin.order <= to
             });
@@ -488,7 +504,7 @@ fn overlaps(first: &Call, second: &Call) -> bool {
 }
 
 impl<'a> ItemFacts<'a> {
-    /// What a get showed.
+    /// What a get or a wait showed.
     pub fn shown(&self) -> impl Iterator<Item = (&'a Call, &'a ItemView)> {
         self.gets.iter().filter_map(|call| Some((*call, call.outcome.shown()?)))
     }

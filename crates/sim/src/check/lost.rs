@@ -44,7 +44,8 @@ fn may_have_ended(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
 pub(super) fn may_have_ended_here(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
     let judged = item.verdicts.iter().any(|judged| match judged.verb {
         Verb::Complete { .. } | Verb::Retry(_) => judged.verdict.is_possible() && !goes_on(&judged.verdict),
-        Verb::Extend(_) | Verb::Release => false,
+        // The last attempt fails the item as an expired lease does: below.
+        Verb::Extend(_) | Verb::Release | Verb::Revoke => false,
     });
     let cancelled = item
         .cancels

@@ -15,11 +15,14 @@ mod lost;
 mod moves;
 mod order;
 mod permits;
+mod repeats;
 mod service;
 mod time;
 mod unique;
+mod waits;
 
 pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
+pub use self::repeats::merged;
 
 use crate::history::{History, Violation};
 
@@ -37,7 +40,7 @@ const ALWAYS: [Rule; 7] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 8] = [
+const LOSSLESS: [Rule; 9] = [
     permits::check,
     addresses::check,
     ends::check,
@@ -45,10 +48,12 @@ const LOSSLESS: [Rule; 8] = [
     order::check,
     moves::check,
     lost::check,
+    waits::check,
     counts::check_readout,
 ];
 
 pub fn check(history: &History) -> Result<(), Violation> {
+    let history = &merged(history)?;
     let facts = Facts::gather(history)?;
     for rule in ALWAYS {
         rule(&facts)?;

@@ -67,7 +67,9 @@ fn ended_like_that(before: &ItemFacts<'_>, origin: &Origin) -> Result<(), ()> {
         let fits = match view.item.state.phase() {
             Phase::Failed => matches!(origin.reason, MoveReason::Attempts | MoveReason::Dead) && same,
             Phase::Expired => origin.reason == MoveReason::Expired && same,
-            Phase::Completed | Phase::Cancelled => false,
+            // Whoever waited for it is told that it was taken away.
+            Phase::Cancelled => origin.reason == MoveReason::Redrive && same,
+            Phase::Completed => false,
             Phase::Held | Phase::Scheduled | Phase::Waiting | Phase::Leased => true,
         };
         if !fits {

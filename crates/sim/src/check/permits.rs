@@ -122,7 +122,7 @@ fn was_in_time(facts: &Facts<'_>, item: &ItemFacts<'_>, judged: &Judgement<'_>) 
             }
             (Verb::Extend(_), _) if std::ptr::eq(other, judged) => {}
             (Verb::Extend(_), _) => return Ok(()),
-            (Verb::Complete { .. } | Verb::Retry(_) | Verb::Release, _) => {}
+            (Verb::Complete { .. } | Verb::Retry(_) | Verb::Release | Verb::Revoke, _) => {}
         }
     }
     if judged.call.begin.micros <= latest_end {

@@ -5,7 +5,7 @@ use windlass_core::command::{Clear, Filter, Refusal, Retried};
 use windlass_core::id::Permit;
 use windlass_core::item::{End, Extras, Item, ItemError, Outcome as Ended, Phase, State};
 use windlass_core::partition::Counts;
-use windlass_core::time::Timestamp;
+use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{ItemView, PartitionState, PartitionStats, QueueStats};
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Op, Outcome, Process, Promise, RetryOp, Verdict, Why};
@@ -235,6 +235,17 @@ fn a_released_lease_that_was_charged_is_caught() {
 }
 
 #[test]
+fn a_revoked_lease_that_was_not_charged_is_caught() {
+    let mut story = story();
+    story
+        .produce(&[1])
+        .lease(vec![given(1, 11, 1)])
+        .revoke(1, 11, Verdict::Done)
+        .lease(vec![given(1, 12, 1)]);
+    assert_eq!(story.verdict(), Some("attempts"));
+}
+
+#[test]
 fn too_many_attempts_are_caught() {
     let mut story = story();
     story.produce(&[1]);
@@ -295,6 +306,43 @@ fn a_released_item_that_lost_its_place_is_caught() {
     story.produce(&[1, 2]).lease_as(vec![given(1, 11, 1)], 1, Filter::ANY).release(1, 11, Verdict::Done);
     story.lease_as(vec![given(2, 12, 1)], 1, Filter::ANY).lease(vec![given(1, 13, 1)]);
     assert_eq!(story.verdict(), Some("order"));
+}
+
+#[test]
+fn a_revoked_item_that_lost_its_place_is_caught() {
+    let mut story = story();
+    story.produce(&[1, 2]).lease_as(vec![given(1, 11, 1)], 1, Filter::ANY).revoke(1, 11, Verdict::Done);
+    story.lease_as(vec![given(2, 12, 1)], 1, Filter::ANY).lease(vec![given(1, 13, 2)]);
+    assert_eq!(story.verdict(), Some("order"));
+}
+
+/// Begun before the item was completed, and answered so long after.
+fn completed_while_somebody_waits(micros: u64) -> Story {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]);
+    let begin = story.history.calls.last().expect("a call").end;
+    story.complete(1, 11, Verdict::Done).pass(micros);
+    let wait = Span::from_secs(60);
+    story.call(Op::Wait { id: id(1), wait }, shown(1, 1, ended(End::Completed)));
+    story.history.calls.last_mut().expect("a call").begin = begin;
+    story
+}
+
+#[test]
+fn a_wait_that_outlasts_the_end_of_its_item_is_caught() {
+    assert_eq!(completed_while_somebody_waits(SECOND).verdict(), None);
+    assert_eq!(completed_while_somebody_waits(4 * SECOND).verdict(), Some("forgotten wait"));
+}
+
+#[test]
+fn an_end_that_nobody_brought_about_is_caught() {
+    for end in [End::Completed, End::Cancelled] {
+        let mut story = story();
+        story.produce(&[1]);
+        let wait = Span::from_secs(60);
+        story.call(Op::Wait { id: id(1), wait }, shown(1, 0, ended(end)));
+        assert_eq!(story.verdict(), Some("end"));
+    }
 }
 
 #[test]
@@ -450,4 +498,35 @@ fn an_address_refused_for_an_item_that_is_done_is_caught() {
     let taken = Outcome::Refused(Refusal::DuplicateAddress { number: id(1).number });
     story.produce_as(vec![at_home(2)], taken);
     assert_eq!(story.verdict(), Some("address"));
+}
+
+fn once(story: &mut Story, serial: u64, outcome: Outcome) {
+    story.call(Op::ProduceOnce { queue: 0, items: vec![made(serial)] }, outcome);
+}
+
+#[test]
+fn a_call_sent_again_until_it_is_answered_passes() {
+    let mut story = story();
+    once(&mut story, 1, Outcome::Unknown(Why::Told));
+    story.produce(&[2]).lease(vec![given(1, 11, 1), given(2, 12, 1)]);
+    story.complete(1, 11, Verdict::Done).complete(2, 12, Verdict::Done);
+    once(&mut story, 1, produced(1));
+    once(&mut story, 1, produced(1));
+    assert_eq!(story.verdict(), None);
+}
+
+#[test]
+fn a_call_carried_out_twice_is_caught() {
+    let mut story = story();
+    once(&mut story, 1, produced(1));
+    once(&mut story, 1, Outcome::Produced(vec![(id(2), Phase::Waiting)]));
+    assert_eq!(story.verdict(), Some("repeat"));
+}
+
+#[test]
+fn a_call_taken_for_another_is_caught() {
+    let mut story = story();
+    once(&mut story, 1, Outcome::Unknown(Why::Told));
+    once(&mut story, 1, Outcome::Refused(Refusal::KeyTaken));
+    assert_eq!(story.verdict(), Some("repeat"));
 }

@@ -54,6 +54,7 @@ caught! {
     a_lost_order_is_caught: LoseOrder,
     a_free_attempt_is_caught: FreeAttempts,
     a_shared_address_is_caught: ShareAddress,
+    a_forgotten_call_is_caught: ForgetCall,
     a_move_taken_twice_is_caught: TakeTwice,
     a_move_forgotten_too_early_is_caught: ForgetMove,
 }

@@ -140,6 +140,11 @@ impl Story {
         self.call(Op::Release { queue: 0, items }, Outcome::Judged(vec![verdict]))
     }
 
+    pub(crate) fn revoke(&mut self, serial: u64, permit: u64, verdict: Verdict) -> &mut Self {
+        let items = vec![(id(serial), Permit(permit))];
+        self.call(Op::Revoke { queue: 0, items }, Outcome::Judged(vec![verdict]))
+    }
+
     /// The rule that is broken, if any.
     pub(crate) fn verdict(&self) -> Option<&'static str> {
         check(&self.history).err().map(|violation| violation.rule)

@@ -124,7 +124,12 @@ impl HttpBed {
         Ok(())
     }
 
-    async fn callers(&self, queue: &str, encoding: Encoding, load: Load) -> Result<Vec<Caller>, Failure> {
+    pub(super) async fn callers(
+        &self,
+        queue: &str,
+        encoding: Encoding,
+        load: Load,
+    ) -> Result<Vec<Caller>, Failure> {
         self.create(queue).await?;
         (0..load.clients).map(|_| self.caller(queue, encoding, load)).collect()
     }

@@ -111,7 +111,7 @@ impl HttpCaller {
     pub(super) fn new(client: Client, queue: String, load: Load) -> Self {
         let item = NewItem { utf8: Some("x".repeat(load.payload)), ..NewItem::default() };
         let items = vec![item; load.batch];
-        let produce = ProduceRequest { queue: queue.clone(), request_timeout: None, items };
+        let produce = ProduceRequest { queue: queue.clone(), items, ..ProduceRequest::default() };
         let batch_size = u32::try_from(load.batch).expect("a batch has at most a thousand items");
         let lease = LeaseRequest { queue, client_id: "bench".into(), batch_size, ..LeaseRequest::default() };
         Self { client, produce, lease }

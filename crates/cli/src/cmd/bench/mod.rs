@@ -2,6 +2,7 @@
 
 mod bed;
 mod caller;
+mod due;
 mod figures;
 mod matrix;
 mod phases;
@@ -16,11 +17,13 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use self::bed::{Bed, EngineBed, HttpBed};
+use self::due::{Burst, Lateness};
 use self::phases::Stage;
 use self::pickup::Pickup;
 use self::rounds::Measured;
 use crate::args::{Encoding, Global};
 use crate::exit::{Exit, Failure};
+use crate::human::counted;
 use crate::output::Output;
 use crate::signals::Signals;
 
@@ -35,12 +38,14 @@ Without, a server is started in this process on a temporary directory; choose it
 
 Each client has a connection of its own. First all of them only produce, then only lease, then only complete; then \
 each produces a batch, leases a batch and completes it, over and over: that is a full cycle. Last, one client waits \
-in a lease while another produces one item: the pickup.
+in a lease while another produces one item: the pickup; and for items that fall due one by one: how late they come. \
+With --due, so many items fall due in one moment while all clients go on with full cycles.
 
 Examples:
   windlass bench
   windlass bench --clients 16 --batch 100 --encoding protobuf --engine --data-dir /var/lib
   windlass bench --backlog 1000000 --seconds 10
+  windlass bench --due 1000000 --seconds 10
   windlass bench --url http://10.0.0.5:9463 --matrix --json > figures.json")]
 pub(crate) struct Bench {
     /// Clients at a time, each with a connection of its own
@@ -55,6 +60,9 @@ pub(crate) struct Bench {
     /// Items that wait beforehand
     #[arg(long, value_name = "N", default_value_t = 0)]
     backlog: u64,
+    /// Also measure full cycles while so many items fall due in one moment
+    #[arg(long, value_name = "N", conflicts_with = "matrix")]
+    due: Option<u64>,
     /// How long each measurement takes [5; 2 with --matrix]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
@@ -114,6 +122,9 @@ struct Document {
     #[serde(flatten)]
     measured: Measured,
     pickup: Pickup,
+    lateness: Lateness,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    burst: Option<Burst>,
 }
 
 impl Bench {
@@ -166,7 +177,16 @@ impl Bench {
         server.close().await?;
         out.talk("pickup …");
         let pickup = pickup::measure(http, encoding, load).await?;
-        let document = Document { target: http.target(self), load, measured, pickup };
+        out.talk("lateness …");
+        let lateness = due::lateness(http, encoding, load).await?;
+        let burst = match self.due {
+            Some(items) => {
+                out.talk(&format!("{} that fall due in one moment …", counted(items, "item")));
+                Some(due::burst(http, encoding, load, items).await?)
+            }
+            None => None,
+        };
+        let document = Document { target: http.target(self), load, measured, pickup, lateness, burst };
         out.reply(&document, |_| shown::document(&document))
     }
 

@@ -76,7 +76,7 @@ async fn one_by_one(callers: &[Caller], time: Duration) -> Result<Vec<Tally>, Fa
 }
 
 /// The whole, and each of its calls.
-async fn cycles(callers: &[Caller], time: Duration) -> Result<Vec<Tally>, Failure> {
+pub(super) async fn cycles(callers: &[Caller], time: Duration) -> Result<Vec<Tally>, Failure> {
     let cycled = together(callers, |caller| cycle(caller, time)).await?;
     Ok(vec![
         cycled.tally("cycle", |part| &part.cycle),

@@ -1,5 +1,6 @@
 //! Figures as tables.
 
+use super::due::Burst;
 use super::figures::{Figures, Summary};
 use super::matrix::Line;
 use super::rounds::Ratio;
@@ -9,7 +10,7 @@ use crate::table::Align::{Left, Right};
 use crate::table::Table;
 
 pub(super) fn document(document: &Document) -> String {
-    let Document { target, load, measured, pickup } = document;
+    let Document { target, load, measured, pickup, lateness, burst } = document;
     let mut shown = format!(
         "{}\n{}, batches of {}, payloads of {} bytes, {}, {} waiting beforehand, {} s each\n\n{}",
         measured_server(target),
@@ -31,10 +32,21 @@ pub(super) fn document(document: &Document) -> String {
         "\nPickup of one item by a lease that waits, {} times:\n\n",
         count(pickup.rounds)
     ));
-    shown.push_str(&pickups(&[
-        ("from produce sent", pickup.from_produce_sent),
-        ("from produce answered", pickup.from_produce_answered),
-    ]));
+    shown.push_str(&summaries(
+        "PICKUP",
+        &[
+            ("from produce sent", pickup.from_produce_sent),
+            ("from produce answered", pickup.from_produce_answered),
+        ],
+    ));
+    shown.push_str(&format!(
+        "\nHow late items are that fall due one by one, {} of them:\n\n",
+        count(lateness.items)
+    ));
+    shown.push_str(&summaries("DUE", &[("late by", lateness.late)]));
+    if let Some(burst) = burst {
+        shown.push_str(&bursts(burst));
+    }
     shown
 }
 
@@ -54,8 +66,21 @@ fn phases(phases: &[Figures]) -> String {
     table.show()
 }
 
-fn pickups(lines: &[(&str, Summary)]) -> String {
-    let mut table = Table::new(&[&[("PICKUP", Left)][..], &LATENCIES].concat());
+fn bursts(burst: &Burst) -> String {
+    let (before, during) = (phases(&burst.before), phases(&burst.during));
+    let mut shown = format!(
+        "\nBefore {} fall due in one moment:\n\n{before}\nWhile they do:\n\n{during}",
+        counted(burst.items, "item")
+    );
+    if burst.left > 0 {
+        shown
+            .push_str(&format!("\n{} were still to be started: give it more --seconds\n", count(burst.left)));
+    }
+    shown
+}
+
+fn summaries(of: &'static str, lines: &[(&str, Summary)]) -> String {
+    let mut table = Table::new(&[&[(of, Left)][..], &LATENCIES].concat());
     lines.iter().for_each(|(name, summary)| {
         table.row([(*name).to_owned()].into_iter().chain(latencies(*summary)));
     });

@@ -1,17 +1,17 @@
 //! `windlass produce`: one item from the command line, or many from stdin.
 
-mod fates;
-mod lines;
-mod stream;
+mod item_line;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use windlass_api::items::{NewItem, ProduceRequest};
+use windlass_api::Span;
+use windlass_api::items::{NewItem, ProduceError, ProduceReply, ProduceRequest};
 use windlass_api::payload::Payload;
 
 use crate::exit::{Exit, Failure};
+use crate::feed::{Feed, Input, Limits, Stream};
 use crate::output::{Output, now};
 use crate::payload::{Form, payload};
 use crate::remote::Remote;
@@ -57,12 +57,18 @@ pub(crate) struct Produce {
     /// How often it is tried; 0 for no limit [the queue's setting]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
+    /// Older than this it expires; 0s for never [the queue's setting]
+    #[arg(long, value_name = "DURATION")]
+    dead_timeout: Option<Span>,
     /// No other item that is not final has it in the queue
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
     /// The group it is a member of: it is held until that is started
     #[arg(long, value_name = "GROUP")]
     group: Option<String>,
+    /// A name for this call: sent again under it within 24h, nothing more is produced
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
     /// A note, shown with the item
     #[arg(long, value_name = "TEXT")]
     reference: Option<String>,
@@ -104,6 +110,7 @@ impl Produce {
             priority: self.priority,
             enqueue_at: self.enqueue_at.map(|when| when.from(now())),
             max_attempts: self.max_attempts,
+            dead_timeout: self.dead_timeout,
             address: self.address.clone(),
             group: self.group.clone(),
             reference: self.reference.clone(),
@@ -115,7 +122,9 @@ impl Produce {
     async fn one(self, payload: Payload, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         let Payload { json, utf8, bytes } = payload;
         let items = vec![NewItem { json, utf8, bytes, ..self.item() }];
-        let reply = remote.call(&ProduceRequest { queue: self.queue, request_timeout: None, items }).await?;
+        let Self { queue, idempotency_key, .. } = self;
+        let request = ProduceRequest { queue, idempotency_key, items, ..ProduceRequest::default() };
+        let reply = remote.call(&request).await?;
         let refused = reply.items.iter().find_map(|item| item.error.as_ref());
         let id = reply.items.iter().find_map(|item| item.id.clone()).unwrap_or_default();
         out.reply(&reply, |_| if refused.is_some() { String::new() } else { format!("{id}\n") })?;
@@ -135,15 +144,44 @@ impl Produce {
             let message = "--address is for a PAYLOAD: two items cannot have one address";
             return Err(Failure::usage(message));
         }
-        let lines = lines::Limits::of_items(self.batch_size.into());
-        let stream = stream::Stream {
+        if self.idempotency_key.is_some() {
+            let message =
+                "--idempotency-key is for a PAYLOAD: items from stdin are sent in batches that vary";
+            return Err(Failure::usage(message));
+        }
+        let stream = Stream {
             client: remote.patient().clone(),
-            defaults: self.item(),
-            queue: self.queue,
-            limits: lines,
+            feed: NewItems { defaults: self.item(), queue: self.queue },
+            limits: Limits::of_items(self.batch_size.into()),
             in_flight: self.in_flight.into(),
         };
-        stream.run(out).await
+        stream.run(Input::stdin(), out).await
+    }
+}
+
+#[derive(Clone, Debug)]
+struct NewItems {
+    queue: String,
+    defaults: NewItem,
+}
+
+impl Feed for NewItems {
+    type Item = NewItem;
+    type Request = ProduceRequest;
+
+    const DONE: &'static str = "produced";
+    const GOES_ON: bool = false;
+
+    fn parse(&self, line: &[u8]) -> Result<NewItem, String> {
+        item_line::parse(line, &self.defaults)
+    }
+
+    fn request(&self, items: Vec<NewItem>) -> ProduceRequest {
+        ProduceRequest { queue: self.queue.clone(), items, ..ProduceRequest::default() }
+    }
+
+    fn refusals(reply: ProduceReply) -> Vec<Option<ProduceError>> {
+        reply.items.into_iter().map(|item| item.error).collect()
     }
 }
 

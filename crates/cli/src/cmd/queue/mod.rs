@@ -1,15 +1,19 @@
 //! `windlass queue`: queues, their settings and their contents as a whole.
 
+mod permits;
 mod settings;
 mod shown;
 
 use clap::{Args, Subcommand};
+use windlass_api::Code;
 use windlass_api::queues::{
     ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, ListQueuesRequest, QueueInfoRequest,
-    QueueStatsRequest,
+    QueueStatsRequest, RedriveQueueRequest,
 };
+use windlass_api::storage::ReloadQueueRequest;
 use windlass_client::ClientError;
 
+use self::permits::{Permits, Revoke};
 use self::settings::Settings;
 use crate::exit::{Exit, Failure};
 use crate::human::counted;
@@ -32,6 +36,10 @@ enum Verb {
     Delete(Delete),
     Stats(Stats),
     Clear(Clear),
+    Redrive(Redrive),
+    Reload(Reload),
+    Permits(Permits),
+    Revoke(Revoke),
 }
 
 /// Make a queue
@@ -40,7 +48,8 @@ enum Verb {
 Examples:
   windlass queue create mail
   windlass queue create thumbnails --partitions 4 --lease-timeout 10m --max-attempts 5
-  windlass queue create webhooks --retry-initial 10s --retry-max 6h")]
+  windlass queue create webhooks --retry-initial 10s --retry-max 6h
+  windlass queue create orders --dead-queue orders-dead --dead-timeout 7d")]
 struct Create {
     /// Its name: 1 to 128 of A-Z a-z 0-9 . _ -
     queue: String,
@@ -126,6 +135,42 @@ struct Clear {
     leased: bool,
 }
 
+/// Send what waits in a dead queue back to where it came from, or elsewhere
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each item is moved exactly once, and begins anew: a new id, no attempts, and an origin that says where it was. \
+Without --to, items that were never moved stay.
+
+Examples:
+  windlass queue redrive mail-dead
+  windlass queue redrive mail-dead --kind invoice --limit 100
+  windlass queue redrive mail-dead --to mail-again")]
+struct Redrive {
+    /// The queue whose waiting items are sent: mostly a dead queue
+    queue: String,
+    /// Send all of them to this queue
+    #[arg(long, value_name = "QUEUE")]
+    to: Option<String>,
+    /// Only this kind
+    #[arg(long)]
+    kind: Option<String>,
+    /// The most items to send [all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+}
+
+/// Have the partitions of a queue acquired anew
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A faulty partition is tried again at once, and not only when its pause is over. Ends when all partitions serve again; \
+what is asked of the queue meanwhile waits.
+
+Example:
+  windlass queue reload mail")]
+struct Reload {
+    queue: String,
+}
+
 impl Queue {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         match self.verb {
@@ -136,6 +181,10 @@ impl Queue {
             Verb::Delete(delete) => delete.run(remote, out).await?,
             Verb::Stats(stats) => stats.run(remote, out).await?,
             Verb::Clear(clear) => clear.run(remote, out).await?,
+            Verb::Redrive(redrive) => redrive.run(remote, out).await?,
+            Verb::Reload(reload) => reload.run(remote, out).await?,
+            Verb::Permits(permits) => permits.run(remote, out).await?,
+            Verb::Revoke(revoke) => return revoke.run(remote, out).await,
         }
         Ok(Exit::Done)
     }
@@ -200,5 +249,37 @@ impl Clear {
         };
         let reply = remote.call(&request).await?;
         out.reply(&reply, |_| format!("{} cancelled\n", counted(reply.cleared, "item")))
+    }
+}
+
+impl Redrive {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let Self { queue, to, kind, limit } = self;
+        let request = RedriveQueueRequest { queue, to, kind, limit };
+        let redriven = remote.client().call(&request).await;
+        let reply = redriven.map_err(|error| of_redrive(&request, error))?;
+        out.reply(&reply, |_| format!("{} moved\n", counted(reply.moved, "item")))
+    }
+}
+
+/// The server does not tell which of two queues is missing.
+fn of_redrive(request: &RedriveQueueRequest, error: ClientError) -> Failure {
+    match &request.to {
+        Some(to) if error.code() == Some(Code::NotFound) => {
+            let message = format!(
+                "no queue `{}`, or no queue `{to}`: make it with `windlass queue create`",
+                request.queue
+            );
+            Failure::from(error).retold(message)
+        }
+        Some(_) | None => failed(request, error),
+    }
+}
+
+impl Reload {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let request = ReloadQueueRequest { queue: self.queue };
+        let reply = remote.call(&request).await?;
+        out.reply(&reply, |_| format!("queue {} is reloaded\n", request.queue))
     }
 }

@@ -1,5 +1,6 @@
 //! Queues as people like to see them.
 
+use windlass_api::Span;
 use windlass_api::queues::{Counts, Queue, QueueStatsReply};
 
 use crate::human::{bytes, count, length};
@@ -18,6 +19,7 @@ pub(super) fn queues(queues: &[Queue]) -> String {
         ("PARTITIONS", Right),
         ("LEASE", Right),
         ("ATTEMPTS", Right),
+        ("DEAD QUEUE", Left),
     ]);
     for queue in queues {
         let counts = queue.counts.clone().unwrap_or_default();
@@ -29,6 +31,7 @@ pub(super) fn queues(queues: &[Queue]) -> String {
             queue.partitions.to_string(),
             queue.lease_timeout.to_string(),
             limit(queue.max_attempts.into()),
+            queue.dead_queue.clone().unwrap_or_else(|| "-".into()),
         ]);
     }
     table.show()
@@ -53,11 +56,17 @@ pub(super) fn queue(queue: &Queue) -> String {
         ("max attempts", limit(queue.max_attempts.into())),
         ("retry after", delay),
         ("requeue", queue.requeue.clone()),
+        ("dead timeout", dead_timeout(queue)),
+        ("dead queue", queue.dead_queue.clone().unwrap_or_else(|| "none".into())),
         ("max items", limit(queue.max_items)),
         ("retention", retention(queue)),
     ];
     known.extend(queue.reference.clone().map(|reference| ("reference", reference)));
     facts(&known)
+}
+
+fn dead_timeout(queue: &Queue) -> String {
+    if queue.dead_timeout == Span::ZERO { "never".into() } else { queue.dead_timeout.to_string() }
 }
 
 fn retention(queue: &Queue) -> String {
@@ -78,14 +87,14 @@ pub(super) fn stats(stats: &QueueStatsReply) -> String {
     shown.push('\n');
     shown.push_str(&counts_by("KIND", stats.kinds.iter().map(|(kind, counts)| (kind.clone(), counts))));
     shown.push('\n');
-    let mut partitions = table_of_counts("PARTITION", &[("STATE", Left), ("STORE", Left)]);
+    let mut partitions = table_of_counts("PARTITION", &[("STORE", Left), ("STATE", Left)]);
     for partition in &stats.partitions {
         let state = match &partition.error {
             Some(error) => format!("{}: {error}", partition.state),
             None => partition.state.clone(),
         };
         let cells = row_of_counts(partition.partition.to_string(), &partition.counts);
-        partitions.row(cells.into_iter().chain([state, partition.store.clone()]));
+        partitions.row(cells.into_iter().chain([partition.store.clone(), state]));
     }
     shown.push_str(&partitions.show());
     shown
@@ -98,6 +107,7 @@ fn summary(stats: &QueueStatsReply) -> String {
         ("waiting", count(counts.waiting)),
         ("scheduled", count(counts.scheduled)),
         ("leased", count(counts.leased)),
+        ("moving", count(stats.moving)),
         ("ended and kept", count(stats.retained)),
         ("leases that wait", count(stats.lease_waiters)),
     ];

@@ -1,25 +1,32 @@
 //! `windlass work`: a shell command for each item.
 
-mod attend;
 mod capture;
-mod crew;
-mod heart;
+mod exec;
 mod process;
-mod report;
 mod tally;
+mod watch;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use tokio::sync::watch::Sender;
 use windlass_api::Span;
+use windlass_api::payload::Payload;
 use windlass_api::queues::QueueInfoRequest;
+use windlass_client::worker::{Builder, Until, Work as LeasedWork, Worker};
 
-use self::attend::Worker;
-use self::crew::{Crew, Until};
+use self::exec::Exec;
 use self::process::Command;
 pub(crate) use self::process::VARIABLES;
+use self::watch::Watch;
 use super::lease::Wanted;
+use crate::client_id;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::remote::Remote;
+use crate::signals::{Asked, Signals};
 
 /// Run a shell command for each item of a queue
 #[derive(Debug, Args)]
@@ -79,26 +86,100 @@ pub(crate) enum ResultForm {
     Json,
 }
 
+/// How a worker ended.
+struct Ended {
+    stopped_by: Option<Asked>,
+    failure: Option<Failure>,
+}
+
 impl Work {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         // Also tells at once if there is no such queue, or no server.
         let queue = remote.call(&QueueInfoRequest { queue: self.queue.clone() }).await?.queue;
-        let lease_timeout = self.wanted.lease_timeout.unwrap_or(queue.lease_timeout);
-        let until = match (self.once, self.drain) {
+        let (kill_now, watch, until) = (Sender::new(false), Watch::new(out), self.until());
+        let exec = Exec {
+            command: Command {
+                line: self.exec.clone(),
+                url: remote.client().url(),
+                captures: self.result.is_some(),
+            },
+            result: self.result,
+            kill_after: self.kill_after.into(),
+            kill_now: kill_now.subscribe(),
+            out,
+        };
+        let worker = Worker::builder(remote.patient().clone(), &self.queue)
+            .lease_timeout(self.wanted.lease_timeout.unwrap_or(queue.lease_timeout).into())
+            .observe({
+                let watch = watch.clone();
+                move |event| watch.see(event)
+            });
+        let ended = run(self.set_up(worker, exec)?, &kill_now).await?;
+        let tally = watch.tally();
+        out.reply(&tally, |_| tally.shown())?;
+        match ended.failure {
+            Some(failure) => Err(failure),
+            None if ended.stopped_by == Some(Asked::Interrupt) => Ok(Exit::Interrupted),
+            None if until == Until::Stopped || tally.all_completed() => Ok(Exit::Done),
+            None => Ok(Exit::Refused),
+        }
+    }
+
+    fn until(&self) -> Until {
+        match (self.once, self.drain) {
             (true, _) => Until::Once,
             (_, true) => Until::Drained,
             (false, false) => Until::Stopped,
+        }
+    }
+
+    fn set_up(self, worker: Builder, exec: Exec) -> Result<Worker, Failure> {
+        let mut worker = worker
+            .concurrency(self.concurrency.into())
+            .until(self.until())
+            .client_id(self.wanted.client_id.unwrap_or_else(client_id::default))
+            .grace(self.grace.into())
+            // A command that is to end is seen to by its handler.
+            .abort_after(Duration::MAX);
+        if let Some(max_priority) = self.wanted.max_priority {
+            let max_priority = u8::try_from(max_priority);
+            let max_priority = max_priority.map_err(|_| Failure::usage("--max-priority must be 0 to 255"))?;
+            worker = worker.max_priority(max_priority);
+        }
+        let exec = Arc::new(exec);
+        let handler = move |work: LeasedWork<Payload>| {
+            let exec = Arc::clone(&exec);
+            async move { exec.handle(work).await }
         };
-        let worker = Worker {
-            client: remote.patient().clone(),
-            queue: self.queue,
-            wanted: Wanted { lease_timeout: Some(lease_timeout), ..self.wanted },
-            lease_timeout: lease_timeout.into(),
-            command: Command { line: self.exec, url: remote.client().url(), captures: self.result.is_some() },
-            result: self.result,
-            kill_after: self.kill_after.into(),
-            out,
+        let worker = match self.wanted.kinds {
+            Some(kinds) => {
+                kinds.into_iter().fold(worker, |worker, kind| worker.handle_raw(kind, handler.clone()))
+            }
+            None => worker.handle_others(handler),
         };
-        Crew::new(worker, self.concurrency.into(), until, self.grace.into()).run(out).await
+        worker.build().map_err(|error| Failure::usage(error.to_string()))
+    }
+}
+
+/// Stopped by a signal, and hurried by another.
+async fn run(worker: Worker, kill_now: &Sender<bool>) -> Result<Ended, Failure> {
+    let mut signals = Signals::hear()?;
+    let stopper = worker.stopper();
+    let mut running = pin!(worker.run());
+    let mut stopped_by = None;
+    loop {
+        tokio::select! {
+            ended = &mut running => return Ok(Ended { stopped_by, failure: ended.err().map(Failure::from) }),
+            asked = signals.asked() => match stopped_by {
+                None => {
+                    stopped_by = Some(asked);
+                    stopper.stop();
+                }
+                Some(_) => {
+                    kill_now.send_replace(true);
+                    stopper.stop_now();
+                }
+            },
+        }
     }
 }

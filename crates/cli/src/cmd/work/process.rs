@@ -67,19 +67,25 @@ pub(super) struct Exited {
 }
 
 impl Command {
-    pub(super) fn start(&self, queue: &str, item: LeasedItem, out: Output) -> io::Result<Running> {
+    pub(super) fn start(
+        &self,
+        queue: &str,
+        item: &LeasedItem,
+        payload: &Payload,
+        out: Output,
+    ) -> io::Result<Running> {
         let mut command = tokio::process::Command::new("/bin/sh");
         command.arg("-c").arg(&self.line).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(self.stdout(out));
         command.env("WINDLASS_URL", &self.url);
-        VARIABLES.iter().zip(facts(queue, &item)).for_each(|(name, value)| match value {
+        VARIABLES.iter().zip(facts(queue, item)).for_each(|(name, value)| match value {
             Some(value) => drop(command.env(name, value)),
             None => drop(command.env_remove(name)),
         });
         let child = command.spawn()?;
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let group = group.expect("a child that nobody has waited for has an id");
-        Ok(Running::new(child, group, item, out))
+        Ok(Running::new(child, group, payload.clone(), out))
     }
 
     fn stdout(&self, out: Output) -> Stdio {
@@ -111,12 +117,12 @@ fn facts(queue: &str, item: &LeasedItem) -> [Option<String>; 9] {
 }
 
 impl Running {
-    fn new(mut child: Child, group: Pid, item: LeasedItem, out: Output) -> Self {
+    fn new(mut child: Child, group: Pid, payload: Payload, out: Output) -> Self {
         let (printed, tail) = (Arc::<Mutex<Whole>>::default(), Arc::<Mutex<Tail>>::default());
         let (mut feeding, mut reading) = (JoinSet::new(), JoinSet::new());
         let has_exited = watch::Sender::new(false);
         if let Some(stdin) = child.stdin.take() {
-            feeding.spawn(feed(stdin, Payload { json: item.json, utf8: item.utf8, bytes: item.bytes }));
+            feeding.spawn(feed(stdin, payload));
         }
         if let Some(stdout) = child.stdout.take() {
             let printed = Arc::clone(&printed);

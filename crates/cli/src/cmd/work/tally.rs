@@ -1,19 +1,9 @@
 //! How items ended that were worked on.
 
 use serde::Serialize;
+use windlass_client::worker::Fate;
 
 use crate::human::counted;
-
-/// What became of one item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Completed,
-    Retried,
-    Dead,
-    Released,
-    /// The lease ended before the command did, or the server could not be told.
-    Lost,
-}
 
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Tally {

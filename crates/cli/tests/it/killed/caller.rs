@@ -125,8 +125,8 @@ impl Caller {
     pub(super) async fn produce(&self, queue: QueueIndex, items: Vec<Made>) {
         let request = ProduceRequest {
             queue: name(queue),
-            request_timeout: None,
             items: items.iter().map(told::new_item).collect(),
+            ..ProduceRequest::default()
         };
         let sent = items.len();
         let op = Op::Produce { queue, items };

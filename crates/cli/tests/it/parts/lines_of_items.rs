@@ -2,13 +2,18 @@ use std::io::Read;
 
 use windlass_api::items::NewItem;
 
+use super::item_line;
 use super::lines::{BadLine, Batch, Limits, Lines};
 
-fn batches(input: &str, limit: usize) -> Vec<Result<Batch, BadLine>> {
-    Lines::new(input.as_bytes(), NewItem::default(), Limits::of_items(limit)).collect()
+fn plain(line: &[u8]) -> Result<NewItem, String> {
+    item_line::parse(line, &NewItem::default())
 }
 
-fn sizes(batches: &[Result<Batch, BadLine>]) -> Vec<usize> {
+fn batches(input: &str, limit: usize) -> Vec<Result<Batch<NewItem>, BadLine>> {
+    Lines::new(input.as_bytes(), plain, Limits::of_items(limit)).collect()
+}
+
+fn sizes(batches: &[Result<Batch<NewItem>, BadLine>]) -> Vec<usize> {
     batches.iter().map(|batch| batch.as_ref().map_or(0, |batch| batch.items.len())).collect()
 }
 
@@ -52,12 +57,13 @@ fn flags_hold_for_items_that_do_not_say_otherwise() {
     let defaults = NewItem {
         kind: Some("bulk".into()),
         priority: Some(9),
+        dead_timeout: Some("1h".parse().unwrap()),
         headers: [("a".into(), "1".into()), ("b".into(), "1".into())].into(),
         ..NewItem::default()
     };
-    let input = "{\"json\":1,\"kind\":\"own\",\"headers\":{\"b\":\"2\"}}\n{\"json\":2}\n";
-    let mut lines = Lines::new(input.as_bytes(), defaults, Limits::of_items(10));
-    let items = lines.next().unwrap().unwrap().items;
+    let own = br#"{"json":1,"kind":"own","dead_timeout":"5m","headers":{"b":"2"}}"#;
+    let items = [own.as_slice(), b"{\"json\":2}"].map(|line| item_line::parse(line, &defaults).unwrap());
+    assert_eq!([0, 1].map(|at| items[at].dead_timeout.unwrap().to_string()), ["5m", "1h"]);
     assert_eq!(items[0].kind.as_deref(), Some("own"));
     assert_eq!(items[0].priority, Some(9));
     assert_eq!(items[0].headers, [("a".into(), "1".into()), ("b".into(), "2".into())].into());
@@ -77,7 +83,6 @@ impl Read for Slow<'_> {
 
 #[test]
 fn what_has_been_read_does_not_wait_for_what_has_not() {
-    let mut lines =
-        Lines::new(Slow(b"{\"json\":1}\n{\"json\":2}\n"), NewItem::default(), Limits::of_items(1000));
+    let mut lines = Lines::new(Slow(b"{\"json\":1}\n{\"json\":2}\n"), plain, Limits::of_items(1000));
     assert_eq!(lines.next().unwrap().unwrap().items.len(), 2);
 }

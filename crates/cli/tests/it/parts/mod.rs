@@ -9,12 +9,14 @@ mod what_flags_take;
 
 #[path = "../../../src/cmd/work/capture.rs"]
 mod capture;
-#[path = "../../../src/cmd/produce/fates.rs"]
+#[path = "../../../src/feed/fates.rs"]
 mod fates;
 #[path = "../../../src/human.rs"]
 pub(crate) mod human;
-#[path = "../../../src/cmd/produce/lines.rs"]
-mod lines;
+#[path = "../../../src/cmd/produce/item_line.rs"]
+mod item_line;
+#[path = "../../../src/feed/lines.rs"]
+pub(crate) mod lines;
 #[path = "../../../src/payload.rs"]
 mod payload;
 #[path = "../../../src/table.rs"]

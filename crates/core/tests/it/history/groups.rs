@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{Command, CreateGroup, NewEnd, NewItem, Produced, Refusal, Reply, SetGroupEnd};
-use windlass_core::group::{Group, GroupState};
+use windlass_core::group::{Group, GroupState, Member};
 use windlass_core::id::{GroupNumber, ItemNumber};
 use windlass_core::item::{Item, Phase, State};
 use windlass_core::limits::Invalid;
@@ -112,7 +112,7 @@ impl History {
             let at_once = if start { Phase::Waiting } else { Phase::Held };
             assert_eq!(*phase, if due { Phase::Scheduled } else { at_once });
             self.arrived(item.address.as_ref(), *number);
-            self.produced(*number, item);
+            self.produced_one(*number, item);
         }
         self.made.extend(ends);
         assert_eq!(view.state == GroupState::Done { at: self.now }, start && items.is_empty());
@@ -253,6 +253,14 @@ impl History {
         });
         let known = self.groups.values_mut().find(|known| Some(Some(known.number)) == group);
         known.into_iter().for_each(|known| known.completed += 1);
+    }
+
+    /// What an item that ends was to its group.
+    pub(super) fn ended_member(&self, item: &Item) -> Option<Member> {
+        let number = item.group?;
+        let known = self.groups.iter().find(|(_, known)| known.number == number);
+        let (group, _) = known.expect("a group with a live member is there");
+        Some(Member { group: name(*group), held: false })
     }
 
     /// Takes note of the end item of a group.

@@ -20,6 +20,7 @@ on_every_store!(
     the_origin_says_why,
     a_lease_that_waits_at_the_dead_queue_gets_it_at_once,
     what_has_no_dead_queue_to_go_to_yet_is_moving_until_there_is_one,
+    what_could_not_go_to_one_dead_queue_goes_to_the_next,
     the_payload_outlives_the_item_that_was_forgotten,
     dead_queues_have_dead_queues,
     the_targets_own_settings_apply_and_max_items_refuses_no_move,
@@ -144,6 +145,18 @@ async fn what_has_no_dead_queue_to_go_to_yet_is_moving_until_there_is_one(world:
     assert_eq!(bodies(&arrived(world, &dead, 1).await), ["item 0"]);
     all_moved(world, &queue).await;
     world.engine().delete_queue(&queue, false).await.expect("nothing is left of it");
+}
+
+async fn what_could_not_go_to_one_dead_queue_goes_to_the_next(world: &World) {
+    let queue = world.queue("q", 2, to_dead()).await;
+    let morgue = world.queue("morgue", 1, Settings::default()).await;
+    world.produce(&queue, items(2)).await;
+    fail_all(world, &queue).await;
+    assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 2);
+    let change = SettingsChange { dead_queue: Some(Some("morgue".into())), ..SettingsChange::default() };
+    world.engine().update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+    assert_eq!(bodies(&arrived(world, &morgue, 2).await), ["item 0", "item 1"]);
+    all_moved(world, &queue).await;
 }
 
 async fn the_payload_outlives_the_item_that_was_forgotten(world: &World) {

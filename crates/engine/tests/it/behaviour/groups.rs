@@ -12,7 +12,7 @@ use windlass_core::time::Span;
 use windlass_engine::{CreatedGroup, EngineError};
 
 use super::dead_queues::{all_moved, arrived};
-use super::{is_refused, waiting_lease};
+use super::{is_refused, waiting_for, waiting_lease};
 use crate::world::{World, bodies, held, item, items, lease, queue_name};
 
 on_every_store!(
@@ -28,6 +28,9 @@ on_every_store!(
     a_group_outlives_a_restart,
     the_name_is_free_after_a_delete,
     places_of_members_count_and_are_free_again,
+    whoever_waits_for_a_member_is_told_when_its_group_is_cancelled,
+    a_revoked_member_of_a_cancelled_group_is_the_last_of_it,
+    members_produced_once_are_told_again_as_they_were,
 );
 
 pub(crate) fn group(name: &str) -> CreateGroup {
@@ -230,6 +233,8 @@ async fn an_item_with_two_keys_is_refused_in_a_queue_of_several_partitions(world
     create(world, &several, group("g")).await;
     let refused = world.engine().produce(&several, vec![item("plain"), two_keys("g")]).await;
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::Invalid(_)))), "{refused:?}");
+    let refused = world.engine().produce_once(&several, "call".into(), vec![two_keys("g")]).await;
+    assert!(matches!(refused, Err(EngineError::Refused(Refusal::Invalid(_)))), "{refused:?}");
     let with_address = CreateGroup { items: vec![two_keys("h")], ..group("h") };
     let refused = world.engine().create_group(&several, with_address.clone()).await;
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::Invalid(_)))), "{refused:?}");
@@ -277,4 +282,68 @@ async fn places_of_members_count_and_are_free_again(world: &World) {
     assert!(matches!(refused, Err(EngineError::Overloaded { .. })), "{refused:?}");
     cancel(world, &queue, "g").await;
     create(world, &queue, CreateGroup { items: items(3), ..group("h") }).await;
+}
+
+async fn whoever_waits_for_a_member_is_told_when_its_group_is_cancelled(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let addressed = NewItem { address: Some("here".into()), ..item("with an address") };
+    let members = vec![item("leased"), item("waiting"), addressed];
+    let created = create(world, &queue, CreateGroup { items: members, start: true, ..group("g") }).await;
+    let leased = world.lease(&queue, 1).await;
+    assert_eq!(world.engine().item_at(&queue, "here").await.expect("known"), created.items[2].id);
+    let mut waiting = Vec::new();
+    for made in &created.items {
+        waiting.push(waiting_for(&world.engine(), made.id).await);
+    }
+    cancel(world, &queue, "g").await;
+    for task in waiting.drain(1..) {
+        let view = task.await.expect("the task ran").expect("told");
+        assert_eq!(view.phase(), Phase::Cancelled);
+        assert_eq!(view.member.map(|member| member.group), Some("g".into()));
+    }
+    world.engine().release(&queue, held(&leased)).await.expect("judged");
+    let view = waiting.remove(0).await.expect("the task ran").expect("told");
+    assert_eq!((view.id, view.phase()), (leased[0].id, Phase::Cancelled));
+    assert_eq!(seen(world, &queue, "g").await.state.name(), "aborted");
+}
+
+async fn a_revoked_member_of_a_cancelled_group_is_the_last_of_it(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let create_it = CreateGroup { items: items(2), abort: end("over", None), start: true, ..group("g") };
+    create(world, &queue, create_it).await;
+    let leased = world.lease(&queue, 1).await;
+    cancel(world, &queue, "g").await;
+    let waiting = waiting_for(&world.engine(), leased[0].id).await;
+    world.engine().revoke(&queue, held(&leased)).await.expect("judged");
+    assert_eq!(waiting.await.expect("the task ran").expect("told").phase(), Phase::Cancelled);
+    let view = seen(world, &queue, "g").await;
+    assert_eq!((view.state.name(), view.ended), ("aborted", Ended { cancelled: 2, ..Ended::default() }));
+    assert_eq!(bodies(&world.lease(&queue, 10).await), ["over"]);
+}
+
+async fn members_produced_once_are_told_again_as_they_were(world: &World) {
+    let queue = world.queue("q", 4, Settings::default()).await;
+    let names: Vec<String> = (0..8).map(|number| format!("g{number}")).collect();
+    for name in &names {
+        create(world, &queue, group(name)).await;
+    }
+    let call = || {
+        let members = names.iter().map(|name| member("x", name));
+        members.chain([item("plain"), member("x", "none")]).collect::<Vec<_>>()
+    };
+    let once = || async {
+        let told = world.engine().produce_once(&queue, "call".into(), call()).await.expect("judged").results;
+        let told = told.into_iter().map(|told| told.map(|made| (made.id, made.phase)));
+        told.map(|told| told.map_err(|error| error.to_string())).collect::<Vec<_>>()
+    };
+    let first = once().await;
+    assert!(first[..8].iter().all(|told| matches!(told, Ok((_, Phase::Held)))), "{first:?}");
+    assert!(matches!(first[8..], [Ok((_, Phase::Waiting)), Err(_)]), "{first:?}");
+    world.restart().await;
+    for name in &names {
+        start(world, &queue, name).await;
+    }
+    create(world, &queue, group("none")).await;
+    assert_eq!(once().await, first, "as it was then");
+    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.live(), 9);
 }

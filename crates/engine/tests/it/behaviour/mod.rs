@@ -33,18 +33,24 @@ mod counts;
 mod dead_queues;
 mod expiry;
 pub(crate) mod groups;
+mod idempotency;
 mod items;
 mod leases;
 mod max_items;
+mod order;
+mod permits;
 mod queues;
 mod redrive;
+mod schedules;
 mod storage;
+mod waits;
 
 use windlass_core::command::{LeaseItems, Refusal};
+use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::row::QueueName;
 use windlass_core::time::Span;
-use windlass_engine::{Committed, EngineError, Grant, Granted, ItemView, RetryItem};
+use windlass_engine::{Committed, Engine, EngineError, Grant, Granted, ItemView, RetryItem};
 
 use crate::world::World;
 
@@ -56,6 +62,20 @@ pub(crate) async fn waiting_lease(world: &World, queue: &QueueName, lease: Lease
     let (engine, name) = (world.engine(), queue.clone());
     let task = tokio::spawn(async move { engine.lease(&name, lease, Span::from_secs(3600)).await });
     while world.engine().stats(queue).await.expect("stats").lease_waiters == before {
+        tokio::task::yield_now().await;
+    }
+    task
+}
+
+pub(crate) type WaitTask = tokio::task::JoinHandle<Result<ItemView, EngineError>>;
+
+/// Starts a wait of an hour for the item, and returns once the writer will hear of it before anything else.
+pub(crate) async fn waiting_for(engine: &Engine, id: ItemId) -> WaitTask {
+    let waiters = || engine.overview().iter().map(|queue| queue.item_waiters).sum::<usize>();
+    let before = waiters();
+    let waiter = engine.clone();
+    let task = tokio::spawn(async move { waiter.wait(id, Span::from_secs(3600)).await });
+    while waiters() == before {
         tokio::task::yield_now().await;
     }
     task

@@ -17,6 +17,7 @@ on_every_store!(
     a_redrive_sends_all_back_to_where_they_came_from,
     a_redrive_takes_the_first_that_wait_of_the_kind_asked_for,
     what_came_from_nowhere_stays_unless_a_queue_is_named,
+    what_came_from_a_queue_that_is_gone_stays,
     what_is_leased_or_overdue_is_not_redriven,
     a_redrive_to_a_queue_that_is_not_there_is_refused,
     a_redrive_of_more_than_a_slice_leaves_nothing_behind,
@@ -86,6 +87,17 @@ async fn what_came_from_nowhere_stays_unless_a_queue_is_named(world: &World) {
     // And back again: that is where it came from now.
     world.env.advance(Duration::from_secs(61));
     assert_eq!(arrived(world, &dead, 2).await.len(), 2);
+}
+
+async fn what_came_from_a_queue_that_is_gone_stays(world: &World) {
+    let (one, two, dead) = graveyard(world, 1).await;
+    world.engine().delete_queue(&two, false).await.expect("nothing is left of it");
+    assert_eq!(redrive(world, &dead, Redrive::default()).await, 3);
+    assert_eq!(arrived(world, &one, 3).await.len(), 3);
+    assert_eq!(waiting(world, &dead).await, 1);
+    let to = Some(one.clone());
+    assert_eq!(redrive(world, &dead, Redrive { to, ..Redrive::default() }).await, 1);
+    assert_eq!(bodies(&arrived(world, &one, 1).await), ["other"]);
 }
 
 async fn what_is_leased_or_overdue_is_not_redriven(world: &World) {

@@ -20,6 +20,7 @@ on_every_store!(
     what_was_cleared_is_in_no_list,
     a_pivot_or_partition_that_is_not_there_is_refused,
     what_one_queue_lists_another_imports,
+    a_list_tells_until_when_a_lease_holds_after_a_restart,
     an_import_takes_its_places_in_the_queue,
     deleted_items_are_gone_and_their_permits_void,
     a_reload_reads_back_everything_and_leaves_leases_alone,
@@ -192,6 +193,18 @@ async fn what_one_queue_lists_another_imports(world: &World) {
     let listed = all(world, &target, List::Queue, 100).await;
     assert!(listed.iter().all(|view| view.item.state.phase() == Phase::Waiting));
     assert_eq!(world.engine().stats(&target).await.expect("stats").counts.scheduled, 5);
+}
+
+async fn a_list_tells_until_when_a_lease_holds_after_a_restart(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let ids = world.produce(&queue, items(1)).await;
+    world.lease(&queue, 1).await;
+    world.restart().await;
+    world.env.advance(std::time::Duration::from_secs(55));
+    world.restart().await;
+    let shown = world.engine().get(ids[0]).await.expect("live").item;
+    let listed = all(world, &queue, List::Queue, 10).await.remove(0).item;
+    assert_eq!(listed.state, shown.state, "the grace is in force");
 }
 
 async fn an_import_takes_its_places_in_the_queue(world: &World) {

@@ -1,4 +1,4 @@
-//! Which lines of the input became items, and which did not.
+//! Which lines of the input came through, and which did not.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ pub(crate) struct Lines {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    Produced,
-    NotProduced,
+    Done,
+    NotDone,
     Unknown,
 }
 
@@ -62,14 +62,15 @@ impl fmt::Display for Ranges {
 }
 
 /// What became of all that was sent.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub(crate) struct Fates {
-    #[serde(skip)]
-    produced: Ranges,
-    not_produced: Ranges,
-    unknown: Ranges,
+    done: Ranges,
+    pub(crate) not_done: Ranges,
+    pub(crate) unknown: Ranges,
     /// Nothing after it was sent.
     pub(crate) sent_to_line: u64,
+    /// There is nothing after it.
+    pub(crate) all_sent: bool,
 }
 
 impl Fates {
@@ -82,22 +83,23 @@ impl Fates {
 
     pub(crate) fn add(&mut self, lines: Lines, fate: Fate) {
         match fate {
-            Fate::Produced => self.produced.add(lines),
-            Fate::NotProduced => self.not_produced.add(lines),
+            Fate::Done => self.done.add(lines),
+            Fate::NotDone => self.not_done.add(lines),
             Fate::Unknown => self.unknown.add(lines),
         }
     }
 
     /// Only what there was, each in a line of its own.
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn shown(&self, done: &str) -> String {
         let parts = [
-            ("produced", &self.produced),
-            ("not produced", &self.not_produced),
-            ("may or may not be produced", &self.unknown),
+            (done.to_owned(), &self.done),
+            (format!("not {done}"), &self.not_done),
+            (format!("may or may not be {done}"), &self.unknown),
         ];
         let parts = parts.into_iter().filter(|(_, ranges)| !ranges.0.is_empty());
         let mut shown: String = parts.map(|(what, ranges)| format!("{what}: {ranges}\n")).collect();
         shown.push_str(&match self.sent_to_line {
+            _ if self.all_sent => "all lines were sent".to_owned(),
             0 => "nothing was sent".to_owned(),
             last => format!("nothing after line {last} was sent"),
         });

@@ -1,8 +1,8 @@
-//! Lines of stdin as items, in batches.
+//! Lines as items, in batches.
 
 use std::io::{BufRead, BufReader, Read};
 
-use windlass_api::items::NewItem;
+use serde::de::DeserializeOwned;
 
 /// A batch is no larger, so that several of them under way stay within what the server takes.
 const BATCH_BYTES_MAX: usize = 4 << 20;
@@ -22,9 +22,9 @@ impl Limits {
     }
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Batch {
-    pub(crate) items: Vec<NewItem>,
+#[derive(Debug)]
+pub(crate) struct Batch<T> {
+    pub(crate) items: Vec<T>,
     /// Where each item stands.
     pub(crate) lines: Vec<u64>,
     /// Of the input.
@@ -39,28 +39,27 @@ pub(crate) struct BadLine {
 }
 
 #[derive(Debug)]
-pub(crate) struct Lines<R> {
+pub(crate) struct Lines<R, P, T> {
     input: BufReader<R>,
-    /// For items that do not say otherwise.
-    defaults: NewItem,
+    parse: P,
     limits: Limits,
     line: u64,
     /// The first item of the next batch: it was too large for the last.
-    ahead: Option<(NewItem, usize)>,
+    ahead: Option<(T, usize)>,
     /// What ends the input, once what stands before it was handed out.
     bad: Option<BadLine>,
     ended: bool,
 }
 
-impl<R: Read> Iterator for Lines<R> {
-    type Item = Result<Batch, BadLine>;
+impl<R: Read, T, P: Fn(&[u8]) -> Result<T, String>> Iterator for Lines<R, P, T> {
+    type Item = Result<Batch<T>, BadLine>;
 
     /// As many items as fit, or as there are before the input makes us wait. A bad line is the last that comes.
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
             return self.bad.take().map(Err);
         }
-        let mut batch = Batch::default();
+        let mut batch = Batch::empty();
         if let Some((item, bytes)) = self.ahead.take() {
             batch.push(item, self.line, bytes);
         }
@@ -84,13 +83,13 @@ impl<R: Read> Iterator for Lines<R> {
     }
 }
 
-impl<R: Read> Lines<R> {
-    pub(crate) fn new(input: R, defaults: NewItem, limits: Limits) -> Self {
+impl<R: Read, T, P: Fn(&[u8]) -> Result<T, String>> Lines<R, P, T> {
+    pub(crate) fn new(input: R, parse: P, limits: Limits) -> Self {
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
-        Self { input, defaults, limits, line: 0, ahead: None, bad: None, ended: false }
+        Self { input, parse, limits, line: 0, ahead: None, bad: None, ended: false }
     }
 
-    fn full(&self, batch: &Batch) -> bool {
+    fn full(&self, batch: &Batch<T>) -> bool {
         batch.items.len() >= self.limits.items_max
     }
 
@@ -100,35 +99,27 @@ impl<R: Read> Lines<R> {
     }
 
     /// The next item and how long its line is; none at the end.
-    fn next_item(&mut self) -> Result<Option<(NewItem, usize)>, String> {
+    fn next_item(&mut self) -> Result<Option<(T, usize)>, String> {
         loop {
             let mut text = Vec::new();
             self.line += 1;
             let bytes = self.input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut text);
-            match bytes.map_err(|error| format!("cannot read stdin: {error}"))? {
+            match bytes.map_err(|error| format!("it cannot be read: {error}"))? {
                 0 => return Ok(None),
                 bytes if bytes as u64 == LINE_BYTES_MAX => return Err("longer than 64 MiB".into()),
                 _ if text.trim_ascii().is_empty() => {}
-                bytes => return self.parse(&text).map(|item| Some((item, bytes))),
-            }
-        }
-    }
-
-    fn parse(&self, text: &[u8]) -> Result<NewItem, String> {
-        let item: NewItem = serde_json::from_slice(text).map_err(|error| why_not(&error))?;
-        let payloads = [item.json.is_some(), item.utf8.is_some(), item.bytes.is_some()];
-        match payloads.iter().filter(|there| **there).count() {
-            1 => Ok(with_defaults(item, &self.defaults)),
-            0 => Err("it has no payload: put it into `json`, `utf8` or `bytes`".into()),
-            _ => {
-                Err("it has more than one payload: only one of `json`, `utf8` and `bytes` may be set".into())
+                bytes => return (self.parse)(&text).map(|item| Some((item, bytes))),
             }
         }
     }
 }
 
-impl Batch {
-    fn push(&mut self, item: NewItem, line: u64, bytes: usize) {
+impl<T> Batch<T> {
+    fn empty() -> Self {
+        Self { items: Vec::new(), lines: Vec::new(), bytes: 0 }
+    }
+
+    fn push(&mut self, item: T, line: u64, bytes: usize) {
         self.items.push(item);
         self.lines.push(line);
         self.bytes += bytes;
@@ -140,6 +131,11 @@ impl Batch {
     }
 }
 
+/// A line as what it should be.
+pub(crate) fn json<T: DeserializeOwned>(line: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(line).map_err(|error| why_not(&error))
+}
+
 /// Without the position in the text, whose line is always 1.
 fn why_not(error: &serde_json::Error) -> String {
     let said = error.to_string();
@@ -147,17 +143,11 @@ fn why_not(error: &serde_json::Error) -> String {
     format!("{what} (column {})", error.column())
 }
 
-fn with_defaults(item: NewItem, defaults: &NewItem) -> NewItem {
-    let mut headers = defaults.headers.clone();
-    headers.extend(item.headers);
-    NewItem {
-        kind: item.kind.or_else(|| defaults.kind.clone()),
-        priority: item.priority.or(defaults.priority),
-        enqueue_at: item.enqueue_at.or(defaults.enqueue_at),
-        max_attempts: item.max_attempts.or(defaults.max_attempts),
-        group: item.group.or_else(|| defaults.group.clone()),
-        reference: item.reference.or_else(|| defaults.reference.clone()),
-        headers,
-        ..item
+/// Whether there is `json`, `utf8` and `bytes`: it must be one of them.
+pub(crate) fn one_payload(there: [bool; 3]) -> Result<(), String> {
+    match there.iter().filter(|there| **there).count() {
+        1 => Ok(()),
+        0 => Err("it has no payload: put it into `json`, `utf8` or `bytes`".into()),
+        _ => Err("it has more than one payload: only one of `json`, `utf8` and `bytes` may be set".into()),
     }
 }

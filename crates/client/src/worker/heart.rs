@@ -1,0 +1,182 @@
+//! The heartbeat: one for all leases of a worker.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use windlass_api::Code;
+use windlass_api::items::{ExtendReply, Held};
+
+use super::cancellation::Reason;
+use super::event::{Event, Observer};
+use crate::error::ClientError;
+use crate::queue::QueueClient;
+use crate::retries::Retries;
+
+/// The most that one call can extend.
+const BATCH_MAX: usize = 1000;
+
+#[derive(Debug)]
+pub(super) struct Heart {
+    queue: QueueClient,
+    lease_timeout: Duration,
+    observer: Observer,
+    /// By item and permit.
+    kept: Mutex<BTreeMap<(String, u64), watch::Sender<Pulse>>>,
+    joined: Notify,
+}
+
+/// What is known of a lease.
+#[derive(Clone, Copy, Debug)]
+struct Pulse {
+    /// Counted from when the lease or its last extension was asked for, of those that were answered.
+    ends: Instant,
+    cancel_requested: bool,
+    /// The server says so.
+    lost: bool,
+}
+
+/// A lease that is extended until this is dropped.
+#[derive(Debug)]
+pub(super) struct KeptLease {
+    heart: Arc<Heart>,
+    pub(super) held: Held,
+    pulse: watch::Receiver<Pulse>,
+}
+
+impl Heart {
+    pub(super) fn new(queue: QueueClient, lease_timeout: Duration, observer: Observer) -> Arc<Self> {
+        let (kept, joined) = (Mutex::default(), Notify::new());
+        Arc::new(Self { queue, lease_timeout, observer, kept, joined })
+    }
+
+    /// Of an item that was leased just now.
+    pub(super) fn keep(self: &Arc<Self>, held: Held) -> KeptLease {
+        let ends = Instant::now() + self.lease_timeout;
+        let (sender, pulse) = watch::channel(Pulse { ends, cancel_requested: false, lost: false });
+        self.kept().insert((held.id.clone(), held.permit), sender);
+        self.joined.notify_one();
+        KeptLease { heart: Arc::clone(self), held, pulse }
+    }
+
+    /// Goes on for as long as it is polled.
+    pub(super) async fn beat(&self) {
+        let mut failures = 0;
+        loop {
+            self.until_anybody_is_kept().await;
+            sleep(self.pause(failures)).await;
+            failures = if self.extend_all().await { 0 } else { failures + 1 };
+        }
+    }
+
+    async fn until_anybody_is_kept(&self) {
+        while self.kept().is_empty() {
+            self.joined.notified().await;
+        }
+    }
+
+    fn third(&self) -> Duration {
+        self.lease_timeout / 3
+    }
+
+    fn pause(&self, failures: u32) -> Duration {
+        if failures == 0 {
+            return self.third();
+        }
+        Retries::default().backoff(failures, fastrand::f64()).min(self.third())
+    }
+
+    /// Whether all of them are known to be extended or lost.
+    async fn extend_all(&self) -> bool {
+        let held = |(id, permit): &(String, u64)| Held { id: id.clone(), permit: *permit };
+        let held: Vec<Held> = self.kept().keys().map(held).collect();
+        let mut all = true;
+        for batch in held.chunks(BATCH_MAX) {
+            all &= self.extend(batch).await;
+        }
+        all
+    }
+
+    async fn extend(&self, batch: &[Held]) -> bool {
+        let sent = Instant::now();
+        let extending = self.queue.extend(batch.iter().cloned(), Some(self.lease_timeout));
+        let waited = self.third();
+        let late = || ClientError::Timeout { url: self.queue.client.url(), waited };
+        match timeout(waited, extending).await.unwrap_or_else(|_| Err(late())) {
+            Ok(reply) => self.extended(batch, &reply, sent + self.lease_timeout),
+            Err(error) => {
+                self.observer.tell(Event::ExtendFailed { error: &error });
+                false
+            }
+        }
+    }
+
+    fn extended(&self, batch: &[Held], reply: &ExtendReply, ends: Instant) -> bool {
+        let permits: BTreeMap<&str, u64> = batch.iter().map(|held| (held.id.as_str(), held.permit)).collect();
+        for item in &reply.items {
+            let Some(permit) = permits.get(item.id.as_str()) else { continue };
+            let cancel_requested = item.cancel_requested;
+            self.tell(&item.id, *permit, Pulse { ends, cancel_requested, lost: false });
+        }
+        let is_void = |code: &str| [Code::LeaseLost, Code::NotFound].iter().any(|void| void.as_str() == code);
+        let (void, unclear): (Vec<_>, Vec<_>) = reply.failed.iter().partition(|failed| is_void(&failed.code));
+        for failed in void {
+            self.tell(&failed.id, failed.permit, Pulse { ends, cancel_requested: false, lost: true });
+        }
+        unclear.is_empty()
+    }
+
+    fn tell(&self, id: &str, permit: u64, pulse: Pulse) {
+        if let Some(kept) = self.kept().get(&(id.to_owned(), permit)) {
+            kept.send_modify(|known| {
+                // What the server says of a lost lease is no extension.
+                let ends = if pulse.lost { known.ends } else { pulse.ends };
+                *known = Pulse { ends, ..pulse };
+            });
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<(String, u64), watch::Sender<Pulse>>> {
+        self.kept.lock().expect("nothing panics while it holds this")
+    }
+}
+
+impl KeptLease {
+    /// When there is a reason not to go on. May be dropped and asked again.
+    pub(super) async fn cut(&mut self) -> Reason {
+        self.until(|pulse| pulse.lost || pulse.cancel_requested).await;
+        if self.is_lost() { Reason::LeaseLost } else { Reason::CancelRequested }
+    }
+
+    /// When the lease is over by the clock, whatever the server says of it.
+    pub(super) async fn lapse(&mut self) {
+        self.until(|_| false).await;
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        let pulse = *self.pulse.borrow();
+        pulse.lost || pulse.ends <= Instant::now()
+    }
+
+    /// Until then, or until the lease is over by the clock.
+    async fn until(&mut self, then: impl Fn(&Pulse) -> bool) {
+        loop {
+            let pulse = *self.pulse.borrow_and_update();
+            if then(&pulse) || pulse.ends <= Instant::now() {
+                return;
+            }
+            tokio::select! {
+                _heart_has_it = self.pulse.changed() => {}
+                () = sleep_until(pulse.ends) => {}
+            }
+        }
+    }
+}
+
+impl Drop for KeptLease {
+    fn drop(&mut self) {
+        self.heart.kept().remove(&(std::mem::take(&mut self.held.id), self.held.permit));
+    }
+}

@@ -1,0 +1,139 @@
+//! Telling the server what became of an item: again and again, for as long as the lease lasts. To repeat it is harmless,
+//! also when nobody knows whether the server has heard it already.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use windlass_api::Code;
+use windlass_api::error::{Failed, UNKNOWN};
+use windlass_api::items::{Completion, Held, Retry};
+use windlass_api::payload::Payload;
+
+use super::attend::{Ending, Station};
+use super::event::{Event, Fate, NotTold};
+use super::failure::Failure;
+use super::handler::Outcome;
+use super::heart::KeptLease;
+use crate::error::{self, ClientError};
+use crate::retries::{Retries, may_pass};
+
+/// How long it is tried when this worker is to end.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What there is to tell.
+#[derive(Clone, Debug)]
+pub(super) enum Word {
+    Complete(Option<Payload>),
+    Retry(Failure),
+    Release,
+}
+
+/// What the server says to it.
+enum Heard {
+    Yes(Fate),
+    Refused(Failed),
+}
+
+impl From<Outcome> for Word {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Ok(result) => Self::Complete(result),
+            Err(failure) => Self::Retry(failure),
+        }
+    }
+}
+
+impl Word {
+    /// What the item is, if the server has heard it.
+    fn fate(&self) -> Fate {
+        match self {
+            Self::Complete(_) => Fate::Completed,
+            Self::Retry(Failure { dead: true, .. }) => Fate::Dead,
+            Self::Retry(_) => Fate::Retried,
+            Self::Release => Fate::Released,
+        }
+    }
+
+    /// Whether a refusal only says that the server had heard it before.
+    fn was_heard(&self, refusal: &Failed) -> bool {
+        let ended_by = match self {
+            Self::Complete(_) => "completed",
+            Self::Retry(_) => "retried",
+            Self::Release => "released",
+        };
+        let reason = refusal.details.as_ref().and_then(|details| details.reason.as_deref());
+        // A completed item with nothing to show is forgotten at once.
+        let forgotten = matches!(self, Self::Complete(_)) && refusal.code == Code::NotFound.as_str();
+        reason == Some(ended_by) || forgotten
+    }
+}
+
+impl Station {
+    pub(super) async fn tell(&self, lease: &mut KeptLease, word: Word, mut ending: Ending) -> Fate {
+        let held = lease.held.clone();
+        let why = tokio::select! {
+            told = self.repeat(&held, word) => match told {
+                Ok(fate) => return fate,
+                Err(why) => why,
+            },
+            () = lease.lapse() => NotTold::LeaseEnded,
+            () = async { ending.begun().await; sleep(LAST_WORDS).await } => NotTold::Stopping,
+        };
+        self.observer.tell(Event::NotTold { id: &held.id, why: &why });
+        Fate::Lost
+    }
+
+    async fn repeat(&self, held: &Held, mut word: Word) -> Result<Fate, NotTold> {
+        let mut may_be_heard = false;
+        let mut times = 0;
+        loop {
+            match self.say(held, &word).await {
+                Ok(Heard::Yes(fate)) => return Ok(fate),
+                Ok(Heard::Refused(refusal)) if may_be_heard && word.was_heard(&refusal) => {
+                    return Ok(word.fate());
+                }
+                Ok(Heard::Refused(refusal)) if of_the_moment(&refusal) => {
+                    let outcome = refusal.details.and_then(|details| details.outcome);
+                    may_be_heard |= outcome.as_deref() == Some(UNKNOWN);
+                }
+                Ok(Heard::Refused(refusal)) => return Err(NotTold::Refused(refusal)),
+                Err(error) if may_pass(&error) => {
+                    may_be_heard |= error.outcome() == error::Outcome::Unknown;
+                    self.observer.tell(Event::TellFailed { id: &held.id, error: &error });
+                }
+                // A result that the server does not take, such as one too large.
+                Err(error @ ClientError::Refused { .. }) if matches!(word, Word::Complete(_)) => {
+                    word = Word::Retry(Failure::from(error).code("bad_result"));
+                    continue;
+                }
+                Err(error) => return Err(NotTold::Failed(error)),
+            }
+            times += 1;
+            sleep(Retries::default().backoff(times, fastrand::f64())).await;
+        }
+    }
+
+    /// Once.
+    async fn say(&self, held: &Held, word: &Word) -> Result<Heard, ClientError> {
+        let (id, permit) = (held.id.clone(), held.permit);
+        let (failed, fate) = match word.clone() {
+            Word::Complete(result) => {
+                let reply = self.queue.complete([Completion { id, permit, result }]).await?;
+                (reply.failed, Fate::Completed)
+            }
+            Word::Retry(Failure { error, dead, retry_at }) => {
+                let reply =
+                    self.queue.retry([Retry { id, permit, retry_at, dead, error: Some(error) }]).await?;
+                (reply.failed, if reply.dead > 0 { Fate::Dead } else { Fate::Retried })
+            }
+            Word::Release => (self.queue.release([held.clone()]).await?.failed, Fate::Released),
+        };
+        Ok(failed.into_iter().next().map_or(Heard::Yes(fate), Heard::Refused))
+    }
+}
+
+/// The item's partition could not do it just now.
+fn of_the_moment(refusal: &Failed) -> bool {
+    let codes = [Code::Unavailable, Code::Timeout, Code::Overloaded, Code::Internal];
+    codes.iter().any(|code| code.as_str() == refusal.code)
+}

@@ -1,0 +1,44 @@
+//! A server of one's own for each test, in this process.
+
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::timeout;
+use windlass_client::{Client, QueueClient};
+use windlass_server::config::{self, RawConfig};
+use windlass_server::lifecycle::Server;
+
+/// No wait of a test is meant to be this long: it turns a hanging test into a failing one.
+pub(crate) const SAFETY_NET: Duration = Duration::from_secs(60);
+
+pub(crate) struct RealServer {
+    server: Server,
+    _directory: TempDir,
+}
+
+impl RealServer {
+    pub(crate) async fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let flags = RawConfig {
+            data: Some(directory.path().to_str().unwrap().into()),
+            listen: Some("127.0.0.1:0".into()),
+            ..RawConfig::default()
+        };
+        let config = config::load(flags, None, std::iter::empty()).unwrap();
+        Self { server: Server::start(config).await.unwrap(), _directory: directory }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&format!("http://{}", self.server.address())).unwrap()
+    }
+
+    pub(crate) async fn stop(self) {
+        self.server.stop().await;
+    }
+
+    /// Until so many leases wait at the queue.
+    pub(crate) async fn until_waiting(&self, queue: &QueueClient, leases: u64) {
+        let reached = async { while queue.stats().await.unwrap().lease_waiters != leases {} };
+        timeout(SAFETY_NET, reached).await.expect("so many wait in time");
+    }
+}

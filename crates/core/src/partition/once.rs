@@ -1,0 +1,133 @@
+//! Calls that are carried out once, however often they are sent: each is remembered under its key, with its answers.
+//!
+//! A call may concern several partitions. The home of its key claims it first; the others go by that claim, so that
+//! they never take a call for one that its home has forgotten, or for another one of the same key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Output, Partition};
+use crate::command::{Claim, ProduceOnce, Refusal, Reply};
+use crate::limits::{IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_KEPT, IDEMPOTENCY_KEYS_MAX};
+use crate::mutant::{self, Mutant};
+use crate::row::{Answers, Change, Key, Once, Row};
+use crate::time::Timestamp;
+
+/// The calls that are remembered.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Calls {
+    by_key: BTreeMap<Arc<str>, Once>,
+    /// By when they are forgotten.
+    ends: BTreeSet<(Timestamp, Arc<str>)>,
+    bytes: usize,
+}
+
+impl Calls {
+    pub(super) fn insert(&mut self, once: Once) {
+        self.remove(&once.key);
+        self.bytes += once.bytes();
+        self.ends.insert((once.forgotten_at(), Arc::clone(&once.key)));
+        self.by_key.insert(Arc::clone(&once.key), once);
+    }
+
+    pub(super) fn remove(&mut self, key: &Arc<str>) {
+        let Some(once) = self.by_key.remove(key) else { return };
+        self.bytes -= once.bytes();
+        self.ends.remove(&(once.forgotten_at(), once.key));
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Once> {
+        self.by_key.values()
+    }
+
+    /// The next one to be forgotten, and when.
+    pub(super) fn next_end(&self) -> Option<(Timestamp, &Arc<str>)> {
+        self.ends.first().map(|(at, key)| (*at, key))
+    }
+
+    fn get(&self, key: &str, now: Timestamp) -> Option<&Once> {
+        self.by_key.get(key).filter(|once| now < once.forgotten_at())
+    }
+}
+
+impl Once {
+    fn forgotten_at(&self) -> Timestamp {
+        self.claimed_at + IDEMPOTENCY_KEPT
+    }
+}
+
+impl Partition {
+    pub(super) fn produce_once(
+        &mut self,
+        now: Timestamp,
+        produce: ProduceOnce,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
+        if let Some(reply) = self.answered(now, &produce)? {
+            return Ok(reply);
+        }
+        self.check_calls_left(&produce.key)?;
+        let ProduceOnce { key, digest, claim, items } = produce;
+        let items = self.produce_all(now, items, out)?;
+        let claimed_at = match claim {
+            Claim::First => now,
+            Claim::Of(claimed_at) => claimed_at,
+        };
+        let once = Once { key, digest, claimed_at, answers: Answers::of(&items), unknown: Vec::new() };
+        self.record(Row::Once(Box::new(once)), out);
+        Ok(Reply::ProducedOnce { claimed_at, items })
+    }
+
+    /// Whether a call of that key was made here, and is still remembered.
+    pub fn knows_call(&self, key: &str, now: Timestamp) -> bool {
+        self.calls.get(key, now).is_some()
+    }
+
+    /// What the same call was told before.
+    fn answered(&self, now: Timestamp, produce: &ProduceOnce) -> Result<Option<Reply>, Refusal> {
+        let Some(once) = self.calls.get(&produce.key, now) else { return Ok(None) };
+        match produce.claim {
+            Claim::First if once.digest != produce.digest => return Err(Refusal::KeyTaken),
+            // Its home has forgotten that call, and made another one.
+            Claim::Of(claimed_at) if once.claimed_at != claimed_at => return Ok(None),
+            Claim::First | Claim::Of(_) => {}
+        }
+        if mutant::active(Mutant::ForgetCall) {
+            return Ok(None);
+        }
+        Ok(Some(Reply::ProducedOnce { claimed_at: once.claimed_at, items: once.answers.unpack() }))
+    }
+
+    /// At the bound, a key that is there may still be taken over.
+    fn check_calls_left(&self, key: &Arc<str>) -> Result<(), Refusal> {
+        let full = self.calls.by_key.len() >= IDEMPOTENCY_KEYS_MAX;
+        if full && !self.calls.by_key.contains_key(key) {
+            return Err(TOO_MANY_KEYS);
+        }
+        if self.calls.bytes >= IDEMPOTENCY_BYTES_MAX {
+            return Err(TOO_MANY_BYTES);
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget_next_call(&mut self, now: Timestamp, out: &mut Output) -> bool {
+        match self.calls.next_end() {
+            Some((end, key)) if end <= now => {
+                let key = Key::Once(Arc::clone(key));
+                self.remove(&key);
+                out.changes.push(Change::Remove(key));
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+}
+
+const TOO_MANY_KEYS: Refusal = Refusal::TooMany {
+    what: "idempotency keys of the last 24 hours in a partition",
+    max: IDEMPOTENCY_KEYS_MAX,
+};
+const TOO_MANY_BYTES: Refusal = Refusal::TooMany {
+    what: "bytes of idempotency keys and their answers of the last 24 hours in a partition",
+    max: IDEMPOTENCY_BYTES_MAX,
+};

@@ -1,0 +1,152 @@
+use std::sync::Arc;
+
+use windlass_core::command::{
+    Claim, Command, CreateGroup, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply,
+};
+use windlass_core::item::Phase;
+use windlass_core::limits::IDEMPOTENCY_KEPT;
+use windlass_core::row::{Change, Key};
+use windlass_core::time::{Span, Timestamp};
+
+use crate::script::{START, Script, item, items};
+
+const SOME: Digest = [1; 16];
+const OTHER: Digest = [2; 16];
+
+type Told = Result<(Timestamp, Vec<Result<Produced, Refusal>>), Refusal>;
+
+fn send(script: &mut Script, claim: Claim, digest: Digest, items: Vec<NewItem>) -> Told {
+    let key: Arc<str> = "call 1".into();
+    match script.apply(Command::ProduceOnce(ProduceOnce { key, digest, claim, items }))? {
+        Reply::ProducedOnce { claimed_at, items } => Ok((claimed_at, items)),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn waiting(script: &Script) -> u64 {
+    script.partition.counts().waiting
+}
+
+#[test]
+fn the_same_call_again_is_told_the_same_and_makes_nothing() {
+    let mut script = Script::new();
+    let later = NewItem { enqueue_at: Some(START + Span::from_secs(9)), ..item("default") };
+    let taken = NewItem { address: Some("a".into()), ..item("default") };
+    let first = script.produce([taken.clone()])[0];
+    let call = || vec![item("default"), later.clone(), taken.clone()];
+    let told = send(&mut script, Claim::First, SOME, call()).unwrap();
+    assert_eq!(told.0, START);
+    assert_eq!(told.1[2], Err(Refusal::DuplicateAddress { number: first }));
+    let phases: Vec<_> = told.1.iter().flatten().map(|made| made.phase).collect();
+    assert_eq!(phases, [Phase::Waiting, Phase::Scheduled]);
+
+    script.pass(Span::from_secs(60));
+    script.sweep();
+    let held = script.lease_one();
+    script.complete(held, None).unwrap();
+    let before = script.partition.counts();
+    assert_eq!(send(&mut script, Claim::First, SOME, call()), Ok(told), "the first answer's states too");
+    assert!(script.changes.is_empty());
+    assert_eq!(script.partition.counts(), before);
+}
+
+#[test]
+fn members_are_told_again_that_they_were_held_and_others_that_there_was_no_place_for_them() {
+    let mut script = Script::new();
+    let create = |name: &str, start| CreateGroup {
+        name: name.into(),
+        end: None,
+        abort: None,
+        items: Vec::new(),
+        start,
+    };
+    script.apply(Command::CreateGroup(Box::new(create("open", false)))).unwrap();
+    script.apply(Command::CreateGroup(Box::new(create("done", true)))).unwrap();
+    let member = |group: &str| NewItem { group: Some(group.into()), ..item("default") };
+    let call = || vec![member("none"), member("open"), member("done"), item("default"), member("open")];
+    let told = send(&mut script, Claim::First, SOME, call()).unwrap();
+    let outcomes: Vec<_> =
+        told.1.iter().map(|told| told.as_ref().map(|made| made.phase).map_err(Clone::clone)).collect();
+    let expected = [
+        Err(Refusal::NoSuchGroup),
+        Ok(Phase::Held),
+        Err(Refusal::GroupFinished),
+        Ok(Phase::Waiting),
+        Ok(Phase::Held),
+    ];
+    assert_eq!(outcomes, expected);
+
+    // Neither matters any more.
+    script.apply(Command::StartGroup("open".into())).unwrap();
+    script.apply(Command::CreateGroup(Box::new(create("none", false)))).unwrap();
+    assert_eq!(send(&mut script, Claim::First, SOME, call()), Ok(told));
+    assert_eq!(script.changes, []);
+    assert_eq!(script.partition.group("open").unwrap().live.waiting, 2);
+}
+
+#[test]
+fn a_key_is_refused_other_items() {
+    let mut script = Script::new();
+    send(&mut script, Claim::First, SOME, items(2)).unwrap();
+    assert_eq!(send(&mut script, Claim::First, OTHER, items(3)), Err(Refusal::KeyTaken));
+    assert_eq!(waiting(&script), 2);
+}
+
+#[test]
+fn a_key_is_free_again_after_a_day_swept_or_not() {
+    for sweeps in [false, true] {
+        let mut script = Script::new();
+        send(&mut script, Claim::First, SOME, items(2)).unwrap();
+        assert_eq!(script.partition.next_due(), Some(START + IDEMPOTENCY_KEPT));
+        script.pass(Span(IDEMPOTENCY_KEPT.0 - 1));
+        script.sweep();
+        assert_eq!(send(&mut script, Claim::First, OTHER, items(1)), Err(Refusal::KeyTaken));
+        script.pass(Span(1));
+        if sweeps {
+            script.sweep();
+            assert_eq!(script.changes, [Change::Remove(Key::Once("call 1".into()))]);
+            assert!(!script.partition.knows_call("call 1", script.now));
+        }
+        let (claimed_at, _) = send(&mut script, Claim::First, OTHER, items(1)).unwrap();
+        assert_eq!((claimed_at, waiting(&script)), (script.now, 3));
+        assert!(script.partition.knows_call("call 1", script.now));
+    }
+}
+
+#[test]
+fn a_claim_needs_no_items() {
+    let mut script = Script::new();
+    assert_eq!(send(&mut script, Claim::First, SOME, Vec::new()), Ok((START, Vec::new())));
+    assert_eq!(send(&mut script, Claim::First, OTHER, items(1)), Err(Refusal::KeyTaken));
+}
+
+#[test]
+fn a_partition_that_is_not_the_keys_home_goes_by_the_claim() {
+    let mut script = Script::new();
+    let claim = Claim::Of(Timestamp(START.0 - 5));
+    let told = send(&mut script, claim, SOME, items(2)).unwrap();
+    assert_eq!(send(&mut script, claim, SOME, items(2)), Ok(told));
+    assert_eq!(waiting(&script), 2);
+    // The home has forgotten that call, and made a new one: this one must not answer for the old.
+    send(&mut script, Claim::Of(Timestamp(START.0 - 4)), SOME, items(2)).unwrap();
+    assert_eq!(waiting(&script), 4);
+    assert_eq!(script.partition.next_due(), Some(Timestamp(START.0 - 4) + IDEMPOTENCY_KEPT));
+}
+
+#[test]
+fn a_call_that_is_refused_as_a_whole_is_not_remembered() {
+    let mut script = Script::new();
+    let bad = NewItem { address: Some("".into()), ..item("default") };
+    assert!(matches!(send(&mut script, Claim::First, SOME, vec![bad]), Err(Refusal::Invalid(_))));
+    assert!(send(&mut script, Claim::First, OTHER, items(1)).is_ok());
+}
+
+#[test]
+fn a_key_has_1_to_128_characters() {
+    let mut script = Script::new();
+    for key in [String::new(), "x".repeat(129), "a\0".into()] {
+        let produce = ProduceOnce { key: key.into(), digest: SOME, claim: Claim::First, items: items(1) };
+        let refused = script.apply(Command::ProduceOnce(produce));
+        assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "idempotency_key"));
+    }
+}

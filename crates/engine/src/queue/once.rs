@@ -1,0 +1,208 @@
+//! Calls with an idempotency key: carried out once, however often they are sent.
+//!
+//! The home of the key takes note of the call before any other partition hears of it, and a partition remembers its
+//! part together with what it made. So another call of the same key is refused wherever its items belong, and a call
+//! that reached only some partitions is completed by sending it again.
+
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use windlass_core::command::{Claim, Command, Digest, NewItem, ProduceOnce, Refusal, Reply};
+use windlass_core::id::PartitionId;
+use windlass_core::limits;
+use windlass_core::time::Timestamp;
+
+use super::QueueHandle;
+use super::keyed::produced_items;
+use super::shares::{Asked, Share, judged, shares};
+use crate::error::EngineError;
+use crate::partition::handle::Handle;
+use crate::partition::message::{Answer, Awaited, Done, received};
+use crate::partition::places::Reserved;
+use crate::types::{Commit, Judged, ProducedItem};
+
+/// What every partition is told of a call.
+#[derive(Clone)]
+struct Call {
+    key: Arc<str>,
+    digest: Digest,
+}
+
+impl QueueHandle {
+    /// Items without a key of their own are at home with the call's.
+    pub(crate) async fn produce_once(
+        &self,
+        key: Arc<str>,
+        items: Vec<NewItem>,
+    ) -> Result<Judged<ProducedItem>, EngineError> {
+        limits::check_idempotency_key(&key).map_err(Refusal::Invalid)?;
+        self.check_homes(items.iter().map(|item| (item.group.as_ref(), item.address.as_ref())))?;
+        let call = Call { digest: digest(&items), key };
+        let home = self.home(&call.key)?;
+        let mut reserved = self.places_of(&call, items.len(), home).await?;
+        let mut results = vec![Err(self.unavailable()); items.len()];
+        let belongs = |item: &NewItem| {
+            let home = self.home(item.key().unwrap_or(&call.key));
+            home.ok().map(|handle| handle.id)
+        };
+        let mut shares = shares(items, belongs);
+        let Share { indexes, items } = shares.remove(&Some(home.id)).unwrap_or_default();
+        let places = reserved.split(items.len());
+        let claim = call.command(Claim::First, items);
+        let first = self.door.pass(|| home.submit_with(claim, Some(places))).await??;
+        let (claimed_at, made, commit) = claimed(home.id, first).await?;
+        indexes.into_iter().zip(made).for_each(|(index, result)| results[index] = result);
+
+        let asked = self.door.pass(|| {
+            let ask = |(home, share)| self.ask_once(&call, claimed_at, home, share, &mut reserved);
+            shares.into_iter().filter_map(ask).collect::<Vec<_>>()
+        });
+        // If the queue is gone by now, or the server shuts down, what was made stands and the rest was not.
+        let asked = asked.await.unwrap_or_default();
+        let mut judged = judged(asked, results, |partition, reply| once(partition, reply).1).await;
+        judged.commits.insert(0, commit);
+        Ok(judged)
+    }
+
+    /// What was taken in before has its places: a call that is sent again needs none.
+    async fn places_of(&self, call: &Call, items: usize, home: &Handle) -> Result<Reserved, EngineError> {
+        let refused = match self.places.reserve(items, self.queue.settings.max_items) {
+            Ok(reserved) => return Ok(reserved),
+            Err(refused) => refused,
+        };
+        let key = Arc::clone(&call.key);
+        let knows = home.query(move |partition, now| partition.knows_call(&key, now)).await?;
+        if knows { self.places.reserve(items, 0) } else { Err(refused) }
+    }
+
+    fn ask_once(
+        &self,
+        call: &Call,
+        claimed_at: Timestamp,
+        home: Option<PartitionId>,
+        Share { indexes, items }: Share<NewItem>,
+        reserved: &mut Reserved,
+    ) -> Option<Asked> {
+        let handle = self.partitions.iter().find(|handle| Some(handle.id) == home)?;
+        let places = reserved.split(items.len());
+        let answer = handle.submit_with(call.command(Claim::Of(claimed_at), items), Some(places));
+        Some(Asked { partition: handle.id, indexes, answer })
+    }
+}
+
+impl Call {
+    fn command(&self, claim: Claim, items: Vec<NewItem>) -> Command {
+        let Self { key, digest } = self.clone();
+        Command::ProduceOnce(ProduceOnce { key, digest, claim, items })
+    }
+}
+
+type Made = Vec<Result<ProducedItem, EngineError>>;
+
+/// What the home of the key said.
+async fn claimed(home: PartitionId, answer: Awaited) -> Result<(Timestamp, Made, Commit), EngineError> {
+    let Answer { reply, sequence } = received(answer.await)?;
+    let Done::Reply(reply) = reply else { unreachable!("only a lease is answered by a grant") };
+    let (claimed_at, made) = once(home, reply);
+    Ok((claimed_at, made, Commit { partition: home, sequence }))
+}
+
+fn once(partition: PartitionId, reply: Reply) -> (Timestamp, Made) {
+    let Reply::ProducedOnce { claimed_at, items } = reply else {
+        unreachable!("such a call is answered by what was produced, now or before")
+    };
+    (claimed_at, produced_items(partition, items))
+}
+
+/// What makes two calls the same: all that was given for each item, in the order of the items. Not how it was written:
+/// JSON and protobuf, or fields in another order, come to the same; the payload counts as it was sent. Frozen, for it
+/// outlives the server; a field that is not set leaves nothing, so that further ones can be added.
+fn digest(items: &[NewItem]) -> Digest {
+    let mut hash = Sha256::new();
+    for item in items {
+        let mut field = |tag: u8, bytes: &[u8]| {
+            hash.update([tag]);
+            hash.update((bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        field(1, item.kind.as_bytes());
+        field(2, &[item.priority]);
+        let number = |number: u64| number.to_le_bytes();
+        let optional = [
+            (3, item.enqueue_at.map(|at| number(at.0))),
+            (4, item.max_attempts.map(|attempts| number(attempts.into()))),
+            (5, item.dead_timeout.map(|timeout| number(timeout.0))),
+        ];
+        for (tag, value) in optional {
+            value.iter().for_each(|value| field(tag, value));
+        }
+        item.address.iter().for_each(|address| field(6, address.as_bytes()));
+        item.group.iter().for_each(|group| field(7, group.as_bytes()));
+        // The last of each item. Its facts are part of it.
+        field(0, &item.body);
+    }
+    // Half of it is plenty.
+    *hash.finalize().first_chunk().expect("the hash has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use windlass_core::time::Span;
+
+    use super::*;
+
+    fn item() -> NewItem {
+        NewItem {
+            kind: "default".into(),
+            priority: 0,
+            group: None,
+            enqueue_at: None,
+            max_attempts: None,
+            dead_timeout: None,
+            address: None,
+            body: Bytes::from_static(b"payload"),
+            facts: None,
+        }
+    }
+
+    #[test]
+    fn a_digest_is_of_everything_given_and_of_the_order() {
+        let others = [
+            NewItem { kind: "other".into(), ..item() },
+            NewItem { priority: 1, ..item() },
+            NewItem { enqueue_at: Some(Timestamp(1)), ..item() },
+            NewItem { max_attempts: Some(1), ..item() },
+            NewItem { dead_timeout: Some(Span(1)), ..item() },
+            NewItem { address: Some("a".into()), ..item() },
+            NewItem { group: Some("a".into()), ..item() },
+            NewItem { body: Bytes::from_static(b"other"), ..item() },
+        ];
+        let mut digests: Vec<Digest> = others.iter().map(|other| digest(&[item(), other.clone()])).collect();
+        digests.extend(others.iter().map(|other| digest(&[other.clone(), item()])));
+        digests.extend([digest(&[item()]), digest(&[item(), item()])]);
+        let count = digests.len();
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), count);
+        assert_eq!(digest(&[item()]), digest(&[item()]));
+    }
+
+    #[test]
+    fn a_digest_stays_what_it_is() {
+        let full = NewItem {
+            kind: "mail".into(),
+            priority: 7,
+            enqueue_at: Some(Timestamp(1)),
+            max_attempts: Some(2),
+            dead_timeout: Some(Span(3)),
+            address: Some("a".into()),
+            ..item()
+        };
+        let digest = u128::from_be_bytes(digest(&[item(), full]));
+        assert_eq!(digest, 0x4571_8e0c_b273_56ef_c78d_af67_be19_633a);
+        let member = NewItem { group: Some("g".into()), ..item() };
+        let digest = u128::from_be_bytes(super::digest(&[member]));
+        assert_eq!(digest, 0xf4c6_fc54_0790_5809_48e6_a183_d256_7ba5);
+    }
+}

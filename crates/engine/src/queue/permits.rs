@@ -1,0 +1,51 @@
+//! Who holds what, over all partitions of a queue.
+
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
+use windlass_core::item::{Item, State};
+
+use super::QueueHandle;
+use crate::error::EngineError;
+use crate::types::Holding;
+
+impl QueueHandle {
+    /// Leased items by id, beginning after one that need not be there.
+    pub(crate) async fn permits(
+        &self,
+        after: Option<ItemId>,
+        limit: usize,
+    ) -> Result<Vec<Holding>, EngineError> {
+        // All are asked before the first is waited for.
+        let ask = |partition: PartitionId| {
+            let from = first_after(after, partition);
+            move |state: &windlass_core::partition::Partition, _| state.leased_from(from, limit)
+        };
+        let asked: Vec<_> = self.partitions.iter().map(|handle| handle.ask(ask(handle.id))).collect();
+        let mut holdings = Vec::new();
+        for (handle, answer) in self.partitions.iter().zip(asked) {
+            let items = answer?.await.map_err(|_dropped| handle.no_answer())?;
+            holdings.extend(items.into_iter().map(|item| holding(handle.id, item)));
+        }
+        holdings.sort_unstable_by_key(|holding| holding.id);
+        holdings.truncate(limit);
+        Ok(holdings)
+    }
+}
+
+/// Ids sort by number before partition.
+fn first_after(after: Option<ItemId>, partition: PartitionId) -> ItemNumber {
+    match after {
+        None => ItemNumber(0),
+        Some(id) if id.partition < partition => id.number,
+        Some(id) => ItemNumber(id.number.0 + 1),
+    }
+}
+
+fn holding(partition: PartitionId, item: Item) -> Holding {
+    let id = ItemId { number: item.number, partition };
+    match item.state {
+        State::Leased(lease) => Holding { id, kind: item.kind, attempts: item.attempts, lease: *lease },
+        State::Scheduled { .. } | State::Waiting | State::Final(_) => {
+            unreachable!("only leased items were asked for")
+        }
+    }
+}
