@@ -311,7 +311,7 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ),
         ("queue.reload", json!({"queue": "none"}), "not_found", "queue"),
         ("storage/items.list", json!({"queue": "none", "partition": 1}), "not_found", "queue"),
-        ("storage/items.list", json!({"queue": "q", "partition": 0}), "not_found", "partition"),
+        ("storage/items.list", json!({"queue": "q"}), "invalid_argument", "partition"),
         ("storage/items.list", json!({"queue": "q", "partition": 77}), "not_found", "partition"),
         (
             "storage/items.list",
