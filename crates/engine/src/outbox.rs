@@ -289,19 +289,29 @@ impl Carrier {
             error!(queue = &*self.queue.name, item = %id, "an item without its payload cannot be moved: it is dropped");
             return None;
         };
+        let was_an_item = !departure.reason.is_of_group();
         let origin = Origin {
             queue: Arc::clone(&self.queue.name),
-            id: Some(id),
+            id: was_an_item.then_some(id),
+            group: departure.group.clone(),
             address: departure.address.clone(),
-            attempts: Some(departure.attempts),
+            attempts: was_an_item.then_some(departure.attempts),
             reason: departure.reason,
             error: departure.error.clone(),
             moved_at: departure.left_at,
             unknown: Vec::new(),
         };
-        let (kind, priority) = (Arc::clone(&departure.kind), departure.priority);
-        let (body, facts) = (body.clone(), facts.clone());
-        Some(Move { number: departure.number, kind, priority, origin, body, facts })
+        Some(Move {
+            number: departure.number,
+            kind: Arc::clone(&departure.kind),
+            priority: departure.priority,
+            origin,
+            enqueue_at: departure.enqueue_at,
+            max_attempts: departure.max_attempts,
+            dead_timeout: departure.dead_timeout,
+            body: body.clone(),
+            facts: facts.clone(),
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::item::{Extras, State};
 use crate::time::{Span, Timestamp};
 
 impl Partition {
-    /// All of them or none, but for those whose address is taken.
+    /// All of them or none, but for those whose group does not take them or whose address is taken.
     pub(super) fn import(
         &mut self,
         now: Timestamp,
@@ -29,11 +29,11 @@ impl Partition {
         item: ImportItem,
         out: &mut Output,
     ) -> Result<Produced, Refusal> {
+        let group = self.group_to_join(item.group.as_deref())?;
         self.check_address_free(item.address.as_ref())?;
         let number = self.issue_number(now, out);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = item.due_at.map_or(State::Waiting, |due_at| State::Scheduled { due_at });
-        let phase = state.phase();
         let extras = Extras {
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
@@ -48,11 +48,13 @@ impl Partition {
             created_at: item.created_at.unwrap_or(now),
             state,
             extras: (extras != Extras::default()).then(|| Box::new(extras)),
+            group,
             kind: self.kinds.index(&item.kind),
             attempts: item.attempts,
             era: 0,
             priority: item.priority,
         };
+        let phase = self.phase(&entry);
         self.write(number, entry, out);
         out.totals.produced += 1;
         put_bodies(number, item.body, item.facts, out);

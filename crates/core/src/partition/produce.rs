@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::entry::Entry;
+use super::groups::GroupIndex;
 use super::{Output, Partition};
 use crate::command::{NewItem, Produce, Produced, Refusal, Reply};
 use crate::id::ItemNumber;
-use crate::item::{Extras, State};
+use crate::item::{Extras, Phase, State};
 use crate::limits::KINDS_MAX;
 use crate::row::{Change, Part};
 use crate::time::{Span, Timestamp};
@@ -33,17 +34,34 @@ impl Partition {
         self.check_numbers_left(now, items.len())?;
         // A row and a body each, and the numbers.
         out.changes.reserve(2 * items.len() + 1);
-        Ok(items.into_iter().map(|item| self.produce_one(now, item, out)).collect())
+        let produced = items.into_iter().map(|item| {
+            let group = self.group_to_join(item.group.as_deref())?;
+            self.check_address_free(item.address.as_ref())?;
+            Ok(self.produce_one(now, item, group, out))
+        });
+        Ok(produced.collect())
     }
 
-    fn produce_one(&mut self, now: Timestamp, new: NewItem, out: &mut Output) -> Result<Produced, Refusal> {
-        self.check_address_free(new.address.as_ref())?;
+    /// The group that a new item is to be a member of.
+    pub(super) fn group_to_join(&self, name: Option<&str>) -> Result<Option<GroupIndex>, Refusal> {
+        let Some(name) = name else { return Ok(None) };
+        let (group, row) = self.groups.find(name).ok_or(Refusal::NoSuchGroup)?;
+        if row.state.is_finished() { Err(Refusal::GroupFinished) } else { Ok(Some(group)) }
+    }
+
+    /// Its group takes it, and its address is free.
+    pub(super) fn produce_one(
+        &mut self,
+        now: Timestamp,
+        new: NewItem,
+        group: Option<GroupIndex>,
+        out: &mut Output,
+    ) -> Produced {
         let number = self.issue_number(now, out);
         let state = match new.enqueue_at {
             Some(due_at) if due_at > now => State::Scheduled { due_at },
             Some(_) | None => State::Waiting,
         };
-        let phase = state.phase();
         let extras = Extras {
             max_attempts: new.max_attempts,
             dead_timeout: self.dead_timeout(new.dead_timeout),
@@ -56,15 +74,21 @@ impl Partition {
             created_at: now,
             state,
             extras: (extras != Extras::default()).then(|| Box::new(extras)),
+            group,
             kind: self.kinds.index(&new.kind),
             attempts: 0,
             era: 0,
             priority: new.priority,
         };
+        let phase = self.phase(&entry);
         self.write(number, entry, out);
         out.totals.produced += 1;
         put_bodies(number, new.body, new.facts, out);
-        Ok(Produced { number, phase })
+        Produced { number, phase }
+    }
+
+    pub(super) fn phase(&self, entry: &Entry) -> Phase {
+        if self.is_held(entry) { Phase::Held } else { entry.state.phase() }
     }
 
     /// What an item keeps: its own timeout, else the queue's; none if it may grow any age.

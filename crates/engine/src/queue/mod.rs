@@ -1,6 +1,7 @@
 //! A queue: its partitions, seen as one. Routes what is produced, fills leases, and sends each item's calls home.
 
 mod door;
+mod groups;
 mod judge;
 mod keyed;
 mod lease;

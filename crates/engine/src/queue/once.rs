@@ -36,6 +36,7 @@ impl QueueHandle {
         items: Vec<NewItem>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         limits::check_idempotency_key(&key).map_err(Refusal::Invalid)?;
+        self.check_homes(items.iter().map(|item| (item.group.as_ref(), item.address.as_ref())))?;
         let call = Call { digest: digest(&items), key };
         let home = self.home(&call.key)?;
         let mut reserved = self.places_of(&call, items.len(), home).await?;
@@ -141,6 +142,7 @@ fn digest(items: &[NewItem]) -> Digest {
             value.iter().for_each(|value| field(tag, value));
         }
         item.address.iter().for_each(|address| field(6, address.as_bytes()));
+        item.group.iter().for_each(|group| field(7, group.as_bytes()));
         // The last of each item. Its facts are part of it.
         field(0, &item.body);
     }
@@ -159,6 +161,7 @@ mod tests {
         NewItem {
             kind: "default".into(),
             priority: 0,
+            group: None,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
@@ -177,6 +180,7 @@ mod tests {
             NewItem { max_attempts: Some(1), ..item() },
             NewItem { dead_timeout: Some(Span(1)), ..item() },
             NewItem { address: Some("a".into()), ..item() },
+            NewItem { group: Some("a".into()), ..item() },
             NewItem { body: Bytes::from_static(b"other"), ..item() },
         ];
         let mut digests: Vec<Digest> = others.iter().map(|other| digest(&[item(), other.clone()])).collect();
@@ -202,5 +206,8 @@ mod tests {
         };
         let digest = u128::from_be_bytes(digest(&[item(), full]));
         assert_eq!(digest, 0x4571_8e0c_b273_56ef_c78d_af67_be19_633a);
+        let member = NewItem { group: Some("g".into()), ..item() };
+        let digest = u128::from_be_bytes(super::digest(&[member]));
+        assert_eq!(digest, 0xf4c6_fc54_0790_5809_48e6_a183_d256_7ba5);
     }
 }

@@ -63,6 +63,9 @@ pub(crate) struct Produce {
     /// No other item that is not final has it in the queue
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
+    /// The group it is a member of: it is held until that is started
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
     /// A name for this call: sent again under it within 24h, nothing more is produced
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
@@ -109,6 +112,7 @@ impl Produce {
             max_attempts: self.max_attempts,
             dead_timeout: self.dead_timeout,
             address: self.address.clone(),
+            group: self.group.clone(),
             reference: self.reference.clone(),
             headers: self.headers.iter().cloned().collect(),
             ..NewItem::default()
