@@ -179,20 +179,21 @@ impl Carrier {
                 continue;
             };
             // One that will not take anything does not keep the others from it.
-            match self.deliver(&queue, taker).await {
+            match self.deliver_some(&queue, taker).await {
                 Ok(Progress::Some) => progress = Progress::Some,
                 Ok(Progress::None) => {}
                 Err(error) => {
-                    // It has taken none of them, and somebody else may; but not in a hurry.
+                    // Somebody else may take what it will not; but not in a hurry.
                     if matches!(error, EngineError::Refused(_)) {
-                        self.assign(to, &queue, Some(taker)).await?;
+                        self.settle(&queue, taker).await?;
+                        self.assign(to, &queue, Some(taker), 1).await?;
                     }
                     refused = Err(error);
                 }
             }
         }
         if unassigned && progress == Progress::None {
-            progress = self.assign(to, &queue, None).await?;
+            progress = self.assign(to, &queue, None, BATCH_MAX).await?;
         }
         if progress == Progress::Some { Ok(progress) } else { refused }
     }
@@ -209,7 +210,7 @@ impl Carrier {
         let Some(queue) = self.source.query(dead_queue).await?.and_then(|to| self.find(&to)) else {
             return Ok(Progress::None);
         };
-        let progress = self.assign(from, &queue, None).await?;
+        let progress = self.assign(from, &queue, None, BATCH_MAX).await?;
         if progress == Progress::Some {
             // Somebody else carries what goes there.
             self.source.sends();
@@ -217,17 +218,28 @@ impl Carrier {
         Ok(progress)
     }
 
-    /// The next batch for one partition.
-    async fn deliver(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
+    /// The next batch for one partition. It takes a batch whole or not at all: if not, it is asked for the first alone.
+    async fn deliver_some(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
+        match self.deliver(queue, taker, BATCH_MAX).await {
+            Err(EngineError::Refused(_)) => self.deliver(queue, taker, 1).await,
+            delivered => delivered,
+        }
+    }
+
+    async fn deliver(
+        &self,
+        queue: &QueueHandle,
+        taker: PartitionId,
+        limit: usize,
+    ) -> Result<Progress, EngineError> {
         let Some(target) = queue.partitions.iter().find(|handle| handle.id == taker) else {
             // Of an earlier queue of that name, and gone with it. Partition numbers do not come again.
-            return self.assign(&queue.queue.name.name, queue, Some(taker)).await;
+            return self.assign(&queue.queue.name.name, queue, Some(taker), BATCH_MAX).await;
         };
         if target.state() != PartitionState::Available {
             return Ok(Progress::None);
         }
-        let departures =
-            self.source.query(move |partition, _| partition.departures(taker, BATCH_MAX)).await?;
+        let departures = self.source.query(move |partition, _| partition.departures(taker, limit)).await?;
         let Some((last, moves)) = self.load(departures).await? else { return Ok(Progress::None) };
         if mutant::active(Mutant::ForgetMove) {
             self.forget(taker, last).await?;
@@ -238,6 +250,14 @@ impl Carrier {
         }
         self.forget(taker, last).await?;
         Ok(Progress::Some)
+    }
+
+    /// Forgets what a partition has taken, as far as that was not written down: it must not go to anybody else.
+    async fn settle(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
+        let Some(target) = queue.partitions.iter().find(|handle| handle.id == taker) else { return Ok(()) };
+        let source = self.source.id;
+        let last = target.query(move |partition, _| partition.last_taken(source)).await?;
+        self.forget(taker, last).await
     }
 
     async fn forget(&self, taker: PartitionId, last: MoveNumber) -> Result<(), EngineError> {
@@ -251,10 +271,11 @@ impl Carrier {
         from: &Arc<str>,
         queue: &QueueHandle,
         instead_of: Option<PartitionId>,
+        limit: usize,
     ) -> Result<Progress, EngineError> {
         let Some(taker) = queue.next_taker(instead_of) else { return Ok(Progress::None) };
         let (from, to) = (Arc::clone(from), Arc::clone(&queue.queue.name.name));
-        let assign = Assign { queue: from, to, partition: taker.id, instead_of, limit: BATCH_MAX };
+        let assign = Assign { queue: from, to, partition: taker.id, instead_of, limit };
         match self.source.command(Command::Assign(assign)).await? {
             Answer { reply: Done::Reply(Reply::Carried { count }), .. } if count > 0 => Ok(Progress::Some),
             Answer { .. } => Ok(Progress::None),

@@ -231,13 +231,34 @@ async fn what_one_partition_will_not_take_another_does() {
         let kinds = (0..1000).map(|kind| of_kind(format!("{slice} {kind}"))).collect();
         moving.engine.produce(&moving.dead, kinds).await.expect("produced");
     }
-    for slice in 0..4 {
-        moving.engine.produce(&moving.queue, vec![of_kind(format!("{slice} 7"))]).await.expect("produced");
-        let leased = moving.lease(&moving.queue).await;
-        moving.fail(&leased).await;
-    }
+    // In one batch, so that each of the two refuses it.
+    let mixed = (0..4).map(|slice| of_kind(format!("{slice} 7"))).collect();
+    moving.engine.produce(&moving.queue, mixed).await.expect("produced");
+    let leased = moving.lease(&moving.queue).await;
+    assert_eq!(leased.len(), 4);
+    moving.fail(&leased).await;
     moving.settled().await;
     assert_eq!(moving.stats(&moving.dead).await.counts.waiting, 2 * KINDS_MAX as u64 + 4);
+}
+
+#[tokio::test]
+async fn a_redrive_goes_around_a_partition_that_cannot() {
+    let moving = Moving::new().await;
+    let create = CreateQueue { name: moving.dead.clone(), settings: Settings::default(), partitions: 2 };
+    moving.engine.create_queue(create).await.expect("the queue is made");
+    for _ in 0..2 {
+        moving.engine.produce(&moving.dead, items(3)).await.expect("produced");
+    }
+    let broken = moving.partition_of(&moving.dead).await;
+    *moving.store.broken_partition.lock().expect("not poisoned") = Some(broken);
+    let redrive = Redrive { to: Some(moving.queue.clone()), ..Redrive::default() };
+    let moved = moving.engine.redrive(&moving.dead, redrive.clone()).await.expect("the other could").value;
+    assert_eq!(moved, 3);
+    *moving.store.broken_partition.lock().expect("not poisoned") = None;
+    moving.settled().await;
+    assert_eq!(moving.engine.redrive(&moving.dead, redrive).await.expect("both can").value, 3);
+    moving.settled().await;
+    assert_eq!(moving.stats(&moving.queue).await.counts.waiting, 6);
 }
 
 #[tokio::test]
