@@ -3,6 +3,7 @@
 mod capture;
 mod exec;
 mod process;
+pub(crate) mod supervise;
 mod tally;
 mod watch;
 
@@ -47,7 +48,8 @@ The command has ended when its shell has: a process that it leaves in the backgr
 from then on is not heard.
 
 On SIGTERM, SIGINT, SIGHUP or SIGQUIT no more items are taken, and running commands have --grace to finish; then \
-they are ended in the same way and their items released. A second signal ends them at once, with SIGKILL.
+they are ended in the same way and their items released. A second signal ends them at once, with SIGKILL. So does the \
+end of the worker itself, however it comes: a process of its own (`windlass supervise`) watches over each command.
 
 Examples:
   windlass work mail --exec './send-mail'
