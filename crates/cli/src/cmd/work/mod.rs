@@ -37,7 +37,7 @@ const KILL_MARGIN: Duration = Duration::from_secs(5);
 #[command(after_help = "\
 The command gets the payload on stdin, and in its environment WINDLASS_URL, WINDLASS_QUEUE, WINDLASS_ITEM_ID, \
 WINDLASS_PERMIT, WINDLASS_KIND, WINDLASS_PRIORITY, WINDLASS_ATTEMPTS, WINDLASS_CREATED_AT, WINDLASS_HEADERS (as \
-JSON) and, if there is one, WINDLASS_REFERENCE. How it ends decides:
+JSON) and, where there is one, WINDLASS_REFERENCE, WINDLASS_ADDRESS and WINDLASS_GROUP. How it ends decides:
 
   0              the item is completed
   100            the item fails for good: no further attempt

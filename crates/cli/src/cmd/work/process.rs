@@ -21,7 +21,7 @@ use super::supervise::{self, News, Order};
 use crate::output::Output;
 
 /// What the command is told, beside `WINDLASS_URL`.
-pub(crate) const VARIABLES: [&str; 9] = [
+pub(crate) const VARIABLES: [&str; 11] = [
     "WINDLASS_QUEUE",
     "WINDLASS_ITEM_ID",
     "WINDLASS_PERMIT",
@@ -31,6 +31,8 @@ pub(crate) const VARIABLES: [&str; 9] = [
     "WINDLASS_CREATED_AT",
     "WINDLASS_HEADERS",
     "WINDLASS_REFERENCE",
+    "WINDLASS_ADDRESS",
+    "WINDLASS_GROUP",
 ];
 const BUFFER_BYTES: usize = 8 << 10;
 /// The most that the system keeps in a pipe, in buffers.
@@ -116,7 +118,7 @@ impl Command {
 }
 
 /// In the order of [`VARIABLES`].
-fn facts(queue: &str, item: &LeasedItem) -> [Option<String>; 9] {
+fn facts(queue: &str, item: &LeasedItem) -> [Option<String>; 11] {
     let headers = serde_json::to_string(&item.headers).expect("texts can be written");
     [
         Some(queue.to_owned()),
@@ -128,6 +130,8 @@ fn facts(queue: &str, item: &LeasedItem) -> [Option<String>; 9] {
         Some(item.created_at.to_string()),
         Some(headers),
         item.reference.clone(),
+        item.address.clone(),
+        item.group.clone(),
     ]
 }
 
