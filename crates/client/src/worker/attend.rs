@@ -57,6 +57,8 @@ impl Station {
         let mut handling = JoinSet::new();
         handling.spawn(async move { handler.handle(work).await });
         let reason = tokio::select! {
+            // What has come out counts, whatever else has happened since.
+            biased;
             outcome = end_of(&mut handling) => return self.tell(&mut lease, outcome.into(), ending).await,
             reason = lease.cut(self.abort_after.min(self.heart.third())) => reason,
             () = ending.begun() => Reason::Stopping,

@@ -156,6 +156,8 @@ async fn a_failure_says_what_is_to_become_of_the_item() {
     let panics = bench.produce("panics", 2).await;
     let worker = bench
         .worker()
+        // What a panic prints can take its time.
+        .lease_timeout(SAFETY_NET)
         .until(Until::Drained)
         .handle("never", |_: Work<serde_json::Value>| async {
             Err::<(), _>(Failure::new("no use").code("useless").dead())
