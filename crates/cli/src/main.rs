@@ -25,6 +25,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::{Cli, Command};
 use crate::cmd::reference;
+use crate::cmd::work::supervise;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
 use crate::remote::Remote;
@@ -32,6 +33,9 @@ use crate::remote::Remote;
 fn main() -> ExitCode {
     if reference::is_asked() {
         return ended(Output::new(false), reference::run(Output::new(false)));
+    }
+    if let Some(line) = supervise::asked() {
+        return ended(Output::new(false), supervise::run(&line));
     }
     let cli = Cli::parse();
     let out = Output::new(cli.global.json);

@@ -59,6 +59,20 @@ impl ItemId {
         let id = Self { number: ItemNumber(number), partition: PartitionId(bits as u32) };
         (id.to_uuid() == uuid).then_some(id)
     }
+
+    /// Where any UUID stands among the ids: the last of them that is not after it, whether or not there is such an item.
+    pub fn not_after(uuid: Uuid) -> Option<Self> {
+        let id = |bits: u128| Self {
+            number: ItemNumber((bits >> u32::BITS) as u64),
+            partition: PartitionId(bits as u32),
+        };
+        // Bit by bit: ids sort as their UUIDs do.
+        let bits = (0..NUMBER_MAX.count_ones() + u32::BITS).rev().fold(0, |bits, next| {
+            let with_next = bits | 1 << next;
+            if id(with_next).to_uuid() <= uuid { with_next } else { bits }
+        });
+        Some(id(bits)).filter(|id| id.to_uuid() <= uuid)
+    }
 }
 
 impl fmt::Display for ItemId {

@@ -26,6 +26,9 @@ pub const ADDRESS_BYTES_MAX: usize = 512;
 pub const LEASE_TIMEOUT_MIN: Span = Span::from_millis(1);
 pub const RETRY_FACTOR_MAX: f64 = 1000.0;
 pub const IDEMPOTENCY_KEPT: Span = Span::from_secs(24 * 3600);
+/// How much longer its row is there: while a repeat is on its way from the key's home to other partitions, none of them
+/// may forget the call. Longer than any request lasts.
+pub const IDEMPOTENCY_MARGIN: Span = Span::from_secs(3600);
 /// Calls with an idempotency key that one partition remembers, and the bytes they may take.
 pub const IDEMPOTENCY_KEYS_MAX: usize = 1_000_000;
 pub const IDEMPOTENCY_BYTES_MAX: usize = 256 << 20;

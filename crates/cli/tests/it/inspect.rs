@@ -61,6 +61,48 @@ fn an_export_shows_queues_and_items_as_the_api_does() {
 }
 
 #[test]
+fn an_export_shows_groups_and_their_members_as_the_api_does() {
+    let directory = TempDir::new().unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start_on(&data);
+    server.run(&["queue", "create", "mail", "--partitions", "3"]).ok();
+    let members = ["--item", "1", "--item", "2", "--end", "\"sent\"", "--abort", "\"stopped\""];
+    for (group, start) in [("open", None), ("started", Some("--start")), ("done", Some("--start"))] {
+        let members = if group == "done" { &members[4..] } else { &members[..] };
+        let create = [&["group", "create", "mail", group], members, start.as_slice()].concat();
+        server.run(&create).ok();
+    }
+    let lease = server.run(&["lease", "mail", "--batch-size", "9", "--json"]).json();
+    let leased = lease["items"].as_array().unwrap();
+    let member = leased.iter().find(|item| item["group"] == "started").unwrap();
+    let held = format!("{}:{}", member["id"].as_str().unwrap(), member["permit"]);
+    server.run(&["complete", "mail", &held, "--result", "done"]).ok();
+    assert_eq!(server.stop(), Some(0));
+
+    let exported = lines(&run(&["inspect", data.to_str().unwrap(), "--export"]).ok());
+    let server = Server::start_on(&data);
+    let groups: BTreeMap<&str, &Value> = exported
+        .iter()
+        .filter_map(|line| line.get("group"))
+        .map(|group| (group["group"].as_str().unwrap(), group))
+        .collect();
+    assert_eq!(groups.keys().collect::<Vec<_>>(), [&"done", &"open", &"started"]);
+    for (name, group) in &groups {
+        let shown = server.run(&["group", "info", "mail", name, "--json"]).json();
+        assert_eq!(&&shown["group"], group);
+    }
+    let counted = &groups["started"]["members"];
+    assert_eq!((&counted["completed"], &counted["leased"]), (&1.into(), &1.into()), "{counted}");
+    let items: Vec<&Value> = exported.iter().filter_map(|line| line.get("item")).collect();
+    for item in &items {
+        let shown = server.run(&["item", "get", item["id"].as_str().unwrap(), "--json"]).json();
+        assert_eq!(&&shown["item"], item);
+    }
+    let held = items.iter().filter(|item| item["group"] == "open" && item["state"] == "held");
+    assert_eq!((items.len(), held.count()), (5, 2), "{items:?}");
+}
+
+#[test]
 fn damaged_data_is_told_and_what_is_left_can_be_saved() {
     let (directory, data) = data();
     damage(&data);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::support::{Going, Server};
 
@@ -22,19 +23,26 @@ fn item(server: &Server, id: &str) -> Value {
     server.run(&["item", "get", id, "--json"]).json()["item"].clone()
 }
 
-/// One that has all items and will not come to an end; and its commands.
-fn busy_worker(server: &Server, args: &[&str]) -> (Going, Vec<Pid>) {
-    let command = "echo $$; exec sleep 1000";
+/// One that has all items, and whose commands end neither by themselves nor with a terminal. Each leaves its number, and
+/// that of a process it has started, in a file named after its item.
+fn busy_worker(server: &Server, pids: &TempDir, args: &[&str]) -> Going {
+    let pids = pids.path().display();
+    let command = format!(
+        "trap '' HUP INT QUIT; sleep 1000 & echo $$ $! > {pids}/$WINDLASS_ITEM_ID; echo started; exec sleep 1000"
+    );
     let mut worker =
-        server.begin(&[&["work", "mail", "--concurrency", "3", "--exec", command], args].concat());
-    let commands = (0..ITEMS).map(|_| Pid::from_raw(worker.line().parse().unwrap()).unwrap()).collect();
-    (worker, commands)
+        server.begin(&[&["work", "mail", "--concurrency", "3", "--exec", &command], args].concat());
+    (0..ITEMS).for_each(|_| assert_eq!(worker.line(), "started"));
+    worker
 }
 
-/// One that waits, and shows each item as it is when its command runs.
-fn waiting_worker(server: &Server) -> Going {
-    let windlass = env!("CARGO_BIN_EXE_windlass");
-    let command = format!("'{windlass}' item get $WINDLASS_ITEM_ID --json");
+/// One that waits, and shows each item as it is when its command runs, if the one before is gone.
+fn waiting_worker(server: &Server, pids: &TempDir) -> Going {
+    let (windlass, pids) = (env!("CARGO_BIN_EXE_windlass"), pids.path().display());
+    let command = format!(
+        "for pid in $(cat {pids}/$WINDLASS_ITEM_ID); do kill -0 $pid && echo $WINDLASS_ITEM_ID runs twice; done; \
+         '{windlass}' item get $WINDLASS_ITEM_ID --json"
+    );
     let worker = server.begin(&["work", "mail", "--concurrency", "3", "--exec", &command]);
     while server.run(&["queue", "stats", "mail", "--json"]).json()["lease_waiters"] != 1 {}
     worker
@@ -42,19 +50,21 @@ fn waiting_worker(server: &Server) -> Going {
 
 /// What it shows of the items, by id.
 fn shown(worker: &mut Going) -> BTreeMap<String, Value> {
-    let shown = (0..ITEMS).map(|_| serde_json::from_str::<Value>(&worker.line()).unwrap()["item"].clone());
+    let shown = (0..ITEMS).map(|_| {
+        let line = worker.line();
+        let shown: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+        shown["item"].clone()
+    });
     shown.map(|item| (item["id"].as_str().unwrap().to_owned(), item)).collect()
 }
 
 #[test]
 fn the_items_of_a_killed_worker_run_elsewhere_after_their_leases_and_not_before() {
     let (server, ids) = server("2s");
-    let (killed, commands) = busy_worker(&server, &[]);
-    let mut other = waiting_worker(&server);
+    let pids = TempDir::new().unwrap();
+    let killed = busy_worker(&server, &pids, &[]);
+    let mut other = waiting_worker(&server, &pids);
     killed.signal(Signal::KILL);
-    // As on a machine that went down: the commands are gone too.
-    commands.iter().for_each(|command| kill_process(*command, Signal::KILL).unwrap());
-    drop(killed);
     let deadline = |id: &String| item(&server, id)["lease_deadline"].as_str().unwrap().to_owned();
     let deadlines: Vec<String> = ids.iter().map(deadline).collect();
     let again = shown(&mut other);
@@ -72,8 +82,9 @@ fn the_items_of_a_killed_worker_run_elsewhere_after_their_leases_and_not_before(
 fn the_items_of_a_stopped_worker_run_elsewhere_at_once_and_uncharged() {
     // Nothing comes back by itself while this test runs.
     let (server, ids) = server("1h");
-    let (stopped, _) = busy_worker(&server, &["--grace", "0s"]);
-    let mut other = waiting_worker(&server);
+    let pids = TempDir::new().unwrap();
+    let stopped = busy_worker(&server, &pids, &["--grace", "0s"]);
+    let mut other = waiting_worker(&server, &pids);
     stopped.signal(Signal::TERM);
     let again = shown(&mut other);
     for id in &ids {
@@ -108,4 +119,50 @@ fn a_worker_that_is_stopped_while_work_comes_keeps_none_of_it() {
     }
     let counts = server.run(&["queue", "stats", "mail", "--json"]).json()["counts"].clone();
     assert_eq!((&counts["leased"], &counts["waiting"]), (&0.into(), &10.into()), "{counts}");
+}
+
+#[test]
+fn all_that_a_killed_worker_has_started_ends_with_it() {
+    let (server, _) = server("1h");
+    let killed = busy_worker(&server, &TempDir::new().unwrap(), &[]);
+    killed.signal(Signal::KILL);
+    // Not before everybody has let go of its stdout.
+    assert_eq!(killed.end().code, None);
+}
+
+#[test]
+fn a_command_whose_supervisor_is_killed_ends_too() {
+    let (server, ids) = server("1h");
+    let command = "sleep 1000 & echo $PPID; exec sleep 1000";
+    let mut worker = server.begin(&["work", "mail", "--once", "--exec", command]);
+    let supervisor = Pid::from_raw(worker.line().parse().unwrap()).unwrap();
+    kill_process(supervisor, Signal::KILL).unwrap();
+    assert_eq!(worker.end().out, "0 items completed, 1 to be tried again\n");
+    assert_eq!(item(&server, &ids[0])["error"]["code"], "killed");
+}
+
+#[test]
+fn an_orphan_that_has_ended_does_not_count_as_running() {
+    let (server, _) = server("1h");
+    let command = "(sleep 1000 &); echo started; exec sleep 1000";
+    let mut worker =
+        server.begin(&["work", "mail", "--exec", command, "--grace", "0s", "--kill-after", "1h"]);
+    assert_eq!(worker.line(), "started");
+    worker.signal(Signal::TERM);
+    assert_eq!(worker.end().ok(), "0 items completed, 1 released\n");
+}
+
+#[test]
+fn a_signal_to_everybody_at_once_stops_a_worker_like_one_to_itself() {
+    let (server, ids) = server("1h");
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("go");
+    let command = format!("trap '' TERM; mkfifo {0}; echo $PPID; cat {0}", path.display());
+    let mut worker = server.begin(&["work", "mail", "--exec", &command]);
+    let supervisor = Pid::from_raw(worker.line().parse().unwrap()).unwrap();
+    kill_process(supervisor, Signal::TERM).unwrap();
+    worker.signal(Signal::TERM);
+    std::fs::write(&path, "went on\n").unwrap();
+    assert_eq!(worker.end().ok(), "went on\n1 item completed\n");
+    assert_eq!(ids.len(), ITEMS);
 }

@@ -33,6 +33,21 @@ fn a_command_gets_the_payload_and_the_facts() {
 }
 
 #[test]
+fn a_command_is_told_of_the_address_and_the_group_if_there_are_any() {
+    let server = server();
+    server.run(&["group", "create", "mail", "letters", "--start", "--item", "1"]).ok();
+    produce(&server, &["2", "--address", "ada", "--group", "letters"]);
+    produce(&server, &["3"]);
+    let command = "echo ${WINDLASS_ADDRESS-none} ${WINDLASS_GROUP-none}";
+    let mut worker = server.command();
+    // Of the worker's own it is told nothing.
+    worker.env("WINDLASS_ADDRESS", "x").env("WINDLASS_GROUP", "x");
+    let output = worker.args(["work", "mail", "--drain", "--exec", command]).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(told, "none letters\nada letters\nnone none\n3 items completed\n");
+}
+
+#[test]
 fn what_a_command_prints_can_be_the_result() {
     let server = server();
     let id = produce(&server, &["hello"]);

@@ -38,6 +38,8 @@ pub enum BuildError {
     NoHandler,
     #[error("nothing could ever run: the limit is 0")]
     NoRoom,
+    #[error("nothing of the kind `{kind}` could ever run: its limit is 0. Leave its handler out")]
+    NoRoomForKind { kind: String },
     #[error("the kind `{kind}` has a limit but no handler")]
     LimitWithoutHandler { kind: String },
     #[error(
@@ -114,7 +116,7 @@ impl Builder {
         Self { priorities: limits.into_iter().collect(), ..self }
     }
 
-    /// How many items of a kind run at a time. While there are so many, no more of them are asked for.
+    /// How many items of a kind run at a time, at least 1. While there are so many, no more of them are asked for.
     pub fn limit(mut self, kind: impl Into<String>, limit: usize) -> Self {
         self.kind_limits.insert(kind.into(), limit);
         self
@@ -149,7 +151,9 @@ impl Builder {
         Self { grace, ..self }
     }
 
-    /// How long a cancelled handler may go on before it is dropped: 5 s if unset.
+    /// How long a cancelled handler may go on before it is dropped: 5 s if unset. It is not left past the end of its lease,
+    /// and no longer than a second if the server says that the lease is lost. A handler whose lease cannot be extended is
+    /// cancelled so long before the lease ends, at most a third of it.
     pub fn abort_after(self, abort_after: Duration) -> Self {
         Self { abort_after, ..self }
     }
@@ -186,6 +190,9 @@ impl Builder {
         }
         if let Some(kind) = self.kind_limits.keys().find(|kind| !by_kind.contains_key(*kind)) {
             return Err(BuildError::LimitWithoutHandler { kind: kind.clone() });
+        }
+        if let Some((kind, _)) = self.kind_limits.iter().find(|(_, limit)| **limit == 0) {
+            return Err(BuildError::NoRoomForKind { kind: kind.clone() });
         }
         match (self.kind_limits.keys().next(), others) {
             (Some(kind), Some(_)) => Err(BuildError::LimitAmongOthers { kind: kind.clone() }),

@@ -7,6 +7,9 @@ use tokio::sync::watch;
 pub enum Reason {
     /// The permit is void: somebody else may be working on the item. Whatever comes out is not told.
     LeaseLost,
+    /// The lease could not be extended and is about to end: somebody else will have the item then. A result still counts
+    /// if it can be told before.
+    LeaseEnding,
     /// Somebody wants the item cancelled.
     CancelRequested,
     /// The worker stops, and the grace is over.

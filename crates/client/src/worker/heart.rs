@@ -15,6 +15,8 @@ use crate::error::ClientError;
 use crate::queue::QueueClient;
 use crate::retries::Retries;
 
+/// How long a handler has to end when the server says that its lease is lost: somebody else may have the item already.
+const LOST_GRACE: Duration = Duration::from_secs(1);
 /// The most that one call can extend.
 const BATCH_MAX: usize = 1000;
 
@@ -77,7 +79,7 @@ impl Heart {
         }
     }
 
-    fn third(&self) -> Duration {
+    pub(super) fn third(&self) -> Duration {
         self.lease_timeout / 3
     }
 
@@ -144,15 +146,27 @@ impl Heart {
 }
 
 impl KeptLease {
-    /// When there is a reason not to go on. May be dropped and asked again.
-    pub(super) async fn cut(&mut self) -> Reason {
-        self.until(|pulse| pulse.lost || pulse.cancel_requested).await;
-        if self.is_lost() { Reason::LeaseLost } else { Reason::CancelRequested }
+    /// When there is a reason not to go on. That the lease is about to end is one so long `before` it does.
+    pub(super) async fn cut(&mut self, before: Duration) -> Reason {
+        self.until(before, |pulse| pulse.lost || pulse.cancel_requested).await;
+        let cancel_requested = self.pulse.borrow().cancel_requested;
+        match (self.is_lost(), cancel_requested) {
+            (true, _) => Reason::LeaseLost,
+            (false, true) => Reason::CancelRequested,
+            (false, false) => Reason::LeaseEnding,
+        }
+    }
+
+    /// When nothing of a handler may be left.
+    pub(super) async fn over(&mut self) {
+        self.until(Duration::ZERO, |pulse| pulse.lost).await;
+        let latest = self.pulse.borrow().ends;
+        sleep_until(latest.min(Instant::now() + LOST_GRACE)).await;
     }
 
     /// When the lease is over by the clock, whatever the server says of it.
     pub(super) async fn lapse(&mut self) {
-        self.until(|_| false).await;
+        self.until(Duration::ZERO, |_| false).await;
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -160,16 +174,17 @@ impl KeptLease {
         pulse.lost || pulse.ends <= Instant::now()
     }
 
-    /// Until then, or until the lease is over by the clock.
-    async fn until(&mut self, then: impl Fn(&Pulse) -> bool) {
+    /// Until then, or so long `before` the lease is over by the clock. May be dropped and asked again.
+    async fn until(&mut self, before: Duration, then: impl Fn(&Pulse) -> bool) {
         loop {
             let pulse = *self.pulse.borrow_and_update();
-            if then(&pulse) || pulse.ends <= Instant::now() {
+            let latest = pulse.ends - before;
+            if then(&pulse) || latest <= Instant::now() {
                 return;
             }
             tokio::select! {
                 _heart_has_it = self.pulse.changed() => {}
-                () = sleep_until(pulse.ends) => {}
+                () = sleep_until(latest) => {}
             }
         }
     }
@@ -178,5 +193,58 @@ impl KeptLease {
 impl Drop for KeptLease {
     fn drop(&mut self) {
         self.heart.kept().remove(&(std::mem::take(&mut self.held.id), self.held.permit));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_api::error::Failed;
+    use windlass_api::items::ExtendedItem;
+
+    use super::*;
+    use crate::client::Client;
+
+    const LEASE: Duration = Duration::from_secs(30);
+
+    fn kept() -> (Arc<Heart>, KeptLease) {
+        let queue = Client::new("http://127.0.0.1:1").unwrap().queue("work");
+        let heart = Heart::new(queue, LEASE, Observer::default());
+        let lease = heart.keep(Held { id: "item".to_owned(), permit: 7 });
+        (heart, lease)
+    }
+
+    fn hear(heart: &Heart, lease: &KeptLease, code: Option<Code>) {
+        let Held { id, permit } = lease.held.clone();
+        let mut reply = ExtendReply::default();
+        match code {
+            Some(code) => {
+                reply.failed.push(Failed { id, permit, code: code.as_str().to_owned(), ..Failed::default() });
+            }
+            None => reply.items.push(ExtendedItem { id, ..ExtendedItem::default() }),
+        }
+        heart.extended(std::slice::from_ref(&lease.held), &reply, Instant::now() + LEASE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_the_server_says_is_lost_is_cut_at_once_and_over_shortly_after() {
+        let (heart, mut lease) = kept();
+        let started = Instant::now();
+        hear(&heart, &lease, Some(Code::LeaseLost));
+        assert_eq!(lease.cut(LEASE / 3).await, Reason::LeaseLost);
+        assert_eq!(started.elapsed(), Duration::ZERO);
+        lease.over().await;
+        assert!(started.elapsed() < LEASE / 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_extended_late_goes_on() {
+        let (heart, mut lease) = kept();
+        let started = Instant::now();
+        assert_eq!(lease.cut(LEASE / 3).await, Reason::LeaseEnding);
+        hear(&heart, &lease, Some(Code::Unavailable));
+        assert!(!lease.is_lost());
+        hear(&heart, &lease, None);
+        lease.over().await;
+        assert_eq!(started.elapsed().as_secs(), (LEASE / 3 * 2 + LEASE).as_secs());
     }
 }

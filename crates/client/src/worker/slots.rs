@@ -52,12 +52,10 @@ impl Slots {
         Arc::new(Self { limits, floor: Mutex::default(), changed: Notify::new() })
     }
 
-    /// What a lease may ask for now. Those who want their slot back count as if they had it.
+    /// What a lease may ask for now. Those who want their slot back had their turn before: for those who still wait there
+    /// is no room, in all or of their kind.
     pub(super) fn wants(&self) -> Option<Wants> {
-        let floor = self.floor();
-        let mut running = floor.running.clone();
-        floor.returning.iter().for_each(|number| running.add(&floor.seats[number].kind));
-        self.limits.wants(&running)
+        self.limits.wants(&self.floor().running)
     }
 
     /// Whether a handler waits for other items.
@@ -90,12 +88,13 @@ impl Slots {
     fn change(&self, change: impl FnOnce(&mut Floor)) {
         let floor = &mut *self.floor();
         change(floor);
-        while let Some(number) = floor.returning.front().copied() {
-            if !self.limits.admits_back(&floor.running, &floor.seats[&number].kind) {
-                break;
+        // One whose kind has no room lets those of other kinds pass.
+        for number in std::mem::take(&mut floor.returning) {
+            if self.limits.admits_back(&floor.running, &floor.seats[&number].kind) {
+                floor.seat_again(number);
+            } else {
+                floor.returning.push_back(number);
             }
-            floor.returning.pop_front();
-            floor.seat_again(number);
         }
         self.changed.notify_one();
     }
@@ -219,6 +218,24 @@ mod tests {
         }
         drop(parent);
         assert_eq!(room(&slots), 1);
+    }
+
+    #[test]
+    fn one_whose_kind_has_no_room_does_not_keep_others_from_coming_back() {
+        let kinds = Some(vec!["a".to_owned(), "b".to_owned()]);
+        let limits = Limits::new(&[(0, 3)].into(), None, kinds, [("b".to_owned(), 1)].into());
+        let slots = Slots::new(limits);
+        let (first, other) = (slots.take("b", 0).unwrap(), slots.take("a", 0).unwrap());
+        let (first_waits, other_waits) = (first.give_up(), other.give_up());
+        let second = slots.take("b", 0).unwrap();
+        let mut first_back = pin!(first_waits.take_back());
+        assert!(!is_ready(first_back.as_mut()), "the second has the slot of their kind");
+        assert!(is_ready(pin!(other_waits.take_back())));
+        // Nor new items of other kinds.
+        let wants = slots.wants().unwrap();
+        assert_eq!((wants.batch_size, wants.kinds), (1, Some(vec!["a".to_owned()])));
+        drop(second);
+        assert!(is_ready(first_back.as_mut()));
     }
 
     #[test]

@@ -9,9 +9,14 @@ mod errors;
 #[cfg(test)]
 mod hang_up;
 #[cfg(test)]
+#[path = "../../examples/render/library.rs"]
+mod library;
+#[cfg(test)]
 mod methods;
 #[cfg(test)]
 mod real_server;
+#[cfg(test)]
+mod render;
 #[cfg(test)]
 mod repeats;
 #[cfg(test)]

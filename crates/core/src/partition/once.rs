@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Output, Partition};
 use crate::command::{Claim, ProduceOnce, Refusal, Reply};
-use crate::limits::{IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_KEPT, IDEMPOTENCY_KEYS_MAX};
+use crate::limits::{IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_KEPT, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_MARGIN};
 use crate::mutant::{self, Mutant};
 use crate::row::{Answers, Change, Key, Once, Row};
 use crate::time::Timestamp;
@@ -26,14 +26,14 @@ impl Calls {
     pub(super) fn insert(&mut self, once: Once) {
         self.remove(&once.key);
         self.bytes += once.bytes();
-        self.ends.insert((once.forgotten_at(), Arc::clone(&once.key)));
+        self.ends.insert((once.removed_at(), Arc::clone(&once.key)));
         self.by_key.insert(Arc::clone(&once.key), once);
     }
 
     pub(super) fn remove(&mut self, key: &Arc<str>) {
         let Some(once) = self.by_key.remove(key) else { return };
         self.bytes -= once.bytes();
-        self.ends.remove(&(once.forgotten_at(), once.key));
+        self.ends.remove(&(once.removed_at(), once.key));
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Once> {
@@ -48,11 +48,23 @@ impl Calls {
     fn get(&self, key: &str, now: Timestamp) -> Option<&Once> {
         self.by_key.get(key).filter(|once| now < once.forgotten_at())
     }
+
+    /// A claim is its home's word that the call is remembered: whoever goes by it must not have forgotten it before.
+    fn get_by(&self, claim: Claim, key: &str, now: Timestamp) -> Option<&Once> {
+        match claim {
+            Claim::First => self.get(key, now),
+            Claim::Of(_) => self.by_key.get(key).filter(|once| now < once.removed_at()),
+        }
+    }
 }
 
 impl Once {
     fn forgotten_at(&self) -> Timestamp {
         self.claimed_at + IDEMPOTENCY_KEPT
+    }
+
+    fn removed_at(&self) -> Timestamp {
+        self.forgotten_at() + IDEMPOTENCY_MARGIN
     }
 }
 
@@ -85,9 +97,11 @@ impl Partition {
 
     /// What the same call was told before.
     fn answered(&self, now: Timestamp, produce: &ProduceOnce) -> Result<Option<Reply>, Refusal> {
-        let Some(once) = self.calls.get(&produce.key, now) else { return Ok(None) };
+        let Some(once) = self.calls.get_by(produce.claim, &produce.key, now) else { return Ok(None) };
         match produce.claim {
             Claim::First if once.digest != produce.digest => return Err(Refusal::KeyTaken),
+            // Its home has made another one since: this one has come too late.
+            Claim::Of(claimed_at) if claimed_at < once.claimed_at => return Err(Refusal::KeyTaken),
             // Its home has forgotten that call, and made another one.
             Claim::Of(claimed_at) if once.claimed_at != claimed_at => return Ok(None),
             Claim::First | Claim::Of(_) => {}

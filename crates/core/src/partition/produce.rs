@@ -1,6 +1,7 @@
 //! New items: all of a command's or none, but for those whose address is taken.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -40,6 +41,11 @@ impl Partition {
             Ok(self.produce_one(now, item, group, out))
         });
         Ok(produced.collect())
+    }
+
+    /// What a new item of that group and address would be told now, if it would not be made.
+    pub fn refusal(&self, group: Option<&str>, address: Option<&Arc<str>>) -> Option<Refusal> {
+        self.group_to_join(group).and_then(|_| self.check_address_free(address)).err()
     }
 
     /// The group that a new item is to be a member of.

@@ -14,6 +14,7 @@ use windlass_core::command::{
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
+use windlass_core::limits::IDEMPOTENCY_MARGIN;
 use windlass_core::partition::{Partition, Target, Totals};
 use windlass_core::row::{BodyCopy, Change, Row};
 use windlass_core::settings::{Requeue, Settings};
@@ -321,12 +322,17 @@ impl History {
             // Of a few moments, so that some come again.
             Some(ago) => Claim::Of(Timestamp(self.now.0 / DAY.0 * DAY.0 + u64::from(ago))),
         };
-        let known = self.calls.get(&key).filter(|(claimed_at, ..)| self.now < *claimed_at + DAY).cloned();
+        let kept = if claim == Claim::First { DAY } else { Span(DAY.0 + IDEMPOTENCY_MARGIN.0) };
+        let known = self.calls.get(&key).filter(|(claimed_at, ..)| self.now < *claimed_at + kept).cloned();
+        let overtaken =
+            |(claimed_at, ..): &(Timestamp, _, _)| matches!(claim, Claim::Of(of) if of < *claimed_at);
+        let overtaken = known.as_ref().is_some_and(overtaken);
         let known = known.filter(|(claimed_at, ..)| claim == Claim::First || claim == Claim::Of(*claimed_at));
         let key_name = format!("call {key}").into();
         let produce = ProduceOnce { key: key_name, digest, claim, items: items.clone() };
         let reply = self.apply(Command::ProduceOnce(produce));
         match known {
+            _ if overtaken => assert_eq!(reply, Err(Refusal::KeyTaken)),
             Some((_, other, _)) if other != digest && claim == Claim::First => {
                 assert_eq!(reply, Err(Refusal::KeyTaken));
             }

@@ -23,6 +23,22 @@ proptest! {
         let uuid = Uuid::from_u128(bits);
         prop_assert!(ItemId::from_uuid(uuid).is_none_or(|id| id.to_uuid() == uuid));
     }
+
+    #[test]
+    fn every_uuid_has_its_place_among_the_ids(bits in any::<u128>(), near in id(), far in -3..4i128, other in id()) {
+        let near_one = Uuid::from_u128(near.to_uuid().as_u128().wrapping_add_signed(far << 40 | far));
+        for uuid in [Uuid::from_u128(bits), near.to_uuid(), near_one] {
+            let last = ItemId::not_after(uuid);
+            prop_assert!(last.is_none_or(|last| last.to_uuid() <= uuid));
+            prop_assert_eq!(Some(other) <= last, other.to_uuid() <= uuid);
+        }
+        prop_assert_eq!(ItemId::not_after(near.to_uuid()), Some(near));
+    }
+}
+
+#[test]
+fn a_uuid_before_all_ids_stands_nowhere() {
+    assert_eq!(ItemId::not_after(Uuid::nil()), None);
 }
 
 #[test]

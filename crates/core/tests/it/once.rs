@@ -4,7 +4,7 @@ use windlass_core::command::{
     Claim, Command, CreateGroup, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply,
 };
 use windlass_core::item::Phase;
-use windlass_core::limits::IDEMPOTENCY_KEPT;
+use windlass_core::limits::{IDEMPOTENCY_KEPT, IDEMPOTENCY_MARGIN};
 use windlass_core::row::{Change, Key};
 use windlass_core::time::{Span, Timestamp};
 
@@ -97,15 +97,16 @@ fn a_key_is_free_again_after_a_day_swept_or_not() {
     for sweeps in [false, true] {
         let mut script = Script::new();
         send(&mut script, Claim::First, SOME, items(2)).unwrap();
-        assert_eq!(script.partition.next_due(), Some(START + IDEMPOTENCY_KEPT));
+        assert_eq!(script.partition.next_due(), Some(START + IDEMPOTENCY_KEPT + IDEMPOTENCY_MARGIN));
         script.pass(Span(IDEMPOTENCY_KEPT.0 - 1));
         script.sweep();
         assert_eq!(send(&mut script, Claim::First, OTHER, items(1)), Err(Refusal::KeyTaken));
         script.pass(Span(1));
+        assert!(!script.partition.knows_call("call 1", script.now));
         if sweeps {
+            script.pass(IDEMPOTENCY_MARGIN);
             script.sweep();
             assert_eq!(script.changes, [Change::Remove(Key::Once("call 1".into()))]);
-            assert!(!script.partition.knows_call("call 1", script.now));
         }
         let (claimed_at, _) = send(&mut script, Claim::First, OTHER, items(1)).unwrap();
         assert_eq!((claimed_at, waiting(&script)), (script.now, 3));
@@ -130,7 +131,33 @@ fn a_partition_that_is_not_the_keys_home_goes_by_the_claim() {
     // The home has forgotten that call, and made a new one: this one must not answer for the old.
     send(&mut script, Claim::Of(Timestamp(START.0 - 4)), SOME, items(2)).unwrap();
     assert_eq!(waiting(&script), 4);
-    assert_eq!(script.partition.next_due(), Some(Timestamp(START.0 - 4) + IDEMPOTENCY_KEPT));
+    assert_eq!(
+        script.partition.next_due(),
+        Some(Timestamp(START.0 - 4) + IDEMPOTENCY_KEPT + IDEMPOTENCY_MARGIN)
+    );
+}
+
+#[test]
+fn a_part_of_a_call_is_not_forgotten_while_a_repeat_that_its_home_still_knew_is_on_its_way() {
+    let mut script = Script::new();
+    let told = send(&mut script, Claim::Of(START), SOME, items(2)).unwrap();
+    // The home was asked a moment before the day was over, and this one is after it.
+    script.pass(IDEMPOTENCY_KEPT);
+    script.sweep();
+    assert_eq!(send(&mut script, Claim::Of(START), SOME, items(2)), Ok(told));
+    assert_eq!(waiting(&script), 2);
+}
+
+#[test]
+fn a_repeat_that_is_overtaken_by_a_new_call_of_its_key_makes_nothing() {
+    let mut script = Script::new();
+    send(&mut script, Claim::Of(START), SOME, items(2)).unwrap();
+    script.pass(IDEMPOTENCY_KEPT);
+    let anew = Claim::Of(script.now);
+    let told = send(&mut script, anew, SOME, items(2)).unwrap();
+    assert_eq!(send(&mut script, Claim::Of(START), SOME, items(2)), Err(Refusal::KeyTaken));
+    assert_eq!(send(&mut script, anew, SOME, items(2)), Ok(told));
+    assert_eq!(waiting(&script), 4);
 }
 
 #[test]

@@ -69,10 +69,8 @@ impl QueueHandle {
             handle.ask(move |partition, _| partition.list_groups(pivot.as_deref(), limit))
         };
         let asked: Vec<_> = self.partitions.iter().map(ask).collect();
-        let mut groups = Vec::new();
-        for (handle, answer) in self.partitions.iter().zip(asked) {
-            groups.extend(answer?.await.map_err(|_dropped| handle.no_answer())?);
-        }
+        let answers = self.of_those_that_serve(asked).await?;
+        let mut groups: Vec<GroupView> = answers.into_iter().flat_map(|(_, groups)| groups).collect();
         groups.sort_by(|one, other| one.name.cmp(&other.name));
         groups.truncate(limit);
         Ok(groups)

@@ -8,6 +8,7 @@ use windlass_core::route::Slot;
 
 use super::QueueHandle;
 use super::produce::Arriving;
+use super::room::places_needed;
 use super::shares::{Asked, Share, judged, shares};
 use crate::error::{EngineError, Outcome};
 use crate::partition::handle::Handle;
@@ -28,7 +29,10 @@ impl QueueHandle {
         items: Vec<T>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         // For the whole call, wherever its items go.
-        let mut reserved = self.places.reserve(items.len(), self.queue.settings.max_items)?;
+        let mut reserved = match self.places.reserve(places_needed(&items), self.queue.settings.max_items) {
+            Ok(reserved) => reserved,
+            Err(overloaded) => return self.take_in_what_fits(items, overloaded).await,
+        };
         let keyless = items.iter().filter(|item| item.key().is_none());
         let together = self.pick(keyless.clone().all(Arriving::is_scheduled)).map(|handle| handle.id);
         let home = |item: &T| match item.key() {
@@ -76,10 +80,18 @@ pub(super) fn produced_items(
     let id = |number| ItemId { partition, number };
     let result = |item: Result<Produced, Refusal>| match item {
         Ok(Produced { number, phase }) => Ok(ProducedItem { id: id(number), phase }),
-        Err(Refusal::DuplicateAddress { number }) => Err(EngineError::DuplicateAddress { id: id(number) }),
-        Err(refusal) => Err(refusal.into()),
+        Err(refusal) => Err(refused(partition, refusal)),
     };
     items.into_iter().map(result).collect()
+}
+
+pub(super) fn refused(partition: PartitionId, refusal: Refusal) -> EngineError {
+    match refusal {
+        Refusal::DuplicateAddress { number } => {
+            EngineError::DuplicateAddress { id: ItemId { partition, number } }
+        }
+        refusal => refusal.into(),
+    }
 }
 
 /// What a call is told of which nothing was judged. That some of it may have happened comes before all else.

@@ -9,6 +9,7 @@ mod once;
 mod permits;
 mod produce;
 mod redrive;
+mod room;
 mod shares;
 mod stats;
 mod storage;

@@ -14,6 +14,7 @@ use windlass_core::time::Timestamp;
 
 use super::QueueHandle;
 use super::keyed::{produced_items, worst};
+use super::room::places_needed;
 use super::shares::{Asked, Share, judged, shares};
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
@@ -39,7 +40,7 @@ impl QueueHandle {
         self.check_homes(items.iter().map(|item| (item.group.as_ref(), item.address.as_ref())))?;
         let call = Call { digest: digest(&items), key };
         let home = self.home(&call.key)?;
-        let mut reserved = self.places_of(&call, items.len(), home).await?;
+        let mut reserved = self.places_of(&call, &items, home).await?;
         let mut results = vec![Err(self.unavailable()); items.len()];
         let belongs = |item: &NewItem| {
             let home = self.home(item.key().unwrap_or(&call.key));
@@ -70,14 +71,22 @@ impl QueueHandle {
     }
 
     /// What was taken in before has its places: a call that is sent again needs none.
-    async fn places_of(&self, call: &Call, items: usize, home: &Handle) -> Result<Reserved, EngineError> {
-        let refused = match self.places.reserve(items, self.queue.settings.max_items) {
+    async fn places_of(
+        &self,
+        call: &Call,
+        items: &[NewItem],
+        home: &Handle,
+    ) -> Result<Reserved, EngineError> {
+        let refused = match self.places.reserve(places_needed(items), self.queue.settings.max_items) {
             Ok(reserved) => return Ok(reserved),
             Err(refused) => refused,
         };
         let key = Arc::clone(&call.key);
         let knows = home.query(move |partition, now| partition.knows_call(&key, now)).await?;
-        if knows { self.places.reserve(items, 0) } else { Err(refused) }
+        if knows {
+            return self.places.reserve(items.len(), 0);
+        }
+        self.reserve_what_fits(items, refused).await
     }
 
     fn ask_once(

@@ -1,5 +1,6 @@
 //! Who holds what, over all partitions of a queue.
 
+use tokio::sync::oneshot;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{Item, State};
 
@@ -21,13 +22,36 @@ impl QueueHandle {
         };
         let asked: Vec<_> = self.partitions.iter().map(|handle| handle.ask(ask(handle.id))).collect();
         let mut holdings = Vec::new();
-        for (handle, answer) in self.partitions.iter().zip(asked) {
-            let items = answer?.await.map_err(|_dropped| handle.no_answer())?;
-            holdings.extend(items.into_iter().map(|item| holding(handle.id, item)));
+        for (partition, items) in self.of_those_that_serve(asked).await? {
+            holdings.extend(items.into_iter().map(|item| holding(partition, item)));
         }
         holdings.sort_unstable_by_key(|holding| holding.id);
         holdings.truncate(limit);
         Ok(holdings)
+    }
+
+    /// What was asked of each partition. One that cannot serve now is passed over, as in the queue's numbers: the others
+    /// are not to be had less for it. An error only if none can.
+    pub(super) async fn of_those_that_serve<T>(
+        &self,
+        asked: Vec<Result<oneshot::Receiver<T>, EngineError>>,
+    ) -> Result<Vec<(PartitionId, T)>, EngineError> {
+        let (mut answers, mut unavailable) = (Vec::new(), None);
+        for (handle, asked) in self.partitions.iter().zip(asked) {
+            let answer = match asked {
+                Ok(answer) => answer.await.map_err(|_dropped| handle.no_answer()),
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(answer) => answers.push((handle.id, answer)),
+                Err(error @ EngineError::Unavailable { .. }) => unavailable = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match unavailable {
+            Some(error) if answers.is_empty() => Err(error),
+            Some(_) | None => Ok(answers),
+        }
     }
 }
 

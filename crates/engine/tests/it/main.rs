@@ -9,6 +9,8 @@ mod failures;
 mod failures_groups;
 #[cfg(test)]
 mod failures_keys;
+#[cfg(test)]
+mod failures_lists;
 mod failures_moves;
 #[cfg(test)]
 mod failures_queues;

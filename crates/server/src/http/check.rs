@@ -58,10 +58,17 @@ pub(super) fn request_timeout(timeout: Option<WireSpan>, zero: bool) -> Result<S
 /// A UUID that is no item's stands for one that does not exist.
 pub(super) fn item_id(field: impl fmt::Display, text: &str) -> Result<ItemId, Problem> {
     const NONE: ItemId = ItemId { number: ItemNumber(0), partition: PartitionId::REGISTRY };
+    Ok(ItemId::from_uuid(uuid(field, text)?).unwrap_or(NONE))
+}
+
+/// Where a list by id begins: after any UUID, in its place among the ids. None is at the start.
+pub(super) fn item_pivot(text: &str) -> Result<Option<ItemId>, Problem> {
+    Ok(ItemId::not_after(uuid("pivot", text)?))
+}
+
+fn uuid(field: impl fmt::Display, text: &str) -> Result<Uuid, Problem> {
     let uuid = (text.len() == UUID_CHARS).then(|| Uuid::try_parse(text).ok()).flatten();
-    let uuid =
-        uuid.ok_or_else(|| Problem::invalid(format!("`{field}` must be the id of an item, a UUID")))?;
-    Ok(ItemId::from_uuid(uuid).unwrap_or(NONE))
+    uuid.ok_or_else(|| Problem::invalid(format!("`{field}` must be the id of an item, a UUID")))
 }
 
 /// How a request names one item.

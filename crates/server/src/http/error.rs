@@ -111,8 +111,8 @@ const DUPLICATE_ADDRESS: &str =
 fn unavailable_message(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::NotApplied => {
-            "it cannot be done now, and nothing was changed: send it again after the time in Retry-After. \
-             queue.stats and the server's log tell why"
+            "it cannot be done now, and nothing was changed: send it again a little later. queue.stats and the \
+             server's log tell why"
         }
         Outcome::Unknown => {
             "it may or may not have been done: look before you send it again. queue.stats and the server's log tell why"

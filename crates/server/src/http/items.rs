@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use windlass_api::Code;
 use windlass_api::error::Failed;
 use windlass_api::items::{
@@ -12,7 +14,7 @@ use windlass_api::items::{
     WaitItemRequest,
 };
 use windlass_api::payload::Payload;
-use windlass_core::command::{self, Extended, Filter, LeaseItems, Retried};
+use windlass_core::command::{self, Extended, Filter, LeaseItems, Refusal, Retried};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::ItemError;
 use windlass_core::limits;
@@ -331,19 +333,27 @@ fn failed(named: Named, problem: Problem) -> Failed {
 // Single items.
 
 /// The item that a request names.
-async fn found(context: &Context, name: ItemName) -> Result<ItemId, Problem> {
-    match name {
-        ItemName::Id(id) => Ok(id),
-        ItemName::Address(queue, address) => {
-            let finding = context.engine().item_at(&queue, &address);
-            context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, finding).await
+async fn found(context: &Context, name: ItemName, timeout: Span) -> Result<ItemId, Problem> {
+    let (queue, address) = match name {
+        ItemName::Id(id) => return Ok(id),
+        ItemName::Address(queue, address) => (queue, address),
+    };
+    let finding = async {
+        match context.engine().item_at(&queue, &address).await {
+            Err(EngineError::Refused(Refusal::NotFound)) => Ok(None),
+            found => found.map(Some),
         }
-    }
+    };
+    let found = context.within_or(timeout, Outcome::NotApplied, finding).await?;
+    found.ok_or_else(|| Problem::new(Code::NotFound, NO_SUCH_ADDRESS))
 }
+
+const NO_SUCH_ADDRESS: &str =
+    "no item of that address in the queue: none was produced, or it has ended and is forgotten";
 
 pub(super) async fn get(context: Context, request: GetItemRequest) -> Result<Answer<ItemReply>, Problem> {
     let GetItemRequest { id, queue, address } = request;
-    let id = found(&context, check::item_name(id, queue, address)?).await?;
+    let id = found(&context, check::item_name(id, queue, address)?, check::COMMIT_TIMEOUT).await?;
     let looking = context.engine().get(id);
     let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await?;
     Ok(Answer::read(ItemReply { item: show::item(view) }))
@@ -353,10 +363,13 @@ pub(super) async fn wait(context: Context, request: WaitItemRequest) -> Result<A
     let WaitItemRequest { id, queue, address, request_timeout } = request;
     let name = check::item_name(id, queue, address)?;
     let wait = check::request_timeout(request_timeout, true)?;
-    let id = found(&context, name).await?;
     let _waiting = (wait > Span::ZERO).then(|| context.wait_in_line()).transpose()?;
-    let waiting = context.engine().wait(id, wait);
-    let view = context.within_or(after_wait(wait), Outcome::NotApplied, waiting).await?;
+    let begun = Instant::now();
+    let id = found(&context, name, if wait > Span::ZERO { wait } else { check::COMMIT_TIMEOUT }).await?;
+    // What it took to find the item is part of the wait.
+    let left = Span::from(Duration::from(wait).saturating_sub(begun.elapsed()));
+    let waiting = context.engine().wait(id, left);
+    let view = context.within_or(after_wait(left), Outcome::NotApplied, waiting).await?;
     Ok(Answer::read(ItemReply { item: show::item(view) }))
 }
 
@@ -365,7 +378,7 @@ pub(super) async fn cancel(
     request: CancelItemRequest,
 ) -> Result<Answer<ItemReply>, Problem> {
     let CancelItemRequest { id, queue, address } = request;
-    let id = found(&context, check::item_name(id, queue, address)?).await?;
+    let id = found(&context, check::item_name(id, queue, address)?, check::COMMIT_TIMEOUT).await?;
     let cancelled = context.within(check::COMMIT_TIMEOUT, context.engine().cancel(id)).await?;
     Ok(Answer::changed(ItemReply { item: show::item(cancelled.value) }, cancelled.commits))
 }

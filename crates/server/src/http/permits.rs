@@ -13,7 +13,7 @@ pub(super) async fn list(
     request: ListPermitsRequest,
 ) -> Result<Answer<ListPermitsReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
-    let after = request.pivot.as_deref().map(|pivot| check::item_id("pivot", pivot)).transpose()?;
+    let after = request.pivot.as_deref().map(check::item_pivot).transpose()?.flatten();
     let limit = check::list_limit(request.limit)?;
     let listing = context.engine().permits(&queue, after, limit);
     let holdings = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, listing).await?;

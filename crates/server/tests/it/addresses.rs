@@ -56,6 +56,11 @@ async fn get_and_cancel_take_an_address() {
     let first = http.ok("item.get", json!({"id": first["id"]})).await["item"].clone();
     assert_eq!(first["state"], "completed", "the earlier one has its own end");
     assert_eq!(http.ok("item.get", by_address).await["item"]["id"], second["id"]);
+    for call in ["item.get", "item.wait", "item.cancel"] {
+        let got = http.post(call, &json!({"queue": "q", "address": "nobody"}).to_string()).await;
+        assert_eq!((got.status, got.code().as_str()), (404, "not_found"));
+        assert!(got.message().starts_with("no item of that address in the queue"), "{}", got.message());
+    }
 }
 
 #[tokio::test]

@@ -23,6 +23,8 @@ mod life;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod order;
+#[cfg(test)]
 mod storage;
 #[cfg(test)]
 mod stores;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::watch;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_engine::env::BoxFuture;
@@ -20,11 +21,12 @@ use windlass_server::lifecycle::Server;
 
 use crate::support::Http;
 
-/// A store that fails its commits when it is told to.
+/// A store that fails its commits, or does not end them, when it is told to.
 #[derive(Debug, Default)]
 struct Failing {
     inner: MemoryStore,
     fails: AtomicBool,
+    held: watch::Sender<bool>,
 }
 
 impl Store for Failing {
@@ -38,7 +40,11 @@ impl Store for Failing {
             let error = StoreError::Io { action: "sync", file: "the log".to_owned(), source };
             return Box::pin(std::future::ready(Err(CommitError::Unknown(error))));
         }
-        self.inner.commit(batch)
+        Box::pin(async {
+            let mut held = self.held.subscribe();
+            held.wait_for(|held| !held).await.expect("the store is still there");
+            self.inner.commit(batch).await
+        })
     }
 
     fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
@@ -168,12 +174,45 @@ async fn items_whose_home_is_faulty_fail_by_themselves_and_the_call_only_if_all_
         let error = &made[*number]["error"];
         assert_eq!(error["code"], "unavailable");
         assert!(error["details"]["outcome"].is_string(), "{error}");
+        // There is no such header for a single item.
+        assert!(!error["message"].as_str().expect("a text").contains("Retry-After"), "{error}");
     }
     let homeless = json!({"queue": "q", "items": [items[failed[0]]]});
     let got = http.post("queue.produce", &homeless.to_string()).await;
     assert_eq!((got.status, got.code().as_str()), (503, "unavailable"));
     assert!(got.json()["error"]["details"]["outcome"].is_string());
     second.fails.store(false, Ordering::SeqCst);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_by_address_takes_no_longer_than_it_was_told_to_also_to_find_the_item() {
+    let directory = directory();
+    let store = Arc::new(Failing::default());
+    let config = configured(directory.path(), &[]);
+    let server = Server::start_on(config, store.clone(), Vec::new()).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    http.ok("queues.create", json!({"queue": "q"})).await;
+    let item = json!({"queue": "q", "items": [{"json": 1, "address": "a"}]});
+    http.ok("queue.produce", item).await;
+    store.held.send_replace(true);
+    let mut producer = Http::connect(server.address()).await;
+    let other = json!({"queue": "q", "items": [{"json": 2}]}).to_string();
+    let headers = [("content-type", windlass_api::JSON)];
+    producer.send("POST", "/v1/queue.produce", &headers, other.as_bytes()).await;
+    // Nothing is told of the partition until that is durable.
+    let wait = json!({"queue": "q", "address": "a", "request_timeout": "10ms"});
+    let told = loop {
+        let got = http.post("item.wait", &wait.to_string()).await;
+        // As long as the other one has not come that far.
+        if got.status != 200 {
+            break got;
+        }
+    };
+    assert_eq!((told.status, told.code().as_str()), (504, "timeout"));
+    assert_eq!(told.message(), "not done within 10ms");
+    store.held.send_replace(false);
+    assert_eq!(producer.receive().await.status, 200);
     server.stop().await;
 }
 

@@ -134,6 +134,14 @@ async fn permits_are_listed_and_revoked_in_both_encodings() {
         let first = http.call(encoding, &list(None, 2)).await.expect("listed").permits;
         let rest = http.call(encoding, &list(Some(&first[1].id), 2)).await.expect("listed").permits;
         assert_eq!([first, rest].concat(), all);
+        // A UUID that is no item's has its place among them all the same.
+        let nobody = format!("{}f", &all[0].id[..all[0].id.len() - 1]);
+        let after = http.call(encoding, &list(Some(&nobody), 1000)).await.expect("listed").permits;
+        assert_eq!(after, all[1..]);
+        let last = http.call(encoding, &list(Some("ffffffff-ffff-4fff-8fff-ffffffffffff"), 1000)).await;
+        assert_eq!(last.expect("listed").permits, []);
+        let before = http.call(encoding, &list(Some("00000000-0000-0000-0000-000000000000"), 1000)).await;
+        assert_eq!(before.expect("listed").permits, all);
         let Permit { id, permit, .. } = all[0].clone();
         let shown = leased.iter().find(|item| item["id"] == json!(id)).expect("it is leased");
         assert_eq!(

@@ -28,7 +28,7 @@ impl Exec {
     pub(super) async fn handle(&self, work: Work<Payload>) -> Result<Option<Payload>, Failure> {
         let started = self.command.start(work.queue().name(), work.item(), &work.payload, self.out);
         let not_started = |error| Failure::new(format!("cannot start /bin/sh: {error}")).code("not_started");
-        let mut running = started.map_err(|error| self.talked_of(&work, not_started(error)))?;
+        let mut running = started.await.map_err(|error| self.talked_of(&work, not_started(error)))?;
         tokio::select! {
             exited = running.exited() => {
                 self.outcome(exited).map_err(|failure| self.talked_of(&work, failure))

@@ -3,6 +3,7 @@
 mod capture;
 mod exec;
 mod process;
+pub(crate) mod supervise;
 mod tally;
 mod watch;
 
@@ -28,26 +29,31 @@ use crate::output::Output;
 use crate::remote::Remote;
 use crate::signals::{Asked, Signals};
 
+/// A command that is to end is seen to by its handler. If it is still there so long after SIGKILL was due, it is let go.
+const KILL_MARGIN: Duration = Duration::from_secs(5);
+
 /// Run a shell command for each item of a queue
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The command gets the payload on stdin, and in its environment WINDLASS_URL, WINDLASS_QUEUE, WINDLASS_ITEM_ID, \
 WINDLASS_PERMIT, WINDLASS_KIND, WINDLASS_PRIORITY, WINDLASS_ATTEMPTS, WINDLASS_CREATED_AT, WINDLASS_HEADERS (as \
-JSON) and, if there is one, WINDLASS_REFERENCE. How it ends decides:
+JSON) and, where there is one, WINDLASS_REFERENCE, WINDLASS_ADDRESS and WINDLASS_GROUP. How it ends decides:
 
   0              the item is completed
   100            the item fails for good: no further attempt
   anything else  it is tried again later; the exit code and the end of stderr are its error
 
 While the command runs its lease is extended, at a third of the lease timeout. If the lease is lost or somebody \
-cancels the item, the command's process group gets SIGTERM, and SIGKILL after --kill-after. While the server \
-is away, what a finished command has to tell is kept, and told until the lease ends.
+cancels the item, the command's process group gets SIGTERM, and SIGKILL after --kill-after; if the lease is lost, after \
+a second at most. While the server is away, what a finished command has to tell is kept, and told until the lease ends; \
+a running one is ended in time for the lease, before somebody else gets the item.
 
 The command has ended when its shell has: a process that it leaves in the background goes on, and what it prints \
 from then on is not heard.
 
 On SIGTERM, SIGINT, SIGHUP or SIGQUIT no more items are taken, and running commands have --grace to finish; then \
-they are ended in the same way and their items released. A second signal ends them at once, with SIGKILL.
+they are ended in the same way and their items released. A second signal ends them at once, with SIGKILL. So does the \
+end of the worker itself, however it comes: a process of its own (`windlass supervise`) watches over each command.
 
 Examples:
   windlass work mail --exec './send-mail'
@@ -139,8 +145,7 @@ impl Work {
             .until(self.until())
             .client_id(self.wanted.client_id.unwrap_or_else(client_id::default))
             .grace(self.grace.into())
-            // A command that is to end is seen to by its handler.
-            .abort_after(Duration::MAX);
+            .abort_after(Duration::from(self.kill_after).saturating_add(KILL_MARGIN));
         if let Some(max_priority) = self.wanted.max_priority {
             let max_priority = u8::try_from(max_priority);
             let max_priority = max_priority.map_err(|_| Failure::usage("--max-priority must be 0 to 255"))?;

@@ -1,25 +1,27 @@
-//! A shell command in a process group of its own.
+//! A shell command in a process group of its own, with a supervisor that sees to it that it ends with this worker.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::{Child, ChildStdin};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::UnixStream;
+use tokio::process::Child;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use windlass_api::items::LeasedItem;
 use windlass_api::payload::Payload;
 
 use super::capture::{Tail, Whole};
+use super::supervise::{self, News, Order};
 use crate::output::Output;
 
 /// What the command is told, beside `WINDLASS_URL`.
-pub(crate) const VARIABLES: [&str; 9] = [
+pub(crate) const VARIABLES: [&str; 11] = [
     "WINDLASS_QUEUE",
     "WINDLASS_ITEM_ID",
     "WINDLASS_PERMIT",
@@ -29,9 +31,9 @@ pub(crate) const VARIABLES: [&str; 9] = [
     "WINDLASS_CREATED_AT",
     "WINDLASS_HEADERS",
     "WINDLASS_REFERENCE",
+    "WINDLASS_ADDRESS",
+    "WINDLASS_GROUP",
 ];
-/// Nobody is told when the last process of a group ends that is no child of ours: it is looked for this often.
-const GROUP_PAUSE: Duration = Duration::from_millis(20);
 const BUFFER_BYTES: usize = 8 << 10;
 /// The most that the system keeps in a pipe, in buffers.
 const BUFFERS_LEFT_MAX: usize = (1 << 20) / BUFFER_BYTES;
@@ -44,12 +46,12 @@ pub(super) struct Command {
     pub(super) captures: bool,
 }
 
+/// Dropped, all of it is killed.
 #[derive(Debug)]
 pub(super) struct Running {
-    child: Child,
+    supervisor: Child,
+    line: UnixStream,
     group: Pid,
-    /// Ends with this.
-    _feeding: JoinSet<()>,
     /// From its stdout and stderr.
     reading: JoinSet<()>,
     /// Whether the shell has.
@@ -67,25 +69,40 @@ pub(super) struct Exited {
 }
 
 impl Command {
-    pub(super) fn start(
+    pub(super) async fn start(
         &self,
         queue: &str,
         item: &LeasedItem,
         payload: &Payload,
         out: Output,
     ) -> io::Result<Running> {
-        let mut command = tokio::process::Command::new("/bin/sh");
-        command.arg("-c").arg(&self.line).process_group(0).kill_on_drop(true);
-        command.stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(self.stdout(out));
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        let supervisor = self.supervisor(queue, item, theirs, out)?.spawn()?;
+        ours.set_nonblocking(true)?;
+        let mut line = UnixStream::from_std(ours)?;
+        supervise::send_payload(&mut line, payload.as_bytes()).await?;
+        match News::receive(&mut line).await? {
+            News::Started(group) => Ok(Running::new(supervisor, line, group, out)),
+            News::NotStarted(error) => Err(error),
+            News::Exited(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    fn supervisor(
+        &self,
+        queue: &str,
+        item: &LeasedItem,
+        line: std::os::unix::net::UnixStream,
+        out: Output,
+    ) -> io::Result<tokio::process::Command> {
+        let mut command = supervise::command(&self.line)?;
+        command.stdin(OwnedFd::from(line)).stderr(Stdio::piped()).stdout(self.stdout(out));
         command.env("WINDLASS_URL", &self.url);
         VARIABLES.iter().zip(facts(queue, item)).for_each(|(name, value)| match value {
             Some(value) => drop(command.env(name, value)),
             None => drop(command.env_remove(name)),
         });
-        let child = command.spawn()?;
-        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        let group = group.expect("a child that nobody has waited for has an id");
-        Ok(Running::new(child, group, payload.clone(), out))
+        Ok(command)
     }
 
     fn stdout(&self, out: Output) -> Stdio {
@@ -101,7 +118,7 @@ impl Command {
 }
 
 /// In the order of [`VARIABLES`].
-fn facts(queue: &str, item: &LeasedItem) -> [Option<String>; 9] {
+fn facts(queue: &str, item: &LeasedItem) -> [Option<String>; 11] {
     let headers = serde_json::to_string(&item.headers).expect("texts can be written");
     [
         Some(queue.to_owned()),
@@ -113,34 +130,37 @@ fn facts(queue: &str, item: &LeasedItem) -> [Option<String>; 9] {
         Some(item.created_at.to_string()),
         Some(headers),
         item.reference.clone(),
+        item.address.clone(),
+        item.group.clone(),
     ]
 }
 
 impl Running {
-    fn new(mut child: Child, group: Pid, payload: Payload, out: Output) -> Self {
+    fn new(mut supervisor: Child, line: UnixStream, group: Pid, out: Output) -> Self {
         let (printed, tail) = (Arc::<Mutex<Whole>>::default(), Arc::<Mutex<Tail>>::default());
-        let (mut feeding, mut reading) = (JoinSet::new(), JoinSet::new());
-        let has_exited = watch::Sender::new(false);
-        if let Some(stdin) = child.stdin.take() {
-            feeding.spawn(feed(stdin, payload));
-        }
-        if let Some(stdout) = child.stdout.take() {
+        let (mut reading, has_exited) = (JoinSet::new(), watch::Sender::new(false));
+        // Its own are those of the command.
+        if let Some(stdout) = supervisor.stdout.take() {
             let printed = Arc::clone(&printed);
             reading.spawn(drain(stdout, has_exited.subscribe(), move |words| lock(&printed).push(words)));
         }
-        if let Some(stderr) = child.stderr.take() {
+        if let Some(stderr) = supervisor.stderr.take() {
             let tail = Arc::clone(&tail);
             reading.spawn(drain(stderr, has_exited.subscribe(), move |words| {
                 out.pass(words);
                 lock(&tail).push(words);
             }));
         }
-        Self { child, group, _feeding: feeding, reading, has_exited, printed, tail }
+        Self { supervisor, line, group, reading, has_exited, printed, tail }
     }
 
-    /// May be dropped and asked again.
+    /// To be asked once.
     pub(super) async fn exited(&mut self) -> Exited {
-        let status = self.child.wait().await.expect("a child of our own can be waited for");
+        let status = match News::receive(&mut self.line).await {
+            Ok(News::Exited(status)) => status,
+            // Somebody has killed the supervisor.
+            Ok(News::Started(_) | News::NotStarted(_)) | Err(_) => self.supervisor_gone().await,
+        };
         self.has_exited.send_replace(true);
         while self.reading.join_next().await.is_some() {}
         let printed = std::mem::take(&mut *lock(&self.printed)).into_bytes();
@@ -149,28 +169,25 @@ impl Running {
 
     /// It and all it has started: asks them to end, and ends them after a while, or `now`.
     pub(super) async fn kill(&mut self, kill_after: Duration, now: impl Future<Output = ()>) {
-        let _gone_already = kill_process_group(self.group, Signal::TERM);
+        let _supervisor_gone = Order::End.send(&mut self.line).await;
         let gone = tokio::select! {
-            gone = timeout(kill_after, self.gone()) => gone.is_ok(),
+            gone = timeout(kill_after, self.supervisor_gone()) => gone.is_ok(),
             () = now => false,
         };
         if !gone {
+            let _supervisor_gone = Order::Kill.send(&mut self.line).await;
+            self.supervisor_gone().await;
+        }
+    }
+
+    /// It ends after the command, unless it is killed: then the command must not go on by itself.
+    async fn supervisor_gone(&mut self) -> ExitStatus {
+        let status = self.supervisor.wait().await.expect("a child of our own can be waited for");
+        if !status.success() {
             let _gone_already = kill_process_group(self.group, Signal::KILL);
-            let _waited_for = self.child.wait().await;
         }
+        status
     }
-
-    async fn gone(&mut self) {
-        let _waited_for = self.child.wait().await;
-        while test_kill_process_group(self.group).is_ok() {
-            sleep(GROUP_PAUSE).await;
-        }
-    }
-}
-
-async fn feed(mut stdin: ChildStdin, payload: Payload) {
-    // A command need not read what it is given.
-    let _not_wanted = stdin.write_all(payload.as_bytes()).await;
 }
 
 /// A process left in the background may keep the pipe open: when the shell has exited, only what is there is read.

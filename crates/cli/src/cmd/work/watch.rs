@@ -43,6 +43,7 @@ fn words_of(event: Event<'_>) -> Option<String> {
         Event::Cancelled { id, reason } => {
             let why = match reason {
                 Reason::LeaseLost => "its lease is lost",
+                Reason::LeaseEnding => "its lease is about to end and cannot be extended",
                 Reason::CancelRequested => "it is to be cancelled",
                 Reason::Stopping => "this worker stops",
             };

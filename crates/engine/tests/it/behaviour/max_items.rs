@@ -1,11 +1,13 @@
 //! A queue holds no more than it may.
 
-use windlass_core::command::{Clear, NewItem, UpdateQueue};
+use windlass_core::command::{Clear, NewItem, Refusal, UpdateQueue};
+use windlass_core::id::ItemId;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Timestamp;
-use windlass_engine::{Engine, EngineError};
+use windlass_engine::{Engine, EngineError, Judged, ProducedItem};
 
+use super::is_refused;
 use crate::world::{World, item, items};
 
 on_every_store!(
@@ -15,6 +17,8 @@ on_every_store!(
     producers_and_workers_at_once_never_pass_max_items,
     a_new_max_items_counts_for_the_next_produce,
     max_items_counts_what_was_there_before_a_restart,
+    what_would_be_refused_anyway_needs_no_place,
+    what_would_be_refused_anyway_needs_no_place_in_a_call_with_a_key_either,
 );
 
 fn at_most(max_items: u64) -> Settings {
@@ -147,4 +151,54 @@ async fn max_items_counts_what_was_there_before_a_restart(world: &World) {
     world.restart().await;
     assert!(!produce(&world.engine(), &queue, 2).await);
     assert!(produce(&world.engine(), &queue, 1).await);
+}
+
+fn at(address: &str) -> NewItem {
+    NewItem { address: Some(address.into()), ..item(address) }
+}
+
+/// What each item of a call was told: its own id, or who has its address.
+fn told(judged: &Judged<ProducedItem>) -> Vec<Result<ItemId, ItemId>> {
+    let told = |result: &Result<ProducedItem, EngineError>| match result {
+        Ok(made) => Ok(made.id),
+        Err(EngineError::DuplicateAddress { id }) => Err(*id),
+        Err(error) => panic!("{error}"),
+    };
+    judged.results.iter().map(told).collect()
+}
+
+async fn what_would_be_refused_anyway_needs_no_place(world: &World) {
+    let queue = world.queue("q", 3, at_most(2)).await;
+    let engine = world.engine();
+    let ids = world.produce(&queue, vec![at("a"), at("b")]).await;
+    let again = engine.produce(&queue, vec![at("b"), at("a"), at("b")]).await.expect("judged");
+    assert_eq!(told(&again), [Err(ids[1]), Err(ids[0]), Err(ids[1])]);
+    let member = NewItem { group: Some("nowhere".into()), ..item("member") };
+    let judged = engine.produce(&queue, vec![at("a"), member.clone()]).await.expect("judged");
+    assert!(is_refused(&judged.results[1], &Refusal::NoSuchGroup), "{judged:?}");
+    for more in [at("c"), item("c")] {
+        let refused = engine.produce(&queue, vec![at("a"), member.clone(), more]).await;
+        assert!(matches!(refused, Err(EngineError::Overloaded { .. })), "{refused:?}");
+    }
+    // One place is free, and of one address there can be one.
+    engine.cancel(ids[0]).await.expect("cancelled");
+    let judged = engine.produce(&queue, vec![at("c"), at("b"), at("c")]).await.expect("judged");
+    let told = told(&judged);
+    assert_eq!(told[1..], [Err(ids[1]), Err(told[0].expect("made"))]);
+    assert!(!produce(&engine, &queue, 1).await, "all places are taken again");
+    engine.clear(&queue, Clear { waiting: true, scheduled: false, leased: false }).await.expect("cleared");
+    assert!(produce(&engine, &queue, 2).await, "and all come back");
+}
+
+async fn what_would_be_refused_anyway_needs_no_place_in_a_call_with_a_key_either(world: &World) {
+    let queue = world.queue("q", 3, at_most(1)).await;
+    let engine = world.engine();
+    let id = world.produce(&queue, vec![at("a")]).await[0];
+    let call = || engine.produce_once(&queue, "call".into(), vec![at("a"), at("a")]);
+    assert_eq!(told(&call().await.expect("judged")), [Err(id), Err(id)]);
+    engine.cancel(id).await.expect("cancelled");
+    assert_eq!(told(&call().await.expect("judged")), [Err(id), Err(id)], "as it was told before");
+    assert!(produce(&engine, &queue, 1).await);
+    let more = engine.produce_once(&queue, "another".into(), vec![at("a")]).await;
+    assert!(matches!(more, Err(EngineError::Overloaded { .. })), "{more:?}");
 }

@@ -14,7 +14,8 @@ on_every_store!(
     kinds_and_max_priority_choose_from_the_same_order_also_after_a_revocation,
 );
 
-/// Priorities 8, 8, 7, 4, 0, 0, 7, 5, and 8 of another kind, each named after its priority and a letter for its turn.
+/// Priorities 8, 8, 7, 4, 0, 0, 7 (address abc), 5 (address def), and 8 of another kind, each named after its priority and
+/// a letter for its turn.
 async fn nine(world: &World) -> QueueName {
     let queue = world.queue("q", 1, Settings { requeue: Requeue::Tail, ..Settings::default() }).await;
     let names = ["8a", "8b", "7a", "4", "0a", "0b", "7b", "5"];
@@ -26,7 +27,12 @@ async fn nine(world: &World) -> QueueName {
 
 fn make(kind: &str, name: &str) -> NewItem {
     let priority = name[..1].parse().expect("it begins with its priority");
-    NewItem { kind: kind.into(), priority, ..item(name) }
+    let address = match name {
+        "7b" => Some("abc".into()),
+        "5" => Some("def".into()),
+        _ => None,
+    };
+    NewItem { kind: kind.into(), priority, address, ..item(name) }
 }
 
 async fn lease_of(world: &World, queue: &QueueName, kinds: &[&str], max_priority: u8) -> Vec<Granted> {

@@ -2,30 +2,27 @@
 //!
 //! Many readers ask for the same document at once: it is rendered once, and all of them are told. A book is a group: its
 //! pages are rendered in any order, and when the last of them is done the end item binds them.
-//!
-//! ```text
-//! windlass serve &
-//! cargo run -p windlass-client --example render -- http://127.0.0.1:9463
-//! ```
-
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use windlass_client::api::Code;
 use windlass_client::api::groups::{CreateGroupRequest, EndItem};
 use windlass_client::api::items::NewItem;
 use windlass_client::api::queues::CreateQueueRequest;
-use windlass_client::api::{Code, DEFAULT_ADDRESS};
 use windlass_client::worker::{Failure, Work, Worker};
 use windlass_client::{Client, ClientError, PayloadExt, QueueClient, new_item};
 
-type Anything = Box<dyn Error + Send + Sync>;
+pub(crate) type Anything = Box<dyn Error + Send + Sync>;
 
-const READERS: usize = 20;
-const PAGES: usize = 5;
+/// Hears what happens.
+pub(crate) type Say = Arc<dyn Fn(String) + Send + Sync>;
+
+pub(crate) const READERS: usize = 20;
+pub(crate) const PAGES: usize = 5;
 
 #[derive(Serialize, Deserialize)]
 struct Book {
@@ -34,15 +31,14 @@ struct Book {
     pages: Vec<String>,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Anything> {
-    let url = std::env::args().nth(1).unwrap_or_else(|| format!("http://{DEFAULT_ADDRESS}"));
-    let queue = Client::new(&url)?.queue("documents");
+pub(crate) async fn run(client: Client, say: Say) -> Result<(), Anything> {
+    let queue = client.queue("documents");
     create(&queue).await?;
 
     let (shelf, mut bound) = mpsc::channel(1);
-    let worker = Worker::builder(Client::new(&url)?, queue.name())
-        .handle("page", render)
+    let tell = Arc::clone(&say);
+    let worker = Worker::builder(client, queue.name())
+        .handle("page", move |work: Work<String>| render(work, Arc::clone(&tell)))
         .handle("bind", move |work: Work<Book>| bind(work, shelf.clone()))
         .concurrency(4)
         .build()?;
@@ -55,11 +51,11 @@ async fn main() -> Result<(), Anything> {
         readers.spawn(async move { read(&queue, "leaflet").await });
     }
     for read in readers.join_all().await {
-        println!("a reader has: {}", read?);
+        say(format!("a reader has: {}", read?));
     }
 
     publish(&queue, "atlas").await?;
-    println!("on the shelf:\n{}", bound.recv().await.ok_or("the worker is gone")?);
+    say(format!("on the shelf:\n{}", bound.recv().await.ok_or("the worker is gone")?));
     // Its name is free again, for the next edition.
     queue.delete_group("atlas").await?;
 
@@ -107,8 +103,8 @@ async fn publish(queue: &QueueClient, title: &str) -> Result<(), Anything> {
     Ok(())
 }
 
-async fn render(work: Work<String>) -> Result<String, Failure> {
-    println!("rendering {}", work.payload);
+async fn render(work: Work<String>, say: Say) -> Result<String, Failure> {
+    say(format!("rendering {}", work.payload));
     Ok(format!("<{}>", work.payload))
 }
 
