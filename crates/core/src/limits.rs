@@ -155,6 +155,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
             check_partitions(create.partitions)?;
             check_queue_settings(&create.name, &create.settings)
         }
+        Command::Rebalance(rebalance) => check_partitions(rebalance.partitions),
         Command::Redrive(redrive) => check_redrive(redrive),
         Command::Take(take) => check_moves(&take.moves),
         Command::Cancel(_)
@@ -163,9 +164,12 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::Clear(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
+        | Command::Route(_)
         // What comes of an update is checked once it is known.
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
+        | Command::Retire(..)
+        | Command::ForgetPartition(..)
         | Command::SkipPartitions(_) => Ok(()),
     }
 }

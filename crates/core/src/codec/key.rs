@@ -14,6 +14,7 @@ const QUEUE: u8 = 4;
 const ITEM: u8 = 5;
 const TAKEN: u8 = 6;
 const ONCE: u8 = 7;
+const INTAKE: u8 = 9;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -42,6 +43,7 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(ONCE);
             out.extend_from_slice(key.as_bytes());
         }
+        Key::Intake => out.push(INTAKE),
     }
 }
 
@@ -56,6 +58,7 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         ITEM => decode_number(rest).map(Key::Item),
         TAKEN => decode_partition(rest).map(Key::Taken),
         ONCE => text(rest).map(Key::Once),
+        INTAKE => alone(Key::Intake, rest),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
 }

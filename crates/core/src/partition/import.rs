@@ -15,6 +15,7 @@ impl Partition {
         import: Import,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
+        self.check_intake(import.items.iter().filter_map(ImportItem::key))?;
         self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, import.items.len())?;
         out.changes.reserve(2 * import.items.len() + 1);

@@ -19,6 +19,7 @@ mod finish;
 mod held;
 mod import;
 mod index;
+mod intake;
 mod kinds;
 mod lease;
 mod list;
@@ -28,6 +29,7 @@ mod once;
 mod outbox;
 mod produce;
 mod queries;
+mod rebalance;
 mod redrive;
 mod registry;
 mod release;
@@ -42,13 +44,14 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use counts::{Counts, Totals};
+pub use intake::Remaining;
 pub use moves::Target;
 pub use queries::Head;
 
 use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
-use crate::row::{Change, Clearable, Cleared, Numbers, Partitions, Queue, QueueName, Row, Taken};
+use crate::row::{Change, Clearable, Cleared, Intake, Numbers, Partitions, Queue, QueueName, Row, Taken};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -73,6 +76,7 @@ pub struct Partition {
     numbers: Numbers,
     settings: Settings,
     cleared: Cleared,
+    intake: Intake,
     /// By the partition that was taken from.
     taken: BTreeMap<PartitionId, Taken>,
     /// Those that are not to be carried out again.
@@ -133,6 +137,7 @@ impl Partition {
             numbers: Numbers::default(),
             settings: Settings::default(),
             cleared: Cleared::default(),
+            intake: Intake::default(),
             taken: BTreeMap::new(),
             calls: Calls::default(),
             queues: BTreeMap::new(),
@@ -196,9 +201,13 @@ impl Partition {
             Command::Moved(moved) => Ok(self.moved(moved, out)),
             Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
             Command::Configure(settings) => Ok(self.configure(*settings, out)),
+            Command::Route(intake) => Ok(self.route(*intake, out)),
             Command::CreateQueue(create, stores) => self.create_queue(now, *create, stores, out),
             Command::UpdateQueue(update) => self.update_queue(now, *update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
+            Command::Rebalance(rebalance) => self.rebalance(now, rebalance, out),
+            Command::Retire(name, partition) => self.retire(now, &name, partition, out),
+            Command::ForgetPartition(name, partition) => self.forget_partition(now, &name, partition, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
         }
     }

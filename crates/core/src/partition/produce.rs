@@ -20,23 +20,37 @@ impl Partition {
         produce: Produce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
+        self.check_intake(produce.items.iter().filter_map(NewItem::key))?;
         self.produce_all(now, produce.items, out).map(Reply::Produced)
     }
 
-    pub(super) fn produce_all(
+    fn produce_all(
         &mut self,
         now: Timestamp,
         items: Vec<NewItem>,
         out: &mut Output,
     ) -> Result<Vec<Result<Produced, Refusal>>, Refusal> {
-        self.check_kinds_left(items.iter().map(|item| &*item.kind))?;
-        self.check_numbers_left(now, items.len())?;
+        self.check_all(now, items.iter())?;
         // A row and a body each, and the numbers.
         out.changes.reserve(2 * items.len() + 1);
         Ok(items.into_iter().map(|item| self.produce_one(now, item, out)).collect())
     }
 
-    fn produce_one(&mut self, now: Timestamp, new: NewItem, out: &mut Output) -> Result<Produced, Refusal> {
+    pub(super) fn check_all<'a>(
+        &self,
+        now: Timestamp,
+        items: impl ExactSizeIterator<Item = &'a NewItem>,
+    ) -> Result<(), Refusal> {
+        self.check_numbers_left(now, items.len())?;
+        self.check_kinds_left(items.map(|item| &*item.kind))
+    }
+
+    pub(super) fn produce_one(
+        &mut self,
+        now: Timestamp,
+        new: NewItem,
+        out: &mut Output,
+    ) -> Result<Produced, Refusal> {
         self.check_address_free(new.address.as_ref())?;
         let number = self.issue_number(now, out);
         let state = match new.enqueue_at {

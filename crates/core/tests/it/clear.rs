@@ -119,6 +119,7 @@ fn what_a_newer_version_wrote_of_clears_and_numbers_outlives_their_change() {
             | Row::Settings(_)
             | Row::Taken(_)
             | Row::Once(_)
+            | Row::Intake(_)
             | Row::Queue(_)
             | Row::Partitions(_) => {}
         }
