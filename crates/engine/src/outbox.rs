@@ -183,8 +183,9 @@ impl Carrier {
                 Ok(Progress::Some) => progress = Progress::Some,
                 Ok(Progress::None) => {}
                 Err(error) => {
-                    // It has taken none of them, and somebody else may; but not in a hurry.
+                    // Somebody else may take them; but not in a hurry.
                     if matches!(error, EngineError::Refused(_)) {
+                        self.settle(&queue, taker).await?;
                         self.assign(to, &queue, Some(taker)).await?;
                     }
                     refused = Err(error);
@@ -219,8 +220,8 @@ impl Carrier {
 
     /// The next batch for one partition.
     async fn deliver(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
-        let Some(target) = queue.partitions.iter().find(|handle| handle.id == taker) else {
-            // Of an earlier queue of that name, and gone with it. Partition numbers do not come again.
+        let Ok(target) = queue.find(taker) else {
+            // Of an earlier queue of that name, and gone with it; or empty, and all that it took was heard of. Partition numbers do not come again.
             return self.assign(&queue.queue.name.name, queue, Some(taker)).await;
         };
         if target.state() != PartitionState::Available {
@@ -238,6 +239,16 @@ impl Carrier {
         }
         self.forget(taker, last).await?;
         Ok(Progress::Some)
+    }
+
+    /// Forgets what it has taken before it refused the rest.
+    async fn settle(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
+        let (target, source) = (queue.find(taker)?, self.source.id);
+        let last = target.query(move |partition, _| partition.last_taken(source)).await?;
+        self.forget(taker, last).await?;
+        // If it is to be dropped, it waits for that.
+        target.tell_rest();
+        Ok(())
     }
 
     async fn forget(&self, taker: PartitionId, last: MoveNumber) -> Result<(), EngineError> {

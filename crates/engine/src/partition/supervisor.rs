@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
-use windlass_core::command::Command;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::row::Change;
@@ -179,9 +178,10 @@ impl Supervisor {
     }
 
     async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
-        let Some(settings) = self.handle.settings() else { return Ok(()) };
         let now = writer.clock.now();
-        let changes = writer.partition.apply(now, Command::Configure(Box::new(settings))).changes;
+        let orders = writer.orders().into_iter();
+        let changes: Vec<Change> =
+            orders.flat_map(|order| writer.partition.apply(now, order).changes).collect();
         if changes.is_empty() {
             return Ok(());
         }
@@ -213,7 +213,7 @@ impl Supervisor {
             info!(partition = %self.handle.id, "partition recovered");
         }
         let summary = writer.summary();
-        self.handle.published.set(summary);
+        self.handle.publish(summary);
         self.handle.set_state(PartitionState::Available);
         self.handle.reload.done(self.reload, Ok(()));
         if summary.moving > 0 {

@@ -1,17 +1,21 @@
 //! What has a key goes to its home and nowhere else: there alone it is known whether the key is taken.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use windlass_core::command::{Produced, Refusal, Reply};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::route::Slot;
 
 use super::QueueHandle;
+use super::former::Known;
 use super::produce::Arriving;
 use super::shares::{Asked, Share, judged, shares};
 use crate::error::{EngineError, Outcome};
 use crate::partition::handle::Handle;
 use crate::partition::places::Reserved;
+use crate::reroute::was_moved;
 use crate::types::{Judged, ProducedItem};
 
 impl QueueHandle {
@@ -23,7 +27,7 @@ impl QueueHandle {
 
     /// All or none of each partition's share. Those without a key go to one partition together, which may be home to
     /// others too: so that all stand there in the order given.
-    pub(super) async fn take_in_by_key<T: Arriving>(
+    pub(crate) async fn take_in_by_key<T: Arriving>(
         &self,
         items: Vec<T>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
@@ -35,20 +39,33 @@ impl QueueHandle {
             Some(key) => self.home(key).ok().map(|handle| handle.id),
             None => together,
         };
-        let results = vec![Err(self.unavailable()); items.len()];
-        let shares = shares(items, home);
+        let Known { held, unsure, .. } = self.ask_former_homes(None, &items).await?;
+        let decided: BTreeSet<usize> = held.keys().chain(unsure.keys()).copied().collect();
+        let mut results = vec![Err(self.unavailable()); items.len()];
+        unsure.into_iter().for_each(|(index, error)| results[index] = Err(error));
+        held.into_iter().for_each(|(index, id)| results[index] = Err(EngineError::DuplicateAddress { id }));
+        let open = items.into_iter().enumerate().filter(|(index, _)| !decided.contains(index));
+        let shares = shares(open, home);
         // All are under way before the first is waited for.
-        let asked = self.door.pass(|| {
+        let asked = self.pass_with_routes(|| {
             let ask = |(home, share)| self.ask(home, share, &mut reserved);
             shares.into_iter().filter_map(ask).collect::<Vec<_>>()
         });
         let judged = judged(asked.await?, results, produced).await;
-        if judged.commits.is_empty() {
+        let is_judged = |result| was_judged(result) || was_moved(result);
+        if judged.commits.is_empty() && !judged.results.iter().any(is_judged) {
             // That none serves may be because the queue is gone.
             self.door.pass(|| ()).await?;
             return Err(worst(judged));
         }
         Ok(judged)
+    }
+
+    /// Through the door, unless keys have other homes by now: then those who know them were not asked.
+    pub(super) async fn pass_with_routes<T>(&self, step: impl FnOnce() -> T) -> Result<T, EngineError> {
+        let is_latest = || self.latest_routes.load(Ordering::SeqCst) == self.queue.route_version;
+        let passed = self.door.pass(|| is_latest().then(step)).await?;
+        passed.ok_or(EngineError::Refused(Refusal::Moved))
     }
 
     fn ask<T: Arriving>(
@@ -77,13 +94,19 @@ pub(super) fn produced_items(
     let result = |item: Result<Produced, Refusal>| match item {
         Ok(Produced { number, phase }) => Ok(ProducedItem { id: id(number), phase }),
         Err(Refusal::DuplicateAddress { number }) => Err(EngineError::DuplicateAddress { id: id(number) }),
+        Err(Refusal::HeldElsewhere { id }) => Err(EngineError::DuplicateAddress { id }),
         Err(refusal) => Err(refusal.into()),
     };
     items.into_iter().map(result).collect()
 }
 
+/// Whether somebody has decided about the item.
+pub(super) fn was_judged<T>(result: &Result<T, EngineError>) -> bool {
+    matches!(result, Ok(_) | Err(EngineError::DuplicateAddress { .. }))
+}
+
 /// What a call is told of which nothing was judged. That some of it may have happened comes before all else.
-fn worst<T>(judged: Judged<T>) -> EngineError {
+pub(super) fn worst<T>(judged: Judged<T>) -> EngineError {
     let mut errors = judged.results.into_iter().filter_map(Result::err);
     let first = errors.next().expect("a call has items, and none of these was judged");
     let unknown =

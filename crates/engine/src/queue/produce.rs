@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use windlass_core::command::{Command, Import, ImportItem, NewItem, Produce};
+use windlass_core::command::{Command, Import, ImportItem, NewItem, Produce, Refusal};
 use windlass_core::id::PartitionId;
 use windlass_core::route::{self, Load};
 
@@ -55,25 +55,14 @@ impl Arriving for ImportItem {
 }
 
 impl QueueHandle {
-    pub(crate) async fn take_in<T: Arriving>(
-        &self,
-        items: Vec<T>,
-    ) -> Result<Judged<ProducedItem>, EngineError> {
-        if items.iter().all(|item| item.key().is_none()) {
-            self.take_in_together(items).await
-        } else {
-            self.take_in_by_key(items).await
-        }
-    }
-
-    /// To one partition, all or none. One that cannot take it is gone around.
-    async fn take_in_together<T: Arriving>(
+    /// To one partition, all or none. One that cannot take it, or takes nothing new by now, is gone around.
+    pub(crate) async fn take_in_together<T: Arriving>(
         &self,
         mut items: Vec<T>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let scheduled = items.iter().all(Arriving::is_scheduled);
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
-        let mut loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
+        let mut loads: Vec<Load> = self.takers().iter().map(|handle| load(handle)).collect();
         let mut last_error = None;
         while let Some(index) = route::pick(&loads, scheduled, start) {
             loads[index].healthy = false;
@@ -90,7 +79,8 @@ impl QueueHandle {
             match answer {
                 Err(
                     error @ (EngineError::Unavailable { outcome: Outcome::NotApplied, .. }
-                    | EngineError::Overloaded { .. }),
+                    | EngineError::Overloaded { .. }
+                    | EngineError::Refused(Refusal::Moved)),
                 ) => last_error = Some(error),
                 Ok(answer) => return Ok(taken_in(handle, answer)),
                 Err(error) => return Err(error),
@@ -104,7 +94,7 @@ impl QueueHandle {
     /// The partition with the least to do, if any serves.
     pub(super) fn pick(&self, scheduled: bool) -> Option<&Arc<Handle>> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
-        let loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
+        let loads: Vec<Load> = self.takers().iter().map(|handle| load(handle)).collect();
         route::pick(&loads, scheduled, start).map(|index| &self.partitions[index])
     }
 }
@@ -117,7 +107,7 @@ impl QueueHandle {
             healthy: handle.state() == PartitionState::Available && Some(handle.id) != but,
             ..load(handle)
         };
-        let loads: Vec<Load> = self.partitions.iter().map(serving).collect();
+        let loads: Vec<Load> = self.takers().iter().map(serving).collect();
         route::pick(&loads, false, start).map(|index| &self.partitions[index])
     }
 }

@@ -39,6 +39,7 @@ mod max_items;
 mod order;
 mod permits;
 mod queues;
+mod rebalance;
 mod redrive;
 mod schedules;
 mod storage;
