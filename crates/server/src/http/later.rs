@@ -8,7 +8,6 @@ const CALLS: &[&str] = &[
     "item.close_streams",
     "item.resume",
     "queue.suspend",
-    "queue.rebalance",
     "queue.pause",
     "queue.resume",
     "queue.block",

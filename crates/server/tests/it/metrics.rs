@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,6 +123,10 @@ fn queue(name: &str) -> QueueOverview {
             partitions,
             stores: StoreNames::default(),
             slots: SlotMap::default(),
+            route_version: 0,
+            draining: BTreeSet::new(),
+            retired: BTreeMap::new(),
+            former: BTreeMap::new(),
             unknown: Vec::new(),
         },
         counts: Counts { scheduled: 1, waiting: 2, leased: 3 },

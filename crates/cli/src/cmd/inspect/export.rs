@@ -77,7 +77,12 @@ impl Export {
                 }
             }
             Change::Put(
-                Row::Numbers(_) | Row::Settings(_) | Row::Taken(_) | Row::Once(_) | Row::Partitions(_),
+                Row::Numbers(_)
+                | Row::Settings(_)
+                | Row::Taken(_)
+                | Row::Once(_)
+                | Row::Intake(_)
+                | Row::Partitions(_),
             )
             | Change::Remove(_)
             | Change::RemoveBody { .. } => {}

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use windlass_api::Code;
 use windlass_api::queues::{
     ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, ListQueuesRequest, QueueInfoRequest,
-    QueueStatsRequest, RedriveQueueRequest,
+    QueueStatsRequest, RebalanceQueueRequest, RedriveQueueRequest,
 };
 use windlass_api::storage::ReloadQueueRequest;
 use windlass_client::ClientError;
@@ -37,6 +37,7 @@ enum Verb {
     Stats(Stats),
     Clear(Clear),
     Redrive(Redrive),
+    Rebalance(Rebalance),
     Reload(Reload),
     Permits(Permits),
     Revoke(Revoke),
@@ -159,6 +160,22 @@ struct Redrive {
     limit: Option<u64>,
 }
 
+/// Give a queue more partitions, or fewer
+#[derive(Debug, Args)]
+#[command(after_help = "\
+More partitions serve at once. Of fewer, those that go take nothing new and are worked on until they are empty: \
+`windlass queue stats` shows them as draining. Refused while an earlier change still drains some.
+
+Examples:
+  windlass queue rebalance mail --partitions 8
+  windlass queue rebalance mail --partitions 1")]
+struct Rebalance {
+    queue: String,
+    /// How many it is to have, 1 to 1024
+    #[arg(long, value_name = "N")]
+    partitions: u32,
+}
+
 /// Have the partitions of a queue acquired anew
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -182,6 +199,7 @@ impl Queue {
             Verb::Stats(stats) => stats.run(remote, out).await?,
             Verb::Clear(clear) => clear.run(remote, out).await?,
             Verb::Redrive(redrive) => redrive.run(remote, out).await?,
+            Verb::Rebalance(rebalance) => rebalance.run(remote, out).await?,
             Verb::Reload(reload) => reload.run(remote, out).await?,
             Verb::Permits(permits) => permits.run(remote, out).await?,
             Verb::Revoke(revoke) => return revoke.run(remote, out).await,
@@ -273,6 +291,14 @@ fn of_redrive(request: &RedriveQueueRequest, error: ClientError) -> Failure {
             Failure::from(error).retold(message)
         }
         Some(_) | None => failed(request, error),
+    }
+}
+
+impl Rebalance {
+    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
+        let request = RebalanceQueueRequest { queue: self.queue, partitions: self.partitions };
+        let reply = remote.call(&request).await?;
+        out.reply(&reply, |_| shown::queue(&reply.queue))
     }
 }
 

@@ -3,7 +3,7 @@
 use windlass_api::Span;
 use windlass_api::queues::{Counts, Queue, QueueStatsReply};
 
-use crate::human::{bytes, count, length};
+use crate::human::{bytes, count, counted, length};
 use crate::table::Align::{Left, Right};
 use crate::table::{Table, facts};
 
@@ -93,6 +93,8 @@ pub(super) fn stats(stats: &QueueStatsReply) -> String {
             Some(error) => format!("{}: {error}", partition.state),
             None => partition.state.clone(),
         };
+        let left = partition.remaining.as_ref().map(|left| format!(", {} left", counted(left.items, "item")));
+        let state = state + left.as_deref().unwrap_or_default();
         let cells = row_of_counts(partition.partition.to_string(), &partition.counts);
         partitions.row(cells.into_iter().chain([partition.store.clone(), state]));
     }
