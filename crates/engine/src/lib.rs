@@ -254,7 +254,7 @@ impl Engine {
     /// The item that an address speaks of: the one that holds it now, else the latest that did and is still kept.
     pub async fn item_at(&self, queue: &QueueName, address: &str) -> Result<ItemId, EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.item_at(address).await
+        self.find_item_at(queue, address).await
     }
 
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {

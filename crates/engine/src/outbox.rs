@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tracing::{error, warn};
-use windlass_core::command::{Assign, Command, Departure, Move, Moved, Reply, Take};
+use windlass_core::command::{Assign, Command, Departure, Move, Moved, Refusal, Reply, Take};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{MoveNumber, Origin};
 use windlass_core::mutant::{self, Mutant};
@@ -182,6 +182,13 @@ impl Carrier {
             match self.deliver(&queue, taker).await {
                 Ok(Progress::Some) => progress = Progress::Some,
                 Ok(Progress::None) => {}
+                // It takes nothing new any more.
+                Err(EngineError::Refused(Refusal::Moved)) => {
+                    self.settle(&queue, taker).await?;
+                    if self.assign(to, &queue, Some(taker)).await? == Progress::Some {
+                        progress = Progress::Some;
+                    }
+                }
                 Err(error) => {
                     // Somebody else may take them; but not in a hurry.
                     if matches!(error, EngineError::Refused(_)) {

@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use windlass_core::command::{NewItem, Refusal};
+use windlass_core::id::ItemId;
 use windlass_core::row::QueueName;
 
 use crate::Engine;
-use crate::error::EngineError;
+use crate::error::{EngineError, Outcome};
 use crate::queue::{Arriving, QueueHandle};
 use crate::types::{Judged, ProducedItem};
 
 /// Each is for a change that came while the call was under way. There are no more unless the registry went back to
 /// before such a change, and knows less than its partitions.
-const REROUTES_MAX: usize = 8;
+const REROUTES_MAX: usize = 32;
 
 impl Engine {
     pub(crate) async fn take_in<T: Arriving>(
@@ -39,6 +40,7 @@ impl Engine {
                         .zip(next.results)
                         .for_each(|(index, result)| judged.results[index] = result);
                 }
+                Err(EngineError::Refused(Refusal::Moved)) => {}
                 Err(error) if judged.commits.is_empty() => return Err(error),
                 Err(error) => {
                     indexes.into_iter().for_each(|index| judged.results[index] = Err(error.clone()));
@@ -63,8 +65,24 @@ impl Engine {
         for _ in 0..REROUTES_MAX {
             let handle: Arc<QueueHandle> = self.queue(queue)?;
             match handle.produce_once(Arc::clone(&key), items.clone()).await {
+                // Somebody could not be asked who is not to be asked any more.
+                Err(EngineError::Unavailable { outcome: Outcome::NotApplied, .. }) if !handle.is_latest() => {
+                }
                 Err(EngineError::Refused(Refusal::Moved)) => {}
                 Ok(judged) if judged.results.iter().any(was_moved) => {}
+                done => return done,
+            }
+        }
+        Err(unsettled())
+    }
+}
+
+impl Engine {
+    pub(crate) async fn find_item_at(&self, queue: &QueueName, address: &str) -> Result<ItemId, EngineError> {
+        for _ in 0..REROUTES_MAX {
+            let handle = self.queue(queue)?;
+            match handle.item_at(address).await {
+                Err(EngineError::Unavailable { .. }) if !handle.is_latest() => {}
                 done => return done,
             }
         }

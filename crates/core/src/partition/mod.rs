@@ -206,7 +206,7 @@ impl Partition {
             Command::UpdateQueue(update) => self.update_queue(now, *update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
             Command::Rebalance(rebalance) => self.rebalance(now, rebalance, out),
-            Command::Retire(name, partition) => self.retire(now, &name, partition, out),
+            Command::Retire(name, partition) => self.retire(&name, partition, out),
             Command::ForgetPartition(name, partition) => self.forget_partition(now, &name, partition, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
         }

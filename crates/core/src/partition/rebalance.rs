@@ -57,7 +57,6 @@ impl Partition {
     /// It stays for what it keeps.
     pub(super) fn retire(
         &mut self,
-        now: Timestamp,
         name: &QueueName,
         partition: PartitionId,
         out: &mut Output,
@@ -73,7 +72,9 @@ impl Partition {
             queue.stores.0.remove(index);
         }
         queue.retired.insert(partition, store);
-        self.reroute(now, queue, out)
+        // It takes nothing as before, and no key has another home.
+        self.record(Row::Queue(Box::new(queue.clone())), out);
+        Ok(Reply::Queue(Box::new(queue)))
     }
 
     pub(super) fn forget_partition(

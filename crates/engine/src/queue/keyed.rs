@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use windlass_core::command::{Produced, Refusal, Reply};
 use windlass_core::id::{ItemId, PartitionId};
@@ -63,8 +62,7 @@ impl QueueHandle {
 
     /// Through the door, unless keys have other homes by now: then those who know them were not asked.
     pub(super) async fn pass_with_routes<T>(&self, step: impl FnOnce() -> T) -> Result<T, EngineError> {
-        let is_latest = || self.latest_routes.load(Ordering::SeqCst) == self.queue.route_version;
-        let passed = self.door.pass(|| is_latest().then(step)).await?;
+        let passed = self.door.pass(|| self.is_latest().then(step)).await?;
         passed.ok_or(EngineError::Refused(Refusal::Moved))
     }
 

@@ -71,6 +71,11 @@ impl QueueHandle {
         Self { queue, partitions, retired, ..self.clone() }
     }
 
+    /// Whether keys are still at home where it says.
+    pub(crate) fn is_latest(&self) -> bool {
+        self.latest_routes.load(Ordering::SeqCst) == self.queue.route_version
+    }
+
     /// From here on it counts.
     pub(crate) fn supersede(&self) {
         self.latest_routes.store(self.queue.route_version, Ordering::SeqCst);

@@ -65,11 +65,17 @@ async fn drained_to(world: &World, queue: &QueueName, count: usize) {
 }
 
 async fn complete_all(world: &World, queue: &QueueName) -> Vec<ItemId> {
-    let leased = world.lease(queue, 1000).await;
-    for item in &leased {
-        world.complete(queue, item).await;
+    let mut done = Vec::new();
+    loop {
+        let leased = world.lease(queue, 1000).await;
+        if leased.is_empty() {
+            return done;
+        }
+        for item in &leased {
+            world.complete(queue, item).await;
+        }
+        done.extend(leased.iter().map(|item| item.id));
     }
-    leased.iter().map(|item| item.id).collect()
 }
 
 async fn a_queue_grows_at_once(world: &World) {
@@ -179,7 +185,6 @@ async fn a_draining_partition_takes_nothing_new_and_is_leased_empty(world: &Worl
     assert_eq!(complete_all(world, &queue).await.len(), 49);
     drained_to(world, &queue, 1).await;
     assert_eq!(partitions(world, &queue).await, [before[0]]);
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").retained, 0);
     world.produce(&queue, items(1)).await;
 }
 
@@ -339,15 +344,17 @@ async fn no_address_is_live_twice_and_no_item_lost_under_load(world: &World) {
                     assert_eq!(other, None, "two items of one address are leased at once");
                 }
             }
+            let mut ends = false;
             for item in granted {
-                if item.body == "the end" {
-                    return done;
-                }
                 // No longer ours to vouch for once it may be free again.
                 item.address.iter().for_each(|address| assert!(live.remove(address).is_some()));
                 let judged = engine.complete(&name, vec![(item.id, item.permit, None)]).await;
                 assert!(judged.expect("judged").results[0].is_ok());
                 done.push(item.id);
+                ends |= item.body == "the end";
+            }
+            if ends {
+                return done;
             }
         }
     });
@@ -367,5 +374,4 @@ async fn no_address_is_live_twice_and_no_item_lost_under_load(world: &World) {
     assert_eq!(made.len(), made.iter().collect::<BTreeSet<_>>().len());
     done.retain(|id| made.binary_search(id).is_ok());
     assert_eq!(done, made);
-    world.engine().complete(&queue, Vec::new()).await.expect("judged");
 }
