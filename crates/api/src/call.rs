@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{items, permits, queues, service, storage};
+use crate::{groups, items, permits, queues, service, storage};
 
 /// What can be a request or a reply.
 pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static {}
@@ -69,6 +69,13 @@ calls! {
     "item.get" items::GetItemRequest => items::ItemReply, reads: "Shows an item.";
     "item.wait" items::WaitItemRequest => items::ItemReply, reads, waits: "Waits for an item to end, and shows it.";
     "item.cancel" items::CancelItemRequest => items::ItemReply, changes: "Cancels an item, or asks its worker to give it up.";
+    "group.create" groups::CreateGroupRequest => groups::CreateGroupReply, changes: "Makes a group, its first members with it, and starts it if asked to.";
+    "group.set_end" groups::SetGroupEndRequest => groups::GroupReply, changes: "Says what is produced at the end of a group.";
+    "group.start" groups::StartGroupRequest => groups::GroupReply, changes: "Lets the members of a group be leased.";
+    "group.cancel" groups::CancelGroupRequest => groups::GroupReply, changes: "Cancels the members of a group, and asks the workers of leased ones to stop.";
+    "group.info" groups::GroupInfoRequest => groups::GroupReply, reads: "Shows a group and counts its members.";
+    "group.delete" groups::DeleteGroupRequest => groups::GroupReply, changes: "Forgets a group that is done or aborted.";
+    "groups.list" groups::ListGroupsRequest => groups::ListGroupsReply, reads: "Lists the groups of a queue by name.";
     "queue.reload" storage::ReloadQueueRequest => storage::ReloadQueueReply, reads: "Has the partitions of a queue acquired anew.";
     "storage/items.list" storage::ListItemsRequest => storage::ListItemsReply, reads: "Lists what waits or is leased in a partition, in the order of the queue.";
     "storage/scheduled.list" storage::ListScheduledRequest => storage::ListItemsReply, reads: "Lists what is due later in a partition, by time.";

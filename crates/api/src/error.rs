@@ -47,6 +47,8 @@ codes! {
     LeaseLost = "lease_lost", 409;
     /// Not in the state it is in.
     WrongState = "wrong_state", 409;
+    /// The group is done or was cancelled.
+    GroupFinished = "group_finished", 409;
     /// It still holds something live.
     NotEmpty = "not_empty", 409;
     /// A payload, a result or the request as a whole.
@@ -119,6 +121,11 @@ pub struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["expired", "revoked", "cancelled", "completed", "retried", "released", "suspended"]))]
     pub reason: Option<String>,
+    /// With `duplicate_address`, where that refuses the whole request: the item that has the address.
+    #[prost(string, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: Option<String>,
 }
 
 /// An item of a batch that was judged and refused.

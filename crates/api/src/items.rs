@@ -55,6 +55,10 @@ pub struct NewItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub address: Option<String>,
+    /// The group it is a member of: it is held until that is started. Not with `address` in a queue of several partitions.
+    #[prost(string, optional, tag = "12")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// At most 512 bytes, shown with the item.
     #[prost(string, optional, tag = "8")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +89,7 @@ pub struct ProduceRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub idempotency_key: Option<String>,
-    /// 1 to 1000. Those without an address become durable together, or none of them.
+    /// 1 to 1000. Those without group and address become durable together, or none of them.
     #[prost(message, repeated, tag = "3")]
     #[schemars(length(min = 1, max = 1000))]
     pub items: Vec<NewItem>,
@@ -241,6 +245,10 @@ pub struct LeasedItem {
     #[prost(string, optional, tag = "14")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// The group it is a member of.
+    #[prost(string, optional, tag = "15")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// What its producer gave.
     #[prost(string, optional, tag = "12")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -635,6 +643,10 @@ pub struct Item {
     #[prost(string, optional, tag = "27")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// The group it is a member of.
+    #[prost(string, optional, tag = "28")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// What its producer gave.
     #[prost(string, optional, tag = "21")]
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,6 +9,7 @@
 
 pub mod call;
 pub mod error;
+pub mod groups;
 pub mod items;
 pub mod openapi;
 pub mod payload;

@@ -109,7 +109,7 @@ pub struct ImportItem {
     #[prost(uint32, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<u32>,
-    /// `scheduled` comes in as that, `waiting` and `leased` as waiting; unset, `enqueue_at` decides. One that has ended
+    /// `scheduled` comes in as that, `waiting`, `held` and `leased` as waiting; unset, `enqueue_at` decides. One that has ended
     /// is refused.
     #[prost(string, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,6 +176,10 @@ pub struct ImportItem {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub address: Option<String>,
+    /// The group it is a member of: `not_found` if there is none of that name in this queue.
+    #[prost(string, optional, tag = "28")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// At most 512 bytes, shown with the item.
     #[prost(string, optional, tag = "21")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -198,7 +202,7 @@ pub struct ImportItem {
     #[prost(message, optional, tag = "25")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_timeout: Option<Span>,
-    /// Where it was moved from before. Its `group` is ignored.
+    /// Where it was moved from before.
     #[prost(message, optional, tag = "26")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -228,6 +232,7 @@ impl From<Item> for ImportItem {
             cancel_requested: item.cancel_requested,
             finished_at: item.finished_at,
             address: item.address,
+            group: item.group,
             reference: item.reference,
             headers: item.headers,
             error: item.error,

@@ -60,6 +60,7 @@ pub(crate) enum Command {
     Extend(cmd::extend::Extend),
     Release(cmd::release::Release),
     Item(cmd::item::ItemCommand),
+    Group(cmd::group::GroupCommand),
     Storage(cmd::storage::Storage),
     Work(cmd::work::Work),
     Bench(cmd::bench::Bench),

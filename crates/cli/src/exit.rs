@@ -59,9 +59,9 @@ pub(crate) struct Failure {
 #[derive(Debug)]
 pub(crate) enum Why {
     /// In our own words: what was wrong, and what to do.
-    Own(Error),
+    Own(Box<Error>),
     /// In the server's.
-    Server(Error),
+    Server(Box<Error>),
     /// Nobody reads what is printed any more: nothing is wrong, and there is nobody to tell.
     NobodyListens,
 }
@@ -69,14 +69,15 @@ pub(crate) enum Why {
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         let code = code_of(exit).as_str().to_owned();
-        Self { exit, why: Why::Own(Error { code, message: message.into(), details: outcome_of(exit) }) }
+        let error = Error { code, message: message.into(), details: outcome_of(exit) };
+        Self { exit, why: Why::Own(Box::new(error)) }
     }
 
     /// The same in other words.
     pub(crate) fn retold(self, message: String) -> Self {
         match self.why {
             Why::Own(error) | Why::Server(error) => {
-                Self { why: Why::Own(Error { message, ..error }), ..self }
+                Self { why: Why::Own(Box::new(Error { message, ..*error })), ..self }
             }
             Why::NobodyListens => self,
         }
@@ -102,7 +103,7 @@ impl Failure {
     /// As the API would say it, for `--json`.
     pub(crate) fn as_error(&self) -> Option<Error> {
         match &self.why {
-            Why::Own(error) | Why::Server(error) => Some(error.clone()),
+            Why::Own(error) | Why::Server(error) => Some(Error::clone(error)),
             Why::NobodyListens => None,
         }
     }
@@ -122,7 +123,7 @@ fn outcome_of(exit: Exit) -> Option<Details> {
         Exit::Unknown => UNKNOWN,
         Exit::Done | Exit::Refused | Exit::Usage | Exit::Damaged | Exit::Interrupted => return None,
     };
-    Some(Details { outcome: Some(outcome.to_owned()), reason: None })
+    Some(Details { outcome: Some(outcome.to_owned()), reason: None, id: None })
 }
 
 impl fmt::Display for Failure {

@@ -66,6 +66,7 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         Command::Extend(extend) => extend.run(&remote()?, out).await,
         Command::Release(release) => release.run(&remote()?, out).await,
         Command::Item(item) => item.run(&remote()?, out).await,
+        Command::Group(group) => group.run(&remote()?, out).await,
         Command::Storage(storage) => storage.run(&remote()?, out).await,
         Command::Work(work) => work.run(&remote()?, out).await,
         Command::Bench(bench) => bench.run(&cli.global, out).await,

@@ -89,7 +89,8 @@ impl From<ClientError> for Failure {
             return Self::new(exit, message_of(&error));
         };
         let details = (*details != Details::default()).then_some(*details);
-        Self { exit, why: Why::Server(Error { code: code.as_str().into(), message, details }) }
+        let error = Error { code: code.as_str().into(), message, details };
+        Self { exit, why: Why::Server(Box::new(error)) }
     }
 }
 

@@ -18,9 +18,9 @@ use crate::retries::Retries;
 use crate::url::Base;
 
 /// The most that one page of a list can hold.
-const PAGE: u32 = 1000;
+pub(crate) const PAGE: u32 = 1000;
 /// How long a page about the server itself may take.
-const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server, and a pool of connections to it. Cheap to clone: the clones share the pool.
 ///

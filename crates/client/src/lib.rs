@@ -43,6 +43,7 @@ mod connection;
 mod encoding;
 mod error;
 mod exchange;
+mod groups;
 mod patience;
 mod payload;
 mod queue;

@@ -90,7 +90,7 @@ fn worth_another(error: &ClientError, repeatable: bool) -> bool {
 }
 
 /// Whether it is a trouble of the moment.
-pub(crate) fn may_pass(error: &ClientError) -> bool {
+fn may_pass(error: &ClientError) -> bool {
     match error {
         ClientError::Unreachable { .. } | ClientError::Interrupted { .. } | ClientError::Timeout { .. } => {
             true
@@ -102,6 +102,11 @@ pub(crate) fn may_pass(error: &ClientError) -> bool {
         ClientError::BadReply { status, .. } => (502..=504).contains(status),
         ClientError::BadUrl { .. } | ClientError::BadPayload(_) => false,
     }
+}
+
+/// The same for whoever goes on trying, as long as it takes: also what was not done within one call's time.
+pub(crate) fn may_pass_some_day(error: &ClientError) -> bool {
+    may_pass(error) || matches!(error, ClientError::Refused { code, .. } if *code == Code::Timeout)
 }
 
 #[cfg(test)]
@@ -126,7 +131,7 @@ mod tests {
         ClientError::Refused {
             code: code.as_str().to_owned().into(),
             message: "no".to_owned(),
-            details: Box::new(Details { outcome: outcome.map(str::to_owned), reason: None }),
+            details: Box::new(Details { outcome: outcome.map(str::to_owned), reason: None, id: None }),
             status: code.status(),
             request_id: None,
             retry_after,
@@ -187,6 +192,8 @@ mod tests {
         assert_eq!(attempts(AT_ONCE, false, overloaded).await, 4);
         assert_eq!(attempts(AT_ONCE, false, not_applied).await, 4);
         assert_eq!(attempts(AT_ONCE, true, out_of_time).await, 1);
+        assert!(may_pass_some_day(&out_of_time()), "who has more time than one call goes on");
+        assert!(!may_pass_some_day(&refused(Code::NotFound, None, None)));
         assert_eq!(attempts(AT_ONCE, true, || refused(Code::NotFound, None, None)).await, 1);
     }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::group::{GroupView, Member};
 use crate::id::{ItemId, ItemNumber, PartitionId, Permit};
 use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
 use crate::limits::Invalid;
 use crate::partition::Totals;
-use crate::row::{Change, Intake, Queue, QueueName, StoreNames};
+use crate::row::{BodyCopy, Change, Intake, Queue, QueueName, StoreNames};
 use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
 
@@ -39,8 +40,15 @@ pub enum Command {
     Take(Take),
     /// Forgets the moves that a partition has taken.
     Moved(Moved),
-    /// Acts on what time has brought, up to `limit` items: ended leases, due and expired items, retention, cleared
-    /// items.
+    /// Makes a group, its first members with it, and starts it if it is asked to.
+    CreateGroup(Box<CreateGroup>),
+    /// Says what is made at the end of a group.
+    SetGroupEnd(Box<SetGroupEnd>),
+    StartGroup(Arc<str>),
+    CancelGroup(Arc<str>),
+    DeleteGroup(Arc<str>),
+    /// Acts on what time has brought, up to `limit` items: ended leases, due and expired items, retention, items that
+    /// were cleared or cancelled with their group.
     Sweep {
         limit: usize,
     },
@@ -101,6 +109,8 @@ pub enum Claim {
 pub struct NewItem {
     pub kind: Arc<str>,
     pub priority: u8,
+    /// The name of the group it is to be a member of.
+    pub group: Option<Arc<str>>,
     /// In the past or unset: waiting at once.
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
@@ -119,7 +129,7 @@ pub struct NewItem {
 impl NewItem {
     /// What it is at home by, if anything.
     pub fn key(&self) -> Option<&str> {
-        self.address.as_deref()
+        self.group.as_deref().or(self.address.as_deref())
     }
 }
 
@@ -133,6 +143,8 @@ pub struct Import {
 pub struct ImportItem {
     pub kind: Arc<str>,
     pub priority: u8,
+    /// As that of a [`NewItem`].
+    pub group: Option<Arc<str>>,
     /// Unset: now.
     pub created_at: Option<Timestamp>,
     pub attempts: u32,
@@ -155,14 +167,41 @@ pub struct ImportItem {
 impl ImportItem {
     /// As that of a [`NewItem`].
     pub fn key(&self) -> Option<&str> {
-        self.address.as_deref()
+        self.group.as_deref().or(self.address.as_deref())
     }
+}
+
+#[derive(Clone, Debug)]
+pub struct CreateGroup {
+    pub name: Arc<str>,
+    pub end: Option<NewEnd>,
+    pub abort: Option<NewEnd>,
+    /// Members from the first, whatever group they name.
+    pub items: Vec<NewItem>,
+    pub start: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct SetGroupEnd {
+    pub name: Arc<str>,
+    /// Unset: as it was.
+    pub end: Option<NewEnd>,
+    /// Unset: as it was.
+    pub abort: Option<NewEnd>,
+}
+
+/// What is made when a group is done or aborted. No member of it.
+#[derive(Clone, Debug)]
+pub struct NewEnd {
+    /// Unset: its own queue.
+    pub queue: Option<Arc<str>>,
+    pub item: NewItem,
 }
 
 /// Which items to show, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
-    /// Waiting and leased ones as they are leased: by priority, then by place.
+    /// Waiting, held and leased ones as they are leased: by priority, then by place.
     Queue,
     /// Those due later: by their time, then as they were produced.
     Scheduled,
@@ -293,6 +332,10 @@ pub struct Move {
     pub kind: Arc<str>,
     pub priority: u8,
     pub origin: Origin,
+    /// The next three as those of a [`NewItem`]: set at most for the end item of a group, which was no item before.
+    pub enqueue_at: Option<Timestamp>,
+    pub max_attempts: Option<u32>,
+    pub dead_timeout: Option<Span>,
     /// As those of a [`NewItem`].
     pub body: Bytes,
     pub facts: Option<Bytes>,
@@ -318,6 +361,12 @@ pub struct Departure {
     pub address: Option<Arc<str>>,
     pub reason: MoveReason,
     pub error: Option<ItemError>,
+    /// The name of the group it was a member of, or whose end it is.
+    pub group: Option<Arc<str>>,
+    /// As those of its [`Move`].
+    pub enqueue_at: Option<Timestamp>,
+    pub max_attempts: Option<u32>,
+    pub dead_timeout: Option<Span>,
     pub left_at: Timestamp,
 }
 
@@ -349,6 +398,8 @@ pub struct Applied {
     /// For the caller, once the changes are durable. A refusal has no changes.
     pub reply: Result<Reply, Refusal>,
     pub changes: Vec<Change>,
+    /// Part of the changes, and to be carried out before them.
+    pub copies: Vec<BodyCopy>,
     pub news: Vec<News>,
     pub totals: Totals,
 }
@@ -370,10 +421,13 @@ pub enum Reply {
     Extended(Vec<Result<Extended, Refusal>>),
     /// The item after the cancel, also when nothing of it is kept: cancelled, or still leased with the request
     /// noted, or as it ended before.
-    Cancelled(Item),
+    Cancelled(Item, Option<Member>),
     Cleared {
         count: u64,
     },
+    /// The group after the command; a deleted one as it was.
+    Group(Box<GroupView>),
+    GroupCreated(Box<GroupView>, Vec<Produced>),
     Redriven {
         count: u64,
         /// Unset when there was nothing more to look at.
@@ -411,6 +465,8 @@ pub struct Leased {
     pub dead_timeout: Option<Span>,
     pub address: Option<Arc<str>>,
     pub origin: Option<Box<Origin>>,
+    /// The name of the group it is a member of.
+    pub group: Option<Arc<str>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -454,6 +510,12 @@ pub enum Refusal {
     KeyTaken,
     /// Where to begin is not in the list, or not any more.
     NoSuchPivot,
+    GroupExists,
+    NoSuchGroup,
+    /// The group is done or was cancelled, and what is asked for is for others.
+    GroupFinished,
+    /// The group is neither done nor aborted.
+    GroupNotOver,
     QueueExists,
     NoSuchQueue,
     /// The queue has no partition of that number.
@@ -488,6 +550,8 @@ pub enum News {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub item: Item,
+    /// What it was to its group, if it had one.
+    pub member: Option<Member>,
     pub result: Option<Bytes>,
 }
 

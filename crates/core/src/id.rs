@@ -25,6 +25,10 @@ impl fmt::Display for PartitionId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemNumber(pub u64);
 
+/// A group's number in its partition: one of those of items, so that a group made again under an old name is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupNumber(pub u64);
+
 /// The right to one item until its lease ends. Larger with every item leased in the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permit(pub u64);

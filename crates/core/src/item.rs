@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::id::{ItemId, ItemNumber, PartitionId, Permit};
+use crate::id::{GroupNumber, ItemId, ItemNumber, PartitionId, Permit};
 use crate::time::{Span, Timestamp};
 
 /// An item as its row holds it: everything but the body (payload, headers, reference), which only the store has.
@@ -19,6 +19,8 @@ pub struct Item {
     pub attempts: u32,
     /// How often items of this state had been cleared when the row was written: see [`crate::row::Cleared`].
     pub era: u32,
+    /// The group it is a member of. An end item on its way to another queue names the group whose end it is.
+    pub group: Option<GroupNumber>,
     pub state: State,
     /// What most items do not have.
     pub extras: Option<Box<Extras>>,
@@ -71,6 +73,8 @@ pub struct Outgoing {
     /// The queue it goes to, of the same namespace.
     pub to: Arc<str>,
     pub reason: MoveReason,
+    /// When it is due where it goes; unset: at once.
+    pub due_at: Option<Timestamp>,
     /// Nothing is to be seen of the item here any more: its row is kept for the move alone.
     pub forgotten: bool,
     /// Unset until a partition of the target was chosen.
@@ -101,6 +105,10 @@ pub enum MoveReason {
     Expired,
     /// Somebody sent it back.
     Redrive,
+    /// It was made when its group was done.
+    GroupEnd,
+    /// It was made when the last member of its group, which was cancelled, was gone.
+    GroupAbort,
 }
 
 impl MoveReason {
@@ -108,7 +116,7 @@ impl MoveReason {
     pub fn is_death(self) -> bool {
         match self {
             Self::Attempts | Self::Dead | Self::Expired => true,
-            Self::Redrive => false,
+            Self::Redrive | Self::GroupEnd | Self::GroupAbort => false,
         }
     }
 
@@ -119,6 +127,16 @@ impl MoveReason {
             Self::Dead => "dead",
             Self::Expired => "expired",
             Self::Redrive => "redrive",
+            Self::GroupEnd => "group_end",
+            Self::GroupAbort => "group_abort",
+        }
+    }
+
+    /// Whether it is a group's last word, and was no item before.
+    pub fn is_of_group(self) -> bool {
+        match self {
+            Self::GroupEnd | Self::GroupAbort => true,
+            Self::Attempts | Self::Dead | Self::Expired | Self::Redrive => false,
         }
     }
 }
@@ -128,6 +146,8 @@ impl MoveReason {
 pub struct Origin {
     pub queue: Arc<str>,
     pub id: Option<ItemId>,
+    /// The name of the group it was a member of, or whose end it is.
+    pub group: Option<Arc<str>>,
     /// The one it had there: it has none here.
     pub address: Option<Arc<str>>,
     pub attempts: Option<u32>,
@@ -197,9 +217,30 @@ impl ItemError {
     }
 }
 
+impl Item {
+    /// What is left of an item that was taken away at a time, with many others at once: something only if it has
+    /// something to show.
+    pub fn taken_away(mut self, at: Timestamp) -> Option<Self> {
+        let extras = self.extras.as_mut().filter(|extras| extras.has_something_to_show())?;
+        if let State::Leased(lease) = &self.state {
+            extras.last_lease = Some((lease.permit, LeaseEnd::Cancelled));
+        }
+        let outcome = Outcome {
+            end: End::Cancelled,
+            finished_at: at,
+            kept_bytes: extras.kept_bytes(),
+            has_result: false,
+            outgoing: None,
+        };
+        Some(Self { era: 0, state: State::Final(Box::new(outcome)), ..self })
+    }
+}
+
 /// The state's name alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
+    /// Waiting, as its row says, but its group is not started. No state of an item by itself.
+    Held,
     Scheduled,
     Waiting,
     Leased,
@@ -250,7 +291,7 @@ impl State {
 impl Phase {
     pub fn is_final(self) -> bool {
         match self {
-            Self::Scheduled | Self::Waiting | Self::Leased => false,
+            Self::Held | Self::Scheduled | Self::Waiting | Self::Leased => false,
             Self::Completed | Self::Failed | Self::Cancelled | Self::Expired => true,
         }
     }

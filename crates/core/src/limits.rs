@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::command::{
-    Command, Extend, ImportItem, LeaseItems, Move, NewItem, ProduceOnce, Redrive, RedriveTo, Retry,
+    Command, CreateGroup, Extend, ImportItem, LeaseItems, Move, NewEnd, NewItem, ProduceOnce, Redrive,
+    RedriveTo, Retry, SetGroupEnd,
 };
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
@@ -30,6 +31,8 @@ pub const IDEMPOTENCY_KEYS_MAX: usize = 1_000_000;
 pub const IDEMPOTENCY_BYTES_MAX: usize = 256 << 20;
 /// Distinct kinds among the items of one partition, those kept after their end included.
 pub const KINDS_MAX: usize = 10_000;
+/// Groups of one partition: those that are kept after their end, or deleted but still named by items, included.
+pub const GROUPS_MAX: usize = 100_000;
 
 /// A value that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,7 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// For names of queues, and later of groups and crons.
+/// For names of queues and groups, and later of crons.
 pub fn check_name(field: &'static str, name: &str) -> Result<(), Invalid> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed);
@@ -156,9 +159,15 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
             check_queue_settings(&create.name, &create.settings)
         }
         Command::Rebalance(rebalance) => check_partitions(rebalance.partitions),
+        Command::CreateGroup(create) => check_new_group(create),
+        Command::SetGroupEnd(set) => check_set_end(set),
         Command::Redrive(redrive) => check_redrive(redrive),
         Command::Take(take) => check_moves(&take.moves),
         Command::Cancel(_)
+        // Nobody can have made a group under a name that is none.
+        | Command::StartGroup(_)
+        | Command::CancelGroup(_)
+        | Command::DeleteGroup(_)
         | Command::Assign(_)
         | Command::Moved(_)
         | Command::Clear(_)
@@ -172,6 +181,27 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::ForgetPartition(..)
         | Command::SkipPartitions(_) => Ok(()),
     }
+}
+
+fn check_new_group(create: &CreateGroup) -> Result<(), Invalid> {
+    check_name("group", &create.name)?;
+    check_end("end", create.end.as_ref())?;
+    check_end("abort", create.abort.as_ref())?;
+    // There need not be any.
+    if create.items.is_empty() { Ok(()) } else { check_items(&create.items) }
+}
+
+fn check_set_end(set: &SetGroupEnd) -> Result<(), Invalid> {
+    check_end("end", set.end.as_ref())?;
+    check_end("abort", set.abort.as_ref())
+}
+
+fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
+    let Some(end) = end else { return Ok(()) };
+    check_kind(&end.item.kind)?;
+    let alone = end.item.group.is_none() && end.item.address.is_none();
+    ensure(alone, field, "an item without group and address")?;
+    end.queue.as_deref().map_or(Ok(()), |queue| check_name("queue", queue))
 }
 
 fn check_once(produce: &ProduceOnce) -> Result<(), Invalid> {

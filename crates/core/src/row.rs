@@ -7,8 +7,9 @@ use bytes::Bytes;
 
 use crate::codec;
 use crate::command::{Digest, Produced, Refusal};
-use crate::id::{ItemNumber, PartitionId};
-use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, Outcome, State};
+use crate::group::Group;
+use crate::id::{GroupNumber, ItemNumber, PartitionId};
+use crate::item::{Item, ItemError, MoveNumber, State};
 use crate::route::{Slot, SlotMap, SlotSet};
 use crate::settings::Settings;
 use crate::time::Timestamp;
@@ -22,6 +23,7 @@ pub enum Row {
     Cleared(Cleared),
     Taken(Taken),
     Once(Box<Once>),
+    Group(Box<Group>),
     Intake(Box<Intake>),
     /// Registry only.
     Queue(Box<Queue>),
@@ -42,6 +44,7 @@ pub enum Key {
     Taken(PartitionId),
     /// By the idempotency key.
     Once(Arc<str>),
+    Group(GroupNumber),
     Intake,
 }
 
@@ -181,28 +184,11 @@ impl Cleared {
         }
     }
 
-    /// An item as it can be seen: one that was cleared has ended, and is gone unless it has something to show.
-    pub fn seen(&self, item: Item) -> Option<Item> {
-        match Clearable::of(&item.state) {
-            Some(which) if item.era < self.before(which) => self.ended(which, item),
-            Some(_) | None => Some(item),
-        }
-    }
-
-    fn ended(&self, which: Clearable, mut item: Item) -> Option<Item> {
-        let extras = item.extras.as_mut().filter(|extras| extras.has_something_to_show())?;
-        if let State::Leased(lease) = &item.state {
-            extras.last_lease = Some((lease.permit, LeaseEnd::Cancelled));
-        }
-        let outcome = Outcome {
-            end: End::Cancelled,
-            // Not known if the marker was salvaged without its times.
-            finished_at: self.times.get(&(which, item.era)).copied().unwrap_or(item.created_at),
-            kept_bytes: extras.kept_bytes(),
-            has_result: false,
-            outgoing: None,
-        };
-        Some(Item { era: 0, state: State::Final(Box::new(outcome)), ..item })
+    /// When an item was cleared, if it was.
+    pub fn cleared_at(&self, item: &Item) -> Option<Timestamp> {
+        let which = Clearable::of(&item.state).filter(|which| item.era < self.before(*which))?;
+        // Not known if the marker was salvaged without its times.
+        Some(self.times.get(&(which, item.era)).copied().unwrap_or(item.created_at))
     }
 }
 
@@ -327,6 +313,17 @@ pub enum Change {
     },
 }
 
+/// A body to be put under another number as well: one that the store has, or that was put before in the same batch. The
+/// core knows no bodies, so whoever commits the batch makes a put of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyCopy {
+    pub from: ItemNumber,
+    pub to: ItemNumber,
+    pub part: Part,
+    /// How long it is.
+    pub bytes: u64,
+}
+
 impl Row {
     pub fn key(&self) -> Key {
         match self {
@@ -336,6 +333,7 @@ impl Row {
             Self::Cleared(_) => Key::Cleared,
             Self::Taken(taken) => Key::Taken(taken.source),
             Self::Once(once) => Key::Once(Arc::clone(&once.key)),
+            Self::Group(group) => Key::Group(group.number),
             Self::Intake(_) => Key::Intake,
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
@@ -358,6 +356,7 @@ impl Change {
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
             Self::Put(Row::Once(once)) => FIXED + once.bytes(),
+            Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
             Self::Put(Row::Intake(intake)) => 4 * FIXED + intake.unknown.len(),
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
@@ -376,7 +375,8 @@ fn extras_bytes(item: &Item) -> usize {
     let Some(extras) = &item.extras else { return 0 };
     let origin = extras.origin.as_deref();
     let errors = extras.error.iter().chain(origin.and_then(|origin| origin.error.as_ref()));
-    let addresses = extras.address.iter().chain(origin.and_then(|origin| origin.address.as_ref()));
+    let names = origin.into_iter().flat_map(|origin| origin.group.iter().chain(&origin.address));
+    let addresses = extras.address.iter().chain(names);
     let origin_bytes = origin.map_or(0, |origin| 64 + origin.queue.len() + origin.unknown.len());
     let texts =
         errors.map(ItemError::bytes).sum::<usize>() + addresses.map(|address| address.len()).sum::<usize>();

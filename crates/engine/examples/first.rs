@@ -31,6 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let items = ["hello", "good evening", "goodbye"].map(|text| NewItem {
         kind: "default".into(),
         priority: 0,
+        group: None,
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,

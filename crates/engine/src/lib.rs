@@ -14,6 +14,7 @@
 mod clock;
 pub mod env;
 mod error;
+mod groups;
 mod lock;
 mod meter;
 mod outbox;
@@ -48,8 +49,8 @@ use crate::store::{Store, StoreState, StoreStats};
 pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
-    Commit, CommitStats, Committed, Delivery, Grant, Granted, Histogram, Holding, ItemView, Judged, Page,
-    PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
+    Commit, CommitStats, Committed, CreatedGroup, Delivery, Grant, Granted, Histogram, Holding, ItemView,
+    Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
 };
 pub use windlass_core::partition::{Remaining, Totals};
 

@@ -179,28 +179,28 @@ impl Carrier {
                 continue;
             };
             // One that will not take anything does not keep the others from it.
-            match self.deliver(&queue, taker).await {
+            match self.deliver_some(&queue, taker).await {
                 Ok(Progress::Some) => progress = Progress::Some,
                 Ok(Progress::None) => {}
                 // It takes nothing new any more.
                 Err(EngineError::Refused(Refusal::Moved)) => {
                     self.settle(&queue, taker).await?;
-                    if self.assign(to, &queue, Some(taker)).await? == Progress::Some {
+                    if self.assign(to, &queue, Some(taker), BATCH_MAX).await? == Progress::Some {
                         progress = Progress::Some;
                     }
                 }
                 Err(error) => {
-                    // Somebody else may take them; but not in a hurry.
+                    // Somebody else may take what it will not; but not in a hurry.
                     if matches!(error, EngineError::Refused(_)) {
                         self.settle(&queue, taker).await?;
-                        self.assign(to, &queue, Some(taker)).await?;
+                        self.assign(to, &queue, Some(taker), 1).await?;
                     }
                     refused = Err(error);
                 }
             }
         }
         if unassigned && progress == Progress::None {
-            progress = self.assign(to, &queue, None).await?;
+            progress = self.assign(to, &queue, None, BATCH_MAX).await?;
         }
         if progress == Progress::Some { Ok(progress) } else { refused }
     }
@@ -217,7 +217,7 @@ impl Carrier {
         let Some(queue) = self.source.query(dead_queue).await?.and_then(|to| self.find(&to)) else {
             return Ok(Progress::None);
         };
-        let progress = self.assign(from, &queue, None).await?;
+        let progress = self.assign(from, &queue, None, BATCH_MAX).await?;
         if progress == Progress::Some {
             // Somebody else carries what goes there.
             self.source.sends();
@@ -225,17 +225,30 @@ impl Carrier {
         Ok(progress)
     }
 
-    /// The next batch for one partition.
-    async fn deliver(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
+    /// The next batch for one partition. It takes a batch whole or not at all: if not, it is asked for the first alone.
+    async fn deliver_some(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
+        match self.deliver(queue, taker, BATCH_MAX).await {
+            moved @ Err(EngineError::Refused(Refusal::Moved)) => moved,
+            Err(EngineError::Refused(_)) => self.deliver(queue, taker, 1).await,
+            delivered => delivered,
+        }
+    }
+
+    async fn deliver(
+        &self,
+        queue: &QueueHandle,
+        taker: PartitionId,
+        limit: usize,
+    ) -> Result<Progress, EngineError> {
         let Ok(target) = queue.find(taker) else {
-            // Of an earlier queue of that name, and gone with it; or empty, and all that it took was heard of. Partition numbers do not come again.
-            return self.assign(&queue.queue.name.name, queue, Some(taker)).await;
+            // Of an earlier queue of that name, and gone with it; or empty, and all that it took was heard of. Partition
+            // numbers do not come again.
+            return self.assign(&queue.queue.name.name, queue, Some(taker), BATCH_MAX).await;
         };
         if target.state() != PartitionState::Available {
             return Ok(Progress::None);
         }
-        let departures =
-            self.source.query(move |partition, _| partition.departures(taker, BATCH_MAX)).await?;
+        let departures = self.source.query(move |partition, _| partition.departures(taker, limit)).await?;
         let Some((last, moves)) = self.load(departures).await? else { return Ok(Progress::None) };
         if mutant::active(Mutant::ForgetMove) {
             self.forget(taker, last).await?;
@@ -248,9 +261,10 @@ impl Carrier {
         Ok(Progress::Some)
     }
 
-    /// Forgets what it has taken before it refused the rest.
+    /// Forgets what a partition has taken, as far as that was not written down: it must not go to anybody else.
     async fn settle(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
-        let (target, source) = (queue.find(taker)?, self.source.id);
+        let Ok(target) = queue.find(taker) else { return Ok(()) };
+        let source = self.source.id;
         let last = target.query(move |partition, _| partition.last_taken(source)).await?;
         self.forget(taker, last).await?;
         // If it is to be dropped, it waits for that.
@@ -269,10 +283,11 @@ impl Carrier {
         from: &Arc<str>,
         queue: &QueueHandle,
         instead_of: Option<PartitionId>,
+        limit: usize,
     ) -> Result<Progress, EngineError> {
         let Some(taker) = queue.next_taker(instead_of) else { return Ok(Progress::None) };
         let (from, to) = (Arc::clone(from), Arc::clone(&queue.queue.name.name));
-        let assign = Assign { queue: from, to, partition: taker.id, instead_of, limit: BATCH_MAX };
+        let assign = Assign { queue: from, to, partition: taker.id, instead_of, limit };
         match self.source.command(Command::Assign(assign)).await? {
             Answer { reply: Done::Reply(Reply::Carried { count }), .. } if count > 0 => Ok(Progress::Some),
             Answer { .. } => Ok(Progress::None),
@@ -307,19 +322,29 @@ impl Carrier {
             error!(queue = &*self.queue.name, item = %id, "an item without its payload cannot be moved: it is dropped");
             return None;
         };
+        let was_an_item = !departure.reason.is_of_group();
         let origin = Origin {
             queue: Arc::clone(&self.queue.name),
-            id: Some(id),
+            id: was_an_item.then_some(id),
+            group: departure.group.clone(),
             address: departure.address.clone(),
-            attempts: Some(departure.attempts),
+            attempts: was_an_item.then_some(departure.attempts),
             reason: departure.reason,
             error: departure.error.clone(),
             moved_at: departure.left_at,
             unknown: Vec::new(),
         };
-        let (kind, priority) = (Arc::clone(&departure.kind), departure.priority);
-        let (body, facts) = (body.clone(), facts.clone());
-        Some(Move { number: departure.number, kind, priority, origin, body, facts })
+        Some(Move {
+            number: departure.number,
+            kind: Arc::clone(&departure.kind),
+            priority: departure.priority,
+            origin,
+            enqueue_at: departure.enqueue_at,
+            max_attempts: departure.max_attempts,
+            dead_timeout: departure.dead_timeout,
+            body: body.clone(),
+            facts: facts.clone(),
+        })
     }
 }
 

@@ -31,8 +31,8 @@ impl Engine {
             if left.is_empty() {
                 break;
             }
-            let next = self.queue(queue)?.take_in_by_key(left).await;
-            match next {
+            let handle = self.queue(queue)?;
+            match handle.take_in_by_key(left).await {
                 Ok(next) => {
                     judged.commits.extend(next.commits);
                     indexes
@@ -62,27 +62,37 @@ impl Engine {
         key: Arc<str>,
         items: Vec<NewItem>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
+        self.by_routes(queue, |handle| {
+            let (key, items) = (Arc::clone(&key), items.clone());
+            async move {
+                let judged = handle.produce_once(key, items).await?;
+                if judged.results.iter().any(was_moved) { moved() } else { Ok(judged) }
+            }
+        })
+        .await
+    }
+
+    pub(crate) async fn find_item_at(&self, queue: &QueueName, address: &str) -> Result<ItemId, EngineError> {
+        self.by_routes(queue, |handle| {
+            let address = Arc::from(address);
+            async move { handle.item_at(address).await }
+        })
+        .await
+    }
+
+    /// Again with the routes that count by then, if others count meanwhile and it has come to nothing.
+    pub(crate) async fn by_routes<T, F: Future<Output = Result<T, EngineError>>>(
+        &self,
+        queue: &QueueName,
+        call: impl Fn(Arc<QueueHandle>) -> F,
+    ) -> Result<T, EngineError> {
         for _ in 0..REROUTES_MAX {
-            let handle: Arc<QueueHandle> = self.queue(queue)?;
-            match handle.produce_once(Arc::clone(&key), items.clone()).await {
+            let handle = self.queue(queue)?;
+            match call(Arc::clone(&handle)).await {
                 // Somebody could not be asked who is not to be asked any more.
                 Err(EngineError::Unavailable { outcome: Outcome::NotApplied, .. }) if !handle.is_latest() => {
                 }
                 Err(EngineError::Refused(Refusal::Moved)) => {}
-                Ok(judged) if judged.results.iter().any(was_moved) => {}
-                done => return done,
-            }
-        }
-        Err(unsettled())
-    }
-}
-
-impl Engine {
-    pub(crate) async fn find_item_at(&self, queue: &QueueName, address: &str) -> Result<ItemId, EngineError> {
-        for _ in 0..REROUTES_MAX {
-            let handle = self.queue(queue)?;
-            match handle.item_at(address).await {
-                Err(EngineError::Unavailable { .. }) if !handle.is_latest() => {}
                 done => return done,
             }
         }

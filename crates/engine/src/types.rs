@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::List;
+use windlass_core::group::{GroupView, Member};
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Lease, Origin, Phase};
 use windlass_core::partition::{Counts, Remaining, Totals};
@@ -79,6 +80,8 @@ pub struct Granted {
     pub address: Option<Arc<str>>,
     /// Set for an item that was moved.
     pub origin: Option<Box<Origin>>,
+    /// The name of the group it is a member of.
+    pub group: Option<Arc<str>>,
     pub body: Bytes,
 }
 
@@ -128,6 +131,8 @@ pub struct ItemView {
     pub queue: QueueName,
     pub id: ItemId,
     pub item: Item,
+    /// What it is to its group, if it has one.
+    pub member: Option<Member>,
     /// Its own, else the queue's. 0: no limit.
     pub max_attempts: u32,
     /// Unset once it is final.
@@ -135,6 +140,24 @@ pub struct ItemView {
     pub result: Option<Bytes>,
     /// What of the payload's record is to be seen for as long as the item is, if it has any.
     pub facts: Option<Bytes>,
+}
+
+impl ItemView {
+    /// Its state's name, as clients see it.
+    pub fn phase(&self) -> Phase {
+        match &self.member {
+            Some(Member { held: true, .. }) => Phase::Held,
+            Some(_) | None => self.item.state.phase(),
+        }
+    }
+}
+
+/// A group as it was made, with its first members.
+#[derive(Clone, Debug)]
+pub struct CreatedGroup {
+    pub group: GroupView,
+    /// In the order given.
+    pub items: Vec<ProducedItem>,
 }
 
 /// An item in the hands of a worker.

@@ -2,8 +2,10 @@
 
 use bytes::Bytes;
 use windlass_core::command::{Command, Refusal, Reply};
-use windlass_core::id::ItemId;
+use windlass_core::group::Member;
+use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::Item;
+use windlass_core::partition::Partition;
 use windlass_core::row::{Part, Queue};
 
 use crate::error::EngineError;
@@ -15,10 +17,10 @@ use crate::types::{Commit, Committed, ItemView};
 pub(crate) async fn get(home: &Home, store: &dyn Store, id: ItemId) -> Result<ItemView, EngineError> {
     let mut before = None;
     loop {
-        let item = home.partition.query(move |partition, _| partition.get(id.number)).await?;
-        let item = item.ok_or(Refusal::NotFound)?;
+        let seen = home.partition.query(move |partition, _| seen(partition, id.number)).await?;
+        let (item, member) = seen.ok_or(Refusal::NotFound)?;
         let bodies = read(store, id).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
-        let view = of(&home.queue.queue, id, item, bodies);
+        let view = of(&home.queue.queue, id, item, member, bodies);
         // It may have ended between the two looks; then the first no longer counts. If nothing has changed, the
         // payload is lost: a salvaged log may lack it.
         let ended_meanwhile = view.payload.is_none() && !view.item.state.phase().is_final();
@@ -27,6 +29,13 @@ pub(crate) async fn get(home: &Home, store: &dyn Store, id: ItemId) -> Result<It
         }
         before = Some(view.item);
     }
+}
+
+/// An item, and what it is to its group.
+fn seen(partition: &Partition, number: ItemNumber) -> Option<(Item, Option<Member>)> {
+    let item = partition.get(number)?;
+    let member = partition.member(&item);
+    Some((item, member))
 }
 
 /// Tells the item as the cancel left it. If it has ended since, its payload may be gone.
@@ -38,10 +47,12 @@ pub(crate) async fn cancel(
     // Before it: they never change, and are gone afterwards if nothing of the item is kept.
     let facts = facts(store, id).await?;
     let Answer { reply, sequence } = home.partition.command(Command::Cancel(id.number)).await?;
-    let Done::Reply(Reply::Cancelled(item)) = reply else { unreachable!("a cancel is answered by the item") };
+    let Done::Reply(Reply::Cancelled(item, member)) = reply else {
+        unreachable!("a cancel is answered by the item")
+    };
     let unread = |error| EngineError::unknown(format!("cancelled, but its payload cannot be read: {error}"));
     let [payload, result, _] = read(store, id).await.map_err(unread)?;
-    let value = of(&home.queue.queue, id, item, [payload, result, facts]);
+    let value = of(&home.queue.queue, id, item, member, [payload, result, facts]);
     Ok(Committed { value, commits: vec![Commit { partition: id.partition, sequence }] })
 }
 
@@ -59,12 +70,18 @@ pub(crate) async fn facts(store: &dyn Store, id: ItemId) -> Result<Option<Bytes>
 }
 
 /// With payload, result and facts.
-pub(crate) fn of(queue: &Queue, id: ItemId, item: Item, bodies: [Option<Bytes>; 3]) -> ItemView {
+pub(crate) fn of(
+    queue: &Queue,
+    id: ItemId,
+    item: Item,
+    member: Option<Member>,
+    bodies: [Option<Bytes>; 3],
+) -> ItemView {
     let [payload, result, facts] = bodies;
     let own = item.extras.as_ref().and_then(|extras| extras.max_attempts);
     let max_attempts = own.unwrap_or(queue.settings.max_attempts);
     // The store still has that of one that was cleared until the sweep comes by, and that of one on its way
     // to another queue until it is there.
     let payload = payload.filter(|_| !item.state.phase().is_final());
-    ItemView { queue: queue.name.clone(), id, item, max_attempts, payload, result, facts }
+    ItemView { queue: queue.name.clone(), id, item, member, max_attempts, payload, result, facts }
 }

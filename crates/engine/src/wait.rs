@@ -63,6 +63,6 @@ impl Engine {
     fn ended(&self, home: Home, id: ItemId, ended: Ended, facts: Option<Bytes>) -> ItemView {
         // With the settings that count now, unless the queue has gone since.
         let queue = self.registry.home_of(id.partition).map_or(home.queue, |home| home.queue);
-        view::of(&queue.queue, id, ended.item, [None, ended.result, facts])
+        view::of(&queue.queue, id, ended.item, ended.member, [None, ended.result, facts])
     }
 }

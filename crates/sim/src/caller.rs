@@ -223,6 +223,7 @@ fn new_item(made: &Made) -> NewItem {
     NewItem {
         kind: made.kind.clone(),
         priority: made.priority,
+        group: None,
         enqueue_at: made.enqueue_at,
         max_attempts: made.max_attempts,
         dead_timeout: made.dead_timeout,

@@ -150,6 +150,8 @@ impl Coverage {
             MoveReason::Dead => "failed → moved (dead)",
             MoveReason::Expired => "expired → moved",
             MoveReason::Redrive => "dead → redriven",
+            MoveReason::GroupEnd => "group done → its end item moved",
+            MoveReason::GroupAbort => "group aborted → its abort item moved",
         });
         let Some(grant) = item.grants.first() else { return };
         // Told by the clock, so only where nobody set it.

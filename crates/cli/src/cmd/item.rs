@@ -145,6 +145,7 @@ fn expires_at(item: &Item) -> Option<Time> {
 fn if_there(item: &Item) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     facts.extend(item.address.clone().map(|address| ("address", address)));
+    facts.extend(item.group.clone().map(|group| ("group", group)));
     facts.extend(item.reference.clone().map(|reference| ("reference", reference)));
     facts.extend(item.headers.iter().map(|(name, value)| ("header", format!("{name}={value}"))));
     facts.extend(item.error.as_ref().map(|error| ("error", error_of(error))));

@@ -6,6 +6,7 @@ pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod extend;
+pub(crate) mod group;
 pub(crate) mod inspect;
 pub(crate) mod item;
 pub(crate) mod lease;

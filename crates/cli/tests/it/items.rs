@@ -141,7 +141,7 @@ fn an_item_is_shown_and_cancelled_by_its_address() {
     server.run(&["queue", "create", "reports", "--partitions", "3"]).ok();
     let id = server.run(&["produce", "reports", "make it", "--address", "2026-q1"]).ok();
     let again = server.run(&["produce", "reports", "make it", "--address", "2026-q1"]);
-    assert!(again.failed(1).contains("duplicate_address"));
+    assert!(again.failed(1).contains(&format!("(duplicate_address, {})", id.trim())));
     let by_address = ["--queue", "reports", "--address", "2026-q1"];
     let item = server.run(&[&["item", "get"][..], &by_address].concat()).ok();
     assert!(item.contains(id.trim()) && item.contains("address   2026-q1\n"), "{item}");
@@ -163,4 +163,6 @@ fn a_call_with_an_idempotency_key_produces_once() {
     let first = produce("hello").ok();
     assert_eq!(produce("hello").ok(), first);
     assert!(produce("goodbye").failed(1).contains("already_exists"));
+    let later = ["produce", "mail", "hello", "--idempotency-key", "order 8", "--enqueue-at", "10m"];
+    assert!(server.run(&later).failed(2).contains("--enqueue-at must be a time"));
 }

@@ -5,6 +5,8 @@ mod bench;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod groups;
+#[cfg(test)]
 mod inspect;
 #[cfg(test)]
 mod items;

@@ -25,7 +25,7 @@ use super::{Stop, Until};
 use crate::error::ClientError;
 use crate::payload::LeasedItemExt;
 use crate::queue::Lease;
-use crate::retries::{Retries, asked_pause, may_pass};
+use crate::retries::{Retries, asked_pause, may_pass_some_day};
 
 /// How long one lease waits at the server for work.
 const LEASE_WAIT: Duration = Duration::from_secs(60);
@@ -237,7 +237,7 @@ impl Crew {
         failing.times += 1;
         let pause = RETRIES.backoff(failing.times, fastrand::f64()).saturating_add(asked_pause(&error));
         let patient = self.until == Until::Stopped || failing.since.elapsed() + pause <= RETRIES.total_max;
-        if may_pass(&error) && patient {
+        if may_pass_some_day(&error) && patient {
             self.state.pause_ends = Some(now + pause);
             self.station.observer.tell(Event::LeaseFailed { error: &error, pause });
         } else {
@@ -251,7 +251,7 @@ impl Crew {
             Stop::No => {}
             Stop::Gracefully => {
                 self.state.closed = true;
-                self.state.grace_ends = Some(Instant::now() + self.grace);
+                self.state.grace_ends = Instant::now().checked_add(self.grace);
                 let event = Event::Stopping { running: self.state.running.len(), grace: self.grace };
                 self.station.observer.tell(event);
             }

@@ -77,8 +77,11 @@ impl<E: Error> From<E> for Failure {
     }
 }
 
-/// As the server takes it: an error must not be lost because it is long.
+/// As the server takes it: an error must not be lost because it is long, or says nothing.
 fn fitting(message: String) -> String {
+    if message.is_empty() {
+        return "an error without a message".to_owned();
+    }
     let mut message = message.replace('\0', "\u{fffd}");
     message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
     message
@@ -87,6 +90,11 @@ fn fitting(message: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_that_says_nothing_is_told_all_the_same() {
+        assert_eq!(Failure::new("").error.message, "an error without a message");
+    }
 
     #[test]
     fn an_error_tells_its_causes() {

@@ -93,7 +93,7 @@ use self::slots::Slots;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::queue::{Lease, QueueClient};
-use crate::retries::{Retries, asked_pause, may_pass};
+use crate::retries::{Retries, asked_pause, may_pass_some_day};
 
 /// When a worker ends by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -209,7 +209,7 @@ impl Worker {
                 Ok(queue) => return Ok(queue.lease_timeout.into()),
                 Err(error) => error,
             };
-            if self.until != Until::Stopped || !may_pass(&error) {
+            if self.until != Until::Stopped || !may_pass_some_day(&error) {
                 return Err(error);
             }
             times += 1;

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::handler::Outcome;
 use super::heart::KeptLease;
 use crate::error::{self, ClientError};
-use crate::retries::{Retries, may_pass};
+use crate::retries::{Retries, may_pass_some_day};
 
 /// How long it is tried when this worker is to end.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -97,12 +97,14 @@ impl Station {
                     may_be_heard |= outcome.as_deref() == Some(UNKNOWN);
                 }
                 Ok(Heard::Refused(refusal)) => return Err(NotTold::Refused(refusal)),
-                Err(error) if may_pass(&error) => {
+                Err(error) if may_pass_some_day(&error) => {
                     may_be_heard |= error.outcome() == error::Outcome::Unknown;
                     self.observer.tell(Event::TellFailed { id: &held.id, error: &error });
                 }
                 // A result that the server does not take, such as one too large.
-                Err(error @ ClientError::Refused { .. }) if matches!(word, Word::Complete(_)) => {
+                Err(error @ ClientError::Refused { status: 400 | 413, .. })
+                    if matches!(word, Word::Complete(_)) =>
+                {
                     word = Word::Retry(Failure::from(error).code("bad_result"));
                     continue;
                 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_client::api::groups::{CreateGroupRequest, EndItem};
 use windlass_client::api::items::{Held, Item, LeasedItem};
 use windlass_client::api::queues::{
     ClearQueueRequest, CreateQueueRequest, QueueInfoRequest, RedriveQueueRequest, UpdateQueueRequest,
@@ -51,6 +52,33 @@ async fn the_methods_of_a_queue_name_it() -> Result<(), ClientError> {
         ("queue.clear", json!({"queue": "emails", "leased": true})),
         ("queue.produce", json!({"queue": "emails", "items": [{"json": "hello"}]})),
         ("queues.delete", json!({"queue": "emails", "force": true})),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_methods_for_groups_name_queue_and_group() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 7]).await;
+    let emails = client.queue("emails");
+    let letter = CreateGroupRequest { group: "letter".into(), start: true, ..Default::default() };
+    emails.create_group(letter).await?;
+    let end = EndItem { utf8: Some("sent".into()), ..Default::default() };
+    emails.set_group_end("letter", Some(end), None).await?;
+    emails.start_group("letter").await?;
+    emails.cancel_group("letter").await?;
+    emails.group("letter").await?;
+    emails.delete_group("letter").await?;
+    emails.groups().await?;
+    let named = json!({"queue": "emails", "group": "letter"});
+    let expected = [
+        ("group.create", json!({"queue": "emails", "group": "letter", "start": true})),
+        ("group.set_end", json!({"queue": "emails", "group": "letter", "end": {"utf8": "sent"}})),
+        ("group.start", named.clone()),
+        ("group.cancel", named.clone()),
+        ("group.info", named.clone()),
+        ("group.delete", named),
+        ("groups.list", json!({"queue": "emails", "limit": 1000})),
     ];
     assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
     Ok(())

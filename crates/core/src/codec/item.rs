@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::DecodeError;
 use super::moves::{decode_origin, decode_outgoing, encode_origin, encode_outgoing};
 use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
-use crate::id::{ItemNumber, NUMBER_MAX, Permit};
+use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, Permit};
 use crate::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State};
 use crate::time::{Span, Timestamp};
 
@@ -41,7 +41,8 @@ const ORIGIN: u8 = 24;
 const OUTGOING: u8 = 25;
 const FACTS_BYTES: u8 = 26;
 const ADDRESS: u8 = 27;
-const KNOWN_MAX: u8 = ADDRESS;
+const GROUP: u8 = 28;
+const KNOWN_MAX: u8 = GROUP;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -53,6 +54,9 @@ pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     put_unless_same(out, CREATED_AT, item.created_at.0, number);
     put_unless_zero(out, ATTEMPTS, item.attempts.into());
     put_unless_zero(out, ERA, item.era.into());
+    if let Some(group) = item.group {
+        put_near(out, GROUP, group.0, number);
+    }
     encode_state(&item.state, number, out);
     if let Some(extras) = &item.extras {
         encode_extras(extras, number, out);
@@ -128,9 +132,17 @@ pub(super) fn decode(number: ItemNumber, value: &[u8]) -> Result<Item, DecodeErr
         created_at: Timestamp(record.near_or_same(CREATED_AT, number.0)?),
         attempts: record.small(ATTEMPTS)?,
         era: record.small(ERA)?,
+        group: decode_group(&record, number.0)?,
         state: decode_state(&record, number.0)?,
         extras: decode_extras(&mut record, number.0)?,
     })
+}
+
+fn decode_group(record: &Record<'_>, number: u64) -> Result<Option<GroupNumber>, DecodeError> {
+    match record.near(GROUP, number)? {
+        Some(group) if group > NUMBER_MAX => Err(DecodeError::new(GROUP, "holds no group's number")),
+        group => Ok(group.map(GroupNumber)),
+    }
 }
 
 fn decode_state(record: &Record<'_>, number: u64) -> Result<State, DecodeError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::DecodeError;
-use crate::id::{ItemNumber, NUMBER_MAX, PartitionId};
+use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, PartitionId};
 use crate::row::{Key, QueueName};
 
 const NUMBERS: u8 = 0;
@@ -14,6 +14,7 @@ const QUEUE: u8 = 4;
 const ITEM: u8 = 5;
 const TAKEN: u8 = 6;
 const ONCE: u8 = 7;
+const GROUP: u8 = 8;
 const INTAKE: u8 = 9;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
@@ -43,6 +44,10 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(ONCE);
             out.extend_from_slice(key.as_bytes());
         }
+        Key::Group(number) => {
+            out.push(GROUP);
+            out.extend_from_slice(&number.0.to_be_bytes());
+        }
         Key::Intake => out.push(INTAKE),
     }
 }
@@ -55,9 +60,10 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         CLEARED => alone(Key::Cleared, rest),
         PARTITIONS => alone(Key::Partitions, rest),
         QUEUE => decode_queue_name(rest).map(Key::Queue),
-        ITEM => decode_number(rest).map(Key::Item),
+        ITEM => decode_number(rest).map(|number| Key::Item(ItemNumber(number))),
         TAKEN => decode_partition(rest).map(Key::Taken),
         ONCE => text(rest).map(Key::Once),
+        GROUP => decode_number(rest).map(|number| Key::Group(GroupNumber(number))),
         INTAKE => alone(Key::Intake, rest),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
@@ -67,11 +73,11 @@ fn alone(key: Key, rest: &[u8]) -> Result<Key, DecodeError> {
     if rest.is_empty() { Ok(key) } else { Err(DecodeError::key("goes on after its end")) }
 }
 
-fn decode_number(bytes: &[u8]) -> Result<ItemNumber, DecodeError> {
+fn decode_number(bytes: &[u8]) -> Result<u64, DecodeError> {
     let number = bytes.try_into().map(u64::from_be_bytes);
     match number {
-        Ok(number) if number <= NUMBER_MAX => Ok(ItemNumber(number)),
-        Ok(_) | Err(_) => Err(DecodeError::key("holds no item number")),
+        Ok(number) if number <= NUMBER_MAX => Ok(number),
+        Ok(_) | Err(_) => Err(DecodeError::key("holds no number of an item or group")),
     }
 }
 

@@ -12,6 +12,8 @@ const OUT_FORGOTTEN: u8 = 3;
 /// Both of these or neither.
 const OUT_PARTITION: u8 = 4;
 const OUT_NUMBER: u8 = 5;
+const OUT_DUE_AT: u8 = 6;
+const OUT_KNOWN_MAX: u8 = OUT_DUE_AT;
 
 pub(super) fn encode_outgoing(outgoing: &Outgoing) -> Vec<u8> {
     let mut out = Vec::new();
@@ -22,15 +24,19 @@ pub(super) fn encode_outgoing(outgoing: &Outgoing) -> Vec<u8> {
         put_number(&mut out, OUT_PARTITION, assigned.partition.0.into());
         put_number(&mut out, OUT_NUMBER, assigned.number.0);
     }
+    if let Some(due_at) = outgoing.due_at {
+        put_number(&mut out, OUT_DUE_AT, due_at.0);
+    }
     out.extend_from_slice(&outgoing.unknown);
     out
 }
 
 pub(super) fn decode_outgoing(value: &[u8]) -> Result<Outgoing, DecodeError> {
-    let record = Record::read(value, OUT_NUMBER)?;
+    let record = Record::read(value, OUT_KNOWN_MAX)?;
     Ok(Outgoing {
         to: record.text(OUT_TO)?.ok_or(DecodeError::row("has a move that leads nowhere"))?,
         reason: reason_of(record.number_or_zero(OUT_REASON)?)?,
+        due_at: record.number(OUT_DUE_AT)?.map(Timestamp),
         forgotten: record.flag(OUT_FORGOTTEN)?,
         assigned: match (record.number(OUT_PARTITION)?, record.number(OUT_NUMBER)?) {
             (Some(_), Some(number)) => Some(Assigned {
@@ -52,6 +58,7 @@ const ORIGIN_REASON: u8 = 5;
 const ORIGIN_MOVED_AT: u8 = 6;
 const ORIGIN_ERROR_MESSAGE: u8 = 7;
 const ORIGIN_ERROR_CODE: u8 = 8;
+const ORIGIN_GROUP: u8 = 9;
 const ORIGIN_ADDRESS: u8 = 10;
 const ORIGIN_KNOWN_MAX: u8 = ORIGIN_ADDRESS;
 
@@ -73,6 +80,9 @@ pub(super) fn encode_origin(origin: &Origin) -> Vec<u8> {
             put_bytes(&mut out, ORIGIN_ERROR_CODE, code.as_bytes());
         }
     }
+    if let Some(group) = &origin.group {
+        put_bytes(&mut out, ORIGIN_GROUP, group.as_bytes());
+    }
     if let Some(address) = &origin.address {
         put_bytes(&mut out, ORIGIN_ADDRESS, address.as_bytes());
     }
@@ -86,6 +96,7 @@ pub(super) fn decode_origin(value: &[u8]) -> Result<Origin, DecodeError> {
     Ok(Origin {
         queue: record.text(ORIGIN_QUEUE)?.ok_or(DecodeError::row("has an origin that is nowhere"))?,
         id: decode_id(&record)?,
+        group: record.text(ORIGIN_GROUP)?,
         address: record.text(ORIGIN_ADDRESS)?,
         attempts,
         reason: reason_of(record.number_or_zero(ORIGIN_REASON)?)?,
@@ -112,6 +123,8 @@ fn reason_code(reason: MoveReason) -> u64 {
         MoveReason::Dead => 1,
         MoveReason::Expired => 2,
         MoveReason::Redrive => 3,
+        MoveReason::GroupEnd => 4,
+        MoveReason::GroupAbort => 5,
     }
 }
 
@@ -121,6 +134,8 @@ fn reason_of(code: u64) -> Result<MoveReason, DecodeError> {
         1 => Ok(MoveReason::Dead),
         2 => Ok(MoveReason::Expired),
         3 => Ok(MoveReason::Redrive),
+        4 => Ok(MoveReason::GroupEnd),
+        5 => Ok(MoveReason::GroupAbort),
         _ => Err(DecodeError::row("has a move for a reason that this version does not know")),
     }
 }

@@ -60,19 +60,20 @@ fn decode_indexes(bytes: &[u8]) -> Result<Box<[u16]>, DecodeError> {
 const WAITING: u64 = 0;
 const SCHEDULED: u64 = 1;
 const DUPLICATE_ADDRESS: u64 = 2;
+const HELD: u64 = 3;
+const NO_SUCH_GROUP: u64 = 4;
+const GROUP_FINISHED: u64 = 5;
 /// Followed by the partition.
-const HELD_ELSEWHERE: u64 = 3;
+const HELD_ELSEWHERE: u64 = 6;
 
-/// A code for each, and the number it speaks of as the distance from the one before.
+/// A code for each, and the number it speaks of as the distance from the one before: none at all, if it speaks of none.
 pub(crate) fn pack(answers: &[Result<Produced, Refusal>]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(3 * answers.len());
     let mut last = 0;
     for answer in answers {
         let (code, number) = match answer {
             Ok(Produced { number, phase }) => (phase_code(*phase), number.0),
-            Err(Refusal::DuplicateAddress { number }) => (DUPLICATE_ADDRESS, number.0),
-            Err(Refusal::HeldElsewhere { id }) => (HELD_ELSEWHERE, id.number.0),
-            Err(other) => unreachable!("a single item is not refused like that: {other:?}"),
+            Err(refusal) => refusal_code(refusal, last),
         };
         put_varint(&mut bytes, code);
         put_varint(&mut bytes, distance(number, last));
@@ -84,10 +85,35 @@ pub(crate) fn pack(answers: &[Result<Produced, Refusal>]) -> Vec<u8> {
     bytes
 }
 
+fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
+    match refusal {
+        Refusal::DuplicateAddress { number } => (DUPLICATE_ADDRESS, number.0),
+        Refusal::HeldElsewhere { id } => (HELD_ELSEWHERE, id.number.0),
+        Refusal::NoSuchGroup => (NO_SUCH_GROUP, last),
+        Refusal::GroupFinished => (GROUP_FINISHED, last),
+        Refusal::NotFound
+        | Refusal::LeaseLost { .. }
+        | Refusal::Ended
+        | Refusal::KeyTaken
+        | Refusal::NoSuchPivot
+        | Refusal::GroupExists
+        | Refusal::GroupNotOver
+        | Refusal::Moved
+        | Refusal::Draining
+        | Refusal::QueueExists
+        | Refusal::NoSuchQueue
+        | Refusal::NoSuchPartition
+        | Refusal::NotEmpty { .. }
+        | Refusal::TooMany { .. }
+        | Refusal::Invalid(_) => unreachable!("a single item is not refused like that: {refusal:?}"),
+    }
+}
+
 fn phase_code(phase: Phase) -> u64 {
     match phase {
         Phase::Waiting => WAITING,
         Phase::Scheduled => SCHEDULED,
+        Phase::Held => HELD,
         Phase::Leased | Phase::Completed | Phase::Failed | Phase::Cancelled | Phase::Expired => {
             unreachable!("nothing is produced in that state")
         }
@@ -105,7 +131,10 @@ pub(crate) fn unpack(bytes: &[u8]) -> Result<Vec<Result<Produced, Refusal>>, Dec
         answers.push(match code {
             WAITING => Ok(Produced { number, phase: Phase::Waiting }),
             SCHEDULED => Ok(Produced { number, phase: Phase::Scheduled }),
+            HELD => Ok(Produced { number, phase: Phase::Held }),
             DUPLICATE_ADDRESS => Err(Refusal::DuplicateAddress { number }),
+            NO_SUCH_GROUP => Err(Refusal::NoSuchGroup),
+            GROUP_FINISHED => Err(Refusal::GroupFinished),
             HELD_ELSEWHERE => {
                 Err(Refusal::HeldElsewhere { id: ItemId { partition: partition(&mut input)?, number } })
             }

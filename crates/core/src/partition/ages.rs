@@ -4,36 +4,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Partition;
-use super::index::Group;
+use super::index::Lane;
 use super::queries::oldest_of;
 use crate::time::Timestamp;
 
 #[derive(Default)]
 pub(super) struct Ages {
-    by_lane: BTreeMap<Group, Timestamp>,
-    in_order: BTreeSet<(Timestamp, Group)>,
+    by_lane: BTreeMap<Lane, Timestamp>,
+    in_order: BTreeSet<(Timestamp, Lane)>,
     /// What is known of these may no longer be so, nor of the latest.
-    touched: BTreeSet<Group>,
+    touched: BTreeSet<Lane>,
     /// A batch is mostly of one kind, and then needs no set.
-    latest: Option<Group>,
+    latest: Option<Lane>,
 }
 
 impl Ages {
-    pub(super) fn touched(&mut self, lane: Group) {
+    pub(super) fn touched(&mut self, lane: Lane) {
         if self.latest != Some(lane) {
             self.touched.extend(self.latest.replace(lane));
         }
     }
 
-    pub(super) fn all_touched(&mut self, lanes: impl Iterator<Item = Group>) {
+    pub(super) fn all_touched(&mut self, lanes: impl Iterator<Item = Lane>) {
         self.touched.extend(lanes);
     }
 
-    fn next_touched(&mut self) -> Option<Group> {
+    fn next_touched(&mut self) -> Option<Lane> {
         self.latest.take().or_else(|| self.touched.pop_first())
     }
 
-    fn set(&mut self, lane: Group, oldest: Option<Timestamp>) {
+    fn set(&mut self, lane: Lane, oldest: Option<Timestamp>) {
         let before = match oldest {
             Some(oldest) => self.by_lane.insert(lane, oldest),
             None => self.by_lane.remove(&lane),
@@ -54,7 +54,7 @@ impl Partition {
     /// As [`Partition::oldest_waiting`], at the cost of what has changed since the last time.
     pub fn next_oldest_waiting(&mut self) -> Option<Timestamp> {
         while let Some(lane) = self.ages.next_touched() {
-            let oldest = self.lanes.visible_of(lane).and_then(oldest_of);
+            let oldest = self.lanes.open_lane(lane).and_then(oldest_of);
             self.ages.set(lane, oldest);
         }
         self.ages.in_order.first().map(|(oldest, _)| *oldest)

@@ -5,12 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::addresses::Addresses;
-use super::index::{Group, Index, Key};
+use super::groups::{GroupIndex, Members};
+use super::index::{Index, Key, Lane};
 use super::once::Calls;
 use super::outbox::Outbox;
 use super::rows::{Besides, Spot};
 use super::{Counts, Partition};
-use crate::id::ItemNumber;
+use crate::id::{GroupNumber, ItemNumber};
 use crate::item::{Item, State};
 use crate::row::Clearable;
 use crate::sorted::SortedMap;
@@ -18,13 +19,16 @@ use crate::sorted::SortedMap;
 impl Partition {
     /// Compares every counter and index with what the items say. Scans everything.
     pub fn audit(&self) -> Result<(), String> {
-        let full = self.full_count()?;
+        let mut full = self.full_count()?;
         same("counts", &self.counts(), &full.counts)?;
         same("counts by kind", &self.kind_counts(), &full.kinds)?;
         same("waiting by priority", &self.waiting_by_priority(), &full.priorities)?;
         same("final items", &self.retained(), &full.finals)?;
         same("bytes kept", &self.kept_bytes, &full.kept_bytes)?;
         same("items with something to show", &self.traces, &full.traces)?;
+        for template in self.groups.rows().flat_map(|group| group.templates()) {
+            *full.items_by_kind.entry(template.kind.clone()).or_default() += 1;
+        }
         let kinds: BTreeMap<_, _> = self.kinds.iter().map(|(name, items)| (name.clone(), items)).collect();
         same("items by kind", &kinds, &full.items_by_kind)?;
         // Each item is in its index, so it is in no other if the indexes together hold no more than there are.
@@ -35,6 +39,7 @@ impl Partition {
         same("leased items by number", &self.leased.len(), &self.deadlines.total())?;
         same("items that expire", &self.expiry, &full.expiry)?;
         same("items on their way", &self.outbox, &full.outbox)?;
+        self.audit_groups()?;
         same("items by address", &self.addresses, &full.addresses)?;
         self.check_holders()?;
         let mut calls = Calls::default();
@@ -53,14 +58,37 @@ impl Partition {
             if !self.is_at(spot) {
                 return Err(format!("item {} is not where it belongs: {spot:?}", number.0));
             }
-            full.add(&self.item(number, entry), self.was_cleared(entry));
+            full.add(&self.item(number, entry), self.is_gone(entry), self.is_held(entry));
             if let Some(trace) = entry.trace() {
                 *full.traces.entry(trace).or_default() += 1;
-                full.finals += u64::from(self.was_cleared(entry));
+                full.finals += u64::from(self.is_gone(entry));
             }
             full.add_besides(Besides::of(number, entry));
         }
         Ok(full)
+    }
+
+    /// Compares what is known of every group with what the items say.
+    fn audit_groups(&self) -> Result<(), String> {
+        let mut counted: BTreeMap<GroupIndex, Members> = BTreeMap::new();
+        for (_, entry) in self.items.iter() {
+            let Some(group) = entry.group else { continue };
+            let as_seen = if self.is_gone(entry) {
+                Counts::default()
+            } else {
+                seen_as(&entry.state, self.is_held(entry))
+            };
+            counted.entry(group).or_default().add(entry, as_seen);
+        }
+        for group in self.groups.iter() {
+            let slot = self.groups.slot(group);
+            let counted = counted.remove(&group).unwrap_or_default();
+            same("a group's members", &slot.members, &counted)?;
+            same("whether a group is due", &slot.is_due(), &self.groups.is_due(group))?;
+        }
+        same("groups that are unknown", &counted.len(), &0)?;
+        let kept = self.groups.iter().map(|group| self.kept_of(group)).sum::<u64>();
+        same("items kept of cancelled groups", &self.kept_of_cancelled, &kept)
     }
 
     /// Whoever holds an address came after all that held it before.
@@ -79,12 +107,12 @@ impl Partition {
 
     fn is_at(&self, spot: Spot) -> bool {
         match spot {
-            Spot::Waiting(group, key) => self.lanes.contains(group, key),
-            Spot::Scheduled(group, key) => self.schedule.contains(group, key),
-            Spot::Leased(group, key, place) => {
-                self.deadlines.contains(group, key)
-                    && self.leased_places.contains(group.era, place)
-                    && self.leased.contains(group.era, key.1)
+            Spot::Waiting(lane, key) => self.lanes.contains(lane, key),
+            Spot::Scheduled(lane, key) => self.schedule.contains(lane, key),
+            Spot::Leased(lane, key, place) => {
+                self.deadlines.contains(lane, key)
+                    && self.leased_places.contains(lane.era, place)
+                    && self.leased.contains(lane.era, key.1)
             }
             Spot::Final(key, _) => self.finished.contains_key(&key),
             Spot::Forgotten => true,
@@ -95,17 +123,18 @@ impl Partition {
         [("lanes", &self.lanes), ("schedule", &self.schedule), ("deadlines", &self.deadlines)]
     }
 
-    fn named(&self, group: Group) -> NamedGroup {
-        (self.kinds.name(group.kind).clone(), group.era)
+    fn named(&self, lane: Lane) -> NamedLane {
+        let group = lane.group.map(|group| self.groups.slot(group).number);
+        (group, self.kinds.name(lane.kind).clone(), lane.era)
     }
 
-    /// Kinds by name: the order in which they came up differs between a partition and its rebuilt self.
+    /// Kinds by name and groups by number: the order in which they came up differs between a partition and its rebuilt self.
     fn shown(&self, index: &Index) -> ShownIndex {
-        let keys = |group| index.keys_of(group).collect();
+        let keys = |lane| index.keys_of(lane).collect();
         ShownIndex {
-            groups: index.groups().map(|(group, _)| (self.named(group), keys(group))).collect(),
-            heads: index.heads().map(|(key, group)| (key, self.named(group))).collect(),
-            hidden: index.hidden().map(|group| self.named(group)).collect(),
+            lanes: index.lanes().map(|(lane, _)| (self.named(lane), keys(lane))).collect(),
+            heads: index.heads().map(|(key, lane)| (key, self.named(lane))).collect(),
+            gone: index.gone().map(|lane| self.named(lane)).collect(),
         }
     }
 }
@@ -125,7 +154,8 @@ impl fmt::Debug for Partition {
         show.field("addresses", &self.addresses).field("calls", &self.calls);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
-        show.field("traces", &self.traces);
+        show.field("traces", &self.traces).field("kept_of_cancelled", &self.kept_of_cancelled);
+        show.field("groups", &self.groups.iter().map(|group| self.groups.slot(group)).collect::<Vec<_>>());
         show.finish()
     }
 }
@@ -133,13 +163,13 @@ impl fmt::Debug for Partition {
 #[derive(Debug)]
 #[expect(dead_code, reason = "read by Debug alone, which the lint does not count")]
 struct ShownIndex {
-    groups: BTreeMap<NamedGroup, Vec<Key>>,
-    heads: Vec<(Key, NamedGroup)>,
-    hidden: BTreeSet<NamedGroup>,
+    lanes: BTreeMap<NamedLane, Vec<Key>>,
+    heads: Vec<(Key, NamedLane)>,
+    gone: BTreeSet<NamedLane>,
 }
 
-/// A kind's name and an era.
-type NamedGroup = (Arc<str>, u32);
+/// A group's number, a kind's name and an era.
+type NamedLane = (Option<GroupNumber>, Arc<str>, u32);
 
 #[derive(Default)]
 struct FullCount {
@@ -168,21 +198,16 @@ impl FullCount {
         }
     }
 
-    fn add(&mut self, item: &Item, cleared: bool) {
+    fn add(&mut self, item: &Item, gone: bool, held: bool) {
         *self.items_by_kind.entry(item.kind.clone()).or_default() += 1;
-        let mut one = Counts::default();
-        match &item.state {
-            State::Final(_) if item.state.is_forgotten() => return,
-            State::Final(outcome) => {
-                self.finals += 1;
-                self.kept_bytes += outcome.kept_bytes;
-                return;
-            }
-            State::Scheduled { .. } => one.scheduled = 1,
-            State::Waiting => one.waiting = 1,
-            State::Leased(_) => one.leased = 1,
+        if let State::Final(outcome) = &item.state
+            && !item.state.is_forgotten()
+        {
+            self.finals += 1;
+            self.kept_bytes += outcome.kept_bytes;
         }
-        if cleared {
+        let one = seen_as(&item.state, held);
+        if gone || one == Counts::default() {
             return;
         }
         self.counts += one;
@@ -191,6 +216,19 @@ impl FullCount {
             *self.priorities.entry(item.priority).or_default() += 1;
         }
     }
+}
+
+/// What an item that is not gone counts as.
+fn seen_as(state: &State, held: bool) -> Counts {
+    let mut one = Counts::default();
+    match state {
+        State::Final(_) => {}
+        State::Scheduled { .. } => one.scheduled = 1,
+        State::Waiting if held => one.held = 1,
+        State::Waiting => one.waiting = 1,
+        State::Leased(_) => one.leased = 1,
+    }
+    one
 }
 
 fn same<T: PartialEq + fmt::Debug>(what: &str, kept: &T, counted: &T) -> Result<(), String> {

@@ -3,6 +3,7 @@
 use super::finish::ended;
 use super::{Output, Partition};
 use crate::command::{Refusal, Reply};
+use crate::group::Member;
 use crate::id::ItemNumber;
 use crate::item::{End, Item, Lease, State};
 use crate::time::Timestamp;
@@ -17,8 +18,12 @@ impl Partition {
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
         let Some(entry) = self.visible(number) else {
-            return self.left_of_cleared(number).map(Reply::Cancelled).ok_or(Refusal::NotFound);
+            let left = self.left_of_gone(number).ok_or(Refusal::NotFound)?;
+            let member = self.member(&left);
+            return Ok(Reply::Cancelled(left, member));
         };
+        // Before nothing of it is left.
+        let member = self.member_of(entry).map(|member| Member { held: false, ..member });
         let item = match &entry.state {
             State::Scheduled { .. } | State::Waiting => {
                 let last = entry.clone();
@@ -28,7 +33,7 @@ impl Partition {
                 self.finish(now, number, last, End::Cancelled, out);
                 item
             }
-            State::Leased(lease) if !lease.cancel_requested => {
+            State::Leased(lease) if !self.cancel_requested(entry, lease) => {
                 let asked = Lease { cancel_requested: true, ..Lease::clone(lease) };
                 let next = entry.with_state(State::Leased(Box::new(asked)));
                 let item = self.in_force(number, &next);
@@ -37,6 +42,6 @@ impl Partition {
             }
             State::Leased(_) | State::Final(_) => self.in_force(number, entry),
         };
-        Ok(Reply::Cancelled(item))
+        Ok(Reply::Cancelled(item, member))
     }
 }

@@ -15,7 +15,8 @@ impl Partition {
         cleared.times.retain(|trace, _| self.traces.contains_key(trace));
         let mut count = 0;
         for (chosen, items, which) in [
-            (clear.waiting, counts.waiting, Clearable::Waiting),
+            // Those included that wait for the start of their group.
+            (clear.waiting, counts.waiting + counts.held, Clearable::Waiting),
             (clear.scheduled, counts.scheduled, Clearable::Scheduled),
             (clear.leased, counts.leased, Clearable::Leased),
         ] {

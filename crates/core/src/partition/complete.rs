@@ -1,5 +1,6 @@
 //! Work done.
 
+use super::group_end::count_end;
 use super::{Output, Partition};
 use crate::command::{Completion, Refusal, Reply};
 use crate::item::{End, LeaseEnd, State};
@@ -29,6 +30,7 @@ impl Partition {
         // Most leave nothing behind and have nobody to be told.
         if result.is_none() && !entry.has_something_to_show() && !self.is_watched(held.number) {
             out.totals.completed += 1;
+            count_end(entry.group, End::Completed, out);
             self.erase(held.number, out);
             return Ok(());
         }

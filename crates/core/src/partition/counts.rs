@@ -1,14 +1,16 @@
 //! How many items there are, and what was done with them. Counters move with the rows and are never stored.
 
 use std::collections::BTreeMap;
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 use std::sync::Arc;
 
 use super::Partition;
-use super::index::Index;
+use super::index::{Index, Standing};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Members of a group that is not started.
+    pub held: u64,
     pub scheduled: u64,
     pub waiting: u64,
     pub leased: u64,
@@ -17,15 +19,25 @@ pub struct Counts {
 impl Counts {
     /// Those that are not final.
     pub fn live(&self) -> u64 {
-        self.scheduled + self.waiting + self.leased
+        self.held + self.scheduled + self.waiting + self.leased
     }
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
+        self.held += other.held;
         self.scheduled += other.scheduled;
         self.waiting += other.waiting;
         self.leased += other.leased;
+    }
+}
+
+impl SubAssign for Counts {
+    fn sub_assign(&mut self, other: Self) {
+        self.held -= other.held;
+        self.scheduled -= other.scheduled;
+        self.waiting -= other.waiting;
+        self.leased -= other.leased;
     }
 }
 
@@ -81,20 +93,21 @@ impl Partition {
         self.counts
     }
 
-    /// By kind; a kind with none is not in it. Costs as much as there are kinds.
+    /// By kind; a kind with none is not in it. Costs as much as there are lanes.
     pub fn kind_counts(&self) -> BTreeMap<Arc<str>, Counts> {
         let mut kinds = BTreeMap::new();
-        self.add_kinds(&self.schedule, |len| Counts { scheduled: len, ..Counts::default() }, &mut kinds);
-        self.add_kinds(&self.lanes, |len| Counts { waiting: len, ..Counts::default() }, &mut kinds);
-        self.add_kinds(&self.deadlines, |len| Counts { leased: len, ..Counts::default() }, &mut kinds);
+        for (index, as_counts) in self.counted_indexes() {
+            for (lane, keys) in index.shown() {
+                let name = self.kinds.name(lane.kind).clone();
+                *kinds.entry(name).or_default() += as_counts(index.standing(lane), keys.len());
+            }
+        }
         kinds
     }
 
-    fn add_kinds(&self, index: &Index, as_counts: fn(u64) -> Counts, kinds: &mut BTreeMap<Arc<str>, Counts>) {
-        for (group, keys) in index.visible() {
-            let name = self.kinds.name(group.kind).clone();
-            *kinds.entry(name).or_default() += as_counts(keys.len() as u64);
-        }
+    /// What the items of each index count as.
+    pub(super) fn counted_indexes(&self) -> [(&Index, AsCounts); 3] {
+        [(&self.lanes, as_waiting), (&self.schedule, as_scheduled), (&self.deadlines, as_leased)]
     }
 
     /// Waiting items by priority; a priority with none is not in it.
@@ -114,5 +127,44 @@ impl Partition {
     /// Final items kept.
     pub fn retained(&self) -> u64 {
         self.finished.len() as u64 + self.unswept_kept()
+    }
+}
+
+/// What so many items of a lane count as.
+pub(super) type AsCounts = fn(Standing, usize) -> Counts;
+
+pub(super) fn as_waiting(standing: Standing, len: usize) -> Counts {
+    match standing {
+        Standing::Open => Counts { waiting: len as u64, ..Counts::default() },
+        Standing::Held => Counts { held: len as u64, ..Counts::default() },
+        Standing::Gone => Counts::default(),
+    }
+}
+
+pub(super) fn as_scheduled(standing: Standing, len: usize) -> Counts {
+    match standing {
+        Standing::Open | Standing::Held => Counts { scheduled: len as u64, ..Counts::default() },
+        Standing::Gone => Counts::default(),
+    }
+}
+
+pub(super) fn as_leased(standing: Standing, len: usize) -> Counts {
+    match standing {
+        Standing::Open | Standing::Held => Counts { leased: len as u64, ..Counts::default() },
+        Standing::Gone => Counts::default(),
+    }
+}
+
+/// One more of what is counted under a key.
+pub(super) fn increment<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
+    *counts.entry(key).or_default() += 1;
+}
+
+/// One less; a count of none is not kept.
+pub(super) fn decrement<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K) {
+    let count = counts.get_mut(&key).expect("what leaves was counted when it came");
+    *count -= 1;
+    if *count == 0 {
+        counts.remove(&key);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::entry::Entry;
 use super::finish::ended;
+use super::group_end::count_end;
 use super::{Output, Partition};
 use crate::command::{Died, News};
 use crate::id::ItemNumber;
@@ -84,11 +85,11 @@ impl Death {
 }
 
 impl Partition {
-    /// Ends an item whose time is over and whom nobody holds. One that was cleared has ended before.
+    /// Ends an item whose time is over and whom nobody holds. One that is gone has ended before.
     pub(super) fn expire(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
         let entry = self.items.get(&number).expect("items in `expiry` are always in `items`");
-        if self.was_cleared(entry) {
-            self.settle_cleared(number, out);
+        if self.is_gone(entry) {
+            self.settle_gone(number, out);
             return;
         }
         self.die(now, number, entry.clone(), Death::TooOld, out);
@@ -147,6 +148,7 @@ impl Partition {
         };
         self.tell_end(now, number, &last, end, None, out);
         outcome.outgoing = Some(Box::new(outgoing));
+        count_end(last.group, end, out);
         last.state = State::Final(outcome);
         self.write(number, last, out);
         out.outgoing = true;
@@ -154,5 +156,5 @@ impl Partition {
 }
 
 pub(super) fn outgoing(to: Arc<str>, reason: MoveReason, forgotten: bool) -> Outgoing {
-    Outgoing { to, reason, forgotten, assigned: None, unknown: Vec::new() }
+    Outgoing { to, reason, due_at: None, forgotten, assigned: None, unknown: Vec::new() }
 }

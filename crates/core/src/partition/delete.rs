@@ -1,5 +1,6 @@
 //! Items taken out by an operator: whatever they were about to be, nothing of them is kept.
 
+use super::group_end::count_end;
 use super::{Output, Partition};
 use crate::command::{Refusal, Reply};
 use crate::id::ItemNumber;
@@ -15,13 +16,14 @@ impl Partition {
     /// A permit to it is void from here on, like one to an item that never was.
     fn delete_one(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) -> Result<(), Refusal> {
         let Some(entry) = self.visible(number) else {
-            return Err(self.left_of_cleared(number).map_or(Refusal::NotFound, |_final| Refusal::Ended));
+            return Err(self.left_of_gone(number).map_or(Refusal::NotFound, |_final| Refusal::Ended));
         };
         if entry.state.phase().is_final() {
             return Err(Refusal::Ended);
         }
         let last = entry.clone();
         out.totals.cancelled += 1;
+        count_end(last.group, End::Cancelled, out);
         self.tell_end(now, number, &last, End::Cancelled, None, out);
         self.erase(number, out);
         Ok(())

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::groups::GroupIndex;
+use super::index::Lane;
 use super::kinds::KindIndex;
 use crate::item::{Extras, Lease, LeaseEnd, State};
 use crate::row::Clearable;
@@ -14,6 +16,7 @@ pub(super) struct Entry {
     pub(super) created_at: Timestamp,
     pub(super) state: State,
     pub(super) extras: Option<Box<Extras>>,
+    pub(super) group: Option<GroupIndex>,
     pub(super) kind: KindIndex,
     pub(super) attempts: u32,
     pub(super) era: u32,
@@ -35,7 +38,11 @@ impl Entry {
         next
     }
 
-    /// Where it counts among those of which something is left when they are cleared.
+    pub(super) fn lane(&self) -> Lane {
+        Lane { group: self.group, kind: self.kind, era: self.era }
+    }
+
+    /// Where it counts among those of which something is left when they are taken away all at once.
     pub(super) fn trace(&self) -> Option<(Clearable, u32)> {
         if !self.has_something_to_show() {
             return None;

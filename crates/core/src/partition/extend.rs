@@ -21,8 +21,9 @@ impl Partition {
     ) -> Result<Extended, Refusal> {
         let (entry, lease) = self.held(held, now)?;
         let timeout = lease_timeout.unwrap_or(lease.timeout);
+        let cancel_requested = self.cancel_requested(entry, lease);
         let lease = Lease { deadline: now + timeout, timeout, ..lease.clone() };
-        let extended = Extended { deadline: self.ends_at(&lease), cancel_requested: lease.cancel_requested };
+        let extended = Extended { deadline: self.ends_at(&lease), cancel_requested };
         let next = entry.with_state(State::Leased(Box::new(lease)));
         self.write(held.number, next, out);
         out.totals.extended += 1;

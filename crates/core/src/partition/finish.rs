@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::entry::Entry;
+use super::group_end::count_end;
 use super::{Output, Partition};
 use crate::id::ItemNumber;
 use crate::item::{End, Outcome, State};
@@ -37,6 +38,7 @@ impl Partition {
             End::Cancelled => out.totals.cancelled += 1,
             End::Expired => out.totals.expired += 1,
         }
+        count_end(last.group, end, out);
         self.tell_end(now, number, &last, end, result.as_ref(), out);
         if result.is_none() && !last.has_something_to_show() {
             self.erase(number, out);

@@ -12,8 +12,8 @@ impl Partition {
     pub(super) fn held(&self, held: Held, now: Timestamp) -> Result<(&Entry, &Lease), Refusal> {
         let entry = self.items.get(&held.number).filter(|entry| !entry.state.is_forgotten());
         let entry = entry.ok_or(Refusal::NotFound)?;
-        if self.was_cleared(entry) {
-            let left = self.left_of_cleared(held.number).ok_or(Refusal::NotFound)?;
+        if self.is_gone(entry) {
+            let left = self.left_of_gone(held.number).ok_or(Refusal::NotFound)?;
             return Err(Refusal::LeaseLost { reason: lost_because(left.extras.as_deref(), held) });
         }
         match &entry.state {

@@ -1,6 +1,7 @@
 //! Items from elsewhere: as they were there, under new numbers, in the order given behind all there is.
 
 use super::entry::Entry;
+use super::intake::Keys;
 use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
 use crate::command::{Import, ImportItem, Produced, Refusal, Reply};
@@ -8,14 +9,14 @@ use crate::item::{Extras, State};
 use crate::time::{Span, Timestamp};
 
 impl Partition {
-    /// All of them or none, but for those whose address is taken.
+    /// All of them or none, but for those whose group does not take them or whose address is taken.
     pub(super) fn import(
         &mut self,
         now: Timestamp,
         import: Import,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        self.check_intake(import.items.iter().filter_map(ImportItem::key))?;
+        self.check_intake(import.items.iter().map(Keys::of_import))?;
         self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, import.items.len())?;
         out.changes.reserve(2 * import.items.len() + 1);
@@ -30,11 +31,11 @@ impl Partition {
         item: ImportItem,
         out: &mut Output,
     ) -> Result<Produced, Refusal> {
+        let group = self.group_to_join(item.group.as_deref())?;
         self.check_address_free(item.address.as_ref())?;
         let number = self.issue_number(now, out);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = item.due_at.map_or(State::Waiting, |due_at| State::Scheduled { due_at });
-        let phase = state.phase();
         let extras = Extras {
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
@@ -49,11 +50,13 @@ impl Partition {
             created_at: item.created_at.unwrap_or(now),
             state,
             extras: (extras != Extras::default()).then(|| Box::new(extras)),
+            group,
             kind: self.kinds.index(&item.kind),
             attempts: item.attempts,
             era: 0,
             priority: item.priority,
         };
+        let phase = self.phase(&entry);
         self.write(number, entry, out);
         out.totals.produced += 1;
         put_bodies(number, item.body, item.facts, out);

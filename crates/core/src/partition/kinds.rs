@@ -3,8 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::limits::KINDS_MAX;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct KindIndex(u32);
+pub(super) struct KindIndex(u16);
+
+const _: () = assert!(KINDS_MAX < u16::MAX as usize, "a kind must fit its index");
+
+impl KindIndex {
+    pub(super) const MIN: Self = Self(u16::MIN);
+    pub(super) const MAX: Self = Self(u16::MAX);
+}
 
 #[derive(Default)]
 pub(super) struct Kinds {
@@ -40,7 +49,7 @@ impl Kinds {
             && slot.items > 0
             && slot.name == *name
         {
-            return KindIndex(self.latest as u32);
+            return KindIndex(self.latest as u16);
         }
         let kind = self.find(name).unwrap_or_else(|| self.add(name.clone()));
         self.latest = kind.0 as usize;
@@ -56,7 +65,7 @@ impl Kinds {
             }
             None => {
                 self.slots.push(slot);
-                KindIndex(u32::try_from(self.slots.len() - 1).expect("kinds are bounded far below"))
+                KindIndex(u16::try_from(self.slots.len() - 1).expect("kinds are bounded far below"))
             }
         };
         self.by_name.insert(name, kind);

@@ -1,8 +1,9 @@
-//! Handing items to workers: the best first, by priority and place, over the lanes the worker will take from.
+//! Handing items to workers: the best first, by priority and place, over the kinds the worker will take.
 
 use std::collections::BTreeSet;
 
-use super::index::{Group, Key};
+use super::index::Key;
+use super::kinds::KindIndex;
 use super::rows::priority_of;
 use super::{Output, Partition};
 use crate::command::{Filter, LeaseItems, Leased, Reply};
@@ -22,7 +23,7 @@ impl Partition {
         let mut leased = Vec::with_capacity(expected);
         let mut overdue = 0;
         while leased.len() < lease.batch_size {
-            let Some(((rank, number), group)) = self.next_of(&mut source) else { break };
+            let Some((rank, number)) = self.next_of(&mut source) else { break };
             if priority_of(rank) > lease.filter.max_priority {
                 break;
             }
@@ -32,12 +33,12 @@ impl Partition {
                 }
                 overdue += 1;
                 self.expire(now, number, out);
-                self.moved_on(&mut source, group);
+                self.moved_on(&mut source);
                 continue;
             }
             let Some(permit) = self.issue_permit(now, out) else { break };
             leased.push(self.grant(now, number, permit, &lease, timeout, out));
-            self.moved_on(&mut source, group);
+            self.moved_on(&mut source);
         }
         Reply::Leased(leased)
     }
@@ -74,6 +75,7 @@ impl Partition {
             dead_timeout: next.extras.as_ref().and_then(|extras| extras.dead_timeout),
             address: next.address().cloned(),
             origin: next.extras.as_ref().and_then(|extras| extras.origin.clone()),
+            group: next.group.and_then(|group| self.group_name(group)),
         };
         self.write(number, next, out);
         out.totals.leased += 1;
@@ -82,30 +84,41 @@ impl Partition {
 
     fn source(&self, filter: &Filter) -> Source {
         match &filter.kinds {
-            None => Source::AllLanes,
-            Some(kinds) => Source::Lanes(kinds.iter().flat_map(|kind| self.lane_heads(kind)).collect()),
+            None => Source::AllKinds,
+            Some(kinds) => {
+                let kinds = kinds.iter().filter_map(|kind| self.kinds.find(kind));
+                Source::Kinds(kinds.filter_map(|kind| self.head_of(kind)).collect())
+            }
         }
     }
 
-    fn next_of(&self, source: &mut Source) -> Option<(Key, Group)> {
+    fn head_of(&self, kind: KindIndex) -> Option<(Key, KindIndex)> {
+        self.lanes.first_of_kind(kind).map(|(key, _)| (key, kind))
+    }
+
+    fn next_of(&self, source: &mut Source) -> Option<Key> {
         match source {
-            Source::AllLanes => self.lanes.first(),
-            Source::Lanes(heads) => heads.pop_first(),
+            Source::AllKinds => self.lanes.first().map(|(key, _)| key),
+            Source::Kinds(heads) => heads.first().map(|(key, _)| *key),
         }
     }
 
-    /// After the head of a lane was taken, the next one of it stands for the lane.
-    fn moved_on(&self, source: &mut Source, lane: Group) {
+    /// After the first item of a kind was taken, the next one stands for the kind.
+    fn moved_on(&self, source: &mut Source) {
         match source {
-            Source::AllLanes => {}
-            Source::Lanes(heads) => heads.extend(self.lanes.first_of(lane).map(|key| (key, lane))),
+            Source::AllKinds => {}
+            Source::Kinds(heads) => {
+                if let Some((_, kind)) = heads.pop_first() {
+                    heads.extend(self.head_of(kind));
+                }
+            }
         }
     }
 }
 
-/// The lanes that a lease takes from.
+/// Where a lease takes from.
 enum Source {
-    AllLanes,
-    /// The heads of some: a set, so that a kind named twice counts once.
-    Lanes(BTreeSet<(Key, Group)>),
+    AllKinds,
+    /// The first item of each kind: a set, so that a kind named twice counts once.
+    Kinds(BTreeSet<(Key, KindIndex)>),
 }

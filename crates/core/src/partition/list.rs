@@ -17,10 +17,10 @@ impl Partition {
         let after = pivot.map(|number| self.place_in(list, number)).transpose()?;
         let numbers = match list {
             List::Queue => {
-                let lanes = self.lanes.visible().map(|(_, keys)| keys);
+                let lanes = self.lanes.shown().map(|(_, keys)| keys);
                 first_after(lanes.chain(self.leased_places.visible()), after, limit)
             }
-            List::Scheduled => first_after(self.schedule.visible().map(|(_, keys)| keys), after, limit),
+            List::Scheduled => first_after(self.schedule.shown().map(|(_, keys)| keys), after, limit),
         };
         let item = |number| {
             let entry = self.items.get(&number).expect("items in an index are always in `items`");

@@ -16,6 +16,9 @@ mod entry;
 mod eras;
 mod extend;
 mod finish;
+mod group;
+mod group_end;
+mod groups;
 mod held;
 mod import;
 mod index;
@@ -36,6 +39,7 @@ mod release;
 mod retry;
 mod revoke;
 mod rows;
+mod standing;
 mod sweep;
 mod take;
 mod traces;
@@ -49,9 +53,12 @@ pub use moves::Target;
 pub use queries::Head;
 
 use crate::command::{Applied, Command, News, Refusal, Reply};
+use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
-use crate::row::{Change, Clearable, Cleared, Intake, Numbers, Partitions, Queue, QueueName, Row, Taken};
+use crate::row::{
+    BodyCopy, Change, Clearable, Cleared, Intake, Numbers, Partitions, Queue, QueueName, Row, Taken,
+};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -59,6 +66,7 @@ use addresses::Addresses;
 use ages::Ages;
 use entry::Entry;
 use eras::Eras;
+use groups::{GroupIndex, Groups};
 use index::{Index, Key};
 use kinds::Kinds;
 use once::Calls;
@@ -86,7 +94,9 @@ pub struct Partition {
 
     // Derived from it.
     kinds: Kinds,
-    /// Waiting items by priority and place: one group for each kind and era is a lane.
+    /// Their rows, and what is known of their members.
+    groups: Groups,
+    /// Waiting and held items by priority and place.
     lanes: Index,
     /// Scheduled items by the time they are due.
     schedule: Index,
@@ -104,9 +114,12 @@ pub struct Partition {
     finished: SortedMap<Key, ()>,
     kept_bytes: u64,
     counts: Counts,
-    /// How many live items have something to show, by state and era: what is left of them when they are cleared.
+    /// How many live items have something to show, by state and era: what is left of them when they are taken away all at
+    /// once.
     traces: BTreeMap<(Clearable, u32), u64>,
-    /// Waiting items by era and priority.
+    /// How many of them went away with their group's cancel, and were not cleared before.
+    kept_of_cancelled: u64,
+    /// Waiting items by era and priority. Not those of groups that are shut.
     priorities: BTreeMap<(u32, u8), u64>,
     ages: Ages,
 }
@@ -115,9 +128,14 @@ pub struct Partition {
 #[derive(Default)]
 struct Output {
     changes: Vec<Change>,
+    copies: Vec<BodyCopy>,
     news: Vec<News>,
     /// Set once a number was issued.
     numbers: Option<Numbers>,
+    /// Members that ended, of each group: their rows are written once, at the end of the command.
+    ended: BTreeMap<GroupIndex, Ended>,
+    /// What the end items of groups have come to.
+    end_bytes: u64,
     /// Whether something can be leased that could not before.
     available: bool,
     /// Whether something is on its way to another queue that was not before.
@@ -143,6 +161,7 @@ impl Partition {
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
             kinds: Kinds::default(),
+            groups: Groups::default(),
             lanes: Index::default(),
             schedule: Index::default(),
             deadlines: Index::default(),
@@ -155,6 +174,7 @@ impl Partition {
             kept_bytes: 0,
             counts: Counts::default(),
             traces: BTreeMap::new(),
+            kept_of_cancelled: 0,
             priorities: BTreeMap::new(),
             ages: Ages::default(),
         }
@@ -168,6 +188,9 @@ impl Partition {
             Ok(()) => self.decide(now, command, &mut out),
             Err(invalid) => Err(Refusal::Invalid(invalid)),
         };
+        if reply.is_ok() {
+            self.settle_groups(now, &mut out);
+        }
         if let Some(numbers) = out.numbers.take() {
             self.record(Row::Numbers(numbers), &mut out);
         }
@@ -178,7 +201,8 @@ impl Partition {
             out.news.push(News::Outgoing);
         }
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused command changed something");
-        Applied { reply, changes: out.changes, news: out.news, totals: out.totals }
+        let Output { changes, copies, news, totals, .. } = out;
+        Applied { reply, changes, copies, news, totals }
     }
 
     fn decide(&mut self, now: Timestamp, command: Command, out: &mut Output) -> Result<Reply, Refusal> {
@@ -195,6 +219,11 @@ impl Partition {
             Command::Clear(clear) => self.clear(now, clear, out),
             Command::Import(import) => self.import(now, import, out),
             Command::Delete(numbers) => Ok(self.delete(now, &numbers, out)),
+            Command::CreateGroup(create) => self.create_group(now, *create, out),
+            Command::SetGroupEnd(set) => self.set_group_end(now, *set, out),
+            Command::StartGroup(name) => self.start_group(now, &name, out),
+            Command::CancelGroup(name) => self.cancel_group(now, &name, out),
+            Command::DeleteGroup(name) => self.delete_group(&name, out),
             Command::Redrive(redrive) => Ok(self.redrive(now, &redrive, out)),
             Command::Assign(assign) => Ok(self.assign(now, &assign, out)),
             Command::Take(take) => self.take(now, take, out),

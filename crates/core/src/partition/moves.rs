@@ -38,6 +38,9 @@ impl Partition {
 
     fn departure(&self, number: MoveNumber, item: ItemNumber) -> Departure {
         let (entry, outcome, outgoing) = self.leaving(item);
+        let extras = entry.extras.as_deref();
+        // What was an item before begins anew.
+        let as_made = extras.filter(|_| outgoing.reason.is_of_group());
         Departure {
             number,
             item,
@@ -46,7 +49,11 @@ impl Partition {
             attempts: entry.attempts,
             address: entry.address().cloned(),
             reason: outgoing.reason,
-            error: entry.extras.as_ref().and_then(|extras| extras.error.clone()),
+            error: extras.and_then(|extras| extras.error.clone()),
+            group: entry.group.and_then(|group| self.group_name(group)),
+            enqueue_at: outgoing.due_at,
+            max_attempts: as_made.and_then(|extras| extras.max_attempts),
+            dead_timeout: as_made.and_then(|extras| extras.dead_timeout),
             left_at: outcome.finished_at,
         }
     }

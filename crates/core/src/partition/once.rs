@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::intake::Keys;
 use super::{Output, Partition};
 use crate::command::{Claim, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply};
 use crate::limits::{IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_KEPT, IDEMPOTENCY_KEYS_MAX};
@@ -113,7 +114,7 @@ impl Partition {
             for (index, item) in new {
                 let made = match held.get(&index) {
                     Some(id) => Err(Refusal::HeldElsewhere { id: *id }),
-                    None => self.produce_one(now, item, out),
+                    None => self.produce_single(now, item, out),
                 };
                 answers.insert(index, made);
             }
@@ -126,8 +127,11 @@ impl Partition {
 
     fn check_call_intake(&self, produce: &ProduceOnce) -> Result<(), Refusal> {
         let by_call = produce.claim == Claim::First || produce.items.iter().any(|item| item.key().is_none());
-        let keys = produce.items.iter().filter_map(NewItem::key);
-        self.check_intake(keys.chain(by_call.then_some(&*produce.key)))
+        if by_call {
+            self.check_open()?;
+            self.check_at_home(&produce.key)?;
+        }
+        self.check_intake(produce.items.iter().map(Keys::of_new))
     }
 
     /// Whether a call of that key was made here, and is still remembered.

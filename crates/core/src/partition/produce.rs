@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::entry::Entry;
+use super::groups::GroupIndex;
+use super::intake::Keys;
 use super::{Output, Partition};
 use crate::command::{NewItem, Produce, Produced, Refusal, Reply};
 use crate::id::ItemNumber;
-use crate::item::{Extras, State};
+use crate::item::{Extras, Phase, State};
 use crate::limits::KINDS_MAX;
 use crate::row::{Change, Part};
 use crate::time::{Span, Timestamp};
@@ -20,7 +22,7 @@ impl Partition {
         produce: Produce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        self.check_intake(produce.items.iter().filter_map(NewItem::key))?;
+        self.check_intake(produce.items.iter().map(Keys::of_new))?;
         self.produce_all(now, produce.items, out).map(Reply::Produced)
     }
 
@@ -33,7 +35,7 @@ impl Partition {
         self.check_all(now, items.iter())?;
         // A row and a body each, and the numbers.
         out.changes.reserve(2 * items.len() + 1);
-        Ok(items.into_iter().map(|item| self.produce_one(now, item, out)).collect())
+        Ok(items.into_iter().map(|item| self.produce_single(now, item, out)).collect())
     }
 
     pub(super) fn check_all<'a>(
@@ -45,19 +47,38 @@ impl Partition {
         self.check_kinds_left(items.map(|item| &*item.kind))
     }
 
+    /// Unless its group does not take it, or its address is not free.
+    pub(super) fn produce_single(
+        &mut self,
+        now: Timestamp,
+        item: NewItem,
+        out: &mut Output,
+    ) -> Result<Produced, Refusal> {
+        let group = self.group_to_join(item.group.as_deref())?;
+        self.check_address_free(item.address.as_ref())?;
+        Ok(self.produce_one(now, item, group, out))
+    }
+
+    /// The group that a new item is to be a member of.
+    pub(super) fn group_to_join(&self, name: Option<&str>) -> Result<Option<GroupIndex>, Refusal> {
+        let Some(name) = name else { return Ok(None) };
+        let (group, row) = self.groups.find(name).ok_or(Refusal::NoSuchGroup)?;
+        if row.state.is_finished() { Err(Refusal::GroupFinished) } else { Ok(Some(group)) }
+    }
+
+    /// Its group takes it, and its address is free.
     pub(super) fn produce_one(
         &mut self,
         now: Timestamp,
         new: NewItem,
+        group: Option<GroupIndex>,
         out: &mut Output,
-    ) -> Result<Produced, Refusal> {
-        self.check_address_free(new.address.as_ref())?;
+    ) -> Produced {
         let number = self.issue_number(now, out);
         let state = match new.enqueue_at {
             Some(due_at) if due_at > now => State::Scheduled { due_at },
             Some(_) | None => State::Waiting,
         };
-        let phase = state.phase();
         let extras = Extras {
             max_attempts: new.max_attempts,
             dead_timeout: self.dead_timeout(new.dead_timeout),
@@ -70,15 +91,21 @@ impl Partition {
             created_at: now,
             state,
             extras: (extras != Extras::default()).then(|| Box::new(extras)),
+            group,
             kind: self.kinds.index(&new.kind),
             attempts: 0,
             era: 0,
             priority: new.priority,
         };
+        let phase = self.phase(&entry);
         self.write(number, entry, out);
         out.totals.produced += 1;
         put_bodies(number, new.body, new.facts, out);
-        Ok(Produced { number, phase })
+        Produced { number, phase }
+    }
+
+    pub(super) fn phase(&self, entry: &Entry) -> Phase {
+        if self.is_held(entry) { Phase::Held } else { entry.state.phase() }
     }
 
     /// What an item keeps: its own timeout, else the queue's; none if it may grow any age.

@@ -2,7 +2,7 @@
 
 use super::Partition;
 use super::entry::Entry;
-use super::index::{Group, Key};
+use super::index::Key;
 use super::rows::{place_of, priority_of, rank};
 use crate::command::Filter;
 use crate::id::{ItemNumber, PartitionId};
@@ -39,19 +39,21 @@ impl Partition {
         PartitionId(self.partitions.last)
     }
 
-    /// The item as it can be seen: one that was cleared has ended.
+    /// The item as it can be seen: one that was cleared, or cancelled with its group, has ended.
     pub fn get(&self, number: ItemNumber) -> Option<Item> {
         match self.visible(number) {
             Some(entry) => Some(self.in_force(number, entry)),
-            None => self.left_of_cleared(number),
+            None => self.left_of_gone(number),
         }
     }
 
-    /// The item as its row says, but for a lease's deadline: after an acquire it may end later than was written.
+    /// The item as its row says, but for its lease: after an acquire it may end later than was written, and its worker may be
+    /// asked to stop together with others.
     pub(super) fn in_force(&self, number: ItemNumber, entry: &Entry) -> Item {
         let mut item = self.item(number, entry);
         if let State::Leased(lease) = &mut item.state {
             lease.deadline = self.ends_at(lease);
+            lease.cancel_requested = self.cancel_requested(entry, lease);
         }
         item
     }
@@ -60,28 +62,28 @@ impl Partition {
     pub fn head(&self, filter: &Filter) -> Option<Head> {
         let (rank, _) = match &filter.kinds {
             None => self.lanes.first()?.0,
-            Some(kinds) => kinds.iter().flat_map(|kind| self.lane_heads(kind)).min()?.0,
+            Some(kinds) => kinds.iter().filter_map(|kind| self.first_of_kind(kind)).min()?,
         };
         let head = Head { priority: priority_of(rank), place: place_of(rank) };
         (head.priority <= filter.max_priority).then_some(head)
     }
 
-    /// The first item of each open lane of a kind.
-    pub(super) fn lane_heads(&self, kind: &str) -> impl Iterator<Item = (Key, Group)> {
-        self.kinds.find(kind).into_iter().flat_map(|kind| self.lanes.heads_of(kind))
+    /// The first item of a kind that can be had.
+    pub(super) fn first_of_kind(&self, kind: &str) -> Option<Key> {
+        self.lanes.first_of_kind(self.kinds.find(kind)?).map(|(key, _)| key)
     }
 
     /// Since when the item stands in the queue that stands there longest: its place is about the time at which it
     /// joined. One that goes back to its own place after an attempt has stood there all along. Costs as much as there
     /// are kinds and priorities.
     pub fn oldest_waiting(&self) -> Option<Timestamp> {
-        self.lanes.visible().filter_map(|(_, lane)| oldest_of(lane)).min()
+        self.lanes.open().filter_map(|(_, lane)| oldest_of(lane)).min()
     }
 
-    /// The earliest moment at which a sweep has something to do: at once while there is more kept or cleared than
-    /// there should be.
+    /// The earliest moment at which a sweep has something to do: at once while there is more kept than there should be,
+    /// something is gone that was not swept up, or a group waits for its end.
     pub fn next_due(&self) -> Option<Timestamp> {
-        if self.has_cleared() || self.keeps_too_much() {
+        if self.first_gone().is_some() || self.keeps_too_much() || self.groups.first_due().is_some() {
             return Some(Timestamp(0));
         }
         let lease_end = self.deadlines.first().map(|((ends_at, _), _)| Timestamp(ends_at));
@@ -89,17 +91,14 @@ impl Partition {
         let forgotten =
             self.finished.first().map(|((finished_at, _), ())| self.forgotten_at(Timestamp(finished_at)));
         let expires = self.expiry.first().map(|((dead_at, _), ())| Timestamp(dead_at));
+        let group = self.groups.first_over().map(|(since, _)| self.forgotten_at(since));
         let call_end = self.calls.next_end().map(|(end, _)| end);
-        [lease_end, due, forgotten, expires, call_end].into_iter().flatten().min()
+        [lease_end, due, forgotten, expires, group, call_end].into_iter().flatten().min()
     }
 
-    /// The item, unless it was cleared or only its move is left.
+    /// The item, unless it is gone or only its move is left.
     pub(super) fn visible(&self, number: ItemNumber) -> Option<&Entry> {
-        self.items.get(&number).filter(|entry| !self.was_cleared(entry) && !entry.state.is_forgotten())
-    }
-
-    pub(super) fn was_cleared(&self, entry: &Entry) -> bool {
-        entry.era < self.cleared.era(&entry.state)
+        self.items.get(&number).filter(|entry| !self.is_gone(entry) && !entry.state.is_forgotten())
     }
 
     /// Whether attempts are used up, by the item's own limit or the queue's present one.

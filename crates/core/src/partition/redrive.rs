@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::death::outgoing;
-use super::index::{Group, Key};
+use super::index::{Key, Lane};
 use super::{Output, Partition};
 use crate::command::{Redrive, RedriveCursor, RedriveTo, Reply};
 use crate::id::ItemNumber;
@@ -37,18 +37,18 @@ impl Partition {
     }
 
     /// The first item of each lane it takes from that it has not looked at yet.
-    fn lanes_after(&self, redrive: &Redrive) -> BTreeSet<(Key, Group)> {
+    fn lanes_after(&self, redrive: &Redrive) -> BTreeSet<(Key, Lane)> {
         let wanted =
-            |group: &Group| redrive.kind.as_ref().is_none_or(|kind| self.kinds.name(group.kind) == kind);
-        let lanes = self.lanes.visible().map(|(group, _)| group).filter(wanted);
+            |lane: &Lane| redrive.kind.as_ref().is_none_or(|kind| self.kinds.name(lane.kind) == kind);
+        let lanes = self.lanes.open().map(|(lane, _)| lane).filter(wanted);
         match redrive.from {
             None => lanes.filter_map(|lane| Some((self.lanes.first_of(lane)?, lane))).collect(),
             Some(from) => lanes.filter_map(|lane| self.key_after(lane, from.after)).collect(),
         }
     }
 
-    fn key_after(&self, lane: Group, (rank, number): Key) -> Option<(Key, Group)> {
-        let keys = self.lanes.visible_of(lane)?;
+    fn key_after(&self, lane: Lane, (rank, number): Key) -> Option<(Key, Lane)> {
+        let keys = self.lanes.open_lane(lane)?;
         keys.range((rank, ItemNumber(number.0 + 1))..).next().map(|(key, ())| (key, lane))
     }
 

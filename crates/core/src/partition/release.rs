@@ -17,7 +17,7 @@ impl Partition {
     fn release_one(&mut self, now: Timestamp, held: Held, out: &mut Output) -> Result<(), Refusal> {
         let (entry, lease) = self.held(held, now)?;
         out.totals.released += 1;
-        let cancelled = lease.cancel_requested;
+        let cancelled = self.cancel_requested(entry, lease);
         let mut next = entry.after_lease(lease, LeaseEnd::Released, State::Waiting);
         next.attempts = next.attempts.saturating_sub(1);
         if cancelled {

@@ -19,7 +19,7 @@ impl Partition {
     fn retry_one(&mut self, now: Timestamp, retry: Retry, out: &mut Output) -> Result<Retried, Refusal> {
         let number = retry.held.number;
         let (entry, lease) = self.held(retry.held, now)?;
-        let cancelled = lease.cancel_requested;
+        let cancelled = self.cancel_requested(entry, lease);
         let mut next = entry.after_lease(lease, LeaseEnd::Retried, State::Waiting);
         if retry.error.is_some() {
             next.extras.get_or_insert_default().error = retry.error;

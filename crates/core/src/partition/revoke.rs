@@ -16,7 +16,7 @@ impl Partition {
     fn revoke_one(&mut self, now: Timestamp, held: Held, out: &mut Output) -> Result<(), Refusal> {
         let (entry, lease) = self.held(held, now)?;
         out.totals.revoked += 1;
-        let cancelled = lease.cancel_requested;
+        let cancelled = self.cancel_requested(entry, lease);
         let next = entry.after_lease(lease, LeaseEnd::Revoked, State::Waiting);
         if let Some(next) = self.after_charged(now, held.number, next, cancelled, Death::Revoked, out) {
             self.write(held.number, next, out);

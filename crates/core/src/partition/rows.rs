@@ -3,10 +3,12 @@
 //! in whatever order they come.
 
 use super::addresses::Addressed;
+use super::counts::{as_leased, as_scheduled, as_waiting, decrement, increment};
 use super::entry::Entry;
-use super::index::{Group, Index, Key};
+use super::groups::GroupIndex;
+use super::index::{Key, Lane, Standing};
 use super::outbox::Leaving;
-use super::{Output, Partition};
+use super::{Counts, Output, Partition};
 use crate::id::{ItemNumber, NUMBER_MAX};
 use crate::item::{Item, Lease, State};
 use crate::mutant::{self, Mutant};
@@ -53,6 +55,7 @@ impl Partition {
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), *queue);
             }
+            Row::Group(group) => self.put_group(group.number, Some(group)),
             Row::Partitions(partitions) => self.partitions = partitions,
         }
     }
@@ -71,6 +74,7 @@ impl Partition {
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
+            row::Key::Group(number) => self.put_group(*number, None),
             row::Key::Partitions => self.partitions = Partitions::default(),
         }
     }
@@ -79,7 +83,7 @@ impl Partition {
     pub fn acquired(&mut self, at: Timestamp) {
         let leased: Vec<ItemNumber> = self
             .deadlines
-            .groups()
+            .lanes()
             .flat_map(|(_, keys)| keys.iter().map(|((_, number), ())| number))
             .collect();
         let spots = |partition: &Self| -> Vec<Spot> {
@@ -104,13 +108,15 @@ impl Partition {
         let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
         let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
         let intake = (self.intake != Intake::default()).then(|| Row::Intake(Box::new(self.intake.clone())));
-        few.chain(queues).chain(items).chain(taken).chain(calls).chain(intake)
+        let groups = self.groups.rows().cloned().map(|group| Row::Group(Box::new(group)));
+        few.chain(queues).chain(items).chain(taken).chain(calls).chain(groups).chain(intake)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.
     pub(super) fn write(&mut self, number: ItemNumber, mut entry: Entry, out: &mut Output) {
         entry.era = self.cleared.era(&entry.state);
-        out.available |= matches!(entry.state, State::Waiting);
+        let is_open = || self.lanes.standing(entry.lane()) == Standing::Open;
+        out.available |= matches!(entry.state, State::Waiting) && is_open();
         out.changes.push(Change::Put(Row::Item(self.item(number, &entry))));
         self.place(number, entry);
     }
@@ -128,54 +134,119 @@ impl Partition {
     }
 
     fn place(&mut self, number: ItemNumber, entry: Entry) {
-        let kind = entry.kind;
+        let (kind, group) = (entry.kind, entry.group);
         let (spot, besides) = (self.spot(number, &entry), Besides::of(number, &entry));
         let trace = entry.trace();
-        // First of all: were this the kind's only item, leaving its old spot would forget the kind.
+        // First of all: were this the only item of its kind and group, leaving its old spot would forget them.
         self.kinds.join(kind);
+        if let Some(group) = group {
+            self.groups.join(group);
+        }
         if let Some(old) = self.items.insert(number, entry) {
-            self.leave_besides(Besides::of(number, &old));
-            self.leave(self.spot(number, &old));
-            self.leave_trace(old.trace());
-            self.kinds.part(old.kind);
+            self.has_left(number, &old);
         }
         self.enter(spot);
         self.enter_besides(besides);
-        self.enter_trace(trace);
+        self.enter_trace(group, trace);
     }
 
     fn take_away(&mut self, number: ItemNumber) {
-        let Some(old) = self.items.remove(&number) else { return };
-        self.leave_besides(Besides::of(number, &old));
-        self.leave(self.spot(number, &old));
-        self.leave_trace(old.trace());
+        if let Some(old) = self.items.remove(&number) {
+            self.has_left(number, &old);
+        }
+    }
+
+    fn has_left(&mut self, number: ItemNumber, old: &Entry) {
+        self.leave_besides(Besides::of(number, old));
+        self.leave(self.spot(number, old));
+        self.leave_trace(old.group, old.trace());
         self.kinds.part(old.kind);
+        if let Some(group) = old.group {
+            self.groups.part(group);
+        }
     }
 
     fn enter(&mut self, spot: Spot) {
         match spot {
-            Spot::Waiting(group, key) => {
-                self.lanes.insert(group, key);
-                self.ages.touched(group);
-                *self.priorities.entry((group.era, priority_of(key.0))).or_default() += 1;
+            Spot::Waiting(lane, key) => {
+                self.lanes.insert(lane, key);
+                self.ages.touched(lane);
+                self.enter_priority(lane, priority_of(key.0));
                 let times = if mutant::active(Mutant::CountTwice) { 2 } else { 1 };
-                self.counts.waiting += times * u64::from(group.era >= self.cleared.waiting_before);
+                self.counts.waiting += (times - 1) * self.counted(spot).waiting;
             }
-            Spot::Scheduled(group, key) => {
-                self.schedule.insert(group, key);
-                self.counts.scheduled += u64::from(group.era >= self.cleared.scheduled_before);
-            }
-            Spot::Leased(group, key, place) => {
-                self.deadlines.insert(group, key);
-                self.leased_places.insert(group.era, place);
-                self.leased.insert(group.era, key.1);
-                self.counts.leased += u64::from(group.era >= self.cleared.leased_before);
+            Spot::Scheduled(lane, key) => self.schedule.insert(lane, key),
+            Spot::Leased(lane, key, place) => {
+                self.deadlines.insert(lane, key);
+                self.leased_places.insert(lane.era, place);
+                self.leased.insert(lane.era, key.1);
             }
             Spot::Final(key, bytes) => {
                 self.finished.insert(key, ());
                 self.kept_bytes += bytes;
             }
             Spot::Forgotten => {}
+        }
+        let one = self.counted(spot);
+        self.counts += one;
+        if let Some(group) = spot.group() {
+            self.groups.enter(group, one);
+        }
+    }
+
+    fn leave(&mut self, spot: Spot) {
+        match spot {
+            Spot::Waiting(lane, key) => {
+                self.lanes.remove(lane, key);
+                self.ages.touched(lane);
+                self.leave_priority(lane, priority_of(key.0));
+            }
+            Spot::Scheduled(lane, key) => self.schedule.remove(lane, key),
+            Spot::Leased(lane, key, place) => {
+                self.deadlines.remove(lane, key);
+                self.leased_places.remove(lane.era, place);
+                self.leased.remove(lane.era, key.1);
+            }
+            Spot::Final(key, bytes) => {
+                self.finished.remove(&key);
+                self.kept_bytes -= bytes;
+            }
+            Spot::Forgotten => {}
+        }
+        let one = self.counted(spot);
+        self.counts -= one;
+        if let Some(group) = spot.group() {
+            self.groups.leave(group, one);
+        }
+    }
+
+    /// What an item at this spot counts as.
+    fn counted(&self, spot: Spot) -> Counts {
+        match spot {
+            Spot::Waiting(lane, _) => as_waiting(self.lanes.standing(lane), 1),
+            Spot::Scheduled(lane, _) => as_scheduled(self.schedule.standing(lane), 1),
+            Spot::Leased(lane, _, _) => as_leased(self.deadlines.standing(lane), 1),
+            Spot::Final(..) | Spot::Forgotten => Counts::default(),
+        }
+    }
+
+    fn enter_priority(&mut self, lane: Lane, priority: u8) {
+        let of = (lane.era, priority);
+        if lane.group.is_none_or(|group| self.lanes.standing_of(group) == Standing::Open) {
+            increment(&mut self.priorities, of);
+        }
+        if let Some(group) = lane.group {
+            self.groups.enter_priority(group, of);
+        }
+    }
+
+    fn leave_priority(&mut self, lane: Lane, priority: u8) {
+        let of = (lane.era, priority);
+        if lane.group.is_none_or(|group| self.lanes.standing_of(group) == Standing::Open) {
+            decrement(&mut self.priorities, of);
+        }
+        if let Some(group) = lane.group {
+            self.groups.leave_priority(group, of);
         }
     }
 
@@ -203,60 +274,24 @@ impl Partition {
         }
     }
 
-    fn leave(&mut self, spot: Spot) {
-        match spot {
-            Spot::Waiting(group, key) => {
-                self.lanes.remove(group, key);
-                self.ages.touched(group);
-                self.uncount_priority((group.era, priority_of(key.0)));
-                self.counts.waiting -= u64::from(group.era >= self.cleared.waiting_before);
-            }
-            Spot::Scheduled(group, key) => {
-                self.schedule.remove(group, key);
-                self.counts.scheduled -= u64::from(group.era >= self.cleared.scheduled_before);
-            }
-            Spot::Leased(group, key, place) => {
-                self.deadlines.remove(group, key);
-                self.leased_places.remove(group.era, place);
-                self.leased.remove(group.era, key.1);
-                self.counts.leased -= u64::from(group.era >= self.cleared.leased_before);
-            }
-            Spot::Final(key, bytes) => {
-                self.finished.remove(&key);
-                self.kept_bytes -= bytes;
-            }
-            Spot::Forgotten => {}
-        }
-    }
-
-    fn uncount_priority(&mut self, key: (u32, u8)) {
-        let count = self.priorities.get_mut(&key).expect("a waiting item is counted by priority");
-        *count -= 1;
-        if *count == 0 {
-            self.priorities.remove(&key);
-        }
-    }
-
     fn put_cleared(&mut self, cleared: Cleared) {
-        self.ages.all_touched(self.lanes.groups().map(|(group, _)| group));
+        self.ages.all_touched(self.lanes.lanes().map(|(lane, _)| lane));
         self.lanes.show_from(cleared.waiting_before);
         self.schedule.show_from(cleared.scheduled_before);
         self.deadlines.show_from(cleared.leased_before);
         self.leased_places.show_from(cleared.leased_before);
         self.leased.show_from(cleared.leased_before);
         self.cleared = cleared;
-        self.counts.waiting = visible_len(&self.lanes);
-        self.counts.scheduled = visible_len(&self.schedule);
-        self.counts.leased = visible_len(&self.deadlines);
+        self.recount();
     }
 
     pub(super) fn spot(&self, number: ItemNumber, entry: &Entry) -> Spot {
-        let group = Group { kind: entry.kind, era: entry.era };
+        let lane = entry.lane();
         let place = (rank(entry.priority, entry.place), number);
         match &entry.state {
-            State::Waiting => Spot::Waiting(group, place),
-            State::Scheduled { due_at } => Spot::Scheduled(group, (due_key(*due_at), number)),
-            State::Leased(lease) => Spot::Leased(group, (self.ends_at(lease).0, number), place),
+            State::Waiting => Spot::Waiting(lane, place),
+            State::Scheduled { due_at } => Spot::Scheduled(lane, (due_key(*due_at), number)),
+            State::Leased(lease) => Spot::Leased(lane, (self.ends_at(lease).0, number), place),
             State::Final(_) if entry.state.is_forgotten() => Spot::Forgotten,
             State::Final(outcome) => Spot::Final((outcome.finished_at.0, number), outcome.kept_bytes),
         }
@@ -276,6 +311,7 @@ impl Partition {
             created_at: entry.created_at,
             attempts: entry.attempts,
             era: entry.era,
+            group: entry.group.map(|group| self.groups.slot(group).number),
             state: entry.state.clone(),
             extras: entry.extras.clone(),
         }
@@ -287,6 +323,7 @@ impl Partition {
             created_at: item.created_at,
             state: item.state,
             extras: item.extras,
+            group: item.group.map(|group| self.groups.index(group)),
             kind: self.kinds.index(&item.kind),
             attempts: item.attempts,
             era: item.era,
@@ -299,13 +336,23 @@ impl Partition {
 /// Where the indexes hold an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Spot {
-    Waiting(Group, Key),
-    Scheduled(Group, Key),
+    Waiting(Lane, Key),
+    Scheduled(Lane, Key),
     /// By the end of its lease, by its place, and by its number.
-    Leased(Group, Key, Key),
+    Leased(Lane, Key, Key),
     Final(Key, u64),
     /// Nowhere: only its move is left.
     Forgotten,
+}
+
+impl Spot {
+    /// The group that an item there is a live member of, or would be had it not been taken away.
+    fn group(self) -> Option<GroupIndex> {
+        match self {
+            Self::Waiting(lane, _) | Self::Scheduled(lane, _) | Self::Leased(lane, _, _) => lane.group,
+            Self::Final(..) | Self::Forgotten => None,
+        }
+    }
 }
 
 /// What holds an item besides its spot.
@@ -324,10 +371,6 @@ impl Besides {
         };
         Self { expires, leaving, addressed: Addressed::of(number, entry) }
     }
-}
-
-fn visible_len(index: &Index) -> u64 {
-    index.visible().map(|(_, keys)| keys.len() as u64).sum()
 }
 
 pub(super) fn due_key(due_at: Timestamp) -> u64 {

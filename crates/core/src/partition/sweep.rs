@@ -1,4 +1,4 @@
-//! What time brings: leases end, items expire or fall due, the finished and the cleared are forgotten. In slices, so that a
+//! What time brings: leases end, items expire or fall due, what is finished or gone is forgotten. In slices, so that a
 //! partition with much of it still answers.
 
 use super::death::Death;
@@ -13,12 +13,14 @@ use crate::time::Timestamp;
 /// Does one thing that is due, if there is one.
 type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
 
-const DUTIES: [Duty; 6] = [
+const DUTIES: [Duty; 8] = [
     Partition::end_next_lease,
     Partition::expire_next,
     Partition::start_next_due,
-    Partition::forget_next_cleared,
+    Partition::forget_next_gone,
     Partition::forget_next,
+    Partition::forget_next_group,
+    Partition::settle_next_group,
     Partition::forget_next_call,
 ];
 
@@ -51,7 +53,7 @@ impl Partition {
     fn end_lease(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
         let entry = self.items.get(&number).expect("items with a deadline are always in `items`");
         let State::Leased(lease) = &entry.state else { unreachable!("only leased items have a deadline") };
-        let cancelled = lease.cancel_requested;
+        let cancelled = self.cancel_requested(entry, lease);
         out.totals.lease_expired += 1;
         let mut next = entry.after_lease(lease, LeaseEnd::Expired, State::Waiting);
         if mutant::active(Mutant::FreeAttempts) {
@@ -118,24 +120,21 @@ impl Partition {
         self.write(number, next, out);
     }
 
-    fn forget_next_cleared(&mut self, _now: Timestamp, out: &mut Output) -> bool {
-        let Some(number) = self.first_cleared() else { return false };
-        self.settle_cleared(number, out);
+    fn forget_next_gone(&mut self, _now: Timestamp, out: &mut Output) -> bool {
+        let Some(number) = self.first_gone() else { return false };
+        self.settle_gone(number, out);
         true
     }
 
-    fn first_cleared(&self) -> Option<ItemNumber> {
+    /// An item that was cleared or cancelled with its group, and not swept up yet.
+    pub(super) fn first_gone(&self) -> Option<ItemNumber> {
         let indexes = [&self.lanes, &self.schedule, &self.deadlines];
-        indexes.into_iter().find_map(|index| index.first_hidden()).map(|(_, number)| number)
-    }
-
-    pub(super) fn has_cleared(&self) -> bool {
-        self.first_cleared().is_some()
+        indexes.into_iter().find_map(|index| index.first_gone()).map(|(_, number)| number)
     }
 
     /// The oldest final item, once its time is over or there are too many.
     fn forget_next(&mut self, now: Timestamp, out: &mut Output) -> bool {
-        // One that was cleared may be older than all that stand in the order of their ends.
+        // One that is gone may be older than all that stand in the order of their ends.
         if self.unswept_kept() > 0 {
             return false;
         }
@@ -144,6 +143,17 @@ impl Partition {
                 if self.forgotten_at(Timestamp(finished_at)) <= now || self.keeps_too_much() =>
             {
                 self.forget(number, out);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// The group that has been over for longest, once its time is over.
+    fn forget_next_group(&mut self, now: Timestamp, out: &mut Output) -> bool {
+        match self.groups.first_over() {
+            Some((since, group)) if self.forgotten_at(since) <= now => {
+                self.forget_group(group, out);
                 true
             }
             Some(_) | None => false,

@@ -19,7 +19,7 @@ impl Partition {
         let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
             return Ok(Reply::Carried { count: 0 });
         };
-        self.check_intake(std::iter::empty())?;
+        self.check_open()?;
         self.check_kinds_left(moves.iter().map(|moved| &*moved.kind))?;
         self.check_numbers_left(now, moves.len())?;
         let count = moves.len();
@@ -45,8 +45,13 @@ impl Partition {
 
     fn take_one(&mut self, now: Timestamp, moved: Move, out: &mut Output) {
         let number = self.issue_number(now, out);
+        let state = match moved.enqueue_at {
+            Some(due_at) if due_at > now => State::Scheduled { due_at },
+            Some(_) | None => State::Waiting,
+        };
         let extras = Extras {
-            dead_timeout: self.dead_timeout(None),
+            max_attempts: moved.max_attempts,
+            dead_timeout: self.dead_timeout(moved.dead_timeout),
             origin: Some(Box::new(moved.origin)),
             facts_bytes: facts_bytes(moved.facts.as_ref()),
             ..Extras::default()
@@ -54,8 +59,9 @@ impl Partition {
         let entry = Entry {
             place: number.0,
             created_at: now,
-            state: State::Waiting,
+            state,
             extras: Some(Box::new(extras)),
+            group: None,
             kind: self.kinds.index(&moved.kind),
             attempts: 0,
             era: 0,

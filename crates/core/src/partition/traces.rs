@@ -1,42 +1,54 @@
-//! What clears leave behind. A cleared item with something to show has ended as cancelled, and is kept like any other that
-//! ended; the marker says so at once for all of them, and the sweep writes it down item by item.
+//! What is left of items that were taken away all at once, by a clear or with their group. One with something to show has
+//! ended as cancelled, and is kept like any other that ended; one row says so at once for all of them, and the sweep writes
+//! it down item by item.
 
+use super::counts::{decrement, increment};
+use super::group_end::count_end;
+use super::groups::GroupIndex;
 use super::{Output, Partition};
 use crate::id::ItemNumber;
-use crate::item::Item;
+use crate::item::{End, Item};
 use crate::row::{Change, Clearable, Part, Row};
 
 impl Partition {
-    pub(super) fn enter_trace(&mut self, trace: Option<(Clearable, u32)>) {
-        if let Some(trace) = trace {
-            *self.traces.entry(trace).or_default() += 1;
-        }
-    }
-
-    pub(super) fn leave_trace(&mut self, trace: Option<(Clearable, u32)>) {
+    pub(super) fn enter_trace(&mut self, group: Option<GroupIndex>, trace: Option<(Clearable, u32)>) {
         let Some(trace) = trace else { return };
-        let count = self.traces.get_mut(&trace).expect("an item with something to show is counted");
-        *count -= 1;
-        if *count == 0 {
-            self.traces.remove(&trace);
+        increment(&mut self.traces, trace);
+        if let Some(group) = group {
+            increment(&mut self.groups.slot_mut(group).members.traces, trace);
+            self.kept_of_cancelled += u64::from(self.went_with(group, trace));
         }
     }
 
-    /// How many cleared items are kept that the sweep has still to write down. There are few eras, whatever the backlog.
+    pub(super) fn leave_trace(&mut self, group: Option<GroupIndex>, trace: Option<(Clearable, u32)>) {
+        let Some(trace) = trace else { return };
+        decrement(&mut self.traces, trace);
+        if let Some(group) = group {
+            decrement(&mut self.groups.slot_mut(group).members.traces, trace);
+            self.kept_of_cancelled -= u64::from(self.went_with(group, trace));
+        }
+    }
+
+    /// How many items that are gone are kept, and have still to be written down by the sweep. There are few eras, whatever
+    /// the backlog.
     pub(super) fn unswept_kept(&self) -> u64 {
         let cleared = self.traces.iter().filter(|((which, era), _)| *era < self.cleared.before(*which));
-        cleared.map(|(_, count)| count).sum()
+        cleared.map(|(_, count)| count).sum::<u64>() + self.kept_of_cancelled
     }
 
-    /// What is to be seen of an item that was cleared and not swept up yet.
-    pub(super) fn left_of_cleared(&self, number: ItemNumber) -> Option<Item> {
-        let entry = self.items.get(&number).filter(|entry| self.was_cleared(entry))?;
-        self.cleared.seen(self.item(number, entry))
+    /// What is to be seen of an item that is gone and not swept up yet.
+    pub(super) fn left_of_gone(&self, number: ItemNumber) -> Option<Item> {
+        let entry = self.items.get(&number).filter(|entry| self.is_gone(entry))?;
+        let item = self.item(number, entry);
+        let at = self.gone_at(&item, entry);
+        item.taken_away(at)
     }
 
-    /// Writes down what became of an item that was cleared.
-    pub(super) fn settle_cleared(&mut self, number: ItemNumber, out: &mut Output) {
-        match self.left_of_cleared(number) {
+    /// Writes down what became of an item that is gone.
+    pub(super) fn settle_gone(&mut self, number: ItemNumber, out: &mut Output) {
+        let group = self.items.get(&number).and_then(|entry| entry.group);
+        count_end(group, End::Cancelled, out);
+        match self.left_of_gone(number) {
             Some(item) => {
                 self.record(Row::Item(item), out);
                 out.changes.push(Change::RemoveBody { number, part: Part::Payload });

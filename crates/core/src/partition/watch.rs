@@ -4,8 +4,10 @@ use bytes::Bytes;
 
 use super::entry::Entry;
 use super::finish::ended;
+use super::groups::GroupIndex;
 use super::{Output, Partition};
 use crate::command::{Clear, Ended, News};
+use crate::group::Member;
 use crate::id::ItemNumber;
 use crate::item::{End, Item, LeaseEnd, State};
 use crate::row::Clearable;
@@ -46,15 +48,30 @@ impl Partition {
         }
         let state = ended(last, end, now, result);
         let item = Item { era: self.cleared.era(&state), state, ..self.item(number, last) };
-        out.news.push(News::Ended(Box::new(Ended { item, result: result.cloned() })));
+        let member = self.member_of(last).map(|member| Member { held: false, ..member });
+        out.news.push(News::Ended(Box::new(Ended { item, member, result: result.cloned() })));
     }
 
     /// To be called before the marker hides them.
     pub(super) fn tell_cleared(&mut self, now: Timestamp, clear: Clear, out: &mut Output) {
+        self.tell_taken_away(now, |entry| clear.takes(&entry.state), out);
+    }
+
+    /// The members of a group that is cancelled and that nobody works on. To be called before the group's row hides them.
+    pub(super) fn tell_cancelled(&mut self, now: Timestamp, group: GroupIndex, out: &mut Output) {
+        let goes = |entry: &Entry| match &entry.state {
+            State::Waiting | State::Scheduled { .. } => entry.group == Some(group),
+            State::Leased(_) | State::Final(_) => false,
+        };
+        self.tell_taken_away(now, goes, out);
+    }
+
+    /// Costs as much as there is that somebody waits for.
+    fn tell_taken_away(&mut self, now: Timestamp, goes: impl Fn(&Entry) -> bool, out: &mut Output) {
         let watched: Vec<ItemNumber> = self.watched.iter().copied().collect();
         for number in watched {
             let entry = self.visible(number).expect("what is watched lives");
-            if clear.takes(&entry.state) {
+            if goes(entry) {
                 let last = match &entry.state {
                     State::Leased(lease) => entry.after_lease(lease, LeaseEnd::Cancelled, State::Waiting),
                     State::Waiting | State::Scheduled { .. } | State::Final(_) => entry.clone(),

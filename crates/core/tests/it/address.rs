@@ -199,6 +199,7 @@ fn an_import_takes_addresses_and_is_refused_those_that_are_taken() {
     let first = script.produce([at("a")])[0];
     let import = |address: &str| ImportItem {
         kind: "default".into(),
+        group: None,
         priority: 0,
         created_at: None,
         attempts: 0,

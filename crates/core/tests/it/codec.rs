@@ -4,7 +4,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
 use windlass_core::command::{Produced, Refusal};
-use windlass_core::id::{ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
+use windlass_core::group::{Ended, Group, GroupState, Template};
+use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
     Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
     Outgoing, Phase, State,
@@ -85,15 +86,19 @@ fn reason() -> impl Strategy<Value = MoveReason> {
         MoveReason::Dead,
         MoveReason::Expired,
         MoveReason::Redrive,
+        MoveReason::GroupEnd,
+        MoveReason::GroupAbort,
     ])
 }
 
 fn outgoing() -> impl Strategy<Value = Outgoing> {
     let assigned = prop::option::of(any::<(u32, u64)>());
-    (text(), reason(), any::<bool>(), assigned, unknown()).prop_map(
-        |(to, reason, forgotten, assigned, unknown)| Outgoing {
+    let due_at = prop::option::of(any::<u64>().prop_map(Timestamp));
+    (text(), reason(), any::<bool>(), assigned, due_at, unknown()).prop_map(
+        |(to, reason, forgotten, assigned, due_at, unknown)| Outgoing {
             to,
             reason,
+            due_at,
             forgotten,
             assigned: assigned.map(|(partition, number)| Assigned {
                 partition: PartitionId(partition),
@@ -111,10 +116,12 @@ fn item_error() -> impl Strategy<Value = ItemError> {
 fn origin() -> impl Strategy<Value = Origin> {
     let id = prop::option::of(any::<(u64, u32)>());
     let attempts = prop::option::of(any::<u32>());
-    let (error, address) = (prop::option::of(item_error()), prop::option::of(text()));
-    (text(), id, address, attempts, reason(), error, any::<u64>(), unknown()).prop_map(
-        |(queue, id, address, attempts, reason, error, moved_at, unknown)| Origin {
+    let (error, names) =
+        (prop::option::of(item_error()), (prop::option::of(text()), prop::option::of(text())));
+    (text(), id, names, attempts, reason(), error, any::<u64>(), unknown()).prop_map(
+        |(queue, id, (group, address), attempts, reason, error, moved_at, unknown)| Origin {
             queue,
+            group,
             address,
             id: id.map(|(number, partition)| ItemId {
                 number: ItemNumber(number),
@@ -167,17 +174,68 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
 
 fn item() -> impl Strategy<Value = Item> {
     let numbers = (0..=NUMBER_MAX, 0..=NUMBER_MAX, any::<bool>(), any::<u64>());
-    (numbers, text(), any::<(u8, u32, u32)>(), state(), extras()).prop_map(
-        |((number, place, own_place, created_at), kind, (priority, attempts, era), state, extras)| Item {
-            number: ItemNumber(number),
-            place: if own_place { number } else { place },
-            kind,
-            priority,
-            created_at: Timestamp(created_at),
-            attempts,
-            era,
+    let group = prop::option::of((0..=NUMBER_MAX).prop_map(GroupNumber));
+    (numbers, text(), any::<(u8, u32, u32)>(), group, state(), extras()).prop_map(
+        |((number, place, own_place, created_at), kind, (priority, attempts, era), group, state, extras)| {
+            Item {
+                number: ItemNumber(number),
+                place: if own_place { number } else { place },
+                kind,
+                priority,
+                created_at: Timestamp(created_at),
+                attempts,
+                era,
+                group,
+                state,
+                extras,
+            }
+        },
+    )
+}
+
+fn template() -> impl Strategy<Value = Template> {
+    let limits =
+        (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()), prop::option::of(any::<u64>()));
+    (0..=NUMBER_MAX, any::<[u64; 2]>(), prop::option::of(text()), text(), any::<u8>(), limits, unknown())
+        .prop_map(
+            |(body, [body_bytes, facts_bytes], queue, kind, priority, (max_attempts, dead, due), unknown)| {
+                Template {
+                    body: ItemNumber(body),
+                    body_bytes,
+                    facts_bytes,
+                    queue,
+                    kind,
+                    priority,
+                    due_at: due.map(Timestamp),
+                    max_attempts,
+                    dead_timeout: dead.map(Span),
+                    unknown,
+                }
+            },
+        )
+}
+
+fn group() -> impl Strategy<Value = Group> {
+    let at = || any::<u64>().prop_map(Timestamp);
+    let state = prop_oneof![
+        Just(GroupState::Open),
+        Just(GroupState::Started),
+        at().prop_map(|at| GroupState::Done { at }),
+        at().prop_map(|at| GroupState::Cancelled { at }),
+        (at(), at()).prop_map(|(cancelled_at, at)| GroupState::Aborted { cancelled_at, at }),
+    ];
+    let templates = (prop::option::of(template()), prop::option::of(template()));
+    (0..=NUMBER_MAX, text(), at(), state, any::<[u64; 4]>(), templates, any::<bool>(), unknown()).prop_map(
+        |(number, name, created_at, state, ended, (end, abort), deleted, unknown)| Group {
+            number: GroupNumber(number),
+            name,
+            created_at,
             state,
-            extras,
+            ended: Ended { completed: ended[0], failed: ended[1], cancelled: ended[2], expired: ended[3] },
+            end: end.map(Box::new),
+            abort: abort.map(Box::new),
+            deleted,
+            unknown,
         },
     )
 }
@@ -223,13 +281,14 @@ fn times() -> impl Strategy<Value = BTreeMap<(Clearable, u32), Timestamp>> {
 
 fn once() -> impl Strategy<Value = Once> {
     let number = any::<u64>().prop_map(ItemNumber);
-    let phase = prop::sample::select(vec![Phase::Waiting, Phase::Scheduled]);
+    let phase = prop::sample::select(vec![Phase::Waiting, Phase::Scheduled, Phase::Held]);
     let answer = prop_oneof![
         (number.clone(), phase).prop_map(|(number, phase)| Ok(Produced { number, phase })),
         number.clone().prop_map(|number| Err(Refusal::DuplicateAddress { number })),
         (number, any::<u32>()).prop_map(|(number, partition)| {
             Err(Refusal::HeldElsewhere { id: ItemId { number, partition: PartitionId(partition) } })
         }),
+        prop::sample::select(vec![Err(Refusal::NoSuchGroup), Err(Refusal::GroupFinished)]),
     ];
     let answers = prop::collection::vec(answer, 0..20);
     (text(), any::<[u8; 16]>(), any::<u64>(), answers, any::<bool>(), unknown()).prop_map(
@@ -291,6 +350,7 @@ fn row() -> impl Strategy<Value = Row> {
             Row::Taken(Taken { source: PartitionId(source), last: MoveNumber(last), unknown })
         }),
         1 => once().prop_map(|once| Row::Once(Box::new(once))),
+        2 => group().prop_map(|group| Row::Group(Box::new(group))),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
     ]
 }
@@ -343,6 +403,7 @@ fn a_fresh_item_takes_few_bytes() {
         created_at: Timestamp(now),
         attempts: 0,
         era: 0,
+        group: None,
         state: State::Waiting,
         extras: None,
     };

@@ -1,23 +1,26 @@
 //! Random histories of one partition, and what must be true of each step, said without the core's indexes.
 
+mod groups;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::command::{
-    Assign, Claim, Clear, Command, Completion, Digest, Extend, Filter, Held, Import, ImportItem, LeaseItems,
-    Leased, Move, Moved, NewItem, News, Produce, ProduceOnce, Produced, Redrive, RedriveTo, Refusal, Reply,
-    Retried, Retry, Take,
+    Assign, Claim, Clear, Command, Completion, Digest, Ended, Extend, Filter, Held, Import, ImportItem,
+    LeaseItems, Leased, Move, Moved, NewItem, News, Produce, ProduceOnce, Produced, Redrive, RedriveTo,
+    Refusal, Reply, Retried, Retry, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::partition::{Partition, Target, Totals};
-use windlass_core::row::{Change, Row};
+use windlass_core::row::{BodyCopy, Change, Row};
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::script::START;
+use groups::{Ends, Known};
 
 /// One command to be, with what it is about chosen when its turn comes.
 #[derive(Clone, Debug)]
@@ -48,13 +51,19 @@ pub(crate) enum Step {
     Arrive(usize),
     /// So many arrive here, and so many of them for the second time.
     Take(usize, usize),
+    /// Which group, what is made at its end, its first members, whether it is started.
+    CreateGroup(u8, Ends, Vec<New>, bool),
+    SetGroupEnd(u8, Ends),
+    StartGroup(u8),
+    CancelGroup(u8),
+    DeleteGroup(u8),
 }
 
-/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address.
-pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>, Option<u8>);
+/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address, group.
+pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>, Option<u8>, Option<u8>);
 
-/// Kind, priority, seconds until due (0: at once), attempts so far, address.
-pub(crate) type Imported = (u8, u8, u8, u8, Option<u8>);
+/// Kind, priority, seconds until due (0: at once), attempts so far, address, group.
+pub(crate) type Imported = (u8, u8, u8, u8, Option<u8>, Option<u8>);
 
 /// One of the permits given out so far, counted from the latest; now and then a forged one.
 #[derive(Clone, Copy, Debug)]
@@ -92,20 +101,32 @@ pub(crate) fn steps(len: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 1..len)
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let new = (
+fn new() -> impl Strategy<Value = New> {
+    (
         0..3u8,
         0..3u8,
         prop_oneof![3 => Just(0), 1 => 1..8u8],
         prop::option::weighted(0.2, 0..3u8),
         prop::option::weighted(0.3, 0..9u8),
         prop::option::weighted(0.3, 0..3u8),
-    );
-    let imported = (0..3u8, 0..3u8, 0..4u8, 0..3u8, prop::option::weighted(0.3, 0..3u8));
+        prop::option::weighted(0.4, 0..3u8),
+    )
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => plain_step(),
+        3 => groups::step(),
+    ]
+}
+
+fn plain_step() -> impl Strategy<Value = Step> {
+    let one_of_three = || prop::option::weighted(0.3, 0..3u8);
+    let imported = (0..3u8, 0..3u8, 0..4u8, 0..3u8, one_of_three(), one_of_three());
     prop_oneof![
         4 => prop_oneof![Just(1), 1..3_000_000u64, 1..20_000_000u64].prop_map(Step::Pass),
-        4 => prop::collection::vec(new.clone(), 1..6).prop_map(Step::Produce),
-        3 => (0..3u8, prop::option::weighted(0.3, 0..3u8), prop::collection::vec(new, 0..3))
+        4 => prop::collection::vec(new(), 1..6).prop_map(Step::Produce),
+        3 => (0..3u8, prop::option::weighted(0.3, 0..3u8), prop::collection::vec(new(), 0..3))
             .prop_map(|(key, claimed, items)| Step::ProduceOnce(key, claimed, items)),
         1 => (80_000_000_000..90_000_000_000u64).prop_map(Step::Pass),
         5 => (1..5usize, prop_oneof![Just(0), 0..8u8], prop_oneof![Just(255), 0..3u8])
@@ -139,6 +160,7 @@ pub(crate) struct History {
     pub(crate) now: Timestamp,
     /// All of them, in order.
     pub(crate) changes: Vec<Change>,
+    copies: Vec<BodyCopy>,
     totals: Totals,
     settings: Settings,
     made: Vec<ItemNumber>,
@@ -154,13 +176,16 @@ pub(crate) struct History {
     /// Whose end is to be told.
     watched: BTreeSet<ItemNumber>,
     /// What the last step told of those that ended.
-    told: Vec<Item>,
+    told: Vec<Ended>,
     /// Who was made last with an address.
     holders_of_addresses: BTreeMap<Arc<str>, ItemNumber>,
     /// When an item that nobody holds expires.
     dead_at: BTreeMap<ItemNumber, Timestamp>,
     /// The last move that was taken.
     taken: u64,
+    /// End items on their way to another queue so far.
+    ends_sent: u64,
+    groups: BTreeMap<u8, Known>,
     /// By their key.
     calls: BTreeMap<u8, Call>,
 }
@@ -176,6 +201,7 @@ impl History {
             partition: Partition::new(PartitionId(7), START),
             now: START,
             changes: Vec::new(),
+            copies: Vec::new(),
             totals: Totals::default(),
             settings: settings.clone(),
             made: Vec::new(),
@@ -190,6 +216,8 @@ impl History {
             holders_of_addresses: BTreeMap::new(),
             dead_at: BTreeMap::new(),
             taken: 0,
+            ends_sent: 0,
+            groups: BTreeMap::new(),
             calls: BTreeMap::new(),
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
@@ -221,6 +249,11 @@ impl History {
             Step::Assign(limit) => self.assign(*limit),
             Step::Arrive(but) => self.arrive(*but),
             Step::Take(new, old) => self.take(*new, *old),
+            Step::CreateGroup(group, ends, items, start) => self.create_group(*group, *ends, items, *start),
+            Step::SetGroupEnd(group, ends) => self.set_group_end(*group, *ends),
+            Step::StartGroup(group) => self.start_group(*group),
+            Step::CancelGroup(group) => self.cancel_group(*group, &before),
+            Step::DeleteGroup(group) => self.delete_group(*group),
         }
         self.partition.audit().unwrap();
         self.check_places(step, &before);
@@ -230,6 +263,7 @@ impl History {
         self.check_addresses();
         self.check_finals(&before);
         self.check_totals();
+        self.check_groups();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
     }
 
@@ -238,8 +272,10 @@ impl History {
         assert!(applied.reply.is_ok() || applied.totals == Totals::default(), "a refusal counts as nothing");
         self.totals += applied.totals;
         self.changes.extend(applied.changes);
+        applied.copies.iter().for_each(|copy| self.end_made(copy));
+        self.copies.extend(applied.copies);
         self.told.extend(applied.news.into_iter().filter_map(|news| match news {
-            News::Ended(ended) => Some(ended.item),
+            News::Ended(ended) => Some(*ended),
             News::Available | News::Outgoing | News::Died(_) => None,
         }));
         applied.reply
@@ -252,7 +288,7 @@ impl History {
         let ended = totals.completed + totals.failed + totals.expired + totals.cancelled + totals.redriven;
         assert_eq!(self.made.len() as u64, ended + counts.live());
         let sent = if self.settings.dead_queue.is_some() { totals.failed + totals.expired } else { 0 };
-        assert_eq!(sent + totals.redriven, totals.moved_out + self.partition.moving());
+        assert_eq!(sent + totals.redriven + self.ends_sent, totals.moved_out + self.partition.moving());
         let given_up = totals.completed + totals.retried + totals.released + totals.lease_expired;
         let given_up = given_up + totals.revoked;
         assert!(given_up + counts.leased <= totals.leased, "{totals:?} {counts:?}");
@@ -318,16 +354,31 @@ impl History {
     fn produced(&mut self, items: &[NewItem], produced: Vec<Result<Produced, Refusal>>) {
         for (item, produced) in items.iter().zip(produced) {
             let produced = produced.map(|produced| produced.number);
-            let Some(number) = self.came(item.address.as_ref(), produced) else { continue };
-            self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
-            let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
-            self.max_attempts.insert(number, max_attempts);
-            self.made(number, item.dead_timeout);
+            let Some(number) = self.came(item.group.as_deref(), item.address.as_ref(), produced) else {
+                continue;
+            };
+            self.produced_one(number, item);
         }
     }
 
-    /// A new item, unless one that is not final has its address.
-    fn came(&mut self, address: Option<&Arc<str>>, made: Result<ItemNumber, Refusal>) -> Option<ItemNumber> {
+    fn produced_one(&mut self, number: ItemNumber, item: &NewItem) {
+        self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
+        let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
+        self.max_attempts.insert(number, max_attempts);
+        self.made(number, item.dead_timeout);
+    }
+
+    /// A new item, unless its group does not take it or one that is not final has its address.
+    fn came(
+        &mut self,
+        group: Option<&str>,
+        address: Option<&Arc<str>>,
+        made: Result<ItemNumber, Refusal>,
+    ) -> Option<ItemNumber> {
+        if let Some(refusal) = self.refused_by_group(group) {
+            assert_eq!(made, Err(refusal));
+            return None;
+        }
         let holder = address.and_then(|address| self.holders_of_addresses.get(address).copied());
         let holder = holder.filter(|number| self.is_live(*number));
         match (holder, made) {
@@ -337,12 +388,17 @@ impl History {
             }
             (None, made) => {
                 let number = made.expect("nothing stands against it");
-                assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
-                self.made.push(number);
-                self.holders_of_addresses.extend(address.map(|address| (address.clone(), number)));
+                self.joined(group);
+                self.arrived(address, number);
                 Some(number)
             }
         }
+    }
+
+    fn arrived(&mut self, address: Option<&Arc<str>>, number: ItemNumber) {
+        assert!(self.made.last().is_none_or(|last| *last < number), "a number came again");
+        self.made.push(number);
+        self.holders_of_addresses.extend(address.map(|address| (address.clone(), number)));
     }
 
     fn is_live(&self, number: ItemNumber) -> bool {
@@ -374,10 +430,11 @@ impl History {
         self.dead_at.get(&number).is_some_and(|at| *at <= self.now)
     }
 
-    fn new_item(&self, (kind, priority, due, max_attempts, lives, address): New) -> NewItem {
+    fn new_item(&self, (kind, priority, due, max_attempts, lives, address, group): New) -> NewItem {
         NewItem {
             kind: kind_name(kind),
             priority,
+            group: group.map(groups::name),
             enqueue_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
             max_attempts: max_attempts.map(u32::from),
             dead_timeout: lives.map(|secs| Span::from_secs(secs.into())),
@@ -389,9 +446,10 @@ impl History {
 
     /// New numbers, everything else as it was.
     fn import(&mut self, items: &[Imported]) {
-        let import = |&(kind, priority, due, attempts, address): &Imported| ImportItem {
+        let import = |&(kind, priority, due, attempts, address, group): &Imported| ImportItem {
             kind: kind_name(kind),
             priority,
+            group: group.map(groups::name),
             created_at: Some(START),
             attempts: attempts.into(),
             due_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
@@ -410,7 +468,9 @@ impl History {
         };
         for (item, imported) in items.into_iter().zip(imported) {
             let imported = imported.map(|imported| imported.number);
-            let Some(number) = self.came(item.address.as_ref(), imported) else { continue };
+            let Some(number) = self.came(item.group.as_deref(), item.address.as_ref(), imported) else {
+                continue;
+            };
             self.not_before.insert(number, item.due_at.unwrap_or_default());
             self.attempts.insert(number, item.attempts);
             self.max_attempts.insert(number, item.attempts + 2);
@@ -439,7 +499,7 @@ impl History {
         let kinds: Vec<_> = (0..3).filter(|kind| kinds >> kind & 1 == 1).map(kind_name).collect();
         let matches = |item: &&Item| {
             let kind_fits = kinds.is_empty() || kinds.contains(&item.kind);
-            item.state == State::Waiting && item.priority <= max_priority && kind_fits
+            self.is_waiting(item) && item.priority <= max_priority && kind_fits
         };
         let mut expected: Vec<_> = before.values().filter(matches).collect();
         expected.sort_by_key(|item| (item.priority, item.place));
@@ -499,6 +559,9 @@ impl History {
         let Ok(Reply::Done(done)) = self.apply(Command::Complete(vec![completion])) else {
             panic!("it is judged")
         };
+        if rightful {
+            self.completed_in_group(held.number);
+        }
         self.judge(held, rightful, &done[0], false);
         if rightful {
             self.ended.insert(held.number);
@@ -551,10 +614,16 @@ impl History {
     /// The attempt stays counted.
     fn revoke(&mut self, pick: Pick) {
         let Some((held, rightful)) = self.picked(pick) else { return };
+        let seen = self.partition.get(held.number).map(|item| item.state);
+        let to_stop = matches!(seen, Some(State::Leased(lease)) if lease.cancel_requested);
         let Ok(Reply::Done(done)) = self.apply(Command::Revoke(vec![held])) else { panic!("it is judged") };
         self.judge(held, rightful, &done[0], false);
-        if rightful && self.partition.get(held.number).is_none_or(|item| item.state.phase().is_final()) {
+        let left = self.partition.get(held.number).map(|item| item.state.phase());
+        if rightful && left.is_none_or(Phase::is_final) {
             self.ended.insert(held.number);
+        }
+        if rightful && to_stop {
+            assert!(matches!(left, None | Some(Phase::Cancelled)), "{left:?}");
         }
     }
 
@@ -576,13 +645,14 @@ impl History {
 
     /// Of those that are watched, exactly those are told that ended in this step, each once and as it ended.
     fn check_told(&mut self, before: &BTreeMap<ItemNumber, Item>) {
-        for told in std::mem::take(&mut self.told) {
+        for Ended { item: told, member, .. } in std::mem::take(&mut self.told) {
             assert!(self.watched.remove(&told.number), "{told:?} was told and not watched, or told twice");
             let (earlier, State::Final(outcome)) = (&before[&told.number], &told.state) else {
                 panic!("{told:?} has not ended")
             };
             assert!(!earlier.state.phase().is_final(), "{told:?} had ended before");
             assert_eq!(outcome.finished_at, self.now);
+            assert_eq!(member, self.ended_member(earlier));
             let kept = self.partition.get(told.number);
             assert!(kept.is_none_or(|kept| arrived(&kept) == arrived(&told)), "{told:?} is kept otherwise");
         }
@@ -608,7 +678,7 @@ impl History {
         let seen = self.partition.get(number).map(|item| item.state.phase());
         let reply = self.apply(Command::Cancel(number));
         let Some(seen) = seen else { return assert_eq!(reply, Err(Refusal::NotFound)) };
-        let Ok(Reply::Cancelled(told)) = reply else { panic!("{reply:?}") };
+        let Ok(Reply::Cancelled(told, _)) = reply else { panic!("{reply:?}") };
         let live = matches!(seen, Phase::Scheduled | Phase::Waiting);
         assert_eq!(told.state.phase(), if live { Phase::Cancelled } else { seen });
         if let Some(kept) = self.partition.get(number) {
@@ -645,7 +715,7 @@ impl History {
     /// The first ones that wait and came from elsewhere.
     fn redrive(&mut self, limit: usize, before: &BTreeMap<ItemNumber, Item>) {
         let came = |item: &&Item| {
-            item.state == State::Waiting
+            self.is_waiting(item)
                 && item.extras.as_ref().is_some_and(|extras| extras.origin.is_some())
                 && !self.is_overdue(item.number)
         };
@@ -791,6 +861,7 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
     let origin = Origin {
         queue: "elsewhere".into(),
         id: None,
+        group: None,
         address: None,
         attempts: Some(3),
         reason: MoveReason::Attempts,
@@ -803,6 +874,9 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
         kind: kind_name((number.0 % 3) as u8),
         priority: 0,
         origin,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
         body: Bytes::new(),
         facts: None,
     }

@@ -65,7 +65,7 @@ fn a_lease_has_a_permit_a_deadline_and_costs_an_attempt() {
     assert!(got[0].permit < got[1].permit);
     let State::Leased(lease) = script.get(made[0]).state else { panic!("it was leased") };
     assert_eq!((lease.permit, &*lease.client_id, lease.leased_at), (got[0].permit, "worker", script.now));
-    assert_eq!(script.partition.counts(), Counts { scheduled: 0, waiting: 0, leased: 2 });
+    assert_eq!(script.partition.counts(), Counts { held: 0, scheduled: 0, waiting: 0, leased: 2 });
     assert_eq!(script.partition.next_due(), Some(got[0].deadline));
 }
 
@@ -208,7 +208,7 @@ fn after_an_acquire_workers_have_ten_seconds_or_their_timeout_to_get_in_touch() 
         assert_eq!(shown(anew.get(number).unwrap()), in_force, "what is shown is what is in force");
         for _ in ["asked for back", "again"] {
             let reply = anew.apply(acquired_at, Command::Cancel(number)).reply;
-            let Ok(Reply::Cancelled(item)) = reply else { panic!("{reply:?}") };
+            let Ok(Reply::Cancelled(item, None)) = reply else { panic!("{reply:?}") };
             assert_eq!(shown(item), in_force);
         }
     }
@@ -259,8 +259,8 @@ fn priorities_and_kinds_are_counted() {
     script.lease_with(1, kinds(&["a"]));
     assert_eq!(script.partition.waiting_by_priority(), [(9, 2)].into());
     let counts = script.partition.kind_counts();
-    assert_eq!(counts["a"], Counts { scheduled: 0, waiting: 1, leased: 1 });
-    assert_eq!(counts["b"], Counts { scheduled: 0, waiting: 1, leased: 0 });
+    assert_eq!(counts["a"], Counts { held: 0, scheduled: 0, waiting: 1, leased: 1 });
+    assert_eq!(counts["b"], Counts { held: 0, scheduled: 0, waiting: 1, leased: 0 });
 }
 
 #[test]

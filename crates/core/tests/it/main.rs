@@ -13,6 +13,7 @@ mod codec;
 mod complete;
 mod expiry;
 mod extend;
+mod groups;
 mod history;
 mod id;
 mod lease;

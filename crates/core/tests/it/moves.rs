@@ -47,6 +47,7 @@ fn moved(number: u64) -> Move {
     let origin = Origin {
         queue: "elsewhere".into(),
         id: None,
+        group: None,
         address: None,
         attempts: Some(2),
         reason: MoveReason::Dead,
@@ -59,6 +60,9 @@ fn moved(number: u64) -> Move {
         kind: "mail".into(),
         priority: 3,
         origin,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
         body: Bytes::from_static(b"payload"),
         facts: Some(Bytes::from_static(b"facts")),
     }

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use windlass_core::command::{Claim, Command, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply};
+use windlass_core::command::{
+    Claim, Command, CreateGroup, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply,
+};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::Phase;
 use windlass_core::limits::IDEMPOTENCY_KEPT;
@@ -54,6 +56,40 @@ fn the_same_call_again_is_told_the_same_and_makes_nothing() {
     assert_eq!(send(&mut script, Claim::First, SOME, call()), Ok(told), "the first answer's states too");
     assert!(script.changes.is_empty());
     assert_eq!(script.partition.counts(), before);
+}
+
+#[test]
+fn members_are_told_again_that_they_were_held_and_others_that_there_was_no_place_for_them() {
+    let mut script = Script::new();
+    let create = |name: &str, start| CreateGroup {
+        name: name.into(),
+        end: None,
+        abort: None,
+        items: Vec::new(),
+        start,
+    };
+    script.apply(Command::CreateGroup(Box::new(create("open", false)))).unwrap();
+    script.apply(Command::CreateGroup(Box::new(create("done", true)))).unwrap();
+    let member = |group: &str| NewItem { group: Some(group.into()), ..item("default") };
+    let call = || vec![member("none"), member("open"), member("done"), item("default"), member("open")];
+    let told = send(&mut script, Claim::First, SOME, call()).unwrap();
+    let outcomes: Vec<_> =
+        told.1.iter().map(|told| told.as_ref().map(|made| made.phase).map_err(Clone::clone)).collect();
+    let expected = [
+        Err(Refusal::NoSuchGroup),
+        Ok(Phase::Held),
+        Err(Refusal::GroupFinished),
+        Ok(Phase::Waiting),
+        Ok(Phase::Held),
+    ];
+    assert_eq!(outcomes, expected);
+
+    // Neither matters any more.
+    script.apply(Command::StartGroup("open".into())).unwrap();
+    script.apply(Command::CreateGroup(Box::new(create("none", false)))).unwrap();
+    assert_eq!(send(&mut script, Claim::First, SOME, call()), Ok(told));
+    assert_eq!(script.changes, []);
+    assert_eq!(script.partition.group("open").unwrap().live.waiting, 2);
 }
 
 #[test]

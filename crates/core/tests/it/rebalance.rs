@@ -1,13 +1,16 @@
 use std::collections::BTreeMap;
 
 use windlass_core::command::{
-    Claim, Command, CreateQueue, Import, Move, Produce, ProduceOnce, Rebalance, Refusal, Reply, Take,
+    Claim, Command, CreateGroup, CreateQueue, Import, Move, NewEnd, NewItem, Produce, ProduceOnce, Rebalance,
+    Refusal, Reply, Take,
 };
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin};
+use windlass_core::partition::Remaining;
 use windlass_core::route::{Slot, SlotSet};
 use windlass_core::row::{Intake, Queue, QueueName, StoreNames};
 use windlass_core::settings::Settings;
+use windlass_core::time::Span;
 
 use crate::script::{START, Script, assert_same, item, items, rebuilt};
 
@@ -104,9 +107,7 @@ fn a_key_that_is_at_home_elsewhere_is_not_taken() {
     let mut script = Script::new();
     let at = |address: &str| {
         let address = Some(address.into());
-        Command::Produce(Produce {
-            items: vec![windlass_core::command::NewItem { address, ..item("default") }],
-        })
+        Command::Produce(Produce { items: vec![NewItem { address, ..item("default") }] })
     };
     let only_a: SlotSet = [Slot::of("a")].into_iter().collect();
     let intake = Intake { version: 5, at_home: Some(only_a), ..Intake::default() };
@@ -128,10 +129,7 @@ fn a_key_that_is_at_home_elsewhere_is_not_taken() {
 
 #[test]
 fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
-    let mut script = Script::with_settings(Settings {
-        retention: windlass_core::time::Span::from_secs(9),
-        ..Settings::default()
-    });
+    let mut script = Script::with_settings(Settings { retention: Span::from_secs(9), ..Settings::default() });
     script.produce(items(1));
     route(&mut script, Intake { version: 1, closed: true, ..Intake::default() });
     assert_eq!(script.apply(Command::Produce(Produce { items: items(1) })), Err(Refusal::Moved));
@@ -139,6 +137,7 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
     let origin = Origin {
         queue: "other".into(),
         id: None,
+        group: None,
         address: None,
         attempts: None,
         reason: MoveReason::Dead,
@@ -147,14 +146,90 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
         unknown: Vec::new(),
     };
     let (kind, body) = ("default".into(), bytes::Bytes::new());
-    let moved = Move { number: MoveNumber(1), kind, priority: 0, origin, body, facts: None };
+    let moved = Move {
+        number: MoveNumber(1),
+        kind,
+        priority: 0,
+        origin,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+        body,
+        facts: None,
+    };
     let take = Take { source: PartitionId(9), moves: vec![moved] };
     assert_eq!(script.apply(Command::Take(take)), Err(Refusal::Moved));
     assert_eq!((script.partition.remaining().items, script.partition.is_drained()), (1, false));
     let held = script.lease_one();
     script.complete(held, Some("kept")).unwrap();
     assert!(script.partition.is_drained() && !script.partition.is_bare());
-    script.pass(windlass_core::time::Span::from_secs(10));
+    script.pass(Span::from_secs(10));
     script.sweep();
+    assert!(script.partition.is_bare());
+}
+
+fn group(name: &str) -> Command {
+    let end = Some(NewEnd { queue: None, item: item("end") });
+    let create = CreateGroup { name: name.into(), end, abort: None, items: items(1), start: false };
+    Command::CreateGroup(Box::new(create))
+}
+
+fn member(name: &str) -> NewItem {
+    NewItem { group: Some(name.into()), ..item("default") }
+}
+
+fn produce(script: &mut Script, item: NewItem) -> Result<Result<(), Refusal>, Refusal> {
+    match script.apply(Command::Produce(Produce { items: vec![item] }))? {
+        Reply::Produced(mut items) => Ok(items.remove(0).map(|_| ())),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn closed() -> Intake {
+    Intake { version: 1, closed: true, at_home: Some(SlotSet::default()), ..Intake::default() }
+}
+
+#[test]
+fn a_group_stays_with_a_closed_partition_and_takes_members_until_it_is_finished() {
+    let settings = Settings { retention: Span::from_secs(9), ..Settings::default() };
+    let mut script = Script::with_settings(settings);
+    script.apply(group("here")).unwrap();
+    route(&mut script, closed());
+    assert_eq!(script.partition.remaining(), Remaining { items: 1, groups: 1 });
+
+    assert_eq!(script.apply(group("other")), Err(Refusal::Moved));
+    assert_eq!(script.apply(group("here")), Err(Refusal::GroupExists));
+    assert_eq!(produce(&mut script, member("other")), Err(Refusal::Moved));
+    assert_eq!(produce(&mut script, item("default")), Err(Refusal::Moved));
+    assert_eq!(produce(&mut script, member("here")), Ok(Ok(())));
+    let with_address = NewItem { address: Some("a".into()), ..member("here") };
+    assert_eq!(produce(&mut script, with_address.clone()), Err(Refusal::Moved));
+
+    script.apply(Command::StartGroup("here".into())).unwrap();
+    for left in [2, 1, 1] {
+        assert_eq!(script.partition.remaining().items, left);
+        let held = script.lease_one();
+        script.complete(held, None).unwrap();
+    }
+    // The end item was made here too, and was leased last.
+    assert!(script.partition.is_drained() && !script.partition.is_bare());
+    assert_eq!(produce(&mut script, with_address), Ok(Err(Refusal::GroupFinished)));
+    script.pass(Span::from_secs(10));
+    script.sweep();
+    assert!(script.partition.is_bare());
+    assert_eq!(produce(&mut script, member("here")), Err(Refusal::Moved));
+}
+
+#[test]
+fn a_group_without_members_keeps_a_partition_from_being_drained() {
+    let mut script = Script::new();
+    let empty = CreateGroup { name: "g".into(), end: None, abort: None, items: Vec::new(), start: false };
+    script.apply(Command::CreateGroup(Box::new(empty))).unwrap();
+    route(&mut script, closed());
+    assert_eq!(script.partition.remaining(), Remaining { items: 0, groups: 1 });
+    assert!(!script.partition.is_drained());
+    script.apply(Command::StartGroup("g".into())).unwrap();
+    assert!(script.partition.is_drained() && !script.partition.is_bare());
+    script.apply(Command::DeleteGroup("g".into())).unwrap();
     assert!(script.partition.is_bare());
 }

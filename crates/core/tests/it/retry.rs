@@ -18,7 +18,7 @@ fn a_retry_waits_as_the_policy_says_and_then_has_its_place_again() {
     let due_at = START + Span::from_secs(1);
     assert_eq!(script.retry(again(first)), Ok(Retried::Again { due_at }));
     assert_eq!(script.phase(made[0]), Some(Phase::Scheduled));
-    assert_eq!(script.partition.counts(), Counts { scheduled: 1, waiting: 1, leased: 0 });
+    assert_eq!(script.partition.counts(), Counts { held: 0, scheduled: 1, waiting: 1, leased: 0 });
     assert_eq!(script.partition.next_due(), Some(due_at));
     script.now = due_at;
     assert_eq!(script.sweep(), 1);
@@ -137,7 +137,7 @@ fn delays_grow_by_the_factor_up_to_the_maximum() {
     let secs: Vec<_> = (1..=14).map(|attempts| delay(&policy, attempts, id(1)).0 / 1_000_000).collect();
     assert_eq!(secs, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600]);
     assert_eq!(delay(&policy, u32::MAX, id(1)), Span::from_secs(3600));
-    let none = RetryPolicy { initial: Span::ZERO, ..policy.clone() };
+    let none = RetryPolicy { initial: Span::ZERO, ..policy };
     assert_eq!(delay(&none, 5000, id(1)), Span::ZERO, "nothing times anything");
     let fixed = RetryPolicy { strategy: RetryStrategy::Fixed, ..policy };
     assert_eq!(delay(&fixed, 9, id(1)), Span::from_secs(1));

@@ -11,7 +11,7 @@ use windlass_core::command::{
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase};
 use windlass_core::partition::{Partition, Totals};
-use windlass_core::row::Change;
+use windlass_core::row::{BodyCopy, Change};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
@@ -22,6 +22,7 @@ pub(crate) struct Script {
     pub(crate) now: Timestamp,
     /// Those of the last command.
     pub(crate) changes: Vec<Change>,
+    pub(crate) copies: Vec<BodyCopy>,
     pub(crate) news: Vec<News>,
     /// Those of all commands.
     pub(crate) totals: Totals,
@@ -37,6 +38,7 @@ impl Script {
             partition: Partition::new(id, START),
             now: START,
             changes: Vec::new(),
+            copies: Vec::new(),
             news: Vec::new(),
             totals: Totals::default(),
         }
@@ -51,6 +53,7 @@ impl Script {
     pub(crate) fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
         let applied = self.partition.apply(self.now, command);
         self.changes = applied.changes;
+        self.copies = applied.copies;
         self.news = applied.news;
         self.totals += applied.totals;
         self.partition.audit().unwrap();
@@ -139,7 +142,7 @@ impl Script {
 
     pub(crate) fn cancelled(&mut self, number: ItemNumber) -> Result<Item, Refusal> {
         match self.apply(Command::Cancel(number))? {
-            Reply::Cancelled(item) => Ok(item),
+            Reply::Cancelled(item, _) => Ok(item),
             other => panic!("{other:?}"),
         }
     }
@@ -203,6 +206,7 @@ pub(crate) fn item(kind: &str) -> NewItem {
     NewItem {
         kind: kind.into(),
         priority: 0,
+        group: None,
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,

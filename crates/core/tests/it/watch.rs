@@ -1,10 +1,11 @@
-use windlass_core::command::{Clear, Command, Ended, News};
+use windlass_core::command::{Clear, Command, CreateGroup, Ended, NewItem, News, Reply};
+use windlass_core::group::Member;
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{Phase, State};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 
-use crate::script::{Script, at_once, error, items};
+use crate::script::{Script, at_once, error, item, items};
 
 const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true };
 
@@ -65,6 +66,54 @@ fn every_way_to_end_is_told() {
     assert_eq!(ended(&script), [(made[0], Phase::Cancelled), (made[2], Phase::Cancelled)]);
     script.sweep();
     assert_eq!(script.news, []);
+}
+
+#[test]
+fn members_of_a_cancelled_group_are_told_at_once_and_leased_ones_when_they_end() {
+    let mut script = Script::new();
+    let later = NewItem { enqueue_at: Some(script.now + Span::from_secs(9)), ..item("default") };
+    let kept = NewItem { address: Some("a".into()), ..item("default") };
+    let create = CreateGroup {
+        name: "g".into(),
+        end: None,
+        abort: None,
+        items: vec![item("default"), item("default"), kept, later],
+        start: true,
+    };
+    let Ok(Reply::GroupCreated(_, made)) = script.apply(Command::CreateGroup(Box::new(create))) else {
+        panic!("it is made")
+    };
+    let members: Vec<_> = made.iter().map(|made| made.number).collect();
+    let other = script.produce_one();
+    members.iter().chain([&other]).for_each(|number| drop(script.partition.watch(*number)));
+    let leased = [script.lease_one(), script.lease_one()];
+    script.apply(Command::CancelGroup("g".into())).unwrap();
+    assert_eq!(ended(&script), [(members[2], Phase::Cancelled), (members[3], Phase::Cancelled)]);
+    let member = Member { group: "g".into(), held: false };
+    assert!(told(&script).iter().all(|told| told.member.as_ref() == Some(&member)));
+    assert_eq!(told(&script)[0].item, script.get(members[2]), "as it is kept");
+
+    script.sweep();
+    assert_eq!(ended(&script), []);
+    script.release(leased[0]).unwrap();
+    assert_eq!(ended(&script), [(members[0], Phase::Cancelled)]);
+    script.complete(leased[1], None).unwrap();
+    assert_eq!(ended(&script), [(members[1], Phase::Completed)]);
+    assert_eq!(told(&script)[0].member.as_ref(), Some(&member));
+    assert!(script.partition.watch(other).is_some(), "it lives");
+}
+
+#[test]
+fn a_held_member_that_is_cancelled_by_itself_is_told() {
+    let mut script = Script::new();
+    let create = CreateGroup { name: "g".into(), end: None, abort: None, items: items(1), start: false };
+    script.apply(Command::CreateGroup(Box::new(create))).unwrap();
+    let number = script.produce([NewItem { group: Some("g".into()), ..item("default") }])[0];
+    script.partition.watch(number);
+    assert_eq!(script.cancel(number), Ok(Phase::Cancelled));
+    let told = told(&script).remove(0);
+    assert_eq!(told.item.state.phase(), Phase::Cancelled);
+    assert_eq!(told.member, Some(Member { group: "g".into(), held: false }));
 }
 
 #[test]

@@ -88,6 +88,7 @@ pub(crate) fn new_items(count: usize, priority: u8) -> Vec<NewItem> {
     let item = NewItem {
         kind: "default".into(),
         priority,
+        group: None,
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,

@@ -190,7 +190,9 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
         | Reply::Done(_)
         | Reply::Retried(_)
         | Reply::Extended(_)
-        | Reply::Cancelled(_)
+        | Reply::Cancelled(..)
+        | Reply::Group(_)
+        | Reply::GroupCreated(..)
         | Reply::Cleared { .. }
         | Reply::Redriven { .. }
         | Reply::Carried { .. }

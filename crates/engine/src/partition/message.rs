@@ -72,6 +72,13 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         Command::Produce(produce) => produce.items.iter().map(new_bytes).sum(),
         Command::ProduceOnce(produce) => produce.items.iter().map(new_bytes).sum(),
         Command::Import(import) => import.items.iter().map(import_bytes).sum(),
+        Command::CreateGroup(create) => {
+            let ends = [&create.end, &create.abort].into_iter().flatten().map(|end| &end.item);
+            create.items.iter().chain(ends).map(new_bytes).sum()
+        }
+        Command::SetGroupEnd(set) => {
+            [&set.end, &set.abort].into_iter().flatten().map(|end| new_bytes(&end.item)).sum()
+        }
         Command::Complete(items) => {
             items.iter().filter_map(|item| item.result.as_ref()).map(|body| body.len()).sum()
         }
@@ -88,6 +95,9 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::Cancel(_)
         | Command::Clear(_)
         | Command::Delete(_)
+        | Command::StartGroup(_)
+        | Command::CancelGroup(_)
+        | Command::DeleteGroup(_)
         | Command::Redrive(_)
         | Command::Assign(_)
         | Command::Moved(_)

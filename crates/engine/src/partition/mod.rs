@@ -4,6 +4,7 @@
 //! its work anew.
 
 pub(crate) mod copied;
+mod copies;
 pub(crate) mod grant;
 pub(crate) mod handle;
 pub(crate) mod in_flight;

@@ -7,13 +7,14 @@ use tokio::sync::{mpsc, watch};
 use windlass_core::command::{Applied, Command, Filter, News, Refusal, Reply};
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
-use windlass_core::row::Change;
+use windlass_core::row::{BodyCopy, Change};
 use windlass_core::time::Timestamp;
 
 use crate::clock::Clock;
 use crate::env::Env;
 use crate::error::EngineError;
 use crate::meter::Meter;
+use crate::partition::copies;
 use crate::partition::handle::Handle;
 use crate::partition::in_flight::InFlight;
 use crate::partition::message::Message;
@@ -80,6 +81,7 @@ struct Calls {
 struct Gathered {
     now: Timestamp,
     changes: Vec<Change>,
+    copies: Vec<BodyCopy>,
     /// About what the changes come to.
     bytes: usize,
     in_flight: InFlight,
@@ -149,6 +151,7 @@ impl Writer {
         Gathered {
             now: self.clock.now(),
             changes: Vec::new(),
+            copies: Vec::new(),
             bytes: 0,
             in_flight: InFlight::new(&self.handle, self.sequence),
             look_for_waiters: matches!(event, Event::Attention),
@@ -206,6 +209,8 @@ impl Writer {
     fn take(&mut self, message: Message, gathered: &mut Gathered) {
         match message {
             Message::Query(question) => gathered.in_flight.query(question(&self.partition, gathered.now)),
+            // One that is gone by now was forgotten before it came.
+            Message::Watch { responder, .. } if responder.is_closed() => {}
             Message::Watch { number, responder } => {
                 let item = self.partition.watch(number);
                 gathered.in_flight.query(Box::new(move || {
@@ -245,6 +250,8 @@ impl Writer {
             Command::Produce(_)
                 | Command::ProduceOnce(_)
                 | Command::Import(_)
+                | Command::CreateGroup(_)
+                | Command::SetGroupEnd(_)
                 | Command::Take(_)
                 | Command::CreateQueue(..)
                 | Command::Rebalance(_)
@@ -256,8 +263,11 @@ impl Writer {
     }
 
     fn apply(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
-        let Applied { reply, mut changes, news, totals } = self.partition.apply(gathered.now, command);
+        let Applied { reply, mut changes, copies, news, totals } =
+            self.partition.apply(gathered.now, command);
         gathered.bytes += changes.iter().map(Change::bytes).sum::<usize>();
+        gathered.bytes += copies.iter().map(|copy| copy.bytes as usize).sum::<usize>();
+        gathered.copies.extend(copies);
         if gathered.changes.is_empty() {
             gathered.changes = changes;
         } else {
@@ -306,7 +316,7 @@ impl Writer {
 
     /// Makes the batch durable and answers. Nobody hears anything before.
     async fn finish(&mut self, gathered: Gathered) -> Result<(), (CommitError, InFlight)> {
-        let Gathered { now, changes, mut in_flight, .. } = gathered;
+        let Gathered { now, changes, copies, mut in_flight, .. } = gathered;
         if changes.is_empty() {
             if !self.store.is_owner(self.handle.id, self.epoch) {
                 return Err((CommitError::NotApplied(StoreError::Fenced), in_flight));
@@ -315,6 +325,10 @@ impl Writer {
             return Ok(());
         }
         in_flight.sequence = self.sequence + 1;
+        let changes = match copies::made(&*self.store, self.handle.id, copies, changes).await {
+            Ok(changes) => changes,
+            Err(error) => return Err((CommitError::NotApplied(error), in_flight)),
+        };
         let batch = Batch {
             partition: self.handle.id,
             epoch: self.epoch,

@@ -22,6 +22,8 @@ use crate::partition::handle::Handle;
 pub(super) struct Known {
     /// The items that hold an address.
     pub(super) held: BTreeMap<usize, ItemId>,
+    /// Who has which group.
+    pub(super) groups: BTreeMap<Arc<str>, PartitionId>,
     /// Somebody could not be asked.
     pub(super) unsure: BTreeMap<usize, EngineError>,
     /// What was made before under the idempotency key, and where.
@@ -40,10 +42,12 @@ impl Known {
 struct Question {
     call: Option<Arc<str>>,
     addresses: Vec<(usize, Arc<str>)>,
+    groups: Vec<(usize, Arc<str>)>,
 }
 
 struct Told {
     call: Option<Once>,
+    groups: Vec<Arc<str>>,
     holders: Vec<(usize, ItemNumber)>,
 }
 
@@ -72,19 +76,23 @@ impl QueueHandle {
             .collect();
         for (former, question, answer) in asked {
             match told(answer).await {
-                Ok(Told { call, holders }) => {
+                Ok(Told { call, groups, holders }) => {
                     known.calls.extend(call.map(|call| (former, call)));
+                    known.groups.extend(groups.into_iter().map(|group| (group, former)));
                     let id = |(index, number)| (index, ItemId { partition: former, number });
                     known.held.extend(holders.into_iter().map(id));
                 }
                 Err(error) if homes_of_call.contains(&former) => return Err(error),
                 Err(error) => {
-                    known
-                        .unsure
-                        .extend(question.addresses.into_iter().map(|(index, _)| (index, error.clone())));
+                    let asked = question.addresses.iter().chain(&question.groups);
+                    known.unsure.extend(asked.map(|(index, _)| (*index, error.clone())));
                 }
             }
         }
+        // Who has a group is the only one.
+        let is_found =
+            |index: usize| items[index].group().is_some_and(|group| known.groups.contains_key(group));
+        known.unsure.retain(|index, _| !is_found(*index));
         Ok(known)
     }
 
@@ -94,12 +102,17 @@ impl QueueHandle {
         homes_of_call: &BTreeSet<PartitionId>,
         items: &[T],
     ) -> BTreeMap<PartitionId, Question> {
-        let question = || Question { call: call.cloned(), addresses: Vec::new() };
+        let question = || Question { call: call.cloned(), ..Question::default() };
         let mut questions: BTreeMap<PartitionId, Question> =
             homes_of_call.iter().map(|former| (*former, question())).collect();
         for (index, key) in items.iter().enumerate().filter_map(|(index, item)| Some((index, item.key()?))) {
             for former in self.former_homes(key) {
-                questions.entry(former).or_insert_with(question).addresses.push((index, key.into()));
+                let question = questions.entry(former).or_insert_with(question);
+                let keys = match items[index].group() {
+                    Some(_) => &mut question.groups,
+                    None => &mut question.addresses,
+                };
+                keys.push((index, key.into()));
             }
         }
         questions
@@ -116,17 +129,43 @@ impl QueueHandle {
             let knows = partition.intake().version >= version;
             knows.then(|| Told {
                 call: question.call.and_then(|key| partition.call(&key, now).cloned()),
+                groups: question
+                    .groups
+                    .into_iter()
+                    .map(|(_, group)| group)
+                    .filter(|group| partition.has_group(group))
+                    .collect(),
                 holders: holders(partition, question.addresses),
             })
         })
     }
 
+    /// Who has a group of that name, if its slot has moved since it was made: a group stays where it is.
+    pub(super) async fn former_home_with(
+        &self,
+        group: &Arc<str>,
+    ) -> Result<Option<&Arc<Handle>>, EngineError> {
+        let question = Question { groups: vec![(0, Arc::clone(group))], ..Question::default() };
+        let asked: Vec<_> = self
+            .former_homes(group)
+            .map(|former| (former, self.ask_former_home(former, question.clone())))
+            .collect();
+        let mut unsure = None;
+        for (former, answer) in asked {
+            match told(answer).await {
+                Ok(told) if !told.groups.is_empty() => return self.find(former).map(Some),
+                Ok(_) => {}
+                Err(error) => unsure = Some(error),
+            }
+        }
+        unsure.map_or(Ok(None), Err)
+    }
+
     /// The item that an address speaks of, wherever it was made: at most one that bears it is not final, and it is the
     /// latest.
-    pub(crate) async fn item_at(&self, address: &str) -> Result<ItemId, EngineError> {
-        let former = self.former_homes(address).filter_map(|id| self.find(id).ok());
-        let homes: Vec<&Arc<Handle>> = std::iter::once(self.home(address)?).chain(former).collect();
-        let address: Arc<str> = address.into();
+    pub(crate) async fn item_at(&self, address: Arc<str>) -> Result<ItemId, EngineError> {
+        let former = self.former_homes(&address).filter_map(|id| self.find(id).ok());
+        let homes: Vec<&Arc<Handle>> = std::iter::once(self.home(&address)?).chain(former).collect();
         let ask = |home: &&Arc<Handle>| {
             let address = Arc::clone(&address);
             home.ask(move |partition, _| {

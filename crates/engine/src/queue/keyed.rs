@@ -1,6 +1,6 @@
 //! What has a key goes to its home and nowhere else: there alone it is known whether the key is taken.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::command::{Produced, Refusal, Reply};
@@ -24,21 +24,29 @@ impl QueueHandle {
         home.ok_or_else(|| EngineError::not_applied("the key has no home in this queue"))
     }
 
+    /// Where an item with a key belongs; a group may be in one that was home to it before.
+    pub(super) fn home_of<T: Arriving>(
+        &self,
+        item: &T,
+        groups: &BTreeMap<Arc<str>, PartitionId>,
+    ) -> Option<PartitionId> {
+        let before = item.group().and_then(|group| groups.get(group)).copied();
+        before.or_else(|| self.home(item.key()?).ok().map(|handle| handle.id))
+    }
+
     /// All or none of each partition's share. Those without a key go to one partition together, which may be home to
     /// others too: so that all stand there in the order given.
     pub(crate) async fn take_in_by_key<T: Arriving>(
         &self,
         items: Vec<T>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
+        self.check_homes(items.iter().map(|item| (item.group(), item.address())))?;
         // For the whole call, wherever its items go.
         let mut reserved = self.places.reserve(items.len(), self.queue.settings.max_items)?;
         let keyless = items.iter().filter(|item| item.key().is_none());
         let together = self.pick(keyless.clone().all(Arriving::is_scheduled)).map(|handle| handle.id);
-        let home = |item: &T| match item.key() {
-            Some(key) => self.home(key).ok().map(|handle| handle.id),
-            None => together,
-        };
-        let Known { held, unsure, .. } = self.ask_former_homes(None, &items).await?;
+        let Known { held, unsure, groups, .. } = self.ask_former_homes(None, &items).await?;
+        let home = |item: &T| if item.key().is_some() { self.home_of(item, &groups) } else { together };
         let decided: BTreeSet<usize> = held.keys().chain(unsure.keys()).copied().collect();
         let mut results = vec![Err(self.unavailable()); items.len()];
         unsure.into_iter().for_each(|(index, error)| results[index] = Err(error));
@@ -72,7 +80,7 @@ impl QueueHandle {
         Share { indexes, items }: Share<T>,
         reserved: &mut Reserved,
     ) -> Option<Asked> {
-        let handle = self.partitions.iter().find(|handle| Some(handle.id) == home)?;
+        let handle = self.find(home?).ok()?;
         let places = reserved.split(items.len());
         let answer = handle.submit_with(T::command(items), Some(places));
         Some(Asked { partition: handle.id, indexes, answer })

@@ -134,6 +134,7 @@ impl QueueHandle {
                 dead_timeout: item.dead_timeout,
                 address: item.address.clone(),
                 origin: item.origin.clone(),
+                group: item.group.clone(),
                 // Gone already: cleared, or expired and done by another. The permit is void then.
                 body: body?,
             })

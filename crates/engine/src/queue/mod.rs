@@ -2,6 +2,7 @@
 
 mod door;
 mod former;
+mod groups;
 mod judge;
 mod keyed;
 mod lease;

@@ -15,13 +15,12 @@ use windlass_core::row::Once;
 use windlass_core::time::Timestamp;
 
 use super::QueueHandle;
-use super::keyed::{produced_items, was_judged, worst};
+use super::keyed::{produced_items, worst};
 use super::shares::{Asked, Share, judged, shares};
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Awaited, Done, received};
 use crate::partition::places::Reserved;
-use crate::reroute::was_moved;
 use crate::types::{Commit, Judged, ProducedItem};
 
 /// What every partition is told of a call.
@@ -48,6 +47,7 @@ impl QueueHandle {
         items: Vec<NewItem>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         limits::check_idempotency_key(&key).map_err(Refusal::Invalid)?;
+        self.check_homes(items.iter().map(|item| (item.group.as_ref(), item.address.as_ref())))?;
         let known = self.ask_former_homes(Some(&key), &items).await?;
         let call = Call { digest: digest(&items), key, held: known.by_index() };
         let home = self.home(&call.key)?;
@@ -60,8 +60,7 @@ impl QueueHandle {
             items.into_iter().enumerate().filter(|(index, _)| !decided.contains(index)).collect();
         let mut reserved = self.places_of(&call, before.claimed_at, open.len(), home).await?;
         let belongs = |item: &NewItem| {
-            let home = self.home(item.key().unwrap_or(&call.key));
-            home.ok().map(|handle| handle.id)
+            if item.key().is_some() { self.home_of(item, &known.groups) } else { Some(home.id) }
         };
         let mut shares = shares(open, belongs);
         let (claimed_at, commit) = match before.claimed_at {
@@ -83,11 +82,12 @@ impl QueueHandle {
             asked => asked.unwrap_or_default(),
         };
         let mut judged = judged(asked, results, |partition, reply| once(partition, reply).1).await;
-        judged.commits.splice(0..0, commit);
-        let is_judged = |result| was_judged(result) || was_moved(result);
-        if judged.commits.is_empty() && !judged.results.iter().any(is_judged) {
+        let is_judged =
+            |result: &Result<_, EngineError>| !matches!(result, Err(EngineError::Unavailable { .. }));
+        if !judged.results.iter().any(is_judged) {
             return Err(worst(judged));
         }
+        judged.commits.splice(0..0, commit);
         Ok(judged)
     }
 
@@ -149,7 +149,7 @@ impl QueueHandle {
         Share { indexes, items }: Share<NewItem>,
         reserved: &mut Reserved,
     ) -> Option<Asked> {
-        let handle = self.partitions.iter().find(|handle| Some(handle.id) == home)?;
+        let handle = self.find(home?).ok()?;
         let places = reserved.split(items.len());
         let command = call.command(Claim::Of(claimed_at), &indexes, items);
         let answer = handle.submit_with(command, Some(places));
@@ -205,6 +205,7 @@ fn digest(items: &[NewItem]) -> Digest {
             value.iter().for_each(|value| field(tag, value));
         }
         item.address.iter().for_each(|address| field(6, address.as_bytes()));
+        item.group.iter().for_each(|group| field(7, group.as_bytes()));
         // The last of each item. Its facts are part of it.
         field(0, &item.body);
     }
@@ -223,6 +224,7 @@ mod tests {
         NewItem {
             kind: "default".into(),
             priority: 0,
+            group: None,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
@@ -241,6 +243,7 @@ mod tests {
             NewItem { max_attempts: Some(1), ..item() },
             NewItem { dead_timeout: Some(Span(1)), ..item() },
             NewItem { address: Some("a".into()), ..item() },
+            NewItem { group: Some("a".into()), ..item() },
             NewItem { body: Bytes::from_static(b"other"), ..item() },
         ];
         let mut digests: Vec<Digest> = others.iter().map(|other| digest(&[item(), other.clone()])).collect();
@@ -266,5 +269,8 @@ mod tests {
         };
         let digest = u128::from_be_bytes(digest(&[item(), full]));
         assert_eq!(digest, 0x4571_8e0c_b273_56ef_c78d_af67_be19_633a);
+        let member = NewItem { group: Some("g".into()), ..item() };
+        let digest = u128::from_be_bytes(super::digest(&[member]));
+        assert_eq!(digest, 0xf4c6_fc54_0790_5809_48e6_a183_d256_7ba5);
     }
 }

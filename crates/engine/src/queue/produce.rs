@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use windlass_core::command::{Command, Import, ImportItem, NewItem, Produce, Refusal};
 use windlass_core::id::PartitionId;
+use windlass_core::limits;
 use windlass_core::route::{self, Load};
 
 use super::keyed::produced;
@@ -20,6 +21,10 @@ pub(crate) trait Arriving: Clone {
     /// What it is at home by, if anything.
     fn key(&self) -> Option<&str>;
 
+    fn group(&self) -> Option<&Arc<str>>;
+
+    fn address(&self) -> Option<&Arc<str>>;
+
     /// Whether it is due later, as far as can be told without the time.
     fn is_scheduled(&self) -> bool;
 
@@ -29,6 +34,14 @@ pub(crate) trait Arriving: Clone {
 impl Arriving for NewItem {
     fn key(&self) -> Option<&str> {
         self.key()
+    }
+
+    fn group(&self) -> Option<&Arc<str>> {
+        self.group.as_ref()
+    }
+
+    fn address(&self) -> Option<&Arc<str>> {
+        self.address.as_ref()
     }
 
     fn is_scheduled(&self) -> bool {
@@ -45,6 +58,14 @@ impl Arriving for ImportItem {
         self.key()
     }
 
+    fn group(&self) -> Option<&Arc<str>> {
+        self.group.as_ref()
+    }
+
+    fn address(&self) -> Option<&Arc<str>> {
+        self.address.as_ref()
+    }
+
     fn is_scheduled(&self) -> bool {
         self.due_at.is_some()
     }
@@ -55,6 +76,19 @@ impl Arriving for ImportItem {
 }
 
 impl QueueHandle {
+    /// Of the groups and addresses of new items.
+    pub(crate) fn check_homes<'a>(
+        &self,
+        mut keys: impl Iterator<Item = (Option<&'a Arc<str>>, Option<&'a Arc<str>>)>,
+    ) -> Result<(), EngineError> {
+        // Those that drain count: one may hold the group, and not know who has the address.
+        let partitions = self.partitions.len();
+        let check = |(group, address): (Option<&Arc<str>>, Option<&Arc<str>>)| {
+            limits::check_one_home(group.is_some(), address.is_some(), partitions)
+        };
+        Ok(keys.try_for_each(check).map_err(Refusal::Invalid)?)
+    }
+
     /// To one partition, all or none. One that cannot take it, or takes nothing new by now, is gone around.
     pub(crate) async fn take_in_together<T: Arriving>(
         &self,

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Command, Refusal, Reply};
+use windlass_core::command::{Command, List, Refusal, Reply};
+use windlass_core::group::Member;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::Item;
+use windlass_core::partition::Partition;
 use windlass_core::row::Part;
 
 use super::QueueHandle;
@@ -26,7 +28,7 @@ impl QueueHandle {
         let pivot = page.after.map(|id| pivot_number(id, page.partition)).transpose()?;
         let (list, limit) = (page.list, page.limit);
         loop {
-            let items = handle.query(move |partition, _| partition.list(list, pivot, limit)).await??;
+            let items = handle.query(move |partition, _| listed(partition, list, pivot, limit)).await??;
             let at_the_end = items.is_empty();
             let views = self.with_payloads(handle, items).await?;
             // All that were found may have ended before they could be read.
@@ -42,19 +44,20 @@ impl QueueHandle {
     }
 
     /// As many of the first ones as fit a page.
-    async fn with_payloads(&self, handle: &Handle, items: Vec<Item>) -> Result<Vec<ItemView>, EngineError> {
+    async fn with_payloads(&self, handle: &Handle, items: Vec<Listed>) -> Result<Vec<ItemView>, EngineError> {
         let mut views = Vec::with_capacity(items.len());
         let mut bytes = 0;
         for slice in items.chunks(READ_SLICE) {
             let payloads = self.read_payloads(handle, slice).await?;
-            for (item, payload) in slice.iter().zip(payloads) {
+            for ((item, member), payload) in slice.iter().zip(payloads) {
                 bytes += payload.as_ref().map_or(0, Bytes::len);
                 if bytes > PAGE_BYTES_MAX && !views.is_empty() {
                     return Ok(views);
                 }
                 if payload.is_some() || self.is_there(handle, item).await? {
                     let id = ItemId { partition: handle.id, number: item.number };
-                    views.push(view::of(&self.queue, id, item.clone(), [payload, None, None]));
+                    let (item, member) = (item.clone(), member.clone());
+                    views.push(view::of(&self.queue, id, item, member, [payload, None, None]));
                 }
             }
         }
@@ -64,9 +67,9 @@ impl QueueHandle {
     async fn read_payloads(
         &self,
         handle: &Handle,
-        items: &[Item],
+        items: &[Listed],
     ) -> Result<Vec<Option<Bytes>>, EngineError> {
-        let wanted = items.iter().map(|item| (item.number, Part::Payload)).collect();
+        let wanted = items.iter().map(|(item, _)| (item.number, Part::Payload)).collect();
         let payloads = self.store.read(handle.id, wanted).await;
         payloads.map_err(|error| EngineError::not_applied(error.to_string()))
     }
@@ -101,6 +104,23 @@ impl QueueHandle {
             _ => Err(EngineError::unknown(failed.join("; "))),
         }
     }
+}
+
+/// An item, and what it is to its group.
+type Listed = (Item, Option<Member>);
+
+fn listed(
+    partition: &Partition,
+    list: List,
+    pivot: Option<ItemNumber>,
+    limit: usize,
+) -> Result<Vec<Listed>, Refusal> {
+    let items = partition.list(list, pivot, limit)?;
+    let with_member = |item: Item| {
+        let member = partition.member(&item);
+        (item, member)
+    };
+    Ok(items.into_iter().map(with_member).collect())
 }
 
 /// An item of another partition is not in the list of this one.

@@ -15,22 +15,22 @@ use windlass_engine::{Engine, Granted, PartitionState, QueueStats, Redrive, Retr
 use crate::faulty::{Fault, FaultyStore};
 use crate::world::{ManualEnv, bodies, item, items, lease, queue_name};
 
-const FAULTS: [Fault; 5] =
+pub(crate) const FAULTS: [Fault; 5] =
     [Fault::CrashBefore, Fault::CrashAfter, Fault::NotApplied, Fault::UnknownLost, Fault::UnknownDone];
 
 /// More commits than a move takes.
-const COMMITS_MAX: usize = 12;
+pub(crate) const COMMITS_MAX: usize = 12;
 
-struct Moving {
-    env: Arc<ManualEnv>,
-    store: Arc<FaultyStore>,
-    engine: Engine,
-    queue: QueueName,
-    dead: QueueName,
+pub(crate) struct Moving {
+    pub(crate) env: Arc<ManualEnv>,
+    pub(crate) store: Arc<FaultyStore>,
+    pub(crate) engine: Engine,
+    pub(crate) queue: QueueName,
+    pub(crate) dead: QueueName,
 }
 
 impl Moving {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let env = Arc::new(ManualEnv::new());
         let store = Arc::new(FaultyStore::default());
         let engine = Engine::open(env.clone(), store.clone()).await.expect("the engine opens");
@@ -40,7 +40,7 @@ impl Moving {
         moving
     }
 
-    async fn create(&self, name: &QueueName, settings: Settings) {
+    pub(crate) async fn create(&self, name: &QueueName, settings: Settings) {
         let create = CreateQueue { name: name.clone(), settings, partitions: 1 };
         self.engine.create_queue(create).await.expect("the queue is made");
     }
@@ -66,7 +66,7 @@ impl Moving {
         self.stats(queue).await.partitions[0].partition
     }
 
-    async fn lease(&self, queue: &QueueName) -> Vec<Granted> {
+    pub(crate) async fn lease(&self, queue: &QueueName) -> Vec<Granted> {
         self.engine.lease(queue, lease(10), Span::ZERO).await.expect("leased").accept()
     }
 
@@ -84,7 +84,7 @@ impl Moving {
     }
 
     /// Nothing if the process ended first.
-    async fn unless_it_crashes<T>(&self, call: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn unless_it_crashes<T>(&self, call: impl Future<Output = T>) -> Option<T> {
         let mut crashed = self.store.crashed.subscribe();
         tokio::select! {
             biased;
@@ -95,7 +95,7 @@ impl Moving {
 
     /// Until the fault has struck, or there was nothing for it to strike, and which of these. Then a new process, if it
     /// was a crash.
-    async fn after_the_fault(self) -> (Self, bool) {
+    pub(crate) async fn after_the_fault(self) -> (Self, bool) {
         let done = async || {
             let over = self.stats(&self.queue).await.moving + self.stats(&self.dead).await.moving == 0;
             over || !self.store.is_armed()
@@ -112,7 +112,7 @@ impl Moving {
     }
 
     /// Everything serves, and nothing is under way any more.
-    async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         for queue in [&self.queue, &self.dead] {
             self.until(async || self.serves(queue).await).await;
         }
@@ -231,13 +231,34 @@ async fn what_one_partition_will_not_take_another_does() {
         let kinds = (0..1000).map(|kind| of_kind(format!("{slice} {kind}"))).collect();
         moving.engine.produce(&moving.dead, kinds).await.expect("produced");
     }
-    for slice in 0..4 {
-        moving.engine.produce(&moving.queue, vec![of_kind(format!("{slice} 7"))]).await.expect("produced");
-        let leased = moving.lease(&moving.queue).await;
-        moving.fail(&leased).await;
-    }
+    // In one batch, so that each of the two refuses it.
+    let mixed = (0..4).map(|slice| of_kind(format!("{slice} 7"))).collect();
+    moving.engine.produce(&moving.queue, mixed).await.expect("produced");
+    let leased = moving.lease(&moving.queue).await;
+    assert_eq!(leased.len(), 4);
+    moving.fail(&leased).await;
     moving.settled().await;
     assert_eq!(moving.stats(&moving.dead).await.counts.waiting, 2 * KINDS_MAX as u64 + 4);
+}
+
+#[tokio::test]
+async fn a_redrive_goes_around_a_partition_that_cannot() {
+    let moving = Moving::new().await;
+    let create = CreateQueue { name: moving.dead.clone(), settings: Settings::default(), partitions: 2 };
+    moving.engine.create_queue(create).await.expect("the queue is made");
+    for _ in 0..2 {
+        moving.engine.produce(&moving.dead, items(3)).await.expect("produced");
+    }
+    let broken = moving.partition_of(&moving.dead).await;
+    *moving.store.broken_partition.lock().expect("not poisoned") = Some(broken);
+    let redrive = Redrive { to: Some(moving.queue.clone()), ..Redrive::default() };
+    let moved = moving.engine.redrive(&moving.dead, redrive.clone()).await.expect("the other could").value;
+    assert_eq!(moved, 3);
+    *moving.store.broken_partition.lock().expect("not poisoned") = None;
+    moving.settled().await;
+    assert_eq!(moving.engine.redrive(&moving.dead, redrive).await.expect("both can").value, 3);
+    moving.settled().await;
+    assert_eq!(moving.stats(&moving.queue).await.counts.waiting, 6);
 }
 
 #[tokio::test]

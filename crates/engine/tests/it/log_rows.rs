@@ -38,6 +38,7 @@ pub(crate) fn item(number: u64) -> Row {
         created_at: Timestamp(number),
         attempts: 0,
         era: 0,
+        group: None,
         state: State::Waiting,
         extras: None,
     })

@@ -6,6 +6,7 @@
 mod behaviour;
 #[cfg(test)]
 mod failures;
+mod failures_groups;
 #[cfg(test)]
 mod failures_keys;
 mod failures_moves;

@@ -175,6 +175,7 @@ pub(crate) fn item(payload: &str) -> NewItem {
     NewItem {
         kind: "default".into(),
         priority: 0,
+        group: None,
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,

@@ -82,6 +82,11 @@ pub(super) fn item_name(
     }
 }
 
+pub(super) fn group(within: impl fmt::Display, group: String) -> Result<Arc<str>, Problem> {
+    limits::check_name("group", &group).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    Ok(group.into())
+}
+
 pub(super) fn address(within: impl fmt::Display, address: String) -> Result<Arc<str>, Problem> {
     limits::check_address(&address).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     Ok(address.into())

@@ -58,13 +58,18 @@ impl Problem {
         let details = Details {
             outcome: self.outcome.map(|outcome| outcome_name(outcome).to_owned()),
             reason: self.reason.map(|reason| reason_name(reason).to_owned()),
+            id: None,
         };
         (details != Details::default()).then_some(details)
     }
 
     pub(super) fn to_reply(&self) -> ErrorReply {
         let code = self.code.as_str().to_owned();
-        ErrorReply { error: Error { code, message: self.message.clone(), details: self.details() } }
+        let mut details = self.details();
+        if let Some(id) = self.id {
+            details.get_or_insert_default().id = Some(id.to_string());
+        }
+        ErrorReply { error: Error { code, message: self.message.clone(), details } }
     }
 
     /// Seconds for `Retry-After`.
@@ -101,7 +106,7 @@ impl From<EngineError> for Problem {
 }
 
 const DUPLICATE_ADDRESS: &str =
-    "an item of that address is not final yet: wait for it with item.get, or choose another address";
+    "an item of that address is not final yet: wait for it with item.wait, or choose another address";
 
 fn unavailable_message(outcome: Outcome) -> &'static str {
     match outcome {
@@ -146,6 +151,21 @@ impl From<Refusal> for Problem {
             Refusal::NoSuchPartition => Self::new(
                 Code::NotFound,
                 "the queue has no partition of that number: queue.stats tells those it has",
+            ),
+            Refusal::GroupExists => Self::new(
+                Code::AlreadyExists,
+                "there is a group of that name in the queue: choose another, or delete it once it is over",
+            ),
+            Refusal::NoSuchGroup => {
+                Self::new(Code::NotFound, "no group of that name in the queue: make it with group.create")
+            }
+            Refusal::GroupFinished => Self::new(
+                Code::GroupFinished,
+                "the group is done or was cancelled: nothing more can be done with it but to delete it",
+            ),
+            Refusal::GroupNotOver => Self::new(
+                Code::WrongState,
+                "the group is neither done nor aborted: cancel it, and let its leased members finish",
             ),
             Refusal::QueueExists => Self::new(
                 Code::AlreadyExists,

@@ -1,5 +1,6 @@
 //! Calls on items: produce, lease, complete, retry, extend, release, get, wait, cancel.
 
+use std::fmt;
 use std::sync::Arc;
 
 use windlass_api::Code;
@@ -43,17 +44,20 @@ pub(super) async fn produce(
             None => engine.produce(&queue, items).await,
         }
     };
-    let produced = context.within(timeout, producing).await?;
-    let shown = |item: Result<engine::ProducedItem, EngineError>| match item {
+    let made = context.within(timeout, producing).await?;
+    let reply = ProduceReply { items: made.results.into_iter().map(produced).collect() };
+    Ok(Answer::changed(reply, made.commits))
+}
+
+pub(super) fn produced(item: Result<engine::ProducedItem, EngineError>) -> ProducedItem {
+    match item {
         Ok(made) => ProducedItem {
             id: Some(made.id.to_string()),
             state: Some(show::state(made.phase).to_owned()),
             error: None,
         },
         Err(error) => ProducedItem { error: Some(produce_error(error)), ..ProducedItem::default() },
-    };
-    let reply = ProduceReply { items: produced.results.into_iter().map(shown).collect() };
-    Ok(Answer::changed(reply, produced.commits))
+    }
 }
 
 pub(super) fn produce_error(error: EngineError) -> ProduceError {
@@ -66,11 +70,11 @@ pub(super) fn produce_error(error: EngineError) -> ProduceError {
     }
 }
 
-fn new_items(items: Vec<NewItem>, context: &Context) -> Result<Vec<command::NewItem>, Problem> {
+pub(super) fn new_items(items: Vec<NewItem>, context: &Context) -> Result<Vec<command::NewItem>, Problem> {
     let mut kinds = Kinds::default();
     let mut checked = Vec::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
-        checked.push(new_item(index, item, &mut kinds, context)?);
+        checked.push(new_item(format_args!("items[{index}]."), item, &mut kinds, context)?);
     }
     Ok(checked)
 }
@@ -90,13 +94,12 @@ impl Kinds {
     }
 }
 
-fn new_item(
-    index: usize,
+pub(super) fn new_item(
+    within: fmt::Arguments<'_>,
     item: NewItem,
     kinds: &mut Kinds,
     context: &Context,
 ) -> Result<command::NewItem, Problem> {
-    let within = format_args!("items[{index}].");
     let kind = item.kind.as_deref().unwrap_or(KIND_DEFAULT);
     limits::check_kind(kind).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let kind = kinds.get(kind);
@@ -104,6 +107,7 @@ fn new_item(
     let payload = Payload { json: item.json, utf8: item.utf8, bytes: item.bytes };
     check::payload(within, &payload, context.payload_rule())?;
     let address = item.address.map(|address| check::address(within, address)).transpose()?;
+    let group = item.group.map(|group| check::group(within, group)).transpose()?;
     if let Some(reference) = &item.reference {
         check::reference(within, reference)?;
     }
@@ -112,6 +116,7 @@ fn new_item(
     Ok(command::NewItem {
         kind,
         priority,
+        group,
         enqueue_at: item.enqueue_at.map(check::moment),
         max_attempts: item.max_attempts,
         dead_timeout: item.dead_timeout.map(check::span),

@@ -21,17 +21,10 @@ const CALLS: &[&str] = &[
     "crons.pause",
     "crons.resume",
     "crons.trigger",
-    "group.create",
-    "group.set_end",
-    "group.start",
-    "group.cancel",
-    "group.info",
-    "group.delete",
-    "groups.list",
 ];
 
 /// `partitions` where a queue is changed.
-const FIELDS: &[&str] = &["group", "partitions"];
+const FIELDS: &[&str] = &["partitions"];
 
 pub(super) fn is_call(name: &str) -> bool {
     CALLS.contains(&name)

@@ -6,6 +6,7 @@ mod backup;
 mod check;
 mod context;
 mod error;
+mod groups;
 mod items;
 mod later;
 mod origin;
@@ -150,6 +151,13 @@ impl App {
             "item.get" => app.call(request, items::get).await,
             "item.wait" => app.call(request, items::wait).await,
             "item.cancel" => app.call(request, items::cancel).await,
+            "group.create" => app.call(request, groups::create).await,
+            "group.set_end" => app.call(request, groups::set_end).await,
+            "group.start" => app.call(request, groups::start).await,
+            "group.cancel" => app.call(request, groups::cancel).await,
+            "group.info" => app.call(request, groups::info).await,
+            "group.delete" => app.call(request, groups::delete).await,
+            "groups.list" => app.call(request, groups::list).await,
             "queue.reload" => app.call(request, storage::reload).await,
             "storage/items.list" => app.call(request, storage::list).await,
             "storage/scheduled.list" => app.call(request, storage::list_scheduled).await,

@@ -1,9 +1,11 @@
 //! The engine's values become wire values.
 
+use windlass_api::groups::{Group, Members};
 use windlass_api::items::{self, Item, LeasedItem};
 use windlass_api::permits::Permit;
 use windlass_api::queues::{self, Counts, Queue, RetryPolicy};
 use windlass_api::{Span as WireSpan, Time};
+use windlass_core::group::GroupView;
 use windlass_core::item::{Extras, ItemError, Origin, Phase, State};
 use windlass_core::row;
 use windlass_core::settings::{Requeue, RetryStrategy};
@@ -22,6 +24,7 @@ pub(super) fn span(span: Span) -> WireSpan {
 
 pub(super) fn state(phase: Phase) -> &'static str {
     match phase {
+        Phase::Held => "held",
         Phase::Scheduled => "scheduled",
         Phase::Waiting => "waiting",
         Phase::Leased => "leased",
@@ -47,6 +50,7 @@ pub(super) fn leased(granted: &Granted) -> LeasedItem {
         lease_deadline: time(granted.deadline),
         created_at: time(granted.created_at),
         address: granted.address.as_deref().map(str::to_owned),
+        group: granted.group.as_deref().map(str::to_owned),
         reference: record.reference,
         headers: record.headers,
     }
@@ -66,7 +70,8 @@ pub(super) fn permit(holding: &Holding) -> Permit {
 }
 
 pub fn item(view: ItemView) -> Item {
-    let ItemView { queue, id, item, max_attempts, payload, result, facts } = view;
+    let phase = view.phase();
+    let ItemView { queue, id, item, member, max_attempts, payload, result, facts } = view;
     // The payload's record has the facts in it; once it is gone they stand for themselves.
     let record = payload.or(facts).map(Record::from_stored).unwrap_or_default();
     let extras = item.extras.map_or_else(Extras::default, |extras| *extras);
@@ -77,13 +82,14 @@ pub fn item(view: ItemView) -> Item {
         id: id.to_string(),
         queue: queue.name.to_string(),
         partition: id.partition.0,
-        state: state(item.state.phase()).to_owned(),
+        state: state(phase).to_owned(),
         kind: item.kind.to_string(),
         priority: u32::from(item.priority),
         attempts: item.attempts,
         max_attempts: Some(max_attempts),
         created_at: time(item.created_at),
         address: extras.address.as_deref().map(str::to_owned),
+        group: member.map(|member| member.group.to_string()),
         reference: record.reference,
         headers: record.headers,
         dead_timeout: extras.dead_timeout.map(span),
@@ -115,7 +121,7 @@ fn origin(origin: &Origin) -> items::Origin {
     items::Origin {
         queue: origin.queue.to_string(),
         id: origin.id.map(|id| id.to_string()),
-        group: None,
+        group: origin.group.as_deref().map(str::to_owned),
         address: origin.address.as_deref().map(str::to_owned),
         attempts: origin.attempts,
         reason: origin.reason.name().to_owned(),
@@ -170,11 +176,33 @@ fn requeue(requeue: Requeue) -> &'static str {
 
 pub(super) fn counts(counts: windlass_core::partition::Counts) -> Counts {
     Counts {
-        held: 0,
+        held: counts.held,
         scheduled: counts.scheduled,
         waiting: counts.waiting,
         leased: counts.leased,
         suspended: 0,
+    }
+}
+
+pub fn group(queue: &row::QueueName, view: &GroupView) -> Group {
+    let (live, ended) = (view.live, view.ended);
+    Group {
+        group: view.name.to_string(),
+        queue: queue.name.to_string(),
+        state: view.state.name().to_owned(),
+        members: Members {
+            held: live.held,
+            scheduled: live.scheduled,
+            waiting: live.waiting,
+            leased: live.leased,
+            suspended: 0,
+            completed: ended.completed,
+            failed: ended.failed,
+            cancelled: ended.cancelled,
+            expired: ended.expired,
+        },
+        created_at: time(view.created_at),
+        finished_at: view.state.over_since().map(time),
     }
 }
 

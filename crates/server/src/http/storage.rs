@@ -126,27 +126,25 @@ fn import_item(
     let payload = Payload { json: item.json, utf8: item.utf8, bytes: item.bytes };
     check::payload(within, &payload, context.payload_rule())?;
     let address = item.address.map(|address| check::address(within, address)).transpose()?;
+    let group = item.group.map(|group| check::group(within, group)).transpose()?;
     if let Some(reference) = &item.reference {
         check::reference(within, reference)?;
     }
     check::headers(within, item.headers.iter())?;
     let error = item.error.map(|error| item_error(within, error)).transpose()?;
-    let origin = match item.origin.map(|from| origin(format_args!("{within}origin."), from)).transpose()? {
-        Some(Err(error)) => return Ok(Err(error)),
-        Some(Ok(origin)) => Some(Box::new(origin)),
-        None => None,
-    };
+    let origin = item.origin.map(|from| origin(format_args!("{within}origin."), from)).transpose()?;
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
     Ok(Ok(command::ImportItem {
         kind: kinds.get(kind),
         priority: check::priority(format_args!("{within}priority"), item.priority.unwrap_or(0))?,
+        group,
         created_at: item.created_at.map(check::moment),
         attempts: item.attempts.unwrap_or(0),
         due_at,
         max_attempts: item.max_attempts,
         dead_timeout: item.dead_timeout.map(check::span),
         address,
-        origin,
+        origin: origin.map(Box::new),
         error,
         body: record.to_stored(),
         facts: record.facts().as_ref().map(Record::to_stored),
@@ -163,34 +161,31 @@ fn item_error(within: fmt::Arguments<'_>, error: items::ItemError) -> Result<Ite
     Ok(error)
 }
 
-/// As with the item: a reason of a later version fails only the item.
-fn origin(within: fmt::Arguments<'_>, from: items::Origin) -> Result<Result<Origin, ProduceError>, Problem> {
+fn origin(within: fmt::Arguments<'_>, from: items::Origin) -> Result<Origin, Problem> {
     limits::check_name("queue", &from.queue).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let reason = match from.reason.as_str() {
         "attempts" => MoveReason::Attempts,
         "dead" => MoveReason::Dead,
         "expired" => MoveReason::Expired,
         "redrive" => MoveReason::Redrive,
-        later @ ("group_end" | "group_abort") => {
-            return Ok(Err(refused(format!(
-                "`origin.reason` is `{later}`, which this version of the server does not have yet"
-            ))));
-        }
+        "group_end" => MoveReason::GroupEnd,
+        "group_abort" => MoveReason::GroupAbort,
         _ => {
             return Err(Problem::invalid(format!("`{within}reason` must be one that a list shows")));
         }
     };
     let id = |id: &str| check::item_id(format_args!("{within}id"), id);
-    Ok(Ok(Origin {
+    Ok(Origin {
         queue: from.queue.into(),
         id: from.id.as_deref().map(id).transpose()?,
+        group: from.group.map(|group| check::group(within, group)).transpose()?,
         address: from.address.map(|address| check::address(within, address)).transpose()?,
         attempts: from.attempts,
         reason,
         error: from.error.map(|error| item_error(within, error)).transpose()?,
         moved_at: check::moment(from.moved_at),
         unknown: Vec::new(),
-    }))
+    })
 }
 
 fn refused(message: String) -> ProduceError {
@@ -210,12 +205,12 @@ fn arrival(state: Option<&str>, enqueue_at: Option<Time>) -> Arrival {
     let refused = |message| Arrival::Refused(refused(message));
     match (state, enqueue_at.map(check::moment)) {
         (None | Some("scheduled"), Some(due_at)) => Arrival::Scheduled(due_at),
-        (None, None) | (Some("waiting" | "leased"), _) => Arrival::Waiting,
+        (None, None) | (Some("waiting" | "held" | "leased"), _) => Arrival::Waiting,
         (Some("scheduled"), None) => Arrival::Wrong("enqueue_at` must be set for a scheduled item"),
         (Some(ended @ ("completed" | "failed" | "cancelled" | "expired")), _) => {
             refused(format!("`state` is `{ended}`: only items that have not ended can be imported"))
         }
-        (Some(later @ ("held" | "suspended")), _) => {
+        (Some(later @ "suspended"), _) => {
             refused(format!("`state` is `{later}`, which this version of the server does not have yet"))
         }
         (Some(_), _) => Arrival::Wrong("state` must be the state of an item, as a list shows it"),

@@ -134,11 +134,11 @@ fn name(seen: &QueueOverview) -> &str {
     &seen.queue.name.name
 }
 
-/// Groups and suspended items are not there yet; their states are.
+/// Suspended items are not there yet; their state is.
 fn states(seen: &QueueOverview) -> [(&'static str, u64); 5] {
     let counts = &seen.counts;
     [
-        ("held", 0),
+        ("held", counts.held),
         ("scheduled", counts.scheduled),
         ("waiting", counts.waiting),
         ("leased", counts.leased),

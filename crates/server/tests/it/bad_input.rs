@@ -165,9 +165,9 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ("queue.produce", item(json!({"utf8": "x", "address": "\u{0}"})), "invalid_argument", "U+0000"),
         (
             "queue.produce",
-            item(json!({"utf8": "x", "group": "g"})),
+            item(json!({"utf8": "x", "group": "no group"})),
             "invalid_argument",
-            "not of this version",
+            "`items[0].group` must be 1 to 128",
         ),
         (
             "queue.produce",
@@ -311,7 +311,7 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ),
         ("queue.reload", json!({"queue": "none"}), "not_found", "queue"),
         ("storage/items.list", json!({"queue": "none", "partition": 1}), "not_found", "queue"),
-        ("storage/items.list", json!({"queue": "q", "partition": 0}), "not_found", "partition"),
+        ("storage/items.list", json!({"queue": "q"}), "invalid_argument", "partition"),
         ("storage/items.list", json!({"queue": "q", "partition": 77}), "not_found", "partition"),
         (
             "storage/items.list",

@@ -14,6 +14,8 @@ mod docs;
 #[cfg(test)]
 mod encodings;
 #[cfg(test)]
+mod groups;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod idempotency;

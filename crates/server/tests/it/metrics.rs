@@ -129,7 +129,7 @@ fn queue(name: &str) -> QueueOverview {
             former: BTreeMap::new(),
             unknown: Vec::new(),
         },
-        counts: Counts { scheduled: 1, waiting: 2, leased: 3 },
+        counts: Counts { held: 4, scheduled: 1, waiting: 2, leased: 3 },
         oldest_waiting: Some(Timestamp(1_000_000)),
         lease_waiters: 4,
         item_waiters: 14,
@@ -188,7 +188,7 @@ fn hostile_names_of_queues_stay_within_their_labels() {
 fn the_page_shows_what_the_engine_tells() {
     let page = page(Some(engine(vec![queue("q"), queue("r")])), &Requests::default());
     for (state, count) in
-        [("held", 0.0), ("scheduled", 1.0), ("waiting", 2.0), ("leased", 3.0), ("suspended", 0.0)]
+        [("held", 4.0), ("scheduled", 1.0), ("waiting", 2.0), ("leased", 3.0), ("suspended", 0.0)]
     {
         assert_eq!(page.value("windlass_items", &[("queue", "q"), ("state", state)]), count);
     }

@@ -155,3 +155,26 @@ async fn permits_are_listed_and_revoked_in_both_encodings() {
         assert_eq!(lease(&mut http, 1).await[0]["attempts"], 2);
     }
 }
+
+#[tokio::test]
+async fn a_wait_for_a_member_is_answered_when_its_group_is_cancelled() {
+    let server = TestServer::start().await;
+    let mut http = server.connect().await;
+    http.ok("queues.create", json!({"queue": "q"})).await;
+    let group = json!({"queue": "q", "group": "g"});
+    http.ok("group.create", group.clone()).await;
+    let items = json!([{"utf8": "a", "group": "g", "address": "here"}, {"utf8": "b", "group": "g"}]);
+    let call = json!({"queue": "q", "idempotency_key": "call", "items": items});
+    let produced = http.ok("queue.produce", call.clone()).await;
+    assert_eq!(produced["items"][0]["state"], "held");
+    let at = json!({"queue": "q", "address": "here", "request_timeout": "0s"});
+    let held = http.ok("item.wait", at.clone()).await["item"].clone();
+    assert_eq!((&held["id"], &held["state"]), (&produced["items"][0]["id"], &json!("held")));
+    let mut waiting = waiting(&server, &mut http, &produced["items"][1]["id"]).await;
+    http.ok("group.cancel", group).await;
+    let told = waiting.receive().await.json()["item"].clone();
+    assert_eq!((&told["state"], &told["group"]), (&json!("cancelled"), &json!("g")));
+    let kept = http.ok("item.wait", at).await["item"].clone();
+    assert_eq!((&kept["state"], &kept["group"]), (&json!("cancelled"), &json!("g")));
+    assert_eq!(http.ok("queue.produce", call).await, produced);
+}

@@ -98,6 +98,7 @@ impl Caller {
         let number = self.bodies.fetch_add(1, Ordering::Relaxed);
         let body = format!("{number:020}{}", "x".repeat((number % 300) as usize));
         NewItem {
+            group: None,
             kind: "default".into(),
             priority: 0,
             enqueue_at: None,

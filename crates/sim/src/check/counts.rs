@@ -65,7 +65,7 @@ fn counted_right(facts: &Facts<'_>, queue: QueueIndex, before: &Call, after: &Ca
             None => {}
         }
     }
-    let total = |counts: &Counts| counts.scheduled + counts.waiting + counts.leased;
+    let total = |counts: &Counts| counts.live();
     let least = total(&shown) + strangers;
     let fits = total(&stats.counts) >= least && total(&stats.counts) <= least + unseen;
     if !fits || strangers + unseen == 0 && stats.counts != shown {
@@ -82,6 +82,7 @@ fn state_between<'a>(item: &ItemFacts<'a>, before: &Call, after: &Call) -> Optio
 
 fn count(state: &State, counts: &mut Counts) {
     match state.phase() {
+        Phase::Held => counts.held += 1,
         Phase::Scheduled => counts.scheduled += 1,
         Phase::Waiting => counts.waiting += 1,
         Phase::Leased => counts.leased += 1,

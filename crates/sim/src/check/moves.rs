@@ -34,6 +34,8 @@ fn came_from_where_it_says(
     };
     let had_cause = match origin.reason {
         MoveReason::Redrive => facts.redrives(source).any(|redrive| redrives(redrive, item)),
+        // No call of these histories makes a group.
+        MoveReason::GroupEnd | MoveReason::GroupAbort => false,
         MoveReason::Attempts | MoveReason::Dead | MoveReason::Expired => {
             facts.settings(source).any(|settings| settings.dead_queue == Some(queue_name(item.queue).name))
         }
@@ -68,7 +70,7 @@ fn ended_like_that(before: &ItemFacts<'_>, origin: &Origin) -> Result<(), ()> {
             // Whoever waited for it is told that it was taken away.
             Phase::Cancelled => origin.reason == MoveReason::Redrive && same,
             Phase::Completed => false,
-            Phase::Scheduled | Phase::Waiting | Phase::Leased => true,
+            Phase::Held | Phase::Scheduled | Phase::Waiting | Phase::Leased => true,
         };
         if !fits {
             return Err(());

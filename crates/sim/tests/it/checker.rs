@@ -27,6 +27,7 @@ fn view(serial: u64, attempts: u32, state: State) -> ItemView {
         (state.phase() == Phase::Failed).then(|| ItemError { code: None, message: "it did not work".into() });
     let extras = error.map(|error| Box::new(Extras { error: Some(error), ..Extras::default() }));
     let item = Item {
+        group: None,
         number: id(serial).number,
         place: serial,
         kind: "mail".into(),
@@ -38,6 +39,7 @@ fn view(serial: u64, attempts: u32, state: State) -> ItemView {
         extras,
     };
     ItemView {
+        member: None,
         queue: queue_name(0),
         id: id(serial),
         item,
@@ -416,6 +418,7 @@ fn stats(waiting: u64, by_kind: u64) -> Outcome {
             state: PartitionState::Available,
             store: "default".into(),
             counts,
+            remaining: None,
         }],
         ..QueueStats::default()
     }))

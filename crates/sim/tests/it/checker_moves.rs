@@ -16,6 +16,7 @@ fn there(number: u64) -> ItemId {
 /// The item as it is leased in the dead queue.
 fn moved(serial: u64, number: u64, permit: u64) -> Granted {
     let origin = Origin {
+        group: None,
         queue: "q0".into(),
         id: Some(id(serial)),
         address: None,
@@ -104,6 +105,7 @@ fn an_item_that_left_and_never_arrived_is_found() {
     };
     let error = Some(ItemError { code: None, message: "it did not work".into() });
     let item = Item {
+        group: None,
         number: id(1).number,
         place: 1,
         kind: "mail".into(),
@@ -115,6 +117,7 @@ fn an_item_that_left_and_never_arrived_is_found() {
         extras: Some(Box::new(Extras { error, ..Extras::default() })),
     };
     let view = windlass_engine::ItemView {
+        member: None,
         queue: windlass_sim::plan::queue_name(0),
         id: id(1),
         item,

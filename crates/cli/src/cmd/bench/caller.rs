@@ -132,6 +132,7 @@ impl HttpCaller {
 impl EngineCaller {
     pub(super) fn new(engine: Engine, queue: QueueName, load: Load) -> Self {
         let item = command::NewItem {
+            group: None,
             kind: "default".into(),
             priority: 0,
             enqueue_at: None,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use windlass_api::items::Item;
+use windlass_core::group::Member;
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item;
 use windlass_core::row::{Part, Queue, QueueName};
@@ -10,13 +11,19 @@ use windlass_server::http::record::Record;
 use windlass_server::http::show;
 
 /// Without its bodies. Of an item whose queue is not known only the row can tell.
-pub(super) fn item(partition: PartitionId, queue: Option<&Queue>, row: &item::Item) -> Item {
+pub(super) fn item(
+    partition: PartitionId,
+    queue: Option<&Queue>,
+    row: item::Item,
+    member: Option<Member>,
+) -> Item {
     let own_limit = row.extras.as_ref().and_then(|extras| extras.max_attempts);
     let unknown = QueueName { namespace: "".into(), name: "".into() };
     show::item(ItemView {
         queue: queue.map_or(unknown, |queue| queue.name.clone()),
         id: ItemId { number: row.number, partition },
-        item: row.clone(),
+        item: row,
+        member,
         max_attempts: own_limit.or(queue.map(|queue| queue.settings.max_attempts)).unwrap_or_default(),
         payload: None,
         result: None,
@@ -27,7 +34,7 @@ pub(super) fn item(partition: PartitionId, queue: Option<&Queue>, row: &item::It
 pub(super) fn with_body(item: Item, part: Part, body: Bytes) -> Item {
     let record = Record::from_stored(body);
     match part {
-        // Of one that was cleared and not swept up yet: dropped, as far as anybody can see.
+        // Of one that was cleared or cancelled with its group and not swept up yet: dropped, as far as anybody can see.
         Part::Payload if item.finished_at.is_some() => item,
         Part::Payload => {
             let Record { json, utf8, bytes, reference, headers } = record;

@@ -1,14 +1,16 @@
-//! Every queue and every item, one JSON document to a line.
+//! Every queue, every item and every group, one JSON document to a line.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
+use windlass_api::groups::GroupReply;
 use windlass_api::items::{Item, ItemReply};
 use windlass_api::queues::QueueReply;
 use windlass_core::id::{ItemNumber, PartitionId};
-use windlass_core::item;
-use windlass_core::row::{Change, Cleared, Queue, Row};
+use windlass_core::partition::Partition;
+use windlass_core::row::{Change, Queue, Row};
+use windlass_core::time::Timestamp;
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::inspect;
 use windlass_server::http::show;
@@ -30,13 +32,18 @@ pub(super) async fn run(disk: Arc<dyn Disk>, out: Output) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
+/// No lease is given time for its worker to come back: nobody owns what is exported.
+fn empty(partition: PartitionId) -> Partition {
+    Partition::new(partition, Timestamp(0))
+}
+
 /// Queues come first, then each partition's rows in the order of their keys, then its bodies in the order of items.
 #[derive(Debug)]
 struct Export {
     out: Output,
     queues: BTreeMap<PartitionId, Arc<Queue>>,
-    partition: PartitionId,
-    cleared: Cleared,
+    /// Made anew from its rows: they tell together what is to be seen of each item.
+    partition: Partition,
     /// Of this partition, those that were not printed yet: their bodies may be still to come.
     items: BTreeMap<ItemNumber, Item>,
     lines: String,
@@ -48,8 +55,7 @@ impl Export {
         Self {
             out,
             queues: BTreeMap::new(),
-            partition: PartitionId::REGISTRY,
-            cleared: Cleared::default(),
+            partition: empty(PartitionId::REGISTRY),
             items: BTreeMap::new(),
             lines: String::new(),
             printed: Ok(()),
@@ -57,9 +63,9 @@ impl Export {
     }
 
     fn change(&mut self, partition: PartitionId, change: Change) {
-        if partition != self.partition {
+        if partition != self.partition.id() {
             self.end_partition();
-            self.partition = partition;
+            self.partition = empty(partition);
         }
         match change {
             Change::Put(Row::Queue(queue)) => {
@@ -68,32 +74,43 @@ impl Export {
                 let of_it = queue.partitions.iter().map(|partition| (*partition, Arc::clone(&queue)));
                 self.queues.extend(of_it);
             }
-            Change::Put(Row::Cleared(cleared)) => self.cleared = cleared,
-            Change::Put(Row::Item(item)) => self.item(item),
+            Change::Put(
+                row @ (Row::Item(_)
+                | Row::Cleared(_)
+                | Row::Group(_)
+                | Row::Numbers(_)
+                | Row::Settings(_)
+                | Row::Taken(_)
+                | Row::Partitions(_)),
+            ) => self.partition.put(row),
             Change::PutBody { number, part, body } => {
+                self.end_rows();
                 self.print_items_before(number);
                 if let Some(item) = self.items.remove(&number) {
                     self.items.insert(number, contents::with_body(item, part, body));
                 }
             }
-            Change::Put(
-                Row::Numbers(_)
-                | Row::Settings(_)
-                | Row::Taken(_)
-                | Row::Once(_)
-                | Row::Intake(_)
-                | Row::Partitions(_),
-            )
-            | Change::Remove(_)
-            | Change::RemoveBody { .. } => {}
+            Change::Put(Row::Once(_) | Row::Intake(_)) | Change::Remove(_) | Change::RemoveBody { .. } => {}
         }
     }
 
-    /// One that was cleared has ended, and only waits to be swept up.
-    fn item(&mut self, row: item::Item) {
-        if let Some(row) = self.cleared.seen(row) {
-            let queue = self.queues.get(&self.partition).map(|queue| &**queue);
-            self.items.insert(row.number, contents::item(self.partition, queue, &row));
+    /// All rows of the partition are there. One that was cleared, or cancelled with its group, has ended, and only waits to
+    /// be swept up.
+    fn end_rows(&mut self) {
+        let id = self.partition.id();
+        let rows = std::mem::replace(&mut self.partition, empty(id));
+        let queue = self.queues.get(&id).cloned();
+        for row in rows.rows() {
+            let Row::Item(row) = row else { continue };
+            let is_moving = row.state.outgoing().is_some();
+            let number = row.number;
+            let Some(seen) = rows.get(number).or(is_moving.then_some(row)) else { continue };
+            let member = rows.member(&seen);
+            self.items.insert(number, contents::item(id, queue.as_deref(), seen, member));
+        }
+        if let Some(queue) = queue {
+            let groups = rows.list_groups(None, usize::MAX);
+            groups.iter().for_each(|group| self.line(&GroupReply { group: show::group(&queue.name, group) }));
         }
     }
 
@@ -107,9 +124,9 @@ impl Export {
     }
 
     fn end_partition(&mut self) {
+        self.end_rows();
         let complete = std::mem::take(&mut self.items);
         complete.into_values().for_each(|item| self.line(&ItemReply { item }));
-        self.cleared = Cleared::default();
     }
 
     fn line(&mut self, document: &impl Serialize) {

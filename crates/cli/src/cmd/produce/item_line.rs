@@ -20,6 +20,7 @@ fn with_defaults(item: NewItem, defaults: &NewItem) -> NewItem {
         enqueue_at: item.enqueue_at.or(defaults.enqueue_at),
         max_attempts: item.max_attempts.or(defaults.max_attempts),
         dead_timeout: item.dead_timeout.or(defaults.dead_timeout),
+        group: item.group.or_else(|| defaults.group.clone()),
         reference: item.reference.or_else(|| defaults.reference.clone()),
         headers,
         ..item

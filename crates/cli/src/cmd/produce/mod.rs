@@ -63,6 +63,9 @@ pub(crate) struct Produce {
     /// No other item that is not final has it in the queue
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
+    /// The group it is a member of: it is held until that is started
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
     /// A name for this call: sent again under it within 24h, nothing more is produced
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
@@ -109,6 +112,7 @@ impl Produce {
             max_attempts: self.max_attempts,
             dead_timeout: self.dead_timeout,
             address: self.address.clone(),
+            group: self.group.clone(),
             reference: self.reference.clone(),
             headers: self.headers.iter().cloned().collect(),
             ..NewItem::default()
@@ -116,6 +120,11 @@ impl Produce {
     }
 
     async fn one(self, payload: Payload, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        if self.idempotency_key.is_some() && matches!(self.enqueue_at, Some(When::In(_))) {
+            let message = "--enqueue-at must be a time with --idempotency-key: a duration would be another time \
+                           when the call is sent again";
+            return Err(Failure::usage(message));
+        }
         let Payload { json, utf8, bytes } = payload;
         let items = vec![NewItem { json, utf8, bytes, ..self.item() }];
         let Self { queue, idempotency_key, .. } = self;
@@ -125,7 +134,10 @@ impl Produce {
         let id = reply.items.iter().find_map(|item| item.id.clone()).unwrap_or_default();
         out.reply(&reply, |_| if refused.is_some() { String::new() } else { format!("{id}\n") })?;
         match refused {
-            Some(error) if !out.json() => Err(Failure::local(format!("{} ({})", error.message, error.code))),
+            Some(error) if !out.json() => {
+                let id = error.id.as_ref().map(|id| format!(", {id}")).unwrap_or_default();
+                Err(Failure::local(format!("{} ({}{id})", error.message, error.code)))
+            }
             Some(_) => Ok(Exit::Refused),
             None => Ok(Exit::Done),
         }

@@ -11,7 +11,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -63,14 +63,16 @@ fn trace_path() -> PathBuf {
 
 fn recorder() -> Recorder {
     let began = Instant::now();
-    let latest = AtomicU64::new(0);
+    let latest = Mutex::new((Timestamp(0), began));
     let clocks = Clocks {
         now_micros: Arc::new(move || u64::try_from(began.elapsed().as_micros()).expect("not that long")),
         wall: Arc::new(|_| now()),
-        // The clock may be set back, and partitions do not follow it there.
+        // The clock may be set back; partitions do not follow it there, but go on from where they were.
         latest: Arc::new(move |_| {
-            let now = now().0;
-            Timestamp(latest.fetch_max(now, Ordering::Relaxed).max(now))
+            let mut latest = latest.lock().expect("nothing panics while it holds this lock");
+            let ((last, at), is) = (*latest, Instant::now());
+            *latest = (now().max(last + Span::from(is - at)), is);
+            latest.0
         }),
     };
     let history = History { keeps_everything: true, ..History::default() };

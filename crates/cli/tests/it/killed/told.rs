@@ -98,6 +98,7 @@ pub(super) fn granted(reply: &LeaseReply) -> Vec<Granted> {
             dead_timeout: None,
             address: item.address.as_deref().map(Into::into),
             origin: None,
+            group: None,
             // Without a body the checker finds it to be nobody's.
             body: body_of(&payload).unwrap_or_default(),
         }
@@ -183,6 +184,7 @@ pub(super) fn shown(shown: &Item, queue: usize) -> Outcome {
         created_at: timestamp(shown.created_at),
         attempts: shown.attempts,
         era: 0,
+        group: None,
         state: state(shown),
         extras: shown.error.as_ref().map(|error| Box::new(extras(error))),
     };
@@ -191,7 +193,16 @@ pub(super) fn shown(shown: &Item, queue: usize) -> Outcome {
     let queue = queue_name(queue);
     assert_eq!(shown.queue, *queue.name, "an item stays in its queue");
     let max_attempts = shown.max_attempts.expect("every item has a limit, or 0");
-    Outcome::Shown(Box::new(ItemView { queue, id, item, max_attempts, payload, facts: None, result }))
+    Outcome::Shown(Box::new(ItemView {
+        queue,
+        id,
+        item,
+        member: None,
+        max_attempts,
+        payload,
+        facts: None,
+        result,
+    }))
 }
 
 /// What the checker looks at: who failed has an error.
@@ -203,7 +214,7 @@ fn extras(error: &items::ItemError) -> Extras {
 
 fn state(shown: &Item) -> State {
     let end = match phase(&shown.state) {
-        Phase::Waiting => return State::Waiting,
+        Phase::Held | Phase::Waiting => return State::Waiting,
         Phase::Scheduled => {
             return State::Scheduled { due_at: timestamp(shown.enqueue_at.expect("it has a time")) };
         }
@@ -240,6 +251,7 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
         state: PartitionState::Available,
         store: stats.store.as_str().into(),
         counts: counts(&stats.counts),
+        remaining: None,
     };
     Outcome::Counted(Box::new(QueueStats {
         counts: counts(&reply.counts),
@@ -254,7 +266,7 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
 }
 
 fn counts(counts: &queues::Counts) -> Counts {
-    Counts { scheduled: counts.scheduled, waiting: counts.waiting, leased: counts.leased }
+    Counts { held: counts.held, scheduled: counts.scheduled, waiting: counts.waiting, leased: counts.leased }
 }
 
 /// What became of a call that was not answered as it should be. Of a server that was killed nothing is expected any

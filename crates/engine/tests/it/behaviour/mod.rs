@@ -32,6 +32,7 @@ mod clocks;
 mod counts;
 mod dead_queues;
 mod expiry;
+pub(crate) mod groups;
 mod idempotency;
 mod items;
 mod leases;

@@ -143,6 +143,7 @@ fn import_item(view: ItemView) -> ImportItem {
     ImportItem {
         kind: view.item.kind,
         priority: view.item.priority,
+        group: view.member.map(|member| member.group),
         created_at: Some(view.item.created_at),
         attempts: view.item.attempts,
         due_at,
@@ -211,6 +212,7 @@ async fn an_import_takes_its_places_in_the_queue(world: &World) {
     let bare = |payload: &str| ImportItem {
         kind: "default".into(),
         priority: 0,
+        group: None,
         created_at: None,
         attempts: 0,
         due_at: None,

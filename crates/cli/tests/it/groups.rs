@@ -1,0 +1,32 @@
+use crate::support::Server;
+
+fn says(shown: &str, name: &str, value: &str) -> bool {
+    shown.lines().any(|line| line.split_whitespace().eq([name, value]))
+}
+
+#[test]
+fn a_group_is_made_started_shown_cancelled_and_deleted() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    let args = ["group", "create", "mail", "letter", "--item", "1", "--item", "2", "--abort", "\"stopped\""];
+    let made = server.run(&args).ok();
+    assert!(says(&made, "state", "open") && says(&made, "held", "2"), "{made}");
+    server.run(&["produce", "mail", "3", "--group", "letter"]).ok();
+    server.run(&["group", "set-end", "mail", "letter", "--end", "\"sent\"", "--end-kind", "notice"]).ok();
+    let started = server.run(&["group", "start", "mail", "letter", "--json"]).json();
+    assert_eq!(
+        (&started["group"]["state"], &started["group"]["members"]["waiting"]),
+        (&"started".into(), &3.into())
+    );
+    let list = server.run(&["group", "list", "mail"]).ok();
+    let row: Vec<&str> = list.lines().nth(1).expect("one group").split_whitespace().collect();
+    assert_eq!(row, ["letter", "started", "3", "0", "0"]);
+    assert!(server.run(&["group", "delete", "mail", "letter"]).failed(1).contains("(wrong_state)"));
+    assert_eq!(
+        server.run(&["group", "cancel", "mail", "letter", "--json"]).json()["group"]["state"],
+        "aborted"
+    );
+    assert!(says(&server.run(&["group", "info", "mail", "letter"]).ok(), "cancelled", "3"));
+    assert_eq!(server.run(&["group", "delete", "mail", "letter"]).ok(), "group letter is deleted\n");
+    assert_eq!(server.run(&["group", "list", "mail"]).ok(), "");
+}

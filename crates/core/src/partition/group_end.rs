@@ -1,0 +1,155 @@
+//! The end of groups: in the same step in which the last member is gone, whatever took it.
+
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::group::remove_bodies;
+use super::groups::GroupIndex;
+use super::{Output, Partition};
+use crate::group::{Group, GroupState, Template};
+use crate::id::ItemNumber;
+use crate::item::{End, Extras, MoveReason, Outcome, Outgoing, State};
+use crate::row::{BodyCopy, Part, Row};
+use crate::time::Timestamp;
+
+/// Once the bodies of end items have come to so many bytes, the next groups end with the next sweep: a command may take the
+/// last members of many groups, and a batch has an end.
+const END_BYTES_MAX: u64 = 1 << 20;
+
+/// Takes note that a member ended.
+pub(super) fn count_end(group: Option<GroupIndex>, end: End, out: &mut Output) {
+    if let Some(group) = group {
+        out.ended.entry(group).or_default().count(end);
+    }
+}
+
+impl Partition {
+    /// Writes down what became of members, ends the groups that have none left, and forgets those that nobody needs.
+    pub(super) fn settle_groups(&mut self, now: Timestamp, out: &mut Output) {
+        while let Some((group, _)) = out.ended.first_key_value() {
+            self.settle_group(now, *group, out);
+        }
+        while self.settle_next_group(now, out) {}
+    }
+
+    /// Sees to a group that waits for its end or is not needed any more.
+    pub(super) fn settle_next_group(&mut self, now: Timestamp, out: &mut Output) -> bool {
+        match self.groups.first_due() {
+            Some(group) if out.end_bytes < END_BYTES_MAX => {
+                self.settle_group(now, group, out);
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    fn settle_group(&mut self, now: Timestamp, group: GroupIndex, out: &mut Output) {
+        let ended = out.ended.remove(&group).unwrap_or_default();
+        let slot = self.groups.slot(group);
+        let Some(row) = &slot.row else { return };
+        if slot.is_forgotten() {
+            self.erase_group(row.number, out);
+            return;
+        }
+        let mut next = row.clone();
+        next.ended += ended;
+        if slot.is_ending() && out.end_bytes < END_BYTES_MAX {
+            self.end_group(now, group, &mut next, out);
+        }
+        self.record(Row::Group(next), out);
+    }
+
+    fn end_group(&mut self, now: Timestamp, index: GroupIndex, group: &mut Group, out: &mut Output) {
+        let (end, abort) = (group.end.take(), group.abort.take());
+        let (last_word, unused, reason) = match group.state {
+            GroupState::Cancelled { at } => {
+                group.state = GroupState::Aborted { cancelled_at: at, at: now };
+                (abort, end, MoveReason::GroupAbort)
+            }
+            GroupState::Open | GroupState::Started | GroupState::Done { .. } | GroupState::Aborted { .. } => {
+                group.state = GroupState::Done { at: now };
+                (end, abort, MoveReason::GroupEnd)
+            }
+        };
+        // Also a group without an end item costs something.
+        out.end_bytes += 1024;
+        if let Some(template) = &last_word {
+            out.end_bytes += template.body_bytes + template.facts_bytes;
+            self.make(now, index, template, reason, out);
+        }
+        last_word.iter().chain(&unused).for_each(|template| remove_bodies(template, out));
+    }
+
+    /// Makes the item that a template tells of: here, or as one that is on its way to another queue.
+    fn make(
+        &mut self,
+        now: Timestamp,
+        group: GroupIndex,
+        template: &Template,
+        reason: MoveReason,
+        out: &mut Output,
+    ) {
+        let number = self.issue_number(now, out);
+        let (state, group, dead_timeout) = match &template.queue {
+            None => (at_its_time(now, template.due_at), None, self.dead_timeout(template.dead_timeout)),
+            // The target says what holds for an item that says nothing.
+            Some(to) => (on_its_way(now, to, template, reason), Some(group), template.dead_timeout),
+        };
+        out.outgoing |= template.queue.is_some();
+        let extras = Extras {
+            max_attempts: template.max_attempts,
+            dead_timeout,
+            facts_bytes: template.facts_bytes,
+            ..Extras::default()
+        };
+        let entry = Entry {
+            place: number.0,
+            created_at: now,
+            state,
+            extras: (extras != Extras::default()).then(|| Box::new(extras)),
+            group,
+            kind: self.kinds.index(&template.kind),
+            attempts: 0,
+            era: 0,
+            priority: template.priority,
+        };
+        self.write(number, entry, out);
+        // One on its way to another queue never was an item of this one.
+        out.totals.produced += u64::from(template.queue.is_none());
+        copy_bodies(template, number, out);
+    }
+}
+
+fn at_its_time(now: Timestamp, due_at: Option<Timestamp>) -> State {
+    match due_at {
+        Some(due_at) if due_at > now => State::Scheduled { due_at },
+        Some(_) | None => State::Waiting,
+    }
+}
+
+/// It never was an item here: nobody is shown it.
+fn on_its_way(now: Timestamp, to: &Arc<str>, template: &Template, reason: MoveReason) -> State {
+    let outgoing = Outgoing {
+        to: to.clone(),
+        reason,
+        due_at: template.due_at,
+        forgotten: true,
+        assigned: None,
+        unknown: Vec::new(),
+    };
+    State::Final(Box::new(Outcome {
+        end: End::Completed,
+        finished_at: now,
+        kept_bytes: 0,
+        has_result: false,
+        outgoing: Some(Box::new(outgoing)),
+    }))
+}
+
+fn copy_bodies(template: &Template, to: ItemNumber, out: &mut Output) {
+    let from = template.body;
+    out.copies.push(BodyCopy { from, to, part: Part::Payload, bytes: template.body_bytes });
+    if template.facts_bytes > 0 {
+        out.copies.push(BodyCopy { from, to, part: Part::Facts, bytes: template.facts_bytes });
+    }
+}

@@ -1,0 +1,254 @@
+//! The groups of the partition: each row once, items hold its index. Everything here is derived from rows, those of groups
+//! and those of items, in whatever order they come.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use super::counts::{Counts, decrement, increment};
+use super::entry::Entry;
+use crate::group::{Group, GroupState};
+use crate::id::GroupNumber;
+use crate::item::State;
+use crate::row::Clearable;
+use crate::time::Timestamp;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct GroupIndex(NonZeroU32);
+
+#[derive(Default)]
+pub(super) struct Groups {
+    slots: Vec<Slot>,
+    free: Vec<GroupIndex>,
+    by_number: BTreeMap<GroupNumber, GroupIndex>,
+    /// Those that are not deleted.
+    by_name: BTreeMap<Arc<str>, GroupIndex>,
+    /// Those of them that are done or aborted.
+    over: BTreeSet<(Timestamp, GroupNumber)>,
+    /// Those that are to be ended, or whose row is not needed any more.
+    due: BTreeSet<GroupNumber>,
+}
+
+/// A group and what is known of its members.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) number: GroupNumber,
+    /// Unset until it comes, if it ever does: a damaged log may lack it, and its members are then as others are.
+    pub(super) row: Option<Box<Group>>,
+    pub(super) members: Members,
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Members {
+    /// Items that name the group. With neither them nor a row the slot is free.
+    items: u64,
+    /// Those that have not ended, by their rows: the ones that were taken away all at once included.
+    unended: u64,
+    /// Those that can be seen.
+    pub(super) live: Counts,
+    /// Those that wait or are held, by era and priority.
+    pub(super) priorities: BTreeMap<(u32, u8), u64>,
+    /// As those of the partition.
+    pub(super) traces: BTreeMap<(Clearable, u32), u64>,
+}
+
+impl Members {
+    /// For a full count.
+    pub(super) fn add(&mut self, entry: &Entry, as_seen: Counts) {
+        self.items += 1;
+        self.unended += u64::from(Clearable::of(&entry.state).is_some());
+        self.live += as_seen;
+        if matches!(entry.state, State::Waiting) {
+            increment(&mut self.priorities, (entry.era, entry.priority));
+        }
+        if let Some(trace) = entry.trace() {
+            increment(&mut self.traces, trace);
+        }
+    }
+}
+
+impl Slot {
+    fn new(number: GroupNumber) -> Self {
+        Self { number, row: None, members: Members::default() }
+    }
+
+    pub(super) fn state(&self) -> Option<GroupState> {
+        self.row.as_ref().map(|row| row.state)
+    }
+
+    /// Members that were taken away all at once and that the sweep has not come by at yet.
+    pub(super) fn unswept(&self) -> u64 {
+        self.members.unended - self.members.live.live()
+    }
+
+    /// Whether an item names it.
+    pub(super) fn is_named(&self) -> bool {
+        self.members.items > 0
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        self.is_ending() || self.is_forgotten()
+    }
+
+    /// Whether it waits for nothing but its end.
+    pub(super) fn is_ending(&self) -> bool {
+        let runs = match self.state() {
+            Some(GroupState::Started | GroupState::Cancelled { .. }) => true,
+            Some(GroupState::Open | GroupState::Done { .. } | GroupState::Aborted { .. }) | None => false,
+        };
+        runs && self.members.live.live() == 0
+    }
+
+    /// Whether nobody needs its row any more.
+    pub(super) fn is_forgotten(&self) -> bool {
+        !self.is_named() && self.row.as_ref().is_some_and(|row| row.deleted)
+    }
+}
+
+impl Groups {
+    /// Those that have a row or are named by an item.
+    pub(super) fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// Those that something will still come of.
+    pub(super) fn not_over(&self) -> u64 {
+        (self.by_name.len() - self.over.len()) as u64
+    }
+
+    pub(super) fn slot(&self, group: GroupIndex) -> &Slot {
+        &self.slots[group.0.get() as usize - 1]
+    }
+
+    pub(super) fn slot_mut(&mut self, group: GroupIndex) -> &mut Slot {
+        &mut self.slots[group.0.get() as usize - 1]
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<(GroupIndex, &Group)> {
+        let group = *self.by_name.get(name)?;
+        self.slot(group).row.as_deref().map(|row| (group, row))
+    }
+
+    /// By name, from the first one after `pivot` on.
+    pub(super) fn named_after(&self, pivot: Option<&str>) -> impl Iterator<Item = (&Arc<str>, GroupIndex)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = pivot.map_or(Unbounded, Excluded);
+        self.by_name.range::<str, _>((from, Unbounded)).map(|(name, group)| (name, *group))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = GroupIndex> {
+        self.by_number.values().copied()
+    }
+
+    /// Every row, by number.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Group> {
+        self.iter().filter_map(|group| self.slot(group).row.as_deref())
+    }
+
+    /// The group that has been over for longest.
+    pub(super) fn first_over(&self) -> Option<(Timestamp, GroupIndex)> {
+        self.over.first().map(|(since, number)| (*since, self.by_number[number]))
+    }
+
+    /// Those that are to be ended, or whose row is not needed any more.
+    pub(super) fn first_due(&self) -> Option<GroupIndex> {
+        self.due.first().map(|number| self.by_number[number])
+    }
+
+    /// The index for a number, new or not. It is kept by a row or an item, one of which must follow.
+    pub(super) fn index(&mut self, number: GroupNumber) -> GroupIndex {
+        if let Some(group) = self.by_number.get(&number) {
+            return *group;
+        }
+        let slot = Slot::new(number);
+        let group = match self.free.pop() {
+            Some(group) => {
+                *self.slot_mut(group) = slot;
+                group
+            }
+            None => {
+                self.slots.push(slot);
+                let index = u32::try_from(self.slots.len()).ok().and_then(NonZeroU32::new);
+                GroupIndex(index.expect("groups are bounded far below"))
+            }
+        };
+        self.by_number.insert(number, group);
+        group
+    }
+
+    /// Gives the row that was there before.
+    pub(super) fn set_row(&mut self, group: GroupIndex, row: Option<Box<Group>>) -> Option<Box<Group>> {
+        let number = self.slot(group).number;
+        let before = std::mem::replace(&mut self.slot_mut(group).row, row);
+        if let Some(before) = before.as_deref().filter(|before| !before.deleted) {
+            // While rows come in, an earlier group of the name may still look alive.
+            if self.by_name.get(&before.name) == Some(&group) {
+                self.by_name.remove(&before.name);
+            }
+            if let Some(since) = before.state.over_since() {
+                self.over.remove(&(since, number));
+            }
+        }
+        let after = self.slot(group).row.as_deref().filter(|after| !after.deleted);
+        if let Some((name, over_since)) = after.map(|after| (after.name.clone(), after.state.over_since())) {
+            let named = *self.by_name.entry(name.clone()).or_insert(group);
+            if self.slot(named).number < number {
+                self.by_name.insert(name, group);
+            }
+            self.over.extend(over_since.map(|since| (since, number)));
+        }
+        before
+    }
+
+    pub(super) fn join(&mut self, group: GroupIndex) {
+        self.slot_mut(group).members.items += 1;
+        self.refresh(group);
+    }
+
+    pub(super) fn part(&mut self, group: GroupIndex) {
+        self.slot_mut(group).members.items -= 1;
+        self.refresh(group);
+    }
+
+    /// A member by its row not ended, counted as what it can be seen as.
+    pub(super) fn enter(&mut self, group: GroupIndex, one: Counts) {
+        let members = &mut self.slot_mut(group).members;
+        members.unended += 1;
+        members.live += one;
+        self.refresh(group);
+    }
+
+    pub(super) fn leave(&mut self, group: GroupIndex, one: Counts) {
+        let members = &mut self.slot_mut(group).members;
+        members.unended -= 1;
+        members.live -= one;
+        self.refresh(group);
+    }
+
+    pub(super) fn enter_priority(&mut self, group: GroupIndex, of: (u32, u8)) {
+        increment(&mut self.slot_mut(group).members.priorities, of);
+    }
+
+    pub(super) fn leave_priority(&mut self, group: GroupIndex, of: (u32, u8)) {
+        decrement(&mut self.slot_mut(group).members.priorities, of);
+    }
+
+    pub(super) fn is_due(&self, group: GroupIndex) -> bool {
+        self.due.contains(&self.slot(group).number)
+    }
+
+    /// Looks at a group anew after something changed.
+    pub(super) fn refresh(&mut self, group: GroupIndex) {
+        let slot = self.slot(group);
+        let (number, is_free) = (slot.number, slot.row.is_none() && !slot.is_named());
+        if slot.is_due() {
+            self.due.insert(number);
+        } else {
+            self.due.remove(&number);
+        }
+        if is_free {
+            self.by_number.remove(&number);
+            self.free.push(group);
+        }
+    }
+}

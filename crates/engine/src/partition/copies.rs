@@ -1,0 +1,37 @@
+//! Bodies that a batch puts under another number as well. The core knows no bodies, and a store knows no copies: so they are
+//! read before the batch is committed.
+
+use bytes::Bytes;
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::row::{BodyCopy, Change, Part};
+
+use crate::store::{Store, StoreError};
+
+/// The changes of a batch with the copies made. They come first: an item may be gone again within the same batch.
+pub(super) async fn made(
+    store: &dyn Store,
+    partition: PartitionId,
+    copies: Vec<BodyCopy>,
+    mut changes: Vec<Change>,
+) -> Result<Vec<Change>, StoreError> {
+    if copies.is_empty() {
+        return Ok(changes);
+    }
+    let stored = store.read(partition, copies.iter().map(|copy| (copy.from, copy.part)).collect()).await?;
+    let put = |(copy, stored): (&BodyCopy, Option<Bytes>)| {
+        // Only a log that was damaged and salvaged has neither.
+        let body = stored.or_else(|| put_before(&changes, copy.from, copy.part))?;
+        Some(Change::PutBody { number: copy.to, part: copy.part, body })
+    };
+    let mut with_copies: Vec<Change> = copies.iter().zip(stored).filter_map(put).collect();
+    with_copies.append(&mut changes);
+    Ok(with_copies)
+}
+
+/// What is set and used in one batch is not stored yet.
+fn put_before(changes: &[Change], from: ItemNumber, of: Part) -> Option<Bytes> {
+    changes.iter().find_map(|change| match change {
+        Change::PutBody { number, part, body } if (*number, *part) == (from, of) => Some(body.clone()),
+        Change::PutBody { .. } | Change::RemoveBody { .. } | Change::Put(_) | Change::Remove(_) => None,
+    })
+}
