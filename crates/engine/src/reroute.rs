@@ -23,7 +23,7 @@ impl Engine {
         items: Vec<T>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         if items.iter().all(|item| item.key().is_none()) {
-            return self.queue(queue)?.take_in_together(items).await;
+            return self.take_in_anywhere(queue, items).await;
         }
         let mut judged = Judged { results: vec![moved(); items.len()], commits: Vec::new() };
         for _ in 0..REROUTES_MAX {
@@ -53,6 +53,23 @@ impl Engine {
             .filter(|result| was_moved(result))
             .for_each(|result| *result = Err(unsettled()));
         Ok(judged)
+    }
+
+    async fn take_in_anywhere<T: Arriving>(
+        &self,
+        queue: &QueueName,
+        items: Vec<T>,
+    ) -> Result<Judged<ProducedItem>, EngineError> {
+        let handle = self.queue(queue)?;
+        if handle.partitions.len() == 1 {
+            // The first one never goes: no need to keep a copy.
+            return handle.take_in_together(items).await;
+        }
+        self.by_routes(queue, |handle| {
+            let items = items.clone();
+            async move { handle.take_in_together(items).await }
+        })
+        .await
     }
 
     /// As a whole: what was made is known by the call's key.

@@ -124,7 +124,7 @@ fn queue(name: &str) -> QueueOverview {
             stores: StoreNames::default(),
             slots: SlotMap::default(),
             route_version: 0,
-            draining: BTreeSet::new(),
+            draining: BTreeSet::from([PartitionId(3)]),
             retired: BTreeMap::new(),
             former: BTreeMap::new(),
             unknown: Vec::new(),
@@ -206,7 +206,8 @@ fn the_page_shows_what_the_engine_tells() {
     ] {
         assert_eq!(page.value(name, &[("queue", "q")]), value);
     }
-    assert_eq!(page.value("windlass_partitions", &[("state", "available")]), 4.0);
+    assert_eq!(page.value("windlass_partitions", &[("state", "available")]), 2.0);
+    assert_eq!(page.value("windlass_partitions", &[("state", "draining")]), 2.0);
     assert_eq!(page.value("windlass_partitions", &[("state", "faulty")]), 2.0);
     assert_eq!(page.value("windlass_partitions", &[("state", "loading")]), 0.0);
     for (name, value) in [

@@ -1,6 +1,7 @@
 //! `windlass queue`: queues, their settings and their contents as a whole.
 
 mod permits;
+mod rebalance;
 mod settings;
 mod shown;
 
@@ -8,12 +9,13 @@ use clap::{Args, Subcommand};
 use windlass_api::Code;
 use windlass_api::queues::{
     ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, ListQueuesRequest, QueueInfoRequest,
-    QueueStatsRequest, RebalanceQueueRequest, RedriveQueueRequest,
+    QueueStatsRequest, RedriveQueueRequest,
 };
 use windlass_api::storage::ReloadQueueRequest;
 use windlass_client::ClientError;
 
 use self::permits::{Permits, Revoke};
+use self::rebalance::Rebalance;
 use self::settings::Settings;
 use crate::exit::{Exit, Failure};
 use crate::human::counted;
@@ -160,22 +162,6 @@ struct Redrive {
     limit: Option<u64>,
 }
 
-/// Give a queue more partitions, or fewer
-#[derive(Debug, Args)]
-#[command(after_help = "\
-More partitions serve at once. Of fewer, those that go take nothing new and are worked on until they are empty: \
-`windlass queue stats` shows them as draining. Refused while an earlier change still drains some.
-
-Examples:
-  windlass queue rebalance mail --partitions 8
-  windlass queue rebalance mail --partitions 1")]
-struct Rebalance {
-    queue: String,
-    /// How many it is to have, 1 to 1024
-    #[arg(long, value_name = "N")]
-    partitions: u32,
-}
-
 /// Have the partitions of a queue acquired anew
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -291,14 +277,6 @@ fn of_redrive(request: &RedriveQueueRequest, error: ClientError) -> Failure {
             Failure::from(error).retold(message)
         }
         Some(_) | None => failed(request, error),
-    }
-}
-
-impl Rebalance {
-    async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
-        let request = RebalanceQueueRequest { queue: self.queue, partitions: self.partitions };
-        let reply = remote.call(&request).await?;
-        out.reply(&reply, |_| shown::queue(&reply.queue))
     }
 }
 

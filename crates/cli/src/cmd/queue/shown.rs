@@ -3,7 +3,8 @@
 use windlass_api::Span;
 use windlass_api::queues::{Counts, Queue, QueueStatsReply};
 
-use crate::human::{bytes, count, counted, length};
+use super::rebalance::left;
+use crate::human::{bytes, count, length};
 use crate::table::Align::{Left, Right};
 use crate::table::{Table, facts};
 
@@ -93,8 +94,8 @@ pub(super) fn stats(stats: &QueueStatsReply) -> String {
             Some(error) => format!("{}: {error}", partition.state),
             None => partition.state.clone(),
         };
-        let left = partition.remaining.as_ref().map(|left| format!(", {} left", counted(left.items, "item")));
-        let state = state + left.as_deref().unwrap_or_default();
+        let remaining = partition.remaining.as_ref().map(|remaining| format!(", {}", left(remaining)));
+        let state = state + remaining.as_deref().unwrap_or_default();
         let cells = row_of_counts(partition.partition.to_string(), &partition.counts);
         partitions.row(cells.into_iter().chain([partition.store.clone(), state]));
     }

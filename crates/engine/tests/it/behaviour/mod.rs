@@ -41,6 +41,8 @@ mod order;
 mod permits;
 mod queues;
 mod rebalance;
+mod rebalance_groups;
+mod rebalance_load;
 mod redrive;
 mod schedules;
 mod storage;

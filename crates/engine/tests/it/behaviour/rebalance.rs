@@ -32,7 +32,7 @@ on_every_store!(
     no_address_is_live_twice_and_no_item_lost_under_load,
 );
 
-async fn rebalance(world: &World, queue: &QueueName, partitions: u32) {
+pub(super) async fn rebalance(world: &World, queue: &QueueName, partitions: u32) {
     let made = world.engine().rebalance(queue, partitions).await.expect("rebalanced").value;
     assert_eq!(made.width(), partitions as usize);
 }
@@ -58,13 +58,13 @@ async fn partitions(world: &World, queue: &QueueName) -> Vec<PartitionId> {
 }
 
 /// Until so many are listed.
-async fn drained_to(world: &World, queue: &QueueName, count: usize) {
+pub(super) async fn drained_to(world: &World, queue: &QueueName, count: usize) {
     while partitions(world, queue).await.len() != count {
         tokio::task::yield_now().await;
     }
 }
 
-async fn complete_all(world: &World, queue: &QueueName) -> Vec<ItemId> {
+pub(super) async fn complete_all(world: &World, queue: &QueueName) -> Vec<ItemId> {
     let mut done = Vec::new();
     loop {
         let leased = world.lease(queue, 1000).await;
