@@ -22,6 +22,8 @@ pub(crate) struct Summary {
     /// On their way to another queue.
     pub(crate) moving: u64,
     pub(crate) rest: Rest,
+    /// Of its last commit.
+    pub(crate) sequence: u64,
 }
 
 /// How far a partition has come with being emptied.

@@ -375,6 +375,7 @@ impl Writer {
             retained: self.partition.retained(),
             moving: self.partition.moving(),
             rest: self.rest(),
+            sequence: self.sequence,
         }
     }
 }

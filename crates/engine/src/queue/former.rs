@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_core::command::Refusal;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
+use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::route::Slot;
 use windlass_core::row::Once;
@@ -16,6 +17,7 @@ use super::QueueHandle;
 use super::produce::Arriving;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
+use crate::types::Commit;
 
 /// What former homes know of the items of a call, which go by their place in it.
 #[derive(Default)]
@@ -28,6 +30,8 @@ pub(super) struct Known {
     pub(super) unsure: BTreeMap<usize, EngineError>,
     /// What was made before under the idempotency key, and where.
     pub(super) calls: Vec<(PartitionId, Once)>,
+    /// How far those were who told something: for a call that nobody else has to be asked about.
+    pub(super) commits: Vec<Commit>,
 }
 
 impl Known {
@@ -63,7 +67,7 @@ impl QueueHandle {
         items: &[T],
     ) -> Result<Known, EngineError> {
         let mut known = Known::default();
-        if self.queue.former.is_empty() {
+        if self.queue.former.is_empty() || mutant::active(Mutant::SkipFormerHomes) {
             return Ok(known);
         }
         let homes_of_call: BTreeSet<PartitionId> =
@@ -77,6 +81,9 @@ impl QueueHandle {
         for (former, question, answer) in asked {
             match told(answer).await {
                 Ok(Told { call, groups, holders }) => {
+                    if call.is_some() || !holders.is_empty() {
+                        known.commits.extend(self.last_commit(former));
+                    }
                     known.calls.extend(call.map(|call| (former, call)));
                     known.groups.extend(groups.into_iter().map(|group| (group, former)));
                     let id = |(index, number)| (index, ItemId { partition: former, number });
@@ -90,10 +97,18 @@ impl QueueHandle {
             }
         }
         // Who has a group is the only one.
-        let is_found =
-            |index: usize| items[index].group().is_some_and(|group| known.groups.contains_key(group));
-        known.unsure.retain(|index, _| !is_found(*index));
+        let unsure: Vec<usize> = known.unsure.keys().copied().collect();
+        for (index, group) in unsure.into_iter().filter_map(|index| Some((index, items[index].group()?))) {
+            if known.groups.contains_key(group) || self.is_at_home(group).await {
+                known.unsure.remove(&index);
+            }
+        }
         Ok(known)
+    }
+
+    fn last_commit(&self, partition: PartitionId) -> Option<Commit> {
+        let sequence = self.find(partition).ok()?.published.summary().sequence;
+        Some(Commit { partition, sequence })
     }
 
     fn questions<T: Arriving>(
@@ -158,7 +173,17 @@ impl QueueHandle {
                 Err(error) => unsure = Some(error),
             }
         }
-        unsure.map_or(Ok(None), Err)
+        match unsure {
+            Some(error) if !self.is_at_home(group).await => Err(error),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Whether the home of its name has the group: then nobody else does, whether they can be asked or not.
+    async fn is_at_home(&self, group: &Arc<str>) -> bool {
+        let Ok(home) = self.home(group) else { return false };
+        let group = Arc::clone(group);
+        home.query(move |partition, _| partition.has_group(&group)).await.unwrap_or(false)
     }
 
     /// The item that an address speaks of, wherever it was made: at most one that bears it is not final, and it is the

@@ -45,7 +45,7 @@ impl QueueHandle {
         let mut reserved = self.places.reserve(items.len(), self.queue.settings.max_items)?;
         let keyless = items.iter().filter(|item| item.key().is_none());
         let together = self.pick(keyless.clone().all(Arriving::is_scheduled)).map(|handle| handle.id);
-        let Known { held, unsure, groups, .. } = self.ask_former_homes(None, &items).await?;
+        let Known { held, unsure, groups, commits, .. } = self.ask_former_homes(None, &items).await?;
         let home = |item: &T| if item.key().is_some() { self.home_of(item, &groups) } else { together };
         let decided: BTreeSet<usize> = held.keys().chain(unsure.keys()).copied().collect();
         let mut results = vec![Err(self.unavailable()); items.len()];
@@ -58,12 +58,15 @@ impl QueueHandle {
             let ask = |(home, share)| self.ask(home, share, &mut reserved);
             shares.into_iter().filter_map(ask).collect::<Vec<_>>()
         });
-        let judged = judged(asked.await?, results, produced).await;
+        let mut judged = judged(asked.await?, results, produced).await;
         let is_judged = |result| was_judged(result) || was_moved(result);
         if judged.commits.is_empty() && !judged.results.iter().any(is_judged) {
             // That none serves may be because the queue is gone.
             self.door.pass(|| ()).await?;
             return Err(worst(judged));
+        }
+        if judged.commits.is_empty() {
+            judged.commits = commits;
         }
         Ok(judged)
     }

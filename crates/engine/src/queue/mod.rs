@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use windlass_core::command::{Clear, Command, Refusal, Reply};
 use windlass_core::id::PartitionId;
+use windlass_core::partition::Totals;
 use windlass_core::row::Queue;
 
 use crate::env::Env;
@@ -50,6 +51,8 @@ pub(crate) struct QueueHandle {
     turn: Arc<AtomicUsize>,
     /// The version of the routes that count now, which whoever holds an earlier handle goes against.
     latest_routes: Arc<AtomicU64>,
+    /// Of partitions that were dropped: what was done stays done.
+    totals_of_gone: Totals,
 }
 
 impl QueueHandle {
@@ -64,12 +67,31 @@ impl QueueHandle {
         let (door, turn) = (Arc::default(), Arc::default());
         let (waiters, places) = (Arc::clone(&common.waiters), Arc::clone(&common.places));
         let latest_routes = Arc::new(AtomicU64::new(queue.route_version));
-        Self { queue, partitions, retired, waiters, door, places, env, store, turn, latest_routes }
+        let totals_of_gone = Totals::default();
+        Self {
+            queue,
+            partitions,
+            retired,
+            waiters,
+            door,
+            places,
+            env,
+            store,
+            turn,
+            latest_routes,
+            totals_of_gone,
+        }
     }
 
     /// The same queue with new settings, or with other partitions.
     pub(crate) fn with(&self, queue: Queue, partitions: Vec<Arc<Handle>>, retired: Vec<Arc<Handle>>) -> Self {
-        Self { queue, partitions, retired, ..self.clone() }
+        let mut next = Self { queue, partitions, retired, ..self.clone() };
+        for handle in self.all() {
+            if next.find(handle.id).is_err() {
+                next.totals_of_gone += handle.published.totals();
+            }
+        }
+        next
     }
 
     /// Whether keys are still at home where it says.

@@ -88,6 +88,9 @@ impl QueueHandle {
             return Err(worst(judged));
         }
         judged.commits.splice(0..0, commit);
+        if judged.commits.is_empty() {
+            judged.commits = known.commits;
+        }
         Ok(judged)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::partition::{Counts, Remaining, Totals};
+use windlass_core::partition::{Counts, Remaining};
 use windlass_core::time::Timestamp;
 
 use super::QueueHandle;
@@ -54,7 +54,7 @@ impl QueueHandle {
             item_waiters: self.all().map(|handle| handle.watchers.count()).sum(),
             retained: 0,
             moving: 0,
-            totals: Totals::default(),
+            totals: self.totals_of_gone,
             partitions: Vec::with_capacity(self.partitions.len()),
             stores: self.partitions.iter().map(|handle| self.store.name_of(handle.id)).collect(),
         };

@@ -22,7 +22,8 @@ pub(super) fn call_name(key: u8) -> Arc<str> {
 
 impl History {
     pub(super) fn route(&mut self, closed: bool, at_home: Option<u16>) {
-        let names = (0..3u8).flat_map(|number| [address_name(number), groups::name(number), call_name(number)]);
+        let names =
+            (0..3u8).flat_map(|number| [address_name(number), groups::name(number), call_name(number)]);
         let slots = |bits: u16| {
             let chosen = names.clone().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
             chosen.map(|(_, name)| Slot::of(&name)).collect()

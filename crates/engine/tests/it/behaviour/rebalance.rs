@@ -9,7 +9,7 @@ use windlass_core::item::Phase;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_engine::{EngineError, PartitionState, ProducedItem, Remaining};
+use windlass_engine::{Commit, EngineError, PartitionState, ProducedItem, Remaining};
 
 use super::addresses::at;
 use super::dead_queues::{all_moved, arrived, fail_all, to_dead};
@@ -26,6 +26,8 @@ on_every_store!(
     no_second_rebalance_while_one_drains,
     what_a_partition_kept_is_found_until_its_time,
     a_partition_that_keeps_nothing_is_dropped,
+    what_was_done_in_a_partition_counts_when_it_is_gone,
+    a_call_answered_by_a_former_home_tells_how_far_that_was,
     who_waits_for_an_item_or_for_work_does_not_notice,
     what_is_on_its_way_arrives_once_though_its_taker_goes,
     a_rebalance_outlives_a_restart,
@@ -241,6 +243,35 @@ async fn a_partition_that_keeps_nothing_is_dropped(world: &World) {
     rebalance(world, &queue, 2).await;
     let ids = world.produce(&queue, addresses(30)).await;
     assert!(ids.iter().all(|id| id.partition == seen.partitions[0] || id.partition > PartitionId(4)));
+}
+
+async fn what_was_done_in_a_partition_counts_when_it_is_gone(world: &World) {
+    let queue = world.queue("q", 4, Settings::default()).await;
+    for _ in 0..12 {
+        world.produce(&queue, items(1)).await;
+    }
+    complete_all(world, &queue).await;
+    rebalance(world, &queue, 1).await;
+    while world.engine().queue_info(&queue).is_some_and(|seen| seen.homes().count() > 1) {
+        tokio::task::yield_now().await;
+    }
+    let totals = world.engine().overview().remove(0).totals;
+    assert_eq!((totals.produced, totals.completed), (12, 12));
+}
+
+async fn a_call_answered_by_a_former_home_tells_how_far_that_was(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let engine = world.engine();
+    let first = engine.produce_once(&queue, "call".into(), addresses(40)).await.expect("judged");
+    rebalance(world, &queue, 4).await;
+    let is_told =
+        |commits: &[Commit]| matches!(commits, [one, ..] if one.sequence >= first.commits[0].sequence);
+    let again = engine.produce_once(&queue, "call".into(), addresses(40)).await.expect("judged");
+    assert!(is_told(&again.commits), "{:?}", again.commits);
+    for item in addresses(40) {
+        let refused = engine.produce(&queue, vec![item]).await.expect("judged");
+        assert!(refused.results[0].is_err() && is_told(&refused.commits), "{:?}", refused.commits);
+    }
 }
 
 async fn who_waits_for_an_item_or_for_work_does_not_notice(world: &World) {
