@@ -179,9 +179,12 @@ impl Supervisor {
 
     async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
         let now = writer.clock.now();
-        let orders = writer.orders().into_iter();
-        let changes: Vec<Change> =
-            orders.flat_map(|order| writer.partition.apply(now, order).changes).collect();
+        let mut changes: Vec<Change> = Vec::new();
+        for order in writer.orders() {
+            let applied = writer.partition.apply(now, order);
+            assert!(applied.copies.is_empty(), "what the registry says makes no items");
+            changes.extend(applied.changes);
+        }
         if changes.is_empty() {
             return Ok(());
         }
