@@ -57,6 +57,7 @@ calls! {
     "queue.stats" queues::QueueStatsRequest => queues::QueueStatsReply, reads: "Counts what is in a queue.";
     "queue.clear" queues::ClearQueueRequest => queues::ClearQueueReply, changes: "Cancels what is in a queue.";
     "queue.redrive" queues::RedriveQueueRequest => queues::RedriveQueueReply, changes: "Sends waiting items back to where they came from, or elsewhere.";
+    "queue.rebalance" queues::RebalanceQueueRequest => queues::QueueReply, changes: "Gives a queue more partitions, or fewer.";
     "queue.produce" items::ProduceRequest => items::ProduceReply, changes, waits: "Puts items into a queue.";
     "queue.lease" items::LeaseRequest => items::LeaseReply, changes, waits: "Takes items to work on, waiting for the first.";
     "queue.complete" items::CompleteRequest => items::CompleteReply, changes, waits: "Ends leased items as done.";

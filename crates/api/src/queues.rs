@@ -358,6 +358,19 @@ pub struct RedriveQueueReply {
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(extend("required" = ["queue", "partitions"]))]
+pub struct RebalanceQueueRequest {
+    /// The name of the queue.
+    #[prost(string, tag = "1")]
+    pub queue: String,
+    /// How many partitions it is to have, 1 to 1024.
+    #[prost(uint32, tag = "2")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub partitions: u32,
+}
+
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue"]))]
 pub struct QueueStatsRequest {
     /// The name of the queue.
@@ -450,4 +463,20 @@ pub struct PartitionStats {
     #[prost(string, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What is left to do, while it drains.
+    #[prost(message, optional, tag = "6")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<Remaining>,
+}
+
+/// What a partition that drains has still to do before it is removed.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Remaining {
+    /// Items that have not ended.
+    #[prost(uint64, tag = "1")]
+    pub items: u64,
+    /// Groups that are not finished.
+    #[prost(uint64, tag = "2")]
+    pub groups: u64,
 }

@@ -11,7 +11,7 @@ use windlass_api::items::{
 use windlass_api::permits::{ListPermitsRequest, Permit, RevokeReply, RevokeRequest};
 use windlass_api::queues::{
     ClearQueueRequest, CreateQueueRequest, DeleteQueueRequest, Queue, QueueInfoRequest, QueueStatsReply,
-    QueueStatsRequest, RedriveQueueRequest, UpdateQueueRequest,
+    QueueStatsRequest, RebalanceQueueRequest, RedriveQueueRequest, UpdateQueueRequest,
 };
 
 use crate::client::Client;
@@ -121,6 +121,12 @@ impl QueueClient {
     pub async fn redrive(&self, request: RedriveQueueRequest) -> Result<u64, ClientError> {
         let request = RedriveQueueRequest { queue: self.queue.clone(), ..request };
         Ok(self.client.call(&request).await?.moved)
+    }
+
+    /// Gives it so many partitions: more at once, fewer by leasing empty those that go.
+    pub async fn rebalance(&self, partitions: u32) -> Result<Queue, ClientError> {
+        let request = RebalanceQueueRequest { queue: self.queue.clone(), partitions };
+        Ok(self.client.call(&request).await?.queue)
     }
 
     /// Puts items into it: once this returns they are durable. In the order given.

@@ -1,16 +1,16 @@
 //! What can be asked of a partition, and what it answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::group::{GroupView, Member};
-use crate::id::{ItemNumber, PartitionId, Permit};
+use crate::id::{ItemId, ItemNumber, PartitionId, Permit};
 use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
 use crate::limits::Invalid;
 use crate::partition::Totals;
-use crate::row::{BodyCopy, Change, Queue, QueueName, StoreNames};
+use crate::row::{BodyCopy, Change, Intake, Queue, QueueName, StoreNames};
 use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
 
@@ -54,12 +54,20 @@ pub enum Command {
     },
     /// Takes the queue's settings over, unless they are older than those it has.
     Configure(Box<Settings>),
+    /// Takes over what it is to take in, unless that is older than what it has.
+    Route(Box<Intake>),
     /// Registry only.
     CreateQueue(Box<CreateQueue>, StoreNames),
     /// Registry only.
     UpdateQueue(Box<UpdateQueue>),
     /// Registry only.
     DeleteQueue(QueueName),
+    /// Registry only: more partitions, or fewer once some are leased empty.
+    Rebalance(Rebalance),
+    /// Registry only: a partition that was draining is empty.
+    Retire(QueueName, PartitionId),
+    /// Registry only: a retired partition keeps nothing any more.
+    ForgetPartition(QueueName, PartitionId),
     /// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
     SkipPartitions(PartitionId),
 }
@@ -77,6 +85,10 @@ pub struct ProduceOnce {
     /// Of all items of the call, those for other partitions included.
     pub digest: Digest,
     pub claim: Claim,
+    /// Which items of the call these are. Empty: all of them.
+    pub indexes: Vec<u16>,
+    /// Those of them whose address an item of another partition holds, which was home to it before.
+    pub held: BTreeMap<u16, ItemId>,
     /// None at the home of the key, if all belong elsewhere.
     pub items: Vec<NewItem>,
 }
@@ -372,6 +384,14 @@ pub struct UpdateQueue {
     pub change: SettingsChange,
 }
 
+#[derive(Clone, Debug)]
+pub struct Rebalance {
+    pub name: QueueName,
+    pub partitions: u32,
+    /// For those that are new.
+    pub stores: StoreNames,
+}
+
 /// What a command did.
 #[derive(Debug)]
 pub struct Applied {
@@ -478,6 +498,14 @@ pub enum Refusal {
     DuplicateAddress {
         number: ItemNumber,
     },
+    /// As [`Refusal::DuplicateAddress`]; it is in a partition that was home to the address before.
+    HeldElsewhere {
+        id: ItemId,
+    },
+    /// Somebody else takes this by now: whoever sent it has not heard yet.
+    Moved,
+    /// Partitions of the queue are still being leased empty.
+    Draining,
     /// The idempotency key was used for a call with other items.
     KeyTaken,
     /// Where to begin is not in the list, or not any more.

@@ -161,6 +161,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
             check_partitions(create.partitions)?;
             check_queue_settings(&create.name, &create.settings)
         }
+        Command::Rebalance(rebalance) => check_partitions(rebalance.partitions),
         Command::CreateGroup(create) => check_new_group(create),
         Command::SetGroupEnd(set) => check_set_end(set),
         Command::Redrive(redrive) => check_redrive(redrive),
@@ -175,9 +176,12 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::Clear(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
+        | Command::Route(_)
         // What comes of an update is checked once it is known.
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
+        | Command::Retire(..)
+        | Command::ForgetPartition(..)
         | Command::SkipPartitions(_) => Ok(()),
     }
 }

@@ -1,6 +1,6 @@
 //! What is durable: rows under keys, and the changes that move a partition from one state to the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use crate::command::{Digest, Produced, Refusal};
 use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
 use crate::item::{Item, ItemError, MoveNumber, State};
-use crate::route::{Slot, SlotMap};
+use crate::route::{Slot, SlotMap, SlotSet};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -24,6 +24,7 @@ pub enum Row {
     Taken(Taken),
     Once(Box<Once>),
     Group(Box<Group>),
+    Intake(Box<Intake>),
     /// Registry only.
     Queue(Box<Queue>),
     /// Registry only.
@@ -44,6 +45,7 @@ pub enum Key {
     /// By the idempotency key.
     Once(Arc<str>),
     Group(GroupNumber),
+    Intake,
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -65,6 +67,19 @@ pub struct Taken {
     pub unknown: Vec<u8>,
 }
 
+/// What the partition takes in, as the registry has it: copied like the settings, so that a partition that has given
+/// something up never takes it again by mistake.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Intake {
+    pub version: u64,
+    /// Nothing new at all.
+    pub closed: bool,
+    /// The keys that are at home here. Unset: any.
+    pub at_home: Option<SlotSet>,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
+}
+
 /// A call that was carried out, or this partition's part of it: remembered for a while, so that it is not carried out
 /// again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +89,8 @@ pub struct Once {
     pub digest: Digest,
     /// When the home of the key took note of it.
     pub claimed_at: Timestamp,
+    /// Which items of the call were answered here, in their order. Empty: the first ones.
+    pub indexes: Box<[u16]>,
     pub answers: Answers,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
@@ -83,7 +100,7 @@ impl Once {
     /// About what it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         const FIXED: usize = 128;
-        FIXED + 2 * self.key.len() + self.answers.0.len() + self.unknown.len()
+        FIXED + 2 * self.key.len() + 2 * self.indexes.len() + self.answers.0.len() + self.unknown.len()
     }
 }
 
@@ -191,24 +208,68 @@ pub struct Queue {
     pub stores: StoreNames,
     /// Where items with a key are at home.
     pub slots: SlotMap,
+    /// Counts how often partitions came, went, or passed slots on.
+    pub route_version: u64,
+    /// The last ones of the list: they are leased until they are empty, and take nothing new.
+    pub draining: BTreeSet<PartitionId>,
+    /// They are empty, and stay for what they still keep. With the store that each is in; none is the first of all.
+    pub retired: BTreeMap<PartitionId, Option<Arc<str>>>,
+    /// The slots that a partition was home to and is not any more. It may still know some of their keys.
+    pub former: BTreeMap<PartitionId, SlotSet>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
 
-/// The name of the store that each partition is in, in their order. Where it ends, the first store of all is meant:
-/// every server has that one.
+/// The name of the store that each partition is in, in their order. Where it ends or is empty, the first store of all
+/// is meant: every server has that one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreNames(pub Vec<Arc<str>>);
 
 impl Queue {
-    /// Its partitions and the stores they are in; none is the first store of all.
+    /// Its partitions and the stores they are in, retired ones too; none is the first store of all.
     pub fn homes(&self) -> impl Iterator<Item = (PartitionId, Option<&Arc<str>>)> {
-        self.partitions.iter().enumerate().map(|(index, id)| (*id, self.stores.0.get(index)))
+        let serving = self.partitions.iter().enumerate().map(|(index, id)| (*id, self.store(index)));
+        serving.chain(self.retired.iter().map(|(id, store)| (*id, store.as_ref())))
+    }
+
+    pub(crate) fn store(&self, index: usize) -> Option<&Arc<str>> {
+        self.stores.0.get(index).filter(|name| !name.is_empty())
+    }
+
+    /// How many partitions it is to have: those that drain are about to go.
+    pub fn width(&self) -> usize {
+        self.partitions.len() - self.draining.len()
+    }
+
+    /// Whether it is the same queue, however it has changed since: the first partition never leaves, and its number is
+    /// not given to another.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.name == other.name && self.partitions.first() == other.partitions.first()
+    }
+
+    /// What one of its partitions is to take in.
+    pub fn intake(&self, partition: PartitionId) -> Intake {
+        let place = self.partitions.iter().position(|id| *id == partition);
+        // Until slots move for the first time, nobody can be wrong about them.
+        let moved = !self.slots.0.is_empty();
+        let at_home = || Slot::all().filter(|slot| place.is_some() && self.home(*slot) == place).collect();
+        Intake {
+            version: self.route_version,
+            closed: place.is_none() || self.draining.contains(&partition),
+            at_home: moved.then(at_home),
+            unknown: Vec::new(),
+        }
+    }
+
+    /// Who else may know a key of that slot.
+    pub fn former_homes(&self, slot: Slot) -> impl Iterator<Item = PartitionId> {
+        let were = self.former.iter().filter(move |(_, slots)| slots.contains(slot));
+        were.map(|(partition, _)| *partition)
     }
 
     /// The partition that takes what has a key of this slot, by its place in the list.
     pub fn home(&self, slot: Slot) -> Option<usize> {
-        self.slots.home(slot, self.partitions.len())
+        self.slots.home(slot, self.width())
     }
 }
 
@@ -273,6 +334,7 @@ impl Row {
             Self::Taken(taken) => Key::Taken(taken.source),
             Self::Once(once) => Key::Once(Arc::clone(&once.key)),
             Self::Group(group) => Key::Group(group.number),
+            Self::Intake(_) => Key::Intake,
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
         }
@@ -286,13 +348,16 @@ impl Change {
         match self {
             Self::Put(Row::Item(item)) => FIXED + item.kind.len() + item.state.bytes() + extras_bytes(item),
             Self::Put(Row::Queue(queue)) => {
-                let slots = 4 * queue.slots.0.len();
-                8 * FIXED + 8 * queue.partitions.len() + slots + queue.stores.bytes() + queue.unknown.len()
+                let slots = 4 * queue.slots.0.len() + 2 * FIXED * queue.former.len();
+                let retired = FIXED * queue.retired.len();
+                let partitions = 16 * queue.partitions.len();
+                8 * FIXED + partitions + slots + retired + queue.stores.bytes() + queue.unknown.len()
             }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
             Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
+            Self::Put(Row::Intake(intake)) => 4 * FIXED + intake.unknown.len(),
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),

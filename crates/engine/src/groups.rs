@@ -18,10 +18,13 @@ impl Engine {
         mut create: CreateGroup,
     ) -> Result<Committed<CreatedGroup>, EngineError> {
         let _call = self.registry.enter()?;
-        let handle = self.queue(queue)?;
+        self.queue(queue)?;
         self.check_end_queues(queue, [&mut create.end, &mut create.abort])?;
-        handle.check_homes(create.items.iter().map(|item| (Some(&create.name), item.address.as_ref())))?;
-        handle.create_group(create).await
+        self.by_routes(queue, |handle| {
+            let create = create.clone();
+            async move { handle.create_group(create).await }
+        })
+        .await
     }
 
     /// Says what is made at the end of a group that is not finished; what is not given stays.
@@ -31,10 +34,10 @@ impl Engine {
         mut set: SetGroupEnd,
     ) -> Result<Committed<GroupView>, EngineError> {
         let _call = self.registry.enter()?;
-        let handle = self.queue(queue)?;
+        self.queue(queue)?;
         self.check_end_queues(queue, [&mut set.end, &mut set.abort])?;
         let name = Arc::clone(&set.name);
-        handle.change_group(&name, Command::SetGroupEnd(Box::new(set))).await
+        self.change_group(queue, &name, Command::SetGroupEnd(Box::new(set))).await
     }
 
     /// From here on its members are leased. With none left it is done.
@@ -44,7 +47,7 @@ impl Engine {
         group: &Arc<str>,
     ) -> Result<Committed<GroupView>, EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.change_group(group, Command::StartGroup(Arc::clone(group))).await
+        self.change_group(queue, group, Command::StartGroup(Arc::clone(group))).await
     }
 
     /// Members that are not leased are gone at once, the others are asked to stop.
@@ -54,7 +57,7 @@ impl Engine {
         group: &Arc<str>,
     ) -> Result<Committed<GroupView>, EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.change_group(group, Command::CancelGroup(Arc::clone(group))).await
+        self.change_group(queue, group, Command::CancelGroup(Arc::clone(group))).await
     }
 
     /// Forgets a group that is done or aborted, and tells it as it was.
@@ -64,12 +67,16 @@ impl Engine {
         group: &Arc<str>,
     ) -> Result<Committed<GroupView>, EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.change_group(group, Command::DeleteGroup(Arc::clone(group))).await
+        self.change_group(queue, group, Command::DeleteGroup(Arc::clone(group))).await
     }
 
     pub async fn group(&self, queue: &QueueName, group: &Arc<str>) -> Result<GroupView, EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.group(Arc::clone(group)).await
+        self.by_routes(queue, |handle| {
+            let group = Arc::clone(group);
+            async move { handle.group(group).await }
+        })
+        .await
     }
 
     /// By name, from the first one after `pivot` on.
@@ -80,7 +87,24 @@ impl Engine {
         limit: usize,
     ) -> Result<Vec<GroupView>, EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.list_groups(pivot, limit).await
+        self.by_routes(queue, |handle| {
+            let pivot = pivot.clone();
+            async move { handle.list_groups(pivot, limit).await }
+        })
+        .await
+    }
+
+    async fn change_group(
+        &self,
+        queue: &QueueName,
+        group: &Arc<str>,
+        command: Command,
+    ) -> Result<Committed<GroupView>, EngineError> {
+        self.by_routes(queue, |handle| {
+            let (group, command) = (Arc::clone(group), command.clone());
+            async move { handle.change_group(&group, command).await }
+        })
+        .await
     }
 
     /// The queues that end items go to must be there. The one they come from is not another.

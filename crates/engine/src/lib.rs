@@ -21,6 +21,7 @@ mod outbox;
 mod partition;
 mod queue;
 mod registry;
+mod reroute;
 mod storage;
 pub mod store;
 mod types;
@@ -51,7 +52,7 @@ pub use crate::types::{
     Commit, CommitStats, Committed, CreatedGroup, Delivery, Grant, Granted, Histogram, Holding, ItemView,
     Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
 };
-pub use windlass_core::partition::Totals;
+pub use windlass_core::partition::{Remaining, Totals};
 
 /// All queues of one store. Cheap to clone; every clone is the same engine.
 #[derive(Clone, Debug)]
@@ -117,6 +118,17 @@ impl Engine {
         Ok(committed_queue(self.registry.change(Command::UpdateQueue(Box::new(update))).await?))
     }
 
+    /// More partitions at once, or fewer: those that go take nothing new, and are gone once they were leased empty and
+    /// keep nothing any more. Refused while an earlier change still drains some.
+    pub async fn rebalance(
+        &self,
+        name: &QueueName,
+        partitions: u32,
+    ) -> Result<Committed<Queue>, EngineError> {
+        let _call = self.registry.enter()?;
+        Ok(committed_queue(self.registry.rebalance(name.clone(), partitions).await?))
+    }
+
     /// The queue and everything in it is gone; one made again under the name is a new one. Without `force` it is refused
     /// while an item is not final, or on its way to another queue.
     pub async fn delete_queue(&self, name: &QueueName, force: bool) -> Result<Committed<()>, EngineError> {
@@ -147,7 +159,7 @@ impl Engine {
         items: Vec<NewItem>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.take_in(items).await
+        self.take_in(queue, items).await
     }
 
     /// As [`Engine::produce`], but the same items under the same key within 24 hours are told what they were told the
@@ -161,7 +173,7 @@ impl Engine {
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
         limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
-        self.queue(queue)?.produce_once(key, items).await
+        self.take_in_once(queue, key, items).await
     }
 
     /// Up to a batch of what there is, waiting up to `wait` for the first item; `Span::ZERO` answers at once.
@@ -243,12 +255,7 @@ impl Engine {
     /// The item that an address speaks of: the one that holds it now, else the latest that did and is still kept.
     pub async fn item_at(&self, queue: &QueueName, address: &str) -> Result<ItemId, EngineError> {
         let _call = self.registry.enter()?;
-        let queue = self.queue(queue)?;
-        let home = queue.home(address)?;
-        let address = Arc::from(address);
-        let number = home.query(move |partition, _| partition.item_at(&address)).await?;
-        let number = number.ok_or(EngineError::Refused(Refusal::NotFound))?;
-        Ok(ItemId { partition: home.id, number })
+        self.find_item_at(queue, address).await
     }
 
     pub async fn get(&self, id: ItemId) -> Result<ItemView, EngineError> {

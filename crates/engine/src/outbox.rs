@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 use tracing::{error, warn};
-use windlass_core::command::{Assign, Command, Departure, Move, Moved, Reply, Take};
+use windlass_core::command::{Assign, Command, Departure, Move, Moved, Refusal, Reply, Take};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{MoveNumber, Origin};
 use windlass_core::mutant::{self, Mutant};
@@ -182,6 +182,13 @@ impl Carrier {
             match self.deliver_some(&queue, taker).await {
                 Ok(Progress::Some) => progress = Progress::Some,
                 Ok(Progress::None) => {}
+                // It takes nothing new any more.
+                Err(EngineError::Refused(Refusal::Moved)) => {
+                    self.settle(&queue, taker).await?;
+                    if self.assign(to, &queue, Some(taker), BATCH_MAX).await? == Progress::Some {
+                        progress = Progress::Some;
+                    }
+                }
                 Err(error) => {
                     // Somebody else may take what it will not; but not in a hurry.
                     if matches!(error, EngineError::Refused(_)) {
@@ -221,6 +228,7 @@ impl Carrier {
     /// The next batch for one partition. It takes a batch whole or not at all: if not, it is asked for the first alone.
     async fn deliver_some(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
         match self.deliver(queue, taker, BATCH_MAX).await {
+            moved @ Err(EngineError::Refused(Refusal::Moved)) => moved,
             Err(EngineError::Refused(_)) => self.deliver(queue, taker, 1).await,
             delivered => delivered,
         }
@@ -232,8 +240,9 @@ impl Carrier {
         taker: PartitionId,
         limit: usize,
     ) -> Result<Progress, EngineError> {
-        let Some(target) = queue.partitions.iter().find(|handle| handle.id == taker) else {
-            // Of an earlier queue of that name, and gone with it. Partition numbers do not come again.
+        let Ok(target) = queue.find(taker) else {
+            // Of an earlier queue of that name, and gone with it; or empty, and all that it took was heard of. Partition
+            // numbers do not come again.
             return self.assign(&queue.queue.name.name, queue, Some(taker), BATCH_MAX).await;
         };
         if target.state() != PartitionState::Available {
@@ -254,10 +263,13 @@ impl Carrier {
 
     /// Forgets what a partition has taken, as far as that was not written down: it must not go to anybody else.
     async fn settle(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
-        let Some(target) = queue.partitions.iter().find(|handle| handle.id == taker) else { return Ok(()) };
+        let Ok(target) = queue.find(taker) else { return Ok(()) };
         let source = self.source.id;
         let last = target.query(move |partition, _| partition.last_taken(source)).await?;
-        self.forget(taker, last).await
+        self.forget(taker, last).await?;
+        // If it is to be dropped, it waits for that.
+        target.tell_rest();
+        Ok(())
     }
 
     async fn forget(&self, taker: PartitionId, last: MoveNumber) -> Result<(), EngineError> {

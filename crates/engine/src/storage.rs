@@ -25,7 +25,7 @@ impl Engine {
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
         limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
-        self.queue(queue)?.take_in(items).await
+        self.take_in(queue, items).await
     }
 
     /// Takes items out that have not ended, leased ones too. Nothing of them is kept.

@@ -8,7 +8,7 @@ use windlass_core::command::List;
 use windlass_core::group::{GroupView, Member};
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Lease, Origin, Phase};
-use windlass_core::partition::{Counts, Totals};
+use windlass_core::partition::{Counts, Remaining, Totals};
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::time::{Span, Timestamp};
 
@@ -202,6 +202,8 @@ pub struct PartitionStats {
     /// The name of the store that it is in.
     pub store: Arc<str>,
     pub counts: Counts,
+    /// What is left to do, while it drains.
+    pub remaining: Option<Remaining>,
 }
 
 /// A queue as its writers last told of it: no question to them, hence no work for them.

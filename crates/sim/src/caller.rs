@@ -186,6 +186,13 @@ impl Caller {
         self.call(Op::Delete { queue, force }, call, |_gone| Outcome::Deleted).await;
     }
 
+    pub async fn rebalance(&self, queue: QueueIndex, partitions: u32) {
+        let name = queue_name(queue);
+        let call = self.engine.rebalance(&name, partitions);
+        let op = Op::Rebalance { queue, partitions };
+        self.call(op, call, |made| Outcome::Queue(Box::new(made.value.clone()))).await;
+    }
+
     async fn call<T>(
         &self,
         op: Op,

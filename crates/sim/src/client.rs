@@ -119,6 +119,9 @@ impl Client {
         if self.rng.percent(habits.redrives) {
             return self.redrive().await;
         }
+        if habits.rebalances > 0 && self.rng.percent(habits.rebalances) {
+            return self.rebalance().await;
+        }
         match self.rng.below(100) {
             0..=26 => self.produce().await,
             27..=52 => self.lease().await,
@@ -377,6 +380,12 @@ impl Client {
         let queue = self.queue();
         let settings = self.plan.clone().draw_settings(&mut self.rng, queue);
         self.caller.update(queue, settings).await;
+    }
+
+    async fn rebalance(&mut self) {
+        let queue = self.queue();
+        let partitions = self.rng.between(1, 5) as u32;
+        self.caller.rebalance(queue, partitions).await;
     }
 
     /// By force, or after everything was cleared and nobody produced anything since.

@@ -10,7 +10,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 18] = [
+pub const COMMANDS: [&str; 19] = [
     "produce",
     "produce once",
     "lease",
@@ -29,6 +29,7 @@ pub const COMMANDS: [&str; 18] = [
     "update queue",
     "delete queue",
     "delete queue if empty",
+    "rebalance queue",
 ];
 
 pub const CHANGES: [&str; 26] = [
@@ -251,6 +252,7 @@ fn command(op: &Op) -> &'static str {
         Op::Stats(_) => "stats",
         Op::Create { .. } => "create queue",
         Op::Update { .. } => "update queue",
+        Op::Rebalance { .. } => "rebalance queue",
         Op::Delete { force: true, .. } => "delete queue",
         Op::Delete { force: false, .. } => "delete queue if empty",
     }

@@ -172,6 +172,10 @@ pub enum Op {
         queue: QueueIndex,
         force: bool,
     },
+    Rebalance {
+        queue: QueueIndex,
+        partitions: u32,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,6 +32,9 @@ pub async fn read_out(
     }
     let mut seen: BTreeSet<ItemId> = known.into_iter().collect();
     drain_all(caller, queues, complete, &mut seen).await?;
+    for queue in queues {
+        wait_until_drained(caller, *queue).await?;
+    }
     show(caller, &seen.into_iter().collect::<Vec<_>>()).await;
     Ok(())
 }
@@ -53,6 +56,19 @@ async fn wait_for_partitions(caller: &Caller, queue: QueueIndex) -> Result<(), V
         caller.handle.sleep_micros(SECOND).await;
     }
     Err(Violation { rule: "recovery", text: format!("q{queue} does not serve although nothing is wrong") })
+}
+
+/// A partition that drains and is empty goes by itself, once whatever it sent has arrived.
+async fn wait_until_drained(caller: &Caller, queue: QueueIndex) -> Result<(), Violation> {
+    for _ in 0..60 {
+        let Some(stats) = caller.stats(queue).await else { return Ok(()) };
+        let drains = stats.partitions.iter().any(|partition| partition.remaining.is_some());
+        if !drains || stats.moving > 0 {
+            return Ok(());
+        }
+        caller.handle.sleep_micros(SECOND).await;
+    }
+    Err(Violation { rule: "draining", text: format!("q{queue} does not let go of empty partitions") })
 }
 
 /// One queue after the other, until all are empty at once: what ends badly in one may turn up in another.

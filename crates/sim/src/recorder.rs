@@ -251,6 +251,7 @@ fn show_op(op: &Op) -> String {
         ),
         Op::Update { queue, settings } => format!("update q{queue}{}", show_settings(settings)),
         Op::Delete { queue, force: true } => format!("delete q{queue}"),
+        Op::Rebalance { queue, partitions } => format!("rebalance q{queue} partitions {partitions}"),
         Op::Delete { queue, force: false } => format!("delete q{queue} if it is empty"),
     }
 }

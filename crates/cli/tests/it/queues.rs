@@ -165,3 +165,35 @@ fn a_faulty_partition_is_shown_with_its_store_and_error_until_a_reload_brings_it
     server.run(&["queue", "reload", "mail"]).ok();
     assert!(!server.run(&["queue", "stats", "mail"]).ok().contains("faulty"));
 }
+
+#[test]
+fn a_queue_gets_other_partitions_and_those_that_go_are_emptied() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail", "--partitions", "2"]).ok();
+    let groups = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    groups.iter().for_each(|group| drop(server.run(&["group", "create", "mail", group, "--item", "1"]).ok()));
+    let info = server.run(&["queue", "rebalance", "mail", "--partitions", "5"]).ok();
+    assert!(info.contains("partitions     5\n"), "{info}");
+    assert_eq!(server.run(&["queue", "rebalance", "mail", "--partitions", "5", "--wait"]).ok(), info);
+    std::thread::scope(|scope| {
+        let shrinking = scope
+            .spawn(|| server.run(&["queue", "rebalance", "mail", "--partitions", "1", "--wait", "--json"]));
+        let draining = loop {
+            let stats = server.run(&["queue", "stats", "mail"]).ok();
+            if stats.contains("draining") {
+                break stats;
+            }
+        };
+        assert!(draining.contains(" and ") && draining.contains(" left\n"), "{draining}");
+        let refused = server.run(&["queue", "rebalance", "mail", "--partitions", "2"]).failed(1);
+        assert!(refused.contains("(wrong_state)"), "{refused}");
+        groups.iter().for_each(|group| drop(server.run(&["group", "start", "mail", group]).ok()));
+        let leased = server.run(&["lease", "mail", "--batch-size", "8", "--ids"]).ok();
+        assert_eq!(leased.lines().count(), 8);
+        leased.lines().for_each(|held| drop(server.run(&["complete", "mail", held]).ok()));
+        let reply = shrinking.join().unwrap().json();
+        assert_eq!(reply["queue"]["partitions"], 1);
+    });
+    assert!(!server.run(&["queue", "stats", "mail"]).ok().contains("draining"));
+    assert!(server.run(&["group", "info", "mail", "a"]).ok().contains("done"));
+}

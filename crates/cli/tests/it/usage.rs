@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::support::{run, windlass};
 
-const COMMANDS: [&[&str]; 28] = [
+const COMMANDS: [&[&str]; 29] = [
     &["serve"],
     &["queue", "create"],
     &["queue", "list"],
@@ -15,6 +15,7 @@ const COMMANDS: [&[&str]; 28] = [
     &["queue", "stats"],
     &["queue", "clear"],
     &["queue", "redrive"],
+    &["queue", "rebalance"],
     &["queue", "reload"],
     &["produce"],
     &["lease"],

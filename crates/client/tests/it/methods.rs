@@ -124,8 +124,9 @@ async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError
 
 #[tokio::test]
 async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), ClientError> {
-    let (server, client) = with_json(vec![empty(); 9]).await;
+    let (server, client) = with_json(vec![empty(); 10]).await;
     let emails = client.queue("emails");
+    emails.rebalance(5).await?;
     emails.redrive(RedriveQueueRequest { limit: Some(7), ..RedriveQueueRequest::default() }).await?;
     emails.items(&Page { limit: Some(5), ..Page::of(3) }).await?;
     emails.scheduled(&Page { after: Some("i".to_owned()), ..Page::of(3) }).await?;
@@ -139,6 +140,7 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
     let item = json!({"utf8": "hello", "queue": "", "partition": 0, "state": "", "kind": "", "priority": 0,
         "attempts": 0, "event_count": 0});
     let expected = [
+        ("queue.rebalance", json!({"queue": "emails", "partitions": 5})),
         ("queue.redrive", json!({"queue": "emails", "limit": 7})),
         ("storage/items.list", json!({"queue": "emails", "partition": 3, "limit": 5})),
         ("storage/scheduled.list", json!({"queue": "emails", "partition": 3, "pivot": "i"})),

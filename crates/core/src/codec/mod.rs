@@ -4,6 +4,7 @@
 //! Field numbers and the codes of states are part of the disk format: never give one another meaning.
 
 mod group;
+mod intake;
 mod item;
 mod key;
 mod moves;
@@ -47,6 +48,7 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Taken(taken) => encode_taken(taken, out),
         Row::Once(once) => once::encode_once(once, out),
         Row::Group(group) => group::encode(group, out),
+        Row::Intake(intake) => intake::encode(intake, out),
         Row::Queue(queue) => settings::encode_queue(queue, out),
         Row::Partitions(partitions) => encode_partitions(partitions, out),
     }
@@ -61,6 +63,7 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Taken(source) => decode_taken(source, value).map(Row::Taken),
         Key::Once(key) => once::decode_once(key, value).map(|once| Row::Once(Box::new(once))),
         Key::Group(number) => group::decode(number, value).map(|group| Row::Group(Box::new(group))),
+        Key::Intake => intake::decode(value).map(|intake| Row::Intake(Box::new(intake))),
         Key::Queue(name) => settings::decode_queue(name, value).map(|queue| Row::Queue(Box::new(queue))),
         Key::Partitions => decode_partitions(value).map(Row::Partitions),
     }

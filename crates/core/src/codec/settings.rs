@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::DecodeError;
+use super::intake::{decode_former, decode_retired, encode_draining, encode_former, encode_retired};
 use super::wire::{Input, Record, put_bytes, put_float, put_unless_zero, put_varint};
 use crate::id::PartitionId;
 use crate::limits::PARTITIONS_MAX;
@@ -33,7 +34,11 @@ const QUEUE_SETTINGS: u8 = 1;
 const QUEUE_PARTITIONS: u8 = 2;
 const QUEUE_STORES: u8 = 3;
 const QUEUE_SLOTS: u8 = 4;
-const QUEUE_KNOWN_MAX: u8 = QUEUE_SLOTS;
+const QUEUE_ROUTE_VERSION: u8 = 5;
+const QUEUE_DRAINING: u8 = 6;
+const QUEUE_RETIRED: u8 = 7;
+const QUEUE_FORMER: u8 = 8;
+const QUEUE_KNOWN_MAX: u8 = QUEUE_FORMER;
 
 pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
     put_unless_zero(out, VERSION, settings.version);
@@ -99,28 +104,43 @@ pub(super) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
     if !queue.slots.0.is_empty() {
         put_bytes(out, QUEUE_SLOTS, &encode_slots(&queue.slots));
     }
+    put_unless_zero(out, QUEUE_ROUTE_VERSION, queue.route_version);
+    if !queue.draining.is_empty() {
+        put_bytes(out, QUEUE_DRAINING, &encode_draining(&queue.draining));
+    }
+    if !queue.retired.is_empty() {
+        put_bytes(out, QUEUE_RETIRED, &encode_retired(&queue.retired));
+    }
+    if !queue.former.is_empty() {
+        put_bytes(out, QUEUE_FORMER, &encode_former(&queue.former));
+    }
     out.extend_from_slice(&queue.unknown);
 }
 
 pub(super) fn decode_queue(name: QueueName, value: &[u8]) -> Result<Queue, DecodeError> {
     let record = Record::read(value, QUEUE_KNOWN_MAX)?;
+    let wrong = |field| DecodeError::new(field, "is no list of partitions");
+    let list = |field| record.bytes(field).map(Option::unwrap_or_default);
     Ok(Queue {
         name,
         settings: decode(record.bytes(QUEUE_SETTINGS)?.unwrap_or_default())?,
-        partitions: decode_partitions(record.bytes(QUEUE_PARTITIONS)?.unwrap_or_default())?,
-        stores: decode_stores(record.bytes(QUEUE_STORES)?.unwrap_or_default())?,
-        slots: decode_slots(record.bytes(QUEUE_SLOTS)?.unwrap_or_default())?,
+        partitions: decode_partitions(QUEUE_PARTITIONS, list(QUEUE_PARTITIONS)?)?,
+        stores: decode_stores(list(QUEUE_STORES)?)?,
+        slots: decode_slots(list(QUEUE_SLOTS)?)?,
+        route_version: record.number_or_zero(QUEUE_ROUTE_VERSION)?,
+        draining: decode_partitions(QUEUE_DRAINING, list(QUEUE_DRAINING)?)?.into_iter().collect(),
+        retired: decode_retired(list(QUEUE_RETIRED)?, wrong(QUEUE_RETIRED))?,
+        former: decode_former(list(QUEUE_FORMER)?, wrong(QUEUE_FORMER))?,
         unknown: record.unknown,
     })
 }
 
-fn decode_partitions(bytes: &[u8]) -> Result<Vec<PartitionId>, DecodeError> {
+fn decode_partitions(field: u8, bytes: &[u8]) -> Result<Vec<PartitionId>, DecodeError> {
     let mut input = Input { rest: bytes };
     let mut partitions = Vec::new();
     while !input.rest.is_empty() {
         let number = input.varint()?;
-        let number =
-            number.try_into().map_err(|_| DecodeError::new(QUEUE_PARTITIONS, "holds too large a number"))?;
+        let number = number.try_into().map_err(|_| DecodeError::new(field, "holds too large a number"))?;
         partitions.push(PartitionId(number));
     }
     Ok(partitions)

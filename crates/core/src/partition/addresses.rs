@@ -54,12 +54,18 @@ impl Partition {
         self.addresses.latest(address)
     }
 
+    /// The item that holds an address: one that is not final.
+    pub fn holder(&self, address: &Arc<str>) -> Option<ItemNumber> {
+        let lives = |number: &_| self.visible(*number).is_some_and(|entry| !entry.state.phase().is_final());
+        self.item_at(address).filter(lives)
+    }
+
     pub(super) fn check_address_free(&self, address: Option<&Arc<str>>) -> Result<(), Refusal> {
-        let Some(number) = address.and_then(|address| self.item_at(address)) else { return Ok(()) };
-        let holds = self.visible(number).is_some_and(|entry| !entry.state.phase().is_final());
-        if holds && !mutant::active(Mutant::ShareAddress) {
-            return Err(Refusal::DuplicateAddress { number });
+        match address.and_then(|address| self.holder(address)) {
+            Some(number) if !mutant::active(Mutant::ShareAddress) => {
+                Err(Refusal::DuplicateAddress { number })
+            }
+            Some(_) | None => Ok(()),
         }
-        Ok(())
     }
 }

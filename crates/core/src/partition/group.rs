@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::groups::GroupIndex;
+use super::intake::Keys;
 use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
 use crate::command::{CreateGroup, NewEnd, NewItem, Refusal, Reply, SetGroupEnd};
@@ -27,6 +28,9 @@ impl Partition {
         if self.groups.find(&create.name).is_some() {
             return Err(Refusal::GroupExists);
         }
+        self.check_open()?;
+        self.check_at_home(&create.name)?;
+        self.check_intake(create.items.iter().map(|item| Keys { group: None, ..Keys::of_new(item) }))?;
         if self.groups.len() >= GROUPS_MAX && self.groups.first_over().is_none() {
             return Err(Refusal::TooMany { what: "groups in a partition", max: GROUPS_MAX });
         }
@@ -206,6 +210,10 @@ impl Partition {
     /// A group as it can be seen.
     pub fn group(&self, name: &str) -> Option<GroupView> {
         self.groups.find(name).map(|(group, _)| self.view(group))
+    }
+
+    pub fn has_group(&self, name: &str) -> bool {
+        self.groups.find(name).is_some()
     }
 
     /// Groups by name, from the first one after `pivot` on.

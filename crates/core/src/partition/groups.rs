@@ -117,6 +117,11 @@ impl Groups {
         due.filter(|slot| slot.is_ending()).count() as u64
     }
 
+    /// Those that something will still come of.
+    pub(super) fn not_over(&self) -> u64 {
+        (self.by_name.len() - self.over.len()) as u64
+    }
+
     pub(super) fn slot(&self, group: GroupIndex) -> &Slot {
         &self.slots[group.0.get() as usize - 1]
     }

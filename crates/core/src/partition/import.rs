@@ -1,6 +1,7 @@
 //! Items from elsewhere: as they were there, under new numbers, in the order given behind all there is.
 
 use super::entry::Entry;
+use super::intake::Keys;
 use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
 use crate::command::{Import, ImportItem, Produced, Refusal, Reply};
@@ -15,6 +16,7 @@ impl Partition {
         import: Import,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
+        self.check_intake(import.items.iter().map(Keys::of_import))?;
         self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, import.items.len())?;
         out.changes.reserve(2 * import.items.len() + 1);

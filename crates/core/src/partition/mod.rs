@@ -22,6 +22,7 @@ mod groups;
 mod held;
 mod import;
 mod index;
+mod intake;
 mod kinds;
 mod lease;
 mod list;
@@ -31,6 +32,7 @@ mod once;
 mod outbox;
 mod produce;
 mod queries;
+mod rebalance;
 mod redrive;
 mod registry;
 mod release;
@@ -46,6 +48,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use counts::{Counts, Totals};
+pub use intake::Remaining;
 pub use moves::Target;
 pub use queries::Head;
 
@@ -53,7 +56,9 @@ use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
-use crate::row::{BodyCopy, Change, Clearable, Cleared, Numbers, Partitions, Queue, QueueName, Row, Taken};
+use crate::row::{
+    BodyCopy, Change, Clearable, Cleared, Intake, Numbers, Partitions, Queue, QueueName, Row, Taken,
+};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -79,6 +84,7 @@ pub struct Partition {
     numbers: Numbers,
     settings: Settings,
     cleared: Cleared,
+    intake: Intake,
     /// By the partition that was taken from.
     taken: BTreeMap<PartitionId, Taken>,
     /// Those that are not to be carried out again.
@@ -149,6 +155,7 @@ impl Partition {
             numbers: Numbers::default(),
             settings: Settings::default(),
             cleared: Cleared::default(),
+            intake: Intake::default(),
             taken: BTreeMap::new(),
             calls: Calls::default(),
             queues: BTreeMap::new(),
@@ -226,9 +233,13 @@ impl Partition {
             Command::Moved(moved) => Ok(self.moved(moved, out)),
             Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
             Command::Configure(settings) => Ok(self.configure(*settings, out)),
+            Command::Route(intake) => Ok(self.route(*intake, out)),
             Command::CreateQueue(create, stores) => self.create_queue(now, *create, stores, out),
             Command::UpdateQueue(update) => self.update_queue(now, *update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
+            Command::Rebalance(rebalance) => self.rebalance(now, rebalance, out),
+            Command::Retire(name, partition) => self.retire(&name, partition, out),
+            Command::ForgetPartition(name, partition) => self.forget_partition(now, &name, partition, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
         }
     }

@@ -6,12 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::intake::Keys;
 use super::{Output, Partition};
-use crate::command::{Claim, ProduceOnce, Refusal, Reply};
+use crate::command::{Claim, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply};
 use crate::limits::{IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_KEPT, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_MARGIN};
 use crate::mutant::{self, Mutant};
 use crate::row::{Answers, Change, Key, Once, Row};
 use crate::time::Timestamp;
+
+type Answer = Result<Produced, Refusal>;
 
 /// The calls that are remembered.
 #[derive(Debug, Default, PartialEq)]
@@ -45,6 +48,10 @@ impl Calls {
         self.ends.first().map(|(at, key)| (*at, key))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
     fn get(&self, key: &str, now: Timestamp) -> Option<&Once> {
         self.by_key.get(key).filter(|once| now < once.forgotten_at())
     }
@@ -59,6 +66,28 @@ impl Calls {
 }
 
 impl Once {
+    fn of(
+        key: Arc<str>,
+        digest: Digest,
+        claimed_at: Timestamp,
+        answers: &BTreeMap<u16, Answer>,
+        unknown: Vec<u8>,
+    ) -> Self {
+        // Those of a call that all went to one partition need not be told apart.
+        let is_whole = answers.keys().copied().eq(0..answers.len() as u16);
+        let indexes = if is_whole { Box::default() } else { answers.keys().copied().collect() };
+        let answers: Vec<Answer> = answers.values().cloned().collect();
+        Self { key, digest, claimed_at, indexes, answers: Answers::of(&answers), unknown }
+    }
+
+    /// What the items of the call were answered that were answered here.
+    pub fn by_index(&self) -> BTreeMap<u16, Answer> {
+        let answers = self.answers.unpack();
+        let indexes =
+            if self.indexes.is_empty() { (0..answers.len() as u16).collect() } else { self.indexes.clone() };
+        indexes.iter().copied().zip(answers).collect()
+    }
+
     fn forgotten_at(&self) -> Timestamp {
         self.claimed_at + IDEMPOTENCY_KEPT
     }
@@ -69,25 +98,52 @@ impl Once {
 }
 
 impl Partition {
+    /// What was answered before is told again, and the rest carried out: a call whose items have other homes by now
+    /// may bring some of either.
     pub(super) fn produce_once(
         &mut self,
         now: Timestamp,
         produce: ProduceOnce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        if let Some(reply) = self.answered(now, &produce)? {
-            return Ok(reply);
+        self.check_call_intake(&produce)?;
+        let known = self.known(now, &produce)?;
+        if known.is_none() {
+            self.check_calls_left(&produce.key)?;
         }
-        self.check_calls_left(&produce.key)?;
-        let ProduceOnce { key, digest, claim, items } = produce;
-        let items = self.produce_all(now, items, out)?;
-        let claimed_at = match claim {
-            Claim::First => now,
-            Claim::Of(claimed_at) => claimed_at,
+        let ProduceOnce { key, digest, claim, indexes, held, items } = produce;
+        let claimed_at = match (&known, claim) {
+            (Some(known), _) => known.claimed_at,
+            (None, Claim::First) => now,
+            (None, Claim::Of(claimed_at)) => claimed_at,
         };
-        let once = Once { key, digest, claimed_at, answers: Answers::of(&items), unknown: Vec::new() };
-        self.record(Row::Once(Box::new(once)), out);
+        let mut answers = known.as_ref().map(Once::by_index).unwrap_or_default();
+        let indexes = if indexes.is_empty() { (0..items.len() as u16).collect() } else { indexes };
+        let sent = indexes.iter().copied().zip(items);
+        let new: Vec<(u16, NewItem)> = sent.filter(|(index, _)| !answers.contains_key(index)).collect();
+        if known.is_none() || !new.is_empty() {
+            self.check_all(now, new.iter().map(|(_, item)| item))?;
+            for (index, item) in new {
+                let made = match held.get(&index) {
+                    Some(id) => Err(Refusal::HeldElsewhere { id: *id }),
+                    None => self.produce_single(now, item, out),
+                };
+                answers.insert(index, made);
+            }
+            let (digest, unknown) = known.map_or((digest, Vec::new()), |known| (known.digest, known.unknown));
+            self.record(Row::Once(Box::new(Once::of(key, digest, claimed_at, &answers, unknown))), out);
+        }
+        let items = indexes.iter().map(|index| answers[index].clone()).collect();
         Ok(Reply::ProducedOnce { claimed_at, items })
+    }
+
+    fn check_call_intake(&self, produce: &ProduceOnce) -> Result<(), Refusal> {
+        let by_call = produce.claim == Claim::First || produce.items.iter().any(|item| item.key().is_none());
+        if by_call {
+            self.check_open()?;
+            self.check_at_home(&produce.key)?;
+        }
+        self.check_intake(produce.items.iter().map(Keys::of_new))
     }
 
     /// Whether a call of that key was made here, and is still remembered.
@@ -95,8 +151,13 @@ impl Partition {
         self.calls.get(key, now).is_some()
     }
 
-    /// What the same call was told before.
-    fn answered(&self, now: Timestamp, produce: &ProduceOnce) -> Result<Option<Reply>, Refusal> {
+    /// The call of that key that was made here, or this partition's part of it.
+    pub fn call(&self, key: &str, now: Timestamp) -> Option<&Once> {
+        self.calls.get(key, now)
+    }
+
+    /// What is known of the same call.
+    fn known(&self, now: Timestamp, produce: &ProduceOnce) -> Result<Option<Once>, Refusal> {
         let Some(once) = self.calls.get_by(produce.claim, &produce.key, now) else { return Ok(None) };
         match produce.claim {
             Claim::First if once.digest != produce.digest => return Err(Refusal::KeyTaken),
@@ -109,7 +170,7 @@ impl Partition {
         if mutant::active(Mutant::ForgetCall) {
             return Ok(None);
         }
-        Ok(Some(Reply::ProducedOnce { claimed_at: once.claimed_at, items: once.answers.unpack() }))
+        Ok(Some(once.clone()))
     }
 
     /// At the bound, a key that is there may still be taken over.

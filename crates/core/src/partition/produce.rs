@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::entry::Entry;
 use super::groups::GroupIndex;
+use super::intake::Keys;
 use super::{Output, Partition};
 use crate::command::{NewItem, Produce, Produced, Refusal, Reply};
 use crate::id::ItemNumber;
@@ -22,25 +23,41 @@ impl Partition {
         produce: Produce,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
+        self.check_intake(produce.items.iter().map(Keys::of_new))?;
         self.produce_all(now, produce.items, out).map(Reply::Produced)
     }
 
-    pub(super) fn produce_all(
+    fn produce_all(
         &mut self,
         now: Timestamp,
         items: Vec<NewItem>,
         out: &mut Output,
     ) -> Result<Vec<Result<Produced, Refusal>>, Refusal> {
-        self.check_kinds_left(items.iter().map(|item| &*item.kind))?;
-        self.check_numbers_left(now, items.len())?;
+        self.check_all(now, items.iter())?;
         // A row and a body each, and the numbers.
         out.changes.reserve(2 * items.len() + 1);
-        let produced = items.into_iter().map(|item| {
-            let group = self.group_to_join(item.group.as_deref())?;
-            self.check_address_free(item.address.as_ref())?;
-            Ok(self.produce_one(now, item, group, out))
-        });
-        Ok(produced.collect())
+        Ok(items.into_iter().map(|item| self.produce_single(now, item, out)).collect())
+    }
+
+    pub(super) fn check_all<'a>(
+        &self,
+        now: Timestamp,
+        items: impl ExactSizeIterator<Item = &'a NewItem>,
+    ) -> Result<(), Refusal> {
+        self.check_numbers_left(now, items.len())?;
+        self.check_kinds_left(items.map(|item| &*item.kind))
+    }
+
+    /// Unless its group does not take it, or its address is not free.
+    pub(super) fn produce_single(
+        &mut self,
+        now: Timestamp,
+        item: NewItem,
+        out: &mut Output,
+    ) -> Result<Produced, Refusal> {
+        let group = self.group_to_join(item.group.as_deref())?;
+        self.check_address_free(item.address.as_ref())?;
+        Ok(self.produce_one(now, item, group, out))
     }
 
     /// What a new item of that group and address would be told now, if it would not be made.

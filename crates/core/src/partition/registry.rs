@@ -1,5 +1,7 @@
 //! Queues, in the partition with number 0.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::numbers::next;
 use super::{Output, Partition};
 use crate::command::{CreateQueue, Refusal, Reply, UpdateQueue};
@@ -38,6 +40,10 @@ impl Partition {
             partitions: (first + 1..=last).map(PartitionId).collect(),
             stores,
             slots: SlotMap::default(),
+            route_version: 0,
+            draining: BTreeSet::new(),
+            retired: BTreeMap::new(),
+            former: BTreeMap::new(),
             unknown: Vec::new(),
         };
         self.record(Row::Partitions(Partitions { last, ..self.partitions.clone() }), out);
@@ -70,17 +76,18 @@ impl Partition {
         Ok(Reply::QueueDeleted(Box::new(queue)))
     }
 
-    fn assert_registry(&self) {
+    pub(super) fn assert_registry(&self) {
         assert_eq!(self.id, PartitionId::REGISTRY, "only the registry knows queues");
     }
 }
 
 /// Partitions tell by the version whether they have the latest. By the clock, as other numbers are: a registry that
 /// lost its last updates must not give their versions to other settings.
-fn next_version(last: u64, now: Timestamp) -> Result<u64, Refusal> {
+pub(super) fn next_version(last: u64, now: Timestamp) -> Result<u64, Refusal> {
     next(last, now).ok_or(NO_MORE_VERSIONS)
 }
 
 const NO_MORE_VERSIONS: Refusal =
     Refusal::TooMany { what: "versions of a queue's settings", max: NUMBER_MAX as usize };
-const NO_MORE_PARTITIONS: Refusal = Refusal::TooMany { what: "partition numbers", max: u32::MAX as usize };
+pub(super) const NO_MORE_PARTITIONS: Refusal =
+    Refusal::TooMany { what: "partition numbers", max: u32::MAX as usize };

@@ -12,7 +12,7 @@ use super::{Counts, Output, Partition};
 use crate::id::{ItemNumber, NUMBER_MAX};
 use crate::item::{Item, Lease, State};
 use crate::mutant::{self, Mutant};
-use crate::row::{self, Change, Cleared, Numbers, Partitions, Row};
+use crate::row::{self, Change, Cleared, Intake, Numbers, Partitions, Row};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 
@@ -51,6 +51,7 @@ impl Partition {
                 self.taken.insert(taken.source, taken);
             }
             Row::Once(once) => self.calls.insert(*once),
+            Row::Intake(intake) => self.intake = *intake,
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), *queue);
             }
@@ -69,6 +70,7 @@ impl Partition {
                 self.taken.remove(source);
             }
             row::Key::Once(key) => self.calls.remove(key),
+            row::Key::Intake => self.intake = Intake::default(),
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
@@ -105,8 +107,9 @@ impl Partition {
         let taken = self.taken.values().cloned().map(Row::Taken);
         let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
         let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
+        let intake = (self.intake != Intake::default()).then(|| Row::Intake(Box::new(self.intake.clone())));
         let groups = self.groups.rows().cloned().map(|group| Row::Group(Box::new(group)));
-        few.chain(queues).chain(items).chain(taken).chain(calls).chain(groups)
+        few.chain(queues).chain(items).chain(taken).chain(calls).chain(groups).chain(intake)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.

@@ -19,6 +19,7 @@ impl Partition {
         let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
             return Ok(Reply::Carried { count: 0 });
         };
+        self.check_open()?;
         self.check_kinds_left(moves.iter().map(|moved| &*moved.kind))?;
         self.check_numbers_left(now, moves.len())?;
         let count = moves.len();
@@ -35,6 +36,11 @@ impl Partition {
     /// The last move that was taken from a partition.
     pub fn last_taken(&self, source: PartitionId) -> MoveNumber {
         self.taken.get(&source).map_or(MoveNumber::default(), |taken| taken.last)
+    }
+
+    /// Those that something was taken from.
+    pub fn taken_from(&self) -> Vec<PartitionId> {
+        self.taken.keys().copied().collect()
     }
 
     fn take_one(&mut self, now: Timestamp, moved: Move, out: &mut Output) {

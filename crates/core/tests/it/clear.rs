@@ -120,6 +120,7 @@ fn what_a_newer_version_wrote_of_clears_and_numbers_outlives_their_change() {
             | Row::Taken(_)
             | Row::Once(_)
             | Row::Group(_)
+            | Row::Intake(_)
             | Row::Queue(_)
             | Row::Partitions(_) => {}
         }

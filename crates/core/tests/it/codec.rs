@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -10,9 +10,10 @@ use windlass_core::item::{
     Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
     Outgoing, Phase, State,
 };
-use windlass_core::route::{SLOTS, SlotMap};
+use windlass_core::route::{SLOTS, Slot, SlotMap, SlotSet};
 use windlass_core::row::{
-    Answers, Clearable, Cleared, Key, Numbers, Once, Partitions, Queue, QueueName, Row, StoreNames, Taken,
+    Answers, Clearable, Cleared, Intake, Key, Numbers, Once, Partitions, Queue, QueueName, Row, StoreNames,
+    Taken,
 };
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
@@ -283,16 +284,38 @@ fn once() -> impl Strategy<Value = Once> {
     let phase = prop::sample::select(vec![Phase::Waiting, Phase::Scheduled, Phase::Held]);
     let answer = prop_oneof![
         (number.clone(), phase).prop_map(|(number, phase)| Ok(Produced { number, phase })),
-        number.prop_map(|number| Err(Refusal::DuplicateAddress { number })),
+        number.clone().prop_map(|number| Err(Refusal::DuplicateAddress { number })),
+        (number, any::<u32>()).prop_map(|(number, partition)| {
+            Err(Refusal::HeldElsewhere { id: ItemId { number, partition: PartitionId(partition) } })
+        }),
         prop::sample::select(vec![Err(Refusal::NoSuchGroup), Err(Refusal::GroupFinished)]),
     ];
     let answers = prop::collection::vec(answer, 0..20);
-    (text(), any::<[u8; 16]>(), any::<u64>(), answers, unknown()).prop_map(
-        |(key, digest, claimed_at, answers, unknown)| {
+    (text(), any::<[u8; 16]>(), any::<u64>(), answers, any::<bool>(), unknown()).prop_map(
+        |(key, digest, claimed_at, answers, scattered, unknown)| {
             let packed = Answers::of(&answers);
             assert_eq!(packed.unpack(), answers);
-            Once { key, digest, claimed_at: Timestamp(claimed_at), answers: packed, unknown }
+            let indexes = (0..answers.len() as u16).filter(|_| scattered).map(|index| 60 * index).collect();
+            Once { key, digest, claimed_at: Timestamp(claimed_at), indexes, answers: packed, unknown }
         },
+    )
+}
+
+fn slot_set() -> impl Strategy<Value = SlotSet> {
+    any::<u64>().prop_map(|seed| Slot::all().filter(|slot| seed >> (slot.index() % 64) & 1 == 1).collect())
+}
+
+type Routes =
+    (u64, BTreeSet<PartitionId>, BTreeMap<PartitionId, Option<Arc<str>>>, BTreeMap<PartitionId, SlotSet>);
+
+fn routes() -> impl Strategy<Value = Routes> {
+    let partition = || any::<u32>().prop_map(PartitionId);
+    let store = prop::option::of("[a-z]{1,9}".prop_map(Arc::from));
+    (
+        any::<u64>(),
+        prop::collection::btree_set(partition(), 0..4),
+        prop::collection::btree_map(partition(), store, 0..4),
+        prop::collection::btree_map(partition(), slot_set(), 0..4),
     )
 }
 
@@ -310,9 +333,17 @@ fn row() -> impl Strategy<Value = Row> {
             let [waiting_before, scheduled_before, leased_before] = before;
             Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, times, unknown })
         }),
-        2 => (queue_name(), settings(), partitions, stores, slots, unknown()).prop_map(
-            |(name, settings, partitions, stores, slots, unknown)| {
-                Row::Queue(Box::new(Queue { name, settings, partitions, stores, slots, unknown }))
+        2 => (queue_name(), settings(), partitions, stores, slots, routes(), unknown()).prop_map(
+            |(name, settings, partitions, stores, slots, routes, unknown)| {
+                let (route_version, draining, retired, former) = routes;
+                Row::Queue(Box::new(Queue {
+                    name, settings, partitions, stores, slots, route_version, draining, retired, former, unknown,
+                }))
+            }
+        ),
+        1 => (any::<u64>(), any::<bool>(), prop::option::of(slot_set()), unknown()).prop_map(
+            |(version, closed, at_home, unknown)| {
+                Row::Intake(Box::new(Intake { version, closed, at_home, unknown }))
             }
         ),
         1 => (any::<u32>(), any::<u64>(), unknown()).prop_map(|(source, last, unknown)| {
@@ -338,7 +369,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..9u8, value in any::<Vec<u8>>()) {
+    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..10u8, value in any::<Vec<u8>>()) {
         let _any_answer_will_do = decode_row(&key, &value);
         let tagged: Vec<u8> = std::iter::once(tag).chain(key).collect();
         let _any_answer_will_do = decode_row(&tagged, &value);
@@ -406,7 +437,7 @@ fn what_is_wrong_with_a_row_is_said_with_its_place() {
     assert_eq!(says(&[3 << 1, 0x80, 0x02]), "field 3 of the row holds too large a number");
     assert_eq!(says(&[12 << 1, 1, 13 << 1, 1]), "the row says two states of one item");
     assert_eq!(
-        decode_key(&[9]).unwrap_err().to_string(),
+        decode_key(&[99]).unwrap_err().to_string(),
         "the row's key is of a kind that this version does not know"
     );
     assert_eq!(decode_key(&[0, 0]).unwrap_err().to_string(), "the row's key goes on after its end");

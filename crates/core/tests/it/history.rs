@@ -1,6 +1,7 @@
 //! Random histories of one partition, and what must be true of each step, said without the core's indexes.
 
 mod groups;
+mod intake;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::limits::IDEMPOTENCY_MARGIN;
 use windlass_core::partition::{Partition, Target, Totals};
-use windlass_core::row::{BodyCopy, Change, Row};
+use windlass_core::row::{BodyCopy, Change, Intake, Row};
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
 
@@ -58,6 +59,7 @@ pub(crate) enum Step {
     StartGroup(u8),
     CancelGroup(u8),
     DeleteGroup(u8),
+    Route(bool, Option<u16>),
 }
 
 /// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address, group.
@@ -118,6 +120,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => plain_step(),
         3 => groups::step(),
+        1 => intake::step(),
     ]
 }
 
@@ -189,6 +192,7 @@ pub(crate) struct History {
     groups: BTreeMap<u8, Known>,
     /// By their key.
     calls: BTreeMap<u8, Call>,
+    intake: Intake,
 }
 
 /// When a call was claimed, its digest, and what it was told.
@@ -220,6 +224,7 @@ impl History {
             ends_sent: 0,
             groups: BTreeMap::new(),
             calls: BTreeMap::new(),
+            intake: Intake::default(),
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
@@ -255,6 +260,7 @@ impl History {
             Step::StartGroup(group) => self.start_group(*group),
             Step::CancelGroup(group) => self.cancel_group(*group, &before),
             Step::DeleteGroup(group) => self.delete_group(*group),
+            Step::Route(closed, at_home) => self.route(*closed, *at_home),
         }
         self.partition.audit().unwrap();
         self.check_places(step, &before);
@@ -265,6 +271,7 @@ impl History {
         self.check_finals(&before);
         self.check_totals();
         self.check_groups();
+        self.check_remaining();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
     }
 
@@ -306,11 +313,18 @@ impl History {
 
     fn produce(&mut self, items: &[New]) {
         let items: Vec<_> = items.iter().map(|item| self.new_item(*item)).collect();
-        let Ok(Reply::Produced(produced)) = self.apply(Command::Produce(Produce { items: items.clone() }))
-        else {
-            panic!("nothing stands against it")
-        };
+        let takes = self.takes_all(&items);
+        let reply = self.apply(Command::Produce(Produce { items: items.clone() }));
+        if !takes {
+            assert_eq!(reply, Err(Refusal::Moved));
+            return;
+        }
+        let Ok(Reply::Produced(produced)) = reply else { panic!("nothing stands against it") };
         self.produced(&items, produced);
+    }
+
+    fn takes_all(&self, items: &[NewItem]) -> bool {
+        items.iter().all(|item| self.takes(item.group.as_deref(), item.address.as_deref()))
     }
 
     /// The first call of a key within a day is carried out; the same again is told the same, and another one nothing.
@@ -328,15 +342,31 @@ impl History {
             |(claimed_at, ..): &(Timestamp, _, _)| matches!(claim, Claim::Of(of) if of < *claimed_at);
         let overtaken = known.as_ref().is_some_and(overtaken);
         let known = known.filter(|(claimed_at, ..)| claim == Claim::First || claim == Claim::Of(*claimed_at));
-        let key_name = format!("call {key}").into();
-        let produce = ProduceOnce { key: key_name, digest, claim, items: items.clone() };
+        let key_name = intake::call_name(key);
+        let by_call = claim == Claim::First || items.iter().any(|item| item.key().is_none());
+        let takes = self.takes_all(&items) && (!by_call || self.takes_name(&key_name));
+        let (indexes, held) = (Vec::new(), BTreeMap::new());
+        let produce = ProduceOnce { key: key_name, digest, claim, indexes, held, items: items.clone() };
         let reply = self.apply(Command::ProduceOnce(produce));
+        if !takes {
+            assert_eq!(reply, Err(Refusal::Moved));
+            return;
+        }
         match known {
             _ if overtaken => assert_eq!(reply, Err(Refusal::KeyTaken)),
             Some((_, other, _)) if other != digest && claim == Claim::First => {
                 assert_eq!(reply, Err(Refusal::KeyTaken));
             }
-            Some((claimed_at, _, items)) => assert_eq!(reply, Ok(Reply::ProducedOnce { claimed_at, items })),
+            Some((claimed_at, first, told)) => {
+                let produced = once_told(reply, claimed_at);
+                let again = told.len().min(items.len());
+                assert_eq!(produced[..again], told[..again]);
+                // Of another moment's call so many more: a partition's part of it has grown.
+                if items.len() > again {
+                    self.calls.insert(key, (claimed_at, first, produced.clone()));
+                    self.produced(&items[again..], produced[again..].to_vec());
+                }
+            }
             None => {
                 let Ok(Reply::ProducedOnce { claimed_at, items: produced }) = reply else {
                     panic!("{reply:?}")
@@ -458,10 +488,13 @@ impl History {
             facts: None,
         };
         let items: Vec<_> = items.iter().map(import).collect();
-        let Ok(Reply::Produced(imported)) = self.apply(Command::Import(Import { items: items.clone() }))
-        else {
-            panic!("nothing stands against it")
-        };
+        let takes = items.iter().all(|item| self.takes(item.group.as_deref(), item.address.as_deref()));
+        let reply = self.apply(Command::Import(Import { items: items.clone() }));
+        if !takes {
+            assert_eq!(reply, Err(Refusal::Moved));
+            return;
+        }
+        let Ok(Reply::Produced(imported)) = reply else { panic!("nothing stands against it") };
         for (item, imported) in items.into_iter().zip(imported) {
             let imported = imported.map(|imported| imported.number);
             let Some(number) = self.came(item.group.as_deref(), item.address.as_ref(), imported) else {
@@ -771,7 +804,12 @@ impl History {
         let moves = (first..=last).map(|number| moved(MoveNumber(number), self.now)).collect();
         let take = Take { source: PartitionId(3), moves };
         let before: BTreeSet<_> = self.items().into_keys().collect();
-        assert_eq!(self.apply(Command::Take(take)), Ok(Reply::Carried { count: new }));
+        let reply = self.apply(Command::Take(take));
+        if !self.takes_moves() {
+            assert_eq!(reply, Err(Refusal::Moved));
+            return;
+        }
+        assert_eq!(reply, Ok(Reply::Carried { count: new }));
         self.taken = last;
         for number in self.items().into_keys().filter(|number| !before.contains(number)) {
             self.made.push(number);
@@ -884,4 +922,11 @@ fn address_name(address: u8) -> Arc<str> {
 
 fn kind_name(kind: u8) -> Arc<str> {
     ["default", "mail", "report"][usize::from(kind)].into()
+}
+
+fn once_told(reply: Result<Reply, Refusal>, claimed: Timestamp) -> Vec<Result<Produced, Refusal>> {
+    match reply {
+        Ok(Reply::ProducedOnce { claimed_at, items }) if claimed_at == claimed => items,
+        other => panic!("{other:?}"),
+    }
 }

@@ -24,6 +24,7 @@ mod mutants;
 mod once;
 mod produce;
 mod properties;
+mod rebalance;
 mod registry;
 mod release;
 mod retention;

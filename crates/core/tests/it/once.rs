@@ -1,8 +1,9 @@
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use windlass_core::command::{
     Claim, Command, CreateGroup, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply,
 };
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::Phase;
 use windlass_core::limits::{IDEMPOTENCY_KEPT, IDEMPOTENCY_MARGIN};
 use windlass_core::row::{Change, Key};
@@ -15,9 +16,16 @@ const OTHER: Digest = [2; 16];
 
 type Told = Result<(Timestamp, Vec<Result<Produced, Refusal>>), Refusal>;
 
+fn part(claim: Claim, digest: Digest, indexes: Vec<u16>, items: Vec<NewItem>) -> ProduceOnce {
+    ProduceOnce { key: "call 1".into(), digest, claim, indexes, held: BTreeMap::new(), items }
+}
+
 fn send(script: &mut Script, claim: Claim, digest: Digest, items: Vec<NewItem>) -> Told {
-    let key: Arc<str> = "call 1".into();
-    match script.apply(Command::ProduceOnce(ProduceOnce { key, digest, claim, items }))? {
+    send_part(script, part(claim, digest, Vec::new(), items))
+}
+
+fn send_part(script: &mut Script, part: ProduceOnce) -> Told {
+    match script.apply(Command::ProduceOnce(part))? {
         Reply::ProducedOnce { claimed_at, items } => Ok((claimed_at, items)),
         other => panic!("{other:?}"),
     }
@@ -172,8 +180,32 @@ fn a_call_that_is_refused_as_a_whole_is_not_remembered() {
 fn a_key_has_1_to_128_characters() {
     let mut script = Script::new();
     for key in [String::new(), "x".repeat(129), "a\0".into()] {
-        let produce = ProduceOnce { key: key.into(), digest: SOME, claim: Claim::First, items: items(1) };
+        let produce = ProduceOnce { key: key.into(), ..part(Claim::First, SOME, Vec::new(), items(1)) };
         let refused = script.apply(Command::ProduceOnce(produce));
         assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "idempotency_key"));
     }
+}
+
+#[test]
+fn a_part_of_a_call_is_remembered_item_by_item() {
+    let mut script = Script::new();
+    let told = send_part(&mut script, part(Claim::First, SOME, vec![1, 4], items(2))).unwrap();
+    assert_eq!(waiting(&script), 2);
+    // Some of it was answered before, the rest comes here for the first time.
+    let more = send_part(&mut script, part(Claim::Of(told.0), SOME, vec![0, 1, 3, 4], items(4))).unwrap();
+    assert_eq!((more.0, waiting(&script)), (told.0, 4));
+    assert_eq!([&more.1[1], &more.1[3]], [&told.1[0], &told.1[1]]);
+    let again = send_part(&mut script, part(Claim::First, SOME, vec![0, 1, 3, 4], items(4))).unwrap();
+    assert_eq!((again, script.changes.len()), (more, 0));
+}
+
+#[test]
+fn an_address_that_is_held_elsewhere_is_refused_and_stays_so() {
+    let mut script = Script::new();
+    let id = ItemId { number: ItemNumber(7), partition: PartitionId(9) };
+    let taken = || vec![NewItem { address: Some("a".into()), ..item("default") }];
+    let call = part(Claim::First, SOME, Vec::new(), taken());
+    let told = send_part(&mut script, ProduceOnce { held: BTreeMap::from([(0, id)]), ..call }).unwrap();
+    assert_eq!((told.1[0].clone(), waiting(&script)), (Err(Refusal::HeldElsewhere { id }), 0));
+    assert_eq!(send(&mut script, Claim::First, SOME, taken()), Ok(told));
 }

@@ -97,3 +97,20 @@ fn a_group_and_an_address_have_one_home_only_where_there_is_one_partition() {
         assert!(check_one_home(group, address, partitions).is_ok());
     }
 }
+
+#[test]
+fn slots_are_spread_anew_evenly_and_no_more_of_them_move_than_must() {
+    let mut map = SlotMap::default();
+    let mut before = 2;
+    for after in [5, 1, 3, 1024, 7, 7] {
+        let next = map.spread(before, after);
+        let moved = Slot::all().filter(|slot| map.home(*slot, before) != next.home(*slot, after)).count();
+        let mut held = vec![0; after];
+        Slot::all().for_each(|slot| held[next.home(slot, after).unwrap()] += 1);
+        let (least, most) = (SLOTS / after, SLOTS.div_ceil(after));
+        assert!(held.iter().all(|held| (least..=most).contains(held)), "{after}: {held:?}");
+        let stay = (SLOTS / before.max(after)) * before.min(after);
+        assert!(moved <= SLOTS - stay, "{before} to {after}: {moved} moved");
+        (map, before) = (next, after);
+    }
+}

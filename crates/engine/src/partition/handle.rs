@@ -1,6 +1,6 @@
 //! What the rest of the engine holds of a partition: its mailbox, its published state, and what was given back.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -9,15 +9,16 @@ use windlass_core::command::{Command, Died, Held};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{End, Item};
 use windlass_core::partition::Partition;
-use windlass_core::row::QueueName;
+use windlass_core::row::{Intake, QueueName};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
 use crate::error::EngineError;
 use crate::lock::lock;
+use crate::partition::copied::Copied;
 use crate::partition::message::{Answer, Awaited, Message, body_bytes, received};
 use crate::partition::places::{Places, Reserved};
-use crate::partition::published::{Effects, Published};
+use crate::partition::published::{Effects, Published, Rest, Summary};
 use crate::partition::reload::Reload;
 use crate::partition::waiters::Waiters;
 use crate::partition::watchers::{Watchers, Watching};
@@ -46,6 +47,21 @@ pub(crate) struct InCommon {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) places: Arc<Places>,
     pub(crate) arrivals: Arc<Arrivals>,
+    /// Told whenever a partition that takes nothing new has nothing more to do, or keeps nothing any more.
+    pub(crate) emptied: Arc<Notify>,
+}
+
+/// What the registry says of a partition.
+#[derive(Debug)]
+pub(crate) struct Orders {
+    settings: Copied<Settings>,
+    intake: Copied<Intake>,
+}
+
+impl Orders {
+    pub(crate) fn new(settings: Settings, intake: Intake) -> Self {
+        Self { settings: Copied::new(settings), intake: Copied::new(intake) }
+    }
 }
 
 /// Told whenever a queue or a partition comes to serve, of all queues: for those who wait to bring something there.
@@ -76,9 +92,9 @@ pub(crate) struct Handle {
     state: watch::Sender<PartitionState>,
     stop: watch::Sender<bool>,
     pub(crate) published: Published,
-    /// The queue's settings, for whoever acquires the partition next. Unset for the registry.
-    settings: Mutex<Option<Settings>>,
-    settings_version: AtomicU64,
+    emptied: Arc<Notify>,
+    /// Unset for the registry.
+    orders: Option<Orders>,
     given_back: Mutex<Vec<Held>>,
     /// Something other than the inbox wants the writer's attention.
     wake: Arc<Notify>,
@@ -89,11 +105,11 @@ impl Handle {
     pub(crate) fn new(
         id: PartitionId,
         common: &InCommon,
-        settings: Option<Settings>,
+        orders: Option<Orders>,
     ) -> (Arc<Self>, mpsc::Receiver<Message>) {
         let (inbox, receiver) = mpsc::channel(INBOX_MAX);
         let wake = Arc::new(Notify::new());
-        common.waiters.add_partition(Arc::clone(&wake));
+        common.waiters.add_partition(&wake);
         let handle = Self {
             id,
             queue: common.queue.clone(),
@@ -106,8 +122,8 @@ impl Handle {
             state: watch::Sender::new(PartitionState::Loading),
             stop: watch::Sender::new(false),
             published: Published::new(Arc::clone(&common.places)),
-            settings_version: AtomicU64::new(settings.as_ref().map_or(0, |settings| settings.version)),
-            settings: Mutex::new(settings),
+            orders,
+            emptied: Arc::clone(&common.emptied),
             given_back: Mutex::default(),
             wake,
             reload: Reload::default(),
@@ -260,6 +276,21 @@ impl Handle {
         }
     }
 
+    /// Says what is known of it by now.
+    pub(crate) fn publish(&self, summary: Summary) {
+        let before = self.published.set(summary).rest;
+        if summary.rest != before && summary.rest != Rest::Serving {
+            self.emptied.notify_one();
+        }
+    }
+
+    /// Says again how far it has come, for something else has changed that counts for it.
+    pub(crate) fn tell_rest(&self) {
+        if self.published.summary().rest != Rest::Serving {
+            self.emptied.notify_one();
+        }
+    }
+
     /// Takes note of what became durable, and tells whom it concerns.
     pub(crate) fn took_effect(&self, mut effects: Effects) {
         self.published.took_effect(&mut effects);
@@ -303,19 +334,20 @@ impl Handle {
         self.state.subscribe()
     }
 
-    pub(crate) fn settings(&self) -> Option<Settings> {
-        lock(&self.settings).clone()
-    }
-
-    /// For the writer, and for whoever acquires the partition next.
-    pub(crate) fn set_settings(&self, settings: Settings) {
-        self.settings_version.store(settings.version, Ordering::SeqCst);
-        *lock(&self.settings) = Some(settings);
+    /// What the registry says of it, for the writer and for whoever acquires the partition next.
+    pub(crate) fn set_orders(&self, settings: Settings, intake: Intake) {
+        if let Some(orders) = &self.orders {
+            orders.settings.set(settings);
+            orders.intake.set(intake);
+        }
         self.wake.notify_one();
     }
 
-    /// The queue's settings, if they are newer than this version.
-    pub(crate) fn settings_after(&self, version: u64) -> Option<Settings> {
-        (self.settings_version.load(Ordering::SeqCst) > version).then(|| self.settings()).flatten()
+    /// What of it is newer than these versions, as commands.
+    pub(crate) fn orders_after(&self, settings: u64, intake: u64) -> Vec<Command> {
+        let Some(orders) = &self.orders else { return Vec::new() };
+        let settings = orders.settings.after(settings).map(|settings| Command::Configure(Box::new(settings)));
+        let intake = orders.intake.after(intake).map(|intake| Command::Route(Box::new(intake)));
+        settings.into_iter().chain(intake).collect()
     }
 }

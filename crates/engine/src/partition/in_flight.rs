@@ -85,7 +85,7 @@ impl InFlight {
         }
         self.handle.took_effect(std::mem::take(&mut self.effects));
         if let Some(summary) = summary {
-            self.handle.published.set(summary);
+            self.handle.publish(summary);
         }
         for pending in std::mem::take(&mut self.answers) {
             match pending {

@@ -103,6 +103,10 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::Moved(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
+        | Command::Route(_)
+        | Command::Rebalance(_)
+        | Command::Retire(..)
+        | Command::ForgetPartition(..)
         | Command::CreateQueue(..)
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)

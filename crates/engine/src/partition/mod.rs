@@ -3,6 +3,7 @@
 //! among its [`places`], and callers who wait for items to end are its [`watchers`]. A [`reload`] has the supervisor do
 //! its work anew.
 
+pub(crate) mod copied;
 mod copies;
 pub(crate) mod grant;
 pub(crate) mod handle;

@@ -21,6 +21,20 @@ pub(crate) struct Summary {
     pub(crate) retained: u64,
     /// On their way to another queue.
     pub(crate) moving: u64,
+    pub(crate) rest: Rest,
+    /// Of its last commit.
+    pub(crate) sequence: u64,
+}
+
+/// How far a partition has come with being emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rest {
+    #[default]
+    Serving,
+    /// It takes nothing new, and has nothing more to do.
+    Drained,
+    /// Nor does it keep anything.
+    Bare,
 }
 
 /// What a batch comes to once it is durable, beside its answers.
@@ -54,9 +68,10 @@ impl Published {
         *lock(&self.summary)
     }
 
-    pub(crate) fn set(&self, summary: Summary) {
-        *lock(&self.summary) = summary;
+    /// Tells what was known before.
+    pub(crate) fn set(&self, summary: Summary) -> Summary {
         self.filled.set(summary.counts.live());
+        std::mem::replace(&mut *lock(&self.summary), summary)
     }
 
     /// It cannot serve: nothing is known of it. What it held still has its places.

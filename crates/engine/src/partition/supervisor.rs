@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
-use windlass_core::command::Command;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::row::Change;
@@ -179,11 +178,13 @@ impl Supervisor {
     }
 
     async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
-        let Some(settings) = self.handle.settings() else { return Ok(()) };
         let now = writer.clock.now();
-        let applied = writer.partition.apply(now, Command::Configure(Box::new(settings)));
-        assert!(applied.copies.is_empty(), "new settings make no items");
-        let changes = applied.changes;
+        let mut changes: Vec<Change> = Vec::new();
+        for order in writer.orders() {
+            let applied = writer.partition.apply(now, order);
+            assert!(applied.copies.is_empty(), "what the registry says makes no items");
+            changes.extend(applied.changes);
+        }
         if changes.is_empty() {
             return Ok(());
         }
@@ -215,7 +216,7 @@ impl Supervisor {
             info!(partition = %self.handle.id, "partition recovered");
         }
         let summary = writer.summary();
-        self.handle.published.set(summary);
+        self.handle.publish(summary);
         self.handle.set_state(PartitionState::Available);
         self.handle.reload.done(self.reload, Ok(()));
         if summary.moving > 0 {

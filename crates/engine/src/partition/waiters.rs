@@ -2,7 +2,7 @@
 //! the ticket before it grants, so that no two do.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Notify;
 use windlass_core::command::{Filter, LeaseItems};
@@ -30,7 +30,8 @@ struct Line {
     /// Tickets that ask for the same stand together, oldest first, so that a partition looks once for each kind
     /// of wish, not once for each ticket.
     by_filter: BTreeMap<Filter, BTreeMap<u64, Arc<Ticket>>>,
-    partitions: Vec<Arc<Notify>>,
+    /// Those that are still there.
+    partitions: Vec<Weak<Notify>>,
 }
 
 #[derive(Debug)]
@@ -80,8 +81,10 @@ impl Ticket {
 }
 
 impl Waiters {
-    pub(crate) fn add_partition(&self, wake: Arc<Notify>) {
-        lock(&self.line).partitions.push(wake);
+    pub(crate) fn add_partition(&self, wake: &Arc<Notify>) {
+        let partitions = &mut lock(&self.line).partitions;
+        partitions.retain(|wake| wake.strong_count() > 0);
+        partitions.push(Arc::downgrade(wake));
     }
 
     /// Joins the line, and has every partition look whether it has something.
@@ -187,7 +190,7 @@ impl Line {
     }
 
     fn wake_partitions(&self) {
-        self.partitions.iter().for_each(|wake| wake.notify_one());
+        self.partitions.iter().filter_map(Weak::upgrade).for_each(|wake| wake.notify_one());
     }
 }
 

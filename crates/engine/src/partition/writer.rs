@@ -18,7 +18,7 @@ use crate::partition::copies;
 use crate::partition::handle::Handle;
 use crate::partition::in_flight::InFlight;
 use crate::partition::message::Message;
-use crate::partition::published::Summary;
+use crate::partition::published::{Rest, Summary};
 use crate::store::{Batch, CommitError, Room, Store, StoreError};
 
 /// What one batch takes from the inbox: bounded, so that the next one is never far.
@@ -195,11 +195,15 @@ impl Writer {
         self.handle.watchers.take_left().into_iter().for_each(|number| self.partition.unwatch(number));
     }
 
-    /// Takes over settings that are newer than the partition's copy.
+    /// Takes over what the registry says, where that is newer than the partition's copy.
     fn configure(&mut self, gathered: &mut Gathered) {
-        if let Some(settings) = self.handle.settings_after(self.partition.settings().version) {
-            let _never_refused = self.apply(Command::Configure(Box::new(settings)), gathered);
+        for order in self.orders() {
+            let _never_refused = self.apply(order, gathered);
         }
+    }
+
+    pub(crate) fn orders(&self) -> Vec<Command> {
+        self.handle.orders_after(self.partition.settings().version, self.partition.intake().version)
     }
 
     fn take(&mut self, message: Message, gathered: &mut Gathered) {
@@ -250,6 +254,7 @@ impl Writer {
                 | Command::SetGroupEnd(_)
                 | Command::Take(_)
                 | Command::CreateQueue(..)
+                | Command::Rebalance(_)
         );
         if grows && self.store.room(self.handle.id) == Room::Full {
             return Err(EngineError::not_applied(StoreError::Full.to_string()));
@@ -351,6 +356,16 @@ impl Writer {
         Ok(())
     }
 
+    fn rest(&self) -> Rest {
+        if self.partition.is_bare() {
+            Rest::Bare
+        } else if self.partition.is_drained() {
+            Rest::Drained
+        } else {
+            Rest::Serving
+        }
+    }
+
     pub(crate) fn summary(&mut self) -> Summary {
         Summary {
             counts: self.partition.counts(),
@@ -359,6 +374,8 @@ impl Writer {
             oldest_waiting: self.partition.next_oldest_waiting(),
             retained: self.partition.retained(),
             moving: self.partition.moving(),
+            rest: self.rest(),
+            sequence: self.sequence,
         }
     }
 }

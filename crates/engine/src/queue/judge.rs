@@ -76,8 +76,10 @@ impl QueueHandle {
         let not_found = || Err(EngineError::Refused(Refusal::NotFound));
         let results = items.iter().map(|_| not_found()).collect();
         let mut asked = Vec::new();
-        for (partition, Share { indexes, items }) in shares(items, |item| home(item).partition) {
-            if let Some(handle) = self.partitions.iter().find(|handle| handle.id == partition) {
+        for (partition, Share { indexes, items }) in
+            shares(items.into_iter().enumerate(), |item| home(item).partition)
+        {
+            if let Ok(handle) = self.find(partition) {
                 // All are under way before the first is waited for.
                 asked.push(Asked { partition, indexes, answer: handle.submit(command(items)) });
             }

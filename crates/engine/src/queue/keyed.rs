@@ -1,5 +1,6 @@
 //! What has a key goes to its home and nowhere else: there alone it is known whether the key is taken.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::command::{Produced, Refusal, Reply};
@@ -7,12 +8,14 @@ use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::route::Slot;
 
 use super::QueueHandle;
+use super::former::Known;
 use super::produce::Arriving;
 use super::room::places_needed;
 use super::shares::{Asked, Share, judged, shares};
 use crate::error::{EngineError, Outcome};
 use crate::partition::handle::Handle;
 use crate::partition::places::Reserved;
+use crate::reroute::was_moved;
 use crate::types::{Judged, ProducedItem};
 
 impl QueueHandle {
@@ -22,12 +25,23 @@ impl QueueHandle {
         home.ok_or_else(|| EngineError::not_applied("the key has no home in this queue"))
     }
 
+    /// Where an item with a key belongs; a group may be in one that was home to it before.
+    pub(super) fn home_of<T: Arriving>(
+        &self,
+        item: &T,
+        groups: &BTreeMap<Arc<str>, PartitionId>,
+    ) -> Option<PartitionId> {
+        let before = item.group().and_then(|group| groups.get(group)).copied();
+        before.or_else(|| self.home(item.key()?).ok().map(|handle| handle.id))
+    }
+
     /// All or none of each partition's share. Those without a key go to one partition together, which may be home to
     /// others too: so that all stand there in the order given.
-    pub(super) async fn take_in_by_key<T: Arriving>(
+    pub(crate) async fn take_in_by_key<T: Arriving>(
         &self,
         items: Vec<T>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
+        self.check_homes(items.iter().map(|item| (item.group(), item.address())))?;
         // For the whole call, wherever its items go.
         let mut reserved = match self.places.reserve(places_needed(&items), self.queue.settings.max_items) {
             Ok(reserved) => reserved,
@@ -35,24 +49,36 @@ impl QueueHandle {
         };
         let keyless = items.iter().filter(|item| item.key().is_none());
         let together = self.pick(keyless.clone().all(Arriving::is_scheduled)).map(|handle| handle.id);
-        let home = |item: &T| match item.key() {
-            Some(key) => self.home(key).ok().map(|handle| handle.id),
-            None => together,
-        };
-        let results = vec![Err(self.unavailable()); items.len()];
-        let shares = shares(items, home);
+        let Known { held, unsure, groups, commits, .. } = self.ask_former_homes(None, &items).await?;
+        let home = |item: &T| if item.key().is_some() { self.home_of(item, &groups) } else { together };
+        let decided: BTreeSet<usize> = held.keys().chain(unsure.keys()).copied().collect();
+        let mut results = vec![Err(self.unavailable()); items.len()];
+        unsure.into_iter().for_each(|(index, error)| results[index] = Err(error));
+        held.into_iter().for_each(|(index, id)| results[index] = Err(EngineError::DuplicateAddress { id }));
+        let open = items.into_iter().enumerate().filter(|(index, _)| !decided.contains(index));
+        let shares = shares(open, home);
         // All are under way before the first is waited for.
-        let asked = self.door.pass(|| {
+        let asked = self.pass_with_routes(|| {
             let ask = |(home, share)| self.ask(home, share, &mut reserved);
             shares.into_iter().filter_map(ask).collect::<Vec<_>>()
         });
-        let judged = judged(asked.await?, results, produced).await;
-        if judged.commits.is_empty() {
+        let mut judged = judged(asked.await?, results, produced).await;
+        let is_judged = |result| was_judged(result) || was_moved(result);
+        if judged.commits.is_empty() && !judged.results.iter().any(is_judged) {
             // That none serves may be because the queue is gone.
             self.door.pass(|| ()).await?;
             return Err(worst(judged));
         }
+        if judged.commits.is_empty() {
+            judged.commits = commits;
+        }
         Ok(judged)
+    }
+
+    /// Through the door, unless keys have other homes by now: then those who know them were not asked.
+    pub(super) async fn pass_with_routes<T>(&self, step: impl FnOnce() -> T) -> Result<T, EngineError> {
+        let passed = self.door.pass(|| self.is_latest().then(step)).await?;
+        passed.ok_or(EngineError::Refused(Refusal::Moved))
     }
 
     fn ask<T: Arriving>(
@@ -61,7 +87,7 @@ impl QueueHandle {
         Share { indexes, items }: Share<T>,
         reserved: &mut Reserved,
     ) -> Option<Asked> {
-        let handle = self.partitions.iter().find(|handle| Some(handle.id) == home)?;
+        let handle = self.find(home?).ok()?;
         let places = reserved.split(items.len());
         let answer = handle.submit_with(T::command(items), Some(places));
         Some(Asked { partition: handle.id, indexes, answer })
@@ -90,8 +116,14 @@ pub(super) fn refused(partition: PartitionId, refusal: Refusal) -> EngineError {
         Refusal::DuplicateAddress { number } => {
             EngineError::DuplicateAddress { id: ItemId { partition, number } }
         }
+        Refusal::HeldElsewhere { id } => EngineError::DuplicateAddress { id },
         refusal => refusal.into(),
     }
+}
+
+/// Whether somebody has decided about the item.
+pub(super) fn was_judged<T>(result: &Result<T, EngineError>) -> bool {
+    matches!(result, Ok(_) | Err(EngineError::DuplicateAddress { .. }))
 }
 
 /// What a call is told of which nothing was judged. That some of it may have happened comes before all else.

@@ -1,6 +1,7 @@
 //! A queue: its partitions, seen as one. Routes what is produced, fills leases, and sends each item's calls home.
 
 mod door;
+mod former;
 mod groups;
 mod judge;
 mod keyed;
@@ -15,14 +16,16 @@ mod stats;
 mod storage;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use windlass_core::command::{Clear, Command, Refusal, Reply};
+use windlass_core::id::PartitionId;
+use windlass_core::partition::Totals;
 use windlass_core::row::Queue;
 
 use crate::env::Env;
 use crate::error::EngineError;
-use crate::partition::handle::{Handle, PartitionState};
+use crate::partition::handle::{Handle, InCommon, PartitionState};
 use crate::partition::message::{Answer, Done, received};
 use crate::partition::places::Places;
 use crate::partition::waiters::Waiters;
@@ -30,12 +33,16 @@ use crate::partition::watchers::Closed;
 use crate::store::Store;
 use crate::types::{Commit, Committed};
 use door::Door;
+pub(crate) use produce::Arriving;
 
-/// A queue as it is registered, and what runs it. New settings make a new one, which shares everything else.
+/// A queue as it is registered, and what runs it. New settings and other partitions make a new one, which shares everything else.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueHandle {
     pub(crate) queue: Queue,
+    /// Those that serve: first those that take something new, then those that drain.
     pub(crate) partitions: Vec<Arc<Handle>>,
+    /// Those that are empty, and are only asked for what they keep.
+    pub(crate) retired: Vec<Arc<Handle>>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) door: Arc<Door>,
     places: Arc<Places>,
@@ -43,30 +50,81 @@ pub(crate) struct QueueHandle {
     store: Arc<dyn Store>,
     /// Where the router begins, so that equals take turns.
     turn: Arc<AtomicUsize>,
+    /// The version of the routes that count now, which whoever holds an earlier handle goes against.
+    latest_routes: Arc<AtomicU64>,
+    /// Of partitions that were dropped: what was done stays done.
+    totals_of_gone: Totals,
 }
 
 impl QueueHandle {
     pub(crate) fn new(
         queue: Queue,
         partitions: Vec<Arc<Handle>>,
-        waiters: Arc<Waiters>,
-        places: Arc<Places>,
+        retired: Vec<Arc<Handle>>,
+        common: &InCommon,
         env: Arc<dyn Env>,
         store: Arc<dyn Store>,
     ) -> Self {
         let (door, turn) = (Arc::default(), Arc::default());
-        Self { queue, partitions, waiters, door, places, env, store, turn }
+        let (waiters, places) = (Arc::clone(&common.waiters), Arc::clone(&common.places));
+        let latest_routes = Arc::new(AtomicU64::new(queue.route_version));
+        let totals_of_gone = Totals::default();
+        Self {
+            queue,
+            partitions,
+            retired,
+            waiters,
+            door,
+            places,
+            env,
+            store,
+            turn,
+            latest_routes,
+            totals_of_gone,
+        }
     }
 
-    /// The same queue with new settings.
-    pub(crate) fn with(&self, queue: Queue) -> Self {
-        Self { queue, ..self.clone() }
+    /// The same queue with new settings, or with other partitions.
+    pub(crate) fn with(&self, queue: Queue, partitions: Vec<Arc<Handle>>, retired: Vec<Arc<Handle>>) -> Self {
+        let mut next = Self { queue, partitions, retired, ..self.clone() };
+        for handle in self.all() {
+            if next.find(handle.id).is_err() {
+                next.totals_of_gone += handle.published.totals();
+            }
+        }
+        next
+    }
+
+    /// Whether keys are still at home where it says.
+    pub(crate) fn is_latest(&self) -> bool {
+        self.latest_routes.load(Ordering::SeqCst) == self.queue.route_version
+    }
+
+    /// From here on it counts.
+    pub(crate) fn supersede(&self) {
+        self.latest_routes.store(self.queue.route_version, Ordering::SeqCst);
+    }
+
+    /// Those that serve and those that are retired.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Handle>> {
+        self.partitions.iter().chain(&self.retired)
+    }
+
+    /// Whichever of them it is.
+    pub(crate) fn find(&self, id: PartitionId) -> Result<&Arc<Handle>, EngineError> {
+        let found = self.all().find(|handle| handle.id == id);
+        found.ok_or(EngineError::Refused(Refusal::NoSuchPartition))
+    }
+
+    /// Those that take something new.
+    fn takers(&self) -> &[Arc<Handle>] {
+        &self.partitions[..self.queue.width()]
     }
 
     /// Nobody waits here any more, neither for work nor for an item to end.
     pub(crate) fn send_waiters_home(&self) {
         self.waiters.close();
-        self.partitions.iter().for_each(|handle| handle.watchers.close(Closed::Stopped));
+        self.all().for_each(|handle| handle.watchers.close(Closed::Stopped));
     }
 
     /// Clears every partition that can. If one could not, or nobody knows, the caller is told what that leaves.
@@ -112,7 +170,7 @@ impl QueueHandle {
     }
 
     fn unavailable(&self) -> EngineError {
-        let causes: Vec<String> = self.partitions.iter().filter_map(|handle| fault(handle)).collect();
+        let causes: Vec<String> = self.takers().iter().filter_map(|handle| fault(handle)).collect();
         EngineError::not_applied(format!("no partition of the queue can serve: {}", causes.join("; ")))
     }
 }

@@ -4,12 +4,14 @@
 //! part together with what it made. So another call of the same key is refused wherever its items belong, and a call
 //! that reached only some partitions is completed by sending it again.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 use windlass_core::command::{Claim, Command, Digest, NewItem, ProduceOnce, Refusal, Reply};
-use windlass_core::id::PartitionId;
+use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::limits;
+use windlass_core::row::Once;
 use windlass_core::time::Timestamp;
 
 use super::QueueHandle;
@@ -27,6 +29,15 @@ use crate::types::{Commit, Judged, ProducedItem};
 struct Call {
     key: Arc<str>,
     digest: Digest,
+    /// The items whose address is held in a partition that was home to it before.
+    held: BTreeMap<u16, ItemId>,
+}
+
+/// What is known of a call from before its key, or keys of its items, had other homes.
+#[derive(Default)]
+struct MadeBefore {
+    claimed_at: Option<Timestamp>,
+    answers: BTreeMap<usize, Result<ProducedItem, EngineError>>,
 }
 
 impl QueueHandle {
@@ -38,52 +49,102 @@ impl QueueHandle {
     ) -> Result<Judged<ProducedItem>, EngineError> {
         limits::check_idempotency_key(&key).map_err(Refusal::Invalid)?;
         self.check_homes(items.iter().map(|item| (item.group.as_ref(), item.address.as_ref())))?;
-        let call = Call { digest: digest(&items), key };
+        let known = self.ask_former_homes(Some(&key), &items).await?;
+        let call = Call { digest: digest(&items), key, held: known.by_index() };
         let home = self.home(&call.key)?;
-        let mut reserved = self.places_of(&call, &items, home).await?;
         let mut results = vec![Err(self.unavailable()); items.len()];
+        let before = self.made_before(&call, known.calls)?;
+        let decided: BTreeSet<usize> = before.answers.keys().chain(known.unsure.keys()).copied().collect();
+        known.unsure.into_iter().for_each(|(index, error)| results[index] = Err(error));
+        before.answers.into_iter().for_each(|(index, answer)| results[index] = answer);
+        let open: Vec<(usize, NewItem)> =
+            items.into_iter().enumerate().filter(|(index, _)| !decided.contains(index)).collect();
+        let wanted: Vec<&NewItem> = open.iter().map(|(_, item)| item).collect();
+        let mut reserved = self.places_of(&call, before.claimed_at, &wanted, home).await?;
         let belongs = |item: &NewItem| {
-            let home = self.home(item.key().unwrap_or(&call.key));
-            home.ok().map(|handle| handle.id)
+            if item.key().is_some() { self.home_of(item, &known.groups) } else { Some(home.id) }
         };
-        let mut shares = shares(items, belongs);
-        let Share { indexes, items } = shares.remove(&Some(home.id)).unwrap_or_default();
-        let places = reserved.split(items.len());
-        let claim = call.command(Claim::First, items);
-        let first = self.door.pass(|| home.submit_with(claim, Some(places))).await??;
-        let (claimed_at, made, commit) = claimed(home.id, first).await?;
-        indexes.into_iter().zip(made).for_each(|(index, result)| results[index] = result);
-
-        let asked = self.door.pass(|| {
+        let mut shares = shares(open, belongs);
+        let (claimed_at, commit) = match before.claimed_at {
+            Some(claimed_at) => (claimed_at, None),
+            None => {
+                let share = shares.remove(&Some(home.id)).unwrap_or_default();
+                let (claimed_at, commit) =
+                    self.claim(&call, home, share, &mut reserved, &mut results).await?;
+                (claimed_at, Some(commit))
+            }
+        };
+        let asked = self.pass_with_routes(|| {
             let ask = |(home, share)| self.ask_once(&call, claimed_at, home, share, &mut reserved);
             shares.into_iter().filter_map(ask).collect::<Vec<_>>()
         });
-        // If the queue is gone by now, or the server shuts down, what was made stands and the rest was not.
-        let asked = asked.await.unwrap_or_default();
+        let asked = match asked.await {
+            Err(EngineError::Refused(Refusal::Moved)) => return Err(Refusal::Moved.into()),
+            // If the queue is gone by now, or the server shuts down, what was made stands and the rest was not.
+            asked => asked.unwrap_or_default(),
+        };
         let mut judged = judged(asked, results, |partition, reply| once(partition, reply).1).await;
         let is_judged =
             |result: &Result<_, EngineError>| !matches!(result, Err(EngineError::Unavailable { .. }));
         if !judged.results.iter().any(is_judged) {
             return Err(worst(judged));
         }
-        judged.commits.insert(0, commit);
+        judged.commits.splice(0..0, commit);
+        if judged.commits.is_empty() {
+            judged.commits = known.commits;
+        }
         Ok(judged)
+    }
+
+    /// The home of the key takes note of the call, with its own share of it.
+    async fn claim(
+        &self,
+        call: &Call,
+        home: &Handle,
+        Share { indexes, items }: Share<NewItem>,
+        reserved: &mut Reserved,
+        results: &mut [Result<ProducedItem, EngineError>],
+    ) -> Result<(Timestamp, Commit), EngineError> {
+        let places = reserved.split(items.len());
+        let claim = call.command(Claim::First, &indexes, items);
+        let first = self.pass_with_routes(|| home.submit_with(claim, Some(places))).await??;
+        let (claimed_at, made, commit) = claimed(home.id, first).await?;
+        indexes.into_iter().zip(made).for_each(|(index, result)| results[index] = result);
+        Ok((claimed_at, commit))
+    }
+
+    /// What those who were home to the call, or to items of it, were told to do before they were not.
+    fn made_before(&self, call: &Call, known: Vec<(PartitionId, Once)>) -> Result<MadeBefore, EngineError> {
+        let mut before = MadeBefore::default();
+        for (partition, once) in known {
+            if once.digest == call.digest {
+                before.claimed_at = before.claimed_at.max(Some(once.claimed_at));
+                let (indexes, answers): (Vec<u16>, Vec<_>) = once.by_index().into_iter().unzip();
+                let answers = produced_items(partition, answers);
+                before.answers.extend(indexes.into_iter().map(usize::from).zip(answers));
+            } else if self.former_homes(&call.key).any(|former| former == partition) {
+                return Err(Refusal::KeyTaken.into());
+            }
+        }
+        Ok(before)
     }
 
     /// What was taken in before has its places: a call that is sent again needs none.
     async fn places_of(
         &self,
         call: &Call,
-        items: &[NewItem],
+        claimed_before: Option<Timestamp>,
+        items: &[&NewItem],
         home: &Handle,
     ) -> Result<Reserved, EngineError> {
-        let refused = match self.places.reserve(places_needed(items), self.queue.settings.max_items) {
+        let needed = places_needed(items.iter().copied());
+        let refused = match self.places.reserve(needed, self.queue.settings.max_items) {
             Ok(reserved) => return Ok(reserved),
             Err(refused) => refused,
         };
         let key = Arc::clone(&call.key);
         let knows = home.query(move |partition, now| partition.knows_call(&key, now)).await?;
-        if knows {
+        if knows || claimed_before.is_some() {
             return self.places.reserve(items.len(), 0);
         }
         self.reserve_what_fits(items, refused).await
@@ -97,17 +158,19 @@ impl QueueHandle {
         Share { indexes, items }: Share<NewItem>,
         reserved: &mut Reserved,
     ) -> Option<Asked> {
-        let handle = self.partitions.iter().find(|handle| Some(handle.id) == home)?;
+        let handle = self.find(home?).ok()?;
         let places = reserved.split(items.len());
-        let answer = handle.submit_with(call.command(Claim::Of(claimed_at), items), Some(places));
+        let command = call.command(Claim::Of(claimed_at), &indexes, items);
+        let answer = handle.submit_with(command, Some(places));
         Some(Asked { partition: handle.id, indexes, answer })
     }
 }
 
 impl Call {
-    fn command(&self, claim: Claim, items: Vec<NewItem>) -> Command {
-        let Self { key, digest } = self.clone();
-        Command::ProduceOnce(ProduceOnce { key, digest, claim, items })
+    fn command(&self, claim: Claim, indexes: &[usize], items: Vec<NewItem>) -> Command {
+        let Self { key, digest, held } = self.clone();
+        let indexes = indexes.iter().map(|index| *index as u16).collect();
+        Command::ProduceOnce(ProduceOnce { key, digest, claim, indexes, held, items })
     }
 }
 

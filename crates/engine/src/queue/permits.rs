@@ -37,7 +37,7 @@ impl QueueHandle {
         asked: Vec<Result<oneshot::Receiver<T>, EngineError>>,
     ) -> Result<Vec<(PartitionId, T)>, EngineError> {
         let (mut answers, mut unavailable) = (Vec::new(), None);
-        for (handle, asked) in self.partitions.iter().zip(asked) {
+        for (handle, asked) in self.all().zip(asked) {
             let answer = match asked {
                 Ok(answer) => answer.await.map_err(|_dropped| handle.no_answer()),
                 Err(error) => Err(error),

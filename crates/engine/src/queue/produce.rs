@@ -76,23 +76,12 @@ impl Arriving for ImportItem {
 }
 
 impl QueueHandle {
-    pub(crate) async fn take_in<T: Arriving>(
-        &self,
-        items: Vec<T>,
-    ) -> Result<Judged<ProducedItem>, EngineError> {
-        self.check_homes(items.iter().map(|item| (item.group(), item.address())))?;
-        if items.iter().all(|item| item.key().is_none()) {
-            self.take_in_together(items).await
-        } else {
-            self.take_in_by_key(items).await
-        }
-    }
-
     /// Of the groups and addresses of new items.
     pub(crate) fn check_homes<'a>(
         &self,
         mut keys: impl Iterator<Item = (Option<&'a Arc<str>>, Option<&'a Arc<str>>)>,
     ) -> Result<(), EngineError> {
+        // Those that drain count: one may hold the group, and not know who has the address.
         let partitions = self.partitions.len();
         let check = |(group, address): (Option<&Arc<str>>, Option<&Arc<str>>)| {
             limits::check_one_home(group.is_some(), address.is_some(), partitions)
@@ -100,14 +89,14 @@ impl QueueHandle {
         Ok(keys.try_for_each(check).map_err(Refusal::Invalid)?)
     }
 
-    /// To one partition, all or none. One that cannot take it is gone around.
-    async fn take_in_together<T: Arriving>(
+    /// To one partition, all or none. One that cannot take it, or takes nothing new by now, is gone around.
+    pub(crate) async fn take_in_together<T: Arriving>(
         &self,
         mut items: Vec<T>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let scheduled = items.iter().all(Arriving::is_scheduled);
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
-        let mut loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
+        let mut loads: Vec<Load> = self.takers().iter().map(|handle| load(handle)).collect();
         let mut last_error = None;
         while let Some(index) = route::pick(&loads, scheduled, start) {
             loads[index].healthy = false;
@@ -124,7 +113,8 @@ impl QueueHandle {
             match answer {
                 Err(
                     error @ (EngineError::Unavailable { outcome: Outcome::NotApplied, .. }
-                    | EngineError::Overloaded { .. }),
+                    | EngineError::Overloaded { .. }
+                    | EngineError::Refused(Refusal::Moved)),
                 ) => last_error = Some(error),
                 Ok(answer) => return Ok(taken_in(handle, answer)),
                 Err(error) => return Err(error),
@@ -138,7 +128,7 @@ impl QueueHandle {
     /// The partition with the least to do, if any serves.
     pub(super) fn pick(&self, scheduled: bool) -> Option<&Arc<Handle>> {
         let start = self.turn.fetch_add(1, Ordering::Relaxed);
-        let loads: Vec<Load> = self.partitions.iter().map(|handle| load(handle)).collect();
+        let loads: Vec<Load> = self.takers().iter().map(|handle| load(handle)).collect();
         route::pick(&loads, scheduled, start).map(|index| &self.partitions[index])
     }
 }
@@ -151,7 +141,7 @@ impl QueueHandle {
             healthy: handle.state() == PartitionState::Available && Some(handle.id) != but,
             ..load(handle)
         };
-        let loads: Vec<Load> = self.partitions.iter().map(serving).collect();
+        let loads: Vec<Load> = self.takers().iter().map(serving).collect();
         route::pick(&loads, false, start).map(|index| &self.partitions[index])
     }
 }

@@ -35,7 +35,7 @@ impl QueueHandle {
         items: Vec<T>,
         overloaded: EngineError,
     ) -> Result<Judged<ProducedItem>, EngineError> {
-        let mut refusals = self.refusals(&items).await;
+        let mut refusals = self.refusals(&items.iter().collect::<Vec<_>>()).await;
         if refusals.is_empty() {
             return Err(overloaded);
         }
@@ -54,7 +54,7 @@ impl QueueHandle {
     /// Like it, for a call that is told of every item by its home. An address that is given up meanwhile leaves a place.
     pub(super) async fn reserve_what_fits<T: Arriving>(
         &self,
-        items: &[T],
+        items: &[&T],
         overloaded: EngineError,
     ) -> Result<Reserved, EngineError> {
         let refusals = self.refusals(items).await;
@@ -62,17 +62,17 @@ impl QueueHandle {
             return Err(overloaded);
         }
         let left = items.iter().enumerate().filter(|(index, _)| !refusals.contains_key(index));
-        self.places.reserve(places_needed(left.map(|(_, item)| item)), self.queue.settings.max_items)
+        self.places.reserve(places_needed(left.map(|(_, item)| *item)), self.queue.settings.max_items)
     }
 
     /// What their homes would tell those that they would refuse now. Who cannot be asked would not.
-    async fn refusals<T: Arriving>(&self, items: &[T]) -> BTreeMap<usize, EngineError> {
+    async fn refusals<T: Arriving>(&self, items: &[&T]) -> BTreeMap<usize, EngineError> {
         let key = |item: &T| Key {
             home: item.key().and_then(|key| self.home(key).ok()).map(|handle| handle.id),
             group: item.group().cloned(),
             address: item.address().cloned(),
         };
-        let shares = shares(items.iter().map(key).collect(), |key| key.home);
+        let shares = shares(items.iter().map(|item| key(item)).enumerate(), |key| key.home);
         // All are asked before the first is waited for.
         let asked: Vec<_> = shares
             .into_iter()

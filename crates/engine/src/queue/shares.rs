@@ -21,9 +21,13 @@ impl<I> Default for Share<I> {
     }
 }
 
-pub(super) fn shares<I, K: Ord>(items: Vec<I>, of: impl Fn(&I) -> K) -> BTreeMap<K, Share<I>> {
+/// Items with their places in the call.
+pub(super) fn shares<I, K: Ord>(
+    items: impl IntoIterator<Item = (usize, I)>,
+    of: impl Fn(&I) -> K,
+) -> BTreeMap<K, Share<I>> {
     let mut shares: BTreeMap<K, Share<I>> = BTreeMap::new();
-    for (index, item) in items.into_iter().enumerate() {
+    for (index, item) in items {
         let share = shares.entry(of(&item)).or_default();
         share.indexes.push(index);
         share.items.push(item);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::partition::{Counts, Totals};
+use windlass_core::partition::{Counts, Remaining};
 use windlass_core::time::Timestamp;
 
 use super::QueueHandle;
@@ -22,6 +22,7 @@ impl QueueHandle {
                     retained: partition.retained(),
                     moving: partition.moving(),
                     oldest_waiting: partition.oldest_waiting(),
+                    remaining: partition.remaining(),
                 })
                 .await;
             let counted = match asked {
@@ -32,8 +33,14 @@ impl QueueHandle {
             };
             let state = handle.state();
             let (partition, store) = (handle.id, self.store.name_of(handle.id));
-            stats.partitions.push(PartitionStats { partition, state, store, counts: counted.counts });
+            let (counts, remaining) = (counted.counts, counted.remaining);
+            let remaining = self.queue.draining.contains(&partition).then_some(remaining);
+            stats.partitions.push(PartitionStats { partition, state, store, counts, remaining });
             add(&mut stats, counted);
+        }
+        // What is kept counts wherever it is.
+        for handle in &self.retired {
+            stats.retained += handle.published.summary().retained;
         }
         Ok(stats)
     }
@@ -44,10 +51,10 @@ impl QueueHandle {
             counts: Counts::default(),
             oldest_waiting: None,
             lease_waiters: self.waiters.count(),
-            item_waiters: self.partitions.iter().map(|handle| handle.watchers.count()).sum(),
+            item_waiters: self.all().map(|handle| handle.watchers.count()).sum(),
             retained: 0,
             moving: 0,
-            totals: Totals::default(),
+            totals: self.totals_of_gone,
             partitions: Vec::with_capacity(self.partitions.len()),
             stores: self.partitions.iter().map(|handle| self.store.name_of(handle.id)).collect(),
         };
@@ -59,6 +66,10 @@ impl QueueHandle {
             overview.moving += summary.moving;
             overview.totals += handle.published.totals();
             overview.partitions.push((handle.id, handle.state()));
+        }
+        for handle in &self.retired {
+            overview.retained += handle.published.summary().retained;
+            overview.totals += handle.published.totals();
         }
         overview
     }
@@ -72,6 +83,7 @@ struct PartitionCounts {
     retained: u64,
     moving: u64,
     oldest_waiting: Option<Timestamp>,
+    remaining: Remaining,
 }
 
 fn add(stats: &mut QueueStats, counted: PartitionCounts) {

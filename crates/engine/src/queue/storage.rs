@@ -93,14 +93,14 @@ impl QueueHandle {
     /// One partition after the other, so that the others serve meanwhile. Tells of those that could not be had.
     pub(crate) async fn reload(&self) -> Result<(), EngineError> {
         let mut failed = Vec::new();
-        for handle in &self.partitions {
+        for handle in self.all() {
             if let Err(error) = handle.reload.ask().await {
                 failed.push(format!("partition {}: {error}", handle.id));
             }
         }
         match failed.len() {
             0 => Ok(()),
-            count if count == self.partitions.len() => Err(EngineError::not_applied(failed.join("; "))),
+            count if count == self.all().count() => Err(EngineError::not_applied(failed.join("; "))),
             _ => Err(EngineError::unknown(failed.join("; "))),
         }
     }

@@ -1,6 +1,7 @@
 //! Brings what runs in line with what is registered: after every change, at the start, and whenever a change had an
 //! unknown outcome.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,17 +15,25 @@ use windlass_core::row::{Queue, QueueName};
 use super::Registry;
 use super::running::{Running, stop};
 use crate::clock::Clock;
-use crate::env;
+use crate::env::{self, Task};
 use crate::error::EngineError;
 use crate::lock::lock;
 use crate::outbox::Outbox;
-use crate::partition::handle::{Handle, InCommon, PartitionState};
+use crate::partition::handle::{Handle, InCommon, Orders, PartitionState};
+use crate::partition::message::{Awaited, received};
 use crate::partition::supervisor::Supervisor;
 use crate::queue::QueueHandle;
 use crate::store::StoreError;
 
 /// How long to wait after queues could not be brought in line.
 const ALIGN_AGAIN: Duration = Duration::from_secs(1);
+
+/// Partitions that were started, and what serves them.
+#[derive(Default)]
+struct Started {
+    handles: Vec<Arc<Handle>>,
+    tasks: BTreeMap<PartitionId, Vec<Task>>,
+}
 
 impl Registry {
     /// Repairs in the background what a change with an unknown outcome may have left, or a registry that was read back
@@ -44,7 +53,7 @@ impl Registry {
             }
             let aligned = {
                 let _changing = self.changing.lock().await;
-                self.align().await
+                self.align_and_retire().await
             };
             if let Err(error) = aligned {
                 warn!(%error, "queues could not be brought in line with the registry yet");
@@ -75,14 +84,19 @@ impl Registry {
         self.drop_orphans(last).await
     }
 
+    /// And lets go of partitions that are empty: which may leave others to be dropped.
+    pub(super) async fn align_and_retire(&self) -> Result<(), EngineError> {
+        self.align().await?;
+        while self.retire_some().await? {
+            self.align().await?;
+        }
+        Ok(())
+    }
+
     fn take_gone(&self, registered: &[Queue]) -> Vec<Running> {
         let mut running = lock(&self.running);
-        let is_gone = |running: &Running| {
-            let same = |queue: &&Queue| {
-                queue.name == running.handle.queue.name && queue.partitions == running.handle.queue.partitions
-            };
-            !registered.iter().any(|queue| same(&queue))
-        };
+        let is_gone =
+            |running: &Running| !registered.iter().any(|queue| queue.is_same(&running.handle.queue));
         let names: Vec<QueueName> = running
             .queues
             .iter()
@@ -102,36 +116,49 @@ impl Registry {
     }
 
     async fn start(&self, queue: Queue) {
-        let common = InCommon {
+        let common = Arc::new(InCommon {
             queue: Some(queue.name.clone()),
             arrivals: Arc::clone(&self.arrivals),
+            emptied: Arc::clone(&self.stale),
             ..InCommon::default()
-        };
-        let mut partitions = Vec::new();
-        let mut tasks = Vec::new();
-        queue.homes().for_each(|(id, store)| self.store.assign(id, store));
-        for id in &queue.partitions {
-            let settings = Some(queue.settings.clone());
-            let (handle, inbox) = Handle::new(*id, &common, settings);
-            let clock = Arc::new(Clock::start(Arc::clone(&self.env), *id));
-            let supervisor = Supervisor::new(&handle, &self.env, &self.store, &clock, &self.meter, inbox);
-            tasks.push(env::spawn(&*self.env, "partition", supervisor.run()));
-            tasks.push(env::spawn(&*self.env, "outbox", self.outbox(&handle, &queue.name).run()));
-            partitions.push(handle);
-        }
-        for handle in &partitions {
-            handle.settled().await;
-        }
+        });
+        let Started { handles, tasks } = self.start_partitions(&queue, &common, |_| true).await;
+        let (retired, partitions) =
+            handles.into_iter().partition(|handle| queue.retired.contains_key(&handle.id));
         let name = queue.name.clone();
         let (env, store) = (Arc::clone(&self.env), Arc::clone(&self.store));
-        let InCommon { waiters, places, .. } = common;
-        let handle = Arc::new(QueueHandle::new(queue, partitions, waiters, places, env, store));
-        lock(&self.running).insert(name, Running { handle: Arc::clone(&handle), tasks });
+        let handle = Arc::new(QueueHandle::new(queue, partitions, retired, &common, env, store));
+        lock(&self.running).insert(name, Running { handle: Arc::clone(&handle), common, tasks });
         self.arrivals.tell();
         // Looked at once it can be seen: either we see the flag, or whoever sets it sees the queue.
         if self.waiters_home.load(Ordering::SeqCst) {
             handle.send_waiters_home();
         }
+    }
+
+    /// In the order of the queue's list. Returns once each was loaded or found faulty.
+    async fn start_partitions(
+        &self,
+        queue: &Queue,
+        common: &InCommon,
+        which: impl Fn(PartitionId) -> bool,
+    ) -> Started {
+        let mut started = Started::default();
+        for (id, store) in queue.homes().filter(|(id, _)| which(*id)) {
+            self.store.assign(id, store);
+            let orders = Orders::new(queue.settings.clone(), queue.intake(id));
+            let (handle, inbox) = Handle::new(id, common, Some(orders));
+            let clock = Arc::new(Clock::start(Arc::clone(&self.env), id));
+            let supervisor = Supervisor::new(&handle, &self.env, &self.store, &clock, &self.meter, inbox);
+            let partition = env::spawn(&*self.env, "partition", supervisor.run());
+            let outbox = env::spawn(&*self.env, "outbox", self.outbox(&handle, &queue.name).run());
+            started.tasks.insert(id, vec![partition, outbox]);
+            started.handles.push(handle);
+        }
+        for handle in &started.handles {
+            handle.settled().await;
+        }
+        started
     }
 
     fn outbox(&self, source: &Arc<Handle>, queue: &QueueName) -> Outbox {
@@ -140,20 +167,56 @@ impl Registry {
         Outbox::new(Arc::clone(source), queue.clone(), running, Arc::clone(&self.arrivals), env, store)
     }
 
-    /// New settings: kept for whoever acquires a partition next, and told to those that serve now.
+    /// New settings, or other partitions: kept for whoever acquires a partition next, and told to those that serve now.
     async fn update(&self, running: &QueueHandle, queue: Queue) {
-        for handle in &running.partitions {
-            handle.set_settings(queue.settings.clone());
-            if let Err(error) = handle.command(Command::Configure(Box::new(queue.settings.clone()))).await {
-                // The writer sees them with its next batch, or the next one when it is acquired.
+        let common = lock(&self.running).queues.get(&queue.name).map(|running| Arc::clone(&running.common));
+        let Some(common) = common else { return };
+        let is_new = |id| running.find(id).is_err();
+        let Started { handles, tasks } = self.start_partitions(&queue, &common, is_new).await;
+        let known = |id: &PartitionId| {
+            let handle = running.all().chain(&handles).find(|handle| handle.id == *id);
+            Arc::clone(handle.expect("it ran before, or was started just now"))
+        };
+        let partitions = queue.partitions.iter().map(known).collect();
+        let retired = queue.retired.keys().map(known).collect();
+        let next = Arc::new(running.with(queue, partitions, retired));
+        let (told, ending) = self.switch(&next, tasks);
+        for (handle, answer) in told {
+            let answer = match answer {
+                Ok(answer) => received(answer.await).map(|_configured| ()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = answer {
+                // The writer sees it with its next batch, or the next one when it is acquired.
                 warn!(partition = %handle.id, %error, "settings not taken over yet");
             }
         }
-        let name = queue.name.clone();
-        let handle = Arc::new(running.with(queue));
-        if let Some(running) = lock(&self.running).queues.get_mut(&name) {
-            running.handle = handle;
+        for task in ending {
+            task.await;
         }
+        self.arrivals.tell();
+    }
+
+    /// Nobody is on the way in meanwhile: who comes later knows where keys are at home by then, and whoever was home to
+    /// one before has heard of it by the time it is asked.
+    fn switch(
+        &self,
+        next: &Arc<QueueHandle>,
+        started: BTreeMap<PartitionId, Vec<Task>>,
+    ) -> (Vec<(Arc<Handle>, Result<Awaited, EngineError>)>, Vec<Task>) {
+        let _closed_for_good_if_it_fails = next.door.close();
+        let mut told = Vec::new();
+        for handle in next.all() {
+            let (settings, intake) = (next.queue.settings.clone(), next.queue.intake(handle.id));
+            handle.set_orders(settings.clone(), intake.clone());
+            for order in [Command::Configure(Box::new(settings)), Command::Route(Box::new(intake))] {
+                told.push((Arc::clone(handle), handle.submit(order)));
+            }
+        }
+        next.supersede();
+        let ending = lock(&self.running).replace(next, started);
+        next.door.open();
+        (told, ending)
     }
 
     /// Forgets partitions that no queue has any more.
@@ -169,7 +232,7 @@ impl Registry {
                 warn!(partition = %id, "dropping a partition of a queue whose creation was lost");
                 self.home.command(Command::SkipPartitions(id)).await?;
             } else {
-                info!(partition = %id, "dropping a partition of a deleted queue");
+                info!(partition = %id, "dropping a partition that no queue has any more");
             }
             self.store.drop_partition(id).await.map_err(failed)?;
         }

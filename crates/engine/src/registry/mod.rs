@@ -1,6 +1,7 @@
 //! Which queues there are. The registry partition holds the truth; what runs is brought in line with it.
 
 mod align;
+mod drain;
 mod running;
 
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
 use tracing::warn;
-use windlass_core::command::{Command, CreateQueue, Refusal};
+use windlass_core::command::{Command, CreateQueue, Rebalance, Refusal};
 use windlass_core::id::PartitionId;
 use windlass_core::limits;
 use windlass_core::row::{Queue, QueueName};
@@ -45,7 +46,7 @@ pub(crate) struct Registry {
     /// One change of the set of queues at a time.
     changing: AsyncMutex<()>,
     /// What runs may differ from what is registered.
-    stale: Notify,
+    stale: Arc<Notify>,
     /// Leases wait no more.
     waiters_home: AtomicBool,
     closing: AtomicBool,
@@ -80,7 +81,7 @@ impl Registry {
             running: Arc::default(),
             arrivals: Arc::default(),
             changing: AsyncMutex::new(()),
-            stale: Notify::new(),
+            stale: Arc::default(),
             waiters_home: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             calls: watch::Sender::new(0),
@@ -152,6 +153,25 @@ impl Registry {
         self.alone(async move {
             let stores = registry.store.choose(create.partitions as usize);
             registry.carry_out(Command::CreateQueue(Box::new(create), stores)).await
+        })
+        .await
+    }
+
+    /// As [`Registry::create`], for the partitions that are new.
+    pub(crate) async fn rebalance(
+        self: &Arc<Self>,
+        name: QueueName,
+        partitions: u32,
+    ) -> Result<Answer, EngineError> {
+        limits::check_partitions(partitions).map_err(Refusal::Invalid)?;
+        let registry = Arc::clone(self);
+        self.alone(async move {
+            // So that as many stores are chosen as there will be new partitions.
+            registry.align().await?;
+            let queue = registry.queue(&name).ok_or(Refusal::NoSuchQueue)?;
+            let new = (partitions as usize).saturating_sub(queue.queue.width());
+            let stores = registry.store.choose(new);
+            registry.carry_out(Command::Rebalance(Rebalance { name, partitions, stores })).await
         })
         .await
     }
@@ -241,7 +261,7 @@ impl Registry {
         let _changing = self.changing.lock().await;
         let running: Vec<Running> = std::mem::take(&mut *lock(&self.running)).queues.into_values().collect();
         for running in &running {
-            running.handle.partitions.iter().for_each(|handle| handle.stop());
+            running.handle.all().for_each(|handle| handle.stop());
         }
         for running in running {
             stop(running).await;

@@ -7,14 +7,16 @@ use windlass_core::id::PartitionId;
 use windlass_core::row::QueueName;
 
 use crate::env::Task;
-use crate::partition::handle::Handle;
+use crate::partition::handle::{Handle, InCommon};
 use crate::partition::watchers::Closed;
 use crate::queue::QueueHandle;
 
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(super) handle: Arc<QueueHandle>,
-    pub(super) tasks: Vec<Task>,
+    pub(super) common: Arc<InCommon>,
+    /// By the partition they serve.
+    pub(super) tasks: BTreeMap<PartitionId, Vec<Task>>,
 }
 
 #[derive(Debug, Default)]
@@ -33,16 +35,39 @@ pub(crate) struct Home {
 
 impl RunningQueues {
     pub(super) fn insert(&mut self, name: QueueName, running: Running) {
-        self.partitions.extend(running.handle.partitions.iter().map(|handle| (handle.id, name.clone())));
+        self.partitions.extend(running.handle.all().map(|handle| (handle.id, name.clone())));
         self.queues.insert(name, running);
     }
 
     pub(super) fn remove(&mut self, name: &QueueName) -> Option<Running> {
         let running = self.queues.remove(name)?;
-        for handle in &running.handle.partitions {
+        for handle in running.handle.all() {
             self.partitions.remove(&handle.id);
         }
         Some(running)
+    }
+
+    /// The same queue, with other settings or partitions. Tells what served those that it has no more.
+    pub(super) fn replace(
+        &mut self,
+        handle: &Arc<QueueHandle>,
+        started: BTreeMap<PartitionId, Vec<Task>>,
+    ) -> Vec<Task> {
+        let name = &handle.queue.name;
+        let Some(running) = self.queues.get_mut(name) else {
+            return started.into_values().flatten().collect();
+        };
+        let before = std::mem::replace(&mut running.handle, Arc::clone(handle));
+        running.tasks.extend(started);
+        self.partitions.extend(handle.all().map(|handle| (handle.id, name.clone())));
+        let gone = before.all().filter(|gone| handle.find(gone.id).is_err());
+        let mut ending = Vec::new();
+        for gone in gone {
+            gone.stop();
+            self.partitions.remove(&gone.id);
+            ending.extend(running.tasks.remove(&gone.id).unwrap_or_default());
+        }
+        ending
     }
 
     pub(crate) fn find(&self, name: &QueueName) -> Option<Arc<QueueHandle>> {
@@ -55,7 +80,7 @@ impl RunningQueues {
 
     pub(super) fn home_of(&self, id: PartitionId) -> Option<Home> {
         let queue = &self.queues.get(self.partitions.get(&id)?)?.handle;
-        let partition = queue.partitions.iter().find(|handle| handle.id == id)?;
+        let partition = queue.find(id).ok()?;
         Some(Home { queue: Arc::clone(queue), partition: Arc::clone(partition) })
     }
 }
@@ -64,11 +89,11 @@ impl RunningQueues {
 pub(super) async fn stop(running: Running) {
     running.handle.door.gone();
     running.handle.waiters.close();
-    running.handle.partitions.iter().for_each(|handle| {
+    running.handle.all().for_each(|handle| {
         handle.watchers.close(Closed::QueueDeleted);
         handle.stop();
     });
-    for task in running.tasks {
+    for task in running.tasks.into_values().flatten() {
         task.await;
     }
 }

@@ -15,6 +15,8 @@ mod failures_moves;
 #[cfg(test)]
 mod failures_queues;
 #[cfg(test)]
+mod failures_rebalance;
+#[cfg(test)]
 mod failures_waits;
 #[cfg(test)]
 mod faulty;

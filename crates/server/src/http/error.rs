@@ -132,7 +132,14 @@ impl From<Refusal> for Problem {
             Refusal::Ended => {
                 Self::new(Code::WrongState, "the item has ended: only live ones can be deleted")
             }
-            Refusal::DuplicateAddress { .. } => Self::new(Code::DuplicateAddress, DUPLICATE_ADDRESS),
+            Refusal::DuplicateAddress { .. } | Refusal::HeldElsewhere { .. } => {
+                Self::new(Code::DuplicateAddress, DUPLICATE_ADDRESS)
+            }
+            Refusal::Draining => Self::new(
+                Code::WrongState,
+                "partitions of the queue are still being leased empty: queue.stats tells what remains",
+            ),
+            Refusal::Moved => unreachable!("the engine sends it again to where it belongs"),
             Refusal::KeyTaken => Self::new(
                 Code::AlreadyExists,
                 "`idempotency_key` was used for other items in the last 24h: a new call needs a new key",

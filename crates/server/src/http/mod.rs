@@ -139,6 +139,7 @@ impl App {
             "queue.stats" => app.call(request, queues::stats).await,
             "queue.clear" => app.call(request, queues::clear).await,
             "queue.redrive" => app.call(request, queues::redrive).await,
+            "queue.rebalance" => app.call(request, queues::rebalance).await,
             "queue.produce" => app.call(request, items::produce).await,
             "queue.lease" => app.call(request, items::lease).await,
             "queue.complete" => app.call(request, items::complete).await,

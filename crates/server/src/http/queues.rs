@@ -1,4 +1,4 @@
-//! Calls on queues: create, update, info, list, delete, stats, clear, redrive.
+//! Calls on queues: create, update, info, list, delete, stats, clear, redrive, rebalance.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use windlass_api::Span as WireSpan;
 use windlass_api::queues::{
     ClearQueueReply, ClearQueueRequest, CreateQueueRequest, DeleteQueueReply, DeleteQueueRequest,
     ListQueuesReply, ListQueuesRequest, Queue, QueueInfoRequest, QueueReply, QueueStatsReply,
-    QueueStatsRequest, RedriveQueueReply, RedriveQueueRequest, RetryPolicyChange, UpdateQueueRequest,
+    QueueStatsRequest, RebalanceQueueRequest, RedriveQueueReply, RedriveQueueRequest, RetryPolicyChange,
+    UpdateQueueRequest,
 };
 use windlass_core::command::{Clear, CreateQueue, Refusal, UpdateQueue};
 use windlass_core::limits;
@@ -192,6 +193,16 @@ pub(super) async fn redrive(
     let redriving = context.engine().redrive(&name, redrive);
     let redriven = context.within(check::WHOLE_QUEUE_TIMEOUT, redriving).await?;
     Ok(Answer::changed(RedriveQueueReply { moved: redriven.value }, redriven.commits))
+}
+
+pub(super) async fn rebalance(
+    context: Context,
+    request: RebalanceQueueRequest,
+) -> Result<Answer<QueueReply>, Problem> {
+    let name = check::queue_name(&request.queue)?;
+    let rebalancing = context.engine().rebalance(&name, request.partitions);
+    let rebalanced = context.within(check::COMMIT_TIMEOUT, rebalancing).await?;
+    Ok(Answer::changed(QueueReply { queue: show::queue(&rebalanced.value) }, rebalanced.commits))
 }
 
 pub(super) async fn stats(

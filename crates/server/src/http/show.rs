@@ -10,7 +10,7 @@ use windlass_core::item::{Extras, ItemError, Origin, Phase, State};
 use windlass_core::row;
 use windlass_core::settings::{Requeue, RetryStrategy};
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::{Granted, Holding, ItemView, PartitionState, PartitionStats};
+use windlass_engine::{Granted, Holding, ItemView, PartitionState, PartitionStats, Remaining};
 
 use super::record::Record;
 
@@ -138,7 +138,7 @@ pub fn queue(queue: &row::Queue) -> Queue {
     let settings = &queue.settings;
     Queue {
         queue: queue.name.name.to_string(),
-        partitions: u32::try_from(queue.partitions.len()).unwrap_or(u32::MAX),
+        partitions: u32::try_from(queue.width()).unwrap_or(u32::MAX),
         lease_timeout: span(settings.lease_timeout),
         max_attempts: settings.max_attempts,
         dead_timeout: span(settings.dead_timeout),
@@ -208,6 +208,7 @@ pub fn group(queue: &row::QueueName, view: &GroupView) -> Group {
 
 pub(super) fn partition(stats: &PartitionStats) -> queues::PartitionStats {
     let (state, error) = match &stats.state {
+        PartitionState::Available if stats.remaining.is_some() => ("draining", None),
         PartitionState::Available => ("available", None),
         PartitionState::Loading => ("loading", None),
         PartitionState::Faulty { error } => ("faulty", Some(error.to_string())),
@@ -219,6 +220,7 @@ pub(super) fn partition(stats: &PartitionStats) -> queues::PartitionStats {
         store: stats.store.to_string(),
         counts: counts(stats.counts),
         error,
+        remaining: stats.remaining.map(|Remaining { items, groups }| queues::Remaining { items, groups }),
     }
 }
 

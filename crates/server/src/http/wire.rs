@@ -1,14 +1,16 @@
 //! The two encodings: which one a request speaks, and what its bytes mean.
 
+use std::any::TypeId;
+
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use prost::encoding::{WireType, decode_key, decode_varint};
 use serde_json::error::Category;
 use windlass_api::call::Wire;
+use windlass_api::queues::UpdateQueueRequest;
 use windlass_api::{Code, JSON, PROTOBUF};
 
 use super::error::Problem;
-use super::later;
 use super::strict::Strict;
 
 /// What no repeated field of a request may pass. Whatever comes within it counts for itself.
@@ -109,10 +111,8 @@ fn explain<T: Wire>(bytes: &[u8]) -> Problem {
     let place = error.path().to_string();
     let cause = error.into_inner();
     let message = cause.to_string();
-    if let Some(name) = later::field_in(&message) {
-        return Problem::invalid(format!(
-            "`{name}` is part of the API, but not of this version of the server yet"
-        ));
+    if is_of_rebalance::<T>(&message) {
+        return Problem::invalid("`partitions` is not changed with queues.update: use queue.rebalance");
     }
     let message = told(&plainly(&message));
     match cause.classify() {
@@ -122,6 +122,12 @@ fn explain<T: Wire>(bytes: &[u8]) -> Problem {
             Problem::invalid(format!("the body is not JSON: {message}"))
         }
     }
+}
+
+/// A queue is given other partitions by a call of its own, but somebody may well look for it among the settings.
+fn is_of_rebalance<T: Wire>(complaint: &str) -> bool {
+    TypeId::of::<T>() == TypeId::of::<UpdateQueueRequest>()
+        && complaint.starts_with("unknown field `partitions`")
 }
 
 /// In words of the API instead of Rust's.

@@ -178,9 +178,11 @@ fn each_queue<V: Display>(
 }
 
 fn partitions(page: &mut Page, queues: &[QueueOverview]) {
-    let mut counts = [("available", 0), ("loading", 0), ("faulty", 0), ("closed", 0)];
-    for (_, state) in queues.iter().flat_map(|seen| &seen.partitions) {
+    let mut counts = [("available", 0), ("loading", 0), ("faulty", 0), ("closed", 0), ("draining", 0)];
+    let partitions = queues.iter().flat_map(|seen| seen.partitions.iter().map(move |one| (seen, one)));
+    for (seen, (id, state)) in partitions {
         let at = match state {
+            PartitionState::Available if seen.queue.draining.contains(id) => 4,
             PartitionState::Available => 0,
             PartitionState::Loading => 1,
             PartitionState::Faulty { .. } => 2,

@@ -22,6 +22,7 @@ mod idempotency;
 mod life;
 #[cfg(test)]
 mod metrics;
+mod rebalance;
 #[cfg(test)]
 mod order;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,6 +123,10 @@ fn queue(name: &str) -> QueueOverview {
             partitions,
             stores: StoreNames::default(),
             slots: SlotMap::default(),
+            route_version: 0,
+            draining: BTreeSet::from([PartitionId(3)]),
+            retired: BTreeMap::new(),
+            former: BTreeMap::new(),
             unknown: Vec::new(),
         },
         counts: Counts { held: 4, scheduled: 1, waiting: 2, leased: 3 },
@@ -202,7 +206,8 @@ fn the_page_shows_what_the_engine_tells() {
     ] {
         assert_eq!(page.value(name, &[("queue", "q")]), value);
     }
-    assert_eq!(page.value("windlass_partitions", &[("state", "available")]), 4.0);
+    assert_eq!(page.value("windlass_partitions", &[("state", "available")]), 2.0);
+    assert_eq!(page.value("windlass_partitions", &[("state", "draining")]), 2.0);
     assert_eq!(page.value("windlass_partitions", &[("state", "faulty")]), 2.0);
     assert_eq!(page.value("windlass_partitions", &[("state", "loading")]), 0.0);
     for (name, value) in [

@@ -288,6 +288,7 @@ impl<'a> Facts<'a> {
             | Op::Stats(_)
             | Op::Create { .. }
             | Op::Update { .. }
+            | Op::Rebalance { .. }
             | Op::Delete { .. } => {}
         }
     }

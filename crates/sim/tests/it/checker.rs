@@ -418,6 +418,7 @@ fn stats(waiting: u64, by_kind: u64) -> Outcome {
             state: PartitionState::Available,
             store: "default".into(),
             counts,
+            remaining: None,
         }],
         ..QueueStats::default()
     }))

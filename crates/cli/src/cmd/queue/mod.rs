@@ -1,6 +1,7 @@
 //! `windlass queue`: queues, their settings and their contents as a whole.
 
 mod permits;
+mod rebalance;
 mod settings;
 mod shown;
 
@@ -14,6 +15,7 @@ use windlass_api::storage::ReloadQueueRequest;
 use windlass_client::ClientError;
 
 use self::permits::{Permits, Revoke};
+use self::rebalance::Rebalance;
 use self::settings::Settings;
 use crate::exit::{Exit, Failure};
 use crate::human::counted;
@@ -37,6 +39,7 @@ enum Verb {
     Stats(Stats),
     Clear(Clear),
     Redrive(Redrive),
+    Rebalance(Rebalance),
     Reload(Reload),
     Permits(Permits),
     Revoke(Revoke),
@@ -182,6 +185,7 @@ impl Queue {
             Verb::Stats(stats) => stats.run(remote, out).await?,
             Verb::Clear(clear) => clear.run(remote, out).await?,
             Verb::Redrive(redrive) => redrive.run(remote, out).await?,
+            Verb::Rebalance(rebalance) => rebalance.run(remote, out).await?,
             Verb::Reload(reload) => reload.run(remote, out).await?,
             Verb::Permits(permits) => permits.run(remote, out).await?,
             Verb::Revoke(revoke) => return revoke.run(remote, out).await,

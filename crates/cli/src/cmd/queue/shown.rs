@@ -3,6 +3,7 @@
 use windlass_api::Span;
 use windlass_api::queues::{Counts, Queue, QueueStatsReply};
 
+use super::rebalance::left;
 use crate::human::{bytes, count, length};
 use crate::table::Align::{Left, Right};
 use crate::table::{Table, facts};
@@ -93,6 +94,8 @@ pub(super) fn stats(stats: &QueueStatsReply) -> String {
             Some(error) => format!("{}: {error}", partition.state),
             None => partition.state.clone(),
         };
+        let remaining = partition.remaining.as_ref().map(|remaining| format!(", {}", left(remaining)));
+        let state = state + remaining.as_deref().unwrap_or_default();
         let cells = row_of_counts(partition.partition.to_string(), &partition.counts);
         partitions.row(cells.into_iter().chain([partition.store.clone(), state]));
     }

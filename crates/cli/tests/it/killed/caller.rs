@@ -1,6 +1,6 @@
 //! Makes calls over HTTP, each one once, and has each one recorded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -116,6 +116,10 @@ impl Caller {
             partitions: Vec::new(),
             stores: StoreNames::default(),
             slots: SlotMap::default(),
+            route_version: 0,
+            draining: BTreeSet::new(),
+            retired: BTreeMap::new(),
+            former: BTreeMap::new(),
             unknown: Vec::new(),
         };
         let op = Op::Create { queue, settings, partitions };

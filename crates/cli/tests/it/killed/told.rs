@@ -251,6 +251,7 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
         state: PartitionState::Available,
         store: stats.store.as_str().into(),
         counts: counts(&stats.counts),
+        remaining: None,
     };
     Outcome::Counted(Box::new(QueueStats {
         counts: counts(&reply.counts),

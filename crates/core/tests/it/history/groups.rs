@@ -99,6 +99,11 @@ impl History {
             assert_eq!(reply, Err(Refusal::GroupExists));
             return;
         }
+        let belongs = |item: &NewItem| self.takes(None, item.address.as_deref());
+        if !self.takes_name(&name(group)) || !items.iter().all(belongs) {
+            assert_eq!(reply, Err(Refusal::Moved));
+            return;
+        }
         if let Some(refusal) = refused {
             assert_eq!(reply, Err(refusal));
             return;

@@ -1,0 +1,123 @@
+//! More partitions for a queue, or fewer. Items never move: what was here is done here. Keys do, and whoever was home
+//! to them before is remembered for as long as it may know one.
+
+use super::registry::{NO_MORE_PARTITIONS, next_version};
+use super::{Output, Partition};
+use crate::command::{Rebalance, Refusal, Reply};
+use crate::id::PartitionId;
+use crate::route::{Slot, SlotMap};
+use crate::row::{Partitions, Queue, QueueName, Row};
+use crate::time::Timestamp;
+
+impl Partition {
+    pub(super) fn rebalance(
+        &mut self,
+        now: Timestamp,
+        rebalance: Rebalance,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
+        let mut queue = self.registered(&rebalance.name)?;
+        if !queue.draining.is_empty() {
+            return Err(Refusal::Draining);
+        }
+        let (before, after) = (queue.width(), rebalance.partitions as usize);
+        if before == after {
+            return Ok(Reply::Queue(Box::new(queue)));
+        }
+        let slots = queue.slots.spread(before, after);
+        queue.pass_on(&slots, after);
+        queue.slots = slots;
+        if after > before {
+            self.add_partitions(&mut queue, after - before, rebalance, out)?;
+        } else {
+            queue.draining = queue.partitions[after..].iter().copied().collect();
+        }
+        self.reroute(now, queue, out)
+    }
+
+    fn add_partitions(
+        &mut self,
+        queue: &mut Queue,
+        count: usize,
+        rebalance: Rebalance,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let first = self.partitions.last;
+        let last = u32::try_from(count).ok().and_then(|count| first.checked_add(count));
+        let last = last.ok_or(NO_MORE_PARTITIONS)?;
+        if !rebalance.stores.0.is_empty() {
+            queue.stores.0.resize(queue.partitions.len(), "".into());
+            queue.stores.0.extend(rebalance.stores.0);
+        }
+        queue.partitions.extend((first + 1..=last).map(PartitionId));
+        self.record(Row::Partitions(Partitions { last, ..self.partitions.clone() }), out);
+        Ok(())
+    }
+
+    /// It stays for what it keeps.
+    pub(super) fn retire(
+        &mut self,
+        name: &QueueName,
+        partition: PartitionId,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
+        let mut queue = self.registered(name)?;
+        let Some(index) = queue.partitions.iter().position(|id| *id == partition) else {
+            return Ok(Reply::Queue(Box::new(queue)));
+        };
+        assert!(queue.draining.remove(&partition), "only a partition that drains is retired");
+        let store = queue.store(index).cloned();
+        queue.partitions.remove(index);
+        if index < queue.stores.0.len() {
+            queue.stores.0.remove(index);
+        }
+        queue.retired.insert(partition, store);
+        // It takes nothing as before, and no key has another home.
+        self.record(Row::Queue(Box::new(queue.clone())), out);
+        Ok(Reply::Queue(Box::new(queue)))
+    }
+
+    pub(super) fn forget_partition(
+        &mut self,
+        now: Timestamp,
+        name: &QueueName,
+        partition: PartitionId,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
+        let mut queue = self.registered(name)?;
+        queue.retired.remove(&partition);
+        queue.former.remove(&partition);
+        self.reroute(now, queue, out)
+    }
+
+    fn registered(&self, name: &QueueName) -> Result<Queue, Refusal> {
+        self.assert_registry();
+        self.queues.get(name).cloned().ok_or(Refusal::NoSuchQueue)
+    }
+
+    fn reroute(&mut self, now: Timestamp, mut queue: Queue, out: &mut Output) -> Result<Reply, Refusal> {
+        queue.route_version = next_version(queue.route_version, now)?;
+        self.record(Row::Queue(Box::new(queue.clone())), out);
+        Ok(Reply::Queue(Box::new(queue)))
+    }
+}
+
+impl Queue {
+    /// Takes note of who loses a slot, and who has it back.
+    fn pass_on(&mut self, slots: &SlotMap, width: usize) {
+        for slot in Slot::all() {
+            let before = self.home(slot).map(|index| self.partitions[index]);
+            let after = slots.home(slot, width).and_then(|index| self.partitions.get(index)).copied();
+            if before == after {
+                continue;
+            }
+            if let Some(partition) = before {
+                self.former.entry(partition).or_default().insert(slot);
+            }
+            if let Some(slots) = after.and_then(|partition| self.former.get_mut(&partition)) {
+                slots.remove(slot);
+            }
+        }
+        self.former.retain(|_, slots| !slots.is_empty());
+    }
+}

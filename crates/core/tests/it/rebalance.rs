@@ -1,0 +1,235 @@
+use std::collections::BTreeMap;
+
+use windlass_core::command::{
+    Claim, Command, CreateGroup, CreateQueue, Import, Move, NewEnd, NewItem, Produce, ProduceOnce, Rebalance,
+    Refusal, Reply, Take,
+};
+use windlass_core::id::PartitionId;
+use windlass_core::item::{MoveNumber, MoveReason, Origin};
+use windlass_core::partition::Remaining;
+use windlass_core::route::{Slot, SlotSet};
+use windlass_core::row::{Intake, Queue, QueueName, StoreNames};
+use windlass_core::settings::Settings;
+use windlass_core::time::Span;
+
+use crate::script::{START, Script, assert_same, item, items, rebuilt};
+
+fn name() -> QueueName {
+    QueueName { namespace: "default".into(), name: "q".into() }
+}
+
+fn registry(partitions: u32) -> Script {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    let create = CreateQueue { name: name(), settings: Settings::default(), partitions };
+    script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
+    script
+}
+
+fn change(script: &mut Script, command: Command) -> Result<Queue, Refusal> {
+    match script.apply(command)? {
+        Reply::Queue(queue) => Ok(*queue),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn rebalance(script: &mut Script, partitions: u32) -> Result<Queue, Refusal> {
+    let stores = StoreNames::default();
+    change(script, Command::Rebalance(Rebalance { name: name(), partitions, stores }))
+}
+
+fn ids(numbers: impl IntoIterator<Item = u32>) -> Vec<PartitionId> {
+    numbers.into_iter().map(PartitionId).collect()
+}
+
+/// Whoever is home to a slot is not a former home of it, and takes its keys; nobody else does.
+fn assert_homes(queue: &Queue) {
+    for slot in Slot::all() {
+        let home = queue.partitions[queue.home(slot).unwrap()];
+        assert!(!queue.former_homes(slot).any(|former| former == home));
+        let takers = queue.partitions.iter().filter(|id| queue.intake(**id).at_home.unwrap().contains(slot));
+        assert_eq!(takers.collect::<Vec<_>>(), [&home]);
+    }
+}
+
+#[test]
+fn a_queue_grows_at_once_and_remembers_who_was_home_to_what() {
+    let mut script = registry(2);
+    let queue = rebalance(&mut script, 5).unwrap();
+    assert_eq!(queue.partitions, ids(1..=5));
+    assert_eq!((queue.width(), queue.draining.len()), (5, 0));
+    assert_homes(&queue);
+    assert_eq!(queue.former.keys().copied().collect::<Vec<_>>(), ids(1..=2));
+    assert_same(&rebuilt(&script.partition, START), &script.partition);
+}
+
+#[test]
+fn a_queue_shrinks_by_draining_and_forgets_who_keeps_nothing() {
+    let mut script = registry(2);
+    rebalance(&mut script, 5).unwrap();
+    let queue = rebalance(&mut script, 1).unwrap();
+    assert_eq!((queue.width(), queue.partitions.len()), (1, 5));
+    assert_eq!(queue.draining.iter().copied().collect::<Vec<_>>(), ids(2..=5));
+    assert!(queue.intake(PartitionId(2)).closed && !queue.intake(PartitionId(1)).closed);
+    assert_homes(&queue);
+    assert_eq!(rebalance(&mut script, 3), Err(Refusal::Draining));
+
+    for number in [4, 2, 5, 3] {
+        let id = PartitionId(number);
+        let queue = change(&mut script, Command::Retire(name(), id)).unwrap();
+        assert!(queue.retired.contains_key(&id) && !queue.partitions.contains(&id));
+        assert!(queue.intake(id).closed);
+    }
+    let grown = rebalance(&mut script, 2).unwrap();
+    assert_eq!(grown.partitions, ids([1, 6]), "numbers are not given again");
+    for number in 2..=5 {
+        change(&mut script, Command::ForgetPartition(name(), PartitionId(number))).unwrap();
+    }
+    let queue = script.partition.queues().next().unwrap();
+    assert!(queue.retired.is_empty());
+    assert_eq!(queue.former.keys().copied().collect::<Vec<_>>(), ids([1]));
+}
+
+#[test]
+fn as_many_as_there_are_is_no_change() {
+    let mut script = registry(3);
+    let queue = rebalance(&mut script, 3).unwrap();
+    assert_eq!((queue.width(), script.changes.len()), (3, 0));
+    assert!(matches!(rebalance(&mut script, 0), Err(Refusal::Invalid(_))));
+    assert!(matches!(rebalance(&mut script, 1025), Err(Refusal::Invalid(_))));
+}
+
+fn route(script: &mut Script, intake: Intake) {
+    assert_eq!(script.apply(Command::Route(Box::new(intake))), Ok(Reply::Configured));
+}
+
+#[test]
+fn a_key_that_is_at_home_elsewhere_is_not_taken() {
+    let mut script = Script::new();
+    let at = |address: &str| {
+        let address = Some(address.into());
+        Command::Produce(Produce { items: vec![NewItem { address, ..item("default") }] })
+    };
+    let only_a: SlotSet = [Slot::of("a")].into_iter().collect();
+    let intake = Intake { version: 5, at_home: Some(only_a), ..Intake::default() };
+    route(&mut script, intake.clone());
+    assert!(script.apply(at("a")).is_ok());
+    assert_eq!(script.apply(at("b")), Err(Refusal::Moved));
+    assert!(script.apply(Command::Produce(Produce { items: items(1) })).is_ok());
+    let call = |key: &str| {
+        let (digest, claim, indexes, held) = ([1; 16], Claim::First, Vec::new(), BTreeMap::new());
+        Command::ProduceOnce(ProduceOnce { key: key.into(), digest, claim, indexes, held, items: items(1) })
+    };
+    assert!(script.apply(call("a")).is_ok());
+    assert_eq!(script.apply(call("b")), Err(Refusal::Moved));
+    // What is older does not count.
+    route(&mut script, Intake { version: 4, ..Intake::default() });
+    assert_eq!(script.partition.intake(), &intake);
+    assert_same(&rebuilt(&script.partition, START), &script.partition);
+}
+
+#[test]
+fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
+    let mut script = Script::with_settings(Settings { retention: Span::from_secs(9), ..Settings::default() });
+    script.produce(items(1));
+    route(&mut script, Intake { version: 1, closed: true, ..Intake::default() });
+    assert_eq!(script.apply(Command::Produce(Produce { items: items(1) })), Err(Refusal::Moved));
+    assert_eq!(script.apply(Command::Import(Import { items: Vec::new() })).is_ok(), false);
+    let origin = Origin {
+        queue: "other".into(),
+        id: None,
+        group: None,
+        address: None,
+        attempts: None,
+        reason: MoveReason::Dead,
+        error: None,
+        moved_at: START,
+        unknown: Vec::new(),
+    };
+    let (kind, body) = ("default".into(), bytes::Bytes::new());
+    let moved = Move {
+        number: MoveNumber(1),
+        kind,
+        priority: 0,
+        origin,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+        body,
+        facts: None,
+    };
+    let take = Take { source: PartitionId(9), moves: vec![moved] };
+    assert_eq!(script.apply(Command::Take(take)), Err(Refusal::Moved));
+    assert_eq!((script.partition.remaining().items, script.partition.is_drained()), (1, false));
+    let held = script.lease_one();
+    script.complete(held, Some("kept")).unwrap();
+    assert!(script.partition.is_drained() && !script.partition.is_bare());
+    script.pass(Span::from_secs(10));
+    script.sweep();
+    assert!(script.partition.is_bare());
+}
+
+fn group(name: &str) -> Command {
+    let end = Some(NewEnd { queue: None, item: item("end") });
+    let create = CreateGroup { name: name.into(), end, abort: None, items: items(1), start: false };
+    Command::CreateGroup(Box::new(create))
+}
+
+fn member(name: &str) -> NewItem {
+    NewItem { group: Some(name.into()), ..item("default") }
+}
+
+fn produce(script: &mut Script, item: NewItem) -> Result<Result<(), Refusal>, Refusal> {
+    match script.apply(Command::Produce(Produce { items: vec![item] }))? {
+        Reply::Produced(mut items) => Ok(items.remove(0).map(|_| ())),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn closed() -> Intake {
+    Intake { version: 1, closed: true, at_home: Some(SlotSet::default()), ..Intake::default() }
+}
+
+#[test]
+fn a_group_stays_with_a_closed_partition_and_takes_members_until_it_is_finished() {
+    let settings = Settings { retention: Span::from_secs(9), ..Settings::default() };
+    let mut script = Script::with_settings(settings);
+    script.apply(group("here")).unwrap();
+    route(&mut script, closed());
+    assert_eq!(script.partition.remaining(), Remaining { items: 1, groups: 1 });
+
+    assert_eq!(script.apply(group("other")), Err(Refusal::Moved));
+    assert_eq!(script.apply(group("here")), Err(Refusal::GroupExists));
+    assert_eq!(produce(&mut script, member("other")), Err(Refusal::Moved));
+    assert_eq!(produce(&mut script, item("default")), Err(Refusal::Moved));
+    assert_eq!(produce(&mut script, member("here")), Ok(Ok(())));
+    let with_address = NewItem { address: Some("a".into()), ..member("here") };
+    assert_eq!(produce(&mut script, with_address.clone()), Err(Refusal::Moved));
+
+    script.apply(Command::StartGroup("here".into())).unwrap();
+    for left in [2, 1, 1] {
+        assert_eq!(script.partition.remaining().items, left);
+        let held = script.lease_one();
+        script.complete(held, None).unwrap();
+    }
+    // The end item was made here too, and was leased last.
+    assert!(script.partition.is_drained() && !script.partition.is_bare());
+    assert_eq!(produce(&mut script, with_address), Ok(Err(Refusal::GroupFinished)));
+    script.pass(Span::from_secs(10));
+    script.sweep();
+    assert!(script.partition.is_bare());
+    assert_eq!(produce(&mut script, member("here")), Err(Refusal::Moved));
+}
+
+#[test]
+fn a_group_without_members_keeps_a_partition_from_being_drained() {
+    let mut script = Script::new();
+    let empty = CreateGroup { name: "g".into(), end: None, abort: None, items: Vec::new(), start: false };
+    script.apply(Command::CreateGroup(Box::new(empty))).unwrap();
+    route(&mut script, closed());
+    assert_eq!(script.partition.remaining(), Remaining { items: 0, groups: 1 });
+    assert!(!script.partition.is_drained());
+    script.apply(Command::StartGroup("g".into())).unwrap();
+    assert!(script.partition.is_drained() && !script.partition.is_bare());
+    script.apply(Command::DeleteGroup("g".into())).unwrap();
+    assert!(script.partition.is_bare());
+}

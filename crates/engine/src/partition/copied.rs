@@ -1,0 +1,54 @@
+//! What the registry decides and a partition has a copy of: kept for whoever acquires it next, and for the writer, who
+//! takes over what is newer with its next batch.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use windlass_core::row::Intake;
+use windlass_core::settings::Settings;
+
+use crate::lock::lock;
+
+pub(crate) trait Versioned: Clone {
+    fn version(&self) -> u64;
+}
+
+impl Versioned for Settings {
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl Versioned for Intake {
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Copied<T> {
+    /// So that the writer need not take the lock to see that nothing is new.
+    version: AtomicU64,
+    value: Mutex<T>,
+}
+
+impl<T: Versioned> Copied<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { version: AtomicU64::new(value.version()), value: Mutex::new(value) }
+    }
+
+    pub(crate) fn get(&self) -> T {
+        lock(&self.value).clone()
+    }
+
+    pub(crate) fn set(&self, value: T) {
+        let version = value.version();
+        *lock(&self.value) = value;
+        self.version.store(version, Ordering::SeqCst);
+    }
+
+    /// If it is newer than this version.
+    pub(crate) fn after(&self, version: u64) -> Option<T> {
+        (self.version.load(Ordering::SeqCst) > version).then(|| self.get())
+    }
+}

@@ -1,0 +1,64 @@
+//! Partitions on their way out: one that was leased empty is retired, and one that keeps nothing any more is dropped.
+//! Their writers tell when they have come that far.
+
+use std::sync::Arc;
+
+use windlass_core::command::Command;
+use windlass_core::id::PartitionId;
+use windlass_core::partition::Partition;
+
+use super::Registry;
+use crate::error::EngineError;
+use crate::lock::lock;
+use crate::partition::handle::Handle;
+use crate::partition::published::Rest;
+use crate::queue::QueueHandle;
+
+impl Registry {
+    /// Tells whether there was any.
+    pub(super) async fn retire_some(&self) -> Result<bool, EngineError> {
+        let queues: Vec<Arc<QueueHandle>> =
+            lock(&self.running).queues.values().map(|running| Arc::clone(&running.handle)).collect();
+        let mut any = false;
+        for queue in queues {
+            let name = &queue.queue.name;
+            for handle in &queue.partitions[queue.queue.width()..] {
+                if has_come_to(handle, Rest::Drained, Partition::is_drained).await {
+                    self.home.command(Command::Retire(name.clone(), handle.id)).await?;
+                    any = true;
+                }
+            }
+            for handle in &queue.retired {
+                if has_come_to(handle, Rest::Bare, Partition::is_bare).await && self.is_settled(handle).await
+                {
+                    self.home.command(Command::ForgetPartition(name.clone(), handle.id)).await?;
+                    any = true;
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    /// Whoever sent it something has heard that it was taken: else that would be sent to somebody else again.
+    async fn is_settled(&self, handle: &Handle) -> bool {
+        let Ok(sources) = handle.query(|partition, _| partition.taken_from()).await else { return false };
+        for source in sources {
+            if self.sends_to(source, handle.id).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn sends_to(&self, source: PartitionId, target: PartitionId) -> bool {
+        let Some(home) = self.home_of(source) else { return false };
+        let sends = move |partition: &Partition, _| !partition.departures(target, 1).is_empty();
+        home.partition.query(sends).await.unwrap_or(true)
+    }
+}
+
+/// What is published is a hint; once it is so, it stays so.
+async fn has_come_to(handle: &Handle, rest: Rest, question: fn(&Partition) -> bool) -> bool {
+    let told = handle.published.summary().rest >= rest;
+    told && handle.query(move |partition, _| question(partition)).await.unwrap_or(false)
+}
