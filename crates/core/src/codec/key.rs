@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::DecodeError;
+use super::{DecodeError, rule_key};
 use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, PartitionId};
 use crate::row::{Key, QueueName};
 
@@ -15,6 +15,7 @@ const ITEM: u8 = 5;
 const TAKEN: u8 = 6;
 const ONCE: u8 = 7;
 const GROUP: u8 = 8;
+const RULE: u8 = 10;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -47,6 +48,14 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(GROUP);
             out.extend_from_slice(&number.0.to_be_bytes());
         }
+        Key::Rules(queue) => {
+            out.push(RULE);
+            rule_key::encode_version(queue.as_ref(), out);
+        }
+        Key::Rule(key) => {
+            out.push(RULE);
+            rule_key::encode(key, out);
+        }
     }
 }
 
@@ -62,6 +71,7 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         TAKEN => decode_partition(rest).map(Key::Taken),
         ONCE => text(rest).map(Key::Once),
         GROUP => decode_number(rest).map(|number| Key::Group(GroupNumber(number))),
+        RULE => rule_key::decode(rest),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
 }

@@ -8,6 +8,8 @@ mod item;
 mod key;
 mod moves;
 mod once;
+mod rule;
+mod rule_key;
 mod settings;
 mod wire;
 
@@ -49,6 +51,8 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Group(group) => group::encode(group, out),
         Row::Queue(queue) => settings::encode_queue(queue, out),
         Row::Partitions(partitions) => encode_partitions(partitions, out),
+        Row::Rules(rules) => rule::encode_version(rules, out),
+        Row::Rule(rule) => rule::encode(rule, out),
     }
 }
 
@@ -63,6 +67,8 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Group(number) => group::decode(number, value).map(|group| Row::Group(Box::new(group))),
         Key::Queue(name) => settings::decode_queue(name, value).map(|queue| Row::Queue(Box::new(queue))),
         Key::Partitions => decode_partitions(value).map(Row::Partitions),
+        Key::Rules(queue) => rule::decode_version(queue, value).map(Row::Rules),
+        Key::Rule(key) => rule::decode(key, value).map(|rule| Row::Rule(Box::new(rule))),
     }
 }
 

@@ -67,17 +67,18 @@ impl Partition {
         let key = Key::Queue(name.clone());
         self.remove(&key);
         out.changes.push(Change::Remove(key));
+        self.erase_rules_of(name, out);
         Ok(Reply::QueueDeleted(Box::new(queue)))
     }
 
-    fn assert_registry(&self) {
+    pub(super) fn assert_registry(&self) {
         assert_eq!(self.id, PartitionId::REGISTRY, "only the registry knows queues");
     }
 }
 
 /// Partitions tell by the version whether they have the latest. By the clock, as other numbers are: a registry that
 /// lost its last updates must not give their versions to other settings.
-fn next_version(last: u64, now: Timestamp) -> Result<u64, Refusal> {
+pub(super) fn next_version(last: u64, now: Timestamp) -> Result<u64, Refusal> {
     next(last, now).ok_or(NO_MORE_VERSIONS)
 }
 

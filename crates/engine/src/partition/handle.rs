@@ -10,6 +10,7 @@ use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{End, Item};
 use windlass_core::partition::Partition;
 use windlass_core::row::QueueName;
+use windlass_core::rule::RuleSet;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
@@ -19,6 +20,7 @@ use crate::partition::message::{Answer, Awaited, Message, body_bytes, received};
 use crate::partition::places::{Places, Reserved};
 use crate::partition::published::{Effects, Published};
 use crate::partition::reload::Reload;
+use crate::partition::rules::RulesCopy;
 use crate::partition::waiters::Waiters;
 use crate::partition::watchers::{Watchers, Watching};
 use crate::store::StoreError;
@@ -79,6 +81,8 @@ pub(crate) struct Handle {
     /// The queue's settings, for whoever acquires the partition next. Unset for the registry.
     settings: Mutex<Option<Settings>>,
     settings_version: AtomicU64,
+    /// As the settings. None for the registry.
+    pub(crate) rules: RulesCopy,
     given_back: Mutex<Vec<Held>>,
     /// Something other than the inbox wants the writer's attention.
     wake: Arc<Notify>,
@@ -108,6 +112,7 @@ impl Handle {
             published: Published::new(Arc::clone(&common.places)),
             settings_version: AtomicU64::new(settings.as_ref().map_or(0, |settings| settings.version)),
             settings: Mutex::new(settings),
+            rules: RulesCopy::default(),
             given_back: Mutex::default(),
             wake,
             reload: Reload::default(),
@@ -311,6 +316,12 @@ impl Handle {
     pub(crate) fn set_settings(&self, settings: Settings) {
         self.settings_version.store(settings.version, Ordering::SeqCst);
         *lock(&self.settings) = Some(settings);
+        self.wake.notify_one();
+    }
+
+    /// For the writer, and for whoever acquires the partition next.
+    pub(crate) fn set_rules(&self, rules: Arc<RuleSet>) {
+        self.rules.set(rules);
         self.wake.notify_one();
     }
 

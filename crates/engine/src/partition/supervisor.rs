@@ -115,8 +115,8 @@ impl Supervisor {
         self.refuse_inbox(&EngineError::not_applied("shutting down"));
     }
 
-    /// Reads the truth, tells the callers of the batch in flight, and brings the queue's settings up to date before
-    /// anybody else is served.
+    /// Reads the truth, tells the callers of the batch in flight, and brings the queue's settings and rules up to date
+    /// before anybody else is served.
     async fn take_over(&mut self) -> Result<Writer, StoreError> {
         self.reload = self.handle.reload.wanted();
         let acquired = self.store.acquire(self.handle.id).await?;
@@ -181,7 +181,8 @@ impl Supervisor {
     async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
         let Some(settings) = self.handle.settings() else { return Ok(()) };
         let now = writer.clock.now();
-        let changes = writer.partition.apply(now, Command::Configure(Box::new(settings))).changes;
+        let mut changes = writer.partition.apply(now, Command::Configure(Box::new(settings))).changes;
+        changes.extend(writer.partition.apply(now, Command::TakeRules(self.handle.rules.get())).changes);
         if changes.is_empty() {
             return Ok(());
         }

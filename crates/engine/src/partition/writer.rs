@@ -195,10 +195,13 @@ impl Writer {
         self.handle.watchers.take_left().into_iter().for_each(|number| self.partition.unwatch(number));
     }
 
-    /// Takes over settings that are newer than the partition's copy.
+    /// Takes over settings and rules that are newer than the partition's copies: before anything is leased.
     fn configure(&mut self, gathered: &mut Gathered) {
         if let Some(settings) = self.handle.settings_after(self.partition.settings().version) {
             let _never_refused = self.apply(Command::Configure(Box::new(settings)), gathered);
+        }
+        if let Some(rules) = self.handle.rules.after(self.partition.rules_version()) {
+            let _never_refused = self.apply(Command::TakeRules(rules), gathered);
         }
     }
 
@@ -359,6 +362,7 @@ impl Writer {
             oldest_waiting: self.partition.next_oldest_waiting(),
             retained: self.partition.retained(),
             moving: self.partition.moving(),
+            stopped: self.partition.stopped(),
         }
     }
 }

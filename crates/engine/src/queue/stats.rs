@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::partition::{Counts, Totals};
+use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
 
 use super::QueueHandle;
 use crate::error::EngineError;
+use crate::partition::handle::Handle;
 use crate::types::{PartitionStats, QueueOverview, QueueStats};
 
 impl QueueHandle {
@@ -22,17 +24,22 @@ impl QueueHandle {
                     retained: partition.retained(),
                     moving: partition.moving(),
                     oldest_waiting: partition.oldest_waiting(),
+                    stopped: partition.stopped(),
+                    stops: Stop::ALL.map(|stop| partition.stops_all(stop)),
                 })
                 .await;
             let counted = match asked {
                 Ok(counted) => counted,
                 // What cannot be read now is shown with its state, and counts nothing.
-                Err(EngineError::Unavailable { .. }) => PartitionCounts::default(),
+                Err(EngineError::Unavailable { .. }) => {
+                    PartitionCounts { stops: self.stops(handle), ..PartitionCounts::default() }
+                }
                 Err(error) => return Err(error),
             };
             let state = handle.state();
             let (partition, store) = (handle.id, self.store.name_of(handle.id));
-            stats.partitions.push(PartitionStats { partition, state, store, counts: counted.counts });
+            let (paused, counts) = (counted.stops.contains(&true), counted.counts);
+            stats.partitions.push(PartitionStats { partition, state, paused, store, counts });
             add(&mut stats, counted);
         }
         Ok(stats)
@@ -47,6 +54,9 @@ impl QueueHandle {
             item_waiters: self.partitions.iter().map(|handle| handle.watchers.count()).sum(),
             retained: 0,
             moving: 0,
+            stopped: 0,
+            paused: false,
+            blocked: false,
             totals: Totals::default(),
             partitions: Vec::with_capacity(self.partitions.len()),
             stores: self.partitions.iter().map(|handle| self.store.name_of(handle.id)).collect(),
@@ -57,10 +67,19 @@ impl QueueHandle {
             overview.oldest_waiting = earlier(overview.oldest_waiting, summary.oldest_waiting);
             overview.retained += summary.retained;
             overview.moving += summary.moving;
+            overview.stopped += summary.stopped;
+            let [paused, blocked] = self.stops(handle);
+            (overview.paused, overview.blocked) = (overview.paused | paused, overview.blocked | blocked);
             overview.totals += handle.published.totals();
             overview.partitions.push((handle.id, handle.state()));
         }
         overview
+    }
+
+    /// Whether the whole queue is paused, and blocked, as a partition was told.
+    fn stops(&self, handle: &Handle) -> [bool; 2] {
+        let (rules, now) = (handle.rules.get(), self.env.wall());
+        Stop::ALL.map(|stop| rules.stops_all(stop, now))
     }
 }
 
@@ -72,6 +91,9 @@ struct PartitionCounts {
     retained: u64,
     moving: u64,
     oldest_waiting: Option<Timestamp>,
+    stopped: u64,
+    /// Whether the whole queue is paused, and blocked.
+    stops: [bool; 2],
 }
 
 fn add(stats: &mut QueueStats, counted: PartitionCounts) {
@@ -84,6 +106,9 @@ fn add(stats: &mut QueueStats, counted: PartitionCounts) {
     }
     stats.retained += counted.retained;
     stats.moving += counted.moving;
+    stats.stopped += counted.stopped;
+    let [paused, blocked] = counted.stops;
+    (stats.paused, stats.blocked) = (stats.paused | paused, stats.blocked | blocked);
     stats.oldest_waiting = earlier(stats.oldest_waiting, counted.oldest_waiting);
 }
 

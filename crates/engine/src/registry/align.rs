@@ -10,6 +10,7 @@ use windlass_core::command::Command;
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Queue, QueueName};
+use windlass_core::rule::RuleSet;
 
 use super::Registry;
 use super::running::{Running, stop};
@@ -62,15 +63,17 @@ impl Registry {
     /// of queues that were deleted.
     pub(super) async fn align(&self) -> Result<(), EngineError> {
         let question = |partition: &Partition, _| {
-            (partition.queues().cloned().collect::<Vec<_>>(), partition.partitions_last())
+            let queues: Vec<Queue> = partition.queues().cloned().collect();
+            let rules: Vec<_> = queues.iter().map(|queue| partition.rule_set(&queue.name)).collect();
+            (queues, rules, partition.partitions_last())
         };
-        let (registered, last) = self.home.query(question).await?;
+        let (registered, rules, last) = self.home.query(question).await?;
         let gone = self.take_gone(&registered);
         for running in gone {
             stop(running).await;
         }
-        for queue in registered {
-            self.start_or_update(queue).await;
+        for (queue, rules) in registered.into_iter().zip(rules) {
+            self.start_or_update(queue, rules).await;
         }
         self.drop_orphans(last).await
     }
@@ -92,16 +95,17 @@ impl Registry {
         names.iter().filter_map(|name| running.remove(name)).collect()
     }
 
-    async fn start_or_update(&self, queue: Queue) {
-        let Some(running) = self.queue(&queue.name) else { return self.start(queue).await };
+    async fn start_or_update(&self, queue: Queue, rules: Arc<RuleSet>) {
+        let Some(running) = self.queue(&queue.name) else { return self.start(queue, rules).await };
         // It is there: if somebody tried to delete it, that came to nothing.
         running.door.open();
         if running.queue != queue {
             self.update(&running, queue).await;
         }
+        self.tell_rules(&running, &rules).await;
     }
 
-    async fn start(&self, queue: Queue) {
+    async fn start(&self, queue: Queue, rules: Arc<RuleSet>) {
         let common = InCommon {
             queue: Some(queue.name.clone()),
             arrivals: Arc::clone(&self.arrivals),
@@ -113,6 +117,7 @@ impl Registry {
         for id in &queue.partitions {
             let settings = Some(queue.settings.clone());
             let (handle, inbox) = Handle::new(*id, &common, settings);
+            handle.set_rules(Arc::clone(&rules));
             let clock = Arc::new(Clock::start(Arc::clone(&self.env), *id));
             let supervisor = Supervisor::new(&handle, &self.env, &self.store, &clock, &self.meter, inbox);
             tasks.push(env::spawn(&*self.env, "partition", supervisor.run()));
