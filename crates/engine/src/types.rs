@@ -229,6 +229,8 @@ pub struct QueueOverview {
     /// Whether the whole queue is.
     pub paused: bool,
     pub blocked: bool,
+    /// How many pauses, and how many blocks, stand on it and its kinds.
+    pub rules: [usize; 2],
     /// Since the engine was opened.
     pub totals: Totals,
     pub partitions: Vec<(PartitionId, PartitionState)>,

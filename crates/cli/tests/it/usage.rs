@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::support::{run, windlass};
 
-const COMMANDS: [&[&str]; 28] = [
+const COMMANDS: [&[&str]; 35] = [
     &["serve"],
     &["queue", "create"],
     &["queue", "list"],
@@ -24,6 +24,13 @@ const COMMANDS: [&[&str]; 28] = [
     &["release"],
     &["item", "get"],
     &["item", "cancel"],
+    &["item", "explain"],
+    &["queue", "pause"],
+    &["queue", "resume"],
+    &["queue", "block"],
+    &["queue", "unblock"],
+    &["rules"],
+    &["top"],
     &["storage", "list"],
     &["storage", "export"],
     &["storage", "import"],

@@ -57,10 +57,19 @@ impl QueueHandle {
             stopped: 0,
             paused: false,
             blocked: false,
+            rules: [0; 2],
             totals: Totals::default(),
             partitions: Vec::with_capacity(self.partitions.len()),
             stores: self.partitions.iter().map(|handle| self.store.name_of(handle.id)).collect(),
         };
+        // All of them were told the same.
+        if let Some(handle) = self.partitions.first() {
+            [overview.paused, overview.blocked] = self.stops(handle);
+            let (rules, now) = (handle.rules.get(), self.env.wall());
+            let standing =
+                |stop| rules.rules.iter().filter(move |rule| rule.key.stop == stop && rule.stands(now));
+            overview.rules = Stop::ALL.map(|stop| standing(stop).count());
+        }
         for handle in &self.partitions {
             let summary = handle.published.summary();
             overview.counts += summary.counts;
@@ -68,8 +77,6 @@ impl QueueHandle {
             overview.retained += summary.retained;
             overview.moving += summary.moving;
             overview.stopped += summary.stopped;
-            let [paused, blocked] = self.stops(handle);
-            (overview.paused, overview.blocked) = (overview.paused | paused, overview.blocked | blocked);
             overview.totals += handle.published.totals();
             overview.partitions.push((handle.id, handle.state()));
         }

@@ -13,6 +13,8 @@ mod failures_moves;
 #[cfg(test)]
 mod failures_queues;
 #[cfg(test)]
+mod failures_rules;
+#[cfg(test)]
 mod failures_waits;
 #[cfg(test)]
 mod faulty;

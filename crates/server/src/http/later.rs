@@ -2,18 +2,12 @@
 
 /// Calls, without `/v1/`.
 const CALLS: &[&str] = &[
-    "item.explain",
     "item.emit",
     "item.events",
     "item.close_streams",
     "item.resume",
     "queue.suspend",
     "queue.rebalance",
-    "queue.pause",
-    "queue.resume",
-    "queue.block",
-    "queue.unblock",
-    "rules.list",
     "crons.create",
     "crons.list",
     "crons.info",
