@@ -10,7 +10,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 18] = [
+pub const COMMANDS: [&str; 20] = [
     "produce",
     "produce once",
     "lease",
@@ -29,6 +29,8 @@ pub const COMMANDS: [&str; 18] = [
     "update queue",
     "delete queue",
     "delete queue if empty",
+    "pause or block",
+    "resume or unblock",
 ];
 
 pub const CHANGES: [&str; 26] = [
@@ -253,6 +255,8 @@ fn command(op: &Op) -> &'static str {
         Op::Update { .. } => "update queue",
         Op::Delete { force: true, .. } => "delete queue",
         Op::Delete { force: false, .. } => "delete queue if empty",
+        Op::Stop { .. } => "pause or block",
+        Op::Go { .. } => "resume or unblock",
     }
 }
 

@@ -103,6 +103,8 @@ pub struct Habits {
     pub cleans: u32,
     pub deletes: u32,
     pub redrives: u32,
+    /// Rules on whole queues, set and lifted.
+    pub stops: u32,
     /// Produces under a key, most of which are sent again.
     pub repeats: u32,
     /// Produces of an item with an address.
@@ -142,7 +144,8 @@ impl Plan {
             dead,
         };
         let plan = plan.with_repeats(rng);
-        if rng.per_million(8_000) { plan.with_crowd() } else { plan }
+        let plan = if rng.per_million(8_000) { plan.with_crowd() } else { plan };
+        plan.with_stops(rng)
     }
 
     /// A call that is sent again is the same only where nothing is lost, its queue stays and a day does not pass.
@@ -150,6 +153,12 @@ impl Plan {
         let safe =
             self.durability == Sync::Always && self.clock == ClockPlan::Steady && self.habits.deletes == 0;
         self.habits.repeats = if safe && rng.percent(60) { rng.between(5, 50) as u32 } else { 0 };
+        self
+    }
+
+    fn with_stops(mut self, rng: &mut Rng) -> Self {
+        let fits = !self.has_crowd && self.habits.produces == 0;
+        self.habits.stops = if fits && rng.percent(40) { rng.between(2, 10) as u32 } else { 0 };
         self
     }
 
@@ -323,6 +332,7 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         redrives: if dead == DeadPlan::Nowhere { 0 } else { sometimes(rng, 70, 5) },
         // Known once the rest is.
         repeats: 0,
+        stops: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
         think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),

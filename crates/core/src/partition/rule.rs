@@ -49,7 +49,8 @@ impl Partition {
         Ok(Reply::Rule(Box::new(rule)))
     }
 
-    /// Registry only.
+    /// Registry only. Counted also if there is no such rule: a partition may know of one that the registry has forgotten,
+    /// where neither syncs what it answers.
     pub(super) fn lift_rule(
         &mut self,
         now: Timestamp,
@@ -61,8 +62,8 @@ impl Partition {
             return Err(Refusal::NoSuchQueue);
         }
         let key = RuleKey { queue: Some(lift.queue), kind: lift.kind, stop: lift.stop };
+        self.count_version(now, key.queue.as_ref(), out)?;
         if self.rules.get(&key).is_some() {
-            self.count_version(now, key.queue.as_ref(), out)?;
             self.erase_rule(key, out);
         }
         Ok(Reply::RuleLifted)

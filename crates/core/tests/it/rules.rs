@@ -341,14 +341,18 @@ fn a_rule_that_ends_in_the_past_is_refused() {
 }
 
 #[test]
-fn lifting_what_does_not_stand_changes_nothing() {
+fn lifting_what_does_not_stand_lifts_nothing_and_is_counted() {
     let mut script = registry();
     set(&mut script, pause("first")).unwrap();
+    let paused = script.partition.rules(None);
     lift(&mut script, "first", Some("mail")).unwrap();
-    assert_eq!(script.changes, []);
-    lift(&mut script, "first", None).unwrap();
-    lift(&mut script, "first", None).unwrap();
-    assert_eq!(script.changes, []);
+    assert_eq!(script.partition.rules(None), paused);
+    for _ in 0..2 {
+        let before = script.partition.rule_set(&queue("first")).version;
+        lift(&mut script, "first", None).unwrap();
+        assert_eq!(script.partition.rules(None), []);
+        assert!(script.partition.rule_set(&queue("first")).version > before);
+    }
     assert_eq!(lift(&mut script, "third", None), Err(Refusal::NoSuchQueue));
     assert_eq!(set(&mut script, pause("third")), Err(Refusal::NoSuchQueue));
 }

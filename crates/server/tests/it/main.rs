@@ -23,6 +23,7 @@ mod life;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod rules;
 mod storage;
 #[cfg(test)]
 mod stores;

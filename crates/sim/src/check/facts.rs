@@ -288,7 +288,9 @@ impl<'a> Facts<'a> {
             | Op::Stats(_)
             | Op::Create { .. }
             | Op::Update { .. }
-            | Op::Delete { .. } => {}
+            | Op::Delete { .. }
+            | Op::Stop { .. }
+            | Op::Go { .. } => {}
         }
     }
 
