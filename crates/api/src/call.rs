@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{groups, items, permits, queues, service, storage};
+use crate::{explain, groups, items, permits, queues, rules, service, storage};
 
 /// What can be a request or a reply.
 pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static {}
@@ -81,5 +81,11 @@ calls! {
     "storage/scheduled.list" storage::ListScheduledRequest => storage::ListItemsReply, reads: "Lists what is due later in a partition, by time.";
     "storage/items.import" storage::ImportItemsRequest => storage::ImportItemsReply, changes: "Brings in items as a list shows them.";
     "storage/items.delete" storage::DeleteItemsRequest => storage::DeleteItemsReply, changes: "Takes live items out; nothing of them is kept.";
+    "queue.pause" rules::PauseQueueRequest => rules::RuleReply, changes: "Stops a queue or a kind, for the user.";
+    "queue.resume" rules::ResumeQueueRequest => rules::LiftRuleReply, changes: "Lifts a pause.";
+    "queue.block" rules::BlockQueueRequest => rules::RuleReply, changes: "Stops a queue or a kind, for the administrator.";
+    "queue.unblock" rules::UnblockQueueRequest => rules::LiftRuleReply, changes: "Lifts a block.";
+    "rules.list" rules::ListRulesRequest => rules::ListRulesReply, reads: "Lists what stands on queues and kinds.";
+    "item.explain" explain::ExplainItemRequest => explain::ExplainItemReply, reads: "Tells why an item is not running.";
     "server.backup" service::BackupRequest => service::BackupReply, reads: "Copies all data, consistently, while the server runs.";
 }

@@ -9,12 +9,14 @@
 
 pub mod call;
 pub mod error;
+pub mod explain;
 pub mod groups;
 pub mod items;
 pub mod openapi;
 pub mod payload;
 pub mod permits;
 pub mod queues;
+pub mod rules;
 pub mod service;
 pub mod storage;
 mod tidy;

@@ -57,6 +57,10 @@ pub struct Queue {
     #[prost(message, optional, tag = "12")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<Counts>,
+    /// In lists that ask for counts.
+    #[prost(message, optional, tag = "20")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activity: Option<Activity>,
 }
 
 /// How long a failed attempt waits for the next.
@@ -419,6 +423,36 @@ pub struct QueueStatsReply {
     /// Each by itself.
     #[prost(message, repeated, tag = "12")]
     pub partitions: Vec<PartitionStats>,
+}
+
+/// What goes on in a queue.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Activity {
+    /// How many of those waiting a rule holds back.
+    #[prost(uint64, tag = "1")]
+    pub stopped: u64,
+    /// Whether a rule of the user stands on the whole queue.
+    #[prost(bool, tag = "2")]
+    pub paused: bool,
+    /// Whether a rule of the administrator stands on the whole queue.
+    #[prost(bool, tag = "3")]
+    pub blocked: bool,
+    /// How long the oldest one has waited; `0s` if none waits.
+    #[prost(message, required, tag = "4")]
+    pub oldest_waiting_age: Span,
+    /// Leases that wait for work.
+    #[prost(uint64, tag = "5")]
+    pub lease_waiters: u64,
+    /// Items produced since the server was started.
+    #[prost(uint64, tag = "6")]
+    pub produced: u64,
+    /// Items completed since then.
+    #[prost(uint64, tag = "7")]
+    pub completed: u64,
+    /// Items that failed since then.
+    #[prost(uint64, tag = "8")]
+    pub failed: u64,
 }
 
 /// Items that have not ended, by state.

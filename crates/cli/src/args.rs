@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Release(cmd::release::Release),
     Item(cmd::item::ItemCommand),
     Group(cmd::group::GroupCommand),
+    Rules(cmd::rules::Rules),
+    Top(cmd::top::Top),
     Storage(cmd::storage::Storage),
     Work(cmd::work::Work),
     Bench(cmd::bench::Bench),

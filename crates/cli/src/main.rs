@@ -71,6 +71,8 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         Command::Release(release) => release.run(&remote()?, out).await,
         Command::Item(item) => item.run(&remote()?, out).await,
         Command::Group(group) => group.run(&remote()?, out).await,
+        Command::Rules(rules) => rules.run(&remote()?, out).await,
+        Command::Top(top) => top.run(&remote()?, out).await,
         Command::Storage(storage) => storage.run(&remote()?, out).await,
         Command::Work(work) => work.run(&remote()?, out).await,
         Command::Bench(bench) => bench.run(&cli.global, out).await,

@@ -49,6 +49,7 @@ mod payload;
 mod queue;
 mod reply;
 mod retries;
+mod rules;
 mod storage;
 mod url;
 pub mod worker;

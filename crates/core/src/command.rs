@@ -11,6 +11,7 @@ use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin
 use crate::limits::Invalid;
 use crate::partition::Totals;
 use crate::row::{BodyCopy, Change, Intake, Queue, QueueName, StoreNames};
+use crate::rule::{Rule, RuleSet, Stop};
 use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
 
@@ -70,6 +71,12 @@ pub enum Command {
     ForgetPartition(QueueName, PartitionId),
     /// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
     SkipPartitions(PartitionId),
+    /// Registry only: sets a rule, or says anew what there is to say of it.
+    SetRule(Box<SetRule>),
+    /// Registry only.
+    LiftRule(Box<LiftRule>),
+    /// Takes the queue's rules over, unless they are older than those it has.
+    TakeRules(Arc<RuleSet>),
 }
 
 #[derive(Clone, Debug)]
@@ -392,6 +399,25 @@ pub struct Rebalance {
     pub stores: StoreNames,
 }
 
+#[derive(Clone, Debug)]
+pub struct SetRule {
+    pub queue: QueueName,
+    /// Unset: the whole queue.
+    pub kind: Option<Arc<str>>,
+    pub stop: Stop,
+    pub reason: Option<Arc<str>>,
+    /// When it lifts itself: in the future.
+    pub until: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug)]
+pub struct LiftRule {
+    pub queue: QueueName,
+    /// Unset: the one on the whole queue.
+    pub kind: Option<Arc<str>>,
+    pub stop: Stop,
+}
+
 /// What a command did.
 #[derive(Debug)]
 pub struct Applied {
@@ -444,6 +470,10 @@ pub enum Reply {
     Configured,
     Queue(Box<Queue>),
     QueueDeleted(Box<Queue>),
+    /// The rule as it stands now.
+    Rule(Box<Rule>),
+    /// Whether or not there was one.
+    RuleLifted,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

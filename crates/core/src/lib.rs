@@ -25,6 +25,7 @@ pub mod partition;
 pub mod retry;
 pub mod route;
 pub mod row;
+pub mod rule;
 pub mod settings;
 pub mod sorted;
 pub mod time;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::command::{
     Command, CreateGroup, Extend, ImportItem, LeaseItems, Move, NewEnd, NewItem, ProduceOnce, Redrive,
-    RedriveTo, Retry, SetGroupEnd,
+    RedriveTo, Retry, SetGroupEnd, SetRule,
 };
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
@@ -36,6 +36,9 @@ pub const IDEMPOTENCY_BYTES_MAX: usize = 256 << 20;
 pub const KINDS_MAX: usize = 10_000;
 /// Groups of one partition, those included that are kept after their end: the oldest of them make room for new ones.
 pub const GROUPS_MAX: usize = 100_000;
+/// Rules of one queue, those on its kinds included.
+pub const RULES_MAX: usize = 1000;
+pub const RULE_REASON_BYTES_MAX: usize = 512;
 
 /// A value that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +169,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::SetGroupEnd(set) => check_set_end(set),
         Command::Redrive(redrive) => check_redrive(redrive),
         Command::Take(take) => check_moves(&take.moves),
+        Command::SetRule(set) => check_rule(set),
         Command::Cancel(_)
         // Nobody can have made a group under a name that is none.
         | Command::StartGroup(_)
@@ -182,7 +186,10 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::DeleteQueue(_)
         | Command::Retire(..)
         | Command::ForgetPartition(..)
-        | Command::SkipPartitions(_) => Ok(()),
+        | Command::SkipPartitions(_)
+        // Nobody can have set one on a kind that is none.
+        | Command::LiftRule(_)
+        | Command::TakeRules(_) => Ok(()),
     }
 }
 
@@ -192,6 +199,16 @@ fn check_new_group(create: &CreateGroup) -> Result<(), Invalid> {
     check_end("abort", create.abort.as_ref())?;
     // There need not be any.
     if create.items.is_empty() { Ok(()) } else { check_items(&create.items) }
+}
+
+fn check_rule(set: &SetRule) -> Result<(), Invalid> {
+    set.kind.as_deref().map_or(Ok(()), check_kind)?;
+    set.reason.as_deref().map_or(Ok(()), check_rule_reason)
+}
+
+pub fn check_rule_reason(reason: &str) -> Result<(), Invalid> {
+    let fits = reason.len() <= RULE_REASON_BYTES_MAX && !reason.contains('\0');
+    ensure(fits, "reason", "at most 512 bytes without U+0000")
 }
 
 fn check_set_end(set: &SetGroupEnd) -> Result<(), Invalid> {

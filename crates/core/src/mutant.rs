@@ -43,10 +43,12 @@ pub enum Mutant {
     ForgetMove,
     /// queue: whoever was home to a key before is not asked.
     SkipFormerHomes,
+    /// core: what stops a whole queue is not heeded.
+    IgnoreRule,
 }
 
 impl Mutant {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -66,6 +68,7 @@ impl Mutant {
         Self::TakeTwice,
         Self::ForgetMove,
         Self::SkipFormerHomes,
+        Self::IgnoreRule,
     ];
 }
 

@@ -11,6 +11,7 @@ use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
 use crate::item::{Item, ItemError, MoveNumber, State};
 use crate::route::{Slot, SlotMap, SlotSet};
+use crate::rule::{Rule, RuleKey, RulesVersion};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 
@@ -29,6 +30,8 @@ pub enum Row {
     Queue(Box<Queue>),
     /// Registry only.
     Partitions(Partitions),
+    Rules(RulesVersion),
+    Rule(Box<Rule>),
 }
 
 /// The order of keys is the order in which a snapshot holds them.
@@ -46,6 +49,9 @@ pub enum Key {
     Once(Arc<str>),
     Group(GroupNumber),
     Intake,
+    /// Of the version of a queue's rules: see [`RuleKey::queue`].
+    Rules(Option<QueueName>),
+    Rule(RuleKey),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -337,6 +343,8 @@ impl Row {
             Self::Intake(_) => Key::Intake,
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
+            Self::Rules(rules) => Key::Rules(rules.queue.clone()),
+            Self::Rule(rule) => Key::Rule(rule.key.clone()),
         }
     }
 }
@@ -358,7 +366,9 @@ impl Change {
             Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
             Self::Put(Row::Intake(intake)) => 4 * FIXED + intake.unknown.len(),
+            Self::Put(Row::Rule(rule)) => 4 * FIXED + rule.bytes(),
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
+            Self::Put(Row::Rules(_)) => 4 * FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
         }

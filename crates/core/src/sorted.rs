@@ -154,6 +154,17 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         Iter { chunk: chunk.range(at..), rest: Rest::After(rest) }
     }
 
+    /// How many keys are below one. Looks at no more chunks than are left, and takes those off; what it could not look at
+    /// does not count.
+    pub fn count_below(&self, key: &K, chunks_left: &mut usize) -> usize {
+        let mut below = 0;
+        for (_, chunk) in self.chunks.range(..=key).take(*chunks_left) {
+            below += find(chunk, key).unwrap_or_else(|at| at);
+            *chunks_left -= 1;
+        }
+        below
+    }
+
     /// For a key below every bound: the first chunk takes it, under a new bound, while it has room.
     fn insert_first(&mut self, key: K, value: V) {
         let mut chunk = match self.chunks.first_entry() {

@@ -14,6 +14,7 @@
 mod clock;
 pub mod env;
 mod error;
+mod explain;
 mod groups;
 mod lock;
 mod meter;
@@ -22,6 +23,7 @@ mod partition;
 mod queue;
 mod registry;
 mod reroute;
+mod rules;
 mod storage;
 pub mod store;
 mod types;
@@ -47,6 +49,7 @@ use crate::registry::{Home, Registry};
 use crate::store::{Store, StoreState, StoreStats};
 
 pub use crate::error::{EngineError, Outcome};
+pub use crate::explain::{Explanation, WhyNot};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
     Commit, CommitStats, Committed, CreatedGroup, Delivery, Grant, Granted, Histogram, Holding, ItemView,

@@ -192,6 +192,11 @@ pub struct QueueStats {
     pub moving: u64,
     pub oldest_waiting: Option<Timestamp>,
     pub lease_waiters: usize,
+    /// How many of those that wait are held back by a rule.
+    pub stopped: u64,
+    /// Whether the whole queue is.
+    pub paused: bool,
+    pub blocked: bool,
     pub partitions: Vec<PartitionStats>,
 }
 
@@ -199,6 +204,8 @@ pub struct QueueStats {
 pub struct PartitionStats {
     pub partition: PartitionId,
     pub state: PartitionState,
+    /// Whether the whole queue is paused or blocked.
+    pub paused: bool,
     /// The name of the store that it is in.
     pub store: Arc<str>,
     pub counts: Counts,
@@ -219,6 +226,13 @@ pub struct QueueOverview {
     pub retained: u64,
     /// Ended here, and not yet taken by the queue they go to.
     pub moving: u64,
+    /// How many of those that wait are held back by a rule.
+    pub stopped: u64,
+    /// Whether the whole queue is.
+    pub paused: bool,
+    pub blocked: bool,
+    /// How many pauses, and how many blocks, stand on it and its kinds.
+    pub rules: [usize; 2],
     /// Since the engine was opened.
     pub totals: Totals,
     pub partitions: Vec<(PartitionId, PartitionState)>,

@@ -7,12 +7,14 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Clear, CreateQueue, Extended, Filter, LeaseItems, NewItem, Refusal, Retried, UpdateQueue,
+    Clear, CreateQueue, Extended, Filter, LeaseItems, LiftRule, NewItem, Refusal, Retried, SetRule,
+    UpdateQueue,
 };
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{ItemError, Phase};
+use windlass_core::rule::Stop;
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
-use windlass_core::time::Span;
+use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{
     Engine, EngineError, Granted, Judged, Outcome as Effect, ProducedItem, QueueStats, Redrive, RetryItem,
 };
@@ -191,6 +193,17 @@ impl Caller {
         let call = self.engine.rebalance(&name, partitions);
         let op = Op::Rebalance { queue, partitions };
         self.call(op, call, |made| Outcome::Queue(Box::new(made.value.clone()))).await;
+    }
+
+    /// Of the whole queue.
+    pub async fn stop(&self, queue: QueueIndex, stop: Stop, until: Option<Timestamp>) {
+        let set = SetRule { queue: queue_name(queue), kind: None, stop, reason: None, until };
+        self.call(Op::Stop { queue, stop, until }, self.engine.set_rule(set), |_rule| Outcome::Ruled).await;
+    }
+
+    pub async fn go(&self, queue: QueueIndex, stop: Stop) {
+        let lift = LiftRule { queue: queue_name(queue), kind: None, stop };
+        self.call(Op::Go { queue, stop }, self.engine.lift_rule(lift), |_lifted| Outcome::Ruled).await;
     }
 
     async fn call<T>(

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use windlass_core::command::{Clear, Filter};
 use windlass_core::id::{ItemId, Permit};
+use windlass_core::rule::Stop;
 use windlass_core::time::{Span, Timestamp};
 
 use crate::caller::{Caller, Wish};
@@ -121,6 +122,10 @@ impl Client {
         }
         if habits.rebalances > 0 && self.rng.percent(habits.rebalances) {
             return self.rebalance().await;
+        }
+        // Drawn only where it is a habit: other runs are as they were.
+        if habits.stops > 0 && self.rng.percent(habits.stops) {
+            return self.stop_or_go().await;
         }
         match self.rng.below(100) {
             0..=26 => self.produce().await,
@@ -374,6 +379,17 @@ impl Client {
         let kind = self.rng.percent(30).then(|| self.rng.pick(&kinds).clone());
         let limit = self.rng.percent(50).then(|| self.rng.skewed(0, 10));
         self.caller.redrive(queue, to, kind, limit).await;
+    }
+
+    /// More often to go on than to stop: what stands still shows little.
+    async fn stop_or_go(&mut self) {
+        let (queue, stop) = (self.queue(), *self.rng.pick(&Stop::ALL));
+        if self.rng.percent(60) {
+            return self.caller.go(queue, stop).await;
+        }
+        let lasts = Span::from_millis(self.rng.skewed(1, 5_000));
+        let until = self.rng.percent(30).then(|| self.now() + lasts);
+        self.caller.stop(queue, stop, until).await;
     }
 
     async fn update(&mut self) {

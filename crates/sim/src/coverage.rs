@@ -10,7 +10,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 19] = [
+pub const COMMANDS: [&str; 21] = [
     "produce",
     "produce once",
     "lease",
@@ -30,6 +30,8 @@ pub const COMMANDS: [&str; 19] = [
     "delete queue",
     "delete queue if empty",
     "rebalance queue",
+    "pause or block",
+    "resume or unblock",
 ];
 
 pub const CHANGES: [&str; 26] = [
@@ -255,6 +257,8 @@ fn command(op: &Op) -> &'static str {
         Op::Rebalance { .. } => "rebalance queue",
         Op::Delete { force: true, .. } => "delete queue",
         Op::Delete { force: false, .. } => "delete queue if empty",
+        Op::Stop { .. } => "pause or block",
+        Op::Go { .. } => "resume or unblock",
     }
 }
 

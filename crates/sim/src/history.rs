@@ -8,6 +8,7 @@ use windlass_core::command::{Clear, Extended, Filter, Refusal, Retried};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::Phase;
 use windlass_core::row::Queue;
+use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{Granted, ItemView, QueueStats};
@@ -176,6 +177,16 @@ pub enum Op {
         queue: QueueIndex,
         partitions: u32,
     },
+    /// Pauses or blocks the whole queue.
+    Stop {
+        queue: QueueIndex,
+        stop: Stop,
+        until: Option<Timestamp>,
+    },
+    Go {
+        queue: QueueIndex,
+        stop: Stop,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,6 +215,8 @@ pub enum Outcome {
     Counted(Box<QueueStats>),
     Queue(Box<Queue>),
     Deleted,
+    /// A rule was set or lifted.
+    Ruled,
     Refused(Refusal),
     /// It can never be done as it is. Nothing happened.
     TooLarge,
@@ -313,7 +326,8 @@ impl Outcome {
             | Self::Redriven(_)
             | Self::Counted(_)
             | Self::Queue(_)
-            | Self::Deleted => unreachable!("a batch call is not answered by {self:?}"),
+            | Self::Deleted
+            | Self::Ruled => unreachable!("a batch call is not answered by {self:?}"),
         }
     }
 }

@@ -105,6 +105,8 @@ pub struct Habits {
     pub redrives: u32,
     /// Other partitions for a queue.
     pub rebalances: u32,
+    /// Rules on whole queues, set and lifted.
+    pub stops: u32,
     /// Produces under a key, most of which are sent again.
     pub repeats: u32,
     /// Produces of an item with an address.
@@ -145,7 +147,7 @@ impl Plan {
         };
         let plan = plan.with_repeats(rng);
         let plan = if rng.per_million(8_000) { plan.with_crowd() } else { plan };
-        plan.with_rebalances(rng)
+        plan.with_rebalances(rng).with_stops(rng)
     }
 
     /// A call that is sent again is the same only where nothing is lost, its queue stays and a day does not pass.
@@ -160,6 +162,12 @@ impl Plan {
     fn with_rebalances(mut self, rng: &mut Rng) -> Self {
         let fits = self.durability != Sync::Never && !self.has_crowd;
         self.habits.rebalances = if fits && rng.percent(40) { rng.between(1, 4) as u32 } else { 0 };
+        self
+    }
+
+    fn with_stops(mut self, rng: &mut Rng) -> Self {
+        let fits = !self.has_crowd && self.habits.produces == 0;
+        self.habits.stops = if fits && rng.percent(40) { rng.between(2, 10) as u32 } else { 0 };
         self
     }
 
@@ -334,6 +342,7 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         // Known once the rest is.
         repeats: 0,
         rebalances: 0,
+        stops: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
         think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),

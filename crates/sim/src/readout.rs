@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use windlass_core::command::Filter;
 use windlass_core::id::ItemId;
+use windlass_core::rule::Stop;
 use windlass_core::time::Span;
 use windlass_engine::{PartitionState, QueueStats};
 
@@ -29,6 +30,11 @@ pub async fn read_out(
     show(caller, &known).await;
     for queue in queues {
         caller.stats(*queue).await;
+    }
+    for queue in queues {
+        for stop in Stop::ALL {
+            caller.go(*queue, stop).await;
+        }
     }
     let mut seen: BTreeSet<ItemId> = known.into_iter().collect();
     drain_all(caller, queues, complete, &mut seen).await?;

@@ -253,6 +253,11 @@ fn show_op(op: &Op) -> String {
         Op::Delete { queue, force: true } => format!("delete q{queue}"),
         Op::Rebalance { queue, partitions } => format!("rebalance q{queue} partitions {partitions}"),
         Op::Delete { queue, force: false } => format!("delete q{queue} if it is empty"),
+        Op::Stop { queue, stop, until } => {
+            let until = until.map(|until| format!(" until {}", until.0)).unwrap_or_default();
+            format!("{} q{queue}{until}", stop.name())
+        }
+        Op::Go { queue, stop } => format!("lift the {} of q{queue}", stop.name()),
     }
 }
 
@@ -307,6 +312,7 @@ fn show_outcome(outcome: &Outcome) -> String {
         ),
         Outcome::Queue(queue) => format!("partitions {:?}", queue.partitions),
         Outcome::Deleted => "deleted".to_owned(),
+        Outcome::Ruled => "done".to_owned(),
         Outcome::Refused(refusal) => format!("refused {refusal:?}"),
         Outcome::TooLarge => "too large".to_owned(),
         Outcome::NotApplied(reason) => format!("not applied: {reason}"),

@@ -1,6 +1,7 @@
 //! `windlass item`: one item, by its id or its address.
 
 use clap::{Args, Subcommand};
+use windlass_api::explain::ExplainItemRequest;
 use windlass_api::items::{
     CancelItemRequest, GetItemRequest, Item, ItemError, ItemReply, Origin, WaitItemRequest,
 };
@@ -15,7 +16,7 @@ use crate::remote::Remote;
 use crate::table::facts;
 use crate::values::When;
 
-/// Show, wait for or cancel an item
+/// Show, explain, wait for or cancel an item
 #[derive(Debug, Args)]
 pub(crate) struct ItemCommand {
     #[command(subcommand)]
@@ -52,6 +53,15 @@ An item that is leased stays so until its worker gives it up or its lease ends.
 Example:
   windlass item cancel 00000000-0000-8080-8000-000000000001")]
     Cancel(Name),
+    /// Tell why an item is not running
+    #[command(after_help = "\
+Examples:
+  windlass item explain 00000000-0000-8080-8000-000000000001
+  windlass item explain 00000000-0000-8080-8000-000000000001 --json | jq -r '.reasons[].code'")]
+    Explain {
+        /// The item's id
+        id: String,
+    },
 }
 
 /// Which item.
@@ -75,6 +85,7 @@ impl ItemCommand {
                 remote.call(&GetItemRequest { id, queue, address }).await?
             }
             Verb::Wait { name, timeout } => return wait(name, timeout, remote, out).await,
+            Verb::Explain { id } => return explain(id, remote, out).await,
             Verb::Cancel(Name { id, queue, address }) => {
                 remote.call(&CancelItemRequest { id, queue, address }).await?
             }
@@ -95,6 +106,19 @@ async fn wait(name: Name, timeout: Span, remote: &Remote, out: Output) -> Result
     }
     out.talk(&format!("{} has not ended within {timeout}", reply.item.id));
     Ok(Exit::Refused)
+}
+
+async fn explain(id: String, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+    let reply = remote.call(&ExplainItemRequest { id }).await?;
+    out.reply(&reply, |_| {
+        let mut known = vec![("state", reply.state.clone().unwrap_or_else(|| "not known".into()))];
+        known.extend(reply.reasons.iter().map(|reason| (reason.code.as_str(), reason.message.clone())));
+        if reply.reasons.is_empty() {
+            known.push(("next", "a lease that waits is about to take it".into()));
+        }
+        facts(&known)
+    })?;
+    Ok(Exit::Done)
 }
 
 fn shown(item: &Item, now: Time) -> String {

@@ -15,6 +15,8 @@ pub(crate) mod queue;
 pub(crate) mod reference;
 pub(crate) mod release;
 pub(crate) mod retry;
+pub(crate) mod rules;
 pub(crate) mod serve;
 pub(crate) mod storage;
+pub(crate) mod top;
 pub(crate) mod work;

@@ -25,6 +25,8 @@ mod queues;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
+mod rules;
+#[cfg(test)]
 mod serve;
 #[cfg(test)]
 mod server_process;

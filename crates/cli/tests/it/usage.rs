@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::support::{run, windlass};
 
-const COMMANDS: [&[&str]; 29] = [
+const COMMANDS: [&[&str]; 36] = [
     &["serve"],
     &["queue", "create"],
     &["queue", "list"],
@@ -25,6 +25,13 @@ const COMMANDS: [&[&str]; 29] = [
     &["release"],
     &["item", "get"],
     &["item", "cancel"],
+    &["item", "explain"],
+    &["queue", "pause"],
+    &["queue", "resume"],
+    &["queue", "block"],
+    &["queue", "unblock"],
+    &["rules"],
+    &["top"],
     &["storage", "list"],
     &["storage", "export"],
     &["storage", "import"],

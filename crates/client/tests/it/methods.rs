@@ -34,6 +34,32 @@ fn asked(server: &Server) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
+async fn rules_are_set_lifted_and_listed() -> Result<(), ClientError> {
+    use windlass_client::api::rules::{BlockQueueRequest, PauseQueueRequest};
+
+    let (server, client) = with_json(vec![empty(); 7]).await;
+    let emails = client.queue("emails");
+    emails.pause(PauseQueueRequest { reason: Some("a deploy".into()), ..Default::default() }).await?;
+    emails.resume(Some("mail")).await?;
+    emails.block(BlockQueueRequest { kind: Some("mail".into()), ..Default::default() }).await?;
+    emails.unblock(None).await?;
+    emails.rules().await?;
+    client.rules().await?;
+    client.explain("an id").await?;
+    let expected = [
+        ("queue.pause", json!({"queue": "emails", "reason": "a deploy"})),
+        ("queue.resume", json!({"queue": "emails", "kind": "mail"})),
+        ("queue.block", json!({"queue": "emails", "kind": "mail"})),
+        ("queue.unblock", json!({"queue": "emails"})),
+        ("rules.list", json!({"queue": "emails"})),
+        ("rules.list", json!({})),
+        ("item.explain", json!({"id": "an id"})),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_methods_of_a_queue_name_it() -> Result<(), ClientError> {
     let (server, client) = with_json(vec![empty(); 7]).await;
     let emails = client.queue("emails");

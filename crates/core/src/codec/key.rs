@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::DecodeError;
+use super::{DecodeError, rule_key};
 use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, PartitionId};
 use crate::row::{Key, QueueName};
 
@@ -16,6 +16,7 @@ const TAKEN: u8 = 6;
 const ONCE: u8 = 7;
 const GROUP: u8 = 8;
 const INTAKE: u8 = 9;
+const RULE: u8 = 10;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -49,6 +50,14 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.extend_from_slice(&number.0.to_be_bytes());
         }
         Key::Intake => out.push(INTAKE),
+        Key::Rules(queue) => {
+            out.push(RULE);
+            rule_key::encode_version(queue.as_ref(), out);
+        }
+        Key::Rule(key) => {
+            out.push(RULE);
+            rule_key::encode(key, out);
+        }
     }
 }
 
@@ -65,6 +74,7 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         ONCE => text(rest).map(Key::Once),
         GROUP => decode_number(rest).map(|number| Key::Group(GroupNumber(number))),
         INTAKE => alone(Key::Intake, rest),
+        RULE => rule_key::decode(rest),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
 }

@@ -9,6 +9,8 @@ mod item;
 mod key;
 mod moves;
 mod once;
+mod rule;
+mod rule_key;
 mod settings;
 mod wire;
 
@@ -51,6 +53,8 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Intake(intake) => intake::encode(intake, out),
         Row::Queue(queue) => settings::encode_queue(queue, out),
         Row::Partitions(partitions) => encode_partitions(partitions, out),
+        Row::Rules(rules) => rule::encode_version(rules, out),
+        Row::Rule(rule) => rule::encode(rule, out),
     }
 }
 
@@ -66,6 +70,8 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Intake => intake::decode(value).map(|intake| Row::Intake(Box::new(intake))),
         Key::Queue(name) => settings::decode_queue(name, value).map(|queue| Row::Queue(Box::new(queue))),
         Key::Partitions => decode_partitions(value).map(Row::Partitions),
+        Key::Rules(queue) => rule::decode_version(queue, value).map(Row::Rules),
+        Key::Rule(key) => rule::decode(key, value).map(|rule| Row::Rule(Box::new(rule))),
     }
 }
 

@@ -14,6 +14,7 @@ use super::{Counts, Partition};
 use crate::id::{GroupNumber, ItemNumber};
 use crate::item::{Item, State};
 use crate::row::Clearable;
+use crate::rule::RuleKey;
 use crate::sorted::SortedMap;
 
 impl Partition {
@@ -29,6 +30,9 @@ impl Partition {
         for template in self.groups.rows().flat_map(|group| group.templates()) {
             *full.items_by_kind.entry(template.kind.clone()).or_default() += 1;
         }
+        for kind in self.rules.iter().filter_map(|rule| rule.kind_kept()) {
+            *full.items_by_kind.entry(kind.clone()).or_default() += 1;
+        }
         let kinds: BTreeMap<_, _> = self.kinds.iter().map(|(name, items)| (name.clone(), items)).collect();
         same("items by kind", &kinds, &full.items_by_kind)?;
         // Each item is in its index, so it is in no other if the indexes together hold no more than there are.
@@ -40,6 +44,7 @@ impl Partition {
         same("items that expire", &self.expiry, &full.expiry)?;
         same("items on their way", &self.outbox, &full.outbox)?;
         self.audit_groups()?;
+        self.audit_rules(&full.kinds)?;
         same("items by address", &self.addresses, &full.addresses)?;
         self.check_holders()?;
         let mut calls = Calls::default();
@@ -91,6 +96,17 @@ impl Partition {
         same("items kept of cancelled groups", &self.kept_of_cancelled, &kept)
     }
 
+    /// Compares what is stopped with what the rules say.
+    fn audit_rules(&self, kinds: &BTreeMap<Arc<str>, Counts>) -> Result<(), String> {
+        let stops = |kind: Option<&Arc<str>>| {
+            let on = |key: &RuleKey| key.queue.is_none() && key.kind.as_ref() == kind;
+            self.rules.iter().any(|rule| on(&rule.key))
+        };
+        let stopped = kinds.iter().filter(|(kind, _)| stops(None) || stops(Some(kind)));
+        same("stopped items", &self.stopped(), &stopped.map(|(_, counts)| counts.waiting).sum())?;
+        same("whether all is stopped", &self.lanes.all_stopped(), &stops(None))
+    }
+
     /// Whoever holds an address came after all that held it before.
     fn check_holders(&self) -> Result<(), String> {
         let is_live =
@@ -134,6 +150,8 @@ impl Partition {
         ShownIndex {
             lanes: index.lanes().map(|(lane, _)| (self.named(lane), keys(lane))).collect(),
             heads: index.heads().map(|(key, lane)| (key, self.named(lane))).collect(),
+            firsts: index.firsts().collect(),
+            stopped: index.stopped().map(|kind| self.kinds.name(kind).clone()).collect(),
             gone: index.gone().map(|lane| self.named(lane)).collect(),
         }
     }
@@ -164,7 +182,9 @@ impl fmt::Debug for Partition {
 #[expect(dead_code, reason = "read by Debug alone, which the lint does not count")]
 struct ShownIndex {
     lanes: BTreeMap<NamedLane, Vec<Key>>,
-    heads: Vec<(Key, NamedLane)>,
+    heads: BTreeSet<(Key, NamedLane)>,
+    firsts: Vec<Key>,
+    stopped: BTreeSet<Arc<str>>,
     gone: BTreeSet<NamedLane>,
 }
 

@@ -3,12 +3,16 @@
 //! A lane of an era before `visible_from` was cleared, and one of a group that was cancelled is gone as well; one of a
 //! group that is not started is held. Such lanes are not among the heads, whatever they hold: so a clear costs as much
 //! as there are lanes, the start or cancel of a group as much as that has, and rows may arrive in any order.
+//!
+//! A kind that is stopped keeps its heads, and only what stands for it among the kinds is taken out: so to stop one, or
+//! all, costs the same whatever there is of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::groups::GroupIndex;
 use super::kinds::KindIndex;
 use crate::id::ItemNumber;
+use crate::mutant::{self, Mutant};
 use crate::sorted::SortedMap;
 
 /// What an index is ordered by, and the item. The number makes it unique.
@@ -36,10 +40,14 @@ pub(super) struct Index {
     shut: BTreeMap<GroupIndex, Standing>,
     /// None is empty.
     lanes: BTreeMap<Lane, SortedMap<Key, ()>>,
-    /// The first key of every open lane.
-    heads: BTreeSet<(Key, Lane)>,
-    /// The same, kind by kind.
-    heads_by_kind: BTreeSet<(KindIndex, Key, Lane)>,
+    /// The first key of every open lane, kind by kind.
+    heads: BTreeSet<(KindIndex, Key, Lane)>,
+    /// The first of them for every kind that is not stopped.
+    firsts: BTreeSet<(Key, KindIndex)>,
+    stopped: BTreeSet<KindIndex>,
+    all_stopped: bool,
+    /// How many keys the open lanes of each kind have.
+    open_by_kind: Vec<u64>,
     gone: BTreeSet<Lane>,
 }
 
@@ -47,7 +55,10 @@ impl Index {
     pub(super) fn insert(&mut self, lane: Lane, key: Key) {
         let keys = self.lanes.entry(lane).or_default();
         let before = keys.first().map(|(first, ())| first);
-        keys.insert(key, ());
+        let is_new = keys.insert(key, ()).is_none();
+        if is_new && self.standing(lane) == Standing::Open {
+            *self.open_of(lane.kind) += 1;
+        }
         if before.is_none_or(|first| key < first) {
             self.head_moved(lane, before, Some(key));
         }
@@ -56,9 +67,12 @@ impl Index {
     pub(super) fn remove(&mut self, lane: Lane, key: Key) {
         let keys = self.lanes.get_mut(&lane).expect("an indexed item has a lane");
         let before = keys.first().map(|(first, ())| first);
-        keys.remove(&key);
+        let was_there = keys.remove(&key).is_some();
+        let after = keys.first().map(|(first, ())| first);
+        if was_there && self.standing(lane) == Standing::Open {
+            *self.open_of(lane.kind) -= 1;
+        }
         if before == Some(key) {
-            let after = keys.first().map(|(first, ())| first);
             self.head_moved(lane, before, after);
         }
     }
@@ -78,8 +92,11 @@ impl Index {
     fn file(&mut self, lane: Lane, first: Key) {
         match self.standing(lane) {
             Standing::Open => {
-                self.heads.insert((first, lane));
-                self.heads_by_kind.insert((lane.kind, first, lane));
+                let before = self.head_of(lane.kind);
+                self.heads.insert((lane.kind, first, lane));
+                if before.is_none_or(|head| first < head) {
+                    self.first_moved(lane.kind, before, Some(first));
+                }
             }
             Standing::Held => {}
             Standing::Gone => {
@@ -91,14 +108,78 @@ impl Index {
     fn unfile(&mut self, lane: Lane, first: Key) {
         match self.standing(lane) {
             Standing::Open => {
-                self.heads.remove(&(first, lane));
-                self.heads_by_kind.remove(&(lane.kind, first, lane));
+                self.heads.remove(&(lane.kind, first, lane));
+                let after = self.head_of(lane.kind);
+                if after.is_none_or(|head| first < head) {
+                    self.first_moved(lane.kind, Some(first), after);
+                }
             }
             Standing::Held => {}
             Standing::Gone => {
                 self.gone.remove(&lane);
             }
         }
+    }
+
+    fn first_moved(&mut self, kind: KindIndex, before: Option<Key>, after: Option<Key>) {
+        if self.stopped.contains(&kind) {
+            return;
+        }
+        if let Some(before) = before {
+            self.firsts.remove(&(before, kind));
+        }
+        self.firsts.extend(after.map(|after| (after, kind)));
+    }
+
+    /// Stops a kind, or lets it go on.
+    pub(super) fn set_stopped(&mut self, kind: KindIndex, stopped: bool) {
+        let head = self.head_of(kind).map(|head| (head, kind));
+        if stopped && self.stopped.insert(kind) {
+            head.map(|head| self.firsts.remove(&head));
+        } else if !stopped && self.stopped.remove(&kind) {
+            self.firsts.extend(head);
+        }
+    }
+
+    /// Stops every kind, or lets those go on that are not stopped themselves.
+    pub(super) fn set_all_stopped(&mut self, stopped: bool) {
+        self.all_stopped = stopped;
+    }
+
+    pub(super) fn all_stopped(&self) -> bool {
+        self.all_stopped
+    }
+
+    fn holds_all(&self) -> bool {
+        self.all_stopped && !mutant::active(Mutant::IgnoreRule)
+    }
+
+    /// The kinds that are stopped themselves.
+    pub(super) fn stopped(&self) -> impl Iterator<Item = KindIndex> {
+        self.stopped.iter().copied()
+    }
+
+    pub(super) fn is_stopped(&self, kind: KindIndex) -> bool {
+        self.stopped.contains(&kind)
+    }
+
+    /// Whether somebody can have what stands there.
+    pub(super) fn can_be_had(&self, lane: Lane) -> bool {
+        let stopped = || self.holds_all() || self.is_stopped(lane.kind);
+        self.standing(lane) == Standing::Open && !stopped()
+    }
+
+    /// How many keys the open lanes of a kind have.
+    pub(super) fn open_count(&self, kind: KindIndex) -> u64 {
+        self.open_by_kind.get(kind.position()).copied().unwrap_or(0)
+    }
+
+    fn open_of(&mut self, kind: KindIndex) -> &mut u64 {
+        let at = kind.position();
+        if at >= self.open_by_kind.len() {
+            self.open_by_kind.resize(at + 1, 0);
+        }
+        &mut self.open_by_kind[at]
     }
 
     pub(super) fn standing(&self, lane: Lane) -> Standing {
@@ -115,11 +196,19 @@ impl Index {
         }
         self.visible_from = era;
         self.heads.clear();
-        self.heads_by_kind.clear();
+        self.firsts.clear();
         self.gone.clear();
+        self.open_by_kind.clear();
         let lanes: Vec<_> = firsts(&self.lanes).collect();
-        for (lane, first) in lanes {
+        for (lane, first, len) in lanes {
             self.file(lane, first);
+            self.count_if_open(lane, len);
+        }
+    }
+
+    fn count_if_open(&mut self, lane: Lane, len: u64) {
+        if self.standing(lane) == Standing::Open {
+            *self.open_of(lane.kind) += len;
         }
     }
 
@@ -131,15 +220,19 @@ impl Index {
     /// Opens or shuts the lanes of a group.
     pub(super) fn set_standing(&mut self, group: GroupIndex, standing: Standing) {
         let lanes: Vec<_> = firsts(self.range_of(group)).collect();
-        for (lane, first) in &lanes {
+        for (lane, first, len) in &lanes {
             self.unfile(*lane, *first);
+            if self.standing(*lane) == Standing::Open {
+                *self.open_of(lane.kind) -= len;
+            }
         }
         match standing {
             Standing::Open => self.shut.remove(&group),
             Standing::Held | Standing::Gone => self.shut.insert(group, standing),
         };
-        for (lane, first) in lanes {
+        for (lane, first, len) in lanes {
             self.file(lane, first);
+            self.count_if_open(lane, len);
         }
     }
 
@@ -151,16 +244,21 @@ impl Index {
     }
 
     /// The first of all that can be had.
-    pub(super) fn first(&self) -> Option<(Key, Lane)> {
-        self.heads.first().copied()
+    pub(super) fn first(&self) -> Option<Key> {
+        self.firsts.first().filter(|_| !self.holds_all()).map(|(first, _)| *first)
     }
 
     /// The first of a kind that can be had.
-    pub(super) fn first_of_kind(&self, kind: KindIndex) -> Option<(Key, Lane)> {
+    pub(super) fn first_of_kind(&self, kind: KindIndex) -> Option<Key> {
+        self.head_of(kind).filter(|_| !self.holds_all() && !self.is_stopped(kind))
+    }
+
+    /// The first of a kind, stopped or not.
+    fn head_of(&self, kind: KindIndex) -> Option<Key> {
         let least = Lane { group: None, kind: KindIndex::MIN, era: 0 };
         let from = (kind, (0, ItemNumber(0)), least);
-        let (of, key, lane) = *self.heads_by_kind.range(from..).next()?;
-        (of == kind).then_some((key, lane))
+        let (of, key, _) = *self.heads.range(from..).next()?;
+        (of == kind).then_some(key)
     }
 
     pub(super) fn first_of(&self, lane: Lane) -> Option<Key> {
@@ -193,7 +291,12 @@ impl Index {
     }
 
     pub(super) fn heads(&self) -> impl Iterator<Item = (Key, Lane)> {
-        self.heads.iter().copied()
+        self.heads.iter().map(|(_, key, lane)| (*key, *lane))
+    }
+
+    /// The first of every kind that is not stopped, in their order.
+    pub(super) fn firsts(&self) -> impl Iterator<Item = Key> {
+        self.firsts.iter().map(|(first, _)| *first)
     }
 
     pub(super) fn gone(&self) -> impl Iterator<Item = Lane> {
@@ -212,15 +315,23 @@ impl Index {
         self.lanes.values().map(SortedMap::len).sum()
     }
 
-    /// Whether heads and lanes that are gone are what the lanes say.
+    /// Whether heads, counts and lanes that are gone are what the lanes say.
     pub(super) fn audit(&self) -> Result<(), String> {
-        let mut fresh = Self { visible_from: self.visible_from, shut: self.shut.clone(), ..Self::default() };
+        let (shut, stopped) = (self.shut.clone(), self.stopped.clone());
+        let mut fresh = Self { visible_from: self.visible_from, shut, stopped, ..Self::default() };
         for (&lane, keys) in &self.lanes {
             let (first, ()) = keys.first().ok_or_else(|| format!("{lane:?} is empty"))?;
             fresh.file(lane, first);
+            fresh.count_if_open(lane, keys.len() as u64);
         }
-        if fresh.heads != self.heads || fresh.heads_by_kind != self.heads_by_kind {
+        if fresh.heads != self.heads || fresh.firsts != self.firsts {
             return Err(format!("heads are {:?} and should be {:?}", self.heads, fresh.heads));
+        }
+        fresh.open_by_kind.resize(fresh.open_by_kind.len().max(self.open_by_kind.len()), 0);
+        let kept = self.open_by_kind.iter().copied().chain(std::iter::repeat(0));
+        if !kept.take(fresh.open_by_kind.len()).eq(fresh.open_by_kind.iter().copied()) {
+            let (kept, counted) = (&self.open_by_kind, &fresh.open_by_kind);
+            return Err(format!("open by kind: kept {kept:?}, counted {counted:?}"));
         }
         if fresh.gone != self.gone {
             return Err(format!("gone are {:?} and should be {:?}", self.gone, fresh.gone));
@@ -229,8 +340,12 @@ impl Index {
     }
 }
 
+/// Lanes with their first keys and how many they have.
 fn firsts<'a>(
     lanes: impl IntoIterator<Item = (&'a Lane, &'a SortedMap<Key, ()>)>,
-) -> impl Iterator<Item = (Lane, Key)> {
-    lanes.into_iter().filter_map(|(&lane, keys)| keys.first().map(|(first, ())| (lane, first)))
+) -> impl Iterator<Item = (Lane, Key, u64)> {
+    let of = |(&lane, keys): (&Lane, &SortedMap<Key, ()>)| {
+        keys.first().map(|(first, ())| (lane, first, keys.len() as u64))
+    };
+    lanes.into_iter().filter_map(of)
 }

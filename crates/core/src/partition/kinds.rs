@@ -13,6 +13,11 @@ const _: () = assert!(KINDS_MAX < u16::MAX as usize, "a kind must fit its index"
 impl KindIndex {
     pub(super) const MIN: Self = Self(u16::MIN);
     pub(super) const MAX: Self = Self(u16::MAX);
+
+    /// For whoever keeps something of each kind in a list.
+    pub(super) fn position(self) -> usize {
+        self.0.into()
+    }
 }
 
 #[derive(Default)]

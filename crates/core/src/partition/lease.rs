@@ -93,12 +93,12 @@ impl Partition {
     }
 
     fn head_of(&self, kind: KindIndex) -> Option<(Key, KindIndex)> {
-        self.lanes.first_of_kind(kind).map(|(key, _)| (key, kind))
+        self.lanes.first_of_kind(kind).map(|key| (key, kind))
     }
 
     fn next_of(&self, source: &mut Source) -> Option<Key> {
         match source {
-            Source::AllKinds => self.lanes.first().map(|(key, _)| key),
+            Source::AllKinds => self.lanes.first(),
             Source::Kinds(heads) => heads.first().map(|(key, _)| *key),
         }
     }

@@ -14,6 +14,7 @@ mod death;
 mod delete;
 mod entry;
 mod eras;
+mod explain;
 mod extend;
 mod finish;
 mod group;
@@ -39,6 +40,8 @@ mod release;
 mod retry;
 mod revoke;
 mod rows;
+mod rule;
+mod rules;
 mod standing;
 mod sweep;
 mod take;
@@ -48,6 +51,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use counts::{Counts, Totals};
+pub use explain::{Explained, Reason};
 pub use intake::Remaining;
 pub use moves::Target;
 pub use queries::Head;
@@ -71,6 +75,7 @@ use index::{Index, Key};
 use kinds::Kinds;
 use once::Calls;
 use outbox::Outbox;
+use rules::Rules;
 
 pub struct Partition {
     id: PartitionId,
@@ -91,6 +96,8 @@ pub struct Partition {
     calls: Calls,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
+    /// Those of all queues in the registry, copies of their own queue's in others.
+    rules: Rules,
 
     // Derived from it.
     kinds: Kinds,
@@ -160,6 +167,7 @@ impl Partition {
             calls: Calls::default(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
+            rules: Rules::default(),
             kinds: Kinds::default(),
             groups: Groups::default(),
             lanes: Index::default(),
@@ -241,6 +249,9 @@ impl Partition {
             Command::Retire(name, partition) => self.retire(&name, partition, out),
             Command::ForgetPartition(name, partition) => self.forget_partition(now, &name, partition, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
+            Command::SetRule(set) => self.set_rule(now, *set, out),
+            Command::LiftRule(lift) => self.lift_rule(now, *lift, out),
+            Command::TakeRules(rules) => Ok(self.take_rules(now, &rules, out)),
         }
     }
 

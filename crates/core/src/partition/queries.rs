@@ -61,7 +61,7 @@ impl Partition {
     /// The best item that a lease with this filter would get.
     pub fn head(&self, filter: &Filter) -> Option<Head> {
         let (rank, _) = match &filter.kinds {
-            None => self.lanes.first()?.0,
+            None => self.lanes.first()?,
             Some(kinds) => kinds.iter().filter_map(|kind| self.first_of_kind(kind)).min()?,
         };
         let head = Head { priority: priority_of(rank), place: place_of(rank) };
@@ -70,7 +70,7 @@ impl Partition {
 
     /// The first item of a kind that can be had.
     pub(super) fn first_of_kind(&self, kind: &str) -> Option<Key> {
-        self.lanes.first_of_kind(self.kinds.find(kind)?).map(|(key, _)| key)
+        self.lanes.first_of_kind(self.kinds.find(kind)?)
     }
 
     /// Since when the item stands in the queue that stands there longest: its place is about the time at which it
@@ -86,14 +86,15 @@ impl Partition {
         if self.first_gone().is_some() || self.keeps_too_much() || self.groups.first_due().is_some() {
             return Some(Timestamp(0));
         }
-        let lease_end = self.deadlines.first().map(|((ends_at, _), _)| Timestamp(ends_at));
-        let due = self.schedule.first().map(|((due_at, _), _)| Timestamp(due_at));
+        let lease_end = self.deadlines.first().map(|(ends_at, _)| Timestamp(ends_at));
+        let due = self.schedule.first().map(|(due_at, _)| Timestamp(due_at));
         let forgotten =
             self.finished.first().map(|((finished_at, _), ())| self.forgotten_at(Timestamp(finished_at)));
         let expires = self.expiry.first().map(|((dead_at, _), ())| Timestamp(dead_at));
         let group = self.groups.first_over().map(|(since, _)| self.forgotten_at(since));
         let call_end = self.calls.next_end().map(|(end, _)| end);
-        [lease_end, due, forgotten, expires, group, call_end].into_iter().flatten().min()
+        let rule_end = self.rules.next_end();
+        [lease_end, due, forgotten, expires, group, call_end, rule_end].into_iter().flatten().min()
     }
 
     /// The item, unless it is gone or only its move is left.

@@ -73,6 +73,7 @@ impl Partition {
         let key = Key::Queue(name.clone());
         self.remove(&key);
         out.changes.push(Change::Remove(key));
+        self.erase_rules_of(name, out);
         Ok(Reply::QueueDeleted(Box::new(queue)))
     }
 

@@ -57,6 +57,8 @@ impl Partition {
             }
             Row::Group(group) => self.put_group(group.number, Some(group)),
             Row::Partitions(partitions) => self.partitions = partitions,
+            Row::Rules(rules) => self.rules.set_version(&rules.queue.clone(), Some(rules)),
+            Row::Rule(rule) => self.put_rule(&rule.key.clone(), Some(*rule)),
         }
     }
 
@@ -76,6 +78,8 @@ impl Partition {
             }
             row::Key::Group(number) => self.put_group(*number, None),
             row::Key::Partitions => self.partitions = Partitions::default(),
+            row::Key::Rules(queue) => self.rules.set_version(queue, None),
+            row::Key::Rule(key) => self.put_rule(key, None),
         }
     }
 
@@ -109,13 +113,14 @@ impl Partition {
         let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
         let intake = (self.intake != Intake::default()).then(|| Row::Intake(Box::new(self.intake.clone())));
         let groups = self.groups.rows().cloned().map(|group| Row::Group(Box::new(group)));
-        few.chain(queues).chain(items).chain(taken).chain(calls).chain(groups).chain(intake)
+        let many = queues.chain(items).chain(taken).chain(calls).chain(groups);
+        few.chain(many).chain(intake).chain(self.rules.rows())
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.
     pub(super) fn write(&mut self, number: ItemNumber, mut entry: Entry, out: &mut Output) {
         entry.era = self.cleared.era(&entry.state);
-        let is_open = || self.lanes.standing(entry.lane()) == Standing::Open;
+        let is_open = || self.lanes.can_be_had(entry.lane());
         out.available |= matches!(entry.state, State::Waiting) && is_open();
         out.changes.push(Change::Put(Row::Item(self.item(number, &entry))));
         self.place(number, entry);

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// Does one thing that is due, if there is one.
 type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
 
-const DUTIES: [Duty; 8] = [
+const DUTIES: [Duty; 9] = [
     Partition::end_next_lease,
     Partition::expire_next,
     Partition::start_next_due,
@@ -22,6 +22,7 @@ const DUTIES: [Duty; 8] = [
     Partition::forget_next_group,
     Partition::settle_next_group,
     Partition::forget_next_call,
+    Partition::lift_next_rule,
 ];
 
 impl Partition {
@@ -41,7 +42,7 @@ impl Partition {
 
     fn end_next_lease(&mut self, now: Timestamp, out: &mut Output) -> bool {
         match self.deadlines.first() {
-            Some(((ends_at, number), _)) if Timestamp(ends_at) <= now => {
+            Some((ends_at, number)) if Timestamp(ends_at) <= now => {
                 self.end_lease(now, number, out);
                 true
             }
@@ -100,7 +101,7 @@ impl Partition {
 
     fn start_next_due(&mut self, now: Timestamp, out: &mut Output) -> bool {
         match self.schedule.first() {
-            Some(((due_at, number), _)) if Timestamp(due_at) <= now => {
+            Some((due_at, number)) if Timestamp(due_at) <= now => {
                 self.start(now, number, out);
                 true
             }

@@ -122,7 +122,9 @@ fn what_a_newer_version_wrote_of_clears_and_numbers_outlives_their_change() {
             | Row::Group(_)
             | Row::Intake(_)
             | Row::Queue(_)
-            | Row::Partitions(_) => {}
+            | Row::Partitions(_)
+            | Row::Rules(_)
+            | Row::Rule(_) => {}
         }
     }
 }

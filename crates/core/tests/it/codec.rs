@@ -15,6 +15,7 @@ use windlass_core::row::{
     Answers, Clearable, Cleared, Intake, Key, Numbers, Once, Partitions, Queue, QueueName, Row, StoreNames,
     Taken,
 };
+use windlass_core::rule::{Rule, RuleKey, RulesVersion, Stop};
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
 
@@ -319,6 +320,21 @@ fn routes() -> impl Strategy<Value = Routes> {
     )
 }
 
+fn rule() -> impl Strategy<Value = Rule> {
+    let stop = prop::sample::select(Stop::ALL.to_vec());
+    let key = (prop::option::of(queue_name()), prop::option::of(text()), stop);
+    let times = (any::<u64>(), prop::option::of(any::<u64>().prop_map(Timestamp)));
+    (key, prop::option::of(text()), times, unknown()).prop_map(
+        |((queue, kind, stop), reason, (created_at, until), unknown)| Rule {
+            key: RuleKey { queue, kind, stop },
+            reason,
+            until,
+            created_at: Timestamp(created_at),
+            unknown,
+        },
+    )
+}
+
 fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let stores = prop::collection::vec(text(), 0..5).prop_map(StoreNames);
@@ -352,6 +368,10 @@ fn row() -> impl Strategy<Value = Row> {
         1 => once().prop_map(|once| Row::Once(Box::new(once))),
         2 => group().prop_map(|group| Row::Group(Box::new(group))),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
+        1 => (prop::option::of(queue_name()), any::<u64>(), unknown()).prop_map(|(queue, version, unknown)| {
+            Row::Rules(RulesVersion { queue, version, unknown })
+        }),
+        3 => rule().prop_map(|rule| Row::Rule(Box::new(rule))),
     ]
 }
 
@@ -369,7 +389,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..10u8, value in any::<Vec<u8>>()) {
+    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..11u8, value in any::<Vec<u8>>()) {
         let _any_answer_will_do = decode_row(&key, &value);
         let tagged: Vec<u8> = std::iter::once(tag).chain(key).collect();
         let _any_answer_will_do = decode_row(&tagged, &value);

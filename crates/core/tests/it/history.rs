@@ -2,6 +2,7 @@
 
 mod groups;
 mod intake;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, 
 use windlass_core::limits::IDEMPOTENCY_MARGIN;
 use windlass_core::partition::{Partition, Target, Totals};
 use windlass_core::row::{BodyCopy, Change, Intake, Row};
+use windlass_core::rule::RuleSet;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
 
@@ -60,6 +62,8 @@ pub(crate) enum Step {
     CancelGroup(u8),
     DeleteGroup(u8),
     Route(bool, Option<u16>),
+    /// Which of all rules there can be, seconds until they lift themselves, whether what is said of them is out of date.
+    TakeRules(u8, Option<u8>, bool),
 }
 
 /// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address, group.
@@ -121,6 +125,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => plain_step(),
         3 => groups::step(),
         1 => intake::step(),
+        1 => rules::step(),
     ]
 }
 
@@ -190,6 +195,8 @@ pub(crate) struct History {
     /// End items on their way to another queue so far.
     ends_sent: u64,
     groups: BTreeMap<u8, Known>,
+    /// The last that were taken over, and when.
+    rules: (Timestamp, RuleSet),
     /// By their key.
     calls: BTreeMap<u8, Call>,
     intake: Intake,
@@ -223,6 +230,7 @@ impl History {
             taken: 0,
             ends_sent: 0,
             groups: BTreeMap::new(),
+            rules: (START, RuleSet::default()),
             calls: BTreeMap::new(),
             intake: Intake::default(),
         };
@@ -261,6 +269,7 @@ impl History {
             Step::CancelGroup(group) => self.cancel_group(*group, &before),
             Step::DeleteGroup(group) => self.delete_group(*group),
             Step::Route(closed, at_home) => self.route(*closed, *at_home),
+            Step::TakeRules(bits, until, old) => self.take_rules(*bits, *until, *old),
         }
         self.partition.audit().unwrap();
         self.check_places(step, &before);
@@ -272,6 +281,7 @@ impl History {
         self.check_totals();
         self.check_groups();
         self.check_remaining();
+        self.check_rules();
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
     }
 
@@ -528,7 +538,10 @@ impl History {
         let kinds: Vec<_> = (0..3).filter(|kind| kinds >> kind & 1 == 1).map(kind_name).collect();
         let matches = |item: &&Item| {
             let kind_fits = kinds.is_empty() || kinds.contains(&item.kind);
-            self.is_waiting(item) && item.priority <= max_priority && kind_fits
+            self.is_waiting(item)
+                && !self.is_stopped(&item.kind)
+                && item.priority <= max_priority
+                && kind_fits
         };
         let mut expected: Vec<_> = before.values().filter(matches).collect();
         expected.sort_by_key(|item| (item.priority, item.place));

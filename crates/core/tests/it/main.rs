@@ -31,6 +31,7 @@ mod retention;
 mod retry;
 mod revoke;
 mod route;
+mod rules;
 mod schedule;
 mod script;
 mod sorted;

@@ -47,6 +47,8 @@ proptest! {
         }
         let probe = probe % 5000;
         prop_assert_eq!(map.get(&probe), model.get(&probe));
+        let mut chunks_left = usize::MAX;
+        prop_assert_eq!(map.count_below(&probe, &mut chunks_left), model.range(..probe).count());
         prop_assert!(map.iter().eq(model.iter().map(|(key, value)| (*key, value))));
         prop_assert!(map.range(probe..).eq(model.range(probe..).map(|(key, value)| (*key, value))));
     }

@@ -262,8 +262,8 @@ proptest! {
         });
         prop_assert_eq!(paged(&history.partition, List::Scheduled, limit), scheduled);
 
-        let waiting = listed.iter().filter(|item| history.is_waiting(item)).map(|item| item.number);
-        let waiting: Vec<_> = waiting.collect();
+        let can_be_had = |item: &&Item| history.is_waiting(item) && !history.is_stopped(&item.kind);
+        let waiting: Vec<_> = listed.iter().filter(can_be_had).map(|item| item.number).collect();
         let lease = LeaseItems {
             client_id: "worker".into(),
             batch_size: 1000,

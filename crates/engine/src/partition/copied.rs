@@ -1,10 +1,11 @@
 //! What the registry decides and a partition has a copy of: kept for whoever acquires it next, and for the writer, who
 //! takes over what is newer with its next batch.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use windlass_core::row::Intake;
+use windlass_core::rule::RuleSet;
 use windlass_core::settings::Settings;
 
 use crate::lock::lock;
@@ -14,6 +15,12 @@ pub(crate) trait Versioned: Clone {
 }
 
 impl Versioned for Settings {
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+impl Versioned for Arc<RuleSet> {
     fn version(&self) -> u64 {
         self.version
     }
@@ -47,8 +54,12 @@ impl<T: Versioned> Copied<T> {
         self.version.store(version, Ordering::SeqCst);
     }
 
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::SeqCst)
+    }
+
     /// If it is newer than this version.
     pub(crate) fn after(&self, version: u64) -> Option<T> {
-        (self.version.load(Ordering::SeqCst) > version).then(|| self.get())
+        (self.version() > version).then(|| self.get())
     }
 }

@@ -10,6 +10,7 @@ use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{End, Item};
 use windlass_core::partition::Partition;
 use windlass_core::row::{Intake, QueueName};
+use windlass_core::rule::RuleSet;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
@@ -95,6 +96,8 @@ pub(crate) struct Handle {
     emptied: Arc<Notify>,
     /// Unset for the registry.
     orders: Option<Orders>,
+    /// As the settings. None for the registry.
+    pub(crate) rules: Copied<Arc<RuleSet>>,
     given_back: Mutex<Vec<Held>>,
     /// Something other than the inbox wants the writer's attention.
     wake: Arc<Notify>,
@@ -124,6 +127,7 @@ impl Handle {
             published: Published::new(Arc::clone(&common.places)),
             orders,
             emptied: Arc::clone(&common.emptied),
+            rules: Copied::new(Arc::default()),
             given_back: Mutex::default(),
             wake,
             reload: Reload::default(),
@@ -344,10 +348,17 @@ impl Handle {
     }
 
     /// What of it is newer than these versions, as commands.
-    pub(crate) fn orders_after(&self, settings: u64, intake: u64) -> Vec<Command> {
+    pub(crate) fn orders_after(&self, settings: u64, intake: u64, rules: u64) -> Vec<Command> {
         let Some(orders) = &self.orders else { return Vec::new() };
         let settings = orders.settings.after(settings).map(|settings| Command::Configure(Box::new(settings)));
         let intake = orders.intake.after(intake).map(|intake| Command::Route(Box::new(intake)));
-        settings.into_iter().chain(intake).collect()
+        let rules = self.rules.after(rules).map(Command::TakeRules);
+        settings.into_iter().chain(intake).chain(rules).collect()
+    }
+
+    /// For the writer, and for whoever acquires the partition next.
+    pub(crate) fn set_rules(&self, rules: Arc<RuleSet>) {
+        self.rules.set(rules);
+        self.wake.notify_one();
     }
 }

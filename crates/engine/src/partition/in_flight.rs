@@ -199,7 +199,9 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
         | Reply::Swept { .. }
         | Reply::Configured
         | Reply::Queue(_)
-        | Reply::QueueDeleted(_)) => Done::Reply(other),
+        | Reply::QueueDeleted(_)
+        | Reply::Rule(_)
+        | Reply::RuleLifted) => Done::Reply(other),
     };
     Answer { reply, sequence }
 }

@@ -110,7 +110,10 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::CreateQueue(..)
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
-        | Command::SkipPartitions(_) => 0,
+        | Command::SkipPartitions(_)
+        | Command::SetRule(_)
+        | Command::LiftRule(_)
+        | Command::TakeRules(_) => 0,
     }
 }
 

@@ -21,6 +21,8 @@ pub(crate) struct Summary {
     pub(crate) retained: u64,
     /// On their way to another queue.
     pub(crate) moving: u64,
+    /// How many of those that wait are held back by a rule.
+    pub(crate) stopped: u64,
     pub(crate) rest: Rest,
     /// Of its last commit.
     pub(crate) sequence: u64,

@@ -114,8 +114,8 @@ impl Supervisor {
         self.refuse_inbox(&EngineError::not_applied("shutting down"));
     }
 
-    /// Reads the truth, tells the callers of the batch in flight, and brings the queue's settings up to date before
-    /// anybody else is served.
+    /// Reads the truth, tells the callers of the batch in flight, and brings the queue's settings and rules up to date
+    /// before anybody else is served.
     async fn take_over(&mut self) -> Result<Writer, StoreError> {
         self.reload = self.handle.reload.wanted();
         let acquired = self.store.acquire(self.handle.id).await?;

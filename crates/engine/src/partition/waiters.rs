@@ -143,6 +143,16 @@ impl Waiters {
         }
     }
 
+    /// Whether somebody waits who would take such an item. Costs as much as there are different wishes.
+    pub(crate) fn want(&self, kind: &Arc<str>, priority: u8) -> bool {
+        let line = lock(&self.line);
+        let wants = |filter: &Filter| {
+            let of_kind = filter.kinds.as_ref().is_none_or(|kinds| kinds.binary_search(kind).is_ok());
+            of_kind && priority <= filter.max_priority
+        };
+        line.by_filter.keys().any(wants)
+    }
+
     pub(crate) fn count(&self) -> usize {
         lock(&self.line).count
     }

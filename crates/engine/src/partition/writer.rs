@@ -195,7 +195,7 @@ impl Writer {
         self.handle.watchers.take_left().into_iter().for_each(|number| self.partition.unwatch(number));
     }
 
-    /// Takes over what the registry says, where that is newer than the partition's copy.
+    /// Takes over what the registry says, where that is newer than the partition's copy: before anything is leased.
     fn configure(&mut self, gathered: &mut Gathered) {
         for order in self.orders() {
             let _never_refused = self.apply(order, gathered);
@@ -203,7 +203,9 @@ impl Writer {
     }
 
     pub(crate) fn orders(&self) -> Vec<Command> {
-        self.handle.orders_after(self.partition.settings().version, self.partition.intake().version)
+        let partition = &self.partition;
+        let (settings, intake) = (partition.settings().version, partition.intake().version);
+        self.handle.orders_after(settings, intake, partition.rules_version())
     }
 
     fn take(&mut self, message: Message, gathered: &mut Gathered) {
@@ -376,6 +378,7 @@ impl Writer {
             moving: self.partition.moving(),
             rest: self.rest(),
             sequence: self.sequence,
+            stopped: self.partition.stopped(),
         }
     }
 }

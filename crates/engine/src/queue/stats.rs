@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::partition::{Counts, Remaining};
+use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
 
 use super::QueueHandle;
 use crate::error::EngineError;
+use crate::partition::handle::Handle;
 use crate::types::{PartitionStats, QueueOverview, QueueStats};
 
 impl QueueHandle {
@@ -23,19 +25,23 @@ impl QueueHandle {
                     moving: partition.moving(),
                     oldest_waiting: partition.oldest_waiting(),
                     remaining: partition.remaining(),
+                    stopped: partition.stopped(),
+                    stops: Stop::ALL.map(|stop| partition.stops_all(stop)),
                 })
                 .await;
             let counted = match asked {
                 Ok(counted) => counted,
                 // What cannot be read now is shown with its state, and counts nothing.
-                Err(EngineError::Unavailable { .. }) => PartitionCounts::default(),
+                Err(EngineError::Unavailable { .. }) => {
+                    PartitionCounts { stops: self.stops(handle), ..PartitionCounts::default() }
+                }
                 Err(error) => return Err(error),
             };
             let state = handle.state();
             let (partition, store) = (handle.id, self.store.name_of(handle.id));
-            let (counts, remaining) = (counted.counts, counted.remaining);
-            let remaining = self.queue.draining.contains(&partition).then_some(remaining);
-            stats.partitions.push(PartitionStats { partition, state, store, counts, remaining });
+            let (counts, paused) = (counted.counts, counted.stops.contains(&true));
+            let remaining = self.queue.draining.contains(&partition).then_some(counted.remaining);
+            stats.partitions.push(PartitionStats { partition, state, paused, store, counts, remaining });
             add(&mut stats, counted);
         }
         // What is kept counts wherever it is.
@@ -54,16 +60,29 @@ impl QueueHandle {
             item_waiters: self.all().map(|handle| handle.watchers.count()).sum(),
             retained: 0,
             moving: 0,
+            stopped: 0,
+            paused: false,
+            blocked: false,
+            rules: [0; 2],
             totals: self.totals_of_gone,
             partitions: Vec::with_capacity(self.partitions.len()),
             stores: self.partitions.iter().map(|handle| self.store.name_of(handle.id)).collect(),
         };
+        // All of them were told the same.
+        if let Some(handle) = self.partitions.first() {
+            [overview.paused, overview.blocked] = self.stops(handle);
+            let (rules, now) = (handle.rules.get(), self.env.wall());
+            let standing =
+                |stop| rules.rules.iter().filter(move |rule| rule.key.stop == stop && rule.stands(now));
+            overview.rules = Stop::ALL.map(|stop| standing(stop).count());
+        }
         for handle in &self.partitions {
             let summary = handle.published.summary();
             overview.counts += summary.counts;
             overview.oldest_waiting = earlier(overview.oldest_waiting, summary.oldest_waiting);
             overview.retained += summary.retained;
             overview.moving += summary.moving;
+            overview.stopped += summary.stopped;
             overview.totals += handle.published.totals();
             overview.partitions.push((handle.id, handle.state()));
         }
@@ -72,6 +91,12 @@ impl QueueHandle {
             overview.totals += handle.published.totals();
         }
         overview
+    }
+
+    /// Whether the whole queue is paused, and blocked, as a partition was told.
+    fn stops(&self, handle: &Handle) -> [bool; 2] {
+        let (rules, now) = (handle.rules.get(), self.env.wall());
+        Stop::ALL.map(|stop| rules.stops_all(stop, now))
     }
 }
 
@@ -84,6 +109,9 @@ struct PartitionCounts {
     moving: u64,
     oldest_waiting: Option<Timestamp>,
     remaining: Remaining,
+    stopped: u64,
+    /// Whether the whole queue is paused, and blocked.
+    stops: [bool; 2],
 }
 
 fn add(stats: &mut QueueStats, counted: PartitionCounts) {
@@ -96,6 +124,9 @@ fn add(stats: &mut QueueStats, counted: PartitionCounts) {
     }
     stats.retained += counted.retained;
     stats.moving += counted.moving;
+    stats.stopped += counted.stopped;
+    let [paused, blocked] = counted.stops;
+    (stats.paused, stats.blocked) = (stats.paused | paused, stats.blocked | blocked);
     stats.oldest_waiting = earlier(stats.oldest_waiting, counted.oldest_waiting);
 }
 

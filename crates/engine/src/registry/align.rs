@@ -11,6 +11,7 @@ use windlass_core::command::Command;
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Queue, QueueName};
+use windlass_core::rule::RuleSet;
 
 use super::Registry;
 use super::running::{Running, stop};
@@ -71,15 +72,17 @@ impl Registry {
     /// of queues that were deleted.
     pub(super) async fn align(&self) -> Result<(), EngineError> {
         let question = |partition: &Partition, _| {
-            (partition.queues().cloned().collect::<Vec<_>>(), partition.partitions_last())
+            let queues: Vec<Queue> = partition.queues().cloned().collect();
+            let rules: Vec<_> = queues.iter().map(|queue| partition.rule_set(&queue.name)).collect();
+            (queues, rules, partition.partitions_last())
         };
-        let (registered, last) = self.home.query(question).await?;
+        let (registered, rules, last) = self.home.query(question).await?;
         let gone = self.take_gone(&registered);
         for running in gone {
             stop(running).await;
         }
-        for queue in registered {
-            self.start_or_update(queue).await;
+        for (queue, rules) in registered.into_iter().zip(rules) {
+            self.start_or_update(queue, rules).await;
         }
         self.drop_orphans(last).await
     }
@@ -106,23 +109,27 @@ impl Registry {
         names.iter().filter_map(|name| running.remove(name)).collect()
     }
 
-    async fn start_or_update(&self, queue: Queue) {
-        let Some(running) = self.queue(&queue.name) else { return self.start(queue).await };
+    async fn start_or_update(&self, queue: Queue, rules: Arc<RuleSet>) {
+        let Some(running) = self.queue(&queue.name) else { return self.start(queue, rules).await };
         // It is there: if somebody tried to delete it, that came to nothing.
         running.door.open();
+        let name = queue.name.clone();
         if running.queue != queue {
-            self.update(&running, queue).await;
+            self.update(&running, queue, &rules).await;
+        }
+        if let Some(running) = self.queue(&name) {
+            self.tell_rules(&running, &rules).await;
         }
     }
 
-    async fn start(&self, queue: Queue) {
+    async fn start(&self, queue: Queue, rules: Arc<RuleSet>) {
         let common = Arc::new(InCommon {
             queue: Some(queue.name.clone()),
             arrivals: Arc::clone(&self.arrivals),
             emptied: Arc::clone(&self.stale),
             ..InCommon::default()
         });
-        let Started { handles, tasks } = self.start_partitions(&queue, &common, |_| true).await;
+        let Started { handles, tasks } = self.start_partitions(&queue, &rules, &common, |_| true).await;
         let (retired, partitions) =
             handles.into_iter().partition(|handle| queue.retired.contains_key(&handle.id));
         let name = queue.name.clone();
@@ -140,6 +147,7 @@ impl Registry {
     async fn start_partitions(
         &self,
         queue: &Queue,
+        rules: &Arc<RuleSet>,
         common: &InCommon,
         which: impl Fn(PartitionId) -> bool,
     ) -> Started {
@@ -148,6 +156,7 @@ impl Registry {
             self.store.assign(id, store);
             let orders = Orders::new(queue.settings.clone(), queue.intake(id));
             let (handle, inbox) = Handle::new(id, common, Some(orders));
+            handle.set_rules(Arc::clone(rules));
             let clock = Arc::new(Clock::start(Arc::clone(&self.env), id));
             let supervisor = Supervisor::new(&handle, &self.env, &self.store, &clock, &self.meter, inbox);
             let partition = env::spawn(&*self.env, "partition", supervisor.run());
@@ -168,11 +177,11 @@ impl Registry {
     }
 
     /// New settings, or other partitions: kept for whoever acquires a partition next, and told to those that serve now.
-    async fn update(&self, running: &QueueHandle, queue: Queue) {
+    async fn update(&self, running: &QueueHandle, queue: Queue, rules: &Arc<RuleSet>) {
         let common = lock(&self.running).queues.get(&queue.name).map(|running| Arc::clone(&running.common));
         let Some(common) = common else { return };
         let is_new = |id| running.find(id).is_err();
-        let Started { handles, tasks } = self.start_partitions(&queue, &common, is_new).await;
+        let Started { handles, tasks } = self.start_partitions(&queue, rules, &common, is_new).await;
         let known = |id: &PartitionId| {
             let handle = running.all().chain(&handles).find(|handle| handle.id == *id);
             Arc::clone(handle.expect("it ran before, or was started just now"))

@@ -2,6 +2,7 @@
 
 mod align;
 mod drain;
+mod rules;
 mod running;
 
 use std::collections::BTreeSet;
@@ -187,10 +188,10 @@ impl Registry {
     }
 
     /// One at a time, and in a task of its own: a caller that goes away in the middle must not leave half of it undone.
-    async fn alone(
+    async fn alone<T: Send + 'static>(
         self: &Arc<Self>,
-        change: impl Future<Output = Result<Answer, EngineError>> + Send + 'static,
-    ) -> Result<Answer, EngineError> {
+        change: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+    ) -> Result<T, EngineError> {
         let registry = Arc::clone(self);
         let (sender, answer) = oneshot::channel();
         // It holds the lock on changes, which closing waits for.

@@ -17,6 +17,8 @@ mod failures_queues;
 #[cfg(test)]
 mod failures_rebalance;
 #[cfg(test)]
+mod failures_rules;
+#[cfg(test)]
 mod failures_waits;
 #[cfg(test)]
 mod faulty;

@@ -2,17 +2,11 @@
 
 /// Calls, without `/v1/`.
 const CALLS: &[&str] = &[
-    "item.explain",
     "item.emit",
     "item.events",
     "item.close_streams",
     "item.resume",
     "queue.suspend",
-    "queue.pause",
-    "queue.resume",
-    "queue.block",
-    "queue.unblock",
-    "rules.list",
     "crons.create",
     "crons.list",
     "crons.info",

@@ -6,6 +6,7 @@ mod backup;
 mod check;
 mod context;
 mod error;
+mod explain;
 mod groups;
 mod items;
 mod later;
@@ -15,6 +16,7 @@ mod permits;
 mod queues;
 pub mod record;
 mod reply;
+mod rules;
 pub mod show;
 mod storage;
 mod strict;
@@ -163,6 +165,12 @@ impl App {
             "storage/scheduled.list" => app.call(request, storage::list_scheduled).await,
             "storage/items.import" => app.call(request, storage::import).await,
             "storage/items.delete" => app.call(request, storage::delete).await,
+            "queue.pause" => app.call(request, rules::pause).await,
+            "queue.resume" => app.call(request, rules::resume).await,
+            "queue.block" => app.call(request, rules::block).await,
+            "queue.unblock" => app.call(request, rules::unblock).await,
+            "rules.list" => app.call(request, rules::list).await,
+            "item.explain" => app.call(request, explain::explain).await,
             "server.backup" => app.call(request, backup::make).await,
             other => {
                 let encoding = reply_encoding(request.headers());

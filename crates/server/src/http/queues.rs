@@ -145,13 +145,15 @@ pub(super) async fn list(
     check::text("pivot", pivot, limits::NAME_CHARS_MAX)?;
     let overview = context.engine().overview();
     let after = overview.iter().filter(|seen| &*seen.queue.name.name > pivot);
-    let queues = after.take(limit).map(|seen| listed(seen, request.counts)).collect();
+    let now = context.engine().now();
+    let queues = after.take(limit).map(|seen| listed(seen, request.counts, now)).collect();
     Ok(Answer::read(ListQueuesReply { queues }))
 }
 
-fn listed(seen: &QueueOverview, with_counts: bool) -> Queue {
+fn listed(seen: &QueueOverview, with_counts: bool, now: Timestamp) -> Queue {
     let counts = with_counts.then(|| show::counts(seen.counts));
-    Queue { counts, ..show::queue(&seen.queue) }
+    let activity = with_counts.then(|| show::activity(seen, now));
+    Queue { counts, activity, ..show::queue(&seen.queue) }
 }
 
 pub(super) async fn delete(
@@ -230,9 +232,9 @@ fn shown(queue: String, stats: QueueStats, now: Timestamp) -> QueueStatsReply {
         lease_waiters: stats.lease_waiters as u64,
         moving: stats.moving,
         retained: stats.retained,
-        paused: false,
-        blocked: false,
-        stopped: 0,
+        paused: stats.paused,
+        blocked: stats.blocked,
+        stopped: stats.stopped,
         partitions: stats.partitions.iter().map(show::partition).collect(),
     }
 }

@@ -3,14 +3,16 @@
 use windlass_api::groups::{Group, Members};
 use windlass_api::items::{self, Item, LeasedItem};
 use windlass_api::permits::Permit;
-use windlass_api::queues::{self, Counts, Queue, RetryPolicy};
+use windlass_api::queues::{self, Activity, Counts, Queue, RetryPolicy};
 use windlass_api::{Span as WireSpan, Time};
 use windlass_core::group::GroupView;
 use windlass_core::item::{Extras, ItemError, Origin, Phase, State};
 use windlass_core::row;
 use windlass_core::settings::{Requeue, RetryStrategy};
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::{Granted, Holding, ItemView, PartitionState, PartitionStats, Remaining};
+use windlass_engine::{
+    Granted, Holding, ItemView, PartitionState, PartitionStats, QueueOverview, Remaining,
+};
 
 use super::record::Record;
 
@@ -157,6 +159,7 @@ pub fn queue(queue: &row::Queue) -> Queue {
         max_items: settings.max_items,
         reference: settings.reference.as_deref().map(str::to_owned),
         counts: None,
+        activity: None,
     }
 }
 
@@ -171,6 +174,19 @@ fn requeue(requeue: Requeue) -> &'static str {
     match requeue {
         Requeue::Keep => "keep",
         Requeue::Tail => "tail",
+    }
+}
+
+pub(super) fn activity(seen: &QueueOverview, now: Timestamp) -> Activity {
+    Activity {
+        stopped: seen.stopped,
+        paused: seen.paused,
+        blocked: seen.blocked,
+        oldest_waiting_age: seen.oldest_waiting.map_or(WireSpan::ZERO, |oldest| age(oldest, now)),
+        lease_waiters: seen.lease_waiters as u64,
+        produced: seen.totals.produced,
+        completed: seen.totals.completed,
+        failed: seen.totals.failed,
     }
 }
 
@@ -209,6 +225,7 @@ pub fn group(queue: &row::QueueName, view: &GroupView) -> Group {
 pub(super) fn partition(stats: &PartitionStats) -> queues::PartitionStats {
     let (state, error) = match &stats.state {
         PartitionState::Available if stats.remaining.is_some() => ("draining", None),
+        PartitionState::Available if stats.paused => ("paused", None),
         PartitionState::Available => ("available", None),
         PartitionState::Loading => ("loading", None),
         PartitionState::Faulty { error } => ("faulty", Some(error.to_string())),

@@ -9,6 +9,7 @@ mod text;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
+use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
 use windlass_engine::store::{StoreState, StoreStats};
 use windlass_engine::{CommitStats, Engine, PartitionState, QueueOverview};
@@ -124,6 +125,13 @@ fn queues(page: &mut Page, queues: &[QueueOverview], now: Timestamp) {
     }
     each_queue(page, &RETAINED, queues, |seen| seen.retained);
     each_queue(page, &MOVING, queues, |seen| seen.moving);
+    each_queue(page, &STOPPED, queues, |seen| seen.stopped);
+    let mut rules = page.begin(&RULES);
+    for seen in queues {
+        for (stop, count) in Stop::ALL.into_iter().zip(seen.rules) {
+            rules.sample(&[name(seen), stop.name()], count);
+        }
+    }
     each_queue(page, &OLDEST_WAITING, queues, |seen| seen.oldest_waiting.map_or(0.0, |at| seconds(at, now)));
     each_queue(page, &LEASE_WAITERS, queues, |seen| seen.lease_waiters);
     each_queue(page, &ITEM_WAITERS, queues, |seen| seen.item_waiters);

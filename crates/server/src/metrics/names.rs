@@ -50,6 +50,8 @@ metrics! {
     ITEMS = Gauge "windlass_items" ["queue", "state"]: "Items that have not ended, by state.";
     RETAINED = Gauge "windlass_items_retained" ["queue"]: "Items that have ended and are kept.";
     MOVING = Gauge "windlass_items_moving" ["queue"]: "Items that ended here and are on their way to another queue.";
+    STOPPED = Gauge "windlass_stopped_items" ["queue"]: "Waiting items that a pause or block holds back.";
+    RULES = Gauge "windlass_rules" ["queue", "rule"]: "Pauses and blocks that stand on a queue and its kinds.";
     OLDEST_WAITING = Gauge "windlass_oldest_waiting_age_seconds" ["queue"]:
         "How long the item has waited that waits longest; 0 if none waits.";
     LEASE_WAITERS = Gauge "windlass_lease_waiters" ["queue"]: "Leases that wait for work.";

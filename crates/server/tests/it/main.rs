@@ -26,6 +26,7 @@ mod rebalance;
 #[cfg(test)]
 mod order;
 #[cfg(test)]
+mod rules;
 mod storage;
 #[cfg(test)]
 mod stores;

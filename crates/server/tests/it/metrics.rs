@@ -135,6 +135,10 @@ fn queue(name: &str) -> QueueOverview {
         item_waiters: 14,
         retained: 5,
         moving: 6,
+        stopped: 2,
+        paused: true,
+        blocked: false,
+        rules: [1, 0],
         totals: Totals {
             produced: 11,
             lease_expired: 12,

@@ -289,7 +289,9 @@ impl<'a> Facts<'a> {
             | Op::Create { .. }
             | Op::Update { .. }
             | Op::Rebalance { .. }
-            | Op::Delete { .. } => {}
+            | Op::Delete { .. }
+            | Op::Stop { .. }
+            | Op::Go { .. } => {}
         }
     }
 

@@ -16,6 +16,7 @@ mod moves;
 mod order;
 mod permits;
 mod repeats;
+mod rules;
 mod service;
 mod time;
 mod unique;
@@ -40,7 +41,7 @@ const ALWAYS: [Rule; 7] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 9] = [
+const LOSSLESS: [Rule; 10] = [
     permits::check,
     addresses::check,
     ends::check,
@@ -50,6 +51,7 @@ const LOSSLESS: [Rule; 9] = [
     lost::check,
     waits::check,
     counts::check_readout,
+    rules::check,
 ];
 
 pub fn check(history: &History) -> Result<(), Violation> {

@@ -7,6 +7,7 @@ use windlass_core::item::{MoveReason, Origin, Phase};
 
 use super::ends::stays_ended;
 use super::facts::{Facts, ItemFacts, violation};
+use crate::fault::Fault;
 use crate::history::{Call, Op, Outcome, QueueIndex, Violation};
 use crate::plan::queue_name;
 
@@ -148,12 +149,17 @@ fn lives_on(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
         let granted = item.grants.iter().map(|grant| grant.given.created_at);
         granted.chain(item.shown().map(|(_, view)| view.item.created_at)).next()
     };
+    // Partitions follow a clock that is set each in its own time.
+    let faults = &facts.history.faults;
+    let clock_was_set =
+        faults.iter().any(|(_, fault)| matches!(fault, Fault::ClockForward | Fault::ClockBack));
     facts.items.iter().any(|other| {
         other.made.serial == item.made.serial
             && !std::ptr::eq(other, item)
             && other.origin.is_some()
             && (item.origin.is_none()
                 || other.origin.and_then(|origin| origin.id) == item.id
+                || clock_was_set
                 || made_at(other) >= made_at(item))
     })
 }

@@ -3,6 +3,7 @@
 use windlass_core::settings::Requeue;
 
 use super::facts::{Facts, ItemFacts, violation};
+use super::rules;
 use crate::history::{Call, Op, Outcome, Violation};
 
 /// How long a handover to a waiting lease may take on the slowest disk.
@@ -133,7 +134,8 @@ fn nothing_was_there<'f, 'a: 'f>(
         } else {
             continue;
         };
-        if facts.surely_waiting(item, from, call.end.order, call) {
+        let stopped = rules::may_stand(facts, *queue, from, call.end.order);
+        if !stopped && facts.surely_waiting(item, from, call.end.order, call) {
             let text = format!(
                 "the lease from {} to {} found nothing, but item {} waited",
                 call.begin, call.end, item.made.serial

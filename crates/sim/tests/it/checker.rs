@@ -198,6 +198,37 @@ fn an_item_back_after_a_clear_is_caught() {
 }
 
 #[test]
+fn an_item_leased_while_its_queue_is_stopped_is_caught() {
+    use windlass_core::rule::Stop;
+    let mut story = story();
+    let stop = Op::Stop { queue: 0, stop: Stop::Pause, until: None };
+    story.produce(&[1]).call(stop.clone(), Outcome::Ruled).lease(vec![given(1, 11, 1)]);
+    assert_eq!(story.verdict(), Some("stopped"));
+    let mut lifted = crate::story::story();
+    lifted.produce(&[1]).call(stop, Outcome::Ruled);
+    lifted.call(Op::Go { queue: 0, stop: Stop::Pause }, Outcome::Ruled).lease(vec![given(1, 11, 1)]);
+    assert_eq!(lifted.verdict(), None);
+}
+
+#[test]
+fn an_empty_lease_of_a_queue_that_may_be_stopped_is_none_of_a_fault() {
+    use windlass_core::rule::Stop;
+    for (op, verdict) in [(None, Some("forgotten lease")), (Some(Stop::Block), None)] {
+        let mut story = story();
+        story.produce(&[1]);
+        if let Some(stop) = op {
+            story.call(Op::Stop { queue: 0, stop, until: None }, Outcome::Ruled);
+        }
+        story.lease(vec![]);
+        if let Some(stop) = op {
+            story.call(Op::Go { queue: 0, stop }, Outcome::Ruled);
+        }
+        story.lease(vec![given(1, 11, 1)]);
+        assert_eq!(story.verdict(), verdict);
+    }
+}
+
+#[test]
 fn an_undone_item_that_shows_again_is_caught_even_where_the_newest_may_be_lost() {
     let mut story = story();
     story.history.promise = Promise::MayRollBack;
@@ -414,6 +445,7 @@ fn stats(waiting: u64, by_kind: u64) -> Outcome {
         kinds: kinds.into_iter().collect(),
         priorities: [(0, waiting)].into_iter().collect(),
         partitions: vec![PartitionStats {
+            paused: false,
             partition,
             state: PartitionState::Available,
             store: "default".into(),

@@ -58,4 +58,5 @@ caught! {
     a_move_taken_twice_is_caught: TakeTwice,
     a_move_forgotten_too_early_is_caught: ForgetMove,
     a_former_home_that_is_not_asked_is_caught: SkipFormerHomes,
+    an_ignored_rule_is_caught: IgnoreRule,
 }

@@ -90,7 +90,9 @@ impl Export {
                     self.items.insert(number, contents::with_body(item, part, body));
                 }
             }
-            Change::Put(Row::Once(_) | Row::Intake(_)) | Change::Remove(_) | Change::RemoveBody { .. } => {}
+            Change::Put(Row::Once(_) | Row::Intake(_) | Row::Rules(_) | Row::Rule(_))
+            | Change::Remove(_)
+            | Change::RemoveBody { .. } => {}
         }
     }
 

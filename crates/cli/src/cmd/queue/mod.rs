@@ -2,6 +2,7 @@
 
 mod permits;
 mod rebalance;
+mod rules;
 mod settings;
 mod shown;
 
@@ -16,13 +17,14 @@ use windlass_client::ClientError;
 
 use self::permits::{Permits, Revoke};
 use self::rebalance::Rebalance;
+use self::rules::{Block, Pause, Resume, Unblock};
 use self::settings::Settings;
 use crate::exit::{Exit, Failure};
 use crate::human::counted;
 use crate::output::Output;
 use crate::remote::{Remote, failed};
 
-/// Make, change, show and empty queues
+/// Make, change, show, stop and empty queues
 #[derive(Debug, Args)]
 pub(crate) struct Queue {
     #[command(subcommand)]
@@ -43,6 +45,10 @@ enum Verb {
     Reload(Reload),
     Permits(Permits),
     Revoke(Revoke),
+    Pause(Pause),
+    Resume(Resume),
+    Block(Block),
+    Unblock(Unblock),
 }
 
 /// Make a queue
@@ -189,6 +195,10 @@ impl Queue {
             Verb::Reload(reload) => reload.run(remote, out).await?,
             Verb::Permits(permits) => permits.run(remote, out).await?,
             Verb::Revoke(revoke) => return revoke.run(remote, out).await,
+            Verb::Pause(pause) => pause.run(remote, out).await?,
+            Verb::Resume(resume) => resume.run(remote, out).await?,
+            Verb::Block(block) => block.run(remote, out).await?,
+            Verb::Unblock(unblock) => unblock.run(remote, out).await?,
         }
         Ok(Exit::Done)
     }

@@ -114,6 +114,7 @@ fn summary(stats: &QueueStatsReply) -> String {
         ("ended and kept", count(stats.retained)),
         ("leases that wait", count(stats.lease_waiters)),
     ];
+    known.extend(stopped(stats).map(|stopped| ("stopped", stopped)));
     if counts.waiting > 0 {
         known.push(("oldest waiting", length(stats.oldest_waiting_age.into())));
         let by =
@@ -121,6 +122,17 @@ fn summary(stats: &QueueStatsReply) -> String {
         known.push(("by priority", by.collect::<Vec<_>>().join(", ")));
     }
     facts(&known)
+}
+
+/// What rules hold back, if any does.
+fn stopped(stats: &QueueStatsReply) -> Option<String> {
+    let on_all = [(stats.paused, "paused"), (stats.blocked, "blocked")];
+    let on_all: Vec<&str> = on_all.into_iter().filter(|(stands, _)| *stands).map(|(_, word)| word).collect();
+    match (on_all.is_empty(), stats.stopped) {
+        (true, 0) => None,
+        (true, some) => Some(format!("{} of them, by rules on their kinds", count(some))),
+        (false, some) => Some(format!("{}: the queue is {}", count(some), on_all.join(" and "))),
+    }
 }
 
 fn counts_by<'a>(heading: &'static str, by: impl Iterator<Item = (String, &'a Counts)>) -> String {

@@ -247,6 +247,7 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
     let priority =
         |(priority, waiting): (&u32, &u64)| (u8::try_from(*priority).expect("a priority"), *waiting);
     let partition = |stats: &queues::PartitionStats| PartitionStats {
+        paused: stats.state == "paused",
         partition: PartitionId(stats.partition),
         state: PartitionState::Available,
         store: stats.store.as_str().into(),
@@ -261,6 +262,9 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
         moving: reply.moving,
         oldest_waiting: None,
         lease_waiters: usize::try_from(reply.lease_waiters).expect("not that many"),
+        stopped: reply.stopped,
+        paused: reply.paused,
+        blocked: reply.blocked,
         partitions: reply.partitions.iter().map(partition).collect(),
     }))
 }

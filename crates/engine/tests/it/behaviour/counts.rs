@@ -102,10 +102,10 @@ async fn callers_at_once_share_syncs() {
 }
 
 /// Small, and the same each time.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
@@ -151,7 +151,7 @@ fn assert_same(told: &QueueOverview, stats: &QueueStats, step: u32) {
     assert_eq!((told.lease_waiters, &told.partitions), (stats.lease_waiters, &states), "step {step}");
 }
 
-async fn some_deed(world: &World, queue: &QueueName, hands: &mut Vec<Granted>, dice: &mut Dice) {
+pub(super) async fn some_deed(world: &World, queue: &QueueName, hands: &mut Vec<Granted>, dice: &mut Dice) {
     let engine = world.engine();
     let taken = (!hands.is_empty()).then(|| hands.swap_remove(dice.below(hands.len() as u64) as usize));
     match (dice.below(10), taken) {

@@ -1,0 +1,92 @@
+//! Rules: the registry holds the truth, and every partition of the queue is told before a change is answered.
+
+use std::sync::Arc;
+
+use tracing::warn;
+use windlass_core::command::{Command, Refusal};
+use windlass_core::row::QueueName;
+use windlass_core::rule::{Rule, RuleSet};
+
+use super::Registry;
+use crate::error::EngineError;
+use crate::partition::handle::PartitionState;
+use crate::partition::message::{Answer, received};
+use crate::queue::QueueHandle;
+use crate::types::Commit;
+
+impl Registry {
+    /// Of one queue or of all.
+    pub(crate) async fn rules(&self, queue: Option<QueueName>) -> Result<Vec<Rule>, EngineError> {
+        self.home.query(move |partition, _| partition.rules(queue.as_ref())).await
+    }
+
+    /// Carries a change of a queue's rules out. Answered when every partition that serves has taken it over; the others do so
+    /// when they are acquired, before they grant a lease.
+    pub(crate) async fn change_rule(
+        self: &Arc<Self>,
+        queue: QueueName,
+        command: Command,
+    ) -> Result<(Answer, Vec<Commit>), EngineError> {
+        let registry = Arc::clone(self);
+        self.alone(async move {
+            let answer = registry.home.command(command).await;
+            let told = match &answer {
+                Err(EngineError::Refused(_)) => Ok(Vec::new()),
+                Ok(_) | Err(_) => registry.spread_rules(&queue).await,
+            };
+            if told.is_err() {
+                registry.stale.notify_one();
+            }
+            let of_registry = Commit {
+                partition: registry.home.id,
+                sequence: answer.as_ref().map_or(0, |answer| answer.sequence),
+            };
+            let not_told =
+                |error| EngineError::unknown(format!("done, but not every partition was told: {error}"));
+            answer.and_then(|answer| {
+                let mut commits = told.map_err(not_told)?;
+                commits.insert(0, of_registry);
+                Ok((answer, commits))
+            })
+        })
+        .await
+    }
+
+    async fn spread_rules(&self, queue: &QueueName) -> Result<Vec<Commit>, EngineError> {
+        if self.queue(queue).is_none() {
+            // It may be registered and not run yet.
+            self.align().await?;
+        }
+        let running = self.queue(queue).ok_or(Refusal::NoSuchQueue)?;
+        let name = queue.clone();
+        let rules = self.home.query(move |partition, _| partition.rule_set(&name)).await?;
+        Ok(self.tell_rules(&running, &rules).await)
+    }
+
+    /// Kept for whoever acquires a partition next, and told to those that serve now: all of them before the first is waited
+    /// for. One that fails meanwhile takes them over when it is acquired.
+    pub(super) async fn tell_rules(&self, running: &QueueHandle, rules: &Arc<RuleSet>) -> Vec<Commit> {
+        let behind = running.partitions.iter().filter(|handle| handle.rules.version() != rules.version);
+        let mut asked = Vec::new();
+        for handle in behind {
+            handle.set_rules(Arc::clone(rules));
+            // Looked at afterwards: one that comes to serve only now has seen them.
+            if handle.state() == PartitionState::Available {
+                asked.push((handle.id, handle.submit(Command::TakeRules(Arc::clone(rules)))));
+            }
+        }
+        let mut commits = Vec::new();
+        for (partition, asked) in asked {
+            let answer = match asked {
+                Ok(answer) => received(answer.await),
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(Answer { sequence, .. }) => commits.push(Commit { partition, sequence }),
+                // Its writer sees them with its next batch, or the next one when it is acquired.
+                Err(error) => warn!(%partition, %error, "rules not taken over yet"),
+            }
+        }
+        commits
+    }
+}

@@ -1,0 +1,40 @@
+//! The engine's calls for rules.
+
+use windlass_core::command::{Command, LiftRule, Reply, SetRule};
+use windlass_core::row::QueueName;
+use windlass_core::rule::Rule;
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::partition::message::Done;
+use crate::types::Committed;
+
+impl Engine {
+    /// Stops a queue, or one kind of its items, for the very next lease; what runs goes on. Costs the same at any backlog.
+    pub async fn set_rule(&self, set: SetRule) -> Result<Committed<Rule>, EngineError> {
+        let _call = self.registry.enter()?;
+        let queue = set.queue.clone();
+        let (answer, commits) = self.registry.change_rule(queue, Command::SetRule(Box::new(set))).await?;
+        let Done::Reply(Reply::Rule(rule)) = answer.reply else {
+            unreachable!("setting a rule is answered by it")
+        };
+        Ok(Committed { value: *rule, commits })
+    }
+
+    /// Lets go on what such a rule had stopped, as far as no other does. Whoever waits for work is served.
+    pub async fn lift_rule(&self, lift: LiftRule) -> Result<Committed<()>, EngineError> {
+        let _call = self.registry.enter()?;
+        let queue = lift.queue.clone();
+        let (_, commits) = self.registry.change_rule(queue, Command::LiftRule(Box::new(lift))).await?;
+        Ok(Committed { value: (), commits })
+    }
+
+    /// Those of one queue or of all, by queue, those on whole queues before those on kinds.
+    pub async fn rules(&self, queue: Option<&QueueName>) -> Result<Vec<Rule>, EngineError> {
+        let _call = self.registry.enter()?;
+        if let Some(queue) = queue {
+            self.queue(queue)?;
+        }
+        self.registry.rules(queue.cloned()).await
+    }
+}
