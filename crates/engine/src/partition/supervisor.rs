@@ -181,8 +181,11 @@ impl Supervisor {
     async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
         let Some(settings) = self.handle.settings() else { return Ok(()) };
         let now = writer.clock.now();
-        let mut changes = writer.partition.apply(now, Command::Configure(Box::new(settings))).changes;
-        changes.extend(writer.partition.apply(now, Command::TakeRules(self.handle.rules.get())).changes);
+        let configured = writer.partition.apply(now, Command::Configure(Box::new(settings)));
+        let ruled = writer.partition.apply(now, Command::TakeRules(self.handle.rules.get()));
+        assert!(configured.copies.is_empty() && ruled.copies.is_empty(), "settings and rules make no items");
+        let mut changes = configured.changes;
+        changes.extend(ruled.changes);
         if changes.is_empty() {
             return Ok(());
         }
