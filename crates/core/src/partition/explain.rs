@@ -105,8 +105,7 @@ impl Partition {
 
     fn add_those_before(&self, number: ItemNumber, entry: &Entry, reasons: &mut Vec<Reason>) {
         let place = Head { priority: entry.priority, place: entry.place };
-        let before = self.count_before(place, number, &self.kinds.name(entry.kind).clone());
-        let (position, exact) = match before {
+        let (position, exact) = match self.count_before(place, number, self.kinds.name(entry.kind)) {
             Ok(position) => (position, true),
             Err(at_least) => (at_least, false),
         };

@@ -43,12 +43,9 @@ pub(super) fn may_stand(facts: &Facts<'_>, queue: QueueIndex, from: u64, to: u64
         let may_set =
             |call: &&Call| sets(call, queue, stop).is_some() && happened(call) && call.begin.order < to;
         calls.iter().filter(may_set).any(|set| {
-            let lifts = |call: &&Call| {
-                matches!(call.op, Op::Go { queue: there, stop: which } if (there, which) == (queue, stop))
-                    && matches!(call.outcome, Outcome::Ruled)
-            };
+            let lifted = |call: &&Call| lifts(call, queue, stop) && matches!(call.outcome, Outcome::Ruled);
             let surely_lifted =
-                calls.iter().filter(lifts).any(|lift| lift.begin > set.end && lift.end.order < from);
+                calls.iter().filter(lifted).any(|lift| lift.begin > set.end && lift.end.order < from);
             set.outcome.is_unknown() || !surely_lifted
         })
     })
@@ -61,22 +58,21 @@ enum Lasts {
 }
 
 fn sets(call: &Call, queue: QueueIndex, stop: Stop) -> Option<Lasts> {
-    match call.op {
-        Op::Stop { queue: there, stop: which, until } if (there, which) == (queue, stop) => {
-            Some(if until.is_none() { Lasts::UntilLifted } else { Lasts::ForAWhile })
-        }
-        _ => None,
-    }
+    let Op::Stop { queue: there, stop: which, until } = call.op else { return None };
+    let lasts = if until.is_none() { Lasts::UntilLifted } else { Lasts::ForAWhile };
+    ((there, which) == (queue, stop)).then_some(lasts)
 }
 
 /// By a call, by itself, or with its queue.
 fn may_lift(call: &Call, queue: QueueIndex, stop: Stop) -> bool {
-    let lifts = match call.op {
-        Op::Go { queue: there, stop: which } => (there, which) == (queue, stop),
-        Op::Delete { queue: there, .. } => there == queue,
-        _ => sets(call, queue, stop) == Some(Lasts::ForAWhile),
-    };
-    lifts && happened(call)
+    let by_call = lifts(call, queue, stop);
+    let with_queue = matches!(call.op, Op::Delete { queue: there, .. } if there == queue);
+    let by_itself = sets(call, queue, stop) == Some(Lasts::ForAWhile);
+    (by_call || with_queue || by_itself) && happened(call)
+}
+
+fn lifts(call: &Call, queue: QueueIndex, stop: Stop) -> bool {
+    matches!(call.op, Op::Go { queue: there, stop: which } if (there, which) == (queue, stop))
 }
 
 fn happened(call: &Call) -> bool {

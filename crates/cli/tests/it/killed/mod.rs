@@ -177,8 +177,8 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Unknown(Why::Told | Why::Abandoned) | Outcome::Open => "unknown",
         Outcome::Cleared(_)
         | Outcome::Redriven(_)
-        | Outcome::Ruled
         | Outcome::Deleted
+        | Outcome::Ruled
         | Outcome::TooLarge => "other",
     }
 }
