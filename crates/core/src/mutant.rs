@@ -41,10 +41,12 @@ pub enum Mutant {
     TakeTwice,
     /// outbox: the source forgets a move before its target has it.
     ForgetMove,
+    /// core: the first event of a batch bears the number of the one before.
+    RepeatEvent,
 }
 
 impl Mutant {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -63,6 +65,7 @@ impl Mutant {
         Self::ForgetCall,
         Self::TakeTwice,
         Self::ForgetMove,
+        Self::RepeatEvent,
     ];
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::codec;
 use crate::command::{Digest, Produced, Refusal};
+use crate::event::EventBatch;
 use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
 use crate::item::{Item, ItemError, MoveNumber, State};
@@ -24,6 +25,7 @@ pub enum Row {
     Taken(Taken),
     Once(Box<Once>),
     Group(Box<Group>),
+    Events(EventBatch),
     /// Registry only.
     Queue(Box<Queue>),
     /// Registry only.
@@ -44,6 +46,9 @@ pub enum Key {
     /// By the idempotency key.
     Once(Arc<str>),
     Group(GroupNumber),
+    /// By item and the number of the first event. Without that it is no row's: all batches of the item, to be removed at
+    /// once, whatever number there is.
+    Events(ItemNumber, Option<u64>),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -118,6 +123,7 @@ pub struct Cleared {
     pub waiting_before: u32,
     pub scheduled_before: u32,
     pub leased_before: u32,
+    pub suspended_before: u32,
     /// When the items of an era were cleared: only of eras in which the sweep has still to find some that are kept.
     pub times: BTreeMap<(Clearable, u32), Timestamp>,
     /// Encoded fields of a newer version, carried along untouched.
@@ -130,6 +136,7 @@ pub enum Clearable {
     Waiting,
     Scheduled,
     Leased,
+    Suspended,
 }
 
 impl Clearable {
@@ -139,6 +146,7 @@ impl Clearable {
             State::Waiting => Some(Self::Waiting),
             State::Scheduled { .. } => Some(Self::Scheduled),
             State::Leased(_) => Some(Self::Leased),
+            State::Suspended(_) => Some(Self::Suspended),
             State::Final(_) => None,
         }
     }
@@ -156,6 +164,7 @@ impl Cleared {
             Clearable::Waiting => self.waiting_before,
             Clearable::Scheduled => self.scheduled_before,
             Clearable::Leased => self.leased_before,
+            Clearable::Suspended => self.suspended_before,
         }
     }
 
@@ -164,6 +173,7 @@ impl Cleared {
             Clearable::Waiting => &mut self.waiting_before,
             Clearable::Scheduled => &mut self.scheduled_before,
             Clearable::Leased => &mut self.leased_before,
+            Clearable::Suspended => &mut self.suspended_before,
         }
     }
 
@@ -229,17 +239,22 @@ pub enum Part {
     Result,
     /// Headers and reference once more, without the payload, for items that have any: kept as long as the item.
     Facts,
+    /// The answer that a suspended item was resumed with, for the workers that come after.
+    Input,
+    /// A batch of events, by the number of its first: see [`crate::event::pack`].
+    Events(u64),
 }
 
 impl Part {
-    pub const ALL: [Self; 3] = [Self::Payload, Self::Result, Self::Facts];
+    /// Those that an item has at most once.
+    pub const ALL: [Self; 4] = [Self::Payload, Self::Result, Self::Facts, Self::Input];
 }
 
 /// One step of durable state. A batch of them is committed whole or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Put(Row),
-    /// Removing an item removes its bodies too.
+    /// Removing an item removes its bodies too, but for its events; and removing a batch of events its body.
     Remove(Key),
     PutBody {
         number: ItemNumber,
@@ -273,6 +288,7 @@ impl Row {
             Self::Taken(taken) => Key::Taken(taken.source),
             Self::Once(once) => Key::Once(Arc::clone(&once.key)),
             Self::Group(group) => Key::Group(group.number),
+            Self::Events(batch) => Key::Events(batch.item, Some(batch.first_seq)),
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
         }
@@ -293,7 +309,7 @@ impl Change {
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
             Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
-            Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
+            Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Events(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
         }

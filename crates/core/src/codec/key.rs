@@ -15,6 +15,8 @@ const ITEM: u8 = 5;
 const TAKEN: u8 = 6;
 const ONCE: u8 = 7;
 const GROUP: u8 = 8;
+/// The item's number, and the first event's unless all are meant.
+const EVENTS: u8 = 12;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -47,6 +49,13 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(GROUP);
             out.extend_from_slice(&number.0.to_be_bytes());
         }
+        Key::Events(item, first_seq) => {
+            out.push(EVENTS);
+            out.extend_from_slice(&item.0.to_be_bytes());
+            if let Some(first_seq) = first_seq {
+                out.extend_from_slice(&first_seq.to_be_bytes());
+            }
+        }
     }
 }
 
@@ -62,6 +71,7 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         TAKEN => decode_partition(rest).map(Key::Taken),
         ONCE => text(rest).map(Key::Once),
         GROUP => decode_number(rest).map(|number| Key::Group(GroupNumber(number))),
+        EVENTS => decode_events(rest),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
 }
@@ -76,6 +86,15 @@ fn decode_number(bytes: &[u8]) -> Result<u64, DecodeError> {
         Ok(number) if number <= NUMBER_MAX => Ok(number),
         Ok(_) | Err(_) => Err(DecodeError::key("holds no number of an item or group")),
     }
+}
+
+fn decode_events(bytes: &[u8]) -> Result<Key, DecodeError> {
+    let Some((item, first_seq)) = bytes.split_at_checked(8) else {
+        return Err(DecodeError::key("holds no item's number"));
+    };
+    let item = ItemNumber(decode_number(item)?);
+    let first_seq = (!first_seq.is_empty()).then(|| decode_number(first_seq)).transpose()?;
+    Ok(Key::Events(item, first_seq))
 }
 
 fn decode_partition(bytes: &[u8]) -> Result<PartitionId, DecodeError> {

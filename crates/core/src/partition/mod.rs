@@ -12,10 +12,13 @@ mod complete;
 mod counts;
 mod death;
 mod delete;
+mod emit;
 mod entry;
 mod eras;
+mod events;
 mod extend;
 mod finish;
+mod follow;
 mod group;
 mod group_end;
 mod groups;
@@ -38,6 +41,7 @@ mod retry;
 mod revoke;
 mod rows;
 mod standing;
+mod suspend;
 mod sweep;
 mod take;
 mod traces;
@@ -46,6 +50,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use counts::{Counts, Totals};
+pub use events::oldest_of as oldest_event_of;
 pub use moves::Target;
 pub use queries::Head;
 
@@ -61,6 +66,7 @@ use addresses::Addresses;
 use ages::Ages;
 use entry::Entry;
 use eras::Eras;
+use events::Events;
 use groups::{GroupIndex, Groups};
 use index::{Index, Key};
 use kinds::Kinds;
@@ -73,6 +79,8 @@ pub struct Partition {
     acquired_at: Timestamp,
     /// Live items whose end is to be told: in no row either.
     watched: BTreeSet<ItemNumber>,
+    /// Live items of which everything is to be told: likewise.
+    followed: BTreeSet<ItemNumber>,
 
     // What the rows say.
     items: SortedMap<ItemNumber, Entry>,
@@ -83,6 +91,8 @@ pub struct Partition {
     taken: BTreeMap<PartitionId, Taken>,
     /// Those that are not to be carried out again.
     calls: Calls,
+    /// The spans of the batches that are kept.
+    events: Events,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
 
@@ -100,6 +110,8 @@ pub struct Partition {
     leased_places: Eras<Key>,
     /// Leased items as they were produced.
     leased: Eras<ItemNumber>,
+    /// Suspended items by priority and place.
+    suspended: Index,
     /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
@@ -121,6 +133,7 @@ pub struct Partition {
 /// What a command has done so far.
 #[derive(Default)]
 struct Output {
+    now: Timestamp,
     changes: Vec<Change>,
     copies: Vec<BodyCopy>,
     news: Vec<News>,
@@ -145,12 +158,14 @@ impl Partition {
             id,
             acquired_at,
             watched: BTreeSet::new(),
+            followed: BTreeSet::new(),
             items: SortedMap::new(),
             numbers: Numbers::default(),
             settings: Settings::default(),
             cleared: Cleared::default(),
             taken: BTreeMap::new(),
             calls: Calls::default(),
+            events: Events::default(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
             kinds: Kinds::default(),
@@ -160,6 +175,7 @@ impl Partition {
             deadlines: Index::default(),
             leased_places: Eras::default(),
             leased: Eras::default(),
+            suspended: Index::default(),
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
             addresses: Addresses::default(),
@@ -176,7 +192,7 @@ impl Partition {
     /// Carries the command out, or refuses it and changes nothing. The changes are in force here at once; whoever
     /// calls makes them durable before anybody hears of them.
     pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
-        let mut out = Output::default();
+        let mut out = Output { now, ..Output::default() };
         let reply = match limits::check(&command) {
             Ok(()) => self.decide(now, command, &mut out),
             Err(invalid) => Err(Refusal::Invalid(invalid)),
@@ -209,6 +225,9 @@ impl Partition {
             Command::Release(items) => Ok(self.release(now, &items, out)),
             Command::Revoke(items) => Ok(self.revoke(now, &items, out)),
             Command::Cancel(number) => self.cancel(now, number, out),
+            Command::Emit(emit) => self.emit(now, emit, out),
+            Command::Suspend(items) => Ok(self.suspend(now, items, out)),
+            Command::Resume(resume) => self.resume(now, resume, out),
             Command::Clear(clear) => self.clear(now, clear, out),
             Command::Import(import) => self.import(now, import, out),
             Command::Delete(numbers) => Ok(self.delete(now, &numbers, out)),

@@ -3,7 +3,7 @@
 //! in whatever order they come.
 
 use super::addresses::Addressed;
-use super::counts::{as_leased, as_scheduled, as_waiting, decrement, increment};
+use super::counts::{as_leased, as_scheduled, as_suspended, as_waiting, decrement, increment};
 use super::entry::Entry;
 use super::groups::GroupIndex;
 use super::index::{Key, Lane, Standing};
@@ -54,6 +54,7 @@ impl Partition {
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), *queue);
             }
+            Row::Events(batch) => self.events.insert(batch),
             Row::Group(group) => self.put_group(group.number, Some(group)),
             Row::Partitions(partitions) => self.partitions = partitions,
         }
@@ -72,6 +73,7 @@ impl Partition {
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
+            row::Key::Events(item, first_seq) => self.events.remove(*item, *first_seq),
             row::Key::Group(number) => self.put_group(*number, None),
             row::Key::Partitions => self.partitions = Partitions::default(),
         }
@@ -106,7 +108,8 @@ impl Partition {
         let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
         let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
         let groups = self.groups.rows().cloned().map(|group| Row::Group(Box::new(group)));
-        few.chain(queues).chain(items).chain(taken).chain(calls).chain(groups)
+        let events = self.events.rows().map(Row::Events);
+        few.chain(queues).chain(items).chain(taken).chain(calls).chain(groups).chain(events)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.
@@ -114,12 +117,16 @@ impl Partition {
         entry.era = self.cleared.era(&entry.state);
         let is_open = || self.lanes.standing(entry.lane()) == Standing::Open;
         out.available |= matches!(entry.state, State::Waiting) && is_open();
+        self.tell_change(number, &entry, out);
         out.changes.push(Change::Put(Row::Item(self.item(number, &entry))));
         self.place(number, entry);
     }
 
     /// The verbs' way to forget an item.
     pub(super) fn erase(&mut self, number: ItemNumber, out: &mut Output) {
+        if self.events.has_any(number) {
+            self.erase_events(number, None, out);
+        }
         out.changes.push(Change::Remove(row::Key::Item(number)));
         self.take_away(number);
     }
@@ -178,6 +185,7 @@ impl Partition {
                 self.leased_places.insert(lane.era, place);
                 self.leased.insert(lane.era, key.1);
             }
+            Spot::Suspended(lane, key) => self.suspended.insert(lane, key),
             Spot::Final(key, bytes) => {
                 self.finished.insert(key, ());
                 self.kept_bytes += bytes;
@@ -204,6 +212,7 @@ impl Partition {
                 self.leased_places.remove(lane.era, place);
                 self.leased.remove(lane.era, key.1);
             }
+            Spot::Suspended(lane, key) => self.suspended.remove(lane, key),
             Spot::Final(key, bytes) => {
                 self.finished.remove(&key);
                 self.kept_bytes -= bytes;
@@ -223,6 +232,7 @@ impl Partition {
             Spot::Waiting(lane, _) => as_waiting(self.lanes.standing(lane), 1),
             Spot::Scheduled(lane, _) => as_scheduled(self.schedule.standing(lane), 1),
             Spot::Leased(lane, _, _) => as_leased(self.deadlines.standing(lane), 1),
+            Spot::Suspended(lane, _) => as_suspended(self.suspended.standing(lane), 1),
             Spot::Final(..) | Spot::Forgotten => Counts::default(),
         }
     }
@@ -278,6 +288,7 @@ impl Partition {
         self.deadlines.show_from(cleared.leased_before);
         self.leased_places.show_from(cleared.leased_before);
         self.leased.show_from(cleared.leased_before);
+        self.suspended.show_from(cleared.suspended_before);
         self.cleared = cleared;
         self.recount();
     }
@@ -289,6 +300,7 @@ impl Partition {
             State::Waiting => Spot::Waiting(lane, place),
             State::Scheduled { due_at } => Spot::Scheduled(lane, (due_key(*due_at), number)),
             State::Leased(lease) => Spot::Leased(lane, (self.ends_at(lease).0, number), place),
+            State::Suspended(_) => Spot::Suspended(lane, place),
             State::Final(_) if entry.state.is_forgotten() => Spot::Forgotten,
             State::Final(outcome) => Spot::Final((outcome.finished_at.0, number), outcome.kept_bytes),
         }
@@ -337,6 +349,7 @@ pub(super) enum Spot {
     Scheduled(Lane, Key),
     /// By the end of its lease, by its place, and by its number.
     Leased(Lane, Key, Key),
+    Suspended(Lane, Key),
     Final(Key, u64),
     /// Nowhere: only its move is left.
     Forgotten,
@@ -346,7 +359,10 @@ impl Spot {
     /// The group that an item there is a live member of, or would be had it not been taken away.
     fn group(self) -> Option<GroupIndex> {
         match self {
-            Self::Waiting(lane, _) | Self::Scheduled(lane, _) | Self::Leased(lane, _, _) => lane.group,
+            Self::Waiting(lane, _)
+            | Self::Scheduled(lane, _)
+            | Self::Leased(lane, _, _)
+            | Self::Suspended(lane, _) => lane.group,
             Self::Final(..) | Self::Forgotten => None,
         }
     }
@@ -362,7 +378,9 @@ pub(super) struct Besides {
 impl Besides {
     pub(super) fn of(number: ItemNumber, entry: &Entry) -> Self {
         let (expires, leaving) = match &entry.state {
-            State::Waiting | State::Scheduled { .. } => (entry.dead_at().map(|at| (at.0, number)), None),
+            State::Waiting | State::Scheduled { .. } | State::Suspended(_) => {
+                (entry.dead_at().map(|at| (at.0, number)), None)
+            }
             State::Leased(_) => (None, None),
             State::Final(outcome) => (None, Leaving::of(number, outcome)),
         };

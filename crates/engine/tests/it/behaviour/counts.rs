@@ -183,7 +183,12 @@ async fn some_deed(world: &World, queue: &QueueName, hands: &mut Vec<Granted>, d
             let _gone_perhaps = engine.cancel(item.id).await;
         }
         (9, _) if dice.below(8) == 0 => {
-            let clear = Clear { waiting: true, scheduled: dice.below(2) == 0, leased: dice.below(2) == 0 };
+            let clear = Clear {
+                waiting: true,
+                scheduled: dice.below(2) == 0,
+                leased: dice.below(2) == 0,
+                suspended: false,
+            };
             engine.clear(queue, clear).await.expect("cleared");
         }
         (_, _) => {}

@@ -65,7 +65,7 @@ async fn every_end_of_an_item_frees_its_place_at_once(world: &World) {
         assert!(!produce(&engine, &queue, 1).await);
         engine.cancel(leased[2].id).await.expect("cancelled");
         assert!(produce(&engine, &queue, 1).await);
-        let all = Clear { waiting: true, scheduled: true, leased: true };
+        let all = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
         assert_eq!(engine.clear(&queue, all).await.expect("cleared").value, 4);
     }
 }

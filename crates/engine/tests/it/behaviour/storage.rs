@@ -111,7 +111,7 @@ async fn what_was_cleared_is_in_no_list(world: &World) {
         world.produce(&queue, items(1000)).await;
     }
     world.lease(&queue, 1000).await;
-    let clear = Clear { waiting: true, scheduled: false, leased: true };
+    let clear = Clear { waiting: true, scheduled: false, leased: true, suspended: false };
     world.engine().clear(&queue, clear).await.expect("cleared");
     assert!(all(world, &queue, List::Queue, 10).await.is_empty());
     world.produce(&queue, vec![item("new")]).await;
