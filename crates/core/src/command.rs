@@ -580,6 +580,8 @@ pub enum News {
 pub struct Changed {
     pub number: ItemNumber,
     pub phase: Phase,
+    /// Whether that is another state than before.
+    pub shifted: bool,
     /// Why, while it is suspended.
     pub reason: Option<Arc<str>>,
     pub at: Timestamp,

@@ -29,9 +29,10 @@ impl Partition {
         if !self.followed.contains(&number) || matches!(next.state, State::Final(_)) {
             return;
         }
-        let stands = |entry: &Entry| (self.phase(entry), entry.event_count());
-        if self.items.get(&number).map(stands) != Some(stands(next)) {
-            out.news.push(News::Changed(Box::new(self.changed(number, next, out.now))));
+        let Some(before) = self.items.get(&number) else { return };
+        let shifted = self.phase(before) != self.phase(next);
+        if shifted || before.event_count() != next.event_count() {
+            out.news.push(News::Changed(Box::new(self.changed(number, next, shifted, out.now))));
         }
     }
 
@@ -40,15 +41,15 @@ impl Partition {
         let followed = self.followed.iter().filter_map(|number| Some((*number, self.items.get(number)?)));
         let members = followed.filter(|(_, entry)| entry.group == Some(group));
         let waiting = members.filter(|(_, entry)| matches!(entry.state, State::Waiting));
-        let told = waiting.map(|(number, entry)| self.changed(number, entry, now));
+        let told = waiting.map(|(number, entry)| self.changed(number, entry, true, now));
         out.news.extend(told.map(|changed| News::Changed(Box::new(changed))));
     }
 
-    fn changed(&self, number: ItemNumber, entry: &Entry, at: Timestamp) -> Changed {
+    fn changed(&self, number: ItemNumber, entry: &Entry, shifted: bool, at: Timestamp) -> Changed {
         let reason = match &entry.state {
             State::Suspended(suspension) => suspension.reason.clone(),
             State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Final(_) => None,
         };
-        Changed { number, phase: self.phase(entry), reason, at, event_count: entry.event_count() }
+        Changed { number, phase: self.phase(entry), shifted, reason, at, event_count: entry.event_count() }
     }
 }

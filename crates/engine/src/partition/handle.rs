@@ -19,8 +19,9 @@ use crate::partition::message::{Answer, Awaited, Message, body_bytes, received};
 use crate::partition::places::{Places, Reserved};
 use crate::partition::published::{Effects, Published};
 use crate::partition::reload::Reload;
+use crate::partition::streams::{Followed, Reader, Streams};
 use crate::partition::waiters::Waiters;
-use crate::partition::watchers::{Watchers, Watching};
+use crate::partition::watchers::{Closed, Watchers, Watching};
 use crate::store::StoreError;
 
 /// At most so many requests, and so many bytes of bodies in them, wait for one partition.
@@ -71,6 +72,7 @@ pub(crate) struct Handle {
     outgoing: Notify,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) watchers: Arc<Watchers>,
+    pub(crate) streams: Arc<Streams>,
     inbox: mpsc::Sender<Message>,
     inbox_bytes: AtomicUsize,
     state: watch::Sender<PartitionState>,
@@ -101,6 +103,7 @@ impl Handle {
             outgoing: Notify::new(),
             waiters: Arc::clone(&common.waiters),
             watchers: Arc::default(),
+            streams: Arc::default(),
             inbox,
             inbox_bytes: AtomicUsize::new(0),
             state: watch::Sender::new(PartitionState::Loading),
@@ -187,6 +190,23 @@ impl Handle {
         Ok((watching, seen))
     }
 
+    /// Follows the item. Tells it as it is, too, as it will be durable when that comes.
+    pub(crate) fn follow(
+        &self,
+        number: ItemNumber,
+    ) -> Result<(Reader, oneshot::Receiver<Option<Followed>>), EngineError> {
+        self.check_serving()?;
+        let (responder, seen) = oneshot::channel();
+        let reader = self.streams.join(number, || self.send(Message::Follow { number, responder }))?;
+        Ok((reader, seen))
+    }
+
+    /// Sends home who waits for items or follows them, and whoever comes later.
+    pub(crate) fn send_home(&self, why: Closed) {
+        self.watchers.close(why);
+        self.streams.close(why);
+    }
+
     /// What it means that a question was dropped.
     pub(crate) fn no_answer(&self) -> EngineError {
         EngineError::not_applied(format!("partition {} failed", self.id))
@@ -264,7 +284,11 @@ impl Handle {
     pub(crate) fn took_effect(&self, mut effects: Effects) {
         self.published.took_effect(&mut effects);
         effects.died.iter().for_each(|died| self.log_death(died));
-        effects.ended.iter().for_each(|ended| self.watchers.ended(ended));
+        effects.changed.iter().for_each(|(number, changed)| self.streams.changed(*number, changed));
+        for ended in &effects.ended {
+            self.watchers.ended(ended);
+            self.streams.ended(ended);
+        }
         if effects.outgoing {
             self.sends();
         }

@@ -45,6 +45,7 @@ impl QueueHandle {
             oldest_waiting: None,
             lease_waiters: self.waiters.count(),
             item_waiters: self.partitions.iter().map(|handle| handle.watchers.count()).sum(),
+            subscribers: self.partitions.iter().map(|handle| handle.streams.count()).sum(),
             retained: 0,
             moving: 0,
             totals: Totals::default(),

@@ -13,6 +13,7 @@ mod failures_moves;
 #[cfg(test)]
 mod failures_queues;
 #[cfg(test)]
+mod failures_streams;
 mod failures_waits;
 #[cfg(test)]
 mod faulty;
@@ -27,6 +28,7 @@ mod log_damage;
 #[cfg(test)]
 mod log_disk;
 #[cfg(test)]
+mod log_events;
 mod log_facts;
 #[cfg(test)]
 mod log_failure;

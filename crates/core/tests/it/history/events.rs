@@ -29,6 +29,7 @@ impl Streams {
         let before = self.followed.insert(changed.number, stands).expect("nothing is told of others");
         assert_ne!(before, stands, "what did not change was told");
         assert!(before.1 <= stands.1, "numbers fell");
+        assert_eq!(changed.shifted, before.0 != stands.0);
     }
 
     pub(super) fn unfollow(&mut self, number: ItemNumber) -> bool {

@@ -43,6 +43,8 @@ mod queues;
 mod redrive;
 mod schedules;
 mod storage;
+pub(crate) mod streams;
+mod suspends;
 mod waits;
 
 use windlass_core::command::{LeaseItems, Refusal};
