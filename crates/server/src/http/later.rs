@@ -3,11 +3,6 @@
 /// Calls, without `/v1/`.
 const CALLS: &[&str] = &[
     "item.explain",
-    "item.emit",
-    "item.events",
-    "item.close_streams",
-    "item.resume",
-    "queue.suspend",
     "queue.rebalance",
     "queue.pause",
     "queue.resume",

@@ -33,7 +33,7 @@ use tracing::{debug, error, warn};
 
 pub use self::body::{BodyError, Received, RequestBody};
 pub use self::limits::Limits;
-pub use self::reply::Reply;
+pub use self::reply::{Reply, Source};
 pub use self::traffic::{ReplyShare, Timeout, Traffic};
 
 use self::farewell::{Patience, Refusal};
