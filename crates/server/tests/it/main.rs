@@ -26,6 +26,7 @@ mod metrics;
 mod storage;
 #[cfg(test)]
 mod stores;
+mod streams;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
