@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{explain, groups, items, permits, queues, rules, service, storage};
+use crate::{events, explain, groups, items, permits, queues, rules, service, storage};
 
 /// What can be a request or a reply.
 pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static {}
@@ -64,11 +64,15 @@ calls! {
     "queue.retry" items::RetryRequest => items::RetryReply, changes: "Gives leased items back after a failed attempt.";
     "queue.extend" items::ExtendRequest => items::ExtendReply, changes: "Keeps leased items for longer: the heartbeat.";
     "queue.release" items::ReleaseRequest => items::ReleaseReply, changes: "Gives leased items back, their attempts not counted.";
+    "queue.suspend" events::SuspendRequest => events::SuspendReply, changes: "Gives leased items up until somebody answers, their attempts not counted.";
     "queue.permits" permits::ListPermitsRequest => permits::ListPermitsReply, reads: "Lists who holds what in a queue.";
     "queue.revoke" permits::RevokeRequest => permits::RevokeReply, changes: "Takes leased items away from their workers, their attempts counted.";
     "item.get" items::GetItemRequest => items::ItemReply, reads: "Shows an item.";
     "item.wait" items::WaitItemRequest => items::ItemReply, reads, waits: "Waits for an item to end, and shows it.";
     "item.cancel" items::CancelItemRequest => items::ItemReply, changes: "Cancels an item, or asks its worker to give it up.";
+    "item.emit" events::EmitRequest => events::EmitReply, changes: "Appends events to the stream of a leased item.";
+    "item.resume" events::ResumeItemRequest => events::ResumeItemReply, changes: "Answers a suspended item, which waits again.";
+    "item.close_streams" events::CloseStreamsRequest => events::CloseStreamsReply, reads: "Ends the subscriptions of an item that there are now.";
     "group.create" groups::CreateGroupRequest => groups::CreateGroupReply, changes: "Makes a group, its first members with it, and starts it if asked to.";
     "group.set_end" groups::SetGroupEndRequest => groups::GroupReply, changes: "Says what is produced at the end of a group.";
     "group.start" groups::StartGroupRequest => groups::GroupReply, changes: "Lets the members of a group be leased.";

@@ -126,6 +126,10 @@ pub struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
     pub id: Option<String>,
+    /// With `wrong_state` of an emit after another number: that of the last event.
+    #[prost(uint64, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seq: Option<u64>,
 }
 
 /// An item of a batch that was judged and refused.

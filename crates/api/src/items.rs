@@ -249,6 +249,10 @@ pub struct LeasedItem {
     #[prost(string, optional, tag = "15")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The answer that it was resumed with, if it was suspended.
+    #[prost(message, optional, tag = "16")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Payload>,
     /// What its producer gave.
     #[prost(string, optional, tag = "12")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -607,7 +611,7 @@ pub struct Item {
     /// When it was produced.
     #[prost(message, required, tag = "12")]
     pub created_at: Time,
-    /// How many events its worker has emitted.
+    /// The number of its last event.
     #[prost(uint64, tag = "13")]
     pub event_count: u64,
     /// While scheduled: when it is due.
@@ -635,6 +639,10 @@ pub struct Item {
     #[prost(bool, optional, tag = "19")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_requested: Option<bool>,
+    /// While suspended: what it waits for, if its worker said so.
+    #[prost(string, optional, tag = "29")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// Once final: since when.
     #[prost(message, optional, tag = "20")]
     #[serde(skip_serializing_if = "Option::is_none")]

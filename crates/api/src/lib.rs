@@ -4,11 +4,12 @@
 //! describes itself for `/openapi.json` (schemars). A field that is missing has its default in both encodings; what
 //! is allowed is checked by the server, not here.
 //!
-//! Read [`call`] first: the list of all calls. Then [`items`], [`queues`] and [`storage`], their requests and replies, and
+//! Read [`call`] first: the list of all calls. Then [`items`], [`events`], [`queues`] and [`storage`], their requests and replies, and
 //! [`error`], what can come back instead.
 
 pub mod call;
 pub mod error;
+pub mod events;
 pub mod explain;
 pub mod groups;
 pub mod items;
@@ -31,6 +32,8 @@ pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9463";
 
 pub const JSON: &str = "application/json";
 pub const PROTOBUF: &str = "application/protobuf";
+/// What the stream of an item comes in.
+pub const EVENT_STREAM: &str = "text/event-stream";
 
 /// The header that names a request, in every reply.
 pub const REQUEST_ID: &str = "windlass-request-id";

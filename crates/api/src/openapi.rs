@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::call::{Call, EachCall, for_each_call};
 use crate::error::{Code, ErrorReply};
 use crate::tidy::Tidy;
-use crate::{COMMIT, JSON, PROTOBUF, REQUEST_ID};
+use crate::{COMMIT, EVENT_STREAM, JSON, PROTOBUF, REQUEST_ID};
 
 /// Requests and replies of the main calls, by the name of the call.
 const EXAMPLES: &str = include_str!("examples.json");
@@ -19,6 +19,7 @@ pub fn document() -> Value {
     let error = paths.replies.subschema_for::<ErrorReply>();
     let Paths { mut requests, mut replies, mut paths, .. } = paths;
     paths.extend(plain_pages());
+    paths.insert("/v1/item.events".to_owned(), stream_of_events());
     let schemas = merged(requests.take_definitions(true), replies.take_definitions(true));
     json!({
         "openapi": "3.1.0",
@@ -155,6 +156,35 @@ fn reply_headers(changes: bool) -> Value {
         headers[COMMIT] = header("Commit");
     }
     headers
+}
+
+fn stream_of_events() -> Value {
+    let number = json!({"type": "integer", "minimum": 0});
+    json!({"get": {
+        "operationId": "item.events",
+        "summary": "Follows an item: server-sent events to its end.",
+        "description": "Without `after`: first `event: snapshot` with the item, then what comes later. With it: the events \
+            after that number, then live ones. Each event has its number as `id`. `event: state` tells another state, \
+            `event: gap` that events are not kept any more, and `event: end` is the last frame: its reason is `final`, \
+            `closed` or `lagged`. Lines that begin with a colon are comments.",
+        "tags": ["item"],
+        "parameters": [
+            {"name": "id", "in": "query", "required": true, "description": "The item.",
+                "schema": {"type": "string", "format": "uuid"}},
+            {"name": "after", "in": "query", "required": false,
+                "description": "Begin after the event of this number; 0 is the whole stream.", "schema": number},
+            {"name": "Last-Event-ID", "in": "header", "required": false,
+                "description": "As `after`, and goes before it: a browser that comes again sends it.", "schema": number},
+        ],
+        "responses": {
+            "200": {
+                "description": "The stream. It ends with `event: end`.",
+                "headers": {REQUEST_ID: header("RequestId")},
+                "content": {EVENT_STREAM: {}},
+            },
+            "default": {"$ref": "#/components/responses/Error"},
+        },
+    }})
 }
 
 fn plain_pages() -> Map<String, Value> {

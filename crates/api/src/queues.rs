@@ -319,6 +319,10 @@ pub struct ClearQueueRequest {
     #[prost(bool, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leased: Option<bool>,
+    /// Those that wait for an answer: only if asked for.
+    #[prost(bool, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]

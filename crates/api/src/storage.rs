@@ -109,7 +109,7 @@ pub struct ImportItem {
     #[prost(uint32, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<u32>,
-    /// `scheduled` comes in as that, `waiting`, `held` and `leased` as waiting; unset, `enqueue_at` decides. One that has ended
+    /// `scheduled` and `suspended` come in as that, `waiting`, `held` and `leased` as waiting; unset, `enqueue_at` decides. One that has ended
     /// is refused.
     #[prost(string, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -167,6 +167,11 @@ pub struct ImportItem {
     #[prost(bool, optional, tag = "19")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_requested: Option<bool>,
+    /// What it waits for, if it is suspended: at most 512 bytes.
+    #[prost(string, optional, tag = "29")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub reason: Option<String>,
     /// Ignored: only live items come in.
     #[prost(message, optional, tag = "20")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,6 +235,7 @@ impl From<Item> for ImportItem {
             leased_at: item.leased_at,
             lease_deadline: item.lease_deadline,
             cancel_requested: item.cancel_requested,
+            reason: item.reason,
             finished_at: item.finished_at,
             address: item.address,
             group: item.group,

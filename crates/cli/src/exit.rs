@@ -123,7 +123,7 @@ fn outcome_of(exit: Exit) -> Option<Details> {
         Exit::Unknown => UNKNOWN,
         Exit::Done | Exit::Refused | Exit::Usage | Exit::Damaged | Exit::Interrupted => return None,
     };
-    Some(Details { outcome: Some(outcome.to_owned()), reason: None, id: None })
+    Some(Details { outcome: Some(outcome.to_owned()), ..Details::default() })
 }
 
 impl fmt::Display for Failure {

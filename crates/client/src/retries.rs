@@ -131,7 +131,7 @@ mod tests {
         ClientError::Refused {
             code: code.as_str().to_owned().into(),
             message: "no".to_owned(),
-            details: Box::new(Details { outcome: outcome.map(str::to_owned), reason: None, id: None }),
+            details: Box::new(Details { outcome: outcome.map(str::to_owned), ..Details::default() }),
             status: code.status(),
             request_id: None,
             retry_after,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::event::NewEvent;
 use crate::group::{GroupView, Member};
 use crate::id::{ItemId, ItemNumber, PartitionId, Permit};
-use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
+use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase, Suspension};
 use crate::limits::Invalid;
 use crate::partition::Totals;
 use crate::row::{BodyCopy, Change, Intake, Queue, QueueName, StoreNames};
@@ -28,6 +29,12 @@ pub enum Command {
     /// Takes leased items away from their workers.
     Revoke(Vec<Held>),
     Cancel(ItemNumber),
+    /// Appends to the events of a leased item.
+    Emit(Emit),
+    /// Workers give items up until somebody answers.
+    Suspend(Vec<Suspend>),
+    /// Somebody answers.
+    Resume(Resume),
     Clear(Clear),
     /// Items as they were elsewhere.
     Import(Import),
@@ -166,6 +173,8 @@ pub struct ImportItem {
     /// Where it was moved from before it came here.
     pub origin: Option<Box<Origin>>,
     pub error: Option<ItemError>,
+    /// It waits for an answer, whenever it is due.
+    pub suspended: Option<Box<Suspension>>,
     /// As those of a [`NewItem`].
     pub body: Bytes,
     pub facts: Option<Bytes>,
@@ -208,7 +217,7 @@ pub struct NewEnd {
 /// Which items to show, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
-    /// Waiting, held and leased ones as they are leased: by priority, then by place.
+    /// Waiting, held, leased and suspended ones as they are leased: by priority, then by place.
     Queue,
     /// Those due later: by their time, then as they were produced.
     Scheduled,
@@ -276,12 +285,41 @@ pub struct Extend {
     pub items: Vec<Held>,
 }
 
+#[derive(Clone, Debug)]
+pub struct Emit {
+    pub held: Held,
+    /// Refused unless this is the number of the last event: so that sending again is safe.
+    pub after: Option<u64>,
+    pub events: Vec<NewEvent>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Suspend {
+    pub held: Held,
+    pub reason: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Resume {
+    pub number: ItemNumber,
+    pub input: Option<Input>,
+}
+
+/// What a suspended item was waiting for: an event of its stream, and a body for the workers that come after.
+#[derive(Clone, Debug)]
+pub struct Input {
+    pub event: NewEvent,
+    /// Passed through to the store.
+    pub body: Bytes,
+}
+
 /// Which states to clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clear {
     pub waiting: bool,
     pub scheduled: bool,
     pub leased: bool,
+    pub suspended: bool,
 }
 
 /// One slice of a redrive: in the order in which items wait.
@@ -441,10 +479,12 @@ pub enum Reply {
         items: Vec<Result<Produced, Refusal>>,
     },
     Leased(Vec<Leased>),
-    /// Complete, release, revoke, delete: one result for each item, in the order given.
+    /// Complete, release, revoke, suspend, delete: one result for each item, in the order given.
     Done(Vec<Result<(), Refusal>>),
     Retried(Vec<Result<Retried, Refusal>>),
     Extended(Vec<Result<Extended, Refusal>>),
+    Emitted(Emitted),
+    Resumed,
     /// The item after the cancel, also when nothing of it is kept: cancelled, or still leased with the request
     /// noted, or as it ended before.
     Cancelled(Item, Option<Member>),
@@ -497,6 +537,8 @@ pub struct Leased {
     pub origin: Option<Box<Origin>>,
     /// The name of the group it is a member of.
     pub group: Option<Arc<str>>,
+    /// The store holds the answer that it was resumed with.
+    pub has_input: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -513,6 +555,13 @@ pub struct Extended {
     pub cancel_requested: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    pub first_seq: u64,
+    pub last_seq: u64,
+    pub cancel_requested: bool,
+}
+
 /// Why a command was not carried out. It changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -522,6 +571,12 @@ pub enum Refusal {
     LeaseLost {
         reason: Option<LeaseEnd>,
     },
+    /// The last event is not the one that was to be the last.
+    NotAfter {
+        last_seq: u64,
+    },
+    /// Nobody waits for an answer to the item.
+    NotSuspended,
     /// The item has ended, and what is asked for is for live ones.
     Ended,
     /// An item of that address is not final yet: this one.
@@ -574,6 +629,22 @@ pub enum News {
     Died(Box<Died>),
     /// An item that is watched has ended: see [`crate::partition::Partition::watch`].
     Ended(Box<Ended>),
+    /// An item that is followed has new events, or another state: see [`crate::partition::Partition::follow`].
+    Changed(Box<Changed>),
+}
+
+/// How a live item stands after a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    pub number: ItemNumber,
+    pub phase: Phase,
+    /// Whether that is another state than before.
+    pub shifted: bool,
+    /// Why, while it is suspended.
+    pub reason: Option<Arc<str>>,
+    pub at: Timestamp,
+    /// The number of its last event.
+    pub event_count: u64,
 }
 
 /// An item as it ended, whether or not anything of it is kept.

@@ -28,9 +28,13 @@ pub struct Item {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    Scheduled { due_at: Timestamp },
+    Scheduled {
+        due_at: Timestamp,
+    },
     Waiting,
     Leased(Box<Lease>),
+    /// Nobody works on it until somebody answers.
+    Suspended(Box<Suspension>),
     Final(Box<Outcome>),
 }
 
@@ -43,6 +47,13 @@ pub struct Lease {
     /// What an extension without one of its own adds, counted from then.
     pub timeout: Span,
     pub cancel_requested: bool,
+}
+
+/// What an item waits for that its worker gave up until somebody answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Suspension {
+    /// The worker's word on it.
+    pub reason: Option<Arc<str>>,
 }
 
 /// How an item ended.
@@ -59,7 +70,8 @@ pub enum End {
 pub struct Outcome {
     pub end: End,
     pub finished_at: Timestamp,
-    /// Bytes that count against the queue's `retention_max_bytes`: the result, the error, the address and the facts.
+    /// Bytes that count against the queue's `retention_max_bytes`: the result, the error, the address, the facts and the
+    /// events.
     pub kept_bytes: u64,
     /// Whether the store holds a result body for it.
     pub has_result: bool,
@@ -174,6 +186,12 @@ pub struct Extras {
     pub error: Option<ItemError>,
     /// How many bytes of facts the store holds for it. 0: none.
     pub facts_bytes: u64,
+    /// The number of the last event: they are numbered from 1, and it never falls.
+    pub event_count: u64,
+    /// How many bytes the payloads of the events come to that are kept.
+    pub event_bytes: u64,
+    /// The store holds the answer that it was resumed with: for as long as it is not final.
+    pub has_input: bool,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -181,14 +199,14 @@ pub struct Extras {
 impl Extras {
     /// Whether the item is kept once it is final, also without a result.
     pub(crate) fn has_something_to_show(&self) -> bool {
-        self.error.is_some() || self.address.is_some()
+        self.error.is_some() || self.address.is_some() || self.event_count > 0
     }
 
     /// The bytes of it that are kept once the item is final.
     pub(crate) fn kept_bytes(&self) -> u64 {
         let error_len = self.error.as_ref().map_or(0, ItemError::bytes);
         let address_len = self.address.as_ref().map_or(0, |address| address.len());
-        (error_len + address_len) as u64 + self.facts_bytes
+        (error_len + address_len) as u64 + self.facts_bytes + self.event_bytes
     }
 }
 
@@ -244,6 +262,7 @@ pub enum Phase {
     Scheduled,
     Waiting,
     Leased,
+    Suspended,
     Completed,
     Failed,
     Cancelled,
@@ -255,6 +274,7 @@ impl State {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Leased(lease) => lease.client_id.len(),
+            Self::Suspended(suspension) => suspension.reason.as_ref().map_or(0, |reason| reason.len()),
             Self::Final(outcome) => outcome.outgoing.as_ref().map_or(0, |outgoing| outgoing.to.len()),
             Self::Scheduled { .. } | Self::Waiting => 0,
         }
@@ -264,7 +284,7 @@ impl State {
     pub fn outgoing(&self) -> Option<&Outgoing> {
         match self {
             Self::Final(outcome) => outcome.outgoing.as_deref(),
-            Self::Scheduled { .. } | Self::Waiting | Self::Leased(_) => None,
+            Self::Scheduled { .. } | Self::Waiting | Self::Leased(_) | Self::Suspended(_) => None,
         }
     }
 
@@ -278,6 +298,7 @@ impl State {
             Self::Scheduled { .. } => Phase::Scheduled,
             Self::Waiting => Phase::Waiting,
             Self::Leased(_) => Phase::Leased,
+            Self::Suspended(_) => Phase::Suspended,
             Self::Final(outcome) => match outcome.end {
                 End::Completed => Phase::Completed,
                 End::Failed => Phase::Failed,
@@ -291,7 +312,7 @@ impl State {
 impl Phase {
     pub fn is_final(self) -> bool {
         match self {
-            Self::Held | Self::Scheduled | Self::Waiting | Self::Leased => false,
+            Self::Held | Self::Scheduled | Self::Waiting | Self::Leased | Self::Suspended => false,
             Self::Completed | Self::Failed | Self::Cancelled | Self::Expired => true,
         }
     }

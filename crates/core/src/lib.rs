@@ -11,10 +11,11 @@
 //! - numbers of items and permits only grow, and are never issued again with another meaning;
 //! - nothing here depends on the order of a hash map, so the same input gives the same output, byte for byte.
 //!
-//! Read [`item`], [`group`] and [`row`] first, then [`command`], then [`partition`] and one file per verb beneath it.
+//! Read [`item`], [`group`], [`event`] and [`row`] first, then [`command`], then [`partition`] and one file per verb beneath it.
 
 pub mod codec;
 pub mod command;
+pub mod event;
 pub mod group;
 pub mod hash;
 pub mod id;

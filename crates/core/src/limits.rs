@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::command::{
     Command, CreateGroup, Extend, ImportItem, LeaseItems, Move, NewEnd, NewItem, ProduceOnce, Redrive,
-    RedriveTo, Retry, SetGroupEnd, SetRule,
+    RedriveTo, Retry, SetGroupEnd, SetRule, Suspend,
 };
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
@@ -39,6 +39,14 @@ pub const GROUPS_MAX: usize = 100_000;
 /// Rules of one queue, those on its kinds included.
 pub const RULES_MAX: usize = 1000;
 pub const RULE_REASON_BYTES_MAX: usize = 512;
+
+/// Events of one emit.
+pub const EMIT_MAX: usize = 1000;
+/// Events that are kept of one item, and the bytes of their payloads: the oldest go first.
+pub const EVENTS_MAX: u64 = 10_000;
+pub const EVENTS_BYTES_MAX: u64 = 16 << 20;
+/// What a worker may say of why an item is suspended. It is kept with the item.
+pub const REASON_BYTES_MAX: usize = 512;
 
 /// A value that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +131,29 @@ pub fn check_reference(reference: &str) -> Result<(), Invalid> {
     ensure(fits, "reference", "at most 512 bytes without U+0000")
 }
 
+pub fn check_reason(reason: &str) -> Result<(), Invalid> {
+    let fits = reason.len() <= REASON_BYTES_MAX && !reason.contains('\0');
+    ensure(fits, "reason", "at most 512 bytes without U+0000")
+}
+
+/// For the type of an event: those that the server itself sends are nobody else's.
+pub fn check_event_type(name: &str) -> Result<(), Invalid> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed);
+    ensure(fits, "type", "1 to 128 of A-Z a-z 0-9 . _ -")?;
+    let reserved = ["snapshot", "state", "gap", "end", "input"];
+    ensure(
+        !reserved.contains(&name),
+        "type",
+        "another than snapshot, state, gap, end and input, which are the server's",
+    )
+}
+
+pub fn check_emit(events: usize) -> Result<(), Invalid> {
+    const RANGE: RangeInclusive<usize> = 1..=EMIT_MAX;
+    ensure(RANGE.contains(&events), "events", "1 to 1000 events")
+}
+
 pub fn check_address(address: &str) -> Result<(), Invalid> {
     let fits = (1..=ADDRESS_BYTES_MAX).contains(&address.len()) && !address.contains('\0');
     ensure(fits, "address", "1 to 512 bytes without U+0000")
@@ -159,6 +190,8 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::Retry(items) => check_retries(items),
         Command::Extend(extend) => check_extend(extend),
         Command::Release(items) | Command::Revoke(items) => check_batch("items", items.len()),
+        Command::Emit(emit) => check_emit(emit.events.len()),
+        Command::Suspend(items) => check_suspends(items),
         Command::CreateQueue(create, _) => {
             check_queue_name(&create.name)?;
             check_partitions(create.partitions)?;
@@ -171,6 +204,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::Take(take) => check_moves(&take.moves),
         Command::SetRule(set) => check_rule(set),
         Command::Cancel(_)
+        | Command::Resume(_)
         // Nobody can have made a group under a name that is none.
         | Command::StartGroup(_)
         | Command::CancelGroup(_)
@@ -249,6 +283,8 @@ fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
         check_kind(&item.kind)?;
         item.address.as_deref().map_or(Ok(()), check_address)?;
         item.error.as_ref().map_or(Ok(()), check_error)?;
+        let suspended = item.suspended.as_deref();
+        suspended.and_then(|suspension| suspension.reason.as_deref()).map_or(Ok(()), check_reason)?;
         item.origin.as_deref().map_or(Ok(()), check_origin)
     })
 }
@@ -280,6 +316,11 @@ fn check_extend(extend: &Extend) -> Result<(), Invalid> {
 fn check_retries(items: &[Retry]) -> Result<(), Invalid> {
     check_batch("items", items.len())?;
     items.iter().filter_map(|item| item.error.as_ref()).try_for_each(check_error)
+}
+
+fn check_suspends(items: &[Suspend]) -> Result<(), Invalid> {
+    check_batch("items", items.len())?;
+    items.iter().filter_map(|item| item.reason.as_deref()).try_for_each(check_reason)
 }
 
 fn check_label(field: &'static str, label: &str) -> Result<(), Invalid> {

@@ -45,10 +45,12 @@ pub enum Mutant {
     SkipFormerHomes,
     /// core: what stops a whole queue is not heeded.
     IgnoreRule,
+    /// core: the first event of a batch bears the number of the one before.
+    RepeatEvent,
 }
 
 impl Mutant {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -69,6 +71,7 @@ impl Mutant {
         Self::ForgetMove,
         Self::SkipFormerHomes,
         Self::IgnoreRule,
+        Self::RepeatEvent,
     ];
 }
 

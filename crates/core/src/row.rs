@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::codec;
 use crate::command::{Digest, Produced, Refusal};
+use crate::event::EventBatch;
 use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
 use crate::item::{Item, ItemError, MoveNumber, State};
@@ -26,6 +27,7 @@ pub enum Row {
     Once(Box<Once>),
     Group(Box<Group>),
     Intake(Box<Intake>),
+    Events(EventBatch),
     /// Registry only.
     Queue(Box<Queue>),
     /// Registry only.
@@ -52,6 +54,9 @@ pub enum Key {
     /// Of the version of a queue's rules: see [`RuleKey::queue`].
     Rules(Option<QueueName>),
     Rule(RuleKey),
+    /// By item and the number of the first event. Without that it is no row's: all batches of the item, to be removed at
+    /// once, whatever number there is.
+    Events(ItemNumber, Option<u64>),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -141,6 +146,7 @@ pub struct Cleared {
     pub waiting_before: u32,
     pub scheduled_before: u32,
     pub leased_before: u32,
+    pub suspended_before: u32,
     /// When the items of an era were cleared: only of eras in which the sweep has still to find some that are kept.
     pub times: BTreeMap<(Clearable, u32), Timestamp>,
     /// Encoded fields of a newer version, carried along untouched.
@@ -153,6 +159,7 @@ pub enum Clearable {
     Waiting,
     Scheduled,
     Leased,
+    Suspended,
 }
 
 impl Clearable {
@@ -162,6 +169,7 @@ impl Clearable {
             State::Waiting => Some(Self::Waiting),
             State::Scheduled { .. } => Some(Self::Scheduled),
             State::Leased(_) => Some(Self::Leased),
+            State::Suspended(_) => Some(Self::Suspended),
             State::Final(_) => None,
         }
     }
@@ -179,6 +187,7 @@ impl Cleared {
             Clearable::Waiting => self.waiting_before,
             Clearable::Scheduled => self.scheduled_before,
             Clearable::Leased => self.leased_before,
+            Clearable::Suspended => self.suspended_before,
         }
     }
 
@@ -187,6 +196,7 @@ impl Cleared {
             Clearable::Waiting => &mut self.waiting_before,
             Clearable::Scheduled => &mut self.scheduled_before,
             Clearable::Leased => &mut self.leased_before,
+            Clearable::Suspended => &mut self.suspended_before,
         }
     }
 
@@ -296,17 +306,22 @@ pub enum Part {
     Result,
     /// Headers and reference once more, without the payload, for items that have any: kept as long as the item.
     Facts,
+    /// The answer that a suspended item was resumed with, for the workers that come after.
+    Input,
+    /// A batch of events, by the number of its first: see [`crate::event::pack`].
+    Events(u64),
 }
 
 impl Part {
-    pub const ALL: [Self; 3] = [Self::Payload, Self::Result, Self::Facts];
+    /// Those that an item has at most once.
+    pub const ALL: [Self; 4] = [Self::Payload, Self::Result, Self::Facts, Self::Input];
 }
 
 /// One step of durable state. A batch of them is committed whole or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     Put(Row),
-    /// Removing an item removes its bodies too.
+    /// Removing an item removes its bodies too, but for its events; and removing a batch of events its body.
     Remove(Key),
     PutBody {
         number: ItemNumber,
@@ -341,6 +356,7 @@ impl Row {
             Self::Once(once) => Key::Once(Arc::clone(&once.key)),
             Self::Group(group) => Key::Group(group.number),
             Self::Intake(_) => Key::Intake,
+            Self::Events(batch) => Key::Events(batch.item, Some(batch.first_seq)),
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
             Self::Rules(rules) => Key::Rules(rules.queue.clone()),
@@ -367,7 +383,7 @@ impl Change {
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
             Self::Put(Row::Intake(intake)) => 4 * FIXED + intake.unknown.len(),
             Self::Put(Row::Rule(rule)) => 4 * FIXED + rule.bytes(),
-            Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
+            Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Events(_) | Row::Partitions(_)) => FIXED,
             Self::Put(Row::Rules(_)) => 4 * FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),

@@ -96,6 +96,7 @@ fn add_those_elsewhere(elsewhere: Option<u64>, reasons: &mut Vec<Reason>) {
         | Reason::Held { .. }
         | Reason::Stopped(_)
         | Reason::Leased { .. }
+        | Reason::Suspended { .. }
         | Reason::Moving { .. }
         | Reason::Final => None,
     });

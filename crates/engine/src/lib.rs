@@ -9,7 +9,7 @@
 //! engine runs in a seeded simulator.
 //!
 //! Read [`store`] (the trait) first, then `partition/writer`, `partition/supervisor`, `partition/waiters`,
-//! `partition/watchers`, `queue`, `registry`, `outbox`; then [`store::log`].
+//! `partition/watchers`, `partition/streams`, `queue`, `registry`, `outbox`; then [`store::log`].
 
 mod clock;
 pub mod env;
@@ -26,6 +26,7 @@ mod reroute;
 mod rules;
 mod storage;
 pub mod store;
+mod stream;
 mod types;
 mod view;
 mod wait;
@@ -51,9 +52,10 @@ use crate::store::{Store, StoreState, StoreStats};
 pub use crate::error::{EngineError, Outcome};
 pub use crate::explain::{Explanation, WhyNot};
 pub use crate::partition::handle::PartitionState;
+pub use crate::stream::{CloseMode, EndReason, Frame, Subscription};
 pub use crate::types::{
     Commit, CommitStats, Committed, CreatedGroup, Delivery, Grant, Granted, Histogram, Holding, ItemView,
-    Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
+    Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem, SuspendItem,
 };
 pub use windlass_core::partition::{Remaining, Totals};
 
@@ -74,7 +76,7 @@ impl Engine {
         Ok(Self { registry, store, aligner: Arc::new(Mutex::new(Some(aligner))) })
     }
 
-    /// Answers waiting leases with nothing and sends home who waits for items, finishes the calls and commits under way, and closes the store. A grant
+    /// Answers waiting leases with nothing and sends home who waits for items or follows them, finishes the calls and commits under way, and closes the store. A grant
     /// that nobody has accepted by then can no longer be given back: accept or drop it before.
     pub async fn close(&self) {
         self.registry.close().await;
@@ -226,6 +228,16 @@ impl Engine {
     ) -> Result<Judged<()>, EngineError> {
         let _call = self.registry.enter()?;
         Ok(self.queue(queue)?.release(items).await)
+    }
+
+    /// Workers give items up until somebody answers; their attempts are not counted.
+    pub async fn suspend(
+        &self,
+        queue: &QueueName,
+        items: Vec<SuspendItem>,
+    ) -> Result<Judged<()>, EngineError> {
+        let _call = self.registry.enter()?;
+        Ok(self.queue(queue)?.suspend(items).await)
     }
 
     /// Takes leased items away from their workers: back to their own places, their attempts counted.

@@ -54,6 +54,13 @@ pub struct RetryItem {
     pub error: Option<ItemError>,
 }
 
+#[derive(Clone, Debug)]
+pub struct SuspendItem {
+    pub id: ItemId,
+    pub permit: Permit,
+    pub reason: Option<Arc<str>>,
+}
+
 /// Which items of a dead queue to send where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redrive {
@@ -82,6 +89,8 @@ pub struct Granted {
     pub origin: Option<Box<Origin>>,
     /// The name of the group it is a member of.
     pub group: Option<Arc<str>>,
+    /// The answer that it was resumed with.
+    pub input: Option<Bytes>,
     pub body: Bytes,
 }
 
@@ -223,6 +232,8 @@ pub struct QueueOverview {
     pub lease_waiters: usize,
     /// Calls that wait for an item to end.
     pub item_waiters: usize,
+    /// Open streams of items.
+    pub subscribers: usize,
     pub retained: u64,
     /// Ended here, and not yet taken by the queue they go to.
     pub moving: u64,

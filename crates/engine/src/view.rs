@@ -14,6 +14,8 @@ use crate::registry::Home;
 use crate::store::{Store, StoreError};
 use crate::types::{Commit, Committed, ItemView};
 
+const SHOWN: [Part; 3] = [Part::Payload, Part::Result, Part::Facts];
+
 pub(crate) async fn get(home: &Home, store: &dyn Store, id: ItemId) -> Result<ItemView, EngineError> {
     let mut before = None;
     loop {
@@ -57,10 +59,10 @@ pub(crate) async fn cancel(
 }
 
 /// Payload, result and facts, as far as they are there.
-async fn read(store: &dyn Store, id: ItemId) -> Result<[Option<Bytes>; 3], StoreError> {
-    let wanted = Part::ALL.map(|part| (id.number, part)).to_vec();
+pub(crate) async fn read(store: &dyn Store, id: ItemId) -> Result<[Option<Bytes>; 3], StoreError> {
+    let wanted = SHOWN.map(|part| (id.number, part)).to_vec();
     let mut bodies = store.read(id.partition, wanted).await?.into_iter();
-    Ok(Part::ALL.map(|_| bodies.next().flatten()))
+    Ok(SHOWN.map(|_| bodies.next().flatten()))
 }
 
 pub(crate) async fn facts(store: &dyn Store, id: ItemId) -> Result<Option<Bytes>, EngineError> {

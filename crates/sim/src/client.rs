@@ -361,10 +361,10 @@ impl Client {
 
     async fn clear(&mut self) {
         let clear = *self.rng.pick(&[
-            Clear { waiting: true, scheduled: true, leased: false },
-            Clear { waiting: true, scheduled: true, leased: true },
-            Clear { waiting: true, scheduled: false, leased: false },
-            Clear { waiting: false, scheduled: true, leased: true },
+            Clear { waiting: true, scheduled: true, leased: false, suspended: false },
+            Clear { waiting: true, scheduled: true, leased: true, suspended: false },
+            Clear { waiting: true, scheduled: false, leased: false, suspended: false },
+            Clear { waiting: false, scheduled: true, leased: true, suspended: false },
         ]);
         let queue = self.queue();
         self.caller.clear(queue, clear).await;
@@ -408,7 +408,9 @@ impl Client {
     async fn delete(&mut self, queue: QueueIndex) {
         let force = self.rng.percent(40);
         if !force {
-            self.caller.clear(queue, Clear { waiting: true, scheduled: true, leased: true }).await;
+            self.caller
+                .clear(queue, Clear { waiting: true, scheduled: true, leased: true, suspended: false })
+                .await;
         }
         self.caller.delete(queue, force).await;
     }

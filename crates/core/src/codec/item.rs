@@ -7,7 +7,7 @@ use super::DecodeError;
 use super::moves::{decode_origin, decode_outgoing, encode_origin, encode_outgoing};
 use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
 use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, Permit};
-use crate::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State};
+use crate::item::{End, Extras, Item, ItemError, Lease, LeaseEnd, Outcome, State, Suspension};
 use crate::time::{Span, Timestamp};
 
 /// The kind that is not written.
@@ -24,7 +24,7 @@ const LAST_PERMIT: u8 = 8;
 const LAST_LEASE_END: u8 = 9;
 const ERROR_CODE: u8 = 10;
 const ERROR_MESSAGE: u8 = 11;
-/// One of these three tells the state; an item without any is waiting.
+/// One of these three, or that it is suspended, tells the state; an item without any is waiting.
 const DUE_AT: u8 = 12;
 const PERMIT: u8 = 13;
 const END: u8 = 14;
@@ -42,7 +42,12 @@ const OUTGOING: u8 = 25;
 const FACTS_BYTES: u8 = 26;
 const ADDRESS: u8 = 27;
 const GROUP: u8 = 28;
-const KNOWN_MAX: u8 = GROUP;
+const EVENT_COUNT: u8 = 29;
+const EVENT_BYTES: u8 = 30;
+/// The reason, empty if there is none. The fourth state.
+const SUSPENDED: u8 = 31;
+const HAS_INPUT: u8 = 32;
+const KNOWN_MAX: u8 = HAS_INPUT;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -68,6 +73,9 @@ fn encode_state(state: &State, number: u64, out: &mut Vec<u8>) {
         State::Waiting => {}
         State::Scheduled { due_at } => put_near(out, DUE_AT, due_at.0, number),
         State::Leased(lease) => encode_lease(lease, number, out),
+        State::Suspended(suspension) => {
+            put_bytes(out, SUSPENDED, suspension.reason.as_deref().unwrap_or_default().as_bytes());
+        }
         State::Final(outcome) => encode_outcome(outcome, number, out),
     }
 }
@@ -112,6 +120,9 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
         }
     }
     put_unless_zero(out, FACTS_BYTES, extras.facts_bytes);
+    put_unless_zero(out, EVENT_COUNT, extras.event_count);
+    put_unless_zero(out, EVENT_BYTES, extras.event_bytes);
+    put_unless_zero(out, HAS_INPUT, extras.has_input.into());
     if let Some(address) = &extras.address {
         put_bytes(out, ADDRESS, address.as_bytes());
     }
@@ -148,12 +159,17 @@ fn decode_group(record: &Record<'_>, number: u64) -> Result<Option<GroupNumber>,
 fn decode_state(record: &Record<'_>, number: u64) -> Result<State, DecodeError> {
     let (due_at, permit, end) =
         (record.near(DUE_AT, number)?, record.near(PERMIT, number)?, record.number(END)?);
-    match (due_at, permit, end) {
-        (None, None, None) => Ok(State::Waiting),
-        (Some(due_at), None, None) => Ok(State::Scheduled { due_at: Timestamp(due_at) }),
-        (None, Some(permit), None) => Ok(State::Leased(Box::new(decode_lease(record, permit)?))),
-        (None, None, Some(end)) => Ok(State::Final(Box::new(decode_outcome(record, end, number)?))),
-        (_, _, _) => Err(DecodeError::row("says two states of one item")),
+    let suspended = record.text(SUSPENDED)?;
+    match (due_at, permit, end, suspended) {
+        (None, None, None, None) => Ok(State::Waiting),
+        (Some(due_at), None, None, None) => Ok(State::Scheduled { due_at: Timestamp(due_at) }),
+        (None, Some(permit), None, None) => Ok(State::Leased(Box::new(decode_lease(record, permit)?))),
+        (None, None, Some(end), None) => Ok(State::Final(Box::new(decode_outcome(record, end, number)?))),
+        (None, None, None, Some(reason)) => {
+            let reason = Some(reason).filter(|reason| !reason.is_empty());
+            Ok(State::Suspended(Box::new(Suspension { reason })))
+        }
+        (_, _, _, _) => Err(DecodeError::row("says two states of one item")),
     }
 }
 
@@ -189,6 +205,9 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
         last_lease: decode_last_lease(record, number)?,
         error: decode_error(record)?,
         facts_bytes: record.number_or_zero(FACTS_BYTES)?,
+        event_count: record.number_or_zero(EVENT_COUNT)?,
+        event_bytes: record.number_or_zero(EVENT_BYTES)?,
+        has_input: record.flag(HAS_INPUT)?,
         unknown: std::mem::take(&mut record.unknown),
     };
     Ok((extras != Extras::default()).then(|| Box::new(extras)))

@@ -17,6 +17,8 @@ const ONCE: u8 = 7;
 const GROUP: u8 = 8;
 const INTAKE: u8 = 9;
 const RULE: u8 = 10;
+/// The item's number, and the first event's unless all are meant.
+const EVENTS: u8 = 12;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -58,6 +60,13 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(RULE);
             rule_key::encode(key, out);
         }
+        Key::Events(item, first_seq) => {
+            out.push(EVENTS);
+            out.extend_from_slice(&item.0.to_be_bytes());
+            if let Some(first_seq) = first_seq {
+                out.extend_from_slice(&first_seq.to_be_bytes());
+            }
+        }
     }
 }
 
@@ -75,6 +84,7 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         GROUP => decode_number(rest).map(|number| Key::Group(GroupNumber(number))),
         INTAKE => alone(Key::Intake, rest),
         RULE => rule_key::decode(rest),
+        EVENTS => decode_events(rest),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
 }
@@ -89,6 +99,15 @@ fn decode_number(bytes: &[u8]) -> Result<u64, DecodeError> {
         Ok(number) if number <= NUMBER_MAX => Ok(number),
         Ok(_) | Err(_) => Err(DecodeError::key("holds no number of an item or group")),
     }
+}
+
+fn decode_events(bytes: &[u8]) -> Result<Key, DecodeError> {
+    let Some((item, first_seq)) = bytes.split_at_checked(8) else {
+        return Err(DecodeError::key("holds no item's number"));
+    };
+    let item = ItemNumber(decode_number(item)?);
+    let first_seq = (!first_seq.is_empty()).then(|| decode_number(first_seq)).transpose()?;
+    Ok(Key::Events(item, first_seq))
 }
 
 fn decode_partition(bytes: &[u8]) -> Result<PartitionId, DecodeError> {

@@ -3,6 +3,7 @@
 //! Decoding checks everything and never panics: the bytes may come from a damaged disk or from somebody else.
 //! Field numbers and the codes of states are part of the disk format: never give one another meaning.
 
+mod event;
 mod group;
 mod intake;
 mod item;
@@ -51,6 +52,7 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Once(once) => once::encode_once(once, out),
         Row::Group(group) => group::encode(group, out),
         Row::Intake(intake) => intake::encode(intake, out),
+        Row::Events(batch) => event::encode(batch, out),
         Row::Queue(queue) => settings::encode_queue(queue, out),
         Row::Partitions(partitions) => encode_partitions(partitions, out),
         Row::Rules(rules) => rule::encode_version(rules, out),
@@ -68,6 +70,8 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Once(key) => once::decode_once(key, value).map(|once| Row::Once(Box::new(once))),
         Key::Group(number) => group::decode(number, value).map(|group| Row::Group(Box::new(group))),
         Key::Intake => intake::decode(value).map(|intake| Row::Intake(Box::new(intake))),
+        Key::Events(item, Some(first_seq)) => event::decode(item, first_seq, value).map(Row::Events),
+        Key::Events(_, None) => Err(DecodeError::key("is no row's")),
         Key::Queue(name) => settings::decode_queue(name, value).map(|queue| Row::Queue(Box::new(queue))),
         Key::Partitions => decode_partitions(value).map(Row::Partitions),
         Key::Rules(queue) => rule::decode_version(queue, value).map(Row::Rules),
@@ -113,11 +117,13 @@ const WAITING_BEFORE: u8 = 1;
 const SCHEDULED_BEFORE: u8 = 2;
 const LEASED_BEFORE: u8 = 3;
 const CLEARED_TIMES: u8 = 4;
+const SUSPENDED_BEFORE: u8 = 5;
 
 fn encode_cleared(cleared: &Cleared, out: &mut Vec<u8>) {
     put_unless_zero(out, WAITING_BEFORE, cleared.waiting_before.into());
     put_unless_zero(out, SCHEDULED_BEFORE, cleared.scheduled_before.into());
     put_unless_zero(out, LEASED_BEFORE, cleared.leased_before.into());
+    put_unless_zero(out, SUSPENDED_BEFORE, cleared.suspended_before.into());
     if !cleared.times.is_empty() {
         put_bytes(out, CLEARED_TIMES, &encode_times(&cleared.times));
     }
@@ -125,11 +131,12 @@ fn encode_cleared(cleared: &Cleared, out: &mut Vec<u8>) {
 }
 
 fn decode_cleared(value: &[u8]) -> Result<Cleared, DecodeError> {
-    let record = Record::read(value, CLEARED_TIMES)?;
+    let record = Record::read(value, SUSPENDED_BEFORE)?;
     Ok(Cleared {
         waiting_before: record.small(WAITING_BEFORE)?,
         scheduled_before: record.small(SCHEDULED_BEFORE)?,
         leased_before: record.small(LEASED_BEFORE)?,
+        suspended_before: record.small(SUSPENDED_BEFORE)?,
         times: decode_times(record.bytes(CLEARED_TIMES)?.unwrap_or_default())?,
         unknown: record.unknown,
     })
@@ -142,6 +149,7 @@ fn encode_times(times: &Times) -> Vec<u8> {
             Clearable::Waiting => 0,
             Clearable::Scheduled => 1,
             Clearable::Leased => 2,
+            Clearable::Suspended => 3,
         };
         [which, era.into(), at.0].into_iter().for_each(|number| put_varint(&mut bytes, number));
     }
@@ -157,6 +165,7 @@ fn decode_times(bytes: &[u8]) -> Result<Times, DecodeError> {
             0 => Clearable::Waiting,
             1 => Clearable::Scheduled,
             2 => Clearable::Leased,
+            3 => Clearable::Suspended,
             _ => return Err(wrong("has a state that this version does not know")),
         };
         let era = input.varint()?.try_into().map_err(|_| wrong("holds too large a number"))?;

@@ -93,6 +93,8 @@ fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
         Refusal::GroupFinished => (GROUP_FINISHED, last),
         Refusal::NotFound
         | Refusal::LeaseLost { .. }
+        | Refusal::NotAfter { .. }
+        | Refusal::NotSuspended
         | Refusal::Ended
         | Refusal::KeyTaken
         | Refusal::NoSuchPivot
@@ -114,9 +116,12 @@ fn phase_code(phase: Phase) -> u64 {
         Phase::Waiting => WAITING,
         Phase::Scheduled => SCHEDULED,
         Phase::Held => HELD,
-        Phase::Leased | Phase::Completed | Phase::Failed | Phase::Cancelled | Phase::Expired => {
-            unreachable!("nothing is produced in that state")
-        }
+        Phase::Leased
+        | Phase::Suspended
+        | Phase::Completed
+        | Phase::Failed
+        | Phase::Cancelled
+        | Phase::Expired => unreachable!("nothing is produced in that state"),
     }
 }
 

@@ -37,7 +37,7 @@ impl Partition {
         same("items by kind", &kinds, &full.items_by_kind)?;
         // Each item is in its index, so it is in no other if the indexes together hold no more than there are.
         let forgotten = self.items.iter().filter(|(_, entry)| entry.state.is_forgotten()).count();
-        let indexed = [&self.lanes, &self.schedule, &self.deadlines].map(Index::total).iter().sum::<usize>();
+        let indexed = self.indexes().map(|(_, index)| index.total()).iter().sum::<usize>();
         same("indexed items", &(indexed + self.finished.len() + forgotten), &self.items.len())?;
         same("places of leased items", &self.leased_places.len(), &self.deadlines.total())?;
         same("leased items by number", &self.leased.len(), &self.deadlines.total())?;
@@ -45,6 +45,7 @@ impl Partition {
         same("items on their way", &self.outbox, &full.outbox)?;
         self.audit_groups()?;
         self.audit_rules(&full.kinds)?;
+        same("events", &self.events.sums()?, &full.events)?;
         same("items by address", &self.addresses, &full.addresses)?;
         self.check_holders()?;
         let mut calls = Calls::default();
@@ -130,13 +131,19 @@ impl Partition {
                     && self.leased_places.contains(lane.era, place)
                     && self.leased.contains(lane.era, key.1)
             }
+            Spot::Suspended(lane, key) => self.suspended.contains(lane, key),
             Spot::Final(key, _) => self.finished.contains_key(&key),
             Spot::Forgotten => true,
         }
     }
 
-    fn indexes(&self) -> [(&'static str, &Index); 3] {
-        [("lanes", &self.lanes), ("schedule", &self.schedule), ("deadlines", &self.deadlines)]
+    fn indexes(&self) -> [(&'static str, &Index); 4] {
+        [
+            ("lanes", &self.lanes),
+            ("schedule", &self.schedule),
+            ("deadlines", &self.deadlines),
+            ("suspended", &self.suspended),
+        ]
     }
 
     fn named(&self, lane: Lane) -> NamedLane {
@@ -203,6 +210,8 @@ struct FullCount {
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
     addresses: Addresses,
+    /// The number of the last event and the bytes kept, of items that have any.
+    events: BTreeMap<ItemNumber, (u64, u64)>,
 }
 
 impl FullCount {
@@ -226,6 +235,10 @@ impl FullCount {
             self.finals += 1;
             self.kept_bytes += outcome.kept_bytes;
         }
+        let extras = item.extras.as_ref().filter(|extras| extras.event_count > 0);
+        if let Some(extras) = extras.filter(|_| !item.state.is_forgotten()) {
+            self.events.insert(item.number, (extras.event_count, extras.event_bytes));
+        }
         let one = seen_as(&item.state, held);
         if gone || one == Counts::default() {
             return;
@@ -247,6 +260,7 @@ fn seen_as(state: &State, held: bool) -> Counts {
         State::Waiting if held => one.held = 1,
         State::Waiting => one.waiting = 1,
         State::Leased(_) => one.leased = 1,
+        State::Suspended(_) => one.suspended = 1,
     }
     one
 }

@@ -19,6 +19,7 @@ impl Partition {
             (clear.waiting, counts.waiting + counts.held, Clearable::Waiting),
             (clear.scheduled, counts.scheduled, Clearable::Scheduled),
             (clear.leased, counts.leased, Clearable::Leased),
+            (clear.suspended, counts.suspended, Clearable::Suspended),
         ] {
             if chosen && items > 0 {
                 let era = cleared.before(which);

@@ -14,12 +14,14 @@ pub struct Counts {
     pub scheduled: u64,
     pub waiting: u64,
     pub leased: u64,
+    /// Those that wait for an answer.
+    pub suspended: u64,
 }
 
 impl Counts {
     /// Those that are not final.
     pub fn live(&self) -> u64 {
-        self.held + self.scheduled + self.waiting + self.leased
+        self.held + self.scheduled + self.waiting + self.leased + self.suspended
     }
 }
 
@@ -29,6 +31,7 @@ impl AddAssign for Counts {
         self.scheduled += other.scheduled;
         self.waiting += other.waiting;
         self.leased += other.leased;
+        self.suspended += other.suspended;
     }
 }
 
@@ -38,6 +41,7 @@ impl SubAssign for Counts {
         self.scheduled -= other.scheduled;
         self.waiting -= other.waiting;
         self.leased -= other.leased;
+        self.suspended -= other.suspended;
     }
 }
 
@@ -55,6 +59,11 @@ pub struct Totals {
     /// Taken away from their workers.
     pub revoked: u64,
     pub extended: u64,
+    /// Given up until somebody answers.
+    pub suspended: u64,
+    pub resumed: u64,
+    /// Events, the answers to suspended items included.
+    pub emitted: u64,
     /// Ended as cancelled, those included that were cleared.
     pub cancelled: u64,
     pub failed: u64,
@@ -78,6 +87,9 @@ impl AddAssign for Totals {
         self.released += other.released;
         self.revoked += other.revoked;
         self.extended += other.extended;
+        self.suspended += other.suspended;
+        self.resumed += other.resumed;
+        self.emitted += other.emitted;
         self.cancelled += other.cancelled;
         self.failed += other.failed;
         self.lease_expired += other.lease_expired;
@@ -106,8 +118,13 @@ impl Partition {
     }
 
     /// What the items of each index count as.
-    pub(super) fn counted_indexes(&self) -> [(&Index, AsCounts); 3] {
-        [(&self.lanes, as_waiting), (&self.schedule, as_scheduled), (&self.deadlines, as_leased)]
+    pub(super) fn counted_indexes(&self) -> [(&Index, AsCounts); 4] {
+        [
+            (&self.lanes, as_waiting),
+            (&self.schedule, as_scheduled),
+            (&self.deadlines, as_leased),
+            (&self.suspended, as_suspended),
+        ]
     }
 
     /// Waiting items by priority; a priority with none is not in it.
@@ -157,6 +174,13 @@ pub(super) fn as_scheduled(standing: Standing, len: usize) -> Counts {
 pub(super) fn as_leased(standing: Standing, len: usize) -> Counts {
     match standing {
         Standing::Open | Standing::Held => Counts { leased: len as u64, ..Counts::default() },
+        Standing::Gone => Counts::default(),
+    }
+}
+
+pub(super) fn as_suspended(standing: Standing, len: usize) -> Counts {
+    match standing {
+        Standing::Open | Standing::Held => Counts { suspended: len as u64, ..Counts::default() },
         Standing::Gone => Counts::default(),
     }
 }

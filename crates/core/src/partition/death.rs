@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::entry::Entry;
 use super::finish::ended;
 use super::group_end::count_end;
+use super::suspend::drop_input;
 use super::{Output, Partition};
 use crate::command::{Died, News};
 use crate::id::ItemNumber;
@@ -147,6 +148,10 @@ impl Partition {
             unreachable!("what has ended is final")
         };
         self.tell_end(now, number, &last, end, None, out);
+        drop_input(number, &last, out);
+        if outgoing.forgotten && last.event_count() > 0 {
+            self.erase_events(number, None, out);
+        }
         outcome.outgoing = Some(Box::new(outgoing));
         // A group counts what goes to a dead queue as failed, whatever it died of.
         let counted = if end == End::Expired { End::Failed } else { end };

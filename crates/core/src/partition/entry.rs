@@ -69,6 +69,11 @@ impl Entry {
         self.extras.as_ref().is_some_and(|extras| extras.has_something_to_show())
     }
 
+    /// The number of its last event.
+    pub(super) fn event_count(&self) -> u64 {
+        self.extras.as_ref().map_or(0, |extras| extras.event_count)
+    }
+
     pub(super) fn has_error(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| extras.error.is_some())
     }

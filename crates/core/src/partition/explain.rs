@@ -43,6 +43,10 @@ pub enum Reason {
         client_id: Arc<str>,
         deadline: Timestamp,
     },
+    /// A worker gave it up until somebody answers.
+    Suspended {
+        reason: Option<Arc<str>>,
+    },
     /// It has ended here, and the queue it goes to has not taken it yet.
     Moving {
         to: Arc<str>,
@@ -87,6 +91,10 @@ impl Partition {
             State::Leased(lease) => {
                 let (client_id, deadline) = (lease.client_id.clone(), self.ends_at(lease));
                 reasons.push(Reason::Leased { client_id, deadline });
+            }
+            State::Suspended(suspension) => {
+                reasons.push(Reason::Suspended { reason: suspension.reason.clone() });
+                self.add_rules(entry, &mut reasons);
             }
             State::Final(_) => {
                 let to = entry.state.outgoing().map(|outgoing| outgoing.to.clone());

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::entry::Entry;
 use super::group_end::count_end;
+use super::suspend::drop_input;
 use super::{Output, Partition};
 use crate::id::ItemNumber;
 use crate::item::{End, Outcome, State};
@@ -44,6 +45,7 @@ impl Partition {
             self.erase(number, out);
             return;
         }
+        drop_input(number, &last, out);
         last.state = ended(&last, end, now, result.as_ref());
         self.write(number, last, out);
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });

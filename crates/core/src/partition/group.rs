@@ -140,6 +140,7 @@ impl Partition {
             GroupState::Open => {
                 self.set_state(index, GroupState::Started, out);
                 out.available |= self.groups.slot(index).members.live.waiting > 0;
+                self.tell_started(now, index, out);
                 self.settle_if_due(now, index, out);
             }
             GroupState::Started => {}

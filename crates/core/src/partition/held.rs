@@ -24,7 +24,11 @@ impl Partition {
                 }
                 Ok((entry, lease))
             }
-            State::Leased(_) | State::Scheduled { .. } | State::Waiting | State::Final(_) => {
+            State::Leased(_)
+            | State::Scheduled { .. }
+            | State::Waiting
+            | State::Suspended(_)
+            | State::Final(_) => {
                 Err(Refusal::LeaseLost { reason: lost_because(entry.extras.as_deref(), held) })
             }
         }

@@ -3,6 +3,7 @@
 use super::entry::Entry;
 use super::intake::Keys;
 use super::produce::{facts_bytes, put_bodies};
+use super::suspend::suspended;
 use super::{Output, Partition};
 use crate::command::{Import, ImportItem, Produced, Refusal, Reply};
 use crate::item::{Extras, State};
@@ -35,7 +36,11 @@ impl Partition {
         self.check_address_free(item.address.as_ref())?;
         let number = self.issue_number(now, out);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
-        let state = item.due_at.map_or(State::Waiting, |due_at| State::Scheduled { due_at });
+        let state = match (item.suspended, item.due_at) {
+            (Some(suspension), _) => suspended(suspension.reason),
+            (None, Some(due_at)) => State::Scheduled { due_at },
+            (None, None) => State::Waiting,
+        };
         let extras = Extras {
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),

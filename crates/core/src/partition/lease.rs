@@ -76,6 +76,7 @@ impl Partition {
             address: next.address().cloned(),
             origin: next.extras.as_ref().and_then(|extras| extras.origin.clone()),
             group: next.group.and_then(|group| self.group_name(group)),
+            has_input: next.extras.as_ref().is_some_and(|extras| extras.has_input),
         };
         self.write(number, next, out);
         out.totals.leased += 1;

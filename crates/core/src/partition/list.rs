@@ -18,7 +18,8 @@ impl Partition {
         let numbers = match list {
             List::Queue => {
                 let lanes = self.lanes.shown().map(|(_, keys)| keys);
-                first_after(lanes.chain(self.leased_places.visible()), after, limit)
+                let suspended = self.suspended.shown().map(|(_, keys)| keys);
+                first_after(lanes.chain(self.leased_places.visible()).chain(suspended), after, limit)
             }
             List::Scheduled => first_after(self.schedule.shown().map(|(_, keys)| keys), after, limit),
         };
@@ -45,12 +46,12 @@ impl Partition {
     fn place_in(&self, list: List, number: ItemNumber) -> Result<Key, Refusal> {
         let entry = self.visible(number).ok_or(Refusal::NoSuchPivot)?;
         match (list, &entry.state) {
-            (List::Queue, State::Waiting | State::Leased(_)) => {
+            (List::Queue, State::Waiting | State::Leased(_) | State::Suspended(_)) => {
                 Ok((rank(entry.priority, entry.place), number))
             }
             (List::Scheduled, State::Scheduled { due_at }) => Ok((due_key(*due_at), number)),
             (List::Queue, State::Scheduled { .. } | State::Final(_))
-            | (List::Scheduled, State::Waiting | State::Leased(_) | State::Final(_)) => {
+            | (List::Scheduled, State::Waiting | State::Leased(_) | State::Suspended(_) | State::Final(_)) => {
                 Err(Refusal::NoSuchPivot)
             }
         }

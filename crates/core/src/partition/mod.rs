@@ -12,11 +12,14 @@ mod complete;
 mod counts;
 mod death;
 mod delete;
+mod emit;
 mod entry;
 mod eras;
+mod events;
 mod explain;
 mod extend;
 mod finish;
+mod follow;
 mod group;
 mod group_end;
 mod groups;
@@ -43,6 +46,7 @@ mod rows;
 mod rule;
 mod rules;
 mod standing;
+mod suspend;
 mod sweep;
 mod take;
 mod traces;
@@ -51,6 +55,7 @@ mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use counts::{Counts, Totals};
+pub use events::oldest_of as oldest_event_of;
 pub use explain::{Explained, Reason};
 pub use intake::Remaining;
 pub use moves::Target;
@@ -70,6 +75,7 @@ use addresses::Addresses;
 use ages::Ages;
 use entry::Entry;
 use eras::Eras;
+use events::Events;
 use groups::{GroupIndex, Groups};
 use index::{Index, Key};
 use kinds::Kinds;
@@ -83,6 +89,8 @@ pub struct Partition {
     acquired_at: Timestamp,
     /// Live items whose end is to be told: in no row either.
     watched: BTreeSet<ItemNumber>,
+    /// Live items of which everything is to be told: likewise.
+    followed: BTreeSet<ItemNumber>,
 
     // What the rows say.
     items: SortedMap<ItemNumber, Entry>,
@@ -94,6 +102,8 @@ pub struct Partition {
     taken: BTreeMap<PartitionId, Taken>,
     /// Those that are not to be carried out again.
     calls: Calls,
+    /// The spans of the batches that are kept.
+    events: Events,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
     /// Those of all queues in the registry, copies of their own queue's in others.
@@ -113,6 +123,8 @@ pub struct Partition {
     leased_places: Eras<Key>,
     /// Leased items as they were produced.
     leased: Eras<ItemNumber>,
+    /// Suspended items by priority and place.
+    suspended: Index,
     /// Items that nobody holds and that may not grow any age, by the time they expire: those that were cleared too.
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
@@ -134,6 +146,7 @@ pub struct Partition {
 /// What a command has done so far.
 #[derive(Default)]
 struct Output {
+    now: Timestamp,
     changes: Vec<Change>,
     copies: Vec<BodyCopy>,
     news: Vec<News>,
@@ -158,6 +171,7 @@ impl Partition {
             id,
             acquired_at,
             watched: BTreeSet::new(),
+            followed: BTreeSet::new(),
             items: SortedMap::new(),
             numbers: Numbers::default(),
             settings: Settings::default(),
@@ -165,6 +179,7 @@ impl Partition {
             intake: Intake::default(),
             taken: BTreeMap::new(),
             calls: Calls::default(),
+            events: Events::default(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
             rules: Rules::default(),
@@ -175,6 +190,7 @@ impl Partition {
             deadlines: Index::default(),
             leased_places: Eras::default(),
             leased: Eras::default(),
+            suspended: Index::default(),
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
             addresses: Addresses::default(),
@@ -191,7 +207,7 @@ impl Partition {
     /// Carries the command out, or refuses it and changes nothing. The changes are in force here at once; whoever
     /// calls makes them durable before anybody hears of them.
     pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
-        let mut out = Output::default();
+        let mut out = Output { now, ..Output::default() };
         // Groups that had to wait are the sweep's: no other command grows by what was left over.
         let sees_to_groups = matches!(command, Command::Sweep { .. }) || self.groups.first_due().is_none();
         let reply = match limits::check(&command) {
@@ -227,6 +243,9 @@ impl Partition {
             Command::Release(items) => Ok(self.release(now, &items, out)),
             Command::Revoke(items) => Ok(self.revoke(now, &items, out)),
             Command::Cancel(number) => self.cancel(now, number, out),
+            Command::Emit(emit) => self.emit(now, emit, out),
+            Command::Suspend(items) => Ok(self.suspend(now, items, out)),
+            Command::Resume(resume) => self.resume(now, resume, out),
             Command::Clear(clear) => self.clear(now, clear, out),
             Command::Import(import) => self.import(now, import, out),
             Command::Delete(numbers) => Ok(self.delete(now, &numbers, out)),

@@ -65,7 +65,7 @@ impl Partition {
                 Some(outgoing) => (entry, outcome, outgoing),
                 None => unreachable!("only items on their way are in the outbox"),
             },
-            State::Scheduled { .. } | State::Waiting | State::Leased(_) => {
+            State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => {
                 unreachable!("only final items are in the outbox")
             }
         }
@@ -118,6 +118,9 @@ impl Partition {
     pub(super) fn forget(&mut self, number: ItemNumber, out: &mut Output) {
         let moving = self.items.get(&number).is_some_and(|entry| entry.state.outgoing().is_some());
         if moving {
+            if self.events.has_any(number) {
+                self.erase_events(number, None, out);
+            }
             self.update_move(number, out, |outgoing| outgoing.forgotten = true);
         } else {
             self.erase(number, out);

@@ -3,7 +3,7 @@
 //! in whatever order they come.
 
 use super::addresses::Addressed;
-use super::counts::{as_leased, as_scheduled, as_waiting, decrement, increment};
+use super::counts::{as_leased, as_scheduled, as_suspended, as_waiting, decrement, increment};
 use super::entry::Entry;
 use super::groups::GroupIndex;
 use super::index::{Key, Lane, Standing};
@@ -55,6 +55,7 @@ impl Partition {
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), *queue);
             }
+            Row::Events(batch) => self.events.insert(batch),
             Row::Group(group) => self.put_group(group.number, Some(group)),
             Row::Partitions(partitions) => self.partitions = partitions,
             Row::Rules(rules) => self.rules.set_version(&rules.queue.clone(), Some(rules)),
@@ -76,6 +77,7 @@ impl Partition {
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
+            row::Key::Events(item, first_seq) => self.events.remove(*item, *first_seq),
             row::Key::Group(number) => self.put_group(*number, None),
             row::Key::Partitions => self.partitions = Partitions::default(),
             row::Key::Rules(queue) => self.rules.set_version(queue, None),
@@ -113,7 +115,8 @@ impl Partition {
         let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
         let intake = (self.intake != Intake::default()).then(|| Row::Intake(Box::new(self.intake.clone())));
         let groups = self.groups.rows().cloned().map(|group| Row::Group(Box::new(group)));
-        let many = queues.chain(items).chain(taken).chain(calls).chain(groups);
+        let events = self.events.rows().map(Row::Events);
+        let many = queues.chain(items).chain(taken).chain(calls).chain(groups).chain(events);
         few.chain(many).chain(intake).chain(self.rules.rows())
     }
 
@@ -122,12 +125,16 @@ impl Partition {
         entry.era = self.cleared.era(&entry.state);
         let is_open = || self.lanes.can_be_had(entry.lane());
         out.available |= matches!(entry.state, State::Waiting) && is_open();
+        self.tell_change(number, &entry, out);
         out.changes.push(Change::Put(Row::Item(self.item(number, &entry))));
         self.place(number, entry);
     }
 
     /// The verbs' way to forget an item.
     pub(super) fn erase(&mut self, number: ItemNumber, out: &mut Output) {
+        if self.events.has_any(number) {
+            self.erase_events(number, None, out);
+        }
         out.changes.push(Change::Remove(row::Key::Item(number)));
         self.take_away(number);
     }
@@ -186,6 +193,7 @@ impl Partition {
                 self.leased_places.insert(lane.era, place);
                 self.leased.insert(lane.era, key.1);
             }
+            Spot::Suspended(lane, key) => self.suspended.insert(lane, key),
             Spot::Final(key, bytes) => {
                 self.finished.insert(key, ());
                 self.kept_bytes += bytes;
@@ -212,6 +220,7 @@ impl Partition {
                 self.leased_places.remove(lane.era, place);
                 self.leased.remove(lane.era, key.1);
             }
+            Spot::Suspended(lane, key) => self.suspended.remove(lane, key),
             Spot::Final(key, bytes) => {
                 self.finished.remove(&key);
                 self.kept_bytes -= bytes;
@@ -231,6 +240,7 @@ impl Partition {
             Spot::Waiting(lane, _) => as_waiting(self.lanes.standing(lane), 1),
             Spot::Scheduled(lane, _) => as_scheduled(self.schedule.standing(lane), 1),
             Spot::Leased(lane, _, _) => as_leased(self.deadlines.standing(lane), 1),
+            Spot::Suspended(lane, _) => as_suspended(self.suspended.standing(lane), 1),
             Spot::Final(..) | Spot::Forgotten => Counts::default(),
         }
     }
@@ -286,6 +296,7 @@ impl Partition {
         self.deadlines.show_from(cleared.leased_before);
         self.leased_places.show_from(cleared.leased_before);
         self.leased.show_from(cleared.leased_before);
+        self.suspended.show_from(cleared.suspended_before);
         self.cleared = cleared;
         self.recount();
     }
@@ -297,6 +308,7 @@ impl Partition {
             State::Waiting => Spot::Waiting(lane, place),
             State::Scheduled { due_at } => Spot::Scheduled(lane, (due_key(*due_at), number)),
             State::Leased(lease) => Spot::Leased(lane, (self.ends_at(lease).0, number), place),
+            State::Suspended(_) => Spot::Suspended(lane, place),
             State::Final(_) if entry.state.is_forgotten() => Spot::Forgotten,
             State::Final(outcome) => Spot::Final((outcome.finished_at.0, number), outcome.kept_bytes),
         }
@@ -345,6 +357,7 @@ pub(super) enum Spot {
     Scheduled(Lane, Key),
     /// By the end of its lease, by its place, and by its number.
     Leased(Lane, Key, Key),
+    Suspended(Lane, Key),
     Final(Key, u64),
     /// Nowhere: only its move is left.
     Forgotten,
@@ -354,7 +367,10 @@ impl Spot {
     /// The group that an item there is a live member of, or would be had it not been taken away.
     fn group(self) -> Option<GroupIndex> {
         match self {
-            Self::Waiting(lane, _) | Self::Scheduled(lane, _) | Self::Leased(lane, _, _) => lane.group,
+            Self::Waiting(lane, _)
+            | Self::Scheduled(lane, _)
+            | Self::Leased(lane, _, _)
+            | Self::Suspended(lane, _) => lane.group,
             Self::Final(..) | Self::Forgotten => None,
         }
     }
@@ -370,7 +386,9 @@ pub(super) struct Besides {
 impl Besides {
     pub(super) fn of(number: ItemNumber, entry: &Entry) -> Self {
         let (expires, leaving) = match &entry.state {
-            State::Waiting | State::Scheduled { .. } => (entry.dead_at().map(|at| (at.0, number)), None),
+            State::Waiting | State::Scheduled { .. } | State::Suspended(_) => {
+                (entry.dead_at().map(|at| (at.0, number)), None)
+            }
             State::Leased(_) => (None, None),
             State::Final(outcome) => (None, Leaving::of(number, outcome)),
         };

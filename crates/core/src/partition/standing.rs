@@ -34,7 +34,7 @@ impl Partition {
 
     /// Leased members are never shut away: they are asked to stop.
     fn set_standing(&mut self, group: GroupIndex, state: Option<GroupState>) {
-        let (waiting, scheduled) = match state {
+        let (waiting, others) = match state {
             Some(GroupState::Open) => (Standing::Held, Standing::Open),
             Some(GroupState::Started | GroupState::Done { .. }) | None => (Standing::Open, Standing::Open),
             Some(GroupState::Cancelled { .. } | GroupState::Aborted { .. }) => {
@@ -47,7 +47,8 @@ impl Partition {
         }
         self.kept_of_cancelled -= self.kept_of(group);
         self.lanes.set_standing(group, waiting);
-        self.schedule.set_standing(group, scheduled);
+        self.schedule.set_standing(group, others);
+        self.suspended.set_standing(group, others);
         self.kept_of_cancelled += self.kept_of(group);
         self.ages.all_touched(self.lanes.lanes_of(group).map(|(lane, _)| lane));
         self.shift_priorities(group, before, waiting);
@@ -113,7 +114,7 @@ impl Partition {
     pub(super) fn went_with(&self, group: GroupIndex, (which, era): (Clearable, u32)) -> bool {
         let unless_cleared = era >= self.cleared.before(which);
         match which {
-            Clearable::Waiting | Clearable::Scheduled => {
+            Clearable::Waiting | Clearable::Scheduled | Clearable::Suspended => {
                 unless_cleared && self.lanes.standing_of(group) == Standing::Gone
             }
             Clearable::Leased => false,
@@ -126,6 +127,7 @@ impl Partition {
             State::Waiting => self.lanes.standing(entry.lane()),
             State::Scheduled { .. } => self.schedule.standing(entry.lane()),
             State::Leased(_) => self.deadlines.standing(entry.lane()),
+            State::Suspended(_) => self.suspended.standing(entry.lane()),
             State::Final(_) => return false,
         };
         standing == Standing::Gone
@@ -134,7 +136,7 @@ impl Partition {
     /// When an item that is gone went: what came first counts.
     pub(super) fn gone_at(&self, item: &Item, entry: &Entry) -> Timestamp {
         let with_group = match &entry.state {
-            State::Waiting | State::Scheduled { .. } => {
+            State::Waiting | State::Scheduled { .. } | State::Suspended(_) => {
                 entry.group.and_then(|group| self.groups.slot(group).state()?.cancelled_at())
             }
             State::Leased(_) | State::Final(_) => None,

@@ -129,7 +129,7 @@ impl Partition {
 
     /// An item that was cleared or cancelled with its group, and not swept up yet.
     pub(super) fn first_gone(&self) -> Option<ItemNumber> {
-        let indexes = [&self.lanes, &self.schedule, &self.deadlines];
+        let indexes = [&self.lanes, &self.schedule, &self.deadlines, &self.suspended];
         indexes.into_iter().find_map(|index| index.first_gone()).map(|(_, number)| number)
     }
 

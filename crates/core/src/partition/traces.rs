@@ -5,6 +5,7 @@
 use super::counts::{decrement, increment};
 use super::group_end::count_end;
 use super::groups::GroupIndex;
+use super::suspend::drop_input;
 use super::{Output, Partition};
 use crate::id::ItemNumber;
 use crate::item::{End, Item};
@@ -48,6 +49,9 @@ impl Partition {
     pub(super) fn settle_gone(&mut self, number: ItemNumber, out: &mut Output) {
         let group = self.items.get(&number).and_then(|entry| entry.group);
         count_end(group, End::Cancelled, out);
+        if let Some(entry) = self.items.get(&number) {
+            drop_input(number, entry, out);
+        }
         match self.left_of_gone(number) {
             Some(item) => {
                 self.record(Row::Item(item), out);

@@ -30,7 +30,7 @@ impl Partition {
     }
 
     pub(super) fn is_watched(&self, number: ItemNumber) -> bool {
-        self.watched.contains(&number)
+        self.watched.contains(&number) || self.followed.contains(&number)
     }
 
     /// `last` is the item as it was last seen; its state does not matter any more.
@@ -43,7 +43,8 @@ impl Partition {
         result: Option<&Bytes>,
         out: &mut Output,
     ) {
-        if !self.watched.remove(&number) {
+        let watched = self.watched.remove(&number);
+        if !self.followed.remove(&number) && !watched {
             return;
         }
         let state = ended(last, end, now, result);
@@ -60,7 +61,7 @@ impl Partition {
     /// The members of a group that is cancelled and that nobody works on. To be called before the group's row hides them.
     pub(super) fn tell_cancelled(&mut self, now: Timestamp, group: GroupIndex, out: &mut Output) {
         let goes = |entry: &Entry| match &entry.state {
-            State::Waiting | State::Scheduled { .. } => entry.group == Some(group),
+            State::Waiting | State::Scheduled { .. } | State::Suspended(_) => entry.group == Some(group),
             State::Leased(_) | State::Final(_) => false,
         };
         self.tell_taken_away(now, goes, out);
@@ -68,13 +69,15 @@ impl Partition {
 
     /// Costs as much as there is that somebody waits for.
     fn tell_taken_away(&mut self, now: Timestamp, goes: impl Fn(&Entry) -> bool, out: &mut Output) {
-        let watched: Vec<ItemNumber> = self.watched.iter().copied().collect();
+        let watched: Vec<ItemNumber> = self.watched.union(&self.followed).copied().collect();
         for number in watched {
             let entry = self.visible(number).expect("what is watched lives");
             if goes(entry) {
                 let last = match &entry.state {
                     State::Leased(lease) => entry.after_lease(lease, LeaseEnd::Cancelled, State::Waiting),
-                    State::Waiting | State::Scheduled { .. } | State::Final(_) => entry.clone(),
+                    State::Waiting | State::Scheduled { .. } | State::Suspended(_) | State::Final(_) => {
+                        entry.clone()
+                    }
                 };
                 self.tell_end(now, number, &last, End::Cancelled, None, out);
             }
@@ -88,6 +91,7 @@ impl Clear {
             Some(Clearable::Waiting) => self.waiting,
             Some(Clearable::Scheduled) => self.scheduled,
             Some(Clearable::Leased) => self.leased,
+            Some(Clearable::Suspended) => self.suspended,
             None => false,
         }
     }

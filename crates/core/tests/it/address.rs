@@ -10,7 +10,7 @@ use windlass_core::time::Span;
 
 use crate::script::{Retry, Script, again, at_once, error, item};
 
-const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true };
+const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
 
 fn at(address: &str) -> NewItem {
     NewItem { address: Some(address.into()), ..item("default") }
@@ -209,6 +209,7 @@ fn an_import_takes_addresses_and_is_refused_those_that_are_taken() {
         address: Some(address.into()),
         origin: None,
         error: None,
+        suspended: None,
         body: bytes::Bytes::new(),
         facts: None,
     };

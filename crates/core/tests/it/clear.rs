@@ -8,10 +8,10 @@ use windlass_core::time::{Span, Timestamp};
 
 use crate::script::{Retry, START, Script, again, at_once, error, held, item, items, kinds};
 
-const WAITING: Clear = Clear { waiting: true, scheduled: false, leased: false };
-const SCHEDULED: Clear = Clear { waiting: false, scheduled: true, leased: false };
-const LEASED: Clear = Clear { waiting: false, scheduled: false, leased: true };
-const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true };
+const WAITING: Clear = Clear { waiting: true, scheduled: false, leased: false, suspended: false };
+const SCHEDULED: Clear = Clear { waiting: false, scheduled: true, leased: false, suspended: false };
+const LEASED: Clear = Clear { waiting: false, scheduled: false, leased: true, suspended: false };
+const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
 
 fn later() -> NewItem {
     NewItem { enqueue_at: Some(START + Span::from_secs(5)), ..item("later") }
@@ -24,7 +24,10 @@ fn a_clear_is_one_row_whatever_the_backlog_and_counts_exactly() {
     script.produce([item("other"), later()]);
     assert_eq!(script.clear(WAITING), 501);
     assert!(matches!(script.changes[..], [Change::Put(Row::Cleared(_))]), "{:?}", script.changes);
-    assert_eq!(script.partition.counts(), Counts { held: 0, scheduled: 1, waiting: 0, leased: 0 });
+    assert_eq!(
+        script.partition.counts(),
+        Counts { held: 0, scheduled: 1, waiting: 0, leased: 0, suspended: 0 }
+    );
     assert_eq!(script.clear(WAITING), 0);
     assert_eq!(script.changes, []);
 }
@@ -71,7 +74,10 @@ fn a_cleared_lease_with_nothing_to_show_is_forgotten_with_its_item() {
     script.pass(Span::from_secs(100));
     assert_eq!(script.sweep(), 1);
     assert_eq!(script.complete(held(&leased[0]), None), Err(Refusal::NotFound));
-    assert_eq!(script.partition.counts(), Counts { held: 0, scheduled: 0, waiting: 1, leased: 0 });
+    assert_eq!(
+        script.partition.counts(),
+        Counts { held: 0, scheduled: 0, waiting: 1, leased: 0, suspended: 0 }
+    );
 }
 
 #[test]
@@ -98,10 +104,16 @@ fn what_comes_after_a_clear_is_there() {
         assert_eq!(script.clear(SCHEDULED), 1);
     }
     let made = script.produce([item("default"), later()]);
-    assert_eq!(script.partition.counts(), Counts { held: 0, scheduled: 1, waiting: 1, leased: 0 });
+    assert_eq!(
+        script.partition.counts(),
+        Counts { held: 0, scheduled: 1, waiting: 1, leased: 0, suspended: 0 }
+    );
     assert_eq!(script.order(), [made[0]]);
     script.sweep();
-    assert_eq!(script.partition.counts(), Counts { held: 0, scheduled: 1, waiting: 0, leased: 1 });
+    assert_eq!(
+        script.partition.counts(),
+        Counts { held: 0, scheduled: 1, waiting: 0, leased: 1, suspended: 0 }
+    );
 }
 
 #[test]
@@ -121,6 +133,7 @@ fn what_a_newer_version_wrote_of_clears_and_numbers_outlives_their_change() {
             | Row::Once(_)
             | Row::Group(_)
             | Row::Intake(_)
+            | Row::Events(_)
             | Row::Queue(_)
             | Row::Partitions(_)
             | Row::Rules(_)

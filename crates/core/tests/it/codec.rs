@@ -4,11 +4,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
 use windlass_core::command::{Produced, Refusal};
+use windlass_core::event::EventBatch;
 use windlass_core::group::{Ended, Group, GroupState, Template};
 use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
     Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
-    Outgoing, Phase, State,
+    Outgoing, Phase, State, Suspension,
 };
 use windlass_core::route::{SLOTS, Slot, SlotMap, SlotSet};
 use windlass_core::row::{
@@ -53,6 +54,8 @@ fn state() -> impl Strategy<Value = State> {
         Just(State::Waiting),
         any::<u64>().prop_map(|at| State::Scheduled { due_at: Timestamp(at) }),
         lease().prop_map(|lease| State::Leased(Box::new(lease))),
+        prop::option::of("\\PC{1,20}")
+            .prop_map(|reason| { State::Suspended(Box::new(Suspension { reason: reason.map(Arc::from) })) }),
         outcome().prop_map(|outcome| State::Final(Box::new(outcome))),
     ]
 }
@@ -155,8 +158,10 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
     let address = prop::option::of(text());
     let facts_bytes = prop_oneof![Just(0), any::<u64>()];
-    (limits, address, last_lease, error, origin, facts_bytes, unknown()).prop_map(
-        |((max_attempts, dead_timeout), address, last_lease, error, origin, facts_bytes, unknown)| {
+    let events = (any::<u64>(), any::<u64>(), any::<bool>());
+    (limits, address, last_lease, error, origin, facts_bytes, events, unknown()).prop_map(
+        |((max_attempts, dead_timeout), address, last_lease, error, origin, facts_bytes, events, unknown)| {
+            let (event_count, event_bytes, has_input) = events;
             let (dead_timeout, origin) = (dead_timeout.map(Span), origin.map(Box::new));
             let extras = Extras {
                 max_attempts,
@@ -166,6 +171,9 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
                 last_lease,
                 error,
                 facts_bytes,
+                event_count,
+                event_bytes,
+                has_input,
                 unknown,
             };
             (extras != Extras::default()).then(|| Box::new(extras))
@@ -276,7 +284,12 @@ fn queue_name() -> impl Strategy<Value = QueueName> {
 }
 
 fn times() -> impl Strategy<Value = BTreeMap<(Clearable, u32), Timestamp>> {
-    let which = prop::sample::select(vec![Clearable::Waiting, Clearable::Scheduled, Clearable::Leased]);
+    let which = prop::sample::select(vec![
+        Clearable::Waiting,
+        Clearable::Scheduled,
+        Clearable::Leased,
+        Clearable::Suspended,
+    ]);
     prop::collection::btree_map((which, any::<u32>()), any::<u64>().prop_map(Timestamp), 0..4)
 }
 
@@ -335,6 +348,12 @@ fn rule() -> impl Strategy<Value = Rule> {
     )
 }
 
+fn event_batch() -> impl Strategy<Value = EventBatch> {
+    (0..=NUMBER_MAX, 0..=NUMBER_MAX, 0..2000u64, any::<u64>()).prop_map(|(item, first_seq, more, bytes)| {
+        EventBatch { item: ItemNumber(item), first_seq, last_seq: first_seq + more, bytes }
+    })
+}
+
 fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let stores = prop::collection::vec(text(), 0..5).prop_map(StoreNames);
@@ -345,9 +364,16 @@ fn row() -> impl Strategy<Value = Row> {
             Row::Numbers(Numbers { item, permit, moved: MoveNumber(moved), unknown })
         }),
         2 => settings().prop_map(Row::Settings),
-        1 => (any::<[u32; 3]>(), times(), unknown()).prop_map(|(before, times, unknown)| {
-            let [waiting_before, scheduled_before, leased_before] = before;
-            Row::Cleared(Cleared { waiting_before, scheduled_before, leased_before, times, unknown })
+        1 => (any::<[u32; 4]>(), times(), unknown()).prop_map(|(before, times, unknown)| {
+            let [waiting_before, scheduled_before, leased_before, suspended_before] = before;
+            Row::Cleared(Cleared {
+                waiting_before,
+                scheduled_before,
+                leased_before,
+                suspended_before,
+                times,
+                unknown,
+            })
         }),
         2 => (queue_name(), settings(), partitions, stores, slots, routes(), unknown()).prop_map(
             |(name, settings, partitions, stores, slots, routes, unknown)| {
@@ -367,6 +393,7 @@ fn row() -> impl Strategy<Value = Row> {
         }),
         1 => once().prop_map(|once| Row::Once(Box::new(once))),
         2 => group().prop_map(|group| Row::Group(Box::new(group))),
+        2 => event_batch().prop_map(Row::Events),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
         1 => (prop::option::of(queue_name()), any::<u64>(), unknown()).prop_map(|(queue, version, unknown)| {
             Row::Rules(RulesVersion { queue, version, unknown })
@@ -386,10 +413,16 @@ proptest! {
     fn the_bytes_of_keys_sort_as_the_keys_do(one in row(), other in row()) {
         let (one, other) = (one.key(), other.key());
         prop_assert_eq!(key_bytes(&one).cmp(&key_bytes(&other)), one.cmp(&other));
+        if let Key::Events(item, Some(_)) = one {
+            let all = Key::Events(item, None);
+            prop_assert_eq!(decode_key(&key_bytes(&all)), Ok(all.clone()));
+            prop_assert!(all < one && key_bytes(&one).starts_with(&key_bytes(&all)));
+            prop_assert_eq!(key_bytes(&all).cmp(&key_bytes(&other)), all.cmp(&other));
+        }
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..11u8, value in any::<Vec<u8>>()) {
+    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..16u8, value in any::<Vec<u8>>()) {
         let _any_answer_will_do = decode_row(&key, &value);
         let tagged: Vec<u8> = std::iter::once(tag).chain(key).collect();
         let _any_answer_will_do = decode_row(&tagged, &value);

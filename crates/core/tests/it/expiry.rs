@@ -66,7 +66,7 @@ fn a_million_that_expire_at_once_do_so_in_slices() {
 fn what_was_cleared_does_not_expire() {
     let mut script = Script::new();
     script.produce([mortal(7)]);
-    script.clear(Clear { waiting: true, scheduled: true, leased: true });
+    script.clear(Clear { waiting: true, scheduled: true, leased: true, suspended: false });
     script.pass(Span::from_secs(7));
     script.sweep();
     assert_eq!((script.totals.expired, script.totals.cancelled), (0, 1));

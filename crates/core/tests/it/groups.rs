@@ -200,7 +200,7 @@ fn every_way_a_member_ends_is_counted() {
     let counted = Ended { completed: 1, failed: 2, cancelled: 2, expired: 0 };
     assert_eq!(group(&script, "g").ended, counted);
     // One that is cleared counts at once, whether or not the sweep has come by.
-    script.clear(Clear { waiting: true, scheduled: true, leased: false });
+    script.clear(Clear { waiting: true, scheduled: true, leased: false, suspended: false });
     let counted = Ended { cancelled: 4, ..counted };
     assert_eq!(group(&script, "g").ended, counted);
     script.sweep();
@@ -229,7 +229,7 @@ fn a_clear_that_takes_the_last_members_ends_their_groups_in_the_same_commit() {
         create(&mut script, CreateGroup { start: true, ..with_ends(name, 2) });
     }
     create(&mut script, with_ends("held", 2));
-    script.clear(Clear { waiting: true, scheduled: true, leased: false });
+    script.clear(Clear { waiting: true, scheduled: true, leased: false, suspended: false });
     assert_eq!((state(&script, "a"), state(&script, "b")), ("done", "done"));
     assert_eq!(group(&script, "a").ended.cancelled, 2);
     assert_eq!(script.partition.counts().waiting, 2, "their end items");
@@ -464,7 +464,7 @@ fn many_large_end_items_come_in_slices_each_exactly_once() {
             CreateGroup { name, end: end.clone(), items: items(1), start: true, ..empty("g") },
         );
     }
-    script.clear(Clear { waiting: true, scheduled: false, leased: false });
+    script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false });
     let done = |script: &Script| {
         script.partition.list_groups(None, 10).iter().filter(|view| view.state.name() == "done").count()
     };
@@ -544,6 +544,7 @@ fn an_imported_item_joins_its_group_like_a_produced_one() {
         address: None,
         origin: None,
         error: None,
+        suspended: None,
         body: bytes::Bytes::new(),
         facts: None,
     };

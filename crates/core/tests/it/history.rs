@@ -1,5 +1,6 @@
 //! Random histories of one partition, and what must be true of each step, said without the core's indexes.
 
+mod events;
 mod groups;
 mod intake;
 mod rules;
@@ -24,6 +25,7 @@ use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::script::START;
+use events::Streams;
 use groups::{Ends, Known};
 
 /// One command to be, with what it is about chosen when its turn comes.
@@ -44,7 +46,7 @@ pub(crate) enum Step {
     Watch(usize),
     Unwatch(usize),
     Cancel(usize),
-    Clear(bool, bool, bool),
+    Clear(bool, bool, bool, bool),
     Sweep(usize),
     Import(Vec<Imported>),
     Delete(usize),
@@ -64,6 +66,13 @@ pub(crate) enum Step {
     Route(bool, Option<u16>),
     /// Which of all rules there can be, seconds until they lift themselves, whether what is said of them is out of date.
     TakeRules(u8, Option<u8>, bool),
+    /// After which number, counted back from the last (none: any), and how many bytes each event comes to.
+    Emit(Pick, Option<u8>, Vec<u32>),
+    Suspend(Pick),
+    /// With an answer or without.
+    Resume(usize, bool),
+    Follow(usize),
+    Unfollow(usize),
 }
 
 /// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address, group.
@@ -126,6 +135,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => groups::step(),
         1 => intake::step(),
         1 => rules::step(),
+        4 => events::step(),
     ]
 }
 
@@ -149,7 +159,8 @@ fn plain_step() -> impl Strategy<Value = Step> {
         3 => (0..20usize).prop_map(Step::Watch),
         1 => (0..20usize).prop_map(Step::Unwatch),
         2 => (0..20usize).prop_map(Step::Cancel),
-        1 => any::<(bool, bool, bool)>().prop_map(|(waiting, scheduled, leased)| Step::Clear(waiting, scheduled, leased)),
+        1 => any::<(bool, bool, bool, bool)>()
+            .prop_map(|(waiting, scheduled, leased, suspended)| Step::Clear(waiting, scheduled, leased, suspended)),
         4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
         1 => prop::collection::vec(imported, 1..4).prop_map(Step::Import),
         1 => (0..20usize).prop_map(Step::Delete),
@@ -200,6 +211,7 @@ pub(crate) struct History {
     /// By their key.
     calls: BTreeMap<u8, Call>,
     intake: Intake,
+    streams: Streams,
 }
 
 /// When a call was claimed, its digest, and what it was told.
@@ -233,6 +245,7 @@ impl History {
             rules: (START, RuleSet::default()),
             calls: BTreeMap::new(),
             intake: Intake::default(),
+            streams: Streams::default(),
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
@@ -253,8 +266,9 @@ impl History {
             Step::Watch(back) => self.watch(*back),
             Step::Unwatch(back) => self.unwatch(*back),
             Step::Cancel(back) => self.cancel(*back),
-            Step::Clear(waiting, scheduled, leased) => {
-                self.clear(Clear { waiting: *waiting, scheduled: *scheduled, leased: *leased }, &before);
+            Step::Clear(waiting, scheduled, leased, suspended) => {
+                let (waiting, scheduled, leased) = (*waiting, *scheduled, *leased);
+                self.clear(Clear { waiting, scheduled, leased, suspended: *suspended }, &before);
             }
             Step::Sweep(limit) => self.sweep(*limit),
             Step::Import(items) => self.import(items),
@@ -270,11 +284,17 @@ impl History {
             Step::DeleteGroup(group) => self.delete_group(*group),
             Step::Route(closed, at_home) => self.route(*closed, *at_home),
             Step::TakeRules(bits, until, old) => self.take_rules(*bits, *until, *old),
+            Step::Emit(pick, back, sizes) => self.emit(*pick, *back, sizes),
+            Step::Suspend(pick) => self.suspend(*pick),
+            Step::Resume(back, answer) => self.resume(*back, *answer),
+            Step::Follow(back) => self.follow(*back),
+            Step::Unfollow(back) => self.unfollow(*back),
         }
         self.partition.audit().unwrap();
         self.check_places(step, &before);
         self.check_ended();
         self.check_told(&before);
+        self.check_streams();
         self.check_leased();
         self.check_addresses();
         self.check_finals(&before);
@@ -294,6 +314,10 @@ impl History {
         self.copies.extend(applied.copies);
         self.told.extend(applied.news.into_iter().filter_map(|news| match news {
             News::Ended(ended) => Some(*ended),
+            News::Changed(changed) => {
+                self.streams.hear(*changed);
+                None
+            }
             News::Available | News::Outgoing | News::Died(_) => None,
         }));
         applied.reply
@@ -308,7 +332,7 @@ impl History {
         let sent = if self.settings.dead_queue.is_some() { totals.failed + totals.expired } else { 0 };
         assert_eq!(sent + totals.redriven + self.ends_sent, totals.moved_out + self.partition.moving());
         let given_up = totals.completed + totals.retried + totals.released + totals.lease_expired;
-        let given_up = given_up + totals.revoked;
+        let given_up = given_up + totals.revoked + totals.suspended;
         assert!(given_up + counts.leased <= totals.leased, "{totals:?} {counts:?}");
     }
 
@@ -494,6 +518,7 @@ impl History {
             address: address.map(address_name),
             origin: None,
             error: None,
+            suspended: None,
             body: Bytes::new(),
             facts: None,
         };
@@ -567,6 +592,7 @@ impl History {
         assert!(self.not_before[&number] <= self.now, "an item started early");
         assert!(!self.ended.contains(&number), "an item came back after its end");
         assert!(!self.is_overdue(number), "an item was handed out after its time");
+        assert_eq!(leased.has_input, self.streams.is_answered(number));
         let attempts = self.attempts.entry(number).or_default();
         *attempts += 1;
         assert_eq!(leased.attempts, *attempts, "an attempt was not counted right");
@@ -688,7 +714,11 @@ impl History {
     /// Of those that are watched, exactly those are told that ended in this step, each once and as it ended.
     fn check_told(&mut self, before: &BTreeMap<ItemNumber, Item>) {
         for Ended { item: told, member, .. } in std::mem::take(&mut self.told) {
-            assert!(self.watched.remove(&told.number), "{told:?} was told and not watched, or told twice");
+            let followed = self.streams.unfollow(told.number);
+            assert!(
+                self.watched.remove(&told.number) || followed,
+                "{told:?} was told and not watched, or told twice"
+            );
             let (earlier, State::Final(outcome)) = (&before[&told.number], &told.state) else {
                 panic!("{told:?} has not ended")
             };
@@ -721,7 +751,7 @@ impl History {
         let reply = self.apply(Command::Cancel(number));
         let Some(seen) = seen else { return assert_eq!(reply, Err(Refusal::NotFound)) };
         let Ok(Reply::Cancelled(told, _)) = reply else { panic!("{reply:?}") };
-        let live = matches!(seen, Phase::Scheduled | Phase::Waiting);
+        let live = matches!(seen, Phase::Scheduled | Phase::Waiting | Phase::Suspended);
         assert_eq!(told.state.phase(), if live { Phase::Cancelled } else { seen });
         if let Some(kept) = self.partition.get(number) {
             assert_eq!(told, kept);
@@ -736,17 +766,20 @@ impl History {
             State::Waiting => clear.waiting,
             State::Scheduled { .. } => clear.scheduled,
             State::Leased(_) => clear.leased,
+            State::Suspended(_) => clear.suspended,
             State::Final(_) => false,
         };
         let gone: Vec<_> = before.values().filter(chosen).collect();
         assert_eq!(self.apply(Command::Clear(clear)), Ok(Reply::Cleared { count: gone.len() as u64 }));
         for item in gone {
-            let shows = |extras: &Extras| extras.error.is_some() || extras.address.is_some();
+            let shows = |extras: &Extras| {
+                extras.error.is_some() || extras.address.is_some() || extras.event_count > 0
+            };
             let shows = item.extras.as_deref().is_some_and(shows);
             let left = self.partition.get(item.number).map(|item| item.state);
             let cancelled_now = |state: &State| match state {
                 State::Final(outcome) => (outcome.end, outcome.finished_at) == (End::Cancelled, self.now),
-                State::Waiting | State::Scheduled { .. } | State::Leased(_) => false,
+                State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => false,
             };
             assert_eq!(left.as_ref().map(cancelled_now), shows.then_some(true), "{left:?}");
             self.holders.remove(&item.number);
@@ -865,7 +898,7 @@ impl History {
     fn check_finals(&self, before: &BTreeMap<ItemNumber, Item>) {
         let ended_at = |item: &Item| match &item.state {
             State::Final(outcome) => Some(outcome.finished_at),
-            State::Waiting | State::Scheduled { .. } | State::Leased(_) => None,
+            State::Waiting | State::Scheduled { .. } | State::Leased(_) | State::Suspended(_) => None,
         };
         let after = self.items();
         let kept: Vec<_> = after.values().filter_map(ended_at).collect();

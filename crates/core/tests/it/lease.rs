@@ -65,7 +65,10 @@ fn a_lease_has_a_permit_a_deadline_and_costs_an_attempt() {
     assert!(got[0].permit < got[1].permit);
     let State::Leased(lease) = script.get(made[0]).state else { panic!("it was leased") };
     assert_eq!((lease.permit, &*lease.client_id, lease.leased_at), (got[0].permit, "worker", script.now));
-    assert_eq!(script.partition.counts(), Counts { held: 0, scheduled: 0, waiting: 0, leased: 2 });
+    assert_eq!(
+        script.partition.counts(),
+        Counts { held: 0, scheduled: 0, waiting: 0, leased: 2, suspended: 0 }
+    );
     assert_eq!(script.partition.next_due(), Some(got[0].deadline));
 }
 
@@ -259,8 +262,8 @@ fn priorities_and_kinds_are_counted() {
     script.lease_with(1, kinds(&["a"]));
     assert_eq!(script.partition.waiting_by_priority(), [(9, 2)].into());
     let counts = script.partition.kind_counts();
-    assert_eq!(counts["a"], Counts { held: 0, scheduled: 0, waiting: 1, leased: 1 });
-    assert_eq!(counts["b"], Counts { held: 0, scheduled: 0, waiting: 1, leased: 0 });
+    assert_eq!(counts["a"], Counts { held: 0, scheduled: 0, waiting: 1, leased: 1, suspended: 0 });
+    assert_eq!(counts["b"], Counts { held: 0, scheduled: 0, waiting: 1, leased: 0, suspended: 0 });
 }
 
 #[test]

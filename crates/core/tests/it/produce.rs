@@ -57,7 +57,10 @@ fn an_item_is_scheduled_only_if_its_time_is_still_to_come() {
     let later = at(Timestamp(START.0 + 1))[0];
     assert_eq!(later.phase, Phase::Scheduled);
     assert_eq!(script.get(later.number).state, State::Scheduled { due_at: Timestamp(START.0 + 1) });
-    assert_eq!(script.partition.counts(), Counts { held: 0, scheduled: 1, waiting: 2, leased: 0 });
+    assert_eq!(
+        script.partition.counts(),
+        Counts { held: 0, scheduled: 1, waiting: 2, leased: 0, suspended: 0 }
+    );
 }
 
 #[test]

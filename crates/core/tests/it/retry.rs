@@ -18,7 +18,10 @@ fn a_retry_waits_as_the_policy_says_and_then_has_its_place_again() {
     let due_at = START + Span::from_secs(1);
     assert_eq!(script.retry(again(first)), Ok(Retried::Again { due_at }));
     assert_eq!(script.phase(made[0]), Some(Phase::Scheduled));
-    assert_eq!(script.partition.counts(), Counts { held: 0, scheduled: 1, waiting: 1, leased: 0 });
+    assert_eq!(
+        script.partition.counts(),
+        Counts { held: 0, scheduled: 1, waiting: 1, leased: 0, suspended: 0 }
+    );
     assert_eq!(script.partition.next_due(), Some(due_at));
     script.now = due_at;
     assert_eq!(script.sweep(), 1);

@@ -166,7 +166,7 @@ fn stopped_items_expire_and_can_be_cancelled_deleted_redriven_and_cleared() {
     assert_eq!(script.partition.stopped(), 2);
     let redrive = Redrive { to: RedriveTo::Queue("other".into()), kind: None, limit: 1, from: None };
     assert!(matches!(script.apply(Command::Redrive(redrive)), Ok(Reply::Redriven { count: 1, .. })));
-    assert_eq!(script.clear(Clear { waiting: true, scheduled: false, leased: false }), 1);
+    assert_eq!(script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false }), 1);
     assert_eq!(script.partition.stopped(), 0);
 }
 

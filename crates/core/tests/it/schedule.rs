@@ -40,7 +40,12 @@ fn a_sweep_keeps_to_its_limit_and_serves_every_duty() {
     script.produce(vec![due(60); 40]);
     script.produce(vec![item("default"); 80]);
     script.lease(40);
-    script.clear(windlass_core::command::Clear { waiting: true, scheduled: false, leased: false });
+    script.clear(windlass_core::command::Clear {
+        waiting: true,
+        scheduled: false,
+        leased: false,
+        suspended: false,
+    });
     script.pass(Span::from_secs(60));
     assert_eq!(script.sweep_some(20), 20);
     let counts = script.partition.counts();

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 pub(crate) use windlass_core::command::Retry;
 use windlass_core::command::{
-    Clear, Command, Completion, Extend, Extended, Filter, Held, LeaseItems, Leased, NewItem, News, Produce,
-    Produced, Refusal, Reply, Retried,
+    Clear, Command, Completion, Emit, Emitted, Extend, Extended, Filter, Held, Input, LeaseItems, Leased,
+    NewItem, News, Produce, Produced, Refusal, Reply, Resume, Retried, Suspend,
 };
+use windlass_core::event::NewEvent;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase};
 use windlass_core::partition::{Partition, Totals};
@@ -136,6 +137,39 @@ impl Script {
         }
     }
 
+    pub(crate) fn emit(&mut self, held: Held, events: Vec<NewEvent>) -> Result<Emitted, Refusal> {
+        self.emit_after(held, None, events)
+    }
+
+    pub(crate) fn emit_after(
+        &mut self,
+        held: Held,
+        after: Option<u64>,
+        events: Vec<NewEvent>,
+    ) -> Result<Emitted, Refusal> {
+        match self.apply(Command::Emit(Emit { held, after, events }))? {
+            Reply::Emitted(emitted) => Ok(emitted),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn suspend(&mut self, held: Held, reason: Option<&str>) -> Result<(), Refusal> {
+        let suspend = Suspend { held, reason: reason.map(Arc::from) };
+        match self.apply(Command::Suspend(vec![suspend])).unwrap() {
+            Reply::Done(mut done) => done.pop().unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn resume(&mut self, number: ItemNumber, answer: Option<&'static str>) -> Result<(), Refusal> {
+        let input =
+            answer.map(|answer| Input { event: event(answer), body: Bytes::from_static(answer.as_bytes()) });
+        match self.apply(Command::Resume(Resume { number, input }))? {
+            Reply::Resumed => Ok(()),
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(crate) fn cancel(&mut self, number: ItemNumber) -> Result<Phase, Refusal> {
         self.cancelled(number).map(|item| item.state.phase())
     }
@@ -218,6 +252,14 @@ pub(crate) fn item(kind: &str) -> NewItem {
 
 pub(crate) fn items(count: usize) -> Vec<NewItem> {
     vec![item("default"); count]
+}
+
+pub(crate) fn event(content: &'static str) -> NewEvent {
+    NewEvent { content: Bytes::from_static(content.as_bytes()), bytes: content.len() as u64 }
+}
+
+pub(crate) fn events(count: usize) -> Vec<NewEvent> {
+    vec![event("done"); count]
 }
 
 pub(crate) fn kinds(names: &[&str]) -> Filter {

@@ -46,6 +46,7 @@ fn import_item(kind: &str) -> ImportItem {
         address: None,
         origin: None,
         error: None,
+        suspended: None,
         body: Bytes::from_static(b"payload"),
         facts: None,
     }
@@ -120,7 +121,7 @@ fn what_was_cleared_is_in_no_list_also_before_the_sweep() {
     let mut script = Script::new();
     script.produce(items(3));
     script.lease(1);
-    script.clear(Clear { waiting: true, scheduled: false, leased: true });
+    script.clear(Clear { waiting: true, scheduled: false, leased: true, suspended: false });
     assert_eq!(numbers(&script, List::Queue), []);
     let made = script.produce(items(2));
     script.lease(1);
@@ -250,7 +251,7 @@ proptest! {
         history.step(&Step::Sweep(1000));
         let listed = paged(&history.partition, List::Queue, limit);
         let mut found: Vec<Item> = history.items().into_values().collect();
-        found.retain(|item| matches!(item.state, State::Waiting | State::Leased(_)));
+        found.retain(|item| matches!(item.state, State::Waiting | State::Leased(_) | State::Suspended(_)));
         found.sort_by_key(|item| (item.priority, item.place));
         prop_assert_eq!(&listed, &found);
 

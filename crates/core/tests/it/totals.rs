@@ -27,7 +27,7 @@ fn every_deed_is_counted_once_for_each_item() {
         ..Totals::default()
     };
     assert_eq!(script.totals, so_far);
-    assert_eq!(script.clear(Clear { waiting: true, scheduled: false, leased: false }), 3);
+    assert_eq!(script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false }), 3);
     script.sweep();
     assert_eq!(script.totals, Totals { cancelled: 3, ..so_far });
 }

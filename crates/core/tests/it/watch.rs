@@ -7,7 +7,7 @@ use windlass_core::time::Span;
 
 use crate::script::{Script, at_once, error, item, items};
 
-const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true };
+const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
 
 fn ended(script: &Script) -> Vec<(ItemNumber, Phase)> {
     told(script).iter().map(|ended| (ended.item.number, ended.item.state.phase())).collect()

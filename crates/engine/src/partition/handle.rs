@@ -21,8 +21,9 @@ use crate::partition::message::{Answer, Awaited, Message, body_bytes, received};
 use crate::partition::places::{Places, Reserved};
 use crate::partition::published::{Effects, Published, Rest, Summary};
 use crate::partition::reload::Reload;
+use crate::partition::streams::{Followed, Reader, Streams};
 use crate::partition::waiters::Waiters;
-use crate::partition::watchers::{Watchers, Watching};
+use crate::partition::watchers::{Closed, Watchers, Watching};
 use crate::store::StoreError;
 
 /// At most so many requests, and so many bytes of bodies in them, wait for one partition.
@@ -88,6 +89,7 @@ pub(crate) struct Handle {
     outgoing: Notify,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) watchers: Arc<Watchers>,
+    pub(crate) streams: Arc<Streams>,
     inbox: mpsc::Sender<Message>,
     inbox_bytes: AtomicUsize,
     state: watch::Sender<PartitionState>,
@@ -120,6 +122,7 @@ impl Handle {
             outgoing: Notify::new(),
             waiters: Arc::clone(&common.waiters),
             watchers: Arc::default(),
+            streams: Arc::default(),
             inbox,
             inbox_bytes: AtomicUsize::new(0),
             state: watch::Sender::new(PartitionState::Loading),
@@ -205,6 +208,23 @@ impl Handle {
         let (responder, seen) = oneshot::channel();
         let watching = self.watchers.join(number, || self.send(Message::Watch { number, responder }))?;
         Ok((watching, seen))
+    }
+
+    /// Follows the item. Tells it as it is, too, as it will be durable when that comes.
+    pub(crate) fn follow(
+        &self,
+        number: ItemNumber,
+    ) -> Result<(Reader, oneshot::Receiver<Option<Followed>>), EngineError> {
+        self.check_serving()?;
+        let (responder, seen) = oneshot::channel();
+        let reader = self.streams.join(number, || self.send(Message::Follow { number, responder }))?;
+        Ok((reader, seen))
+    }
+
+    /// Sends home who waits for items or follows them, and whoever comes later.
+    pub(crate) fn send_home(&self, why: Closed) {
+        self.watchers.close(why);
+        self.streams.close(why);
     }
 
     /// What it means that a question was dropped.
@@ -299,7 +319,11 @@ impl Handle {
     pub(crate) fn took_effect(&self, mut effects: Effects) {
         self.published.took_effect(&mut effects);
         effects.died.iter().for_each(|died| self.log_death(died));
-        effects.ended.iter().for_each(|ended| self.watchers.ended(ended));
+        effects.changed.iter().for_each(|(number, changed)| self.streams.changed(*number, changed));
+        for ended in &effects.ended {
+            self.watchers.ended(ended);
+            self.streams.ended(ended);
+        }
         if effects.outgoing {
             self.sends();
         }

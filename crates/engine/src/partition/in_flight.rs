@@ -68,6 +68,9 @@ impl InFlight {
                 News::Outgoing => self.effects.outgoing = true,
                 News::Died(died) => self.effects.died.push(*died),
                 News::Ended(ended) => self.effects.ended.push(*ended),
+                News::Changed(changed) => {
+                    self.effects.changed.push((self.handle.streams.next_told(), *changed));
+                }
             }
         }
     }
@@ -190,6 +193,8 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
         | Reply::Done(_)
         | Reply::Retried(_)
         | Reply::Extended(_)
+        | Reply::Emitted(_)
+        | Reply::Resumed
         | Reply::Cancelled(..)
         | Reply::Group(_)
         | Reply::GroupCreated(..)

@@ -13,6 +13,7 @@ use windlass_core::time::Timestamp;
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
 use crate::partition::places::Reserved;
+use crate::partition::streams::Followed;
 
 /// What a request came to.
 #[derive(Debug)]
@@ -47,6 +48,11 @@ pub(crate) enum Message {
         number: ItemNumber,
         responder: oneshot::Sender<Option<Item>>,
     },
+    /// Somebody wants to hear everything of the item; answered by the item as it is.
+    Follow {
+        number: ItemNumber,
+        responder: oneshot::Sender<Option<Followed>>,
+    },
 }
 
 impl fmt::Debug for Message {
@@ -55,6 +61,7 @@ impl fmt::Debug for Message {
             Self::Command { command, .. } => f.debug_tuple("Command").field(command).finish(),
             Self::Query(_) => f.write_str("Query"),
             Self::Watch { number, .. } => f.debug_tuple("Watch").field(number).finish(),
+            Self::Follow { number, .. } => f.debug_tuple("Follow").field(number).finish(),
         }
     }
 }
@@ -85,6 +92,10 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         Command::Retry(items) => {
             items.iter().filter_map(|item| item.error.as_ref()).map(|error| error.message.len()).sum()
         }
+        Command::Emit(emit) => emit.events.iter().map(|event| event.content.len()).sum(),
+        Command::Resume(resume) => {
+            resume.input.as_ref().map_or(0, |input| input.event.content.len() + input.body.len())
+        }
         Command::Take(take) => {
             take.moves.iter().map(|moved| stored_bytes(&moved.body, moved.facts.as_ref())).sum()
         }
@@ -92,6 +103,7 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::Extend(_)
         | Command::Release(_)
         | Command::Revoke(_)
+        | Command::Suspend(_)
         | Command::Cancel(_)
         | Command::Clear(_)
         | Command::Delete(_)

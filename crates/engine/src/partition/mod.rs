@@ -1,6 +1,7 @@
 //! A partition at work: the [`supervisor`] acquires it and starts a [`writer`], which alone touches its state;
 //! everybody else has a [`handle`]. Leases that wait stand with the queue's [`waiters`], what is produced has a place
-//! among its [`places`], and callers who wait for items to end are its [`watchers`]. A [`reload`] has the supervisor do
+//! among its [`places`], and callers who wait for items to end are its [`watchers`], those who follow
+//! everything that happens to one read its [`streams`]. A [`reload`] has the supervisor do
 //! its work anew.
 
 pub(crate) mod copied;
@@ -13,6 +14,7 @@ pub(crate) mod places;
 pub(crate) mod published;
 pub(crate) mod reload;
 pub(crate) mod sound;
+pub(crate) mod streams;
 pub(crate) mod supervisor;
 pub(crate) mod waiters;
 pub(crate) mod watchers;

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use windlass_core::command::{Died, Ended};
+use windlass_core::command::{Changed, Died, Ended};
 use windlass_core::partition::{Counts, Head, Totals};
 use windlass_core::time::Timestamp;
 
@@ -49,6 +49,8 @@ pub(crate) struct Effects {
     pub(crate) died: Vec<Died>,
     /// Items that ended while somebody waited for it.
     pub(crate) ended: Vec<Ended>,
+    /// What happened to items that are followed, numbered.
+    pub(crate) changed: Vec<(u64, Changed)>,
     /// Some item is on its way to another queue.
     pub(crate) outgoing: bool,
 }

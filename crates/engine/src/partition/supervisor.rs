@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
+use windlass_core::item::Phase;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::row::Change;
@@ -48,7 +49,7 @@ impl Drop for ClosesAtTheEnd {
     fn drop(&mut self) {
         self.0.published.withdraw();
         self.0.reload.ended();
-        self.0.watchers.close(Closed::Stopped);
+        self.0.send_home(Closed::Stopped);
         self.0.set_state(if std::thread::panicking() {
             PartitionState::Faulty { error: "stopped by a bug: restart the server, and report it".to_owned() }
         } else {
@@ -228,11 +229,18 @@ impl Supervisor {
         writer.run(&mut self.inbox).await
     }
 
-    /// Whoever waits for an item waits on, though what the partition knew of it was thrown away. Ends of the batch in
+    /// Whoever waits for an item or follows it goes on, though what the partition knew of it was thrown away. Ends of the batch in
     /// flight were told when it was settled; only others, brought about elsewhere, are left to be looked at.
     fn watch_again(&self, partition: &mut Partition) {
         let lives = |number| partition.watch(number).is_some_and(|item| !item.state.phase().is_final());
         self.handle.watchers.look_unless(lives);
+        let look = |number| {
+            let item = partition.follow(number)?;
+            let held = partition.member(&item).is_some_and(|member| member.held);
+            let phase = if held { Phase::Held } else { item.state.phase() };
+            Some((item, phase))
+        };
+        self.handle.streams.look_again(look, self.clock.now());
     }
 
     /// Tells the callers at once if nothing of the batch can be durable; otherwise the next acquire tells.
@@ -284,7 +292,7 @@ impl Supervisor {
                     let _caller_gone = responder.send(Err(error.clone()));
                 }
                 // Dropped unanswered: whoever asked is told that the partition failed.
-                Message::Query(_) | Message::Watch { .. } => {}
+                Message::Query(_) | Message::Watch { .. } | Message::Follow { .. } => {}
             }
         }
     }

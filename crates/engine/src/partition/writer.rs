@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use windlass_core::command::{Applied, Command, Filter, News, Refusal, Reply};
+use windlass_core::command::{Applied, Command, Filter, News, Refusal, Reply, Resume};
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::row::{BodyCopy, Change};
@@ -19,6 +19,7 @@ use crate::partition::handle::Handle;
 use crate::partition::in_flight::InFlight;
 use crate::partition::message::Message;
 use crate::partition::published::{Rest, Summary};
+use crate::partition::streams::Followed;
 use crate::store::{Batch, CommitError, Room, Store, StoreError};
 
 /// What one batch takes from the inbox: bounded, so that the next one is never far.
@@ -190,9 +191,10 @@ impl Writer {
         }
     }
 
-    /// Nobody waits for them to end any more.
+    /// Nobody waits for them to end, or follows them, any more.
     fn forget_watched(&mut self) {
         self.handle.watchers.take_left().into_iter().for_each(|number| self.partition.unwatch(number));
+        self.handle.streams.take_left().into_iter().for_each(|number| self.partition.unfollow(number));
     }
 
     /// Takes over what the registry says, where that is newer than the partition's copy: before anything is leased.
@@ -217,6 +219,17 @@ impl Writer {
                 let item = self.partition.watch(number);
                 gathered.in_flight.query(Box::new(move || {
                     let _asker_gone = responder.send(item);
+                }));
+            }
+            Message::Follow { responder, .. } if responder.is_closed() => {}
+            Message::Follow { number, responder } => {
+                let told = self.handle.streams.told();
+                let followed = self.partition.follow(number).map(|item| {
+                    let member = self.partition.member(&item);
+                    Followed { item, member, told }
+                });
+                gathered.in_flight.query(Box::new(move || {
+                    let _asker_gone = responder.send(followed);
                 }));
             }
             // The server never does the work for a caller it knows to be gone.
@@ -255,6 +268,8 @@ impl Writer {
                 | Command::CreateGroup(_)
                 | Command::SetGroupEnd(_)
                 | Command::Take(_)
+                | Command::Emit(_)
+                | Command::Resume(Resume { input: Some(_), .. })
                 | Command::CreateQueue(..)
                 | Command::Rebalance(_)
         );

@@ -1,7 +1,9 @@
 //! Calls on leased items: each is judged by itself, in its own partition.
 
 use bytes::Bytes;
-use windlass_core::command::{Command, Completion, Extend, Extended, Held, Refusal, Reply, Retried, Retry};
+use windlass_core::command::{
+    Command, Completion, Extend, Extended, Held, Refusal, Reply, Retried, Retry, Suspend,
+};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::limits;
 use windlass_core::time::Span;
@@ -9,7 +11,7 @@ use windlass_core::time::Span;
 use super::QueueHandle;
 use super::shares::{Asked, Share, judged, shares};
 use crate::error::EngineError;
-use crate::types::{Judged, RetryItem};
+use crate::types::{Judged, RetryItem, SuspendItem};
 
 impl QueueHandle {
     pub(crate) async fn complete(&self, items: Vec<(ItemId, Permit, Option<Bytes>)>) -> Judged<()> {
@@ -64,6 +66,15 @@ impl QueueHandle {
             results
         };
         self.judge(items, |item| item.id, command, unpack).await
+    }
+
+    pub(crate) async fn suspend(&self, items: Vec<SuspendItem>) -> Judged<()> {
+        let command = |items: Vec<SuspendItem>| {
+            let suspend =
+                |item: SuspendItem| Suspend { held: held(item.id, item.permit), reason: item.reason };
+            Command::Suspend(items.into_iter().map(suspend).collect())
+        };
+        self.judge(items, |item| item.id, command, done).await
     }
 
     pub(super) async fn judge<I, T>(

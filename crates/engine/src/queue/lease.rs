@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use windlass_core::command::{Command, LeaseItems, Leased, Refusal};
-use windlass_core::id::ItemId;
+use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::limits;
 use windlass_core::partition::Head;
 use windlass_core::row::Part;
@@ -19,6 +19,7 @@ use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
 use crate::partition::sound;
 use crate::partition::waiters::Waited;
+use crate::store::StoreError;
 use crate::types::{Grant, Granted};
 
 /// An answer takes no further bodies once it has come to so many bytes.
@@ -106,7 +107,9 @@ impl QueueHandle {
             while read < part.items().len() && sizes.bytes < GRANT_BYTES_MAX {
                 let slice = read..part.items().len().min(read + sizes.next_slice());
                 let granted = self.read_slice(part, slice.clone()).await?;
-                granted.iter().for_each(|item| sizes.add(item.body.len()));
+                granted
+                    .iter()
+                    .for_each(|item| sizes.add(item.body.len() + item.input.as_ref().map_or(0, Bytes::len)));
                 items.extend(granted);
                 read = slice.end;
             }
@@ -123,7 +126,8 @@ impl QueueHandle {
         // The leases are given back as they are dropped.
         let given_back = |error| EngineError::not_applied(format!("the items were given back: {error}"));
         let bodies = bodies.map_err(given_back)?;
-        let granted = |(item, body): (&Leased, Option<Bytes>)| {
+        let mut inputs = self.read_inputs(partition, leased).await.map_err(given_back)?.into_iter();
+        let mut granted = |(item, body): (&Leased, Option<Bytes>)| {
             Some(Granted {
                 id: ItemId { partition, number: item.number },
                 permit: item.permit,
@@ -136,12 +140,24 @@ impl QueueHandle {
                 address: item.address.clone(),
                 origin: item.origin.clone(),
                 group: item.group.clone(),
+                input: if item.has_input { inputs.next().flatten() } else { None },
                 // Gone already: cleared, or expired and done by another. The permit is void then. Or damaged: then nobody
                 // can work on it, and the lease costs an attempt until none is left.
                 body: body?,
             })
         };
-        Ok(leased.iter().zip(bodies).filter_map(granted).collect())
+        Ok(leased.iter().zip(bodies).filter_map(&mut granted).collect())
+    }
+
+    /// The answers to those that were suspended, in their order. Most were not.
+    async fn read_inputs(
+        &self,
+        partition: PartitionId,
+        leased: &[Leased],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let answered = leased.iter().filter(|item| item.has_input);
+        let wanted: Vec<_> = answered.map(|item| (item.number, Part::Input)).collect();
+        if wanted.is_empty() { Ok(Vec::new()) } else { self.store.read(partition, wanted).await }
     }
 }
 

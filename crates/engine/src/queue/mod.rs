@@ -121,10 +121,10 @@ impl QueueHandle {
         &self.partitions[..self.queue.width()]
     }
 
-    /// Nobody waits here any more, neither for work nor for an item to end.
+    /// Nobody waits here any more, neither for work nor for an item to end or go on.
     pub(crate) fn send_waiters_home(&self) {
         self.waiters.close();
-        self.all().for_each(|handle| handle.watchers.close(Closed::Stopped));
+        self.all().for_each(|handle| handle.send_home(Closed::Stopped));
     }
 
     /// Clears every partition that can. If one could not, or nobody knows, the caller is told what that leaves.

@@ -58,6 +58,7 @@ impl QueueHandle {
             oldest_waiting: None,
             lease_waiters: self.waiters.count(),
             item_waiters: self.all().map(|handle| handle.watchers.count()).sum(),
+            subscribers: self.all().map(|handle| handle.streams.count()).sum(),
             retained: 0,
             moving: 0,
             stopped: 0,

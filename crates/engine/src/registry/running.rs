@@ -90,7 +90,7 @@ pub(super) async fn stop(running: Running) {
     running.handle.door.gone();
     running.handle.waiters.close();
     running.handle.all().for_each(|handle| {
-        handle.watchers.close(Closed::QueueDeleted);
+        handle.send_home(Closed::QueueDeleted);
         handle.stop();
     });
     for task in running.tasks.into_values().flatten() {

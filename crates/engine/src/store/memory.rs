@@ -10,7 +10,7 @@ use windlass_core::time::Timestamp;
 
 use crate::env::BoxFuture;
 use crate::lock::lock;
-use crate::store::{Acquired, Batch, CommitError, Room, Rows, Store, StoreError, StoreStats};
+use crate::store::{Acquired, Batch, CommitError, Room, Rows, Store, StoreError, StoreStats, remove_row};
 
 const BATCH_BYTES_MAX: usize = 32 << 20;
 const SLICE: usize = 1000;
@@ -48,12 +48,29 @@ impl Table {
                 self.rows.insert(row.key(), row);
             }
             Change::Remove(key) => {
-                if let Key::Item(number) = key {
-                    for part in Part::ALL {
-                        self.bodies.remove(&(number, part));
+                match key {
+                    Key::Item(number) => {
+                        for part in Part::ALL {
+                            self.bodies.remove(&(number, part));
+                        }
                     }
+                    Key::Events(number, Some(first_seq)) => {
+                        self.bodies.remove(&(number, Part::Events(first_seq)));
+                    }
+                    Key::Events(number, None) => self.remove_events(number),
+                    Key::Numbers
+                    | Key::Settings
+                    | Key::Cleared
+                    | Key::Partitions
+                    | Key::Queue(_)
+                    | Key::Taken(_)
+                    | Key::Once(_)
+                    | Key::Group(_)
+                    | Key::Intake
+                    | Key::Rules(_)
+                    | Key::Rule(_) => {}
                 }
-                self.rows.remove(&key);
+                remove_row(&mut self.rows, &key);
             }
             Change::PutBody { number, part, body } => {
                 self.bodies.insert((number, part), body);
@@ -62,6 +79,20 @@ impl Table {
                 self.bodies.remove(&(number, part));
             }
         }
+    }
+}
+
+impl Table {
+    fn remove_events(&mut self, number: ItemNumber) {
+        let gone: Vec<_> = self.events(number, 1).map(|(body, _)| *body).collect();
+        gone.iter().for_each(|body| drop(self.bodies.remove(body)));
+    }
+
+    /// From the batch that holds an event on.
+    fn events(&self, number: ItemNumber, from: u64) -> impl Iterator<Item = (&(ItemNumber, Part), &Bytes)> {
+        let batch = |first_seq| (number, Part::Events(first_seq));
+        let holds = self.bodies.range(batch(1)..=batch(from)).next_back().map(|(body, _)| *body);
+        self.bodies.range(holds.unwrap_or(batch(1))..=batch(u64::MAX))
     }
 }
 
@@ -107,6 +138,29 @@ impl Store for MemoryStore {
         let tables = lock(&self.tables);
         let table = tables.partitions.get(&partition);
         let found = bodies.iter().map(|body| table?.bodies.get(body).cloned()).collect();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn read_events(
+        &self,
+        partition: PartitionId,
+        number: ItemNumber,
+        from: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
+        let tables = lock(&self.tables);
+        let mut found = Vec::new();
+        let mut bytes = 0;
+        if let Some(table) = tables.partitions.get(&partition) {
+            for ((_, part), body) in table.events(number, from) {
+                let Part::Events(first_seq) = part else { continue };
+                if bytes >= bytes_max {
+                    break;
+                }
+                bytes += body.len();
+                found.push((*first_seq, body.clone()));
+            }
+        }
         Box::pin(std::future::ready(Ok(found)))
     }
 

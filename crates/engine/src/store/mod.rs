@@ -6,13 +6,14 @@ pub mod log;
 pub mod memory;
 pub mod spread;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::iter::Sum;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::id::{ItemNumber, PartitionId};
-use windlass_core::row::{Change, Part, StoreNames};
+use windlass_core::row::{Change, Key, Part, StoreNames};
 use windlass_core::time::Timestamp;
 
 use crate::env::BoxFuture;
@@ -37,6 +38,17 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         partition: PartitionId,
         bodies: Vec<(ItemNumber, Part)>,
     ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>>;
+
+    /// The batches of an item's events in their order, each with the number of its first: from the one that holds `from` on,
+    /// or the first after it if that is gone; as many as come to about so many bytes, and one at least. Whatever is durable,
+    /// told by anybody or not.
+    fn read_events(
+        &self,
+        partition: PartitionId,
+        number: ItemNumber,
+        from: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>>;
 
     /// Forgets a partition and everything in it, durably. Its number is never used again.
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>>;
@@ -167,6 +179,17 @@ impl StoreError {
     /// Whether something of what was stored is lost: a backup helps, and trying again does not.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Incomplete { .. })
+    }
+}
+
+/// Takes a row out of those that are held in the order of their keys, or several that go at once.
+fn remove_row<V>(rows: &mut BTreeMap<Key, V>, key: &Key) {
+    if let Key::Events(number, None) = key {
+        let all = Key::Events(*number, Some(0))..=Key::Events(*number, Some(u64::MAX));
+        let gone: Vec<Key> = rows.range(all).map(|(key, _)| key.clone()).collect();
+        gone.iter().for_each(|key| drop(rows.remove(key)));
+    } else {
+        rows.remove(key);
     }
 }
 

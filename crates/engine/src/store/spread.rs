@@ -201,6 +201,19 @@ impl Store for Spread {
         }
     }
 
+    fn read_events(
+        &self,
+        partition: PartitionId,
+        number: ItemNumber,
+        from: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
+        match self.open_home(partition) {
+            Ok(store) => store.read_events(partition, number, from, bytes_max),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(self.drop_everywhere(partition))
     }

@@ -115,7 +115,7 @@ async fn end_items_that_are_left_over_have_their_payloads_after_a_fault() {
             moving.engine.create_group(&moving.queue, create).await.expect("the group is made");
         }
         moving.store.fail_next(fault);
-        let clear = Clear { waiting: true, scheduled: false, leased: false };
+        let clear = Clear { waiting: true, scheduled: false, leased: false, suspended: false };
         moving.unless_it_crashes(moving.engine.clear(&moving.queue, clear)).await;
         let (moving, _) = moving.after_the_fault().await;
         moving.settled().await;
@@ -149,7 +149,7 @@ async fn a_queue_is_not_empty_while_it_owes_an_end_item() {
         let create = CreateGroup { name, end: end(&large, None), items: items(1), start: true, ..group("g") };
         moving.engine.create_group(&moving.queue, create).await.expect("the group is made");
     }
-    let clear = Clear { waiting: true, scheduled: false, leased: false };
+    let clear = Clear { waiting: true, scheduled: false, leased: false, suspended: false };
     moving.engine.clear(&moving.queue, clear).await.expect("cleared");
     let refused = moving.engine.delete_queue(&moving.queue, false).await;
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::NotEmpty { .. }))), "{refused:?}");

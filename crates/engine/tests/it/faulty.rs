@@ -172,6 +172,16 @@ impl Store for FaultyStore {
         })
     }
 
+    fn read_events(
+        &self,
+        partition: PartitionId,
+        number: ItemNumber,
+        from: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
+        self.inner.read_events(partition, number, from, bytes_max)
+    }
+
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.drop_partition(partition)
     }

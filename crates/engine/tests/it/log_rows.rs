@@ -121,6 +121,9 @@ pub(crate) fn apply(rows: &mut BTreeMap<Key, Row>, changes: Vec<Change>) {
             Change::Put(row) => {
                 rows.insert(row.key(), row);
             }
+            Change::Remove(Key::Events(number, None)) => {
+                rows.retain(|key, _| !matches!(key, Key::Events(of, _) if *of == number));
+            }
             Change::Remove(key) => {
                 rows.remove(&key);
             }

@@ -183,11 +183,11 @@ async fn a_dropped_partition_is_in_no_snapshot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fields_of_a_later_version_survive_log_and_snapshot() {
-    // Field 30, with three bytes, as a later version might write it.
+    // Field 60, with three bytes, as a later version might write it.
     let unknown = {
         let mut later = Vec::new();
         windlass_core::codec::encode_value(&item(1), &mut later);
-        later.extend_from_slice(&[30 << 1 | 1, 3, b'n', b'e', b'w']);
+        later.extend_from_slice(&[60 << 1 | 1, 3, b'n', b'e', b'w']);
         let mut key = Vec::new();
         windlass_core::codec::encode_key(&item(1).key(), &mut key);
         windlass_core::codec::decode_row(&key, &later).unwrap()

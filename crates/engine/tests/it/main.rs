@@ -19,6 +19,8 @@ mod failures_rebalance;
 #[cfg(test)]
 mod failures_rules;
 #[cfg(test)]
+mod failures_streams;
+#[cfg(test)]
 mod failures_waits;
 #[cfg(test)]
 mod faulty;
@@ -33,6 +35,7 @@ mod log_damage;
 #[cfg(test)]
 mod log_disk;
 #[cfg(test)]
+mod log_events;
 mod log_facts;
 #[cfg(test)]
 mod log_failure;

@@ -19,6 +19,8 @@ pub(super) struct Problem {
     pub(super) reason: Option<LeaseEnd>,
     /// The item that is in the way.
     pub(super) id: Option<ItemId>,
+    /// The number of the item's last event.
+    pub(super) last_seq: Option<u64>,
     /// For the operator's log, never for the client.
     pub(super) cause: Option<String>,
     /// The connection cannot be used any further.
@@ -28,7 +30,16 @@ pub(super) struct Problem {
 impl Problem {
     pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { code, message, outcome: None, reason: None, id: None, cause: None, close: false }
+        Self {
+            code,
+            message,
+            outcome: None,
+            reason: None,
+            id: None,
+            last_seq: None,
+            cause: None,
+            close: false,
+        }
     }
 
     pub(super) fn invalid(message: impl Into<String>) -> Self {
@@ -59,6 +70,7 @@ impl Problem {
             outcome: self.outcome.map(|outcome| outcome_name(outcome).to_owned()),
             reason: self.reason.map(|reason| reason_name(reason).to_owned()),
             id: None,
+            last_seq: self.last_seq,
         };
         (details != Details::default()).then_some(details)
     }
@@ -128,6 +140,15 @@ impl From<Refusal> for Problem {
             }
             Refusal::LeaseLost { reason } => {
                 Self { reason, ..Self::new(Code::LeaseLost, lease_lost_message(reason)) }
+            }
+            Refusal::NotAfter { last_seq } => {
+                let message = format!(
+                    "`after` is not the number of the last event, which is {last_seq}: what came after it may be yours already"
+                );
+                Self { last_seq: Some(last_seq), ..Self::new(Code::WrongState, message) }
+            }
+            Refusal::NotSuspended => {
+                Self::new(Code::WrongState, "the item is not suspended: there is nothing to answer")
             }
             Refusal::Ended => {
                 Self::new(Code::WrongState, "the item has ended: only live ones can be deleted")

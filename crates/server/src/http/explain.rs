@@ -74,6 +74,13 @@ fn of_partition(reason: Reason) -> WireReason {
                 )
             }
         }
+        Reason::Suspended { reason } => {
+            let because = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+            WireReason {
+                reason: reason.as_deref().map(str::to_owned),
+                ..told("suspended", format!("its worker waits for an answer{because}: give it with item.resume"))
+            }
+        }
         Reason::Moving { to } => WireReason {
             to: Some(to.to_string()),
             ..told(

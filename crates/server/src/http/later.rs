@@ -2,11 +2,6 @@
 
 /// Calls, without `/v1/`.
 const CALLS: &[&str] = &[
-    "item.emit",
-    "item.events",
-    "item.close_streams",
-    "item.resume",
-    "queue.suspend",
     "crons.create",
     "crons.list",
     "crons.info",

@@ -6,6 +6,7 @@ mod backup;
 mod check;
 mod context;
 mod error;
+mod events;
 mod explain;
 mod groups;
 mod items;
@@ -19,6 +20,7 @@ mod reply;
 mod rules;
 pub mod show;
 mod storage;
+mod stream;
 mod strict;
 mod wire;
 
@@ -148,11 +150,16 @@ impl App {
             "queue.retry" => app.call(request, items::retry).await,
             "queue.extend" => app.call(request, items::extend).await,
             "queue.release" => app.call(request, items::release).await,
+            "queue.suspend" => app.call(request, events::suspend).await,
             "queue.permits" => app.call(request, permits::list).await,
             "queue.revoke" => app.call(request, permits::revoke).await,
             "item.get" => app.call(request, items::get).await,
             "item.wait" => app.call(request, items::wait).await,
             "item.cancel" => app.call(request, items::cancel).await,
+            "item.emit" => app.call(request, events::emit).await,
+            "item.resume" => app.call(request, events::resume).await,
+            "item.close_streams" => app.call(request, events::close_streams).await,
+            "item.events" => stream::events(app, request).await,
             "group.create" => app.call(request, groups::create).await,
             "group.set_end" => app.call(request, groups::set_end).await,
             "group.start" => app.call(request, groups::start).await,

@@ -171,11 +171,12 @@ pub(super) async fn clear(
     request: ClearQueueRequest,
 ) -> Result<Answer<ClearQueueReply>, Problem> {
     let name = check::queue_name(&request.queue)?;
-    let none_given = request.waiting.or(request.scheduled).or(request.leased).is_none();
+    let none_given = [request.waiting, request.scheduled, request.leased, request.suspended] == [None; 4];
     let clear = Clear {
         waiting: request.waiting.unwrap_or(none_given),
         scheduled: request.scheduled.unwrap_or(none_given),
         leased: request.leased.unwrap_or(false),
+        suspended: request.suspended.unwrap_or(false),
     };
     let cleared = context.within(check::COMMIT_TIMEOUT, context.engine().clear(&name, clear)).await?;
     Ok(Answer::changed(ClearQueueReply { cleared: cleared.value }, cleared.commits))

@@ -22,6 +22,37 @@ pub struct Record {
     pub headers: BTreeMap<String, String>,
 }
 
+/// What the store keeps of an event.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct EventRecord {
+    #[prost(string, optional, tag = "1")]
+    pub json: Option<String>,
+    #[prost(string, optional, tag = "2")]
+    pub utf8: Option<String>,
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub bytes: Option<Bytes>,
+    #[prost(string, tag = "4")]
+    pub r#type: String,
+}
+
+impl EventRecord {
+    pub fn of(name: &str, payload: Payload) -> Self {
+        Self { json: payload.json, utf8: payload.utf8, bytes: payload.bytes, r#type: name.to_owned() }
+    }
+
+    pub fn to_stored(&self) -> Bytes {
+        self.encode_to_vec().into()
+    }
+
+    /// As that of an item.
+    pub fn from_stored(stored: Bytes) -> Self {
+        Self::decode(stored.clone()).unwrap_or_else(|_| {
+            let payload = Payload { bytes: Some(stored), ..Payload::default() };
+            Self::of("message", payload)
+        })
+    }
+}
+
 impl Record {
     pub fn of(payload: Payload) -> Self {
         Self { json: payload.json, utf8: payload.utf8, bytes: payload.bytes, ..Self::default() }

@@ -30,6 +30,7 @@ pub(super) fn state(phase: Phase) -> &'static str {
         Phase::Scheduled => "scheduled",
         Phase::Waiting => "waiting",
         Phase::Leased => "leased",
+        Phase::Suspended => "suspended",
         Phase::Completed => "completed",
         Phase::Failed => "failed",
         Phase::Cancelled => "cancelled",
@@ -53,6 +54,7 @@ pub(super) fn leased(granted: &Granted) -> LeasedItem {
         created_at: time(granted.created_at),
         address: granted.address.as_deref().map(str::to_owned),
         group: granted.group.as_deref().map(str::to_owned),
+        input: granted.input.clone().map(|stored| Record::from_stored(stored).into_payload()),
         reference: record.reference,
         headers: record.headers,
     }
@@ -90,6 +92,7 @@ pub fn item(view: ItemView) -> Item {
         attempts: item.attempts,
         max_attempts: Some(max_attempts),
         created_at: time(item.created_at),
+        event_count: extras.event_count,
         address: extras.address.as_deref().map(str::to_owned),
         group: member.map(|member| member.group.to_string()),
         reference: record.reference,
@@ -115,6 +118,9 @@ fn with_state(shown: Item, state: &State) -> Item {
             cancel_requested: Some(lease.cancel_requested),
             ..shown
         },
+        State::Suspended(suspension) => {
+            Item { reason: suspension.reason.as_deref().map(str::to_owned), ..shown }
+        }
         State::Final(outcome) => Item { finished_at: Some(time(outcome.finished_at)), ..shown },
     }
 }
@@ -196,7 +202,7 @@ pub(super) fn counts(counts: windlass_core::partition::Counts) -> Counts {
         scheduled: counts.scheduled,
         waiting: counts.waiting,
         leased: counts.leased,
-        suspended: 0,
+        suspended: counts.suspended,
     }
 }
 
@@ -211,7 +217,7 @@ pub fn group(queue: &row::QueueName, view: &GroupView) -> Group {
             scheduled: live.scheduled,
             waiting: live.waiting,
             leased: live.leased,
-            suspended: 0,
+            suspended: live.suspended,
             completed: ended.completed,
             failed: ended.failed,
             cancelled: ended.cancelled,

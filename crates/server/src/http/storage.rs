@@ -13,7 +13,7 @@ use windlass_api::storage::{
 use windlass_api::{Code, Time};
 use windlass_core::command::{self, List, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::item::{ItemError, MoveReason, Origin};
+use windlass_core::item::{ItemError, MoveReason, Origin, Suspension};
 use windlass_core::limits;
 use windlass_core::row::QueueName;
 use windlass_core::time::Timestamp;
@@ -115,9 +115,10 @@ fn import_item(
     context: &Context,
 ) -> Result<Result<command::ImportItem, ProduceError>, Problem> {
     let within = format_args!("items[{index}].");
-    let due_at = match arrival(item.state.as_deref(), item.enqueue_at) {
-        Arrival::Waiting => None,
-        Arrival::Scheduled(due_at) => Some(due_at),
+    let (due_at, is_suspended) = match arrival(item.state.as_deref(), item.enqueue_at) {
+        Arrival::Waiting => (None, false),
+        Arrival::Scheduled(due_at) => (Some(due_at), false),
+        Arrival::Suspended => (None, true),
         Arrival::Refused(error) => return Ok(Err(error)),
         Arrival::Wrong(problem) => return Err(Problem::invalid(format!("`{within}{problem}"))),
     };
@@ -131,6 +132,8 @@ fn import_item(
         check::reference(within, reference)?;
     }
     check::headers(within, item.headers.iter())?;
+    let reason = item.reason.as_deref();
+    reason.map_or(Ok(()), limits::check_reason).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let error = item.error.map(|error| item_error(within, error)).transpose()?;
     let origin = item.origin.map(|from| origin(format_args!("{within}origin."), from)).transpose()?;
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
@@ -146,6 +149,7 @@ fn import_item(
         address,
         origin: origin.map(Box::new),
         error,
+        suspended: is_suspended.then(|| Box::new(Suspension { reason: item.reason.map(Into::into) })),
         body: record.to_stored(),
         facts: record.facts().as_ref().map(Record::to_stored),
     }))
@@ -196,6 +200,7 @@ fn refused(message: String) -> ProduceError {
 enum Arrival {
     Waiting,
     Scheduled(Timestamp),
+    Suspended,
     Refused(ProduceError),
     /// The field and what is wrong with it.
     Wrong(&'static str),
@@ -210,9 +215,7 @@ fn arrival(state: Option<&str>, enqueue_at: Option<Time>) -> Arrival {
         (Some(ended @ ("completed" | "failed" | "cancelled" | "expired")), _) => {
             refused(format!("`state` is `{ended}`: only items that have not ended can be imported"))
         }
-        (Some(later @ "suspended"), _) => {
-            refused(format!("`state` is `{later}`, which this version of the server does not have yet"))
-        }
+        (Some("suspended"), _) => Arrival::Suspended,
         (Some(_), _) => Arrival::Wrong("state` must be the state of an item, as a list shows it"),
     }
 }

@@ -34,6 +34,8 @@ enum Stage {
     },
     /// The handler has the request. It may take as long as it likes.
     Working,
+    /// The handler's reply comes piece by piece.
+    Streaming,
     /// hyper has all of the reply.
     Replying(Delivery),
     Closed,
@@ -64,7 +66,7 @@ impl Exchange {
                 doing.stage = Stage::Head { until: Instant::now() + self.server.limits.head_timeout };
             }
             // The deadline of a head counts from its first byte; the other stages have nothing to do with reading.
-            Stage::Head { .. } | Stage::Working | Stage::Replying(_) | Stage::Closed => {}
+            Stage::Head { .. } | Stage::Working | Stage::Streaming | Stage::Replying(_) | Stage::Closed => {}
         }
     }
 
@@ -79,6 +81,18 @@ impl Exchange {
 
     pub(super) fn rest(&self) -> Rest {
         self.doing().rest
+    }
+
+    /// The reply comes piece by piece: until it is over, its client has time.
+    pub(super) fn streams(&self) {
+        let doing = &mut *self.doing();
+        if !matches!(doing.stage, Stage::Closed) {
+            doing.stage = Stage::Streaming;
+        }
+    }
+
+    pub(super) fn is_streaming(&self) -> bool {
+        matches!(self.doing().stage, Stage::Streaming)
     }
 
     /// hyper has taken the reply.
@@ -101,7 +115,7 @@ impl Exchange {
 
     /// Whether what is written now answers a request.
     pub(super) fn answers(&self) -> bool {
-        matches!(self.doing().stage, Stage::Working | Stage::Replying(_))
+        matches!(self.doing().stage, Stage::Working | Stage::Streaming | Stage::Replying(_))
     }
 
     /// Whether no head of a request is complete that was not answered.
@@ -114,7 +128,7 @@ impl Exchange {
         match self.doing().stage {
             Stage::Quiet { until, timeout } => Some((until, timeout)),
             Stage::Head { until } => Some((until, Timeout::Head)),
-            Stage::Working | Stage::Replying(_) | Stage::Closed => None,
+            Stage::Working | Stage::Streaming | Stage::Replying(_) | Stage::Closed => None,
         }
     }
 

@@ -81,8 +81,15 @@ impl<'a> GuardedIo<'a> {
 
     /// The next of those that run now.
     fn deadline(&self) -> Option<(Instant, Timeout)> {
-        let stall_timeout = self.exchange.server.limits.stall_timeout;
-        let reply = self.pace.as_ref().map(|pace| (pace.deadline(stall_timeout), Timeout::Reply));
+        let limits = &self.exchange.server.limits;
+        let reply = self.pace.as_ref().map(|pace| {
+            let deadline = if self.exchange.is_streaming() {
+                pace.stalled(limits.stream_stall_timeout)
+            } else {
+                pace.deadline(limits.stall_timeout)
+            };
+            (deadline, Timeout::Reply)
+        });
         self.exchange.deadline().into_iter().chain(reply).min_by_key(|(deadline, _)| *deadline)
     }
 

@@ -19,6 +19,8 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// A request body must keep up, and a reply must be taken: no longer than this without progress.
     pub stall_timeout: Duration,
+    /// The same of a stream, which its reader may take as slowly as it likes.
+    pub stream_stall_timeout: Duration,
     pub body_bytes_max: usize,
     /// Bytes of all request bodies together that are being read or worked on, and as many of large replies that have
     /// not been taken.
@@ -36,6 +38,8 @@ impl Default for Limits {
             // Longer than the minute after which most proxies and clients give a connection up by themselves.
             idle_timeout: Duration::from_secs(75),
             stall_timeout: Duration::from_secs(10),
+            // More than the 30 seconds for which a reader may take nothing.
+            stream_stall_timeout: Duration::from_secs(35),
             body_bytes_max: 16 * MIB,
             bytes_in_flight_max: 256 * MIB,
         }

@@ -33,7 +33,7 @@ use tracing::{debug, error, warn};
 
 pub use self::body::{BodyError, Received, RequestBody};
 pub use self::limits::Limits;
-pub use self::reply::Reply;
+pub use self::reply::{Reply, Source};
 pub use self::traffic::{ReplyShare, Timeout, Traffic};
 
 use self::farewell::{Patience, Refusal};
@@ -205,6 +205,7 @@ impl Server {
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "connection gone before it began");
         }
+        notice_silence(&stream);
         connections.spawn(connection::serve(Arc::clone(self), stream, slot));
     }
 
@@ -223,6 +224,23 @@ impl Server {
         format!("{:x}", self.request_ids.fetch_add(1, Ordering::Relaxed))
     }
 }
+
+/// How long what was written may stay unacknowledged. Otherwise a client that vanished without a word, with its machine or
+/// its network, would be taken for one that listens for a quarter of an hour.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(40);
+
+#[cfg(target_os = "linux")]
+fn notice_silence(stream: &TcpStream) {
+    let timeout = u32::try_from(UNACKNOWLEDGED.as_millis()).unwrap_or(u32::MAX);
+    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, timeout) {
+        debug!(%error, "connection gone before it began");
+    }
+}
+
+/// Elsewhere the system decides.
+#[cfg(not(target_os = "linux"))]
+fn notice_silence(_: &TcpStream) {}
 
 /// Told apart from those of an earlier run.
 fn first_request_id() -> u64 {

@@ -25,6 +25,11 @@ impl Pace {
         self.bytes += bytes;
     }
 
+    /// When the next byte is too late for who may be as slow as it likes.
+    pub(super) fn stalled(&self, stall_timeout: Duration) -> Instant {
+        self.progress_at + stall_timeout
+    }
+
     /// When the next byte is too late. Two rules: what drips is too slow although it never stops, and what came fast
     /// may not stop for long although its average is still good.
     pub(super) fn deadline(&self, stall_timeout: Duration) -> Instant {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
@@ -12,16 +12,29 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::exchange::Exchange;
 use super::traffic::ReplyShare;
 
+/// What comes piece by piece, for as long as it takes. Asked for the next one when the connection has room for it, and
+/// dropped when that is gone.
+pub trait Source: Send {
+    /// `None` after the last.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
+}
+
 /// The body of a reply.
 #[derive(Default)]
 pub struct Reply {
     bytes: Bytes,
+    source: Option<Box<dyn Source>>,
     delivery: Delivery,
 }
 
 impl Reply {
     pub fn new(bytes: impl Into<Bytes>) -> Self {
-        Self { bytes: bytes.into(), delivery: Delivery::default() }
+        Self { bytes: bytes.into(), ..Self::default() }
+    }
+
+    /// One whose client may take as long as it likes, if only it takes something now and then.
+    pub fn stream(source: impl Source + 'static) -> Self {
+        Self { source: Some(Box::new(source)), ..Self::default() }
     }
 
     /// To be called once the whole reply was handed to the kernel; dropped uncalled if it never was.
@@ -66,16 +79,26 @@ impl Delivery {
 }
 
 /// A reply on its way out.
-#[derive(Debug)]
 pub(super) struct Outgoing {
     bytes: Bytes,
+    /// Unset for a reply that is whole, and after the last piece of another.
+    source: Option<Box<dyn Source>>,
     promise: Option<Promise>,
 }
 
 impl Outgoing {
     pub(super) fn new(reply: Reply, exchange: Arc<Exchange>) -> Self {
+        if reply.source.is_some() {
+            exchange.streams();
+        }
         let promise = Promise { exchange, delivery: reply.delivery };
-        Self { bytes: reply.bytes, promise: Some(promise) }
+        Self { bytes: reply.bytes, source: reply.source, promise: Some(promise) }
+    }
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing").field("bytes", &self.bytes.len()).finish_non_exhaustive()
     }
 }
 
@@ -85,19 +108,30 @@ impl Body for Outgoing {
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
+        cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(source) = &mut self.source {
+            let piece = ready!(source.poll_piece(cx));
+            if piece.is_none() {
+                self.source = None;
+                self.promise = None;
+            }
+            return Poll::Ready(piece.map(|bytes| Ok(Frame::data(bytes))));
+        }
         self.promise = None;
         let bytes = std::mem::take(&mut self.bytes);
         Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_empty()
+        self.source.is_none() && self.bytes.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.len() as u64)
+        match self.source {
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(self.bytes.len() as u64),
+        }
     }
 }
 

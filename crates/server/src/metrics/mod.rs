@@ -135,7 +135,7 @@ fn queues(page: &mut Page, queues: &[QueueOverview], now: Timestamp) {
     each_queue(page, &OLDEST_WAITING, queues, |seen| seen.oldest_waiting.map_or(0.0, |at| seconds(at, now)));
     each_queue(page, &LEASE_WAITERS, queues, |seen| seen.lease_waiters);
     each_queue(page, &ITEM_WAITERS, queues, |seen| seen.item_waiters);
-    page.single(&SUBSCRIBERS, 0);
+    page.single(&SUBSCRIBERS, queues.iter().map(|seen| seen.subscribers).sum::<usize>());
 }
 
 fn name(seen: &QueueOverview) -> &str {
@@ -150,7 +150,7 @@ fn states(seen: &QueueOverview) -> [(&'static str, u64); 5] {
         ("scheduled", counts.scheduled),
         ("waiting", counts.waiting),
         ("leased", counts.leased),
-        ("suspended", 0),
+        ("suspended", counts.suspended),
     ]
 }
 
@@ -166,6 +166,9 @@ fn totals(page: &mut Page, queues: &[QueueOverview]) {
     each_queue(page, &RELEASED, queues, |seen| seen.totals.released);
     each_queue(page, &REVOKED, queues, |seen| seen.totals.revoked);
     each_queue(page, &EXTENDED, queues, |seen| seen.totals.extended);
+    each_queue(page, &SUSPENDED, queues, |seen| seen.totals.suspended);
+    each_queue(page, &RESUMED, queues, |seen| seen.totals.resumed);
+    each_queue(page, &EMITTED, queues, |seen| seen.totals.emitted);
     each_queue(page, &CANCELLED, queues, |seen| seen.totals.cancelled);
     each_queue(page, &FAILED, queues, |seen| seen.totals.failed);
     each_queue(page, &EXPIRED, queues, |seen| seen.totals.expired);

@@ -65,6 +65,9 @@ metrics! {
     RELEASED = Counter "windlass_items_released_total" ["queue"]: "Items given back, their attempt not counted.";
     REVOKED = Counter "windlass_items_revoked_total" ["queue"]: "Items taken away from their workers.";
     EXTENDED = Counter "windlass_items_extended_total" ["queue"]: "Leases extended.";
+    SUSPENDED = Counter "windlass_items_suspended_total" ["queue"]: "Items given up until somebody answers.";
+    RESUMED = Counter "windlass_items_resumed_total" ["queue"]: "Suspended items that were answered.";
+    EMITTED = Counter "windlass_events_total" ["queue"]: "Events of items, answers to suspended ones included.";
     CANCELLED = Counter "windlass_items_cancelled_total" ["queue"]:
         "Items that ended as cancelled, those included that were cleared.";
     FAILED = Counter "windlass_items_failed_total" ["queue"]: "Items that ended as failed.";

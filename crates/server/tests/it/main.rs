@@ -30,6 +30,7 @@ mod rules;
 mod storage;
 #[cfg(test)]
 mod stores;
+mod streams;
 #[cfg(test)]
 mod support;
 #[cfg(test)]

@@ -129,10 +129,11 @@ fn queue(name: &str) -> QueueOverview {
             former: BTreeMap::new(),
             unknown: Vec::new(),
         },
-        counts: Counts { held: 4, scheduled: 1, waiting: 2, leased: 3 },
+        counts: Counts { held: 4, scheduled: 1, waiting: 2, leased: 3, suspended: 7 },
         oldest_waiting: Some(Timestamp(1_000_000)),
         lease_waiters: 4,
         item_waiters: 14,
+        subscribers: 8,
         retained: 5,
         moving: 6,
         stopped: 2,
@@ -147,6 +148,9 @@ fn queue(name: &str) -> QueueOverview {
             redriven: 15,
             moved_out: 16,
             moved_in: 17,
+            suspended: 18,
+            resumed: 19,
+            emitted: 20,
             ..Totals::default()
         },
     }
@@ -192,7 +196,7 @@ fn hostile_names_of_queues_stay_within_their_labels() {
 fn the_page_shows_what_the_engine_tells() {
     let page = page(Some(engine(vec![queue("q"), queue("r")])), &Requests::default());
     for (state, count) in
-        [("held", 4.0), ("scheduled", 1.0), ("waiting", 2.0), ("leased", 3.0), ("suspended", 0.0)]
+        [("held", 4.0), ("scheduled", 1.0), ("waiting", 2.0), ("leased", 3.0), ("suspended", 7.0)]
     {
         assert_eq!(page.value("windlass_items", &[("queue", "q"), ("state", state)]), count);
     }
@@ -207,6 +211,9 @@ fn the_page_shows_what_the_engine_tells() {
         ("windlass_items_redriven_total", 15.0),
         ("windlass_items_moved_out_total", 16.0),
         ("windlass_items_moved_in_total", 17.0),
+        ("windlass_items_suspended_total", 18.0),
+        ("windlass_items_resumed_total", 19.0),
+        ("windlass_events_total", 20.0),
     ] {
         assert_eq!(page.value(name, &[("queue", "q")]), value);
     }
@@ -217,7 +224,7 @@ fn the_page_shows_what_the_engine_tells() {
     for (name, value) in [
         ("windlass_commits_total", 7.0),
         ("windlass_store_syncs_total", 6.0),
-        ("windlass_subscribers", 0.0),
+        ("windlass_subscribers", 16.0),
         ("windlass_http_connections", 21.0),
         ("windlass_http_connections_accepted_total", 20.0),
         ("windlass_http_connections_refused_total", 22.0),

@@ -118,6 +118,30 @@ impl Http {
     }
 
     pub(crate) async fn receive(&mut self) -> Got {
+        let mut got = self.receive_head().await;
+        let length = got.headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        got.body = vec![0; length];
+        self.stream.read_exact(&mut got.body).await.expect("the whole body");
+        got
+    }
+
+    /// The next chunk of a body that comes in pieces; `None` after the last, and when the connection is gone.
+    pub(crate) async fn receive_chunk(&mut self) -> Option<Vec<u8>> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).await.ok()?;
+        let length = usize::from_str_radix(line.trim_end(), 16).ok()?;
+        let mut chunk = vec![0; length + 2];
+        self.stream.read_exact(&mut chunk).await.ok()?;
+        chunk.truncate(length);
+        (length > 0).then_some(chunk)
+    }
+
+    pub(crate) fn stream_mut(&mut self) -> &mut TcpStream {
+        self.stream.get_mut()
+    }
+
+    /// Without the body, which is still to come.
+    pub(crate) async fn receive_head(&mut self) -> Got {
         let mut line = String::new();
         self.stream.read_line(&mut line).await.expect("an answer");
         let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
@@ -129,10 +153,7 @@ impl Http {
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
-        let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).await.expect("the whole body");
-        Got { status, headers, body }
+        Got { status, headers, body: Vec::new() }
     }
 
     pub(crate) async fn request(

@@ -86,6 +86,7 @@ fn count(state: &State, counts: &mut Counts) {
         Phase::Scheduled => counts.scheduled += 1,
         Phase::Waiting => counts.waiting += 1,
         Phase::Leased => counts.leased += 1,
+        Phase::Suspended => counts.suspended += 1,
         Phase::Completed | Phase::Failed | Phase::Cancelled | Phase::Expired => {}
     }
 }

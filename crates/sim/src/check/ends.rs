@@ -81,7 +81,10 @@ pub(super) fn acknowledged_ends<'a>(
 fn takes_away(facts: &Facts<'_>, item: &ItemFacts<'_>, sweep: &Call) -> bool {
     match (&sweep.op, &sweep.outcome) {
         (Op::Delete { .. }, Outcome::Deleted) => true,
-        (Op::Clear { clear: Clear { waiting: true, scheduled: true, leased }, .. }, Outcome::Cleared(_)) => {
+        (
+            Op::Clear { clear: Clear { waiting: true, scheduled: true, leased, .. }, .. },
+            Outcome::Cleared(_),
+        ) => {
             let may_be_leased = item.grants.iter().any(|grant| grant.call.begin < sweep.end)
                 || facts.ghosts(item).any(|ghost| ghost.begin < sweep.end);
             *leased || !may_be_leased

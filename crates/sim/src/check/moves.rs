@@ -71,7 +71,7 @@ fn ended_like_that(before: &ItemFacts<'_>, origin: &Origin) -> Result<(), ()> {
             // Whoever waited for it is told that it was taken away.
             Phase::Cancelled => origin.reason == MoveReason::Redrive && same,
             Phase::Completed => false,
-            Phase::Held | Phase::Scheduled | Phase::Waiting | Phase::Leased => true,
+            Phase::Held | Phase::Scheduled | Phase::Waiting | Phase::Leased | Phase::Suspended => true,
         };
         if !fits {
             return Err(());

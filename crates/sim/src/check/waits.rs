@@ -62,9 +62,13 @@ fn was_brought_about(
                 || facts.redrives(item.queue).any(|redrive| redrive.begin < call.end)
         }
         // Other rules look at them.
-        Phase::Failed | Phase::Expired | Phase::Held | Phase::Scheduled | Phase::Waiting | Phase::Leased => {
-            true
-        }
+        Phase::Failed
+        | Phase::Expired
+        | Phase::Held
+        | Phase::Scheduled
+        | Phase::Waiting
+        | Phase::Leased
+        | Phase::Suspended => true,
     };
     if possible {
         return Ok(());

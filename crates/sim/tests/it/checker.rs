@@ -192,7 +192,7 @@ fn an_item_back_after_its_end_is_caught() {
 #[test]
 fn an_item_back_after_a_clear_is_caught() {
     let mut story = story();
-    let clear = Clear { waiting: true, scheduled: true, leased: false };
+    let clear = Clear { waiting: true, scheduled: true, leased: false, suspended: false };
     story.produce(&[1]).call(Op::Clear { queue: 0, clear }, Outcome::Cleared(1)).lease(vec![given(1, 11, 1)]);
     assert_eq!(story.verdict(), Some("back"));
 }

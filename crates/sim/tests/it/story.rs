@@ -55,6 +55,7 @@ pub(crate) fn made(serial: u64) -> Made {
 pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
     Granted {
         group: None,
+        input: None,
         id: id(serial),
         permit: Permit(permit),
         kind: "mail".into(),

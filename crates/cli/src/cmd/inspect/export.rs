@@ -7,9 +7,9 @@ use serde::Serialize;
 use windlass_api::groups::GroupReply;
 use windlass_api::items::{Item, ItemReply};
 use windlass_api::queues::QueueReply;
-use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::partition::Partition;
-use windlass_core::row::{Change, Queue, Row};
+use windlass_core::row::{Change, Part, Queue, Row};
 use windlass_core::time::Timestamp;
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::inspect;
@@ -81,8 +81,16 @@ impl Export {
                 | Row::Numbers(_)
                 | Row::Settings(_)
                 | Row::Taken(_)
+                | Row::Events(_)
                 | Row::Partitions(_)),
             ) => self.partition.put(row),
+            // They come after all that items have at most once.
+            Change::PutBody { number, part: Part::Events(first_seq), body } => {
+                self.end_rows();
+                self.print_items_before(ItemNumber(u64::MAX));
+                let id = ItemId { number, partition };
+                contents::events(id, first_seq, body).for_each(|event| self.line(&event));
+            }
             Change::PutBody { number, part, body } => {
                 self.end_rows();
                 self.print_items_before(number);

@@ -142,6 +142,9 @@ struct Clear {
     /// Those in the hands of workers, who lose them
     #[arg(long)]
     leased: bool,
+    /// Those that wait for an answer
+    #[arg(long)]
+    suspended: bool,
 }
 
 /// Send what waits in a dead queue back to where it came from, or elsewhere
@@ -260,6 +263,7 @@ impl Clear {
             waiting: set(self.waiting),
             scheduled: set(self.scheduled),
             leased: set(self.leased),
+            suspended: set(self.suspended),
         };
         let reply = remote.call(&request).await?;
         out.reply(&reply, |_| format!("{} cancelled\n", counted(reply.cleared, "item")))

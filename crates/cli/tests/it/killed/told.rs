@@ -99,6 +99,7 @@ pub(super) fn granted(reply: &LeaseReply) -> Vec<Granted> {
             address: item.address.as_deref().map(Into::into),
             origin: None,
             group: None,
+            input: None,
             // Without a body the checker finds it to be nobody's.
             body: body_of(&payload).unwrap_or_default(),
         }
@@ -219,6 +220,7 @@ fn state(shown: &Item) -> State {
             return State::Scheduled { due_at: timestamp(shown.enqueue_at.expect("it has a time")) };
         }
         Phase::Leased => return State::Leased(Box::new(lease(shown))),
+        Phase::Suspended => return State::Suspended(Box::default()),
         Phase::Completed => End::Completed,
         Phase::Failed => End::Failed,
         Phase::Cancelled => End::Cancelled,
@@ -270,7 +272,13 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
 }
 
 fn counts(counts: &queues::Counts) -> Counts {
-    Counts { held: counts.held, scheduled: counts.scheduled, waiting: counts.waiting, leased: counts.leased }
+    Counts {
+        held: counts.held,
+        scheduled: counts.scheduled,
+        waiting: counts.waiting,
+        leased: counts.leased,
+        suspended: counts.suspended,
+    }
 }
 
 /// What became of a call that was not answered as it should be. Of a server that was killed nothing is expected any

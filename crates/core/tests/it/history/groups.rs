@@ -210,7 +210,9 @@ impl History {
         let number = known.number;
         for item in before.values().filter(|item| item.group == Some(number)) {
             match item.state {
-                State::Waiting | State::Scheduled { .. } => drop(self.ended.insert(item.number)),
+                State::Waiting | State::Scheduled { .. } | State::Suspended(_) => {
+                    self.ended.insert(item.number);
+                }
                 State::Leased(_) => {
                     let State::Leased(lease) = self.partition.get(item.number).expect("it stays").state
                     else {
@@ -317,6 +319,7 @@ impl History {
                 State::Waiting => live.held += 1,
                 State::Scheduled { .. } => live.scheduled += 1,
                 State::Leased(_) => live.leased += 1,
+                State::Suspended(_) => live.suspended += 1,
                 State::Final(_) => {}
             }
         }

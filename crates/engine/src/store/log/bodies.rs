@@ -3,11 +3,16 @@
 //! When it is full, new ones are not taken in: work is done in the order it came, so those that are in go first. But
 //! what is never asked for must not keep others out for good. Once as much was turned away as the cache can hold, it
 //! begins anew.
+//!
+//! Events are another matter: whoever follows an item asks for them a moment after they were written, and hardly anybody
+//! later. So the latest of them are kept, apart from the others.
+
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use windlass_core::sorted::SortedMap;
 
-use super::entry::BodyKey;
+use super::body_key::BodyKey;
 
 /// What an entry costs beside its bytes.
 const OVERHEAD: usize = 64;
@@ -19,18 +24,51 @@ pub(super) struct BodyCache {
     /// Bytes turned away since it last began anew.
     refused: usize,
     entries: SortedMap<(u32, BodyKey), Bytes>,
+    recent: Recent,
+}
+
+/// The bodies of events that were written last.
+#[derive(Debug, Default)]
+struct Recent {
+    bytes_max: usize,
+    bytes: usize,
+    entries: SortedMap<(u32, BodyKey), Bytes>,
+    /// As they came. Those that were removed since stay until it is their turn.
+    order: VecDeque<((u32, BodyKey), usize)>,
+}
+
+impl Recent {
+    fn put(&mut self, key: (u32, BodyKey), body: Bytes) {
+        let bytes = cost(&body);
+        if bytes > self.bytes_max {
+            return;
+        }
+        self.entries.insert(key, body);
+        self.order.push_back((key, bytes));
+        self.bytes += bytes;
+        while self.bytes > self.bytes_max {
+            let Some((oldest, bytes)) = self.order.pop_front() else { return };
+            self.entries.remove(&oldest);
+            self.bytes -= bytes;
+        }
+    }
 }
 
 impl BodyCache {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, bytes: 0, refused: 0, entries: SortedMap::new() }
+        let recent = Recent { bytes_max: bytes_max / 8, ..Recent::default() };
+        Self { bytes_max, bytes: 0, refused: 0, entries: SortedMap::new(), recent }
     }
 
     pub(super) fn get(&self, partition: u32, key: BodyKey) -> Option<Bytes> {
-        self.entries.get(&(partition, key)).cloned()
+        let entries = if is_events(key) { &self.recent.entries } else { &self.entries };
+        entries.get(&(partition, key)).cloned()
     }
 
     pub(super) fn put(&mut self, partition: u32, key: BodyKey, body: Bytes) {
+        if is_events(key) {
+            return self.recent.put((partition, key), body);
+        }
         let bytes = cost(&body);
         if self.bytes + bytes > self.bytes_max {
             self.refused += bytes;
@@ -45,6 +83,10 @@ impl BodyCache {
     }
 
     pub(super) fn remove(&mut self, partition: u32, key: BodyKey) {
+        if is_events(key) {
+            self.recent.entries.remove(&(partition, key));
+            return;
+        }
         let gone = self.entries.remove(&(partition, key));
         self.bytes -= gone.as_ref().map_or(0, cost);
     }
@@ -52,6 +94,10 @@ impl BodyCache {
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.bytes_max);
     }
+}
+
+fn is_events(key: BodyKey) -> bool {
+    matches!(key, BodyKey::More(_, 1..))
 }
 
 fn cost(body: &Bytes) -> usize {

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::entry::{self, BodyKey};
+use super::body_key::BodyKey;
+use super::entry;
 use super::fetch::fetch;
 use super::frame::{self, HEADER_BYTES, Header, Kind, Role, padded};
 use super::segment::{self, Pin, Segment};
@@ -119,7 +120,7 @@ fn bodies_in(shared: &Shared, victims: &BTreeSet<u32>) -> Vec<Moving> {
     let mut moving = Vec::new();
     let partitions: Vec<u32> = shared.tables().partitions.keys().copied().collect();
     for partition in partitions {
-        let mut from = Some(BodyKey(0));
+        let mut from = Some(BodyKey::FIRST);
         while let Some(next) = from {
             from = collect_slice(&shared.tables(), partition, next, victims, &mut moving);
         }
@@ -136,8 +137,8 @@ fn collect_slice(
 ) -> Option<BodyKey> {
     let table = tables.partitions.get(&partition)?;
     let mut last = None;
-    for (key, place) in table.bodies.range(from..).take(16 * SLICE) {
-        last = Some(BodyKey(key.0 + 1));
+    for (key, place) in table.bodies.range(from).take(16 * SLICE) {
+        last = Some(key.next());
         if victims.contains(&place.segment) {
             moving.push(Moving { partition, key, from: *place });
         }

@@ -5,44 +5,8 @@ use windlass_core::codec;
 use windlass_core::id::ItemNumber;
 use windlass_core::row::{Change, Key, Part};
 
+use super::body_key::BodyKey;
 use super::frame::HEADER_BYTES;
-
-/// A body's name within its partition: item number and part in one word, in the order of items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct BodyKey(pub(super) u64);
-
-impl BodyKey {
-    pub(super) fn new(number: ItemNumber, part: Part) -> Self {
-        Self(number.0 << 2 | part_code(part))
-    }
-
-    pub(super) fn number(self) -> ItemNumber {
-        ItemNumber(self.0 >> 2)
-    }
-
-    /// `None` for a part that this version does not know.
-    pub(super) fn part(self) -> Option<Part> {
-        match self.0 & 3 {
-            0 => Some(Part::Payload),
-            1 => Some(Part::Result),
-            2 => Some(Part::Facts),
-            _ => None,
-        }
-    }
-
-    /// All that an item can have.
-    pub(super) fn all_of(number: ItemNumber) -> [Self; 3] {
-        Part::ALL.map(|part| Self::new(number, part))
-    }
-}
-
-fn part_code(part: Part) -> u64 {
-    match part {
-        Part::Payload => 0,
-        Part::Result => 1,
-        Part::Facts => 2,
-    }
-}
 
 /// One entry of a payload. `at` is where its bytes begin within the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +26,47 @@ const REMOVE_BODY: u8 = 4;
 /// What a frame does to the places of bodies.
 #[derive(Clone, Debug)]
 pub(super) enum BodyChange {
-    Put { key: BodyKey, at: u32, length: u32, crc: u32, body: Bytes },
-    Remove { key: BodyKey },
-    RemoveAll { number: ItemNumber },
+    Put {
+        key: BodyKey,
+        at: u32,
+        length: u32,
+        crc: u32,
+        body: Bytes,
+    },
+    Remove {
+        key: BodyKey,
+    },
+    /// All but its events.
+    RemoveAll {
+        number: ItemNumber,
+    },
+    RemoveEvents {
+        number: ItemNumber,
+    },
+}
+
+impl BodyChange {
+    /// What goes with a row.
+    fn with_row(key: &Key) -> Option<Self> {
+        match key {
+            Key::Item(number) => Some(Self::RemoveAll { number: *number }),
+            Key::Events(number, None) => Some(Self::RemoveEvents { number: *number }),
+            Key::Events(number, Some(first_seq)) => {
+                Some(Self::Remove { key: BodyKey::new(*number, Part::Events(*first_seq)) })
+            }
+            Key::Numbers
+            | Key::Settings
+            | Key::Cleared
+            | Key::Partitions
+            | Key::Queue(_)
+            | Key::Taken(_)
+            | Key::Once(_)
+            | Key::Group(_)
+            | Key::Intake
+            | Key::Rules(_)
+            | Key::Rule(_) => None,
+        }
+    }
 }
 
 /// A commit's bytes, made by its caller so that the committer has little to do.
@@ -115,15 +117,13 @@ impl Encoded {
                 codec::encode_key(key, &mut scratch.key);
                 self.frame.push(REMOVE_ROW);
                 put_bytes(&mut self.frame, &scratch.key);
-                if let Key::Item(number) = key {
-                    self.bodies.push(BodyChange::RemoveAll { number: *number });
-                }
+                self.bodies.extend(BodyChange::with_row(key));
             }
             Change::PutBody { number, part, body } => self.put_body(BodyKey::new(*number, *part), body),
             Change::RemoveBody { number, part } => {
                 let key = BodyKey::new(*number, *part);
                 self.frame.push(REMOVE_BODY);
-                put_varint(&mut self.frame, key.0);
+                key.put(&mut self.frame);
                 self.bodies.push(BodyChange::Remove { key });
             }
         }
@@ -147,7 +147,7 @@ fn put_row(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
 /// Tells where the body's bytes begin.
 pub(super) fn put_body(out: &mut Vec<u8>, key: BodyKey, crc: u32, body: &[u8]) -> usize {
     out.push(PUT_BODY);
-    put_varint(out, key.0);
+    key.put(out);
     out.extend_from_slice(&crc.to_le_bytes());
     put_varint(out, body.len() as u64);
     let at = out.len();
@@ -221,12 +221,12 @@ impl<'a> Cursor<'a> {
             }
             REMOVE_ROW => Some(Entry::RemoveRow { key: self.take_bytes()? }),
             PUT_BODY => {
-                let key = BodyKey(self.take_varint()?);
+                let key = BodyKey::take(self)?;
                 let crc = self.take_u32()?;
                 let body = self.take_bytes()?;
                 Some(Entry::PutBody { key, crc, body, at: self.at - body.len() })
             }
-            REMOVE_BODY => Some(Entry::RemoveBody { key: BodyKey(self.take_varint()?) }),
+            REMOVE_BODY => Some(Entry::RemoveBody { key: BodyKey::take(self)? }),
             _ => None,
         }
     }
@@ -270,9 +270,8 @@ pub(super) fn body_changes(frame: &[u8]) -> Result<Vec<BodyChange>, Unreadable> 
         match entry? {
             Entry::PutRow { .. } => {}
             Entry::RemoveRow { key } => {
-                if let Ok(Key::Item(number)) = codec::decode_key(key) {
-                    changes.push(BodyChange::RemoveAll { number });
-                }
+                let key = codec::decode_key(key).ok();
+                changes.extend(key.as_ref().and_then(BodyChange::with_row));
             }
             Entry::PutBody { key, crc, body, at } => {
                 let (at, length) = (at as u32, body.len() as u32);

@@ -2,7 +2,7 @@
 //!
 //! A commit is a frame ([`frame`], [`entry`]) in a segment ([`segment`], [`hint`]). The [`committer`] writes and syncs frames,
 //! a [`run`] at a time, and then tells the [`tables`], which know where everything is. Rows are read back from the
-//! snapshot and the frames since ([`rows`]), bodies by their place ([`reader`], [`fetch`], [`bodies`]). The [`keeper`]
+//! snapshot and the frames since ([`rows`]), bodies by their place ([`body_key`], [`reader`], [`fetch`], [`bodies`]). The [`keeper`]
 //! has segments ready ([`pool`]); the [`upkeep`] writes a [`snapshot`] when the log has grown ([`tail`],
 //! [`snapshot_file`]), and moves bodies together when much around them is dead ([`compaction`]). At the start,
 //! [`opening`] lets [`survey`] and [`recovery`] turn files into tables again; [`repair`] does so after a failed write.
@@ -14,6 +14,7 @@
 
 mod backup;
 mod bodies;
+mod body_key;
 mod committer;
 mod compaction;
 pub mod disk;
@@ -56,9 +57,9 @@ use windlass_core::time::{Span, Timestamp};
 use super::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
 use crate::env::{BoxFuture, Env, Task};
 use crate::lock::lock;
+use body_key::BodyKey;
 use committer::{Request, ask};
 use disk::Disk;
-use entry::BodyKey;
 use frame::{HEADER_BYTES, Kind};
 use reader::{Job, ReadBodies};
 use rows::RowStream;
@@ -216,6 +217,35 @@ impl LogStore {
         missing
     }
 
+    async fn read_batches(
+        &self,
+        partition: u32,
+        number: ItemNumber,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<(u64, Bytes)>, StoreError> {
+        let first_seqs: Vec<u64> = {
+            let tables = self.shared.tables();
+            let Some(table) = tables.partitions.get(&partition) else { return Ok(Vec::new()) };
+            let mut bytes = 0;
+            let fits = |(_, place): &(u64, &Place)| {
+                let begun = bytes < bytes_max;
+                bytes += place.length as usize;
+                begun
+            };
+            table.bodies.events(number, from).take_while(fits).map(|(first_seq, _)| first_seq).collect()
+        };
+        let keys =
+            first_seqs.iter().map(|first_seq| BodyKey::new(number, Part::Events(*first_seq))).collect();
+        let bodies = self.read_bodies(partition, keys).await?;
+        // Some may have gone meanwhile.
+        Ok(first_seqs
+            .into_iter()
+            .zip(bodies)
+            .filter_map(|(first_seq, body)| Some((first_seq, body?)))
+            .collect())
+    }
+
     async fn close_all(&self) {
         let (answer, answered) = oneshot::channel();
         // The committer first: it may still need the keeper for what is queued.
@@ -248,6 +278,16 @@ impl Store for LogStore {
     ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
         let keys = bodies.into_iter().map(|(number, part)| BodyKey::new(number, part)).collect();
         Box::pin(self.read_bodies(partition.0, keys))
+    }
+
+    fn read_events(
+        &self,
+        partition: PartitionId,
+        number: ItemNumber,
+        from: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
+        Box::pin(self.read_batches(partition.0, number, from, bytes_max))
     }
 
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {

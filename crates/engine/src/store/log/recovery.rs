@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::body_key::BodyKey;
 use super::disk::Disk;
 use super::entry;
 use super::frame::{Expected, HEADER_BYTES, Header, Kind};
@@ -116,7 +117,7 @@ pub(super) struct Replay {
     synced: u64,
     /// Frames above it: segment, offset and number of each.
     unsynced: VecDeque<(u64, u32, u32)>,
-    lost: Vec<(u32, entry::BodyKey, u64)>,
+    lost: Vec<(u32, BodyKey, u64)>,
     /// The segment in which the log goes on, if a hint behind its last frame says so.
     goes_on_in: Option<u32>,
 }
@@ -335,7 +336,7 @@ impl Replay {
 
     /// A body in a segment that is gone must be gone too.
     fn missing_body(&self) -> Option<String> {
-        let still_lost = |(partition, key, _): &&(u32, entry::BodyKey, u64)| {
+        let still_lost = |(partition, key, _): &&(u32, BodyKey, u64)| {
             self.tables.body(*partition, *key).is_some_and(|place| place.segment == LOST)
         };
         let (partition, key, generation) = self.lost.iter().find(still_lost)?;

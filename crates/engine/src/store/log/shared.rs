@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::bodies::BodyCache;
+use super::body_key::BodyKey;
 use super::disk::Disk;
-use super::entry::{BodyChange, BodyKey};
+use super::entry::BodyChange;
 use super::pool::Pool;
 use super::run::Write;
 use super::tables::Tables;
@@ -142,6 +143,8 @@ impl Shared {
                             cache.remove(write.partition, key);
                         }
                     }
+                    // Not asked for any more, and soon pushed out by others.
+                    BodyChange::RemoveEvents { .. } => {}
                 }
             }
         }

@@ -13,16 +13,16 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 
 use super::Durability;
+use super::body_key::BodyKey;
 use super::committer::{Request, ask};
 use super::disk::{File, write_all};
-use super::entry::BodyKey;
 use super::fetch::fetch;
 use super::rows::FrameSource;
 use super::segment::{TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
 use super::snapshot_file::{self, BLOCK_BYTES, Blocks, BodyRecord, Content, Section, SnapshotFile};
 use super::tables::{Place, Tables};
-use super::tail::{LastWord, Tail, piece};
+use super::tail::{self, LastWord, Tail, piece};
 use super::view::{PartitionFrames, View};
 use crate::store::StoreError;
 
@@ -113,11 +113,13 @@ struct Writer<'a> {
     view: &'a View,
     output: Output,
     merged: Merged,
+    /// How the keys of rows begin that went all at once; empty if none did.
+    cut: Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
     fn new(shared: &'a Shared, view: &'a View, file: Arc<dyn File>) -> Self {
-        Self { shared, view, output: Output::new(file), merged: Merged::default() }
+        Self { shared, view, output: Output::new(file), merged: Merged::default(), cut: Vec::new() }
     }
 
     async fn write(&mut self) -> Result<BTreeMap<u32, Section>, StoreError> {
@@ -149,6 +151,7 @@ impl<'a> Writer<'a> {
         let pins = Arc::clone(&self.view.pins);
         let tail = Tail::read(FrameSource::new(partition, since.frames.clone(), pins)).await?;
         let mut words = tail.iter().peekable();
+        self.cut.clear();
         let before = self.view.snapshot.clone().zip(since.section);
         if let Some((snapshot, section)) = before {
             let mut blocks = Blocks::of_rows(snapshot, section);
@@ -160,6 +163,7 @@ impl<'a> Writer<'a> {
                     }
                     match words.next_if(|(new, _)| new.as_slice() == key) {
                         Some((key, word)) => self.merge(&key, word).await?,
+                        None if self.is_cut(key) => {}
                         None => self.merged.push_row(key, value),
                     }
                 }
@@ -174,10 +178,16 @@ impl<'a> Writer<'a> {
 
     async fn merge(&mut self, key: &[u8], word: LastWord) -> Result<(), StoreError> {
         match word {
+            LastWord::Removed if tail::takes_many(key) => self.cut = key.to_vec(),
             LastWord::Removed => {}
             LastWord::Value(place) => self.merged.push_place(key, place),
         }
         self.write_merged_if(SLICE).await
+    }
+
+    /// Whether a row went together with others: their common beginning comes before them in the order of keys.
+    fn is_cut(&self, key: &[u8]) -> bool {
+        !self.cut.is_empty() && key.starts_with(&self.cut)
     }
 
     /// Reads the values that are known only by their place, and writes all in the order of keys.
@@ -214,11 +224,11 @@ impl<'a> Writer<'a> {
     }
 
     async fn write_bodies(&mut self, partition: u32) -> Result<(), StoreError> {
-        let mut from = BodyKey(0);
+        let mut from = BodyKey::FIRST;
         loop {
             let records = body_records(&self.shared.tables(), partition, from);
             let Some(last) = records.last() else { return Ok(()) };
-            from = BodyKey(last.key.0 + 1);
+            from = last.key.next();
             for record in &records {
                 record.put(&mut self.output.block);
             }
@@ -239,7 +249,7 @@ fn body_records(tables: &Tables, partition: u32, from: BodyKey) -> Vec<BodyRecor
         length: place.length,
         crc: place.crc,
     };
-    table.bodies.range(from..).take(SLICE).map(record).collect()
+    table.bodies.range(from).take(SLICE).map(record).collect()
 }
 
 /// Rows on their way out, in order: whole ones of the last snapshot, and keys of those whose value is in the log.

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::body_key::BodyKey;
 use super::disk::{Disk, File, read_full};
-use super::entry::{BodyKey, Cursor, put_bytes, put_varint};
+use super::entry::{Cursor, put_bytes, put_varint};
 use super::frame::u32_at;
 use super::segment::io_failed;
 use crate::store::StoreError;
@@ -127,7 +128,7 @@ pub(super) struct BodyRecord {
 
 impl BodyRecord {
     pub(super) fn put(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.key.0);
+        self.key.put(out);
         put_varint(out, self.generation);
         put_varint(out, self.offset.into());
         put_varint(out, self.length.into());
@@ -136,7 +137,7 @@ impl BodyRecord {
 
     fn take(cursor: &mut Cursor<'_>) -> Option<Self> {
         Some(Self {
-            key: BodyKey(cursor.take_varint()?),
+            key: BodyKey::take(cursor)?,
             generation: cursor.take_varint()?,
             offset: u32::try_from(cursor.take_varint()?).ok()?,
             length: u32::try_from(cursor.take_varint()?).ok()?,

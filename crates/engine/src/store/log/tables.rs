@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use windlass_core::sorted::SortedMap;
+use windlass_core::id::ItemNumber;
 
-use super::entry::{BodyChange, BodyKey};
+use super::body_key::{Bodies, BodyKey};
+use super::entry::BodyChange;
 use super::frame::{Header, Kind, Role, padded};
 use super::segment::{Pin, Segment};
 use super::snapshot_file::{Section, SnapshotFile};
@@ -79,7 +80,7 @@ pub(super) struct PartitionTable {
     pub(super) frames: VecDeque<FramePlace>,
     /// Its part of the snapshot.
     pub(super) section: Option<Section>,
-    pub(super) bodies: SortedMap<BodyKey, Place>,
+    pub(super) bodies: Bodies,
 }
 
 #[derive(Debug, Default)]
@@ -149,6 +150,11 @@ impl Tables {
                     self.remove_body(partition, key);
                 }
             }
+            BodyChange::RemoveEvents { number } => {
+                for key in self.events(partition, *number) {
+                    self.remove_body(partition, key);
+                }
+            }
         }
     }
 
@@ -164,7 +170,7 @@ impl Tables {
 
     fn remove_body(&mut self, partition: u32, key: BodyKey) {
         let table = self.partitions.get_mut(&partition);
-        if let Some(place) = table.and_then(|table| table.bodies.remove(&key)) {
+        if let Some(place) = table.and_then(|table| table.bodies.remove(key)) {
             self.release(place);
         }
     }
@@ -181,7 +187,7 @@ impl Tables {
 
     fn drop_partition(&mut self, partition: u32) {
         let Some(table) = self.partitions.remove(&partition) else { return };
-        for (_, place) in &table.bodies {
+        for (_, place) in table.bodies.iter() {
             self.release(*place);
         }
     }
@@ -189,13 +195,19 @@ impl Tables {
     /// Compaction moved a body; unless it was removed or moved meanwhile, it is there from now on.
     pub(super) fn move_body(&mut self, partition: u32, key: BodyKey, from: Place, to: Place) {
         let table = self.partitions.get(&partition);
-        if table.and_then(|table| table.bodies.get(&key)) == Some(&from) {
+        if table.and_then(|table| table.bodies.get(key)) == Some(&from) {
             self.put_body(partition, key, to);
         }
     }
 
     pub(super) fn body(&self, partition: u32, key: BodyKey) -> Option<Place> {
-        self.partitions.get(&partition)?.bodies.get(&key).copied()
+        self.partitions.get(&partition)?.bodies.get(key).copied()
+    }
+
+    /// All batches of an item's events.
+    pub(super) fn events(&self, partition: u32, number: ItemNumber) -> Vec<BodyKey> {
+        let Some(table) = self.partitions.get(&partition) else { return Vec::new() };
+        table.bodies.events(number, 1).map(|(first_seq, _)| BodyKey::More(number.0, first_seq)).collect()
     }
 
     pub(super) fn pin(&self, segment: u32, released: &Arc<Notify>) -> Option<Pin> {

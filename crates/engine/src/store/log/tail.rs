@@ -66,9 +66,16 @@ impl Tail {
     fn put(&mut self, key: &[u8], word: LastWord) {
         if let Ok(Key::Item(number)) = codec::decode_key(key) {
             self.items.insert(number, word);
-        } else {
-            self.others.insert(key.to_vec(), word);
+            return;
         }
+        if matches!(word, LastWord::Removed) && takes_many(key) {
+            let with_it = self.others.range(key.to_vec()..).take_while(|(row, _)| row.starts_with(key));
+            let with_it: Vec<Vec<u8>> = with_it.map(|(row, _)| row.clone()).collect();
+            for row in &with_it {
+                self.others.remove(row);
+            }
+        }
+        self.others.insert(key.to_vec(), word);
     }
 
     /// In the order of keys as bytes, which is the snapshot's: keys of a later version may sort anywhere.
@@ -81,6 +88,11 @@ impl Tail {
             (None, _) => items.next(),
         })
     }
+}
+
+/// Whether removing this takes all rows whose keys begin with it.
+pub(super) fn takes_many(key: &[u8]) -> bool {
+    matches!(codec::decode_key(key), Ok(Key::Events(_, None)))
 }
 
 fn item_key(number: ItemNumber) -> Vec<u8> {

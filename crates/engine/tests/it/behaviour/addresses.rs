@@ -237,7 +237,7 @@ async fn what_a_list_shows_of_an_address_an_import_takes(world: &World) {
 async fn an_address_is_free_after_a_clear(world: &World) {
     let queue = world.queue("q", 2, Settings::default()).await;
     let first = world.produce(&queue, vec![at("a"), at("b")]).await;
-    let all = Clear { waiting: true, scheduled: true, leased: true };
+    let all = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
     assert_eq!(world.engine().clear(&queue, all).await.expect("cleared").value, 2);
     assert_eq!(found(world, &queue, "a").await, first[0]);
     let shown = world.engine().get(first[0]).await.expect("kept");

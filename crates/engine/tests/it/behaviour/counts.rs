@@ -102,10 +102,10 @@ async fn callers_at_once_share_syncs() {
 }
 
 /// Small, and the same each time.
-pub(super) struct Dice(pub(super) u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
@@ -183,7 +183,12 @@ pub(super) async fn some_deed(world: &World, queue: &QueueName, hands: &mut Vec<
             let _gone_perhaps = engine.cancel(item.id).await;
         }
         (9, _) if dice.below(8) == 0 => {
-            let clear = Clear { waiting: true, scheduled: dice.below(2) == 0, leased: dice.below(2) == 0 };
+            let clear = Clear {
+                waiting: true,
+                scheduled: dice.below(2) == 0,
+                leased: dice.below(2) == 0,
+                suspended: false,
+            };
             engine.clear(queue, clear).await.expect("cleared");
         }
         (_, _) => {}

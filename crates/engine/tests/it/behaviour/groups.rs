@@ -116,7 +116,7 @@ async fn an_end_item_that_is_gone_at_once_leaves_no_payload_behind(world: &World
     let queue = world.queue("q", 1, Settings::default()).await;
     create(world, &queue, CreateGroup { end: end(&"gone".repeat(100), None), start: true, ..group("g") })
         .await;
-    let clear = Clear { waiting: true, scheduled: true, leased: true };
+    let clear = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
     assert_eq!(world.engine().clear(&queue, clear).await.expect("cleared").value, 1);
     world.env.advance(Duration::from_secs(1));
     // The sweep has come by once this is answered.

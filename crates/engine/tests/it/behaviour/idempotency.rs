@@ -126,7 +126,8 @@ async fn items_without_a_key_of_their_own_go_together(world: &World) {
         let ids = made(once(world, &queue, &key, mixed(20)).await);
         let free: Vec<_> = ids.iter().skip(1).step_by(2).map(|(id, _)| id.partition).collect();
         assert!(free.windows(2).all(|pair| pair[0] == pair[1]), "{free:?}");
-        let all = windlass_core::command::Clear { waiting: true, scheduled: true, leased: true };
+        let all =
+            windlass_core::command::Clear { waiting: true, scheduled: true, leased: true, suspended: false };
         world.engine().clear(&queue, all).await.expect("cleared");
     }
 }

@@ -149,7 +149,7 @@ async fn a_clear_takes_everything_of_its_kind_at_once(world: &World) {
         world.produce(&queue, items(1000)).await;
     }
     let leased = world.lease(&queue, 10).await;
-    let waiting = Clear { waiting: true, scheduled: false, leased: false };
+    let waiting = Clear { waiting: true, scheduled: false, leased: false, suspended: false };
     assert_eq!(world.engine().clear(&queue, waiting).await.expect("cleared").value, 5990);
     let counts = world.engine().stats(&queue).await.expect("stats").counts;
     assert_eq!((counts.waiting, counts.leased), (0, 10));
@@ -259,7 +259,7 @@ async fn what_was_cleared_with_an_error_is_kept_as_cancelled(world: &World) {
         world.produce(&queue, items(1000)).await;
     }
     let cleared_at = world.env.wall();
-    let all = Clear { waiting: true, scheduled: true, leased: true };
+    let all = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
     assert_eq!(world.engine().clear(&queue, all).await.expect("cleared").value, 6002);
     for _ in ["as it was cleared", "after a restart"] {
         let view = world.engine().get(ids[0]).await.expect("kept");

@@ -99,6 +99,7 @@ fn count(view: &ItemView, stopped: bool, found: &mut QueueStats) {
         Phase::Scheduled => one.scheduled = 1,
         Phase::Waiting => one.waiting = 1,
         Phase::Leased => one.leased = 1,
+        Phase::Suspended => one.suspended = 1,
         Phase::Completed | Phase::Failed | Phase::Cancelled | Phase::Expired => panic!("{view:?} has ended"),
     }
     found.counts += one;

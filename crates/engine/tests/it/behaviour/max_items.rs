@@ -69,7 +69,7 @@ async fn every_end_of_an_item_frees_its_place_at_once(world: &World) {
         assert!(!produce(&engine, &queue, 1).await);
         engine.cancel(leased[2].id).await.expect("cancelled");
         assert!(produce(&engine, &queue, 1).await);
-        let all = Clear { waiting: true, scheduled: true, leased: true };
+        let all = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
         assert_eq!(engine.clear(&queue, all).await.expect("cleared").value, 4);
     }
 }
@@ -186,7 +186,7 @@ async fn what_would_be_refused_anyway_needs_no_place(world: &World) {
     let told = told(&judged);
     assert_eq!(told[1..], [Err(ids[1]), Err(told[0].expect("made"))]);
     assert!(!produce(&engine, &queue, 1).await, "all places are taken again");
-    engine.clear(&queue, Clear { waiting: true, scheduled: false, leased: false }).await.expect("cleared");
+    engine.clear(&queue, Clear { waiting: true, scheduled: false, leased: false, suspended: false }).await.expect("cleared");
     assert!(produce(&engine, &queue, 2).await, "and all come back");
 }
 

@@ -49,6 +49,8 @@ mod redrive;
 pub(crate) mod rules;
 mod schedules;
 mod storage;
+pub(crate) mod streams;
+mod suspends;
 mod waits;
 
 use windlass_core::command::{LeaseItems, Refusal};

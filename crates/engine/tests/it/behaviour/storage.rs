@@ -111,7 +111,7 @@ async fn what_was_cleared_is_in_no_list(world: &World) {
         world.produce(&queue, items(1000)).await;
     }
     world.lease(&queue, 1000).await;
-    let clear = Clear { waiting: true, scheduled: false, leased: true };
+    let clear = Clear { waiting: true, scheduled: false, leased: true, suspended: false };
     world.engine().clear(&queue, clear).await.expect("cleared");
     assert!(all(world, &queue, List::Queue, 10).await.is_empty());
     world.produce(&queue, vec![item("new")]).await;
@@ -137,7 +137,7 @@ async fn a_pivot_or_partition_that_is_not_there_is_refused(world: &World) {
 fn import_item(view: ItemView) -> ImportItem {
     let due_at = match view.item.state {
         State::Scheduled { due_at } => Some(due_at),
-        State::Waiting | State::Leased(_) | State::Final(_) => None,
+        State::Waiting | State::Leased(_) | State::Suspended(_) | State::Final(_) => None,
     };
     let extras = view.item.extras.map_or_else(Extras::default, |extras| *extras);
     ImportItem {
@@ -152,6 +152,7 @@ fn import_item(view: ItemView) -> ImportItem {
         address: extras.address,
         origin: extras.origin,
         error: extras.error,
+        suspended: None,
         body: view.payload.expect("live items have one"),
         facts: None,
     }
@@ -221,6 +222,7 @@ async fn an_import_takes_its_places_in_the_queue(world: &World) {
         address: None,
         origin: None,
         error: None,
+        suspended: None,
         body: Bytes::copy_from_slice(payload.as_bytes()),
         facts: None,
     };

@@ -97,7 +97,7 @@ async fn a_wait_for_what_was_cleared_or_deleted_is_told_that_it_is_cancelled(wor
     }
     world.engine().delete_items(&queue, vec![ids[1]]).await.expect("judged");
     assert_eq!(told(waiting.remove(1)).await.item.state.phase(), Phase::Cancelled);
-    let all = Clear { waiting: true, scheduled: true, leased: true };
+    let all = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
     assert_eq!(world.engine().clear(&queue, all).await.expect("cleared").value, 3);
     for task in waiting {
         assert_eq!(told(task).await.item.state.phase(), Phase::Cancelled);

@@ -97,3 +97,25 @@ fn arrived(path: &str) -> Seen {
 fn delivered(path: &str) -> Seen {
     Seen::Delivered(path.to_owned())
 }
+
+#[tokio::test]
+async fn who_takes_nothing_of_a_stream_is_cut_off() {
+    let mut world = World::new(Limits { stream_stall_timeout: SHORT, ..Limits::default() }).await;
+    let mut client = world.client().await;
+    client.send("GET /stream HTTP/1.1\r\n\r\n").await;
+    assert_eq!(world.saw().await, Seen::Arrived("/stream".into()));
+    assert_eq!(world.saw().await, Seen::Undelivered("/stream".into()));
+    assert_eq!(world.traffic.closed_by(Timeout::Reply), 1);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn who_leaves_a_stream_is_noticed() {
+    let mut world = World::new(Limits::default()).await;
+    let mut client = world.client().await;
+    client.send("GET /stream HTTP/1.1\r\n\r\n").await;
+    assert_eq!(world.saw().await, Seen::Arrived("/stream".into()));
+    drop(client);
+    assert_eq!(world.saw().await, Seen::Undelivered("/stream".into()));
+    world.finish().await;
+}

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use windlass_server::listener::{BodyError, Handler, Limits, Listener, Reply, RequestBody, Traffic};
+use windlass_server::listener::{BodyError, Handler, Limits, Listener, Reply, RequestBody, Source, Traffic};
 
 /// Nothing that is tested takes so long; it only keeps a broken test from hanging.
 const HANGING: Duration = Duration::from_secs(60);
@@ -55,6 +56,11 @@ impl Handler for Desk {
             let (parts, body) = request.into_parts();
             let path = parts.uri.path().to_owned();
             let mut visit = Visit::new(&self, &path);
+            if path == "/stream" {
+                visit.left = false;
+                let delivery = Delivery { desk: Arc::clone(&self), path, delivered: false };
+                return Response::new(Reply::stream(Endless { _delivery: delivery }));
+            }
             let (status, bytes) = self.answer(&parts.method, &path, body).await;
             visit.left = false;
             let Some(share) = self.traffic.reserve_reply(bytes.len()) else {
@@ -65,6 +71,17 @@ impl Handler for Desk {
             *reply.body_mut() = Reply::new(bytes).on_delivery(move || delivery.done()).counted(share);
             reply
         })
+    }
+}
+
+/// Always has more.
+struct Endless {
+    _delivery: Delivery,
+}
+
+impl Source for Endless {
+    fn poll_piece(&mut self, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        Poll::Ready(Some(Bytes::from_static(&[b'x'; 64 << 10])))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads everything there is, and tells how much it is and what of it is damaged.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -10,9 +10,8 @@ use windlass_core::time::Timestamp;
 
 use super::Locked;
 use super::frames::{Source, frames_of, valid_sources};
-use crate::store::StoreError;
+use crate::store::log::body_key::BodyKey;
 use crate::store::log::disk::Disk;
-use crate::store::log::entry::BodyKey;
 use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::frame::Role;
 use crate::store::log::opening;
@@ -21,6 +20,7 @@ use crate::store::log::segment::{self, Start};
 use crate::store::log::survey::{self, Survey};
 use crate::store::log::tables::{Place, Tables};
 use crate::store::log::view::PartitionView;
+use crate::store::{StoreError, remove_row};
 
 const SLICE: usize = 1024;
 
@@ -165,12 +165,12 @@ async fn check_content(recovered: Recovered, report: &mut Report) {
 
 async fn count_rows(tables: &Tables, partition: u32, report: &mut Report) -> u64 {
     let mut rows = PartitionView::of(tables, partition, &Arc::new(Notify::new())).rows;
-    let mut keys = BTreeSet::new();
+    let mut keys = BTreeMap::new();
     loop {
         match rows.next().await {
             Ok(Some(changes)) => changes.into_iter().for_each(|change| match change {
-                Change::Put(row) => drop(keys.insert(row.key())),
-                Change::Remove(key) => drop(keys.remove(&key)),
+                Change::Put(row) => drop(keys.insert(row.key(), ())),
+                Change::Remove(key) => remove_row(&mut keys, &key),
                 Change::PutBody { .. } | Change::RemoveBody { .. } => {}
             }),
             Ok(None) => return keys.len() as u64,
@@ -183,11 +183,11 @@ async fn count_rows(tables: &Tables, partition: u32, report: &mut Report) -> u64
 }
 
 async fn check_bodies(tables: &Tables, partition: u32, report: &mut Report) {
-    let mut from = BodyKey(0);
+    let mut from = BodyKey::FIRST;
     loop {
         let slice = body_slice(tables, partition, from);
         let Some((last, ..)) = slice.last() else { return };
-        from = BodyKey(last.0 + 1);
+        from = last.next();
         for (_, body) in read_bodies(tables, slice).await {
             if let Err(error) = body {
                 report.add_damage(error);
@@ -199,7 +199,7 @@ async fn check_bodies(tables: &Tables, partition: u32, report: &mut Report) {
 /// Some bodies of a partition from a key on, and where they are.
 pub(super) fn body_slice(tables: &Tables, partition: u32, from: BodyKey) -> Vec<(BodyKey, Place)> {
     let bodies = &tables.partitions[&partition].bodies;
-    bodies.range(from..).take(SLICE).map(|(key, place)| (key, *place)).collect()
+    bodies.range(from).take(SLICE).map(|(key, place)| (key, *place)).collect()
 }
 
 /// Reads and checks bodies.

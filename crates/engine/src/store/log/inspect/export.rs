@@ -9,12 +9,12 @@ use windlass_core::row::Change;
 
 use super::Locked;
 use super::check::{body_slice, read_bodies};
-use crate::store::StoreError;
+use crate::store::log::body_key::BodyKey;
 use crate::store::log::disk::Disk;
-use crate::store::log::entry::BodyKey;
 use crate::store::log::opening;
 use crate::store::log::tables::Tables;
 use crate::store::log::view::PartitionView;
+use crate::store::{StoreError, remove_row};
 
 /// Tells every row and body of a log that no server has open, as the changes that make it anew: partition by
 /// partition, rows in the order of keys, then bodies. The rows of one partition at a time are in memory.
@@ -42,7 +42,7 @@ async fn export_rows(
         for change in changes {
             match change {
                 Change::Put(row) => drop(rows.insert(row.key(), row)),
-                Change::Remove(key) => drop(rows.remove(&key)),
+                Change::Remove(key) => remove_row(&mut rows, &key),
                 Change::PutBody { .. } | Change::RemoveBody { .. } => {}
             }
         }
@@ -56,16 +56,14 @@ async fn export_bodies(
     partition: u32,
     each: &mut (dyn FnMut(PartitionId, Change) + Send),
 ) -> Result<(), StoreError> {
-    let mut from = BodyKey(0);
+    let mut from = BodyKey::FIRST;
     loop {
         let slice = body_slice(tables, partition, from);
         let Some((last, _)) = slice.last() else { return Ok(()) };
-        from = BodyKey(last.0 + 1);
+        from = last.next();
         for (key, body) in read_bodies(tables, slice).await {
-            // A part of a later version has no name here.
-            if let Some(part) = key.part() {
-                each(PartitionId(partition), Change::PutBody { number: key.number(), part, body: body? });
-            }
+            let (number, part) = (key.number(), key.part());
+            each(PartitionId(partition), Change::PutBody { number, part, body: body? });
         }
     }
 }

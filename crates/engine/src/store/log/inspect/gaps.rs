@@ -7,7 +7,7 @@ use windlass_core::codec;
 use windlass_core::id::ItemNumber;
 use windlass_core::row::{Change, Key, Part};
 
-use crate::store::log::entry::BodyKey;
+use crate::store::log::body_key::BodyKey;
 
 /// A place in the order of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,12 +100,19 @@ impl Gaps {
                 body(*number, *part)
             }
         };
-        if self.contains(&position) {
+        // Of all that goes at once nothing is in the snapshot, whatever of it can be read.
+        if self.contains(&position) || matches!(change, Change::Remove(Key::Events(_, None))) {
             return vec![change];
         }
         // The row is told by the snapshot; its bodies, which go with it, may not be.
-        let Change::Remove(Key::Item(number)) = change else { return Vec::new() };
-        let gone = Part::ALL.into_iter().filter(|part| self.contains(&body(number, *part)));
+        let (number, parts) = match change {
+            Change::Remove(Key::Item(number)) => (number, Part::ALL.to_vec()),
+            Change::Remove(Key::Events(number, Some(first_seq))) => (number, vec![Part::Events(first_seq)]),
+            Change::Put(_) | Change::Remove(_) | Change::PutBody { .. } | Change::RemoveBody { .. } => {
+                return Vec::new();
+            }
+        };
+        let gone = parts.into_iter().filter(|part| self.contains(&body(number, *part)));
         gone.map(|part| Change::RemoveBody { number, part }).collect()
     }
 }

@@ -8,7 +8,7 @@ use windlass_core::time::Timestamp;
 
 use super::Salvaged;
 use crate::store::log::LogStore;
-use crate::store::log::entry::BodyKey;
+use crate::store::log::body_key::BodyKey;
 use crate::store::{Batch, CommitError, Store, StoreError};
 
 /// A commit of the new log is at most about this large, unless a single change is larger.
@@ -72,10 +72,32 @@ impl<'a> Rescue<'a> {
             }
             Change::Remove(key) => {
                 self.salvaged.removals += 1;
-                if let Key::Item(number) = key {
-                    for body in BodyKey::all_of(*number) {
-                        self.missing.remove(&(partition, body));
+                match key {
+                    Key::Item(number) => {
+                        for body in BodyKey::all_of(*number) {
+                            self.missing.remove(&(partition, body));
+                        }
                     }
+                    Key::Events(number, first_seq) => {
+                        let gone = first_seq.map_or(1..=u64::MAX, |first_seq| first_seq..=first_seq);
+                        self.missing.retain(|(of, body), _| match body {
+                            BodyKey::More(item, more) => {
+                                (*of, *item) != (partition, number.0) || !gone.contains(more)
+                            }
+                            BodyKey::Plain(_) => true,
+                        });
+                    }
+                    Key::Numbers
+                    | Key::Settings
+                    | Key::Cleared
+                    | Key::Partitions
+                    | Key::Queue(_)
+                    | Key::Taken(_)
+                    | Key::Once(_)
+                    | Key::Group(_)
+                    | Key::Intake
+                    | Key::Rules(_)
+                    | Key::Rule(_) => {}
                 }
                 32
             }

@@ -291,32 +291,26 @@ fn checked(body: Bytes, record: &BodyRecord, segment: &Segment) -> Result<Change
     if crc32c::crc32c(&body) != record.crc {
         return Err(segment.damaged(record.offset, "a body has a wrong checksum"));
     }
-    let unknown = || segment.damaged(record.offset, "a body is of a kind that this version does not know");
-    let part = record.key.part().ok_or_else(unknown)?;
-    Ok(Change::PutBody { number: record.key.number(), part, body })
+    Ok(Change::PutBody { number: record.key.number(), part: record.key.part(), body })
 }
 
 /// Everything a commit did, in its order.
 fn changes_of(frame: &[u8]) -> Result<Vec<Change>, String> {
     let mut changes = Vec::new();
     for entry in Entries::of(frame) {
-        let change = match entry.map_err(|_| "a frame holds entries of an unknown kind")? {
+        changes.push(match entry.map_err(|_| "a frame holds entries of an unknown kind")? {
             Entry::PutRow { key, value, .. } => {
-                Some(Change::Put(codec::decode_row(key, value).map_err(|error| error.to_string())?))
+                Change::Put(codec::decode_row(key, value).map_err(|error| error.to_string())?)
             }
             Entry::RemoveRow { key } => {
-                Some(Change::Remove(codec::decode_key(key).map_err(|error| error.to_string())?))
+                Change::Remove(codec::decode_key(key).map_err(|error| error.to_string())?)
             }
-            // A part of a later version has no name here.
             Entry::PutBody { key, body, .. } => {
                 let body = Bytes::copy_from_slice(body);
-                key.part().map(|part| Change::PutBody { number: key.number(), part, body })
+                Change::PutBody { number: key.number(), part: key.part(), body }
             }
-            Entry::RemoveBody { key } => {
-                key.part().map(|part| Change::RemoveBody { number: key.number(), part })
-            }
-        };
-        changes.extend(change);
+            Entry::RemoveBody { key } => Change::RemoveBody { number: key.number(), part: key.part() },
+        });
     }
     Ok(changes)
 }

@@ -1,0 +1,130 @@
+//! Which events of which items are kept: the spans of their batches, and nothing of what is in them.
+
+use std::collections::BTreeMap;
+
+use super::entry::Entry;
+use super::{Output, Partition};
+use crate::event::{EventBatch, NewEvent, pack};
+use crate::id::ItemNumber;
+use crate::limits::{EVENTS_BYTES_MAX, EVENTS_MAX};
+use crate::mutant::{self, Mutant};
+use crate::row::{Change, Key, Part, Row};
+use crate::time::Timestamp;
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Events {
+    /// By item, then by the number of the first event. None is empty.
+    batches: BTreeMap<ItemNumber, BTreeMap<u64, Kept>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) last_seq: u64,
+    pub(super) bytes: u64,
+}
+
+impl Events {
+    pub(super) fn insert(&mut self, batch: EventBatch) {
+        let EventBatch { item, first_seq, last_seq, bytes } = batch;
+        self.batches.entry(item).or_default().insert(first_seq, Kept { last_seq, bytes });
+    }
+
+    /// One batch of an item, or all.
+    pub(super) fn remove(&mut self, item: ItemNumber, first_seq: Option<u64>) {
+        let Some(batches) = self.batches.get_mut(&item) else { return };
+        match first_seq {
+            Some(first_seq) => drop(batches.remove(&first_seq)),
+            None => batches.clear(),
+        }
+        if batches.is_empty() {
+            self.batches.remove(&item);
+        }
+    }
+
+    fn oldest(&self, item: ItemNumber) -> Option<(u64, Kept)> {
+        let (first_seq, kept) = self.batches.get(&item)?.first_key_value()?;
+        Some((*first_seq, *kept))
+    }
+
+    pub(super) fn has_any(&self, item: ItemNumber) -> bool {
+        self.batches.contains_key(&item)
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = EventBatch> {
+        let batch = |item, (first_seq, kept): (&u64, &Kept)| EventBatch {
+            item,
+            first_seq: *first_seq,
+            last_seq: kept.last_seq,
+            bytes: kept.bytes,
+        };
+        self.batches.iter().flat_map(move |(item, batches)| batches.iter().map(move |one| batch(*item, one)))
+    }
+
+    /// The number of the last event of each item and the bytes that are kept of it, for a full count. An error tells of
+    /// batches between which some are missing.
+    pub(super) fn sums(&self) -> Result<BTreeMap<ItemNumber, (u64, u64)>, String> {
+        let mut sums: BTreeMap<ItemNumber, (u64, u64)> = BTreeMap::new();
+        for batch in self.rows() {
+            let before = batch.first_seq.saturating_sub(1);
+            let (last_seq, bytes) = sums.entry(batch.item).or_insert((before, 0));
+            if batch.first_seq != *last_seq + 1 {
+                return Err(format!("{batch:?} does not follow event {last_seq}"));
+            }
+            *last_seq = batch.last_seq;
+            *bytes += batch.bytes;
+        }
+        Ok(sums)
+    }
+}
+
+impl Partition {
+    /// The number of the first event that an item still has, if it has any: whole batches are kept, but only so many events
+    /// count.
+    pub fn first_event(&self, number: ItemNumber) -> Option<u64> {
+        let (first_seq, _) = self.events.oldest(number)?;
+        let last_seq = self.items.get(&number).map_or(0, Entry::event_count);
+        Some(first_seq.max(oldest_of(last_seq)))
+    }
+
+    /// Adds to the events of an item, of which the oldest go when there are too many. The item itself is the caller's to
+    /// write.
+    pub(super) fn append(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        next: &mut Entry,
+        events: &[NewEvent],
+        out: &mut Output,
+    ) {
+        let extras = next.extras.get_or_insert_default();
+        let first_seq = extras.event_count + if mutant::active(Mutant::RepeatEvent) { 0 } else { 1 };
+        let last_seq = extras.event_count + events.len() as u64;
+        let bytes = events.iter().map(|event| event.bytes).sum();
+        self.record(Row::Events(EventBatch { item: number, first_seq, last_seq, bytes }), out);
+        out.changes.push(Change::PutBody { number, part: Part::Events(first_seq), body: pack(now, events) });
+        out.totals.emitted += events.len() as u64;
+        extras.event_count = last_seq;
+        extras.event_bytes += bytes;
+        while let Some((oldest, kept)) = self.events.oldest(number) {
+            let needless = kept.last_seq < oldest_of(last_seq) || extras.event_bytes > EVENTS_BYTES_MAX;
+            // What was emitted last is kept, whatever it comes to.
+            if oldest == first_seq || !needless {
+                break;
+            }
+            extras.event_bytes -= kept.bytes;
+            self.erase_events(number, Some(oldest), out);
+        }
+    }
+
+    /// Forgets one batch of an item, or all there are.
+    pub(super) fn erase_events(&mut self, number: ItemNumber, first_seq: Option<u64>, out: &mut Output) {
+        let key = Key::Events(number, first_seq);
+        self.remove(&key);
+        out.changes.push(Change::Remove(key));
+    }
+}
+
+/// The number of the oldest event that counts, if this is that of the last.
+pub fn oldest_of(last_seq: u64) -> u64 {
+    last_seq.saturating_sub(EVENTS_MAX) + 1
+}

@@ -1,0 +1,109 @@
+//! Calls on the events of items: emit, close_streams; and on items that wait for an answer: suspend, resume.
+
+use windlass_api::events::{
+    CloseStreamsReply, CloseStreamsRequest, EmitReply, EmitRequest, NewEvent, ResumeItemReply,
+    ResumeItemRequest, Suspend, SuspendReply, SuspendRequest,
+};
+use windlass_api::payload::Payload;
+use windlass_core::command::Input;
+use windlass_core::{event, limits};
+use windlass_engine::{CloseMode, Outcome, SuspendItem};
+
+use super::check;
+use super::context::{Answer, Context};
+use super::error::Problem;
+use super::items::{Sorted, names, sort};
+use super::record::{EventRecord, Record};
+
+const TYPE_DEFAULT: &str = "message";
+/// That of an answer to a suspended item.
+const TYPE_INPUT: &str = "input";
+
+pub(super) async fn emit(context: Context, request: EmitRequest) -> Result<Answer<EmitReply>, Problem> {
+    let id = check::item_id("id", &request.id)?;
+    let permit = check::permit("", request.permit)?;
+    limits::check_emit(request.events.len())?;
+    let event = |(index, event)| new_event(index, event, &context);
+    let events = request.events.into_iter().enumerate().map(event).collect::<Result<Vec<_>, Problem>>()?;
+    let emitting = context.engine().emit(id, permit, request.after, events);
+    let emitted = context.within(check::COMMIT_TIMEOUT, emitting).await?;
+    let reply = EmitReply {
+        first_seq: emitted.value.first_seq,
+        last_seq: emitted.value.last_seq,
+        cancel_requested: emitted.value.cancel_requested,
+    };
+    Ok(Answer::changed(reply, emitted.commits))
+}
+
+fn new_event(index: usize, event: NewEvent, context: &Context) -> Result<event::NewEvent, Problem> {
+    let within = format_args!("events[{index}].");
+    let NewEvent { json, utf8, bytes, r#type } = event;
+    if let Some(name) = &r#type {
+        limits::check_event_type(name).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    }
+    let payload = Payload { json, utf8, bytes };
+    check::payload(within, &payload, context.payload_rule())?;
+    Ok(stored(r#type.as_deref().unwrap_or(TYPE_DEFAULT), payload))
+}
+
+fn stored(name: &str, payload: Payload) -> event::NewEvent {
+    let bytes = payload.as_bytes().len() as u64;
+    event::NewEvent { content: EventRecord::of(name, payload).to_stored(), bytes }
+}
+
+pub(super) async fn close_streams(
+    context: Context,
+    request: CloseStreamsRequest,
+) -> Result<Answer<CloseStreamsReply>, Problem> {
+    let id = check::item_id("id", &request.id)?;
+    let mode = match request.mode.as_str() {
+        "graceful" => CloseMode::Graceful,
+        "immediate" => CloseMode::Immediate,
+        _ => return Err(Problem::invalid("`mode` must be `graceful` or `immediate`")),
+    };
+    let closing = context.engine().close_streams(id, mode);
+    let closed = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, closing).await?;
+    Ok(Answer::read(CloseStreamsReply { closed: closed as u64 }))
+}
+
+pub(super) async fn suspend(
+    context: Context,
+    request: SuspendRequest,
+) -> Result<Answer<SuspendReply>, Problem> {
+    let queue = check::queue_name(&request.queue)?;
+    limits::check_batch("items", request.items.len())?;
+    let named = names(request.items.iter().map(|item| (&item.id, item.permit)));
+    let items = request.items.into_iter().enumerate().map(suspend_item);
+    let items = items.collect::<Result<Vec<_>, Problem>>()?;
+    let judged = context.within(check::COMMIT_TIMEOUT, context.engine().suspend(&queue, items)).await?;
+    let Sorted { done, failed, commits } = sort(judged, named)?;
+    Ok(Answer::changed(SuspendReply { suspended: done.len() as u64, failed }, commits))
+}
+
+fn suspend_item((index, item): (usize, Suspend)) -> Result<SuspendItem, Problem> {
+    let within = format_args!("items[{index}].");
+    let reason = item.reason.as_deref();
+    reason.map_or(Ok(()), limits::check_reason).map_err(|invalid| Problem::invalid_in(within, invalid))?;
+    Ok(SuspendItem {
+        id: check::item_id(format_args!("{within}id"), &item.id)?,
+        permit: check::permit(within, item.permit)?,
+        reason: item.reason.map(Into::into),
+    })
+}
+
+pub(super) async fn resume(
+    context: Context,
+    request: ResumeItemRequest,
+) -> Result<Answer<ResumeItemReply>, Problem> {
+    let id = check::item_id("id", &request.id)?;
+    let payload = Payload { json: request.json, utf8: request.utf8, bytes: request.bytes };
+    let input = if payload == Payload::default() { None } else { Some(input(payload, &context)?) };
+    let resumed = context.within(check::COMMIT_TIMEOUT, context.engine().resume(id, input)).await?;
+    Ok(Answer::changed(ResumeItemReply {}, resumed.commits))
+}
+
+fn input(payload: Payload, context: &Context) -> Result<Input, Problem> {
+    check::payload("", &payload, context.payload_rule())?;
+    let body = Record::of(payload.clone()).to_stored();
+    Ok(Input { event: stored(TYPE_INPUT, payload), body })
+}
