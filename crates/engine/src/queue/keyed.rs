@@ -86,12 +86,10 @@ pub(super) fn produced_items(
 }
 
 pub(super) fn refused(partition: PartitionId, refusal: Refusal) -> EngineError {
-    match refusal {
-        Refusal::DuplicateAddress { number } => {
-            EngineError::DuplicateAddress { id: ItemId { partition, number } }
-        }
-        refusal => refusal.into(),
+    if let Refusal::DuplicateAddress { number } = refusal {
+        return EngineError::DuplicateAddress { id: ItemId { partition, number } };
     }
+    refusal.into()
 }
 
 /// What a call is told of which nothing was judged. That some of it may have happened comes before all else.
