@@ -32,7 +32,7 @@ impl Bench {
         let queue = client.queue("work");
         let settings = CreateQueueRequest {
             // Soon told of a cancellation, and tried again by nobody.
-            lease_timeout: Some(Span::from_millis(900)),
+            lease_timeout: Some(Span::from_millis(1500)),
             retry: Some(RetryPolicyChange { initial: Some(Span::from_secs(3600)), ..Default::default() }),
             ..CreateQueueRequest::default()
         };

@@ -112,13 +112,13 @@ pub(super) fn produced_items(
 }
 
 pub(super) fn refused(partition: PartitionId, refusal: Refusal) -> EngineError {
-    match refusal {
-        Refusal::DuplicateAddress { number } => {
-            EngineError::DuplicateAddress { id: ItemId { partition, number } }
-        }
-        Refusal::HeldElsewhere { id } => EngineError::DuplicateAddress { id },
-        refusal => refusal.into(),
+    if let Refusal::HeldElsewhere { id } = refusal {
+        return EngineError::DuplicateAddress { id };
     }
+    if let Refusal::DuplicateAddress { number } = refusal {
+        return EngineError::DuplicateAddress { id: ItemId { partition, number } };
+    }
+    refusal.into()
 }
 
 /// Whether somebody has decided about the item.
