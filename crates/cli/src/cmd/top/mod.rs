@@ -49,9 +49,12 @@ impl Top {
         let mut before = look(remote).await.map_err(|error| failed(&ListQueuesRequest::default(), error))?;
         let mut screen = if self.once { Screen::plain() } else { Screen::of(out) };
         screen.show(out, &drawn(out, &before, None, &screen))?;
-        while !self.once {
+        if self.once {
+            return Ok(Exit::Done);
+        }
+        loop {
             tokio::select! {
-                _stop = signals.asked() => break,
+                _stop = signals.asked() => return Ok(Exit::Done),
                 () = tokio::time::sleep(Duration::from(self.interval)) => {}
             }
             match look(remote).await {
@@ -64,7 +67,6 @@ impl Top {
                 Err(error) => return Err(failed(&ListQueuesRequest::default(), error)),
             }
         }
-        Ok(Exit::Done)
     }
 }
 
