@@ -17,6 +17,7 @@ use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
+use crate::partition::sound;
 use crate::partition::waiters::Waited;
 use crate::store::StoreError;
 use crate::types::{Grant, Granted};
@@ -121,7 +122,7 @@ impl QueueHandle {
         let partition = part.commit().partition;
         let leased = &part.items()[slice];
         let wanted = leased.iter().map(|item| (item.number, Part::Payload)).collect();
-        let bodies = self.store.read(partition, wanted).await;
+        let bodies = sound::read(&*self.store, partition, wanted).await;
         // The leases are given back as they are dropped.
         let given_back = |error| EngineError::not_applied(format!("the items were given back: {error}"));
         let bodies = bodies.map_err(given_back)?;
@@ -139,8 +140,10 @@ impl QueueHandle {
                 address: item.address.clone(),
                 origin: item.origin.clone(),
                 group: item.group.clone(),
-                input: if item.has_input { inputs.next().flatten() } else { None },
-                // Gone already: cleared, or expired and done by another. The permit is void then.
+                // Taken out before anything else can end this one.
+                input: if item.has_input { Some(inputs.next().flatten()?) } else { None },
+                // Gone already: cleared, or expired and done by another. The permit is void then. Or damaged: then nobody
+                // can work on it, and the lease costs an attempt until none is left.
                 body: body?,
             })
         };
@@ -155,7 +158,7 @@ impl QueueHandle {
     ) -> Result<Vec<Option<Bytes>>, StoreError> {
         let answered = leased.iter().filter(|item| item.has_input);
         let wanted: Vec<_> = answered.map(|item| (item.number, Part::Input)).collect();
-        if wanted.is_empty() { Ok(Vec::new()) } else { self.store.read(partition, wanted).await }
+        if wanted.is_empty() { Ok(Vec::new()) } else { sound::read(&*self.store, partition, wanted).await }
     }
 }
 
