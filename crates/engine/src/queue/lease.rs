@@ -140,7 +140,8 @@ impl QueueHandle {
                 address: item.address.clone(),
                 origin: item.origin.clone(),
                 group: item.group.clone(),
-                input: if item.has_input { inputs.next().flatten() } else { None },
+                // Taken out before anything else can end this one.
+                input: if item.has_input { Some(inputs.next().flatten()?) } else { None },
                 // Gone already: cleared, or expired and done by another. The permit is void then. Or damaged: then nobody
                 // can work on it, and the lease costs an attempt until none is left.
                 body: body?,
@@ -157,7 +158,7 @@ impl QueueHandle {
     ) -> Result<Vec<Option<Bytes>>, StoreError> {
         let answered = leased.iter().filter(|item| item.has_input);
         let wanted: Vec<_> = answered.map(|item| (item.number, Part::Input)).collect();
-        if wanted.is_empty() { Ok(Vec::new()) } else { self.store.read(partition, wanted).await }
+        if wanted.is_empty() { Ok(Vec::new()) } else { sound::read(&*self.store, partition, wanted).await }
     }
 }
 

@@ -168,3 +168,21 @@ async fn events_are_exported_counted_and_salvaged() {
     assert!(salvaged.lost.is_empty(), "{salvaged:?}");
     check(&open(&to, small()).await.unwrap()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_batch_costs_no_other() {
+    let disk = Arc::new(MemDisk::default());
+    // Nothing is kept in memory.
+    let options = LogOptions { body_cache_bytes: 0, ..small() };
+    let store = open(&disk, options).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(1, 50)).await.unwrap();
+    for seq in 1..=4 {
+        owner.commit(batch(1, seq)).await.unwrap();
+    }
+    assert!(disk.spoil(&content(1, 2)) > 0);
+    let found = |read: Vec<(u64, Bytes)>| read.iter().map(|(seq, _)| *seq).collect::<Vec<_>>();
+    assert_eq!(found(read(&store, 1, 1).await), [1, 3, 4]);
+    let only_that = store.read_events(PartitionId(1), ItemNumber(1), 2, 1).await.unwrap();
+    assert_eq!(found(only_that), [3], "there is something to read on with");
+}

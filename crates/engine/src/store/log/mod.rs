@@ -217,6 +217,7 @@ impl LogStore {
         missing
     }
 
+    /// What is damaged is passed over: whoever reads finds the numbers missing, and the rest.
     async fn read_batches(
         &self,
         partition: u32,
@@ -224,26 +225,68 @@ impl LogStore {
         from: u64,
         bytes_max: usize,
     ) -> Result<Vec<(u64, Bytes)>, StoreError> {
-        let first_seqs: Vec<u64> = {
-            let tables = self.shared.tables();
-            let Some(table) = tables.partitions.get(&partition) else { return Ok(Vec::new()) };
-            let mut bytes = 0;
-            let fits = |(_, place): &(u64, &Place)| {
-                let begun = bytes < bytes_max;
-                bytes += place.length as usize;
-                begun
+        let mut after = 0;
+        loop {
+            let first_seqs = self.batches(partition, number, from, after, bytes_max);
+            let Some(last) = first_seqs.last() else { return Ok(Vec::new()) };
+            after = *last;
+            let key = |first_seq: &u64| BodyKey::new(number, Part::Events(*first_seq));
+            let keys = first_seqs.iter().map(key).collect();
+            let bodies = match self.read_bodies(partition, keys).await {
+                Err(damage) if damage.is_damage() => self.read_sound(partition, number, &first_seqs).await?,
+                read => read?,
             };
-            table.bodies.events(number, from).take_while(fits).map(|(first_seq, _)| first_seq).collect()
+            // Some may have gone meanwhile.
+            let found = first_seqs.into_iter().zip(bodies);
+            let found: Vec<_> = found.filter_map(|(first_seq, body)| Some((first_seq, body?))).collect();
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// One by one, without those that are damaged.
+    async fn read_sound(
+        &self,
+        partition: u32,
+        number: ItemNumber,
+        first_seqs: &[u64],
+    ) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let mut bodies = Vec::with_capacity(first_seqs.len());
+        for first_seq in first_seqs {
+            let key = BodyKey::new(number, Part::Events(*first_seq));
+            match self.read_bodies(partition, vec![key]).await {
+                Err(damage) if damage.is_damage() => {
+                    tracing::error!(partition, number = number.0, first_seq, %damage, "events are lost");
+                    bodies.push(None);
+                }
+                read => bodies.push(read?.pop().flatten()),
+            }
+        }
+        Ok(bodies)
+    }
+
+    /// Which of an item's batches to read, from the one that holds an event on and after another: by the numbers of their
+    /// first.
+    fn batches(
+        &self,
+        partition: u32,
+        number: ItemNumber,
+        from: u64,
+        after: u64,
+        bytes_max: usize,
+    ) -> Vec<u64> {
+        let tables = self.shared.tables();
+        let Some(table) = tables.partitions.get(&partition) else { return Vec::new() };
+        let mut bytes = 0;
+        let fits = |(_, place): &(u64, &Place)| {
+            let begun = bytes < bytes_max;
+            bytes += place.length as usize;
+            begun
         };
-        let keys =
-            first_seqs.iter().map(|first_seq| BodyKey::new(number, Part::Events(*first_seq))).collect();
-        let bodies = self.read_bodies(partition, keys).await?;
-        // Some may have gone meanwhile.
-        Ok(first_seqs
-            .into_iter()
-            .zip(bodies)
-            .filter_map(|(first_seq, body)| Some((first_seq, body?)))
-            .collect())
+        let batches =
+            table.bodies.events(number, from.max(after)).filter(|(first_seq, _)| *first_seq > after);
+        batches.take_while(fits).map(|(first_seq, _)| first_seq).collect()
     }
 
     async fn close_all(&self) {
