@@ -9,7 +9,7 @@ use windlass_core::route::Slot;
 use super::QueueHandle;
 use super::produce::Arriving;
 use super::shares::{Asked, Share, judged, shares};
-use crate::error::{EngineError, Outcome};
+use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::places::Reserved;
 use crate::types::{Judged, ProducedItem};
@@ -44,9 +44,12 @@ impl QueueHandle {
         });
         let judged = judged(asked.await?, results, produced).await;
         if judged.commits.is_empty() {
-            // That none serves may be because the queue is gone.
-            self.door.pass(|| ()).await?;
-            return Err(worst(judged));
+            let error = worst(judged);
+            // That none serves may be because the queue is gone. What may have happened is not told away by that.
+            if !error.is_unknown() {
+                self.door.pass(|| ()).await?;
+            }
+            return Err(error);
         }
         Ok(judged)
     }
@@ -86,7 +89,5 @@ pub(super) fn produced_items(
 pub(super) fn worst<T>(judged: Judged<T>) -> EngineError {
     let mut errors = judged.results.into_iter().filter_map(Result::err);
     let first = errors.next().expect("a call has items, and none of these was judged");
-    let unknown =
-        errors.find(|error| matches!(error, EngineError::Unavailable { outcome: Outcome::Unknown, .. }));
-    unknown.unwrap_or(first)
+    if first.is_unknown() { first } else { errors.find(EngineError::is_unknown).unwrap_or(first) }
 }
