@@ -1,5 +1,7 @@
 //! A client: draws one call after another, as workers and producers make them, and some that they should not.
 
+mod groups;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -119,6 +121,9 @@ impl Client {
         if self.rng.percent(habits.redrives) {
             return self.redrive().await;
         }
+        if self.rng.percent(habits.groups) {
+            return self.group_call().await;
+        }
         match self.rng.below(100) {
             0..=26 => self.produce().await,
             27..=52 => self.lease().await,
@@ -155,6 +160,11 @@ impl Client {
             (0..count).map(|_| self.made()).collect()
         };
         let queue = self.queue();
+        self.send(queue, items).await;
+    }
+
+    /// As it is, or under a key.
+    async fn send(&mut self, queue: QueueIndex, items: Vec<Made>) {
         if self.rng.percent(self.plan.habits.repeats) {
             return self.produce_once(queue, items).await;
         }
@@ -191,6 +201,7 @@ impl Client {
             max_attempts: self.rng.percent(10).then(|| self.rng.between(1, 4) as u32),
             dead_timeout: self.mortality(),
             address: None,
+            group: None,
         }
     }
 
