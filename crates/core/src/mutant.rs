@@ -41,10 +41,16 @@ pub enum Mutant {
     TakeTwice,
     /// outbox: the source forgets a move before its target has it.
     ForgetMove,
+    /// core: a held member can be leased.
+    LeaseHeld,
+    /// core: a cancelled group does not wait for its leased members.
+    AbortEarly,
+    /// core: that a group has ended is not written down.
+    ForgetEnd,
 }
 
 impl Mutant {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -63,6 +69,9 @@ impl Mutant {
         Self::ForgetCall,
         Self::TakeTwice,
         Self::ForgetMove,
+        Self::LeaseHeld,
+        Self::AbortEarly,
+        Self::ForgetEnd,
     ];
 }
 

@@ -57,4 +57,7 @@ caught! {
     a_forgotten_call_is_caught: ForgetCall,
     a_move_taken_twice_is_caught: TakeTwice,
     a_move_forgotten_too_early_is_caught: ForgetMove,
+    a_held_member_that_is_leased_is_caught: LeaseHeld,
+    an_abort_before_the_last_member_is_gone_is_caught: AbortEarly,
+    a_forgotten_end_of_a_group_is_caught: ForgetEnd,
 }
