@@ -47,10 +47,16 @@ pub enum Mutant {
     IgnoreRule,
     /// core: the first event of a batch bears the number of the one before.
     RepeatEvent,
+    /// core: a held member can be leased.
+    LeaseHeld,
+    /// core: a cancelled group does not wait for its leased members.
+    AbortEarly,
+    /// core: that a group has ended is not written down.
+    ForgetEnd,
 }
 
 impl Mutant {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -72,6 +78,9 @@ impl Mutant {
         Self::SkipFormerHomes,
         Self::IgnoreRule,
         Self::RepeatEvent,
+        Self::LeaseHeld,
+        Self::AbortEarly,
+        Self::ForgetEnd,
     ];
 }
 

@@ -51,6 +51,11 @@ impl EngineError {
         Self::Unavailable { outcome: Outcome::Unknown, reason: reason.into() }
     }
 
+    /// Whether it may have happened.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unavailable { outcome: Outcome::Unknown, .. })
+    }
+
     pub(crate) fn faulty(partition: PartitionId, cause: &str) -> Self {
         Self::not_applied(format!("partition {partition} is faulty: {cause}"))
     }

@@ -1,5 +1,7 @@
 //! Makes calls to the engine, and has each one recorded.
 
+mod groups;
+
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -231,7 +233,7 @@ impl Caller {
     }
 }
 
-/// An item with an address goes alone, so that what it is told is what the call is told.
+/// An item with an address or a group goes alone, so that what it is told is what the call is told.
 fn alone(judged: Judged<ProducedItem>) -> Result<Judged<ProducedItem>, EngineError> {
     match &judged.results[..] {
         [Err(error)] => Err(error.clone()),
@@ -243,7 +245,7 @@ fn new_item(made: &Made) -> NewItem {
     NewItem {
         kind: made.kind.clone(),
         priority: made.priority,
-        group: None,
+        group: made.group.clone(),
         enqueue_at: made.enqueue_at,
         max_attempts: made.max_attempts,
         dead_timeout: made.dead_timeout,

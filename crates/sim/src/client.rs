@@ -1,5 +1,7 @@
 //! A client: draws one call after another, as workers and producers make them, and some that they should not.
 
+mod groups;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -120,12 +122,15 @@ impl Client {
         if self.rng.percent(habits.redrives) {
             return self.redrive().await;
         }
+        // Drawn only where they are habits: other runs are as they were.
         if habits.rebalances > 0 && self.rng.percent(habits.rebalances) {
             return self.rebalance().await;
         }
-        // Drawn only where it is a habit: other runs are as they were.
         if habits.stops > 0 && self.rng.percent(habits.stops) {
             return self.stop_or_go().await;
+        }
+        if self.rng.percent(habits.groups) {
+            return self.group_call().await;
         }
         match self.rng.below(100) {
             0..=26 => self.produce().await,
@@ -163,6 +168,11 @@ impl Client {
             (0..count).map(|_| self.made()).collect()
         };
         let queue = self.queue();
+        self.send(queue, items).await;
+    }
+
+    /// As it is, or under a key.
+    async fn send(&mut self, queue: QueueIndex, items: Vec<Made>) {
         if self.rng.percent(self.plan.habits.repeats) {
             return self.produce_once(queue, items).await;
         }
@@ -199,6 +209,7 @@ impl Client {
             max_attempts: self.rng.percent(10).then(|| self.rng.between(1, 4) as u32),
             dead_timeout: self.mortality(),
             address: None,
+            group: None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! What the runs have met: every command, every change of state, every kind of fault, how often.
 
+mod groups;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -10,7 +12,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 21] = [
+pub const COMMANDS: [&str; 28] = [
     "produce",
     "produce once",
     "lease",
@@ -32,9 +34,16 @@ pub const COMMANDS: [&str; 21] = [
     "rebalance queue",
     "pause or block",
     "resume or unblock",
+    "create group",
+    "set group's end",
+    "start group",
+    "cancel group",
+    "delete group",
+    "show group",
+    "list groups",
 ];
 
-pub const CHANGES: [&str; 26] = [
+pub const CHANGES: [&str; 44] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -61,6 +70,24 @@ pub const CHANGES: [&str; 26] = [
     "live → cleared",
     "retained → forgotten",
     "live → final, told to who waits",
+    "produced → held",
+    "held → leased",
+    "held → cancelled with its group",
+    "leased, cancelled with its group",
+    "group done → its end item moved",
+    "group aborted → its abort item moved",
+    "group done → its end item",
+    "group aborted → its abort item",
+    "group open → started",
+    "group open → cancelled",
+    "group started → cancelled",
+    "group → done",
+    "group → aborted",
+    "group's end replaced",
+    "group deleted",
+    "group's name used again",
+    "group unfinished over a restart",
+    "member refused by a finished group",
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -94,6 +121,7 @@ impl Coverage {
         if let Ok(facts) = Facts::gather(&merged) {
             facts.items.iter().for_each(|item| coverage.add_item(item));
             facts.items.iter().for_each(|item| coverage.add_move(history, item));
+            coverage.add_groups(&facts);
         }
         coverage
     }
@@ -118,6 +146,12 @@ impl Coverage {
                 self.change("produced → scheduled");
                 if !item.grants.is_empty() {
                     self.change("scheduled → waiting");
+                }
+            }
+            Some(Phase::Held) => {
+                self.change("produced → held");
+                if !item.grants.is_empty() {
+                    self.change("held → leased");
                 }
             }
             _ => {}
@@ -259,6 +293,8 @@ fn command(op: &Op) -> &'static str {
         Op::Delete { force: false, .. } => "delete queue if empty",
         Op::Stop { .. } => "pause or block",
         Op::Go { .. } => "resume or unblock",
+        Op::Group(op) => op.ask.name(),
+        Op::Groups(_) => "list groups",
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::{Clear, Extended, Filter, Refusal, Retried};
+use windlass_core::group::GroupView;
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::Phase;
 use windlass_core::row::Queue;
@@ -14,6 +15,7 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{Granted, ItemView, QueueStats};
 
 use crate::fault::Fault;
+use crate::group::{Ends, GroupAsk, GroupOp, LastWord, Word};
 
 /// A queue by its place in the plan; its name is `q` and that number.
 pub type QueueIndex = usize;
@@ -87,6 +89,8 @@ pub struct Made {
     pub dead_timeout: Option<Span>,
     /// Those that have one are produced alone.
     pub address: Option<Arc<str>>,
+    /// The name of its group. Those that have one are produced alone, too, or with the group.
+    pub group: Option<Arc<str>>,
 }
 
 impl Made {
@@ -187,6 +191,9 @@ pub enum Op {
         queue: QueueIndex,
         stop: Stop,
     },
+    Group(Box<GroupOp>),
+    /// All of a queue.
+    Groups(QueueIndex),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,6 +224,10 @@ pub enum Outcome {
     Deleted,
     /// A rule was set or lifted.
     Ruled,
+    Group(Box<GroupView>),
+    /// With its first members.
+    GroupMade(Box<GroupView>, Vec<(ItemId, Phase)>),
+    Groups(Vec<GroupView>),
     Refused(Refusal),
     /// It can never be done as it is. Nothing happened.
     TooLarge,
@@ -278,6 +289,24 @@ impl Op {
         None
     }
 
+    /// The items that it is to make itself, and where.
+    pub fn produces(&self) -> Option<(QueueIndex, &[Made])> {
+        if let Self::Produce { queue, items } | Self::ProduceOnce { queue, items } = self {
+            return Some((*queue, items));
+        }
+        let op = self.group()?;
+        if let GroupAsk::Create { items, .. } = &op.ask { Some((op.queue, items)) } else { None }
+    }
+
+    pub fn group(&self) -> Option<&GroupOp> {
+        if let Self::Group(op) = self { Some(op) } else { None }
+    }
+
+    /// The end and abort items that it leaves to a group to make.
+    pub fn last_words(&self) -> impl Iterator<Item = (Word, &LastWord)> {
+        self.group().and_then(|op| op.ask.ends()).into_iter().flat_map(Ends::words)
+    }
+
     /// For a call on leased items: the queue they were said to be of.
     pub fn judged_in(&self) -> Option<QueueIndex> {
         if let Self::Complete { queue, .. }
@@ -293,9 +322,22 @@ impl Op {
 }
 
 impl Outcome {
-    /// Of a produce that was acknowledged.
+    /// Of a call that was to make items and was acknowledged.
     pub fn produced(&self) -> &[(ItemId, Phase)] {
-        if let Self::Produced(items) = self { items } else { &[] }
+        if let Self::Produced(items) | Self::GroupMade(_, items) = self { items } else { &[] }
+    }
+
+    /// The groups that were shown.
+    pub fn groups(&self) -> &[GroupView] {
+        if let Self::Group(group) | Self::GroupMade(group, _) = self {
+            return std::slice::from_ref(&**group);
+        }
+        if let Self::Groups(groups) = self { groups } else { &[] }
+    }
+
+    /// It may have had an effect.
+    pub fn is_possible(&self) -> bool {
+        !matches!(self, Self::Refused(_) | Self::TooLarge | Self::NotApplied(_))
     }
 
     /// Of a lease that was answered.
@@ -327,7 +369,10 @@ impl Outcome {
             | Self::Counted(_)
             | Self::Queue(_)
             | Self::Deleted
-            | Self::Ruled => unreachable!("a batch call is not answered by {self:?}"),
+            | Self::Ruled
+            | Self::Group(_)
+            | Self::GroupMade(..)
+            | Self::Groups(_) => unreachable!("a batch call is not answered by {self:?}"),
         }
     }
 }

@@ -16,6 +16,7 @@ pub mod disk;
 pub mod env;
 pub mod executor;
 pub mod fault;
+pub mod group;
 pub mod history;
 pub mod plan;
 pub mod readout;

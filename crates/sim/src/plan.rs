@@ -113,6 +113,8 @@ pub struct Habits {
     pub addresses: u32,
     /// Items with a time to live of their own.
     pub mortals: u32,
+    /// Calls about groups and their members.
+    pub groups: u32,
     pub think_micros: u64,
     pub body_max: u64,
     pub wait_max_millis: u64,
@@ -219,6 +221,7 @@ pub fn plain_item(serial: u64) -> Made {
         max_attempts: None,
         dead_timeout: None,
         address: None,
+        group: None,
     }
 }
 
@@ -345,6 +348,7 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         stops: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
+        groups: if stumbles { 0 } else { sometimes(rng, 60, 50) },
         think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),
         body_max: if stumbles { 40 } else { rng.skewed(20, 4_000) },
         wait_max_millis: rng.skewed(1, 10_000),

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 
 use windlass_core::command::Filter;
+use windlass_core::group::GroupState;
 use windlass_core::id::ItemId;
 use windlass_core::rule::Stop;
 use windlass_core::time::Span;
 use windlass_engine::{PartitionState, QueueStats};
 
 use crate::caller::{Caller, Wish};
+use crate::group::{GroupAsk, GroupOp};
 use crate::history::{QueueIndex, Violation};
 
 const SECOND: u64 = 1_000_000;
@@ -25,11 +27,13 @@ pub async fn read_out(
 ) -> Result<(), Violation> {
     for queue in queues {
         wait_for_partitions(caller, *queue).await?;
+        caller.groups(*queue).await;
         caller.stats(*queue).await;
     }
     show(caller, &known).await;
     for queue in queues {
         caller.stats(*queue).await;
+        start_groups(caller, *queue).await;
     }
     for queue in queues {
         for stop in Stop::ALL {
@@ -42,7 +46,19 @@ pub async fn read_out(
         wait_until_drained(caller, *queue).await?;
     }
     show(caller, &seen.into_iter().collect::<Vec<_>>()).await;
+    for queue in queues {
+        caller.groups(*queue).await;
+    }
     Ok(())
+}
+
+/// So that their members come out.
+async fn start_groups(caller: &Caller, queue: QueueIndex) {
+    for group in caller.groups(queue).await.unwrap_or_default() {
+        if group.state == GroupState::Open {
+            caller.group(GroupOp { queue, group: group.name, ask: GroupAsk::Start }).await;
+        }
+    }
 }
 
 /// Has every item shown.
@@ -130,7 +146,7 @@ async fn drain(caller: &Caller, queue: QueueIndex, seen: &mut BTreeSet<ItemId>) 
 }
 
 fn is_empty(stats: &QueueStats) -> bool {
-    stats.counts.waiting + stats.counts.scheduled + stats.counts.leased == 0
+    stats.counts.live() == 0
 }
 
 /// Leases what waits and completes it.

@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use windlass_core::id::{ItemId, Permit};
+use windlass_core::item::Phase;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
 use crate::fault::Fault;
-use crate::history::{Call, History, Moment, Op, Outcome, Process, Verdict, Why};
+use crate::group::show_group;
+use crate::history::{Call, History, Made, Moment, Op, Outcome, Process, Verdict, Why};
 use crate::trace::Trace;
 
 #[derive(Clone)]
@@ -197,14 +199,8 @@ fn show_held(items: impl Iterator<Item = (ItemId, Permit)>) -> String {
 fn show_op(op: &Op) -> String {
     match op {
         Op::Produce { queue, items } | Op::ProduceOnce { queue, items } => {
-            let item = |made: &crate::history::Made| {
-                let due = made.enqueue_at.map(|at| format!(" due {}", at.0)).unwrap_or_default();
-                let lives = made.dead_timeout.map(|span| format!(" lives {}", span.0)).unwrap_or_default();
-                let at = made.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
-                format!(" [{} {}B {} p{}{due}{lives}{at}]", made.serial, made.len, made.kind, made.priority)
-            };
             let once = if matches!(op, Op::ProduceOnce { .. }) { " once" } else { "" };
-            format!("produce{once} q{queue}{}", items.iter().map(item).collect::<String>())
+            format!("produce{once} q{queue}{}", items.iter().map(show_made).collect::<String>())
         }
         Op::Lease { queue, batch_size, timeout, filter, wait } => {
             let timeout = timeout.map_or(0, |timeout| timeout.0);
@@ -258,7 +254,21 @@ fn show_op(op: &Op) -> String {
             format!("{} q{queue}{until}", stop.name())
         }
         Op::Go { queue, stop } => format!("lift the {} of q{queue}", stop.name()),
+        Op::Group(op) => op.to_string(),
+        Op::Groups(queue) => format!("groups q{queue}"),
     }
+}
+
+pub(crate) fn show_made(made: &Made) -> String {
+    let due = made.enqueue_at.map(|at| format!(" due {}", at.0)).unwrap_or_default();
+    let lives = made.dead_timeout.map(|span| format!(" lives {}", span.0)).unwrap_or_default();
+    let at = made.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
+    let of = made.group.as_ref().map(|group| format!(" of {group}")).unwrap_or_default();
+    format!(" [{} {}B {} p{}{due}{lives}{at}{of}]", made.serial, made.len, made.kind, made.priority)
+}
+
+fn show_produced(items: &[(ItemId, Phase)]) -> String {
+    items.iter().map(|(id, phase)| format!("{} {phase:?} ", show_id(*id))).collect()
 }
 
 fn show_settings(settings: &Settings) -> String {
@@ -271,12 +281,10 @@ fn show_settings(settings: &Settings) -> String {
 fn show_outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Open => "open".to_owned(),
-        Outcome::Produced(items) => {
-            items.iter().map(|(id, phase)| format!("{} {phase:?} ", show_id(*id))).collect()
-        }
+        Outcome::Produced(items) => show_produced(items),
         Outcome::Granted { items, accepted } => {
             let item = |given: &windlass_engine::Granted| {
-                let serial = crate::history::Made::serial_of(&given.body).unwrap_or_default();
+                let serial = Made::serial_of(&given.body).unwrap_or_default();
                 let origin = given.origin.as_deref().map(|origin| {
                     format!(" from {} {}", origin.id.map(show_id).unwrap_or_default(), origin.reason.name())
                 });
@@ -313,6 +321,9 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::Queue(queue) => format!("partitions {:?}", queue.partitions),
         Outcome::Deleted => "deleted".to_owned(),
         Outcome::Ruled => "done".to_owned(),
+        Outcome::Group(group) => show_group(group),
+        Outcome::GroupMade(group, items) => format!("{} with {}", show_group(group), show_produced(items)),
+        Outcome::Groups(groups) => groups.iter().map(|group| format!("[{}] ", show_group(group))).collect(),
         Outcome::Refused(refusal) => format!("refused {refusal:?}"),
         Outcome::TooLarge => "too large".to_owned(),
         Outcome::NotApplied(reason) => format!("not applied: {reason}"),

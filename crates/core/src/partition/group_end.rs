@@ -9,6 +9,7 @@ use super::{Output, Partition};
 use crate::group::{Group, GroupState, Template};
 use crate::id::ItemNumber;
 use crate::item::{End, Extras, MoveReason, Outcome, Outgoing, State};
+use crate::mutant::{self, Mutant};
 use crate::row::{BodyCopy, Part, Row};
 use crate::time::Timestamp;
 
@@ -61,6 +62,9 @@ impl Partition {
         next.ended += ended;
         if slot.is_ending() && out.end_bytes < END_BYTES_MAX {
             self.end_group(now, group, &mut next, out);
+            if mutant::active(Mutant::ForgetEnd) {
+                return self.put(Row::Group(next));
+            }
         }
         self.record(Row::Group(next), out);
     }
@@ -83,7 +87,9 @@ impl Partition {
             out.end_bytes += template.body_bytes + template.facts_bytes;
             self.make(now, index, template, reason, out);
         }
-        last_word.iter().chain(&unused).for_each(|template| remove_bodies(template, out));
+        if !mutant::active(Mutant::ForgetEnd) {
+            last_word.iter().chain(&unused).for_each(|template| remove_bodies(template, out));
+        }
     }
 
     /// Makes the item that a template tells of: here, or as one that is on its way to another queue.

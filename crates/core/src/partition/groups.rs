@@ -10,6 +10,7 @@ use super::entry::Entry;
 use crate::group::{Group, GroupState};
 use crate::id::GroupNumber;
 use crate::item::State;
+use crate::mutant::{self, Mutant};
 use crate::row::Clearable;
 use crate::time::Timestamp;
 
@@ -96,7 +97,9 @@ impl Slot {
             Some(GroupState::Started | GroupState::Cancelled { .. }) => true,
             Some(GroupState::Open | GroupState::Done { .. } | GroupState::Aborted { .. }) | None => false,
         };
-        runs && self.members.live.live() == 0
+        let forgets_leased =
+            mutant::active(Mutant::AbortEarly) && matches!(self.state(), Some(GroupState::Cancelled { .. }));
+        runs && (self.members.live.live() == 0 || forgets_leased)
     }
 
     /// Whether nobody needs its row any more.

@@ -9,6 +9,7 @@ use super::{Counts, entry::Entry};
 use crate::group::{Group, GroupState, Member};
 use crate::id::GroupNumber;
 use crate::item::{Item, Lease, State};
+use crate::mutant::{self, Mutant};
 use crate::row::Clearable;
 use crate::time::Timestamp;
 
@@ -35,8 +36,10 @@ impl Partition {
     /// Leased members are never shut away: they are asked to stop.
     fn set_standing(&mut self, group: GroupIndex, state: Option<GroupState>) {
         let (waiting, others) = match state {
-            Some(GroupState::Open) => (Standing::Held, Standing::Open),
-            Some(GroupState::Started | GroupState::Done { .. }) | None => (Standing::Open, Standing::Open),
+            Some(GroupState::Open) if !mutant::active(Mutant::LeaseHeld) => (Standing::Held, Standing::Open),
+            Some(GroupState::Open | GroupState::Started | GroupState::Done { .. }) | None => {
+                (Standing::Open, Standing::Open)
+            }
             Some(GroupState::Cancelled { .. } | GroupState::Aborted { .. }) => {
                 (Standing::Gone, Standing::Gone)
             }

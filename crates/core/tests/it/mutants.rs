@@ -19,6 +19,9 @@ fn every_fault_of_the_core_is_caught_by_some_history() {
         Mutant::ForgetCall,
         Mutant::IgnoreRule,
         Mutant::RepeatEvent,
+        Mutant::LeaseHeld,
+        Mutant::AbortEarly,
+        Mutant::ForgetEnd,
     ] {
         assert!(is_caught(Some(mutant)), "{mutant:?} was not caught");
     }

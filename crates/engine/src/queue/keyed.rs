@@ -12,7 +12,7 @@ use super::former::Known;
 use super::produce::Arriving;
 use super::room::places_needed;
 use super::shares::{Asked, Share, judged, shares};
-use crate::error::{EngineError, Outcome};
+use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::places::Reserved;
 use crate::reroute::was_moved;
@@ -65,9 +65,12 @@ impl QueueHandle {
         let mut judged = judged(asked.await?, results, produced).await;
         let is_judged = |result| was_judged(result) || was_moved(result);
         if judged.commits.is_empty() && !judged.results.iter().any(is_judged) {
-            // That none serves may be because the queue is gone.
-            self.door.pass(|| ()).await?;
-            return Err(worst(judged));
+            let error = worst(judged);
+            // That none serves may be because the queue is gone. What may have happened is not told away by that.
+            if !error.is_unknown() {
+                self.door.pass(|| ()).await?;
+            }
+            return Err(error);
         }
         if judged.commits.is_empty() {
             judged.commits = commits;
@@ -130,7 +133,5 @@ pub(super) fn was_judged<T>(result: &Result<T, EngineError>) -> bool {
 pub(super) fn worst<T>(judged: Judged<T>) -> EngineError {
     let mut errors = judged.results.into_iter().filter_map(Result::err);
     let first = errors.next().expect("a call has items, and none of these was judged");
-    let unknown =
-        errors.find(|error| matches!(error, EngineError::Unavailable { outcome: Outcome::Unknown, .. }));
-    unknown.unwrap_or(first)
+    if first.is_unknown() { first } else { errors.find(EngineError::is_unknown).unwrap_or(first) }
 }

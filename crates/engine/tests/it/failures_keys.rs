@@ -66,6 +66,29 @@ async fn a_call_of_which_nothing_could_be_done_fails_as_a_whole() {
 }
 
 #[tokio::test]
+async fn a_call_whose_outcome_is_unknown_is_told_so_also_by_a_server_that_shuts_down() {
+    let world = world(1).await;
+    world.store.held.send_replace(true);
+    world.store.fail_next(Fault::UnknownDone);
+    let (engine, queue) = (world.engine.clone(), world.queue.clone());
+    let producing = tokio::spawn(async move { engine.produce(&queue, orders(1)).await });
+    while world.store.is_armed() {
+        tokio::task::yield_now().await;
+    }
+    let engine = world.engine.clone();
+    let closing = tokio::spawn(async move { engine.close().await });
+    // Refused as unknown, until the server shuts down.
+    while !world.engine.produce(&queue_name("other"), orders(1)).await.as_ref().is_err_and(is_not_applied) {
+        tokio::task::yield_now().await;
+    }
+    *world.store.down.lock().expect("not poisoned") = true;
+    world.store.held.send_replace(false);
+    closing.await.expect("the task ran");
+    let error = producing.await.expect("the task ran").expect_err("the truth cannot be read back");
+    assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::Unknown, .. }), "{error}");
+}
+
+#[tokio::test]
 async fn a_repeat_of_a_call_that_reached_only_some_partitions_completes_it() {
     let (world, broken) = broken_home(3).await;
     // A key that is at home elsewhere, or nothing would be done at all.

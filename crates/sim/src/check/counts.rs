@@ -1,6 +1,6 @@
 //! Counts are true: they agree with each other at all times, and with what is there when all is quiet.
 
-use windlass_core::item::{Phase, State};
+use windlass_core::item::Phase;
 use windlass_core::partition::Counts;
 
 use super::facts::{Facts, ItemFacts, violation};
@@ -51,7 +51,10 @@ fn counted_right(facts: &Facts<'_>, queue: QueueIndex, before: &Call, after: &Ca
     };
     // Without calls, and without anything that comes from elsewhere, all three can only change for good: equal counts
     // mean that nothing happened in between.
-    if stats.counts != later.counts || facts.is_target(queue) {
+    if stats.counts != later.counts
+        || facts.is_target(queue)
+        || !groups_stood_still(facts, queue, before, after)
+    {
         return Ok(());
     }
     let mut shown = Counts::default();
@@ -59,12 +62,15 @@ fn counted_right(facts: &Facts<'_>, queue: QueueIndex, before: &Call, after: &Ca
     let mut unseen = 0;
     for item in facts.items.iter().filter(|item| item.queue == queue) {
         match state_between(item, before, after) {
-            Some(state) => count(state, &mut shown),
+            Some(phase) => count(phase, &mut shown),
+            // Perhaps made since.
+            None if item.is_last_word => unseen += 1,
             None if item.grants.iter().any(|grant| grant.call.begin > after.end) => strangers += 1,
             None if item.produce.outcome.is_unknown() && item.id.is_none() => unseen += 1,
             None => {}
         }
     }
+    unseen += last_words_unseen(facts, queue);
     let total = |counts: &Counts| counts.live();
     let least = total(&shown) + strangers;
     let fits = total(&stats.counts) >= least && total(&stats.counts) <= least + unseen;
@@ -75,13 +81,33 @@ fn counted_right(facts: &Facts<'_>, queue: QueueIndex, before: &Call, after: &Ca
     Ok(())
 }
 
-fn state_between<'a>(item: &ItemFacts<'a>, before: &Call, after: &Call) -> Option<&'a State> {
-    let mut shown = item.shown().filter(|(call, _)| call.begin > before.end && call.end < after.begin);
-    shown.next().map(|(_, view)| &view.item.state)
+/// Whether every group was the same all the while: a member that ends may leave another item in its place.
+fn groups_stood_still(facts: &Facts<'_>, queue: QueueIndex, before: &Call, after: &Call) -> bool {
+    let listed = |call: &&Call| {
+        matches!(call.op, Op::Groups(there) if there == queue) && call.process == after.process
+    };
+    let mut lists = facts.history.calls.iter().filter(listed);
+    let first = lists.clone().rfind(|list| list.end < before.begin);
+    let second = lists.find(|list| list.begin > after.end);
+    let groups = |list: Option<&Call>| list.map(|list| list.outcome.groups().to_vec());
+    groups(first) == groups(second)
 }
 
-fn count(state: &State, counts: &mut Counts) {
-    match state.phase() {
+/// End and abort items that may be there without anybody having seen them.
+fn last_words_unseen(facts: &Facts<'_>, queue: QueueIndex) -> u64 {
+    let calls = facts.history.calls.iter().filter(|call| call.outcome.is_possible());
+    let words = calls.flat_map(|call| call.op.last_words()).filter(|(_, word)| word.queue == queue);
+    let is_seen = |serial| facts.items.iter().any(|item| item.made.serial == serial);
+    words.filter(|(_, word)| !is_seen(word.made.serial)).count() as u64
+}
+
+fn state_between(item: &ItemFacts<'_>, before: &Call, after: &Call) -> Option<Phase> {
+    let mut shown = item.shown().filter(|(call, _)| call.begin > before.end && call.end < after.begin);
+    shown.next().map(|(_, view)| view.phase())
+}
+
+fn count(phase: Phase, counts: &mut Counts) {
+    match phase {
         Phase::Held => counts.held += 1,
         Phase::Scheduled => counts.scheduled += 1,
         Phase::Waiting => counts.waiting += 1,

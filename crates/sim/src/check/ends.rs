@@ -41,7 +41,9 @@ fn may_have_ended_by(facts: &Facts<'_>, item: &ItemFacts<'_>, get: &Call) -> boo
             || facts.ghosts(item).any(|ghost| ghost.begin < get.end));
     let expired = !facts.history.keeps_everything && facts.may_expire(item);
     let redriven = facts.redrives(item.queue).any(|redrive| redrive.begin < get.end);
-    ended || cancelled || swept || failed || expired || redriven || item.produce.end > get.begin
+    let with_group = facts.group_cancels(item).any(|cancel| cancel.begin < get.end);
+    let gone = ended || cancelled || swept || with_group;
+    gone || failed || expired || redriven || item.produce.end > get.begin
 }
 
 /// Every call whose answer said, or implied, that the item is no more.
@@ -67,8 +69,17 @@ pub(super) fn acknowledged_ends<'a>(
     ends.extend(
         item.shown().filter(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| (call, "final")),
     );
-    // What was moved may have come after the sweep.
-    let there = matches!(item.produce.outcome, Outcome::Produced(_)) && item.origin.is_none();
+    // What was moved, or made by a group, may have come after the sweep.
+    let there = item.is_acknowledged();
+    for cancel in facts.group_cancels(item).filter(|cancel| there && item.produce.end < cancel.begin) {
+        // Another member of the name may have been meant, and who is leased may go on.
+        if item.groups.len() == 1
+            && matches!(cancel.outcome, Outcome::Group(_))
+            && !may_be_leased(facts, item, cancel)
+        {
+            ends.push((cancel, "cancelled with its group"));
+        }
+    }
     for sweep in facts.sweeping_calls(item.queue).filter(|sweep| there && item.produce.end < sweep.begin) {
         if takes_away(facts, item, sweep) {
             ends.push((sweep, "cleared"));
@@ -84,13 +95,14 @@ fn takes_away(facts: &Facts<'_>, item: &ItemFacts<'_>, sweep: &Call) -> bool {
         (
             Op::Clear { clear: Clear { waiting: true, scheduled: true, leased, .. }, .. },
             Outcome::Cleared(_),
-        ) => {
-            let may_be_leased = item.grants.iter().any(|grant| grant.call.begin < sweep.end)
-                || facts.ghosts(item).any(|ghost| ghost.begin < sweep.end);
-            *leased || !may_be_leased
-        }
+        ) => *leased || !may_be_leased(facts, item, sweep),
         _ => false,
     }
+}
+
+fn may_be_leased(facts: &Facts<'_>, item: &ItemFacts<'_>, by: &Call) -> bool {
+    item.grants.iter().any(|grant| grant.call.begin < by.end)
+        || facts.ghosts(item).any(|ghost| ghost.begin < by.end)
 }
 
 pub(super) fn stays_ended(item: &ItemFacts<'_>, end: &Call, how: &str) -> Result<(), Violation> {

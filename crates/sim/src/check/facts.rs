@@ -8,6 +8,8 @@ use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{Granted, ItemView};
 
+use super::groups::{self, GroupFacts};
+use crate::group::LastWord;
 use crate::history::{Call, History, Made, Moment, Op, Outcome, QueueIndex, RetryOp, Verdict, Violation};
 use crate::plan::queue_name;
 
@@ -15,6 +17,7 @@ use crate::plan::queue_name;
 pub struct Facts<'a> {
     pub history: &'a History,
     pub items: Vec<ItemFacts<'a>>,
+    pub groups: Vec<GroupFacts<'a>>,
     /// What was told of ids that no item is known by: always nothing good.
     pub by_id: BTreeMap<ItemId, usize>,
     /// All lease calls.
@@ -38,6 +41,10 @@ pub struct ItemFacts<'a> {
     pub produce: &'a Call,
     /// Set if it was moved here.
     pub origin: Option<&'a Origin>,
+    /// It is the end or abort item of a group: `produce` gave it to the group, which made it, perhaps in another queue.
+    pub is_last_word: bool,
+    /// For a member: which groups it may be one of.
+    pub groups: Vec<usize>,
     /// Unset as long as nobody was told.
     pub id: Option<ItemId>,
     /// As the answer to its production said.
@@ -94,6 +101,14 @@ impl Verb {
     }
 }
 
+/// What was to be made of a body.
+struct Sent<'a> {
+    made: &'a Made,
+    call: &'a Call,
+    /// Unset for what is left to a group to make.
+    item: Option<usize>,
+}
+
 impl Granting<'_> {
     /// What the partition's clock said.
     pub fn leased_at(&self) -> Option<Timestamp> {
@@ -113,8 +128,8 @@ impl<'a> Facts<'a> {
         let sweeps = history.calls.iter().filter(|call| may_have_swept(call)).collect();
         let redrives = history.calls.iter().filter(|call| may_have_redriven(call)).collect();
         let calm = by_beginning(calm);
-        let (items, by_id) = (Vec::new(), BTreeMap::new());
-        let mut facts = Self { history, items, by_id, leases, haunted, calm, sweeps, redrives };
+        let (items, groups, by_id) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut facts = Self { history, items, groups, by_id, leases, haunted, calm, sweeps, redrives };
         let mut by_serial = BTreeMap::new();
         for call in &history.calls {
             facts.add_produced(call, &mut by_serial)?;
@@ -128,30 +143,24 @@ impl<'a> Facts<'a> {
         for item in &mut facts.items {
             item.grants.sort_by_key(|grant| grant.given.permit);
         }
+        groups::gather(&mut facts)?;
         Ok(facts)
     }
 
     fn add_produced(
         &mut self,
         call: &'a Call,
-        by_serial: &mut BTreeMap<u64, usize>,
+        by_serial: &mut BTreeMap<u64, Sent<'a>>,
     ) -> Result<(), Violation> {
-        let Op::Produce { queue, items } = &call.op else { return Ok(()) };
+        for (_, LastWord { made, .. }) in call.op.last_words() {
+            by_serial.insert(made.serial, Sent { made, call, item: None });
+        }
+        let Some((queue, items)) = call.op.produces() else { return Ok(()) };
         for (position, made) in items.iter().enumerate() {
             let answer = call.outcome.produced().get(position).copied();
-            by_serial.insert(made.serial, self.items.len());
-            self.items.push(ItemFacts {
-                made: made.clone(),
-                queue: *queue,
-                produce: call,
-                origin: None,
-                id: None,
-                first_phase: answer.map(|(_, phase)| phase),
-                grants: Vec::new(),
-                verdicts: Vec::new(),
-                cancels: Vec::new(),
-                gets: Vec::new(),
-            });
+            by_serial.insert(made.serial, Sent { made, call, item: Some(self.items.len()) });
+            let first_phase = answer.map(|(_, phase)| phase);
+            self.items.push(ItemFacts { first_phase, ..ItemFacts::new(made.clone(), queue, call) });
             if let Some((id, _)) = answer {
                 self.know(id, self.items.len() - 1)?;
             }
@@ -177,20 +186,20 @@ impl<'a> Facts<'a> {
         Ok(())
     }
 
-    fn add_granted(&mut self, call: &'a Call, by_serial: &BTreeMap<u64, usize>) -> Result<(), Violation> {
+    fn add_granted(&mut self, call: &'a Call, by_serial: &BTreeMap<u64, Sent<'a>>) -> Result<(), Violation> {
         let (Op::Lease { queue, timeout, .. }, Outcome::Granted { items, accepted }) =
             (&call.op, &call.outcome)
         else {
             return Ok(());
         };
         for given in items {
-            let index = Made::serial_of(&given.body).and_then(|serial| by_serial.get(&serial));
-            let Some(&index) = index else {
+            let sent = Made::serial_of(&given.body).and_then(|serial| by_serial.get(&serial));
+            let Some(sent) = sent else {
                 return Err(violation("body", format!("{:?} was leased with a body nobody sent", given.id)));
             };
-            let index = match given.origin.as_deref() {
-                None => index,
-                Some(origin) => self.moved(given.id, *queue, origin, index)?,
+            let index = match (given.origin.as_deref(), sent.item) {
+                (None, Some(index)) => index,
+                (origin, _) => self.arrived(given.id, *queue, origin, sent)?,
             };
             self.know(given.id, index)?;
             self.items[index].grants.push(Granting { call, given, accepted: *accepted, timeout: *timeout });
@@ -198,44 +207,42 @@ impl<'a> Facts<'a> {
         Ok(())
     }
 
-    /// The item in the queue it was moved to, found by its new id.
-    fn moved(
+    /// The item in the queue that it was moved to, or that a group made it in, found by its new id.
+    fn arrived(
         &mut self,
         id: ItemId,
         queue: QueueIndex,
-        origin: &'a Origin,
-        first: usize,
+        origin: Option<&'a Origin>,
+        sent: &Sent<'a>,
     ) -> Result<usize, Violation> {
-        let serial = self.items[first].made.serial;
+        let serial = sent.made.serial;
         if let Some(&index) = self.by_id.get(&id) {
             let known = &self.items[index];
-            if known.made.serial != serial || known.origin != Some(origin) {
+            if known.made.serial != serial || known.origin != origin {
                 let text = format!("{id:?} is item {serial} from {origin:?}, and was item {known:?}");
                 return Err(violation("unique", text));
             }
             return Ok(index);
         }
-        let made = Made {
-            enqueue_at: None,
-            max_attempts: None,
-            dead_timeout: None,
-            address: None,
-            ..self.items[first].made.clone()
-        };
-        let produce = self.items[first].produce;
-        self.items.push(ItemFacts {
-            made,
-            queue,
-            produce,
-            origin: Some(origin),
-            id: None,
-            first_phase: None,
-            grants: Vec::new(),
-            verdicts: Vec::new(),
-            cancels: Vec::new(),
-            gets: Vec::new(),
-        });
+        let is_last_word = sent.item.is_none() && origin.is_none_or(|origin| origin.reason.is_of_group());
+        let made = if is_last_word { sent.made.clone() } else { without_frills(sent.made) };
+        let item = ItemFacts::new(made, queue, sent.call);
+        self.items.push(ItemFacts { origin, is_last_word, ..item });
         Ok(self.items.len() - 1)
+    }
+
+    pub(super) fn groups_where(&self, holds: impl Fn(&GroupFacts<'a>) -> bool) -> Vec<usize> {
+        (0..self.groups.len()).filter(|index| holds(&self.groups[*index])).collect()
+    }
+
+    /// Those that the item may be a member of.
+    pub fn groups_of(&self, item: &ItemFacts<'_>) -> impl Iterator<Item = &GroupFacts<'a>> {
+        item.groups.iter().map(|group| &self.groups[*group])
+    }
+
+    /// Calls that may have taken the item away together with its group's other members.
+    pub fn group_cancels(&self, item: &ItemFacts<'_>) -> impl Iterator<Item = &'a Call> {
+        self.groups_of(item).flat_map(|group| group.cancels().map(|asked| asked.call))
     }
 
     fn item_mut(&mut self, id: ItemId) -> Option<&mut ItemFacts<'a>> {
@@ -291,7 +298,9 @@ impl<'a> Facts<'a> {
             | Op::Rebalance { .. }
             | Op::Delete { .. }
             | Op::Stop { .. }
-            | Op::Go { .. } => {}
+            | Op::Go { .. }
+            | Op::Group(_)
+            | Op::Groups(_) => {}
         }
     }
 
@@ -337,8 +346,12 @@ impl<'a> Facts<'a> {
             let (Op::Create { settings, .. } | Op::Update { settings, .. }) = &call.op else { return false };
             settings.dead_queue.as_ref() == Some(&name)
         };
+        let from_elsewhere = |call: &Call| {
+            let here = call.op.group().is_some_and(|op| op.queue == queue);
+            !here && call.op.last_words().any(|(_, word)| word.queue == queue)
+        };
         let calls = &self.history.calls;
-        calls.iter().any(|call| matches!(call.op, Op::Redrive { .. }) || named(call))
+        calls.iter().any(|call| matches!(call.op, Op::Redrive { .. }) || named(call) || from_elsewhere(call))
     }
 
     /// Whether the last process had the queue: whoever goes to one that is not there is still on its way.
@@ -388,6 +401,14 @@ impl<'a> Facts<'a> {
         })
     }
 
+    /// How many leases of it there may have been that nobody was told of.
+    pub fn unseen_leases(&self, item: &ItemFacts<'a>) -> u32 {
+        let (haunted, calm): (Vec<&Call>, Vec<&Call>) =
+            self.ghosts(item).partition(|call| keeps_something_back(self.history, call));
+        // What ends before its lease is answered ends once.
+        haunted.len() as u32 + calm.len().min(1) as u32
+    }
+
     /// Those of the calm leases that overlap with a stretch of orders, and some more.
     fn calm_during(&self, (from, to): (u64, u64)) -> impl Iterator<Item = &(&'a Call, Moment)> {
         let begun = self.calm.partition_point(|(call, _)| call.begin.order < to);
@@ -404,7 +425,7 @@ impl<'a> Facts<'a> {
         }
         let judged = item.verdicts.iter().filter(|judged| judged.verb.ends_lease()).map(|judged| judged.call);
         let granted = item.grants.iter().filter(|_| failed).map(|grant| grant.call);
-        let calls = judged.chain(item.cancels.iter().copied()).chain(granted);
+        let calls = judged.chain(item.cancels.iter().copied()).chain(granted).chain(self.group_cancels(item));
         calls.fold((u64::MAX, 0), |(from, to), call| {
             let end = if call.outcome.is_unknown() { u64::MAX } else { call.end.order };
             (from.min(call.begin.order), to.max(end))
@@ -419,7 +440,8 @@ impl<'a> Facts<'a> {
         let swept = self.sweeping_calls(item.queue).any(|sweep| overlaps(sweep, call));
         let failed = self.may_have_failed(item)
             && (item.grants.is_empty() || item.grants.iter().any(|grant| overlaps(grant.call, call)));
-        judged || cancelled || swept || failed
+        let with_group = self.group_cancels(item).any(|cancel| overlaps(cancel, call));
+        judged || cancelled || swept || failed || with_group
     }
 
     /// Whether its last lease may have ended by itself.
@@ -432,7 +454,7 @@ impl<'a> Facts<'a> {
     /// Whether the item was waiting in its own place, seen by all, from one moment to the other: `from` to `to`,
     /// both orders of the history. `but` is the lease that asks.
     pub fn surely_waiting(&self, item: &ItemFacts<'a>, from: u64, to: u64, but: &Call) -> bool {
-        if item.first_phase != Some(Phase::Waiting) || item.produce.end.order > from {
+        if !self.is_surely_open(item, from) || item.produce.end.order > from {
             return false;
         }
         let given_back = |grant: &Granting<'_>| {
@@ -457,10 +479,29 @@ impl<'a> Facts<'a> {
                     && judged.verdict == Verdict::Unknown
                     && judged.call.begin.order <= to
             });
-        let swept = self.sweeping_calls(item.queue).any(|call| call.begin.order <= to);
+        let swept = self
+            .sweeping_calls(item.queue)
+            .chain(self.group_cancels(item))
+            .any(|call| call.begin.order <= to);
         let alive_later = item.grants.iter().any(|grant| grant.call.begin.order > to)
             || item.shown().any(|(call, view)| call.begin.order > to && !view.item.state.phase().is_final());
         free && alive_later && !touched && !swept && !self.ghosts(item).any(|ghost| ghost.begin.order <= to)
+    }
+
+    /// Whether it waited from the first, or was held and its group started by then.
+    fn is_surely_open(&self, item: &ItemFacts<'a>, by: u64) -> bool {
+        let started = || {
+            let mut groups = self.groups_of(item);
+            let started = |group: &GroupFacts<'_>| {
+                group.starts().any(|start| start.is_sure && start.call.end.order <= by)
+            };
+            groups.next().is_some_and(started) && groups.next().is_none()
+        };
+        match item.first_phase {
+            Some(Phase::Waiting) => true,
+            Some(Phase::Held) => started(),
+            Some(_) | None => false,
+        }
     }
 }
 
@@ -506,7 +547,51 @@ fn overlaps(first: &Call, second: &Call) -> bool {
     first.begin < second.end && (second.begin < first.end || first.outcome.is_unknown())
 }
 
+/// What was moved is as if made without them.
+fn without_frills(made: &Made) -> Made {
+    Made {
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+        address: None,
+        group: None,
+        ..made.clone()
+    }
+}
+
 impl<'a> ItemFacts<'a> {
+    pub(super) fn new(made: Made, queue: QueueIndex, produce: &'a Call) -> Self {
+        Self {
+            made,
+            queue,
+            produce,
+            origin: None,
+            is_last_word: false,
+            groups: Vec::new(),
+            id: None,
+            first_phase: None,
+            grants: Vec::new(),
+            verdicts: Vec::new(),
+            cancels: Vec::new(),
+            gets: Vec::new(),
+        }
+    }
+
+    /// Whether `produce` itself made it, here.
+    pub fn is_made_by_call(&self) -> bool {
+        self.origin.is_none() && !self.is_last_word
+    }
+
+    /// Whether it was there for sure when `produce` was answered.
+    pub fn is_acknowledged(&self) -> bool {
+        self.is_made_by_call()
+            && matches!(self.produce.outcome, Outcome::Produced(_) | Outcome::GroupMade(..))
+    }
+
+    pub fn is_member(&self) -> bool {
+        self.made.group.is_some()
+    }
+
     /// What a get or a wait showed.
     pub fn shown(&self) -> impl Iterator<Item = (&'a Call, &'a ItemView)> {
         self.gets.iter().filter_map(|call| Some((*call, call.outcome.shown()?)))

@@ -13,7 +13,9 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
         let outcome = &item.produce.outcome;
         let expected = if item.origin.is_some() {
             Some("moved here")
-        } else if matches!(outcome, Outcome::Produced(_)) {
+        } else if item.is_last_word {
+            Some("made by its group")
+        } else if item.is_acknowledged() {
             Some("acknowledged")
         } else if outcome.is_unknown() && a_sibling_was_seen(facts, item) {
             Some("part of a batch that is there")
@@ -36,7 +38,7 @@ fn a_sibling_was_seen(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
 }
 
 /// What was sent on must have arrived: another rule.
-fn may_have_ended(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
+pub(super) fn may_have_ended(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
     facts.redrives(item.queue).next().is_some() || may_have_ended_here(facts, item)
 }
 
@@ -57,7 +59,8 @@ pub(super) fn may_have_ended_here(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bo
         .filter(|sweep| !matches!(sweep.op, Op::Delete { force: false, .. }))
         .any(|sweep| sweep.end > item.produce.begin || sweep.outcome.is_unknown());
     let shown = item.shown().any(|(_, view)| view.item.state.phase().is_final());
-    judged || cancelled || swept || shown || may_have_failed_unseen(facts, item)
+    let with_group = facts.group_cancels(item).next().is_some();
+    judged || cancelled || swept || shown || with_group || may_have_failed_unseen(facts, item)
 }
 
 fn goes_on(verdict: &Verdict) -> bool {
@@ -73,7 +76,7 @@ fn may_have_failed_unseen(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
         return true;
     }
     let charged = item.grants.iter().map(|grant| grant.given.attempts).max().unwrap_or(0);
-    let unseen = facts.ghosts(item).count() as u32;
+    let unseen = facts.unseen_leases(item);
     facts.attempt_limits(item).into_iter().any(|limit| limit > 0 && charged + unseen >= limit)
 }
 

@@ -11,6 +11,7 @@ mod ends;
 mod expiry;
 mod facts;
 mod grants;
+mod groups;
 mod lost;
 mod moves;
 mod order;
@@ -23,6 +24,7 @@ mod unique;
 mod waits;
 
 pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
+pub use self::groups::GroupFacts;
 pub use self::repeats::merged;
 
 use crate::history::{History, Violation};
@@ -30,7 +32,7 @@ use crate::history::{History, Violation};
 type Rule = fn(&Facts<'_>) -> Result<(), Violation>;
 
 /// Hold however much was lost.
-const ALWAYS: [Rule; 7] = [
+const ALWAYS: [Rule; 10] = [
     unique::check,
     grants::check,
     time::check,
@@ -38,10 +40,13 @@ const ALWAYS: [Rule; 7] = [
     counts::check,
     service::check,
     ends::check_undone,
+    groups::check_held,
+    groups::check_members,
+    groups::check_each_view,
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 10] = [
+const LOSSLESS: [Rule; 15] = [
     permits::check,
     addresses::check,
     ends::check,
@@ -52,6 +57,11 @@ const LOSSLESS: [Rule; 10] = [
     waits::check,
     counts::check_readout,
     rules::check,
+    groups::check_views,
+    groups::check_names,
+    groups::check_cancelled,
+    groups::check_last_words,
+    groups::check_counts,
 ];
 
 pub fn check(history: &History) -> Result<(), Violation> {

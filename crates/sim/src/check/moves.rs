@@ -8,6 +8,7 @@ use windlass_core::item::{MoveReason, Origin, Phase};
 use super::ends::stays_ended;
 use super::facts::{Facts, ItemFacts, violation};
 use crate::fault::Fault;
+use crate::group::{LastWord, Word};
 use crate::history::{Call, Op, Outcome, QueueIndex, Violation};
 use crate::plan::queue_name;
 
@@ -35,8 +36,8 @@ fn came_from_where_it_says(
     };
     let had_cause = match origin.reason {
         MoveReason::Redrive => facts.redrives(source).any(|redrive| redrives(redrive, item)),
-        // No call of these histories makes a group.
-        MoveReason::GroupEnd | MoveReason::GroupAbort => false,
+        MoveReason::GroupEnd => is_sent_by_group(item, origin, source, Word::End),
+        MoveReason::GroupAbort => is_sent_by_group(item, origin, source, Word::Abort),
         MoveReason::Attempts | MoveReason::Dead | MoveReason::Expired => {
             facts.settings(source).any(|settings| settings.dead_queue == Some(queue_name(item.queue).name))
         }
@@ -53,6 +54,17 @@ fn came_from_where_it_says(
     ended_like_that(before, origin).or_else(|()| wrong("another end than it had"))?;
     let seen = item.grants.iter().map(|grant| grant.call).min_by_key(|call| call.end);
     seen.map_or(Ok(()), |seen| stays_ended(before, seen, "moved"))
+}
+
+/// Whether somebody gave it to the group that it says to come from, to be made here at such an end.
+fn is_sent_by_group(item: &ItemFacts<'_>, origin: &Origin, source: QueueIndex, word: Word) -> bool {
+    let op = &item.produce.op;
+    let of_group =
+        op.group().is_some_and(|op| op.queue == source && Some(&op.group) == origin.group.as_ref());
+    let is_it = |(given, last): (Word, &LastWord)| {
+        given == word && last.made.serial == item.made.serial && last.queue == item.queue
+    };
+    of_group && item.is_last_word && op.last_words().any(is_it)
 }
 
 /// Whether a redrive may have sent an item to where it is now.

@@ -60,6 +60,7 @@ fn was_brought_about(
             item.cancels.iter().any(|cancel| cancel.begin < call.end)
                 || facts.sweeping_calls(item.queue).any(|sweep| sweep.begin < call.end)
                 || facts.redrives(item.queue).any(|redrive| redrive.begin < call.end)
+                || facts.group_cancels(item).any(|cancel| cancel.begin < call.end)
         }
         // Other rules look at them.
         Phase::Failed

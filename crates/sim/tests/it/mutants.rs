@@ -59,4 +59,7 @@ caught! {
     a_move_forgotten_too_early_is_caught: ForgetMove,
     a_former_home_that_is_not_asked_is_caught: SkipFormerHomes,
     an_ignored_rule_is_caught: IgnoreRule,
+    a_held_member_that_is_leased_is_caught: LeaseHeld,
+    an_abort_before_the_last_member_is_gone_is_caught: AbortEarly,
+    a_forgotten_end_of_a_group_is_caught: ForgetEnd,
 }

@@ -49,6 +49,7 @@ pub(crate) fn made(serial: u64) -> Made {
         max_attempts: None,
         dead_timeout: None,
         address: None,
+        group: None,
     }
 }
 

@@ -1,0 +1,61 @@
+//! What a client does with groups: few names, so that they collide and are used again.
+
+use std::sync::Arc;
+
+use super::Client;
+use crate::group::{Ends, GroupAsk, GroupOp, LastWord};
+use crate::history::{Made, QueueIndex};
+
+const NAMES: [&str; 2] = ["album", "book"];
+
+impl Client {
+    pub(super) async fn group_call(&mut self) {
+        let ask = match self.rng.below(100) {
+            0..=23 => self.creation(),
+            24..=53 => return self.produce_member().await,
+            54..=68 => GroupAsk::Start,
+            69..=76 => GroupAsk::Cancel,
+            77..=83 => GroupAsk::SetEnd(self.ends(50)),
+            84..=93 => GroupAsk::Delete,
+            _ => GroupAsk::Info,
+        };
+        let (queue, group) = self.group();
+        let ask = named(ask, &group);
+        if let Some(ids) = self.caller.group(GroupOp { queue, group, ask }).await {
+            self.memory.learn(&ids);
+        }
+    }
+
+    fn group(&mut self) -> (QueueIndex, Arc<str>) {
+        (self.queue(), Arc::from(*self.rng.pick(&NAMES)))
+    }
+
+    fn creation(&mut self) -> GroupAsk {
+        let members = self.rng.below(5);
+        let items = (0..members).map(|_| self.made()).collect();
+        GroupAsk::Create { ends: self.ends(75), items, start: self.rng.percent(40) }
+    }
+
+    fn ends(&mut self, percent: u32) -> Ends {
+        let mut word = || self.rng.percent(percent).then(|| self.last_word());
+        Ends { end: word(), abort: word() }
+    }
+
+    fn last_word(&mut self) -> LastWord {
+        LastWord { queue: self.queue(), made: self.made() }
+    }
+
+    /// Alone, so that what the member is told is what the call is told.
+    async fn produce_member(&mut self) {
+        let (queue, group) = self.group();
+        let member = Made { group: Some(group), ..self.made() };
+        self.send(queue, vec![member]).await;
+    }
+}
+
+/// Members know whose they are.
+fn named(ask: GroupAsk, group: &Arc<str>) -> GroupAsk {
+    let GroupAsk::Create { ends, items, start } = ask else { return ask };
+    let member = |made| Made { group: Some(Arc::clone(group)), ..made };
+    GroupAsk::Create { ends, items: items.into_iter().map(member).collect(), start }
+}
