@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::cron::{Cron, CronCommand, CronRefusal, CronView};
 use crate::group::{GroupView, Member};
 use crate::id::{ItemNumber, PartitionId, Permit};
 use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
@@ -62,6 +63,7 @@ pub enum Command {
     DeleteQueue(QueueName),
     /// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
     SkipPartitions(PartitionId),
+    Cron(CronCommand),
 }
 
 #[derive(Clone, Debug)]
@@ -424,6 +426,11 @@ pub enum Reply {
     Configured,
     Queue(Box<Queue>),
     QueueDeleted(Box<Queue>),
+    /// The cron after the command, without its next times.
+    Cron(Box<CronView>),
+    /// As its next partition is to have it.
+    CronGivenUp(Box<Cron>),
+    Triggered(Produced),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -503,6 +510,7 @@ pub enum Refusal {
     },
     /// A value that can never be right: which, and the rule it breaks.
     Invalid(Invalid),
+    Cron(CronRefusal),
 }
 
 /// What others may be waiting for. A hint: the state decides.

@@ -9,6 +9,7 @@ use crate::command::{
     Command, CreateGroup, Extend, ImportItem, LeaseItems, Move, NewEnd, NewItem, ProduceOnce, Redrive,
     RedriveTo, Retry, SetGroupEnd,
 };
+use crate::cron::CronCommand;
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
@@ -33,6 +34,10 @@ pub const IDEMPOTENCY_BYTES_MAX: usize = 256 << 20;
 pub const KINDS_MAX: usize = 10_000;
 /// Groups of one partition: those that are kept after their end, or deleted but still named by items, included.
 pub const GROUPS_MAX: usize = 100_000;
+/// Crons of all queues together.
+pub const CRONS_MAX: usize = 100_000;
+/// Crons of one queue: deleting it removes their names in one commit.
+pub const QUEUE_CRONS_MAX: usize = 10_000;
 
 /// A value that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +56,7 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// For names of queues and groups, and later of crons.
+/// For names of queues, groups and crons.
 pub fn check_name(field: &'static str, name: &str) -> Result<(), Invalid> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed);
@@ -162,6 +167,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::SetGroupEnd(set) => check_set_end(set),
         Command::Redrive(redrive) => check_redrive(redrive),
         Command::Take(take) => check_moves(&take.moves),
+        Command::Cron(command) => check_cron(command),
         Command::Cancel(_)
         // Nobody can have made a group under a name that is none.
         | Command::StartGroup(_)
@@ -198,6 +204,36 @@ fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
     let alone = end.item.group.is_none() && end.item.address.is_none();
     ensure(alone, field, "an item without group and address")?;
     end.queue.as_deref().map_or(Ok(()), |queue| check_name("queue", queue))
+}
+
+fn check_cron(command: &CronCommand) -> Result<(), Invalid> {
+    match command {
+        CronCommand::Create(new) => {
+            check_name("cron", &new.name)?;
+            check_cron_item(&new.item)
+        }
+        CronCommand::Update(change) => change.item.as_ref().map_or(Ok(()), check_cron_item),
+        CronCommand::Name(name) => check_name("cron", &name.home.name),
+        // Nobody can have made a cron under a name that is none.
+        CronCommand::Delete(_)
+        | CronCommand::Pause(_)
+        | CronCommand::Resume(_)
+        | CronCommand::Trigger(_)
+        | CronCommand::GiveUp { .. }
+        | CronCommand::Take(_)
+        | CronCommand::Forget(_)
+        | CronCommand::Unname { .. } => Ok(()),
+    }
+}
+
+fn check_cron_item(item: &NewItem) -> Result<(), Invalid> {
+    check_kind(&item.kind)?;
+    ensure(
+        item.group.is_none() && item.enqueue_at.is_none(),
+        "item",
+        "one without `group` and `enqueue_at`",
+    )?;
+    item.address.as_deref().map_or(Ok(()), check_address)
 }
 
 fn check_once(produce: &ProduceOnce) -> Result<(), Invalid> {

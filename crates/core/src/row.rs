@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::codec;
 use crate::command::{Digest, Produced, Refusal};
+use crate::cron::{Cron, CronHome};
 use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
 use crate::item::{Item, ItemError, MoveNumber, State};
@@ -28,6 +29,9 @@ pub enum Row {
     Queue(Box<Queue>),
     /// Registry only.
     Partitions(Partitions),
+    Cron(Box<Cron>),
+    /// Registry only.
+    CronHome(Box<CronHome>),
 }
 
 /// The order of keys is the order in which a snapshot holds them.
@@ -44,6 +48,9 @@ pub enum Key {
     /// By the idempotency key.
     Once(Arc<str>),
     Group(GroupNumber),
+    Cron(Arc<str>),
+    /// By the name of the cron.
+    CronHome(Arc<str>),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -275,6 +282,8 @@ impl Row {
             Self::Group(group) => Key::Group(group.number),
             Self::Queue(queue) => Key::Queue(queue.name.clone()),
             Self::Partitions(_) => Key::Partitions,
+            Self::Cron(cron) => Key::Cron(Arc::clone(&cron.name)),
+            Self::CronHome(home) => Key::CronHome(Arc::clone(&home.name)),
         }
     }
 }
@@ -293,6 +302,8 @@ impl Change {
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
             Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
+            Self::Put(Row::Cron(cron)) => 2 * FIXED + cron.bytes(),
+            Self::Put(Row::CronHome(home)) => FIXED + home.name.len() + home.queue.name.len(),
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Partitions(_)) => FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),

@@ -15,6 +15,8 @@ const ITEM: u8 = 5;
 const TAKEN: u8 = 6;
 const ONCE: u8 = 7;
 const GROUP: u8 = 8;
+const CRON: u8 = 11;
+const CRON_HOME: u8 = 13;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -47,6 +49,14 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(GROUP);
             out.extend_from_slice(&number.0.to_be_bytes());
         }
+        Key::Cron(name) => {
+            out.push(CRON);
+            out.extend_from_slice(name.as_bytes());
+        }
+        Key::CronHome(name) => {
+            out.push(CRON_HOME);
+            out.extend_from_slice(name.as_bytes());
+        }
     }
 }
 
@@ -62,6 +72,8 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         TAKEN => decode_partition(rest).map(Key::Taken),
         ONCE => text(rest).map(Key::Once),
         GROUP => decode_number(rest).map(|number| Key::Group(GroupNumber(number))),
+        CRON => text(rest).map(Key::Cron),
+        CRON_HOME => text(rest).map(Key::CronHome),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
 }

@@ -3,6 +3,7 @@
 //! Decoding checks everything and never panics: the bytes may come from a damaged disk or from somebody else.
 //! Field numbers and the codes of states are part of the disk format: never give one another meaning.
 
+mod cron;
 mod group;
 mod item;
 mod key;
@@ -49,6 +50,8 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Group(group) => group::encode(group, out),
         Row::Queue(queue) => settings::encode_queue(queue, out),
         Row::Partitions(partitions) => encode_partitions(partitions, out),
+        Row::Cron(cron) => cron::encode(cron, out),
+        Row::CronHome(home) => cron::encode_home(home, out),
     }
 }
 
@@ -63,6 +66,8 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Group(number) => group::decode(number, value).map(|group| Row::Group(Box::new(group))),
         Key::Queue(name) => settings::decode_queue(name, value).map(|queue| Row::Queue(Box::new(queue))),
         Key::Partitions => decode_partitions(value).map(Row::Partitions),
+        Key::Cron(name) => cron::decode(name, value).map(|cron| Row::Cron(Box::new(cron))),
+        Key::CronHome(name) => cron::decode_home(name, value).map(|home| Row::CronHome(Box::new(home))),
     }
 }
 

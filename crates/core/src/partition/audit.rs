@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::addresses::Addresses;
+use super::crons::{CronNames, Crons};
 use super::groups::{GroupIndex, Members};
 use super::index::{Index, Key, Lane};
 use super::once::Calls;
@@ -26,7 +27,8 @@ impl Partition {
         same("final items", &self.retained(), &full.finals)?;
         same("bytes kept", &self.kept_bytes, &full.kept_bytes)?;
         same("items with something to show", &self.traces, &full.traces)?;
-        for template in self.groups.rows().flat_map(|group| group.templates()) {
+        let templates = self.groups.rows().flat_map(|group| group.templates());
+        for template in templates.chain(self.crons.iter().map(|cron| &cron.template)) {
             *full.items_by_kind.entry(template.kind.clone()).or_default() += 1;
         }
         let kinds: BTreeMap<_, _> = self.kinds.iter().map(|(name, items)| (name.clone(), items)).collect();
@@ -45,6 +47,7 @@ impl Partition {
         let mut calls = Calls::default();
         self.calls.iter().for_each(|once| calls.insert(once.clone()));
         same("calls that are remembered", &self.calls, &calls)?;
+        self.audit_crons()?;
         for (name, index) in self.indexes() {
             index.audit().map_err(|problem| format!("{name}: {problem}"))?;
         }
@@ -89,6 +92,17 @@ impl Partition {
         same("groups that are unknown", &counted.len(), &0)?;
         let kept = self.groups.iter().map(|group| self.kept_of(group)).sum::<u64>();
         same("items kept of cancelled groups", &self.kept_of_cancelled, &kept)
+    }
+
+    fn audit_crons(&self) -> Result<(), String> {
+        let mut crons = Crons::default();
+        self.crons.iter().for_each(|cron| {
+            crons.insert(Box::new(cron.clone()));
+        });
+        same("crons", &self.crons, &crons)?;
+        let mut names = CronNames::default();
+        self.cron_names.iter().for_each(|home| names.insert(home.clone()));
+        same("names of crons", &self.cron_names, &names)
     }
 
     /// Whoever holds an address came after all that held it before.
@@ -152,6 +166,7 @@ impl fmt::Debug for Partition {
         show.field("leased_places", &self.leased_places).field("leased", &self.leased);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
         show.field("addresses", &self.addresses).field("calls", &self.calls);
+        show.field("crons", &self.crons).field("cron_names", &self.cron_names);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
         show.field("traces", &self.traces).field("kept_of_cancelled", &self.kept_of_cancelled);

@@ -10,6 +10,10 @@ mod cancel;
 mod clear;
 mod complete;
 mod counts;
+mod cron;
+mod cron_names;
+mod cron_run;
+mod crons;
 mod death;
 mod delete;
 mod entry;
@@ -59,6 +63,8 @@ use crate::sorted::SortedMap;
 use crate::time::Timestamp;
 use addresses::Addresses;
 use ages::Ages;
+use cron_run::LastRead;
+use crons::{CronNames, Crons};
 use entry::Entry;
 use eras::Eras;
 use groups::{GroupIndex, Groups};
@@ -73,6 +79,8 @@ pub struct Partition {
     acquired_at: Timestamp,
     /// Live items whose end is to be told: in no row either.
     watched: BTreeSet<ItemNumber>,
+    /// Likewise: see [`Partition::hold_crons_until`].
+    crons_held_until: Timestamp,
 
     // What the rows say.
     items: SortedMap<ItemNumber, Entry>,
@@ -85,6 +93,9 @@ pub struct Partition {
     calls: Calls,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
+    crons: Crons,
+    /// Of all crons of the server: in the registry.
+    cron_names: CronNames,
 
     // Derived from it.
     kinds: Kinds,
@@ -116,6 +127,7 @@ pub struct Partition {
     /// Waiting items by era and priority. Not those of groups that are shut.
     priorities: BTreeMap<(u32, u8), u64>,
     ages: Ages,
+    schedules: LastRead,
 }
 
 /// What a command has done so far.
@@ -128,8 +140,8 @@ struct Output {
     numbers: Option<Numbers>,
     /// Members that ended, of each group: their rows are written once, at the end of the command.
     ended: BTreeMap<GroupIndex, Ended>,
-    /// What the end items of groups have come to.
-    end_bytes: u64,
+    /// What items made by groups and crons have come to.
+    made_bytes: u64,
     /// Whether something can be leased that could not before.
     available: bool,
     /// Whether something is on its way to another queue that was not before.
@@ -145,6 +157,7 @@ impl Partition {
             id,
             acquired_at,
             watched: BTreeSet::new(),
+            crons_held_until: Timestamp(0),
             items: SortedMap::new(),
             numbers: Numbers::default(),
             settings: Settings::default(),
@@ -153,6 +166,8 @@ impl Partition {
             calls: Calls::default(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
+            crons: Crons::default(),
+            cron_names: CronNames::default(),
             kinds: Kinds::default(),
             groups: Groups::default(),
             lanes: Index::default(),
@@ -170,6 +185,7 @@ impl Partition {
             kept_of_cancelled: 0,
             priorities: BTreeMap::new(),
             ages: Ages::default(),
+            schedules: LastRead::default(),
         }
     }
 
@@ -227,6 +243,7 @@ impl Partition {
             Command::UpdateQueue(update) => self.update_queue(now, *update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
+            Command::Cron(command) => self.cron_command(now, command, out),
         }
     }
 

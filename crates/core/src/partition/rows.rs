@@ -56,6 +56,8 @@ impl Partition {
             }
             Row::Group(group) => self.put_group(group.number, Some(group)),
             Row::Partitions(partitions) => self.partitions = partitions,
+            Row::Cron(cron) => self.put_cron(cron),
+            Row::CronHome(home) => self.cron_names.insert(*home),
         }
     }
 
@@ -74,6 +76,8 @@ impl Partition {
             }
             row::Key::Group(number) => self.put_group(*number, None),
             row::Key::Partitions => self.partitions = Partitions::default(),
+            row::Key::Cron(name) => self.remove_cron(name),
+            row::Key::CronHome(name) => self.cron_names.remove(name),
         }
     }
 
@@ -106,7 +110,9 @@ impl Partition {
         let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
         let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
         let groups = self.groups.rows().cloned().map(|group| Row::Group(Box::new(group)));
-        few.chain(queues).chain(items).chain(taken).chain(calls).chain(groups)
+        let crons = self.crons.iter().cloned().map(|cron| Row::Cron(Box::new(cron)));
+        let names = self.cron_names.iter().cloned().map(|home| Row::CronHome(Box::new(home)));
+        few.chain(queues).chain(items).chain(taken).chain(calls).chain(groups).chain(crons).chain(names)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.

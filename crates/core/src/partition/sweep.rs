@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// Does one thing that is due, if there is one.
 type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
 
-const DUTIES: [Duty; 8] = [
+const DUTIES: [Duty; 9] = [
     Partition::end_next_lease,
     Partition::expire_next,
     Partition::start_next_due,
@@ -22,6 +22,7 @@ const DUTIES: [Duty; 8] = [
     Partition::forget_next_group,
     Partition::settle_next_group,
     Partition::forget_next_call,
+    Partition::run_next_cron,
 ];
 
 impl Partition {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
 use windlass_core::command::{Produced, Refusal};
+use windlass_core::cron::{CatchUp, Cron, CronHome, Overlap};
 use windlass_core::group::{Ended, Group, GroupState, Template};
 use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
 use windlass_core::item::{
@@ -239,6 +240,36 @@ fn group() -> impl Strategy<Value = Group> {
     )
 }
 
+fn cron() -> impl Strategy<Value = Cron> {
+    let at = || prop::option::of(any::<u64>().prop_map(Timestamp));
+    let catch_up = prop::sample::select(vec![CatchUp::Skip, CatchUp::One, CatchUp::All]);
+    let overlap = prop::sample::select(vec![Overlap::Allow, Overlap::Skip]);
+    let state = (any::<bool>(), at(), at(), prop::option::of(any::<u64>()), prop::option::of(any::<u32>()));
+    let definition = (text(), text(), catch_up, overlap, template(), prop::option::of(text()));
+    (text(), any::<[u64; 2]>(), definition, state, unknown()).prop_map(
+        |(name, [number, created_at], definition, (paused, next_at, last_at, item, leaves_to), unknown)| {
+            let (schedule, timezone, catch_up, overlap, template, address) = definition;
+            Cron {
+                name,
+                number,
+                created_at: Timestamp(created_at),
+                schedule,
+                timezone,
+                catch_up,
+                overlap,
+                template,
+                address,
+                paused,
+                next_at,
+                last_at,
+                last_item: item.map(ItemNumber),
+                leaves_to: leaves_to.map(PartitionId),
+                unknown,
+            }
+        },
+    )
+}
+
 fn settings() -> impl Strategy<Value = Settings> {
     let policy = (any::<bool>(), any::<[u64; 2]>(), any::<[u32; 2]>()).prop_map(|(fixed, spans, floats)| {
         RetryPolicy {
@@ -320,6 +351,10 @@ fn row() -> impl Strategy<Value = Row> {
         }),
         1 => once().prop_map(|once| Row::Once(Box::new(once))),
         2 => group().prop_map(|group| Row::Group(Box::new(group))),
+        2 => cron().prop_map(|cron| Row::Cron(Box::new(cron))),
+        1 => (text(), queue_name(), any::<u32>(), unknown()).prop_map(|(name, queue, partition, unknown)| {
+            Row::CronHome(Box::new(CronHome { name, queue, partition: PartitionId(partition), unknown }))
+        }),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
     ]
 }
@@ -338,7 +373,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..9u8, value in any::<Vec<u8>>()) {
+    fn no_bytes_make_the_decoder_panic(key in any::<Vec<u8>>(), tag in 0..14u8, value in any::<Vec<u8>>()) {
         let _any_answer_will_do = decode_row(&key, &value);
         let tagged: Vec<u8> = std::iter::once(tag).chain(key).collect();
         let _any_answer_will_do = decode_row(&tagged, &value);
@@ -406,7 +441,7 @@ fn what_is_wrong_with_a_row_is_said_with_its_place() {
     assert_eq!(says(&[3 << 1, 0x80, 0x02]), "field 3 of the row holds too large a number");
     assert_eq!(says(&[12 << 1, 1, 13 << 1, 1]), "the row says two states of one item");
     assert_eq!(
-        decode_key(&[9]).unwrap_err().to_string(),
+        decode_key(&[99]).unwrap_err().to_string(),
         "the row's key is of a kind that this version does not know"
     );
     assert_eq!(decode_key(&[0, 0]).unwrap_err().to_string(), "the row's key goes on after its end");

@@ -1,5 +1,6 @@
 //! Random histories of one partition, and what must be true of each step, said without the core's indexes.
 
+mod crons;
 mod groups;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use windlass_core::command::{
     LeaseItems, Leased, Move, Moved, NewItem, News, Produce, ProduceOnce, Produced, Redrive, RedriveTo,
     Refusal, Reply, Retried, Retry, Take,
 };
+use windlass_core::cron::Cron;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::partition::{Partition, Target, Totals};
@@ -20,6 +22,7 @@ use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::script::START;
+use crons::CronStep;
 use groups::{Ends, Known};
 
 /// One command to be, with what it is about chosen when its turn comes.
@@ -57,6 +60,7 @@ pub(crate) enum Step {
     StartGroup(u8),
     CancelGroup(u8),
     DeleteGroup(u8),
+    Cron(CronStep),
 }
 
 /// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address, group.
@@ -117,6 +121,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => plain_step(),
         3 => groups::step(),
+        2 => crons::step(),
     ]
 }
 
@@ -188,6 +193,8 @@ pub(crate) struct History {
     groups: BTreeMap<u8, Known>,
     /// By their key.
     calls: BTreeMap<u8, Call>,
+    /// As their rows say.
+    crons: BTreeMap<Arc<str>, Cron>,
 }
 
 /// When a call was claimed, its digest, and what it was told.
@@ -219,6 +226,7 @@ impl History {
             ends_sent: 0,
             groups: BTreeMap::new(),
             calls: BTreeMap::new(),
+            crons: BTreeMap::new(),
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
@@ -226,6 +234,7 @@ impl History {
 
     pub(crate) fn step(&mut self, step: &Step) {
         let before = self.items();
+        let changes_before = self.changes.len();
         match step {
             Step::Pass(micros) => self.now = self.now + Span(*micros),
             Step::Produce(items) => self.produce(items),
@@ -254,6 +263,7 @@ impl History {
             Step::StartGroup(group) => self.start_group(*group),
             Step::CancelGroup(group) => self.cancel_group(*group, &before),
             Step::DeleteGroup(group) => self.delete_group(*group),
+            Step::Cron(step) => self.cron_step(step),
         }
         self.partition.audit().unwrap();
         self.check_places(step, &before);
@@ -264,6 +274,7 @@ impl History {
         self.check_finals(&before);
         self.check_totals();
         self.check_groups();
+        self.check_crons(step, changes_before);
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
     }
 
