@@ -67,6 +67,7 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         Command::Release(release) => release.run(&remote()?, out).await,
         Command::Item(item) => item.run(&remote()?, out).await,
         Command::Group(group) => group.run(&remote()?, out).await,
+        Command::Cron(cron) => cron.run(&remote()?, out).await,
         Command::Storage(storage) => storage.run(&remote()?, out).await,
         Command::Work(work) => work.run(&remote()?, out).await,
         Command::Bench(bench) => bench.run(&cli.global, out).await,

@@ -12,6 +12,7 @@
 //! `partition/watchers`, `queue`, `registry`, `outbox`; then [`store::log`].
 
 mod clock;
+mod crons;
 pub mod env;
 mod error;
 mod groups;
@@ -48,8 +49,8 @@ use crate::store::{Store, StoreState, StoreStats};
 pub use crate::error::{EngineError, Outcome};
 pub use crate::partition::handle::PartitionState;
 pub use crate::types::{
-    Commit, CommitStats, Committed, CreatedGroup, Delivery, Grant, Granted, Histogram, Holding, ItemView,
-    Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
+    Commit, CommitStats, Committed, CreatedGroup, CronInfo, Delivery, Grant, Granted, Histogram, Holding,
+    ItemView, Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
 };
 pub use windlass_core::partition::Totals;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::entry::Entry;
-use super::group_end::{ITEM_BYTES, MADE_BYTES_MAX, copy_bodies};
+use super::group_end::{ITEM_BYTES, copy_bodies};
 use super::{Output, Partition};
 use crate::command::{Produced, Refusal, Reply};
 use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule};
@@ -11,6 +11,10 @@ use crate::id::ItemNumber;
 use crate::item::{Extras, State};
 use crate::row::Row;
 use crate::time::Timestamp;
+
+/// Once the bodies of items made by one sweep have come to so many bytes, the next crons run with the next one: many missed times
+/// may come at once, and the smallest store takes little more in a batch.
+const MADE_BYTES_MAX: u64 = 256 << 10;
 
 /// The schedule that was read last: many times of one cron may come at once, and reading takes longer than anything else here.
 #[derive(Default)]

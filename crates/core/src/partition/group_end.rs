@@ -12,9 +12,9 @@ use crate::item::{End, Extras, MoveReason, Outcome, Outgoing, State};
 use crate::row::{BodyCopy, Part, Row};
 use crate::time::Timestamp;
 
-/// Once the bodies of items made here have come to so many bytes, the next groups end and the next crons run with the next
-/// sweep: a command may take the last members of many groups, and a batch has an end.
-pub(super) const MADE_BYTES_MAX: u64 = 1 << 20;
+/// Once the bodies of end items have come to so many bytes, the next groups end with the next sweep: a command may take the
+/// last members of many groups, and a batch has an end.
+const MADE_BYTES_MAX: u64 = 1 << 20;
 /// What making an item costs besides its body.
 pub(super) const ITEM_BYTES: u64 = 1024;
 

@@ -199,7 +199,10 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
         | Reply::Swept { .. }
         | Reply::Configured
         | Reply::Queue(_)
-        | Reply::QueueDeleted(_)) => Done::Reply(other),
+        | Reply::QueueDeleted(_)
+        | Reply::Cron(_)
+        | Reply::CronGivenUp(_)
+        | Reply::Triggered(_)) => Done::Reply(other),
     };
     Answer { reply, sequence }
 }

@@ -1,6 +1,7 @@
 //! Which queues there are. The registry partition holds the truth; what runs is brought in line with it.
 
 mod align;
+mod crons;
 mod running;
 
 use std::collections::BTreeSet;
@@ -46,6 +47,8 @@ pub(crate) struct Registry {
     changing: AsyncMutex<()>,
     /// What runs may differ from what is registered.
     stale: Notify,
+    /// Some partition may have a cron that is left half way to another.
+    crons_unseen: AtomicBool,
     /// Leases wait no more.
     waiters_home: AtomicBool,
     closing: AtomicBool,
@@ -81,6 +84,7 @@ impl Registry {
             arrivals: Arc::default(),
             changing: AsyncMutex::new(()),
             stale: Notify::new(),
+            crons_unseen: AtomicBool::new(false),
             waiters_home: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             calls: watch::Sender::new(0),
@@ -95,6 +99,13 @@ impl Registry {
         if let Err(error) = registry.align().await {
             warn!(%error, "queues could not be brought in line with the registry yet");
             registry.stale.notify_one();
+        }
+        match registry.mend_crons().await {
+            Ok(asked_all) => registry.crons_unseen.store(!asked_all, Ordering::SeqCst),
+            Err(error) => {
+                warn!(%error, "what was left half done of crons could not be finished yet");
+                registry.stale.notify_one();
+            }
         }
         Ok(registry)
     }
@@ -167,10 +178,10 @@ impl Registry {
     }
 
     /// One at a time, and in a task of its own: a caller that goes away in the middle must not leave half of it undone.
-    async fn alone(
+    async fn alone<T: Send + 'static>(
         self: &Arc<Self>,
-        change: impl Future<Output = Result<Answer, EngineError>> + Send + 'static,
-    ) -> Result<Answer, EngineError> {
+        change: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+    ) -> Result<T, EngineError> {
         let registry = Arc::clone(self);
         let (sender, answer) = oneshot::channel();
         // It holds the lock on changes, which closing waits for.

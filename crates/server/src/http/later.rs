@@ -14,14 +14,6 @@ const CALLS: &[&str] = &[
     "queue.block",
     "queue.unblock",
     "rules.list",
-    "crons.create",
-    "crons.list",
-    "crons.info",
-    "crons.update",
-    "crons.delete",
-    "crons.pause",
-    "crons.resume",
-    "crons.trigger",
 ];
 
 /// `partitions` where a queue is changed.

@@ -5,6 +5,7 @@
 mod backup;
 mod check;
 mod context;
+mod crons;
 mod error;
 mod groups;
 mod items;
@@ -157,6 +158,14 @@ impl App {
             "group.info" => app.call(request, groups::info).await,
             "group.delete" => app.call(request, groups::delete).await,
             "groups.list" => app.call(request, groups::list).await,
+            "crons.create" => app.call(request, crons::create).await,
+            "crons.update" => app.call(request, crons::update).await,
+            "crons.info" => app.call(request, crons::info).await,
+            "crons.list" => app.call(request, crons::list).await,
+            "crons.delete" => app.call(request, crons::delete).await,
+            "crons.pause" => app.call(request, crons::pause).await,
+            "crons.resume" => app.call(request, crons::resume).await,
+            "crons.trigger" => app.call(request, crons::trigger).await,
             "queue.reload" => app.call(request, storage::reload).await,
             "storage/items.list" => app.call(request, storage::list).await,
             "storage/scheduled.list" => app.call(request, storage::list_scheduled).await,

@@ -10,6 +10,8 @@ mod config;
 #[cfg(test)]
 mod connections;
 #[cfg(test)]
+mod crons;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod encodings;
