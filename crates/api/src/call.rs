@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{events, explain, groups, items, permits, queues, rules, service, storage};
+use crate::{crons, events, explain, groups, items, permits, queues, rules, service, storage};
 
 /// What can be a request or a reply.
 pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static {}
@@ -80,6 +80,14 @@ calls! {
     "group.info" groups::GroupInfoRequest => groups::GroupReply, reads: "Shows a group and counts its members.";
     "group.delete" groups::DeleteGroupRequest => groups::GroupReply, changes: "Forgets a group that is done or aborted.";
     "groups.list" groups::ListGroupsRequest => groups::ListGroupsReply, reads: "Lists the groups of a queue by name.";
+    "crons.create" crons::CreateCronRequest => crons::CronReply, changes: "Has an item produced at each time of a schedule.";
+    "crons.update" crons::UpdateCronRequest => crons::CronReply, changes: "Changes what is named of a cron.";
+    "crons.info" crons::CronInfoRequest => crons::CronReply, reads: "Shows a cron and its next times.";
+    "crons.list" crons::ListCronsRequest => crons::ListCronsReply, reads: "Lists the crons of all queues by name.";
+    "crons.delete" crons::DeleteCronRequest => crons::DeleteCronReply, changes: "Deletes a cron; what it has produced stays.";
+    "crons.pause" crons::PauseCronRequest => crons::CronReply, changes: "Lets the times of a cron pass; none of them is missed.";
+    "crons.resume" crons::ResumeCronRequest => crons::ResumeCronReply, changes: "Goes on with the next time of a cron.";
+    "crons.trigger" crons::TriggerCronRequest => crons::TriggerCronReply, changes: "Produces the item of a cron now, also when it is paused.";
     "queue.reload" storage::ReloadQueueRequest => storage::ReloadQueueReply, reads: "Has the partitions of a queue acquired anew.";
     "storage/items.list" storage::ListItemsRequest => storage::ListItemsReply, reads: "Lists what waits or is leased in a partition, in the order of the queue.";
     "storage/scheduled.list" storage::ListScheduledRequest => storage::ListItemsReply, reads: "Lists what is due later in a partition, by time.";

@@ -8,6 +8,7 @@
 //! [`error`], what can come back instead.
 
 pub mod call;
+pub mod crons;
 pub mod error;
 pub mod events;
 pub mod explain;

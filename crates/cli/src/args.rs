@@ -63,6 +63,7 @@ pub(crate) enum Command {
     Group(cmd::group::GroupCommand),
     Rules(cmd::rules::Rules),
     Top(cmd::top::Top),
+    Cron(cmd::cron::CronCommand),
     Storage(cmd::storage::Storage),
     Work(cmd::work::Work),
     Bench(cmd::bench::Bench),

@@ -73,6 +73,7 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         Command::Group(group) => group.run(&remote()?, out).await,
         Command::Rules(rules) => rules.run(&remote()?, out).await,
         Command::Top(top) => top.run(&remote()?, out).await,
+        Command::Cron(cron) => cron.run(&remote()?, out).await,
         Command::Storage(storage) => storage.run(&remote()?, out).await,
         Command::Work(work) => work.run(&remote()?, out).await,
         Command::Bench(bench) => bench.run(&cli.global, out).await,

@@ -40,6 +40,7 @@
 
 mod client;
 mod connection;
+mod crons;
 mod encoding;
 mod error;
 mod exchange;

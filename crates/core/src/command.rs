@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::cron::{Cron, CronCommand, CronRefusal, CronView};
 use crate::event::NewEvent;
 use crate::group::{GroupView, Member};
 use crate::id::{ItemId, ItemNumber, PartitionId, Permit};
@@ -84,6 +85,7 @@ pub enum Command {
     LiftRule(Box<LiftRule>),
     /// Takes the queue's rules over, unless they are older than those it has.
     TakeRules(Arc<RuleSet>),
+    Cron(CronCommand),
 }
 
 #[derive(Clone, Debug)]
@@ -514,6 +516,11 @@ pub enum Reply {
     Rule(Box<Rule>),
     /// Whether or not there was one.
     RuleLifted,
+    /// The cron after the command, without its next times.
+    Cron(Box<CronView>),
+    /// As its next partition is to have it.
+    CronGivenUp(Box<Cron>),
+    Triggered(Produced),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -616,6 +623,7 @@ pub enum Refusal {
     },
     /// A value that can never be right: which, and the rule it breaks.
     Invalid(Invalid),
+    Cron(CronRefusal),
 }
 
 /// What others may be waiting for. A hint: the state decides.
@@ -625,6 +633,8 @@ pub enum News {
     Available,
     /// Some item is on its way to another queue.
     Outgoing,
+    /// A cron belongs to another partition by now, and waits to be taken there.
+    CronLeaves,
     /// An item failed or expired, and there is no queue for it to go to.
     Died(Box<Died>),
     /// An item that is watched has ended: see [`crate::partition::Partition::watch`].

@@ -15,6 +15,7 @@
 
 pub mod codec;
 pub mod command;
+pub mod cron;
 pub mod event;
 pub mod group;
 pub mod hash;

@@ -9,6 +9,7 @@ use crate::command::{
     Command, CreateGroup, Extend, ImportItem, LeaseItems, Move, NewEnd, NewItem, ProduceOnce, Redrive,
     RedriveTo, Retry, SetGroupEnd, SetRule, Suspend,
 };
+use crate::cron::CronCommand;
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
@@ -39,6 +40,10 @@ pub const GROUPS_MAX: usize = 100_000;
 /// Rules of one queue, those on its kinds included.
 pub const RULES_MAX: usize = 1000;
 pub const RULE_REASON_BYTES_MAX: usize = 512;
+/// Crons of all queues together.
+pub const CRONS_MAX: usize = 100_000;
+/// Crons of one queue: deleting it removes their names in one commit.
+pub const QUEUE_CRONS_MAX: usize = 10_000;
 
 /// Events of one emit.
 pub const EMIT_MAX: usize = 1000;
@@ -65,7 +70,7 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// For names of queues and groups, and later of crons.
+/// For names of queues, groups and crons.
 pub fn check_name(field: &'static str, name: &str) -> Result<(), Invalid> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let fits = (1..=NAME_CHARS_MAX).contains(&name.len()) && name.bytes().all(allowed);
@@ -203,6 +208,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::Redrive(redrive) => check_redrive(redrive),
         Command::Take(take) => check_moves(&take.moves),
         Command::SetRule(set) => check_rule(set),
+        Command::Cron(command) => check_cron(command),
         Command::Cancel(_)
         | Command::Resume(_)
         // Nobody can have made a group under a name that is none.
@@ -256,6 +262,36 @@ fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
     let alone = end.item.group.is_none() && end.item.address.is_none();
     ensure(alone, field, "an item without group and address")?;
     end.queue.as_deref().map_or(Ok(()), |queue| check_name("queue", queue))
+}
+
+fn check_cron(command: &CronCommand) -> Result<(), Invalid> {
+    match command {
+        CronCommand::Create(new) => {
+            check_name("cron", &new.name)?;
+            check_cron_item(&new.item)
+        }
+        CronCommand::Update(change) => change.item.as_ref().map_or(Ok(()), check_cron_item),
+        CronCommand::Name(name) => check_name("cron", &name.home.name),
+        // Nobody can have made a cron under a name that is none.
+        CronCommand::Delete(_)
+        | CronCommand::Pause(_)
+        | CronCommand::Resume(_)
+        | CronCommand::Trigger(_)
+        | CronCommand::GiveUp { .. }
+        | CronCommand::Take(_)
+        | CronCommand::Forget(_)
+        | CronCommand::Unname { .. } => Ok(()),
+    }
+}
+
+fn check_cron_item(item: &NewItem) -> Result<(), Invalid> {
+    check_kind(&item.kind)?;
+    ensure(
+        item.group.is_none() && item.enqueue_at.is_none(),
+        "item",
+        "one without `group` and `enqueue_at`",
+    )?;
+    item.address.as_deref().map_or(Ok(()), check_address)
 }
 
 fn check_once(produce: &ProduceOnce) -> Result<(), Invalid> {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::codec;
 use crate::command::{Digest, Produced, Refusal};
+use crate::cron::{Cron, CronHome};
 use crate::event::EventBatch;
 use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
@@ -34,6 +35,9 @@ pub enum Row {
     Partitions(Partitions),
     Rules(RulesVersion),
     Rule(Box<Rule>),
+    Cron(Box<Cron>),
+    /// Registry only.
+    CronHome(Box<CronHome>),
 }
 
 /// The order of keys is the order in which a snapshot holds them.
@@ -57,6 +61,9 @@ pub enum Key {
     /// By item and the number of the first event. Without that it is no row's: all batches of the item, to be removed at
     /// once, whatever number there is.
     Events(ItemNumber, Option<u64>),
+    Cron(Arc<str>),
+    /// By the name of the cron.
+    CronHome(Arc<str>),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -361,6 +368,8 @@ impl Row {
             Self::Partitions(_) => Key::Partitions,
             Self::Rules(rules) => Key::Rules(rules.queue.clone()),
             Self::Rule(rule) => Key::Rule(rule.key.clone()),
+            Self::Cron(cron) => Key::Cron(Arc::clone(&cron.name)),
+            Self::CronHome(home) => Key::CronHome(Arc::clone(&home.name)),
         }
     }
 }
@@ -383,6 +392,8 @@ impl Change {
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
             Self::Put(Row::Intake(intake)) => 4 * FIXED + intake.unknown.len(),
             Self::Put(Row::Rule(rule)) => 4 * FIXED + rule.bytes(),
+            Self::Put(Row::Cron(cron)) => 2 * FIXED + cron.bytes(),
+            Self::Put(Row::CronHome(home)) => FIXED + home.name.len() + home.queue.name.len(),
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Events(_) | Row::Partitions(_)) => FIXED,
             Self::Put(Row::Rules(_)) => 4 * FIXED,
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,

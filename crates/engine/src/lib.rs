@@ -12,6 +12,7 @@
 //! `partition/watchers`, `partition/streams`, `queue`, `registry`, `outbox`; then [`store::log`].
 
 mod clock;
+mod crons;
 pub mod env;
 mod error;
 mod explain;
@@ -54,8 +55,9 @@ pub use crate::explain::{Explanation, WhyNot};
 pub use crate::partition::handle::PartitionState;
 pub use crate::stream::{CloseMode, EndReason, Frame, Subscription};
 pub use crate::types::{
-    Commit, CommitStats, Committed, CreatedGroup, Delivery, Grant, Granted, Histogram, Holding, ItemView,
-    Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem, SuspendItem,
+    Commit, CommitStats, Committed, CreatedGroup, CronInfo, Delivery, Grant, Granted, Histogram, Holding,
+    ItemView, Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
+    SuspendItem,
 };
 pub use windlass_core::partition::{Remaining, Totals};
 

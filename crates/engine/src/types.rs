@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::List;
+use windlass_core::cron::CronView;
 use windlass_core::group::{GroupView, Member};
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Lease, Origin, Phase};
@@ -167,6 +168,15 @@ pub struct CreatedGroup {
     pub group: GroupView,
     /// In the order given.
     pub items: Vec<ProducedItem>,
+}
+
+/// A cron, the queue it makes items in, and the body of those.
+#[derive(Clone, Debug)]
+pub struct CronInfo {
+    pub queue: QueueName,
+    pub view: CronView,
+    /// Unset only if it is lost, as after a salvage.
+    pub body: Option<Bytes>,
 }
 
 /// An item in the hands of a worker.

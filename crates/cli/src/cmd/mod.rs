@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod complete;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod cron;
 pub(crate) mod extend;
 pub(crate) mod group;
 pub(crate) mod inspect;

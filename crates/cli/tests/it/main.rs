@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod crons;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod groups;
@@ -12,6 +14,8 @@ mod inspect;
 mod items;
 #[cfg(test)]
 mod killed;
+#[cfg(test)]
+mod killed_crons;
 #[cfg(test)]
 mod lost_workers;
 #[cfg(test)]

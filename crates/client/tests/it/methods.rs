@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use windlass_client::api::crons::{CreateCronRequest, CronItem, UpdateCronRequest};
 use windlass_client::api::groups::{CreateGroupRequest, EndItem};
 use windlass_client::api::items::{Held, Item, LeasedItem};
 use windlass_client::api::queues::{
@@ -105,6 +106,38 @@ async fn the_methods_for_groups_name_queue_and_group() -> Result<(), ClientError
         ("group.info", named.clone()),
         ("group.delete", named),
         ("groups.list", json!({"queue": "emails", "limit": 1000})),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_methods_for_crons_name_them() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 8]).await;
+    let item = CronItem { utf8: Some("go".into()), ..Default::default() };
+    let (cron, queue, schedule) = ("nightly".to_owned(), "reports".to_owned(), "@daily".to_owned());
+    let nightly = CreateCronRequest { cron: cron.clone(), queue, schedule, item, ..Default::default() };
+    client.create_cron(nightly).await?;
+    client
+        .update_cron(UpdateCronRequest { cron, overlap: Some("skip".into()), ..Default::default() })
+        .await?;
+    client.cron("nightly").await?;
+    client.pause_cron("nightly").await?;
+    client.resume_cron("nightly").await?;
+    client.trigger_cron("nightly").await?;
+    client.delete_cron("nightly").await?;
+    client.crons().await?;
+    let named = json!({"cron": "nightly"});
+    let create = json!({"cron": "nightly", "queue": "reports", "schedule": "@daily", "item": {"utf8": "go"}});
+    let expected = [
+        ("crons.create", create),
+        ("crons.update", json!({"cron": "nightly", "overlap": "skip"})),
+        ("crons.info", named.clone()),
+        ("crons.pause", named.clone()),
+        ("crons.resume", named.clone()),
+        ("crons.trigger", named.clone()),
+        ("crons.delete", named),
+        ("crons.list", json!({"limit": 1000})),
     ];
     assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
     Ok(())

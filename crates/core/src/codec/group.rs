@@ -101,7 +101,7 @@ const MAX_ATTEMPTS: u8 = 8;
 const DEAD_TIMEOUT: u8 = 9;
 const TEMPLATE_KNOWN_MAX: u8 = DEAD_TIMEOUT;
 
-fn encode_template(template: &Template) -> Vec<u8> {
+pub(super) fn encode_template(template: &Template) -> Vec<u8> {
     let mut out = Vec::new();
     put_number(&mut out, BODY, template.body.0);
     put_unless_zero(&mut out, BODY_BYTES, template.body_bytes);
@@ -125,7 +125,7 @@ fn encode_template(template: &Template) -> Vec<u8> {
     out
 }
 
-fn decode_template(value: &[u8]) -> Result<Template, DecodeError> {
+pub(super) fn decode_template(value: &[u8]) -> Result<Template, DecodeError> {
     let record = Record::read(value, TEMPLATE_KNOWN_MAX)?;
     let body = record.number_or_zero(BODY)?;
     if body > NUMBER_MAX {

@@ -19,6 +19,8 @@ const INTAKE: u8 = 9;
 const RULE: u8 = 10;
 /// The item's number, and the first event's unless all are meant.
 const EVENTS: u8 = 12;
+const CRON: u8 = 11;
+const CRON_HOME: u8 = 13;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -67,6 +69,14 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
                 out.extend_from_slice(&first_seq.to_be_bytes());
             }
         }
+        Key::Cron(name) => {
+            out.push(CRON);
+            out.extend_from_slice(name.as_bytes());
+        }
+        Key::CronHome(name) => {
+            out.push(CRON_HOME);
+            out.extend_from_slice(name.as_bytes());
+        }
     }
 }
 
@@ -85,6 +95,8 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         INTAKE => alone(Key::Intake, rest),
         RULE => rule_key::decode(rest),
         EVENTS => decode_events(rest),
+        CRON => text(rest).map(Key::Cron),
+        CRON_HOME => text(rest).map(Key::CronHome),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
 }

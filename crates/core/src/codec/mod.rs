@@ -3,6 +3,7 @@
 //! Decoding checks everything and never panics: the bytes may come from a damaged disk or from somebody else.
 //! Field numbers and the codes of states are part of the disk format: never give one another meaning.
 
+mod cron;
 mod event;
 mod group;
 mod intake;
@@ -57,6 +58,8 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Partitions(partitions) => encode_partitions(partitions, out),
         Row::Rules(rules) => rule::encode_version(rules, out),
         Row::Rule(rule) => rule::encode(rule, out),
+        Row::Cron(cron) => cron::encode(cron, out),
+        Row::CronHome(home) => cron::encode_home(home, out),
     }
 }
 
@@ -76,6 +79,8 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Partitions => decode_partitions(value).map(Row::Partitions),
         Key::Rules(queue) => rule::decode_version(queue, value).map(Row::Rules),
         Key::Rule(key) => rule::decode(key, value).map(|rule| Row::Rule(Box::new(rule))),
+        Key::Cron(name) => cron::decode(name, value).map(|cron| Row::Cron(Box::new(cron))),
+        Key::CronHome(name) => cron::decode_home(name, value).map(|home| Row::CronHome(Box::new(home))),
     }
 }
 

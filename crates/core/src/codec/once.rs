@@ -107,6 +107,7 @@ fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
         | Refusal::NoSuchPartition
         | Refusal::NotEmpty { .. }
         | Refusal::TooMany { .. }
+        | Refusal::Cron(_)
         | Refusal::Invalid(_) => unreachable!("a single item is not refused like that: {refusal:?}"),
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::addresses::Addresses;
+use super::crons::{CronNames, Crons};
 use super::groups::{GroupIndex, Members};
 use super::index::{Index, Key, Lane};
 use super::once::Calls;
@@ -27,7 +28,8 @@ impl Partition {
         same("final items", &self.retained(), &full.finals)?;
         same("bytes kept", &self.kept_bytes, &full.kept_bytes)?;
         same("items with something to show", &self.traces, &full.traces)?;
-        for template in self.groups.rows().flat_map(|group| group.templates()) {
+        let templates = self.groups.rows().flat_map(|group| group.templates());
+        for template in templates.chain(self.crons.iter().map(|cron| &cron.template)) {
             *full.items_by_kind.entry(template.kind.clone()).or_default() += 1;
         }
         for kind in self.rules.iter().filter_map(|rule| rule.kind_kept()) {
@@ -51,6 +53,7 @@ impl Partition {
         let mut calls = Calls::default();
         self.calls.iter().for_each(|once| calls.insert(once.clone()));
         same("calls that are remembered", &self.calls, &calls)?;
+        self.audit_crons()?;
         for (name, index) in self.indexes() {
             index.audit().map_err(|problem| format!("{name}: {problem}"))?;
         }
@@ -106,6 +109,17 @@ impl Partition {
         let stopped = kinds.iter().filter(|(kind, _)| stops(None) || stops(Some(kind)));
         same("stopped items", &self.stopped(), &stopped.map(|(_, counts)| counts.waiting).sum())?;
         same("whether all is stopped", &self.lanes.all_stopped(), &stops(None))
+    }
+
+    fn audit_crons(&self) -> Result<(), String> {
+        let mut crons = Crons::default();
+        self.crons.iter().for_each(|cron| {
+            crons.insert(Box::new(cron.clone()));
+        });
+        same("crons", &self.crons, &crons)?;
+        let mut names = CronNames::default();
+        self.cron_names.iter().for_each(|home| names.insert(home.clone()));
+        same("names of crons", &self.cron_names, &names)
     }
 
     /// Whoever holds an address came after all that held it before.
@@ -177,6 +191,7 @@ impl fmt::Debug for Partition {
         show.field("leased_places", &self.leased_places).field("leased", &self.leased);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
         show.field("addresses", &self.addresses).field("calls", &self.calls);
+        show.field("crons", &self.crons).field("cron_names", &self.cron_names);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
         show.field("traces", &self.traces).field("kept_of_cancelled", &self.kept_of_cancelled);

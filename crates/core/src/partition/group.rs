@@ -9,7 +9,7 @@ use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
 use crate::command::{CreateGroup, NewEnd, NewItem, Refusal, Reply, SetGroupEnd};
 use crate::group::{Ended, Group, GroupState, GroupView, Template};
-use crate::id::GroupNumber;
+use crate::id::{GroupNumber, ItemNumber};
 use crate::limits::{GROUPS_MAX, Invalid};
 use crate::row::{Change, Key, Part, Row};
 use crate::time::Timestamp;
@@ -111,22 +111,8 @@ impl Partition {
     }
 
     fn template(&self, now: Timestamp, new: NewEnd, out: &mut Output) -> Box<Template> {
-        let NewEnd { queue, item } = new;
         let number = self.issue_number(now, out);
-        let template = Template {
-            body: number,
-            body_bytes: item.body.len() as u64,
-            facts_bytes: facts_bytes(item.facts.as_ref()),
-            queue,
-            kind: item.kind,
-            priority: item.priority,
-            due_at: item.enqueue_at,
-            max_attempts: item.max_attempts,
-            dead_timeout: item.dead_timeout,
-            unknown: Vec::new(),
-        };
-        put_bodies(number, item.body, item.facts, out);
-        Box::new(template)
+        Box::new(template(number, new.queue, new.item, out))
     }
 
     pub(super) fn start_group(
@@ -235,6 +221,29 @@ impl Partition {
             ended,
         }
     }
+}
+
+/// What is to be made of an item later on. Its bodies go to the store under a number that no item has.
+pub(super) fn template(
+    number: ItemNumber,
+    queue: Option<Arc<str>>,
+    item: NewItem,
+    out: &mut Output,
+) -> Template {
+    let template = Template {
+        body: number,
+        body_bytes: item.body.len() as u64,
+        facts_bytes: facts_bytes(item.facts.as_ref()),
+        queue,
+        kind: item.kind,
+        priority: item.priority,
+        due_at: item.enqueue_at,
+        max_attempts: item.max_attempts,
+        dead_timeout: item.dead_timeout,
+        unknown: Vec::new(),
+    };
+    put_bodies(number, item.body, item.facts, out);
+    template
 }
 
 /// The store does not need a template's bodies any more.

@@ -15,7 +15,9 @@ use crate::time::Timestamp;
 
 /// Once the bodies of end items have come to so many bytes, the next groups end with the next sweep: a command may take the
 /// last members of many groups, and a batch has an end.
-const END_BYTES_MAX: u64 = 1 << 20;
+const MADE_BYTES_MAX: u64 = 1 << 20;
+/// What making an item costs besides its body.
+pub(super) const ITEM_BYTES: u64 = 1024;
 
 /// Takes note that a member ended.
 pub(super) fn count_end(group: Option<GroupIndex>, end: End, out: &mut Output) {
@@ -42,7 +44,7 @@ impl Partition {
     /// Sees to a group that waits for its end or is not needed any more.
     pub(super) fn settle_next_group(&mut self, now: Timestamp, out: &mut Output) -> bool {
         match self.groups.first_due() {
-            Some(group) if out.end_bytes < END_BYTES_MAX => {
+            Some(group) if out.made_bytes < MADE_BYTES_MAX => {
                 self.settle_group(now, group, out);
                 true
             }
@@ -60,7 +62,7 @@ impl Partition {
         }
         let mut next = row.clone();
         next.ended += ended;
-        if slot.is_ending() && out.end_bytes < END_BYTES_MAX {
+        if slot.is_ending() && out.made_bytes < MADE_BYTES_MAX {
             self.end_group(now, group, &mut next, out);
             if mutant::active(Mutant::ForgetEnd) {
                 return self.put(Row::Group(next));
@@ -82,9 +84,9 @@ impl Partition {
             }
         };
         // Also a group without an end item costs something.
-        out.end_bytes += 1024;
+        out.made_bytes += ITEM_BYTES;
         if let Some(template) = &last_word {
-            out.end_bytes += template.body_bytes + template.facts_bytes;
+            out.made_bytes += template.body_bytes + template.facts_bytes;
             self.make(now, index, template, reason, out);
         }
         if !mutant::active(Mutant::ForgetEnd) {
@@ -158,7 +160,7 @@ fn on_its_way(now: Timestamp, to: &Arc<str>, template: &Template, reason: MoveRe
     }))
 }
 
-fn copy_bodies(template: &Template, to: ItemNumber, out: &mut Output) {
+pub(super) fn copy_bodies(template: &Template, to: ItemNumber, out: &mut Output) {
     let from = template.body;
     out.copies.push(BodyCopy { from, to, part: Part::Payload, bytes: template.body_bytes });
     if template.facts_bytes > 0 {

@@ -79,7 +79,8 @@ impl Partition {
 
     /// It takes nothing new, and nobody has anything to do here any more.
     pub fn is_drained(&self) -> bool {
-        self.intake.closed && self.remaining() == Remaining::default() && self.moving() == 0
+        let nothing_left = self.remaining() == Remaining::default() && self.crons.iter().next().is_none();
+        self.intake.closed && nothing_left && self.moving() == 0
     }
 
     /// It is drained, and nothing that it keeps could be asked for.

@@ -10,6 +10,10 @@ mod cancel;
 mod clear;
 mod complete;
 mod counts;
+mod cron;
+mod cron_names;
+mod cron_run;
+mod crons;
 mod death;
 mod delete;
 mod emit;
@@ -73,6 +77,8 @@ use crate::sorted::SortedMap;
 use crate::time::Timestamp;
 use addresses::Addresses;
 use ages::Ages;
+use cron_run::LastRead;
+use crons::{CronNames, Crons};
 use entry::Entry;
 use eras::Eras;
 use events::Events;
@@ -91,6 +97,8 @@ pub struct Partition {
     watched: BTreeSet<ItemNumber>,
     /// Live items of which everything is to be told: likewise.
     followed: BTreeSet<ItemNumber>,
+    /// Likewise: see [`Partition::hold_crons_until`].
+    crons_held_until: Timestamp,
 
     // What the rows say.
     items: SortedMap<ItemNumber, Entry>,
@@ -108,6 +116,9 @@ pub struct Partition {
     partitions: Partitions,
     /// Those of all queues in the registry, copies of their own queue's in others.
     rules: Rules,
+    crons: Crons,
+    /// Of all crons of the server: in the registry.
+    cron_names: CronNames,
 
     // Derived from it.
     kinds: Kinds,
@@ -141,6 +152,7 @@ pub struct Partition {
     /// Waiting items by era and priority. Not those of groups that are shut.
     priorities: BTreeMap<(u32, u8), u64>,
     ages: Ages,
+    schedules: LastRead,
 }
 
 /// What a command has done so far.
@@ -154,8 +166,8 @@ struct Output {
     numbers: Option<Numbers>,
     /// Members that ended, of each group: their rows are written once, at the end of the command.
     ended: BTreeMap<GroupIndex, Ended>,
-    /// What the end items of groups have come to.
-    end_bytes: u64,
+    /// What items made by groups and crons have come to.
+    made_bytes: u64,
     /// Whether something can be leased that could not before.
     available: bool,
     /// Whether something is on its way to another queue that was not before.
@@ -172,6 +184,7 @@ impl Partition {
             acquired_at,
             watched: BTreeSet::new(),
             followed: BTreeSet::new(),
+            crons_held_until: Timestamp(0),
             items: SortedMap::new(),
             numbers: Numbers::default(),
             settings: Settings::default(),
@@ -183,6 +196,8 @@ impl Partition {
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
             rules: Rules::default(),
+            crons: Crons::default(),
+            cron_names: CronNames::default(),
             kinds: Kinds::default(),
             groups: Groups::default(),
             lanes: Index::default(),
@@ -201,6 +216,7 @@ impl Partition {
             kept_of_cancelled: 0,
             priorities: BTreeMap::new(),
             ages: Ages::default(),
+            schedules: LastRead::default(),
         }
     }
 
@@ -271,6 +287,7 @@ impl Partition {
             Command::SetRule(set) => self.set_rule(now, *set, out),
             Command::LiftRule(lift) => self.lift_rule(now, *lift, out),
             Command::TakeRules(rules) => Ok(self.take_rules(now, &rules, out)),
+            Command::Cron(command) => self.cron_command(now, command, out),
         }
     }
 

@@ -93,8 +93,8 @@ impl Partition {
         let expires = self.expiry.first().map(|((dead_at, _), ())| Timestamp(dead_at));
         let group = self.groups.first_over().map(|(since, _)| self.forgotten_at(since));
         let call_end = self.calls.next_end().map(|(end, _)| end);
-        let rule_end = self.rules.next_end();
-        [lease_end, due, forgotten, expires, group, call_end, rule_end].into_iter().flatten().min()
+        let (rule_end, cron) = (self.rules.next_end(), self.next_cron());
+        [lease_end, due, forgotten, expires, group, call_end, rule_end, cron].into_iter().flatten().min()
     }
 
     /// The item, unless it is gone or only its move is left.

@@ -70,6 +70,7 @@ impl Partition {
     pub(super) fn delete_queue(&mut self, name: &QueueName, out: &mut Output) -> Result<Reply, Refusal> {
         self.assert_registry();
         let queue = self.queues.get(name).cloned().ok_or(Refusal::NoSuchQueue)?;
+        self.erase_cron_names(name, out);
         let key = Key::Queue(name.clone());
         self.remove(&key);
         out.changes.push(Change::Remove(key));

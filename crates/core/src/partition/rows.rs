@@ -60,6 +60,8 @@ impl Partition {
             Row::Partitions(partitions) => self.partitions = partitions,
             Row::Rules(rules) => self.rules.set_version(&rules.queue.clone(), Some(rules)),
             Row::Rule(rule) => self.put_rule(&rule.key.clone(), Some(*rule)),
+            Row::Cron(cron) => self.put_cron(cron),
+            Row::CronHome(home) => self.cron_names.insert(*home),
         }
     }
 
@@ -82,6 +84,8 @@ impl Partition {
             row::Key::Partitions => self.partitions = Partitions::default(),
             row::Key::Rules(queue) => self.rules.set_version(queue, None),
             row::Key::Rule(key) => self.put_rule(key, None),
+            row::Key::Cron(name) => self.remove_cron(name),
+            row::Key::CronHome(name) => self.cron_names.remove(name),
         }
     }
 
@@ -116,8 +120,10 @@ impl Partition {
         let intake = (self.intake != Intake::default()).then(|| Row::Intake(Box::new(self.intake.clone())));
         let groups = self.groups.rows().cloned().map(|group| Row::Group(Box::new(group)));
         let events = self.events.rows().map(Row::Events);
+        let crons = self.crons.iter().cloned().map(|cron| Row::Cron(Box::new(cron)));
+        let names = self.cron_names.iter().cloned().map(|home| Row::CronHome(Box::new(home)));
         let many = queues.chain(items).chain(taken).chain(calls).chain(groups).chain(events);
-        few.chain(many).chain(intake).chain(self.rules.rows())
+        few.chain(many).chain(intake).chain(self.rules.rows()).chain(crons).chain(names)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// Does one thing that is due, if there is one.
 type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
 
-const DUTIES: [Duty; 9] = [
+const DUTIES: [Duty; 10] = [
     Partition::end_next_lease,
     Partition::expire_next,
     Partition::start_next_due,
@@ -23,6 +23,7 @@ const DUTIES: [Duty; 9] = [
     Partition::settle_next_group,
     Partition::forget_next_call,
     Partition::lift_next_rule,
+    Partition::run_next_cron,
 ];
 
 impl Partition {

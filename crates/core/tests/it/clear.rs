@@ -127,17 +127,7 @@ fn what_a_newer_version_wrote_of_clears_and_numbers_outlives_their_change() {
         match row {
             Row::Cleared(cleared) => assert_eq!((cleared.waiting_before, cleared.unknown), (1, vec![80, 1])),
             Row::Numbers(numbers) => assert_eq!((numbers.item > 0, numbers.unknown), (true, vec![82, 2])),
-            Row::Item(_)
-            | Row::Settings(_)
-            | Row::Taken(_)
-            | Row::Once(_)
-            | Row::Group(_)
-            | Row::Intake(_)
-            | Row::Events(_)
-            | Row::Queue(_)
-            | Row::Partitions(_)
-            | Row::Rules(_)
-            | Row::Rule(_) => {}
+            _ => {}
         }
     }
 }

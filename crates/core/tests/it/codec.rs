@@ -4,6 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
 use windlass_core::command::{Produced, Refusal};
+use windlass_core::cron::{CatchUp, Cron, CronHome, Overlap};
 use windlass_core::event::EventBatch;
 use windlass_core::group::{Ended, Group, GroupState, Template};
 use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
@@ -249,6 +250,36 @@ fn group() -> impl Strategy<Value = Group> {
     )
 }
 
+fn cron() -> impl Strategy<Value = Cron> {
+    let at = || prop::option::of(any::<u64>().prop_map(Timestamp));
+    let catch_up = prop::sample::select(vec![CatchUp::Skip, CatchUp::One, CatchUp::All]);
+    let overlap = prop::sample::select(vec![Overlap::Allow, Overlap::Skip]);
+    let state = (any::<bool>(), at(), at(), prop::option::of(any::<u64>()), prop::option::of(any::<u32>()));
+    let definition = (text(), text(), catch_up, overlap, template(), prop::option::of(text()));
+    (text(), any::<[u64; 2]>(), definition, state, unknown()).prop_map(
+        |(name, [number, created_at], definition, (paused, next_at, last_at, item, leaves_to), unknown)| {
+            let (schedule, timezone, catch_up, overlap, template, address) = definition;
+            Cron {
+                name,
+                number,
+                created_at: Timestamp(created_at),
+                schedule,
+                timezone,
+                catch_up,
+                overlap,
+                template,
+                address,
+                paused,
+                next_at,
+                last_at,
+                last_item: item.map(ItemNumber),
+                leaves_to: leaves_to.map(PartitionId),
+                unknown,
+            }
+        },
+    )
+}
+
 fn settings() -> impl Strategy<Value = Settings> {
     let policy = (any::<bool>(), any::<[u64; 2]>(), any::<[u32; 2]>()).prop_map(|(fixed, spans, floats)| {
         RetryPolicy {
@@ -394,6 +425,10 @@ fn row() -> impl Strategy<Value = Row> {
         1 => once().prop_map(|once| Row::Once(Box::new(once))),
         2 => group().prop_map(|group| Row::Group(Box::new(group))),
         2 => event_batch().prop_map(Row::Events),
+        2 => cron().prop_map(|cron| Row::Cron(Box::new(cron))),
+        1 => (text(), queue_name(), any::<u32>(), unknown()).prop_map(|(name, queue, partition, unknown)| {
+            Row::CronHome(Box::new(CronHome { name, queue, partition: PartitionId(partition), unknown }))
+        }),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
         1 => (prop::option::of(queue_name()), any::<u64>(), unknown()).prop_map(|(queue, version, unknown)| {
             Row::Rules(RulesVersion { queue, version, unknown })

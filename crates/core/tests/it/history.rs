@@ -1,5 +1,6 @@
 //! Random histories of one partition, and what must be true of each step, said without the core's indexes.
 
+mod crons;
 mod events;
 mod groups;
 mod intake;
@@ -15,6 +16,7 @@ use windlass_core::command::{
     LeaseItems, Leased, Move, Moved, NewItem, News, Produce, ProduceOnce, Produced, Redrive, RedriveTo,
     Refusal, Reply, Retried, Retry, Take,
 };
+use windlass_core::cron::Cron;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
 use windlass_core::limits::IDEMPOTENCY_MARGIN;
@@ -25,6 +27,7 @@ use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::script::START;
+use crons::CronStep;
 use events::Streams;
 use groups::{Ends, Known};
 
@@ -73,6 +76,7 @@ pub(crate) enum Step {
     Resume(usize, bool),
     Follow(usize),
     Unfollow(usize),
+    Cron(CronStep),
 }
 
 /// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address, group.
@@ -136,6 +140,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => intake::step(),
         1 => rules::step(),
         4 => events::step(),
+        2 => crons::step(),
     ]
 }
 
@@ -212,6 +217,8 @@ pub(crate) struct History {
     calls: BTreeMap<u8, Call>,
     intake: Intake,
     streams: Streams,
+    /// As their rows say.
+    crons: BTreeMap<Arc<str>, Cron>,
 }
 
 /// When a call was claimed, its digest, and what it was told.
@@ -246,6 +253,7 @@ impl History {
             calls: BTreeMap::new(),
             intake: Intake::default(),
             streams: Streams::default(),
+            crons: BTreeMap::new(),
         };
         history.apply(Command::Configure(Box::new(settings))).unwrap();
         history
@@ -253,6 +261,7 @@ impl History {
 
     pub(crate) fn step(&mut self, step: &Step) {
         let before = self.items();
+        let changes_before = self.changes.len();
         match step {
             Step::Pass(micros) => self.now = self.now + Span(*micros),
             Step::Produce(items) => self.produce(items),
@@ -289,6 +298,7 @@ impl History {
             Step::Resume(back, answer) => self.resume(*back, *answer),
             Step::Follow(back) => self.follow(*back),
             Step::Unfollow(back) => self.unfollow(*back),
+            Step::Cron(step) => self.cron_step(step),
         }
         self.partition.audit().unwrap();
         self.check_places(step, &before);
@@ -302,6 +312,7 @@ impl History {
         self.check_groups();
         self.check_remaining();
         self.check_rules();
+        self.check_crons(step, changes_before);
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
     }
 
@@ -318,7 +329,7 @@ impl History {
                 self.streams.hear(*changed);
                 None
             }
-            News::Available | News::Outgoing | News::Died(_) => None,
+            News::Available | News::Outgoing | News::CronLeaves | News::Died(_) => None,
         }));
         applied.reply
     }

@@ -11,6 +11,8 @@ mod cancel;
 mod clear;
 mod codec;
 mod complete;
+mod cron_schedule;
+mod crons;
 mod events;
 mod expiry;
 mod extend;

@@ -327,6 +327,9 @@ impl Handle {
         if effects.outgoing {
             self.sends();
         }
+        if effects.cron_leaves {
+            self.emptied.notify_one();
+        }
     }
 
     /// One line for each item that nobody will work on any more, where no dead queue keeps them.

@@ -66,6 +66,7 @@ impl InFlight {
             match news {
                 News::Available => {}
                 News::Outgoing => self.effects.outgoing = true,
+                News::CronLeaves => self.effects.cron_leaves = true,
                 News::Died(died) => self.effects.died.push(*died),
                 News::Ended(ended) => self.effects.ended.push(*ended),
                 News::Changed(changed) => {
@@ -206,7 +207,10 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
         | Reply::Queue(_)
         | Reply::QueueDeleted(_)
         | Reply::Rule(_)
-        | Reply::RuleLifted) => Done::Reply(other),
+        | Reply::RuleLifted
+        | Reply::Cron(_)
+        | Reply::CronGivenUp(_)
+        | Reply::Triggered(_)) => Done::Reply(other),
     };
     Answer { reply, sequence }
 }

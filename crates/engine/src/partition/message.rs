@@ -5,6 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use windlass_core::command::{Command, ImportItem, NewItem, Reply};
+use windlass_core::cron::CronCommand;
 use windlass_core::id::ItemNumber;
 use windlass_core::item::Item;
 use windlass_core::partition::Partition;
@@ -99,6 +100,7 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         Command::Take(take) => {
             take.moves.iter().map(|moved| stored_bytes(&moved.body, moved.facts.as_ref())).sum()
         }
+        Command::Cron(command) => cron_bytes(command),
         Command::Lease(_)
         | Command::Extend(_)
         | Command::Release(_)
@@ -126,6 +128,22 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::SetRule(_)
         | Command::LiftRule(_)
         | Command::TakeRules(_) => 0,
+    }
+}
+
+fn cron_bytes(command: &CronCommand) -> usize {
+    match command {
+        CronCommand::Create(new) => new_bytes(&new.item),
+        CronCommand::Update(change) => change.item.as_ref().map_or(0, new_bytes),
+        CronCommand::Take(take) => stored_bytes(&take.body, take.facts.as_ref()),
+        CronCommand::Delete(_)
+        | CronCommand::Pause(_)
+        | CronCommand::Resume(_)
+        | CronCommand::Trigger(_)
+        | CronCommand::GiveUp { .. }
+        | CronCommand::Forget(_)
+        | CronCommand::Name(_)
+        | CronCommand::Unname { .. } => 0,
     }
 }
 

@@ -53,6 +53,8 @@ pub(crate) struct Effects {
     pub(crate) changed: Vec<(u64, Changed)>,
     /// Some item is on its way to another queue.
     pub(crate) outgoing: bool,
+    /// A cron is to be taken to another partition.
+    pub(crate) cron_leaves: bool,
 }
 
 #[derive(Debug)]

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use windlass_core::command::{Applied, Command, Filter, News, Refusal, Reply, Resume};
+use windlass_core::cron::CronCommand;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::row::{BodyCopy, Change};
-use windlass_core::time::Timestamp;
+use windlass_core::time::{Span, Timestamp};
 
 use crate::clock::Clock;
 use crate::env::Env;
@@ -33,6 +34,9 @@ const SWEEP_SLICE: usize = 250;
 const SWEEP_BYTES_MAX: usize = 1 << 20;
 /// What an item that is swept comes to, if it has an error of ordinary length.
 const SWEEP_ITEM_BYTES: usize = 512;
+
+/// How long crons wait before they look for room again.
+const CRONS_WAIT: Span = Span::from_secs(1);
 
 /// Waiting leases are served until the batch holds so many changes; the rest comes with the next.
 const BATCH_CHANGES_MAX: usize = 8192;
@@ -272,6 +276,13 @@ impl Writer {
                 | Command::Resume(Resume { input: Some(_), .. })
                 | Command::CreateQueue(..)
                 | Command::Rebalance(_)
+                | Command::Cron(
+                    CronCommand::Create(_)
+                        | CronCommand::Update(_)
+                        | CronCommand::Trigger(_)
+                        | CronCommand::Take(_)
+                        | CronCommand::Name(_)
+                )
         );
         if grows && self.store.room(self.handle.id) == Room::Full {
             return Err(EngineError::not_applied(StoreError::Full.to_string()));
@@ -298,6 +309,8 @@ impl Writer {
 
     /// Acts on some of what has come due.
     fn sweep(&mut self, gathered: &mut Gathered) {
+        let full = self.store.room(self.handle.id) == Room::Full;
+        self.partition.hold_crons_until(if full { gathered.now + CRONS_WAIT } else { Timestamp(0) });
         // A store that takes little at once gets less at once.
         let bytes_max = SWEEP_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
         let limit = SWEEP_SLICE.min(bytes_max / SWEEP_ITEM_BYTES).max(1);

@@ -179,6 +179,24 @@ impl QueueHandle {
         }
     }
 
+    /// Who has an item that bears the address, if its slot has moved since that was made.
+    pub(crate) async fn former_home_holding(
+        &self,
+        address: &Arc<str>,
+    ) -> Result<Option<&Arc<Handle>>, EngineError> {
+        let question = Question { addresses: vec![(0, Arc::clone(address))], ..Question::default() };
+        let asked: Vec<_> = self
+            .former_homes(address)
+            .map(|former| (former, self.ask_former_home(former, question.clone())))
+            .collect();
+        for (former, answer) in asked {
+            if !told(answer).await?.holders.is_empty() {
+                return self.find(former).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether the home of its name has the group: then nobody else does, whether they can be asked or not.
     async fn is_at_home(&self, group: &Arc<str>) -> bool {
         let Ok(home) = self.home(group) else { return false };

@@ -42,22 +42,25 @@ impl Registry {
     pub(crate) async fn keep_aligned(self: Arc<Self>) {
         let mut stopping = self.home.stopping();
         let mut states = self.home.states();
+        let mut arrivals = self.arrivals.listen();
         loop {
+            let crons_unseen = self.crons_unseen.load(Ordering::SeqCst);
             tokio::select! {
                 biased;
                 _stop = stopping.wait_for(|stop| *stop) => return,
                 () = self.stale.notified() => {}
                 _changed = states.changed() => {}
+                _arrived = arrivals.changed(), if crons_unseen => {}
             }
             if self.home.state() != PartitionState::Available {
                 continue;
             }
             let aligned = {
                 let _changing = self.changing.lock().await;
-                self.align_and_retire().await
+                self.align_all().await
             };
             if let Err(error) = aligned {
-                warn!(%error, "queues could not be brought in line with the registry yet");
+                warn!(%error, "what runs could not be brought in line with the registry yet");
                 self.stale.notify_one();
                 tokio::select! {
                     biased;
@@ -66,6 +69,14 @@ impl Registry {
                 }
             }
         }
+    }
+
+    /// Queues, and crons that were left half way from one partition to another.
+    async fn align_all(&self) -> Result<(), EngineError> {
+        self.align_and_retire().await?;
+        let asked_all = self.mend_crons().await?;
+        self.crons_unseen.store(!asked_all, Ordering::SeqCst);
+        Ok(())
     }
 
     /// Starts what is registered and does not run, stops what runs and is not registered, and drops what is left

@@ -1,6 +1,7 @@
 //! Which queues there are. The registry partition holds the truth; what runs is brought in line with it.
 
 mod align;
+mod crons;
 mod drain;
 mod rules;
 mod running;
@@ -48,6 +49,8 @@ pub(crate) struct Registry {
     changing: AsyncMutex<()>,
     /// What runs may differ from what is registered.
     stale: Arc<Notify>,
+    /// Some partition may have a cron that is left half way to another.
+    crons_unseen: AtomicBool,
     /// Leases wait no more.
     waiters_home: AtomicBool,
     closing: AtomicBool,
@@ -83,6 +86,7 @@ impl Registry {
             arrivals: Arc::default(),
             changing: AsyncMutex::new(()),
             stale: Arc::default(),
+            crons_unseen: AtomicBool::new(false),
             waiters_home: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             calls: watch::Sender::new(0),
@@ -97,6 +101,13 @@ impl Registry {
         if let Err(error) = registry.align().await {
             warn!(%error, "queues could not be brought in line with the registry yet");
             registry.stale.notify_one();
+        }
+        match registry.mend_crons().await {
+            Ok(asked_all) => registry.crons_unseen.store(!asked_all, Ordering::SeqCst),
+            Err(error) => {
+                warn!(%error, "what was left half done of crons could not be finished yet");
+                registry.stale.notify_one();
+            }
         }
         Ok(registry)
     }
@@ -172,7 +183,10 @@ impl Registry {
             let queue = registry.queue(&name).ok_or(Refusal::NoSuchQueue)?;
             let new = (partitions as usize).saturating_sub(queue.queue.width());
             let stores = registry.store.choose(new);
-            registry.carry_out(Command::Rebalance(Rebalance { name, partitions, stores })).await
+            let answer = registry.carry_out(Command::Rebalance(Rebalance { name, partitions, stores })).await;
+            // Crons go where they belong now.
+            registry.stale.notify_one();
+            answer
         })
         .await
     }

@@ -68,7 +68,9 @@ impl Table {
                     | Key::Group(_)
                     | Key::Intake
                     | Key::Rules(_)
-                    | Key::Rule(_) => {}
+                    | Key::Rule(_)
+                    | Key::Cron(_)
+                    | Key::CronHome(_) => {}
                 }
                 remove_row(&mut self.rows, &key);
             }

@@ -6,6 +6,8 @@
 mod behaviour;
 #[cfg(test)]
 mod failures;
+#[cfg(test)]
+mod failures_crons;
 mod failures_groups;
 #[cfg(test)]
 mod failures_keys;
@@ -28,6 +30,8 @@ mod faulty;
 mod full_disk;
 #[cfg(test)]
 mod heard;
+#[cfg(test)]
+mod idle;
 #[cfg(test)]
 mod log_basics;
 #[cfg(test)]

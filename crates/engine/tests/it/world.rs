@@ -1,5 +1,6 @@
 //! A small world for tests: an engine on some store, and a clock that only the test moves.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(crate) struct ManualEnv {
     started_at: Timestamp,
     /// By how much the wall clock was set: back if negative.
     set_by_micros: Mutex<i64>,
+    /// How often somebody went to sleep.
+    pub(crate) sleeps: AtomicUsize,
 }
 
 impl ManualEnv {
@@ -35,6 +38,7 @@ impl ManualEnv {
             boot: watch::Sender::new(Duration::ZERO),
             started_at: Timestamp(1_700_000_000_000_000),
             set_by_micros: Mutex::new(0),
+            sleeps: AtomicUsize::new(0),
         }
     }
 
@@ -60,6 +64,7 @@ impl Env for ManualEnv {
     }
 
     fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {
+        self.sleeps.fetch_add(1, Ordering::Relaxed);
         let mut boot = self.boot.subscribe();
         Box::pin(async move {
             if boot.wait_for(|boot| *boot >= at).await.is_err() {

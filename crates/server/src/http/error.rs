@@ -206,6 +206,7 @@ impl From<Refusal> for Problem {
                 Self::new(Code::Overloaded, format!("too many {what}: at most {max}"))
             }
             Refusal::Invalid(invalid) => invalid.into(),
+            Refusal::Cron(refusal) => refusal.into(),
         }
     }
 }

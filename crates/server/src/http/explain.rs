@@ -78,7 +78,10 @@ fn of_partition(reason: Reason) -> WireReason {
             let because = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
             WireReason {
                 reason: reason.as_deref().map(str::to_owned),
-                ..told("suspended", format!("its worker waits for an answer{because}: give it with item.resume"))
+                ..told(
+                    "suspended",
+                    format!("its worker waits for an answer{because}: give it with item.resume"),
+                )
             }
         }
         Reason::Moving { to } => WireReason {

@@ -5,12 +5,12 @@
 mod backup;
 mod check;
 mod context;
+mod crons;
 mod error;
 mod events;
 mod explain;
 mod groups;
 mod items;
-mod later;
 mod origin;
 mod pages;
 mod permits;
@@ -167,6 +167,14 @@ impl App {
             "group.info" => app.call(request, groups::info).await,
             "group.delete" => app.call(request, groups::delete).await,
             "groups.list" => app.call(request, groups::list).await,
+            "crons.create" => app.call(request, crons::create).await,
+            "crons.update" => app.call(request, crons::update).await,
+            "crons.info" => app.call(request, crons::info).await,
+            "crons.list" => app.call(request, crons::list).await,
+            "crons.delete" => app.call(request, crons::delete).await,
+            "crons.pause" => app.call(request, crons::pause).await,
+            "crons.resume" => app.call(request, crons::resume).await,
+            "crons.trigger" => app.call(request, crons::trigger).await,
             "queue.reload" => app.call(request, storage::reload).await,
             "storage/items.list" => app.call(request, storage::list).await,
             "storage/scheduled.list" => app.call(request, storage::list_scheduled).await,
@@ -294,12 +302,7 @@ fn off_worker<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 }
 
 fn unknown_call(name: &str) -> Problem {
-    let message = if later::is_call(name) {
-        format!("`{name}` is part of the API, but not of this version of the server yet")
-    } else {
-        format!("no call `{name}`: /openapi.json lists all there are")
-    };
-    Problem::new(Code::NotFound, message)
+    Problem::new(Code::NotFound, format!("no call `{name}`: /openapi.json lists all there are"))
 }
 
 /// What an error is told in: whatever can be made out.

@@ -10,9 +10,7 @@ use windlass_core::item::{Extras, ItemError, Origin, Phase, State};
 use windlass_core::row;
 use windlass_core::settings::{Requeue, RetryStrategy};
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::{
-    Granted, Holding, ItemView, PartitionState, PartitionStats, QueueOverview, Remaining,
-};
+use windlass_engine::{Granted, Holding, ItemView, PartitionState, PartitionStats, QueueOverview, Remaining};
 
 use super::record::Record;
 

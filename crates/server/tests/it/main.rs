@@ -10,6 +10,8 @@ mod config;
 #[cfg(test)]
 mod connections;
 #[cfg(test)]
+mod crons;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod encodings;
@@ -22,9 +24,9 @@ mod idempotency;
 mod life;
 #[cfg(test)]
 mod metrics;
-mod rebalance;
 #[cfg(test)]
 mod order;
+mod rebalance;
 #[cfg(test)]
 mod rules;
 mod storage;

@@ -78,6 +78,8 @@ impl Export {
                 row @ (Row::Item(_)
                 | Row::Cleared(_)
                 | Row::Group(_)
+                | Row::Cron(_)
+                | Row::CronHome(_)
                 | Row::Numbers(_)
                 | Row::Settings(_)
                 | Row::Taken(_)

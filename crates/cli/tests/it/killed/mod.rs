@@ -179,6 +179,9 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         | Outcome::Redriven(_)
         | Outcome::Deleted
         | Outcome::Ruled
+        | Outcome::Group(_)
+        | Outcome::GroupMade(..)
+        | Outcome::Groups(_)
         | Outcome::TooLarge => "other",
     }
 }

@@ -26,6 +26,7 @@ fn made() -> Made {
         max_attempts: None,
         dead_timeout: None,
         address: None,
+        group: None,
     }
 }
 

@@ -97,6 +97,7 @@ impl Worker {
             max_attempts: (rng.u8(0..10) == 0).then(|| rng.u32(1..4)),
             dead_timeout: None,
             address: None,
+            group: None,
         }
     }
 

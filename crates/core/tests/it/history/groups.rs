@@ -270,7 +270,7 @@ impl History {
         Some(Member { group: name(*group), held: false })
     }
 
-    /// Takes note of the end item of a group.
+    /// Takes note of the end item of a group, or of what a cron made.
     pub(super) fn end_made(&mut self, copy: &BodyCopy) {
         let BodyCopy { to, part, .. } = copy;
         if *part != Part::Payload {
@@ -280,7 +280,10 @@ impl History {
             self.ends_sent += 1;
             return;
         }
+        let made = self.partition.get(*to);
+        let address = made.and_then(|item| item.extras?.address);
         self.made.push(*to);
+        self.holders_of_addresses.extend(address.map(|address| (address, *to)));
         self.not_before.insert(*to, self.now);
         self.max_attempts.insert(*to, 2);
         self.made(*to, None);

@@ -64,7 +64,9 @@ impl BodyChange {
             | Key::Group(_)
             | Key::Intake
             | Key::Rules(_)
-            | Key::Rule(_) => None,
+            | Key::Rule(_)
+            | Key::Cron(_)
+            | Key::CronHome(_) => None,
         }
     }
 }

@@ -186,7 +186,10 @@ async fn what_would_be_refused_anyway_needs_no_place(world: &World) {
     let told = told(&judged);
     assert_eq!(told[1..], [Err(ids[1]), Err(told[0].expect("made"))]);
     assert!(!produce(&engine, &queue, 1).await, "all places are taken again");
-    engine.clear(&queue, Clear { waiting: true, scheduled: false, leased: false, suspended: false }).await.expect("cleared");
+    engine
+        .clear(&queue, Clear { waiting: true, scheduled: false, leased: false, suspended: false })
+        .await
+        .expect("cleared");
     assert!(produce(&engine, &queue, 2).await, "and all come back");
 }
 

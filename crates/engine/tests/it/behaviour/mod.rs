@@ -30,6 +30,7 @@ macro_rules! on_every_store {
 pub(crate) mod addresses;
 mod clocks;
 mod counts;
+pub(crate) mod crons;
 mod dead_queues;
 mod error_policy;
 mod expiry;

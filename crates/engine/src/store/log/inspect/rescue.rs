@@ -97,7 +97,9 @@ impl<'a> Rescue<'a> {
                     | Key::Group(_)
                     | Key::Intake
                     | Key::Rules(_)
-                    | Key::Rule(_) => {}
+                    | Key::Rule(_)
+                    | Key::Cron(_)
+                    | Key::CronHome(_) => {}
                 }
                 32
             }

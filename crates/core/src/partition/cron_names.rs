@@ -1,0 +1,62 @@
+//! The names of crons, in the partition with number 0: each is one cron's of the whole server.
+
+use std::sync::Arc;
+
+use super::{Output, Partition};
+use crate::command::{Refusal, Reply};
+use crate::cron::{CronHome, CronRefusal, NameCron};
+use crate::id::PartitionId;
+use crate::limits::{CRONS_MAX, QUEUE_CRONS_MAX};
+use crate::row::{Change, Key, QueueName, Row};
+
+impl Partition {
+    pub(super) fn name_cron(&mut self, name: NameCron, out: &mut Output) -> Result<Reply, Refusal> {
+        let NameCron { home, instead_of } = name;
+        if !self.queues.contains_key(&home.queue) {
+            return Err(Refusal::NoSuchQueue);
+        }
+        let before = self.cron_names.get(&home.name);
+        if before.map(|before| before.partition) != instead_of {
+            return Err(CronRefusal::Exists.into());
+        }
+        if before.is_none() && self.cron_names.len() >= CRONS_MAX {
+            return Err(Refusal::TooMany { what: "crons in a server", max: CRONS_MAX });
+        }
+        let of_queue = self.cron_names.of_queue(&home.queue);
+        let is_new = !of_queue.is_some_and(|names| names.contains(&home.name));
+        if is_new && of_queue.is_some_and(|names| names.len() >= QUEUE_CRONS_MAX) {
+            return Err(Refusal::TooMany { what: "crons of a queue", max: QUEUE_CRONS_MAX });
+        }
+        self.record(Row::CronHome(Box::new(home)), out);
+        Ok(Reply::Configured)
+    }
+
+    pub(super) fn unname_cron(&mut self, name: &Arc<str>, partition: PartitionId, out: &mut Output) -> Reply {
+        if self.cron_names.get(name).is_some_and(|home| home.partition == partition) {
+            self.erase_cron_name(Arc::clone(name), out);
+        }
+        Reply::Configured
+    }
+
+    /// With their queue.
+    pub(super) fn erase_cron_names(&mut self, queue: &QueueName, out: &mut Output) {
+        let names: Vec<Arc<str>> = self.cron_names.of_queue(queue).into_iter().flatten().cloned().collect();
+        names.into_iter().for_each(|name| self.erase_cron_name(name, out));
+    }
+
+    fn erase_cron_name(&mut self, name: Arc<str>, out: &mut Output) {
+        let key = Key::CronHome(name);
+        self.remove(&key);
+        out.changes.push(Change::Remove(key));
+    }
+
+    /// Registry only: whose a name is, as far as is known here.
+    pub fn cron_home(&self, name: &str) -> Option<&CronHome> {
+        self.cron_names.get(name)
+    }
+
+    /// Registry only: by name, from the first one after `pivot` on.
+    pub fn cron_homes(&self, pivot: Option<&str>) -> impl Iterator<Item = &CronHome> {
+        self.cron_names.after(pivot)
+    }
+}

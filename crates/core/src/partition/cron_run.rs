@@ -1,0 +1,180 @@
+//! What time brings to crons. An item is made and the cron goes on to its next time in one step, so a time never makes two.
+
+use std::sync::Arc;
+
+use super::entry::Entry;
+use super::group_end::{ITEM_BYTES, copy_bodies};
+use super::{Output, Partition};
+use crate::command::{News, Produced, Refusal, Reply};
+use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule};
+use crate::id::ItemNumber;
+use crate::item::{Extras, State};
+use crate::row::Row;
+use crate::time::{Span, Timestamp};
+
+/// Once the bodies of items made by one sweep have come to so many bytes, the next crons run with the next one: many missed times
+/// may come at once, and the smallest store takes little more in a batch.
+const MADE_BYTES_MAX: u64 = 256 << 10;
+
+/// How long crons wait for one that goes to another partition: no time is missed by that.
+const LEAVING_WAIT: Span = Span::from_secs(1);
+
+/// The schedule that was read last: many times of one cron may come at once, and reading takes longer than anything else here.
+#[derive(Default)]
+pub(super) struct LastRead(Option<(Arc<str>, Arc<str>, Timestamp, Schedule)>);
+
+impl LastRead {
+    fn of(&mut self, cron: &Cron) -> Option<&Schedule> {
+        let same = |(schedule, timezone, from, _): &(Arc<str>, Arc<str>, Timestamp, Schedule)| {
+            *schedule == cron.schedule && *timezone == cron.timezone && *from == cron.created_at
+        };
+        if !self.0.as_ref().is_some_and(same) {
+            let read = cron.read_schedule().ok()?;
+            let (schedule, timezone) = (Arc::clone(&cron.schedule), Arc::clone(&cron.timezone));
+            self.0 = Some((schedule, timezone, cron.created_at, read));
+        }
+        self.0.as_ref().map(|(.., schedule)| schedule)
+    }
+}
+
+/// What comes of a time, or of several.
+struct Turn {
+    /// The time that runs, if any does.
+    runs: Option<Timestamp>,
+    next_at: Option<Timestamp>,
+}
+
+impl Partition {
+    /// No cron runs before then. An input like time, and in no row: a store without room must not be filled up by what nobody
+    /// asked for.
+    pub fn hold_crons_until(&mut self, at: Timestamp) {
+        self.crons_held_until = at;
+    }
+
+    /// When the next cron is to run.
+    pub(super) fn next_cron(&self) -> Option<Timestamp> {
+        self.crons.first_due().map(|(at, _)| at.max(self.crons_held_until))
+    }
+
+    pub(super) fn run_next_cron(&mut self, now: Timestamp, out: &mut Output) -> bool {
+        let due = self.next_cron().is_some_and(|at| at <= now);
+        if !due || out.made_bytes >= MADE_BYTES_MAX {
+            return false;
+        }
+        let (due_at, name) = self.crons.first_due().expect("one is due");
+        let mut cron = self.crons.get(name).expect("those that are due are there").clone();
+        if self.is_to_leave(&cron) {
+            self.crons_held_until = now + LEAVING_WAIT;
+            out.news.push(News::CronLeaves);
+            return false;
+        }
+        // Only a version that wrote other schedules may have left one that cannot be read: it waits for that version.
+        let turn = self.schedules.of(&cron).map(|schedule| turn(schedule, cron.catch_up, due_at, now));
+        let Turn { runs, next_at } = turn.unwrap_or(Turn { runs: None, next_at: None });
+        if let Some(at) = runs {
+            cron.last_at = Some(at);
+            if let Some(made) = self.run_cron(now, &cron, out) {
+                cron.last_item = Some(made.number);
+            }
+        }
+        cron.next_at = next_at;
+        out.made_bytes += ITEM_BYTES;
+        self.record(Row::Cron(Box::new(cron)), out);
+        true
+    }
+
+    /// Whether it belongs to another partition by now, and nothing keeps it here: it runs there. As long as its address is
+    /// taken or its previous item must end first, its times come to nothing here as they would there.
+    pub fn is_to_leave(&self, cron: &Cron) -> bool {
+        let at_home = |address: &Arc<str>| self.check_at_home(address).is_ok();
+        let stays = self.check_open().is_ok() && cron.address.as_ref().is_none_or(at_home);
+        !stays && cron.leaves_to.is_none() && self.is_free(cron)
+    }
+
+    fn is_free(&self, cron: &Cron) -> bool {
+        self.overlapped(cron).is_none() && self.check_address_free(cron.address.as_ref()).is_ok()
+    }
+
+    /// Nothing while the previous item must end first, or its address is taken: the time has run all the same.
+    fn run_cron(&mut self, now: Timestamp, cron: &Cron, out: &mut Output) -> Option<Produced> {
+        self.is_free(cron).then(|| self.make_of_cron(now, cron, out))
+    }
+
+    /// By hand: whatever its schedule and its previous item.
+    pub(super) fn trigger_cron(
+        &mut self,
+        now: Timestamp,
+        name: &str,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
+        let mut cron = self.present_cron(name)?.clone();
+        self.check_address_free(cron.address.as_ref())?;
+        cron.address.as_ref().map_or(Ok(()), |address| self.check_at_home(address))?;
+        self.check_numbers_left(now, 1)?;
+        let made = self.make_of_cron(now, &cron, out);
+        cron.last_item = Some(made.number);
+        self.record(Row::Cron(Box::new(cron)), out);
+        Ok(Reply::Triggered(made))
+    }
+
+    /// The cron's last item, if it must end before the next is made.
+    pub(super) fn overlapped(&self, cron: &Cron) -> Option<ItemNumber> {
+        let lives =
+            |number: &ItemNumber| self.visible(*number).is_some_and(|entry| !entry.state.phase().is_final());
+        match cron.overlap {
+            Overlap::Allow => None,
+            Overlap::Skip => cron.last_item.filter(lives),
+        }
+    }
+
+    /// `max_items` does not count here, as it does not for what is moved: the time was promised.
+    fn make_of_cron(&mut self, now: Timestamp, cron: &Cron, out: &mut Output) -> Produced {
+        let template = &cron.template;
+        let number = self.issue_number(now, out);
+        let extras = Extras {
+            max_attempts: template.max_attempts,
+            dead_timeout: self.dead_timeout(template.dead_timeout),
+            address: cron.address.clone(),
+            facts_bytes: template.facts_bytes,
+            ..Extras::default()
+        };
+        let entry = Entry {
+            place: number.0,
+            created_at: now,
+            state: State::Waiting,
+            extras: (extras != Extras::default()).then(|| Box::new(extras)),
+            group: None,
+            kind: self.kinds.index(&template.kind),
+            attempts: 0,
+            era: 0,
+            priority: template.priority,
+        };
+        let phase = self.phase(&entry);
+        self.write(number, entry, out);
+        out.totals.produced += 1;
+        out.made_bytes += template.body_bytes + template.facts_bytes;
+        copy_bodies(template, number, out);
+        Produced { number, phase }
+    }
+}
+
+fn turn(schedule: &Schedule, catch_up: CatchUp, due_at: Timestamp, now: Timestamp) -> Turn {
+    // What comes before this was missed.
+    let on_time = Timestamp(now.0.saturating_sub(LATE_MAX.0));
+    let runs = match catch_up {
+        _ if due_at >= on_time => due_at,
+        CatchUp::All => due_at,
+        CatchUp::One => schedule.last_before(on_time, due_at),
+        CatchUp::Skip => {
+            let next_at = schedule.next_after(Timestamp(on_time.0.saturating_sub(1)));
+            return Turn { runs: None, next_at };
+        }
+    };
+    Turn { runs: Some(runs), next_at: schedule.next_after(runs) }
+}
+
+impl From<CronRefusal> for Refusal {
+    fn from(refusal: CronRefusal) -> Self {
+        Self::Cron(refusal)
+    }
+}

@@ -1,0 +1,113 @@
+//! The crons of the partition, and in the registry the names of all. Everything here is derived from their rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+use super::Partition;
+use crate::cron::{Cron, CronHome};
+use crate::row::QueueName;
+use crate::time::Timestamp;
+
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Crons {
+    by_name: BTreeMap<Arc<str>, Box<Cron>>,
+    /// Those that wait for a time, by that.
+    due: BTreeSet<(Timestamp, Arc<str>)>,
+}
+
+impl Crons {
+    pub(super) fn get(&self, name: &str) -> Option<&Cron> {
+        self.by_name.get(name).map(|cron| &**cron)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Cron> {
+        self.by_name.values().map(|cron| &**cron)
+    }
+
+    pub(super) fn first_due(&self) -> Option<(Timestamp, &Arc<str>)> {
+        self.due.first().map(|(at, name)| (*at, name))
+    }
+
+    pub(super) fn insert(&mut self, cron: Box<Cron>) -> Option<Box<Cron>> {
+        let before = self.remove(&cron.name);
+        self.due.extend(cron.due_at().map(|at| (at, Arc::clone(&cron.name))));
+        self.by_name.insert(Arc::clone(&cron.name), cron);
+        before
+    }
+
+    pub(super) fn remove(&mut self, name: &Arc<str>) -> Option<Box<Cron>> {
+        let before = self.by_name.remove(name)?;
+        if let Some(at) = before.due_at() {
+            self.due.remove(&(at, Arc::clone(name)));
+        }
+        Some(before)
+    }
+}
+
+/// The names of crons, and where those are.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct CronNames {
+    by_name: BTreeMap<Arc<str>, CronHome>,
+    by_queue: BTreeMap<QueueName, BTreeSet<Arc<str>>>,
+}
+
+impl CronNames {
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&CronHome> {
+        self.by_name.get(name)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &CronHome> {
+        self.by_name.values()
+    }
+
+    pub(super) fn after(&self, pivot: Option<&str>) -> impl Iterator<Item = &CronHome> {
+        let from = pivot.map_or(Unbounded, Excluded);
+        self.by_name.range::<str, _>((from, Unbounded)).map(|(_, home)| home)
+    }
+
+    pub(super) fn of_queue(&self, queue: &QueueName) -> Option<&BTreeSet<Arc<str>>> {
+        self.by_queue.get(queue)
+    }
+
+    pub(super) fn insert(&mut self, home: CronHome) {
+        self.remove(&home.name);
+        self.by_queue.entry(home.queue.clone()).or_default().insert(Arc::clone(&home.name));
+        self.by_name.insert(Arc::clone(&home.name), home);
+    }
+
+    pub(super) fn remove(&mut self, name: &Arc<str>) {
+        let Some(before) = self.by_name.remove(name) else { return };
+        let names = self.by_queue.get_mut(&before.queue).expect("every name is with its queue");
+        names.remove(name);
+        if names.is_empty() {
+            self.by_queue.remove(&before.queue);
+        }
+    }
+}
+
+impl Partition {
+    pub(super) fn put_cron(&mut self, cron: Box<Cron>) {
+        // Kept in mind, so that there is room for it when the time comes.
+        let kind = self.kinds.index(&cron.template.kind);
+        self.kinds.join(kind);
+        if let Some(before) = self.crons.insert(cron) {
+            self.part_kind(&before);
+        }
+    }
+
+    pub(super) fn remove_cron(&mut self, name: &Arc<str>) {
+        if let Some(before) = self.crons.remove(name) {
+            self.part_kind(&before);
+        }
+    }
+
+    fn part_kind(&mut self, cron: &Cron) {
+        let kind = self.kinds.find(&cron.template.kind).expect("it was joined when the row came");
+        self.kinds.part(kind);
+    }
+}

@@ -1,0 +1,495 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::command::{Clear, Command, CreateQueue, NewItem, News, Produced, Refusal, Reply};
+use windlass_core::cron::{
+    CatchUp, Cron, CronChange, CronCommand, CronHome, CronRefusal, CronView, NameCron, NewCron, Overlap,
+    TakeCron,
+};
+use windlass_core::id::PartitionId;
+use windlass_core::item::Phase;
+use windlass_core::limits::{KINDS_MAX, QUEUE_CRONS_MAX};
+use windlass_core::partition::Partition;
+use windlass_core::row::{Change, Part, QueueName, Row, StoreNames};
+use windlass_core::settings::Settings;
+use windlass_core::time::{Span, Timestamp};
+
+use crate::script::{START, Script, item};
+
+const SECOND: Span = Span::from_secs(1);
+
+fn new(name: &str, schedule: &str) -> NewCron {
+    NewCron {
+        name: name.into(),
+        schedule: schedule.into(),
+        timezone: "UTC".into(),
+        item: item("report"),
+        catch_up: CatchUp::Skip,
+        overlap: Overlap::Allow,
+    }
+}
+
+fn addressed(address: &str) -> NewItem {
+    NewItem { address: Some(address.into()), ..item("report") }
+}
+
+fn change(name: &str) -> CronChange {
+    CronChange {
+        name: name.into(),
+        schedule: None,
+        timezone: None,
+        item: None,
+        catch_up: None,
+        overlap: None,
+    }
+}
+
+fn apply(script: &mut Script, command: CronCommand) -> Result<Reply, Refusal> {
+    script.apply(Command::Cron(command))
+}
+
+fn create(script: &mut Script, new: NewCron) -> Cron {
+    match apply(script, CronCommand::Create(new)).unwrap() {
+        Reply::Cron(view) => view.cron,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn trigger(script: &mut Script, name: &str) -> Result<Produced, Refusal> {
+    match apply(script, CronCommand::Trigger(name.into()))? {
+        Reply::Triggered(made) => Ok(made),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn view(script: &Script, name: &str) -> CronView {
+    script.partition.cron(name, script.now, 10).expect("the cron is there")
+}
+
+fn cron(script: &Script, name: &str) -> Cron {
+    view(script, name).cron
+}
+
+/// Passes the time in one go and sweeps until nothing is due; tells how many items there are then.
+fn after(script: &mut Script, span: Span) -> u64 {
+    script.pass(span);
+    while script.sweep_some(100) > 0 {}
+    script.partition.counts().waiting
+}
+
+fn refused<T: std::fmt::Debug>(reply: Result<T, Refusal>) -> CronRefusal {
+    match reply.unwrap_err() {
+        Refusal::Cron(refusal) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_cron_makes_an_item_at_each_of_its_times_and_goes_on_in_the_same_step() {
+    let mut script = Script::new();
+    let made = create(&mut script, new("tick", "@every 10s"));
+    assert_eq!((made.next_at, made.last_at), (Some(START + Span::from_secs(10)), None));
+    assert_eq!(script.partition.next_due(), made.next_at);
+    script.pass(Span(9_999_999));
+    assert_eq!(script.sweep(), 0);
+
+    script.pass(Span(1));
+    assert_eq!(script.sweep(), 1);
+    assert!(script.news.contains(&News::Available));
+    let rows: Vec<_> = script
+        .changes
+        .iter()
+        .filter(|change| matches!(change, Change::Put(Row::Cron(_) | Row::Item(_))))
+        .collect();
+    assert_eq!(rows.len(), 2, "the item and the cron, in one commit");
+    assert_eq!(script.copies.len(), 1);
+    assert_eq!(script.copies[0].from, made.template.body);
+    assert_eq!(script.copies[0].part, Part::Payload);
+    let now = cron(&script, "tick");
+    assert_eq!(
+        (now.next_at, now.last_at),
+        (Some(START + Span::from_secs(20)), Some(START + Span::from_secs(10)))
+    );
+    assert_eq!(script.sweep(), 0);
+    let leased = script.lease(10);
+    assert_eq!(leased.len(), 1);
+    assert_eq!((&*leased[0].kind, now.last_item), ("report", Some(leased[0].number)));
+    assert_eq!(script.totals.produced, 1);
+}
+
+#[test]
+fn what_it_makes_is_as_it_was_given() {
+    let mut script = Script::new();
+    let item = NewItem {
+        priority: 7,
+        max_attempts: Some(9),
+        dead_timeout: Some(Span::from_secs(60)),
+        facts: Some(Bytes::from_static(b"facts")),
+        ..addressed("here")
+    };
+    create(&mut script, NewCron { item, ..new("tick", "@every 1s") });
+    after(&mut script, SECOND);
+    assert_eq!(script.copies.len(), 0);
+    let number = script.partition.item_at(&"here".into()).unwrap();
+    let made = script.get(number);
+    let extras = made.extras.unwrap();
+    assert_eq!(
+        (made.priority, extras.max_attempts, extras.dead_timeout),
+        (7, Some(9), Some(Span::from_secs(60)))
+    );
+    assert_eq!(extras.facts_bytes, 5);
+    assert_eq!(made.created_at, START + SECOND);
+}
+
+#[test]
+fn a_time_up_to_five_seconds_late_is_not_missed_whatever_catch_up_says() {
+    for catch_up in [CatchUp::Skip, CatchUp::One, CatchUp::All] {
+        let mut script = Script::new();
+        create(&mut script, NewCron { catch_up, ..new("tick", "@every 1m") });
+        assert_eq!(after(&mut script, Span::from_secs(65)), 1, "{catch_up:?}");
+        assert_eq!(cron(&script, "tick").last_at, Some(START + Span::from_secs(60)));
+    }
+    let mut script = Script::new();
+    create(&mut script, new("tick", "@every 1m"));
+    assert_eq!(after(&mut script, Span(65_000_001)), 0);
+    assert_eq!(cron(&script, "tick").last_at, None);
+}
+
+#[test]
+fn missed_times_make_none_one_or_all() {
+    // Of the times at 1 s, 2 s … 20 s, those before 15 s were missed at 20 s.
+    for (catch_up, items) in [(CatchUp::Skip, 6), (CatchUp::One, 7), (CatchUp::All, 20)] {
+        let mut script = Script::new();
+        create(&mut script, NewCron { catch_up, ..new("tick", "@every 1s") });
+        assert_eq!(after(&mut script, Span::from_secs(20)), items, "{catch_up:?}");
+        let now = cron(&script, "tick");
+        assert_eq!(now.last_at, Some(START + Span::from_secs(20)));
+        assert_eq!(now.next_at, Some(START + Span::from_secs(21)));
+    }
+}
+
+#[test]
+fn one_item_for_all_that_were_missed_speaks_of_the_last_of_them() {
+    let mut script = Script::new();
+    create(&mut script, NewCron { catch_up: CatchUp::One, ..new("tick", "@every 1h") });
+    script.pass(Span::from_secs(30 * 3600 + 1800));
+    assert_eq!(script.sweep_some(1), 1);
+    let now = cron(&script, "tick");
+    assert_eq!(now.last_at, Some(START + Span::from_secs(30 * 3600)));
+    assert_eq!(now.next_at, Some(START + Span::from_secs(31 * 3600)));
+    assert_eq!(script.partition.counts().waiting, 1);
+}
+
+#[test]
+fn many_missed_times_come_in_slices_each_of_which_goes_on() {
+    let mut script = Script::new();
+    let item = NewItem { body: vec![0; 100 << 10].into(), ..item("report") };
+    create(&mut script, NewCron { catch_up: CatchUp::All, item, ..new("tick", "@every 1s") });
+    script.pass(Span::from_secs(100));
+    // By number, and by bytes.
+    assert_eq!(script.sweep_some(2), 2);
+    assert_eq!(script.sweep_some(1000), 3);
+    assert_eq!(cron(&script, "tick").last_at, Some(START + Span::from_secs(5)));
+    assert!(script.partition.next_due() <= Some(script.now));
+    assert_eq!(after(&mut script, Span::ZERO), 100);
+}
+
+#[test]
+fn a_paused_cron_makes_nothing_and_misses_nothing() {
+    let mut script = Script::new();
+    create(&mut script, NewCron { catch_up: CatchUp::All, ..new("tick", "@every 10s") });
+    apply(&mut script, CronCommand::Pause("tick".into())).unwrap();
+    assert_eq!(script.partition.next_due(), None);
+    assert_eq!(after(&mut script, Span::from_secs(95)), 0);
+    let paused = view(&script, "tick");
+    assert!(paused.cron.paused);
+    assert_eq!(paused.cron.next_at, Some(START + Span::from_secs(100)), "what its schedule says");
+    assert_eq!(paused.next_times[0], START + Span::from_secs(100));
+    // Once more changes nothing.
+    apply(&mut script, CronCommand::Pause("tick".into())).unwrap();
+    assert!(script.changes.is_empty());
+
+    apply(&mut script, CronCommand::Resume("tick".into())).unwrap();
+    assert_eq!(cron(&script, "tick").next_at, Some(START + Span::from_secs(100)));
+    apply(&mut script, CronCommand::Resume("tick".into())).unwrap();
+    assert!(script.changes.is_empty());
+    assert_eq!(after(&mut script, Span::from_secs(5)), 1);
+}
+
+#[test]
+fn with_overlap_skip_nothing_is_made_while_the_previous_item_is_not_final() {
+    let mut script = Script::new();
+    create(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 10s") });
+    assert_eq!(after(&mut script, Span::from_secs(10)), 1);
+    assert_eq!(after(&mut script, Span::from_secs(10)), 1, "it waits");
+    let held = script.lease_one();
+    assert_eq!(after(&mut script, Span::from_secs(10)), 0, "it is leased");
+    assert_eq!(cron(&script, "tick").last_at, Some(START + Span::from_secs(30)), "the time counts as run");
+    script.complete(held, None).unwrap();
+    assert_eq!(after(&mut script, Span::from_secs(10)), 1);
+    script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false });
+    assert_eq!(after(&mut script, Span::from_secs(10)), 1, "what was cleared has ended");
+}
+
+#[test]
+fn a_time_whose_address_is_taken_makes_nothing_and_counts_as_run() {
+    let mut script = Script::new();
+    script.produce([addressed("here")]);
+    create(
+        &mut script,
+        NewCron { item: addressed("here"), catch_up: CatchUp::All, ..new("tick", "@every 10s") },
+    );
+    assert_eq!(after(&mut script, Span::from_secs(20)), 1);
+    assert_eq!(cron(&script, "tick").last_at, Some(START + Span::from_secs(20)));
+    let held = script.lease_one();
+    script.complete(held, None).unwrap();
+    assert_eq!(after(&mut script, Span::from_secs(10)), 1);
+}
+
+#[test]
+fn a_trigger_makes_an_item_now_also_of_a_paused_cron_and_its_times_stay() {
+    let mut script = Script::new();
+    create(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 1h") });
+    let first = trigger(&mut script, "tick").unwrap();
+    assert_eq!(first.phase, Phase::Waiting);
+    assert_eq!(script.copies.len(), 1);
+    let now = cron(&script, "tick");
+    assert_eq!((now.next_at, now.last_at), (Some(START + Span::from_secs(3600)), None));
+    assert_eq!(now.last_item, Some(first.number));
+    apply(&mut script, CronCommand::Pause("tick".into())).unwrap();
+    // By hand: its previous item is no matter.
+    assert_ne!(trigger(&mut script, "tick").unwrap().number, first.number);
+    assert_eq!(refused(trigger(&mut script, "tock")), CronRefusal::NotFound);
+
+    create(&mut script, NewCron { item: addressed("here"), ..new("tock", "@every 1h") });
+    let holder = trigger(&mut script, "tock").unwrap().number;
+    assert_eq!(trigger(&mut script, "tock"), Err(Refusal::DuplicateAddress { number: holder }));
+}
+
+#[test]
+fn an_update_changes_what_it_names_and_a_new_schedule_counts_from_now() {
+    let mut script = Script::new();
+    let before = create(&mut script, new("tick", "@every 10s"));
+    script.pass(Span::from_secs(3));
+    apply(&mut script, CronCommand::Update(CronChange { catch_up: Some(CatchUp::All), ..change("tick") }))
+        .unwrap();
+    assert_eq!(cron(&script, "tick"), Cron { catch_up: CatchUp::All, ..before.clone() });
+
+    let schedule = Some("0 0 1 1 *".into());
+    apply(&mut script, CronCommand::Update(CronChange { schedule, ..change("tick") })).unwrap();
+    let in_utc = cron(&script, "tick").next_at.unwrap();
+    let timezone = Some("Asia/Tokyo".into());
+    apply(&mut script, CronCommand::Update(CronChange { timezone, ..change("tick") })).unwrap();
+    assert_eq!(cron(&script, "tick").next_at.unwrap() + Span::from_secs(9 * 3600), in_utc);
+
+    let bad = CronChange { timezone: Some("Mars".into()), ..change("tick") };
+    assert!(
+        matches!(refused(apply(&mut script, CronCommand::Update(bad))), CronRefusal::Schedule(error) if error.field == "timezone")
+    );
+    let bad = CronChange { schedule: Some("* *".into()), ..change("tick") };
+    assert!(
+        matches!(refused(apply(&mut script, CronCommand::Update(bad))), CronRefusal::Schedule(error) if error.field == "schedule")
+    );
+
+    let item = NewItem { facts: Some(Bytes::from_static(b"facts")), ..addressed("here") };
+    apply(&mut script, CronCommand::Update(CronChange { item: Some(item), ..change("tick") })).unwrap();
+    let removed = Change::RemoveBody { number: before.template.body, part: Part::Payload };
+    assert!(script.changes.contains(&removed), "nobody needs the old body");
+    let now = cron(&script, "tick");
+    assert_eq!((now.address.as_deref(), now.template.facts_bytes), (Some("here"), 5));
+}
+
+#[test]
+fn a_name_is_one_crons_and_a_deleted_one_leaves_nothing() {
+    let mut script = Script::new();
+    let made = create(&mut script, new("tick", "@every 10s"));
+    assert_eq!(refused(apply(&mut script, CronCommand::Create(new("tick", "@hourly")))), CronRefusal::Exists);
+    apply(&mut script, CronCommand::Delete("tick".into())).unwrap();
+    assert!(script.changes.contains(&Change::RemoveBody { number: made.template.body, part: Part::Payload }));
+    assert_eq!(script.partition.next_due(), None);
+    assert_eq!(refused(apply(&mut script, CronCommand::Delete("tick".into()))), CronRefusal::NotFound);
+    assert!(script.partition.rows().all(|row| matches!(row, Row::Numbers(_))));
+    create(&mut script, new("tick", "@every 10s"));
+}
+
+#[test]
+fn the_kind_of_a_cron_has_its_room_from_the_beginning() {
+    let mut script = Script::new();
+    for kind in 0..KINDS_MAX - 1 {
+        script.partition.apply(
+            script.now,
+            Command::Produce(windlass_core::command::Produce { items: vec![item(&format!("kind {kind}"))] }),
+        );
+    }
+    create(&mut script, new("tick", "@every 10s"));
+    let other = NewCron { item: item("one too many"), ..new("tock", "@every 10s") };
+    assert!(matches!(apply(&mut script, CronCommand::Create(other)), Err(Refusal::TooMany { .. })));
+    script.pass(Span::from_secs(10));
+    assert_eq!(script.sweep_some(1), 1);
+}
+
+#[test]
+fn a_cron_can_be_held_back_and_is_late_then() {
+    let mut script = Script::new();
+    create(&mut script, new("tick", "@every 10s"));
+    script.partition.hold_crons_until(START + Span::from_secs(30));
+    script.pass(Span::from_secs(12));
+    assert_eq!(script.partition.next_due(), Some(START + Span::from_secs(30)));
+    assert_eq!(script.partition.apply(script.now, Command::Sweep { limit: 10 }).changes, []);
+    script.partition.hold_crons_until(Timestamp(0));
+    assert_eq!(after(&mut script, Span::ZERO), 1);
+}
+
+fn given_up(script: &mut Script, name: &str) -> Result<Cron, Refusal> {
+    match apply(script, CronCommand::GiveUp { name: name.into(), to: PartitionId(8) })? {
+        Reply::CronGivenUp(cron) => Ok(*cron),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn take(cron: Cron) -> CronCommand {
+    CronCommand::Take(Box::new(TakeCron { cron, body: Bytes::from_static(b"payload"), facts: None }))
+}
+
+#[test]
+fn a_cron_that_is_handed_over_goes_on_where_it_stopped() {
+    let (mut old, mut new_home) = (Script::new(), Script::of(PartitionId(8)));
+    create(&mut old, NewCron { catch_up: CatchUp::All, ..new("tick", "@every 10s") });
+    assert_eq!(after(&mut old, Span::from_secs(10)), 1);
+    let state = given_up(&mut old, "tick").unwrap();
+    assert_eq!(given_up(&mut old, "tick").unwrap(), state, "asked again it says the same");
+    assert_eq!(old.partition.next_due(), None, "it stopped there");
+    assert_eq!(after(&mut old, Span::from_secs(10)), 1);
+    assert_eq!(refused(trigger(&mut old, "tick")), CronRefusal::Leaves);
+    assert_eq!(refused(apply(&mut old, CronCommand::Pause("tick".into()))), CronRefusal::Leaves);
+    let elsewhere = CronCommand::GiveUp { name: "tick".into(), to: PartitionId(9) };
+    assert_eq!(refused(apply(&mut old, elsewhere)), CronRefusal::Leaves);
+
+    new_home.pass(Span::from_secs(35));
+    apply(&mut new_home, take(state.clone())).unwrap();
+    let taken = cron(&new_home, "tick");
+    assert_eq!((taken.next_at, taken.last_at, taken.created_at), (state.next_at, state.last_at, START));
+    assert_eq!(after(&mut new_home, Span::ZERO), 2, "the times at 20 s and 30 s");
+    // Sent again it is not taken again.
+    apply(&mut new_home, take(state.clone())).unwrap();
+    assert!(new_home.changes.is_empty());
+
+    apply(&mut old, CronCommand::Forget("tick".into())).unwrap();
+    assert_eq!(old.partition.crons().count(), 0);
+    apply(&mut old, CronCommand::Forget("tick".into())).unwrap();
+    // One that stays is not forgotten, nor taken for another.
+    apply(&mut new_home, CronCommand::Forget("tick".into())).unwrap();
+    assert_eq!(new_home.partition.crons().count(), 1);
+    let other = Cron { number: state.number + 1, ..state };
+    assert_eq!(refused(apply(&mut new_home, take(other))), CronRefusal::Exists);
+}
+
+#[test]
+fn a_cron_whose_last_item_matters_stays_until_that_has_ended() {
+    let mut script = Script::new();
+    create(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 10s") });
+    after(&mut script, Span::from_secs(10));
+    let held = script.lease_one();
+    assert_eq!(refused(given_up(&mut script, "tick")), CronRefusal::Busy { item: held.number });
+    script.complete(held, None).unwrap();
+    given_up(&mut script, "tick").unwrap();
+    // One that leaves can still be deleted.
+    apply(&mut script, CronCommand::Delete("tick".into())).unwrap();
+}
+
+fn queue(name: &str) -> QueueName {
+    QueueName { namespace: "default".into(), name: name.into() }
+}
+
+fn registry() -> Script {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    for name in ["jobs", "mail"] {
+        let create = CreateQueue { name: queue(name), settings: Settings::default(), partitions: 1 };
+        script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
+    }
+    script
+}
+
+fn name(
+    script: &mut Script,
+    name: &str,
+    of: &str,
+    partition: u32,
+    instead_of: Option<u32>,
+) -> Result<Reply, Refusal> {
+    let home = CronHome {
+        name: name.into(),
+        queue: queue(of),
+        partition: PartitionId(partition),
+        unknown: Vec::new(),
+    };
+    apply(script, CronCommand::Name(NameCron { home, instead_of: instead_of.map(PartitionId) }))
+}
+
+fn homes(partition: &Partition, pivot: Option<&str>) -> Vec<(Arc<str>, u32)> {
+    partition.cron_homes(pivot).map(|home| (Arc::clone(&home.name), home.partition.0)).collect()
+}
+
+#[test]
+fn a_name_is_given_once_and_taken_over_only_from_whom_it_is() {
+    let mut script = registry();
+    name(&mut script, "tick", "jobs", 1, None).unwrap();
+    assert_eq!(refused(name(&mut script, "tick", "mail", 2, None)), CronRefusal::Exists);
+    assert_eq!(refused(name(&mut script, "tick", "mail", 2, Some(7))), CronRefusal::Exists);
+    name(&mut script, "tick", "mail", 2, Some(1)).unwrap();
+    assert_eq!(refused(name(&mut script, "tock", "jobs", 1, Some(1))), CronRefusal::Exists);
+    assert_eq!(name(&mut script, "tock", "gone", 9, None), Err(Refusal::NoSuchQueue));
+    name(&mut script, "tock", "jobs", 1, None).unwrap();
+    assert_eq!(homes(&script.partition, None), [("tick".into(), 2), ("tock".into(), 1)]);
+    assert_eq!(homes(&script.partition, Some("tick")), [("tock".into(), 1)]);
+    // Another's by now.
+    apply(&mut script, CronCommand::Unname { name: "tick".into(), partition: PartitionId(1) }).unwrap();
+    assert!(script.changes.is_empty());
+    apply(&mut script, CronCommand::Unname { name: "tick".into(), partition: PartitionId(2) }).unwrap();
+    assert!(script.partition.cron_home("tick").is_none());
+}
+
+#[test]
+fn names_go_with_their_queue() {
+    let mut script = registry();
+    for (cron, of) in [("one", "jobs"), ("three", "jobs"), ("two", "mail")] {
+        name(&mut script, cron, of, 1, None).unwrap();
+    }
+    script.apply(Command::DeleteQueue(queue("jobs"))).unwrap();
+    assert_eq!(homes(&script.partition, None), [("two".into(), 1)]);
+}
+
+#[test]
+fn a_queue_has_only_so_many_crons() {
+    let mut script = registry();
+    for number in 0..QUEUE_CRONS_MAX {
+        let home = CronHome {
+            name: format!("{number}").into(),
+            queue: queue("jobs"),
+            partition: PartitionId(1),
+            unknown: Vec::new(),
+        };
+        script.partition.put(Row::CronHome(Box::new(home)));
+    }
+    assert!(matches!(name(&mut script, "more", "jobs", 1, None), Err(Refusal::TooMany { .. })));
+    name(&mut script, "7", "jobs", 3, Some(1)).unwrap();
+    name(&mut script, "more", "mail", 2, None).unwrap();
+}
+
+#[test]
+fn what_no_cron_can_make_is_refused() {
+    let mut script = Script::new();
+    for item in [
+        NewItem { group: Some("a group".into()), ..item("report") },
+        NewItem { enqueue_at: Some(START), ..item("report") },
+        item(""),
+        addressed(""),
+    ] {
+        let refused = apply(&mut script, CronCommand::Create(NewCron { item, ..new("tick", "@hourly") }));
+        assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
+    }
+    assert!(matches!(
+        apply(&mut script, CronCommand::Create(new("not a name", "@hourly"))),
+        Err(Refusal::Invalid(_))
+    ));
+}

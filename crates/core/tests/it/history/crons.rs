@@ -1,0 +1,231 @@
+//! Crons in random histories: what must be true of each of their times, said with nothing but arithmetic.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use windlass_core::command::{Command, NewItem, Refusal, Reply};
+use windlass_core::cron::{CatchUp, Cron, CronChange, CronCommand, CronRefusal, NewCron, Overlap, TakeCron};
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::row::{Change, Key, Part, Row};
+use windlass_core::time::{Span, Timestamp};
+
+use super::{History, Step, address_name, kind_name};
+
+#[derive(Clone, Debug)]
+pub(crate) enum CronStep {
+    /// Which, seconds between its times, what becomes of missed ones, of overlapping ones, its address.
+    Create(u8, u64, u8, bool, Option<u8>),
+    Update(u8, u64),
+    Pause(u8),
+    Resume(u8),
+    Trigger(u8),
+    Delete(u8),
+    /// To another partition and back again.
+    HandOver(u8),
+}
+
+pub(super) fn step() -> impl Strategy<Value = Step> {
+    let secs = || prop_oneof![2..60u64, 1800..7200u64];
+    let address = prop::option::weighted(0.3, 0..3u8);
+    prop_oneof![
+        4 => (0..3u8, secs(), 0..3u8, any::<bool>(), address).prop_map(|(which, secs, catch_up, overlap, address)| {
+            // Not a thousand items in a night.
+            let secs = if catch_up == 2 { secs.max(1800) } else { secs };
+            CronStep::Create(which, secs, catch_up, overlap, address)
+        }),
+        1 => (0..3u8, 1800..7200u64).prop_map(|(which, secs)| CronStep::Update(which, secs)),
+        1 => (0..3u8).prop_map(CronStep::Pause),
+        2 => (0..3u8).prop_map(CronStep::Resume),
+        2 => (0..3u8).prop_map(CronStep::Trigger),
+        1 => (0..3u8).prop_map(CronStep::Delete),
+        1 => (0..3u8).prop_map(CronStep::HandOver),
+    ]
+    .prop_map(Step::Cron)
+}
+
+fn name(cron: u8) -> Arc<str> {
+    ["hourly", "daily", "tick"][usize::from(cron)].into()
+}
+
+fn new(which: u8, secs: u64, catch_up: u8, skip: bool, address: Option<u8>) -> NewCron {
+    NewCron {
+        name: name(which),
+        schedule: format!("@every {secs}s").into(),
+        timezone: "UTC".into(),
+        item: NewItem {
+            kind: kind_name(1),
+            priority: 1,
+            group: None,
+            enqueue_at: None,
+            max_attempts: Some(2),
+            dead_timeout: None,
+            address: address.map(address_name),
+            body: Bytes::from_static(b"the time has come"),
+            facts: Some(Bytes::from_static(b"facts")),
+        },
+        catch_up: [CatchUp::Skip, CatchUp::One, CatchUp::All][usize::from(catch_up)],
+        overlap: if skip { Overlap::Skip } else { Overlap::Allow },
+    }
+}
+
+/// Between its times.
+fn span(cron: &Cron) -> Span {
+    let secs = cron.schedule.trim_start_matches("@every ").trim_end_matches('s');
+    Span::from_secs(secs.parse().unwrap())
+}
+
+impl History {
+    pub(super) fn cron_step(&mut self, step: &CronStep) {
+        match *step {
+            CronStep::Create(which, secs, catch_up, skip, address) => {
+                let known = self.crons.contains_key(&name(which));
+                let reply = self.apply_cron(CronCommand::Create(new(which, secs, catch_up, skip, address)));
+                assert_eq!(reply.is_err(), known, "{reply:?}");
+            }
+            CronStep::Update(which, secs) => {
+                let change = CronChange {
+                    name: name(which),
+                    schedule: Some(format!("@every {secs}s").into()),
+                    timezone: None,
+                    item: Some(new(which, secs, 0, false, None).item),
+                    catch_up: None,
+                    overlap: None,
+                };
+                let before = self.crons.get(&name(which)).cloned();
+                let reply = self.apply_cron(CronCommand::Update(change));
+                assert_eq!(reply.is_ok(), before.is_some());
+                if let Some(before) = before {
+                    self.assert_body_removed(before.template.body);
+                }
+            }
+            CronStep::Pause(which) => self.expect_known(which, CronCommand::Pause(name(which))),
+            CronStep::Resume(which) => {
+                self.expect_known(which, CronCommand::Resume(name(which)));
+                if let Some(view) = self.partition.cron(&name(which), self.now, 3) {
+                    let next = view.cron.next_at.expect("there is always a next time");
+                    assert_eq!(
+                        view.next_times,
+                        [0, 1, 2].map(|times| next + Span(times * span(&view.cron).0))
+                    );
+                }
+            }
+            CronStep::Trigger(which) => self.trigger(which),
+            CronStep::Delete(which) => {
+                let before = self.crons.get(&name(which)).cloned();
+                self.expect_known(which, CronCommand::Delete(name(which)));
+                if let Some(before) = before {
+                    self.assert_body_removed(before.template.body);
+                }
+            }
+            CronStep::HandOver(which) => self.hand_over(which),
+        }
+    }
+
+    fn apply_cron(&mut self, command: CronCommand) -> Result<Reply, Refusal> {
+        self.apply(Command::Cron(command))
+    }
+
+    fn expect_known(&mut self, which: u8, command: CronCommand) {
+        let known = self.crons.contains_key(&name(which));
+        let reply = self.apply_cron(command);
+        assert_eq!(reply.is_ok(), known, "{reply:?}");
+    }
+
+    fn trigger(&mut self, which: u8) {
+        let before = self.crons.get(&name(which)).cloned();
+        let holder = before.as_ref().and_then(|cron| self.holders_of_addresses.get(cron.address.as_ref()?));
+        let holder = holder.copied().filter(|number| self.is_live(*number));
+        let reply = self.apply_cron(CronCommand::Trigger(name(which)));
+        match (before, holder) {
+            (None, _) => assert_eq!(reply, Err(Refusal::Cron(CronRefusal::NotFound))),
+            (Some(_), Some(number)) => assert_eq!(reply, Err(Refusal::DuplicateAddress { number })),
+            (Some(before), None) => {
+                let Ok(Reply::Triggered(made)) = reply else { panic!("{reply:?}") };
+                assert!(self.is_live(made.number));
+                let after = self.partition.crons().find(|cron| cron.name == before.name).cloned();
+                assert_eq!(after, Some(Cron { last_item: Some(made.number), ..before }));
+            }
+        }
+    }
+
+    fn hand_over(&mut self, which: u8) {
+        let before = self.crons.get(&name(which)).cloned();
+        let reply = self.apply_cron(CronCommand::GiveUp { name: name(which), to: PartitionId(8) });
+        let given_up = match (before, reply) {
+            (None, reply) => return assert_eq!(reply, Err(Refusal::Cron(CronRefusal::NotFound))),
+            (Some(before), Err(Refusal::Cron(CronRefusal::Busy { item }))) => {
+                assert!(before.overlap == Overlap::Skip && self.is_live(item));
+                return;
+            }
+            (Some(_), Ok(Reply::CronGivenUp(cron))) => cron,
+            (Some(_), reply) => panic!("{reply:?}"),
+        };
+        self.partition.audit().unwrap();
+        self.apply_cron(CronCommand::Forget(name(which))).unwrap();
+        self.assert_body_removed(given_up.template.body);
+        let (body, facts) = (Bytes::from_static(b"the time has come"), Some(Bytes::from_static(b"facts")));
+        let take = TakeCron { cron: *given_up, body, facts };
+        self.apply_cron(CronCommand::Take(Box::new(take))).unwrap();
+    }
+
+    fn assert_body_removed(&self, body: ItemNumber) {
+        let removed = Change::RemoveBody { number: body, part: Part::Payload };
+        assert!(self.changes.contains(&removed), "a body that nobody needs is left behind");
+    }
+
+    /// Follows the rows that a step wrote.
+    pub(super) fn check_crons(&mut self, step: &Step, changes_before: usize) {
+        let mut crons = std::mem::take(&mut self.crons);
+        for change in &self.changes[changes_before..] {
+            match change {
+                Change::Put(Row::Cron(after)) => {
+                    if let (Some(before), Step::Sweep(_)) = (crons.get(&after.name), step) {
+                        self.check_turn(before, after);
+                    }
+                    crons.insert(Arc::clone(&after.name), Cron::clone(after));
+                }
+                Change::Remove(Key::Cron(name)) => drop(crons.remove(name)),
+                _ => {}
+            }
+        }
+        let rows: BTreeMap<_, _> =
+            self.partition.crons().map(|cron| (Arc::clone(&cron.name), cron.clone())).collect();
+        assert_eq!(crons, rows);
+        self.crons = crons;
+    }
+
+    /// What one time, or several that were missed, came to.
+    fn check_turn(&self, before: &Cron, after: &Cron) {
+        let (due_at, span) = (before.next_at.expect("it was due"), span(before));
+        let on_time = Timestamp(self.now.0 - 5_000_000);
+        let missed = due_at < on_time;
+        assert!(due_at <= self.now, "it ran before its time");
+        let next_at = after.next_at.expect("there is always a next time");
+        assert_eq!((next_at - before.created_at).0 % span.0, 0);
+        if after.last_at == before.last_at {
+            assert!(missed && before.catch_up == CatchUp::Skip, "a time was passed over");
+            assert!(next_at >= on_time && next_at.0 - span.0 < on_time.0);
+            assert_eq!(after.last_item, before.last_item);
+            return;
+        }
+        let ran_at = after.last_at.expect("it ran");
+        assert_eq!(next_at, ran_at + span, "a time was passed over, or comes again");
+        if missed && before.catch_up == CatchUp::One {
+            assert!(ran_at >= due_at && ran_at < on_time && next_at >= on_time);
+        } else {
+            assert_eq!(ran_at, due_at);
+            assert!(!missed || before.catch_up == CatchUp::All);
+        }
+        let skips = before.overlap == Overlap::Skip;
+        if after.last_item != before.last_item {
+            assert!(!skips || before.last_item.is_none_or(|previous| !self.is_live(previous)));
+        } else {
+            assert!(
+                (skips && before.last_item.is_some()) || before.address.is_some(),
+                "nothing came of a time"
+            );
+        }
+    }
+}

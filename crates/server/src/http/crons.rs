@@ -1,0 +1,237 @@
+//! Calls on crons.
+
+use std::sync::Arc;
+
+use windlass_api::crons::{
+    CreateCronRequest, Cron, CronInfoRequest, CronItem, CronReply, DeleteCronReply, DeleteCronRequest,
+    ListCronsReply, ListCronsRequest, PauseCronRequest, ResumeCronReply, ResumeCronRequest, TriggerCronReply,
+    TriggerCronRequest, UpdateCronRequest,
+};
+use windlass_api::items::NewItem;
+use windlass_core::command;
+use windlass_core::cron::{CatchUp, CronChange, CronRefusal, NewCron, Overlap};
+use windlass_core::limits;
+use windlass_engine::{Committed, CronInfo, EngineError, Outcome};
+
+use super::context::{Answer, Context};
+use super::error::Problem;
+use super::items::{Kinds, new_item, produced};
+use super::record::Record;
+use super::{check, show};
+
+const TIMEZONE_DEFAULT: &str = "UTC";
+
+pub(super) async fn create(
+    context: Context,
+    request: CreateCronRequest,
+) -> Result<Answer<CronReply>, Problem> {
+    let name = named(&request.cron)?;
+    let queue = check::queue_name(&request.queue)?;
+    let new = NewCron {
+        name,
+        schedule: request.schedule.into(),
+        timezone: request.timezone.as_deref().unwrap_or(TIMEZONE_DEFAULT).into(),
+        item: item(request.item, &context)?,
+        catch_up: request.catch_up.as_deref().map(catch_up).transpose()?.unwrap_or_default(),
+        overlap: request.overlap.as_deref().map(overlap).transpose()?.unwrap_or_default(),
+    };
+    changed(&context, context.engine().create_cron(&queue, new)).await
+}
+
+pub(super) async fn update(
+    context: Context,
+    request: UpdateCronRequest,
+) -> Result<Answer<CronReply>, Problem> {
+    let name = named(&request.cron)?;
+    if let Some(queue) = &request.queue {
+        let asking = context.engine().cron(&name);
+        let own = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await?.queue;
+        if *own.name != **queue {
+            return Err(Problem::invalid(format!(
+                "`queue` must be unset or `{}`: a cron stays in its queue. Delete it, and make it anew in the other",
+                own.name
+            )));
+        }
+    }
+    let change = CronChange {
+        name,
+        schedule: request.schedule.map(Arc::from),
+        timezone: request.timezone.map(Arc::from),
+        item: request.item.map(|given| item(given, &context)).transpose()?,
+        catch_up: request.catch_up.as_deref().map(catch_up).transpose()?,
+        overlap: request.overlap.as_deref().map(overlap).transpose()?,
+    };
+    changed(&context, context.engine().update_cron(change)).await
+}
+
+pub(super) async fn pause(context: Context, request: PauseCronRequest) -> Result<Answer<CronReply>, Problem> {
+    let name = named(&request.cron)?;
+    changed(&context, context.engine().pause_cron(&name)).await
+}
+
+async fn changed(
+    context: &Context,
+    change: impl Future<Output = Result<Committed<CronInfo>, EngineError>>,
+) -> Result<Answer<CronReply>, Problem> {
+    let Committed { value, commits } = context.within(check::COMMIT_TIMEOUT, change).await?;
+    Ok(Answer::changed(CronReply { cron: shown(value) }, commits))
+}
+
+pub(super) async fn resume(
+    context: Context,
+    request: ResumeCronRequest,
+) -> Result<Answer<ResumeCronReply>, Problem> {
+    let name = named(&request.cron)?;
+    let resuming = context.engine().resume_cron(&name);
+    let Committed { commits, .. } = context.within(check::COMMIT_TIMEOUT, resuming).await?;
+    Ok(Answer::changed(ResumeCronReply {}, commits))
+}
+
+pub(super) async fn delete(
+    context: Context,
+    request: DeleteCronRequest,
+) -> Result<Answer<DeleteCronReply>, Problem> {
+    let name = named(&request.cron)?;
+    let deleting = context.engine().delete_cron(&name);
+    let Committed { commits, .. } = context.within(check::COMMIT_TIMEOUT, deleting).await?;
+    Ok(Answer::changed(DeleteCronReply {}, commits))
+}
+
+pub(super) async fn trigger(
+    context: Context,
+    request: TriggerCronRequest,
+) -> Result<Answer<TriggerCronReply>, Problem> {
+    let name = named(&request.cron)?;
+    let triggering = context.engine().trigger_cron(&name);
+    let Committed { value, commits } = context.within(check::COMMIT_TIMEOUT, triggering).await?;
+    Ok(Answer::changed(TriggerCronReply { item: produced(Ok(value)) }, commits))
+}
+
+pub(super) async fn info(context: Context, request: CronInfoRequest) -> Result<Answer<CronReply>, Problem> {
+    let name = named(&request.cron)?;
+    let asking = context.engine().cron(&name);
+    let cron = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await?;
+    Ok(Answer::read(CronReply { cron: shown(cron) }))
+}
+
+pub(super) async fn list(
+    context: Context,
+    request: ListCronsRequest,
+) -> Result<Answer<ListCronsReply>, Problem> {
+    let limit = check::list_limit(request.limit)?;
+    let listing = context.engine().crons(request.pivot.map(Into::into), limit);
+    let crons = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, listing).await?;
+    Ok(Answer::read(ListCronsReply { crons: crons.into_iter().map(shown).collect() }))
+}
+
+fn named(cron: &str) -> Result<Arc<str>, Problem> {
+    limits::check_name("cron", cron)?;
+    Ok(cron.into())
+}
+
+/// Held to what any new one is.
+fn item(item: CronItem, context: &Context) -> Result<command::NewItem, Problem> {
+    let new = NewItem {
+        json: item.json,
+        utf8: item.utf8,
+        bytes: item.bytes,
+        kind: item.kind,
+        priority: item.priority,
+        max_attempts: item.max_attempts,
+        dead_timeout: item.dead_timeout,
+        address: item.address,
+        reference: item.reference,
+        headers: item.headers,
+        ..NewItem::default()
+    };
+    new_item(format_args!("item."), new, &mut Kinds::default(), context)
+}
+
+fn catch_up(name: &str) -> Result<CatchUp, Problem> {
+    match name {
+        "skip" => Ok(CatchUp::Skip),
+        "one" => Ok(CatchUp::One),
+        "all" => Ok(CatchUp::All),
+        _ => Err(Problem::invalid("`catch_up` must be `skip`, `one` or `all`")),
+    }
+}
+
+fn overlap(name: &str) -> Result<Overlap, Problem> {
+    match name {
+        "allow" => Ok(Overlap::Allow),
+        "skip" => Ok(Overlap::Skip),
+        _ => Err(Problem::invalid("`overlap` must be `allow` or `skip`")),
+    }
+}
+
+fn shown(info: CronInfo) -> Cron {
+    let CronInfo { queue, view, body } = info;
+    let cron = view.cron;
+    Cron {
+        cron: cron.name.to_string(),
+        queue: queue.name.to_string(),
+        schedule: cron.schedule.to_string(),
+        timezone: cron.timezone.to_string(),
+        catch_up: catch_up_name(cron.catch_up).to_owned(),
+        overlap: overlap_name(cron.overlap).to_owned(),
+        paused: cron.paused,
+        next_at: cron.next_at.map(show::time),
+        last_at: cron.last_at.map(show::time),
+        next_times: view.next_times.into_iter().map(show::time).collect(),
+        created_at: show::time(cron.created_at),
+        item: {
+            let record = body.map(Record::from_stored).unwrap_or_default();
+            CronItem {
+                json: record.json,
+                utf8: record.utf8,
+                bytes: record.bytes,
+                kind: Some(cron.template.kind.to_string()),
+                priority: Some(cron.template.priority.into()),
+                address: cron.address.as_deref().map(str::to_owned),
+                max_attempts: cron.template.max_attempts,
+                dead_timeout: cron.template.dead_timeout.map(show::span),
+                reference: record.reference,
+                headers: record.headers,
+            }
+        },
+    }
+}
+
+fn catch_up_name(catch_up: CatchUp) -> &'static str {
+    match catch_up {
+        CatchUp::Skip => "skip",
+        CatchUp::One => "one",
+        CatchUp::All => "all",
+    }
+}
+
+fn overlap_name(overlap: Overlap) -> &'static str {
+    match overlap {
+        Overlap::Allow => "allow",
+        Overlap::Skip => "skip",
+    }
+}
+
+impl From<CronRefusal> for Problem {
+    fn from(refusal: CronRefusal) -> Self {
+        use windlass_api::Code;
+        match refusal {
+            CronRefusal::Exists => Self::new(
+                Code::AlreadyExists,
+                "there is a cron of that name: choose another, or change it with crons.update",
+            ),
+            CronRefusal::NotFound => {
+                Self::new(Code::NotFound, "no cron of that name: make it with crons.create")
+            }
+            CronRefusal::Leaves => {
+                Self::not_now("the cron is on its way to another partition: send it again")
+            }
+            CronRefusal::Busy { .. } => Self::new(
+                Code::WrongState,
+                "the new address belongs to another partition, where nobody would know whether the cron's previous \
+                 item has ended: let that end first, or set `overlap` to `allow`",
+            ),
+            CronRefusal::Schedule(error) => Self::invalid(error.to_string()),
+        }
+    }
+}
