@@ -275,7 +275,7 @@ async fn an_item_is_explained(world: &World) {
         async move { engine.explain(id).await.expect("explained") }
     };
     let no_worker = WhyNot::NoWorker { kind: "default".into(), priority: 0 };
-    assert_eq!(why(ids[0]).await.reasons, [no_worker.clone()]);
+    assert_eq!(why(ids[0]).await.reasons, std::slice::from_ref(&no_worker));
     let behind = |position, exact| WhyNot::Reason(Reason::Behind { position, exact });
     assert_eq!(why(ids[2]).await.reasons, [behind(2, true), no_worker.clone()]);
     let paused = stop(world, &queue, None, Stop::Pause).await;
