@@ -45,8 +45,8 @@ impl Partition {
     }
 
     /// Refused as a whole if any of it belongs elsewhere by now: whoever sent it knows only then where.
-    pub(super) fn check_intake<'a>(&self, items: impl Iterator<Item = Keys<'a>>) -> Result<(), Refusal> {
-        items.map(|keys| self.check_keys(keys)).collect()
+    pub(super) fn check_intake<'a>(&self, mut items: impl Iterator<Item = Keys<'a>>) -> Result<(), Refusal> {
+        items.try_for_each(|keys| self.check_keys(keys))
     }
 
     /// A group that is here stays here, and so do its members.

@@ -36,6 +36,9 @@ struct Started {
     tasks: BTreeMap<PartitionId, Vec<Task>>,
 }
 
+/// A partition, and what it says to what it was told.
+type Told = (Arc<Handle>, Result<Awaited, EngineError>);
+
 impl Registry {
     /// Repairs in the background what a change with an unknown outcome may have left, or a registry that was read back
     /// and is not what it was before, until the engine closes.
@@ -223,7 +226,7 @@ impl Registry {
         &self,
         next: &Arc<QueueHandle>,
         started: BTreeMap<PartitionId, Vec<Task>>,
-    ) -> (Vec<(Arc<Handle>, Result<Awaited, EngineError>)>, Vec<Task>) {
+    ) -> (Vec<Told>, Vec<Task>) {
         let _closed_for_good_if_it_fails = next.door.close();
         let mut told = Vec::new();
         for handle in next.all() {
