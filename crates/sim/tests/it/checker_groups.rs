@@ -1,6 +1,6 @@
 //! Bad histories of groups, one for each rule, and good ones that come close.
 
-use windlass_core::command::{Extended, Refusal};
+use windlass_core::command::{Extended, Filter, Refusal};
 use windlass_core::group::{Ended, GroupState, GroupView, Member};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, MoveReason, Origin, Phase, State};
@@ -169,7 +169,7 @@ fn a_group_that_is_held_started_joined_and_done_passes() {
 fn a_group_that_is_cancelled_while_one_works_passes() {
     let mut story = story();
     create(&mut story, &[1, 2], true);
-    story.pass(SECOND).lease_as(vec![given_member(1, 11, 1)], 1, windlass_core::command::Filter::ANY);
+    story.pass(SECOND).lease_as(vec![given_member(1, 11, 1)], 1, Filter::ANY);
     let at = cancelled(&story);
     tell(&mut story, GroupAsk::Cancel, lost(1, leased(at, 1)));
     story.pass(SECOND).complete(1, 11, Verdict::Done);
@@ -332,7 +332,7 @@ fn a_refusal_without_a_reason_is_found() {
 fn one_cancelled() -> Story {
     let mut story = story();
     create(&mut story, &[1, 2], true);
-    story.pass(SECOND).lease_as(vec![given_member(1, 11, 1)], 1, windlass_core::command::Filter::ANY);
+    story.pass(SECOND).lease_as(vec![given_member(1, 11, 1)], 1, Filter::ANY);
     let at = cancelled(&story);
     tell(&mut story, GroupAsk::Cancel, lost(1, leased(at, 1)));
     story.pass(SECOND);
@@ -520,8 +520,8 @@ fn a_member_of_a_started_group_that_is_passed_over_is_found() {
     create(&mut story, &[1], false);
     story.produce(&[2]);
     tell(&mut story, GroupAsk::Start, waiting(1));
-    story.lease_as(vec![given(2, 12, 1)], 1, windlass_core::command::Filter::ANY);
+    story.lease_as(vec![given(2, 12, 1)], 1, Filter::ANY);
     story.complete(2, 12, Verdict::Done);
-    story.lease(vec![given_member(1, 11, 1)]).complete(1, 11, Verdict::Done);
+    story.lease(vec![given_member(1, 13, 1)]).complete(1, 13, Verdict::Done);
     assert_eq!(story.verdict(), Some("order"));
 }

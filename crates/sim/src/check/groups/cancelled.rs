@@ -49,10 +49,12 @@ fn is_not_seen(item: &ItemFacts<'_>, finish: &Call, view: &GroupView) -> Result<
 }
 
 fn was_asked_to_stop(item: &ItemFacts<'_>, finish: &Call, view: &GroupView) -> Result<(), Violation> {
-    let goes_on = |judged: &&Judgement<'_>| match judged.verdict {
-        Verdict::Extended(Extended { cancel_requested, .. }) => !cancel_requested,
-        Verdict::Retried(Retried::Again { .. }) => true,
-        _ => false,
+    let goes_on = |judged: &&Judgement<'_>| {
+        matches!(
+            judged.verdict,
+            Verdict::Extended(Extended { cancel_requested: false, .. })
+                | Verdict::Retried(Retried::Again { .. })
+        )
     };
     let works = |judged: &&Judgement<'_>| judged.verdict.is_ok() && view.state.over_since().is_some();
     let later = item.verdicts.iter().filter(|judged| judged.call.begin > finish.end);

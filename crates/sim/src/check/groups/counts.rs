@@ -38,9 +38,9 @@ fn end_of<'a>(item: &ItemFacts<'a>) -> Option<End<'a>> {
         }
         _ => None,
     });
-    let cancelled = item.cancels.iter().filter_map(|call| match call.outcome {
-        Outcome::Cancelled(phase) => Some(End { phase, told: call }),
-        _ => None,
+    let cancelled = item.cancels.iter().filter_map(|call| {
+        let Outcome::Cancelled(phase) = call.outcome else { return None };
+        Some(End { phase, told: call })
     });
     let shown = item.shown().map(|(call, view)| End { phase: view.phase(), told: call });
     let ends = judged.chain(cancelled).chain(shown).filter(|end| end.phase.is_final());

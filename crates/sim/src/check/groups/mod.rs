@@ -184,11 +184,11 @@ fn is_delete(call: &Call) -> bool {
 
 /// Whether the name of a group that was there before is free, or another's, after the call.
 fn frees(call: &Call, group: &GroupFacts<'_>) -> bool {
-    match &call.outcome {
-        Outcome::GroupMade(view, _) => queue_of(call) == Some(group.queue) && view.name == *group.name,
-        Outcome::Deleted => matches!(call.op, Op::Delete { queue, .. } if queue == group.queue),
-        _ => false,
+    if let Outcome::GroupMade(view, _) = &call.outcome {
+        return queue_of(call) == Some(group.queue) && view.name == *group.name;
     }
+    let is_of_queue = matches!(call.op, Op::Delete { queue, .. } if queue == group.queue);
+    is_of_queue && matches!(call.outcome, Outcome::Deleted)
 }
 
 fn add_ask<'a>(facts: &mut Facts<'a>, call: &'a Call) {

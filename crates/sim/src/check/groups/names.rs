@@ -53,19 +53,16 @@ fn was_refused_rightly(
     refusal: &Refusal,
 ) -> Result<(), Violation> {
     let mut groups = facts.groups.iter().filter(|group| group.is_named(queue, name));
-    let wrong = match refusal {
-        Refusal::NoSuchGroup => {
-            let there = groups.find(|group| is_surely_there(facts, group, call));
-            return there.map_or(Ok(()), |group| Err(lost(group, call)));
-        }
-        Refusal::GroupExists => !groups.any(|group| group.may_have_been_there(call)),
-        Refusal::GroupFinished => !groups.any(|group| {
-            let may_have_ended =
-                group.starts().chain(group.cancels()).any(|asked| may_follow(asked.call, call));
-            group.may_have_been_there(call) && may_have_ended
-        }),
-        _ => false,
+    if *refusal == Refusal::NoSuchGroup {
+        let there = groups.find(|group| is_surely_there(facts, group, call));
+        return there.map_or(Ok(()), |group| Err(lost(group, call)));
+    }
+    let may_be_finished = |group: &GroupFacts<'_>| {
+        group.starts().chain(group.cancels()).any(|asked| may_follow(asked.call, call))
     };
+    let is_finished = *refusal == Refusal::GroupFinished;
+    let wrong = (is_finished || *refusal == Refusal::GroupExists)
+        && !groups.any(|group| group.may_have_been_there(call) && (!is_finished || may_be_finished(group)));
     if wrong {
         let text = format!("{name} of q{queue} cannot have been so at {}: {refusal:?}", call.begin);
         return Err(violation("group refusal", text));
