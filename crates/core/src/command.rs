@@ -63,7 +63,7 @@ pub enum Command {
     DeleteQueue(QueueName),
     /// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
     SkipPartitions(PartitionId),
-    Cron(CronCommand),
+    Cron(Box<CronCommand>),
 }
 
 #[derive(Clone, Debug)]

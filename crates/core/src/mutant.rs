@@ -41,9 +41,12 @@ pub enum Mutant {
     TakeTwice,
     /// outbox: the source forgets a move before its target has it.
     ForgetMove,
+    /// core: a cron runs and does not go on to its next time.
+    RunAgain,
 }
 
 impl Mutant {
+    /// Those that the simulator must find. It knows no crons yet: the histories of the core find [`Mutant::RunAgain`].
     pub const ALL: [Self; 18] = [
         Self::SkipSync,
         Self::AcceptOldFrame,

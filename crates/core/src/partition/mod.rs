@@ -243,7 +243,7 @@ impl Partition {
             Command::UpdateQueue(update) => self.update_queue(now, *update, out),
             Command::DeleteQueue(name) => self.delete_queue(&name, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
-            Command::Cron(command) => self.cron_command(now, command, out),
+            Command::Cron(command) => self.cron_command(now, *command, out),
         }
     }
 

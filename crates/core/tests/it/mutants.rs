@@ -17,6 +17,7 @@ fn every_fault_of_the_core_is_caught_by_some_history() {
         Mutant::FreeAttempts,
         Mutant::ShareAddress,
         Mutant::ForgetCall,
+        Mutant::RunAgain,
     ] {
         assert!(is_caught(Some(mutant)), "{mutant:?} was not caught");
     }
