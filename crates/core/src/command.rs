@@ -85,7 +85,7 @@ pub enum Command {
     LiftRule(Box<LiftRule>),
     /// Takes the queue's rules over, unless they are older than those it has.
     TakeRules(Arc<RuleSet>),
-    Cron(CronCommand),
+    Cron(Box<CronCommand>),
 }
 
 #[derive(Clone, Debug)]

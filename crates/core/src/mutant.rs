@@ -53,9 +53,12 @@ pub enum Mutant {
     AbortEarly,
     /// core: that a group has ended is not written down.
     ForgetEnd,
+    /// core: a cron runs and does not go on to its next time.
+    RunAgain,
 }
 
 impl Mutant {
+    /// Those that the simulator must find. It knows no crons yet: the histories of the core find [`Mutant::RunAgain`].
     pub const ALL: [Self; 24] = [
         Self::SkipSync,
         Self::AcceptOldFrame,

@@ -110,7 +110,7 @@ impl Engine {
         loop {
             let (queue, home, _) = self.registry.find_cron(name, 0).await?;
             // What may make an item must not come after the queue was found empty.
-            let asked = queue.door.pass(|| home.submit(Command::Cron(command()))).await?;
+            let asked = queue.door.pass(|| home.submit(Command::from(command()))).await?;
             match received(asked?.await) {
                 Ok(Answer { reply: Done::Reply(reply), sequence }) => {
                     return Ok((reply, Commit { partition: home.id, sequence }));

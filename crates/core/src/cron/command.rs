@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{CatchUp, Cron, CronHome, Overlap};
-use crate::command::NewItem;
+use crate::command::{Command, NewItem};
 use crate::id::PartitionId;
 
 #[derive(Clone, Debug)]
@@ -33,6 +33,12 @@ pub enum CronCommand {
         name: Arc<str>,
         partition: PartitionId,
     },
+}
+
+impl From<CronCommand> for Command {
+    fn from(command: CronCommand) -> Self {
+        Self::Cron(Box::new(command))
+    }
 }
 
 #[derive(Clone, Debug)]

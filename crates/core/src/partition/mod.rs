@@ -287,7 +287,7 @@ impl Partition {
             Command::SetRule(set) => self.set_rule(now, *set, out),
             Command::LiftRule(lift) => self.lift_rule(now, *lift, out),
             Command::TakeRules(rules) => Ok(self.take_rules(now, &rules, out)),
-            Command::Cron(command) => self.cron_command(now, command, out),
+            Command::Cron(command) => self.cron_command(now, *command, out),
         }
     }
 

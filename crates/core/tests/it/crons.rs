@@ -45,7 +45,7 @@ fn change(name: &str) -> CronChange {
 }
 
 fn apply(script: &mut Script, command: CronCommand) -> Result<Reply, Refusal> {
-    script.apply(Command::Cron(command))
+    script.apply(Command::from(command))
 }
 
 fn create(script: &mut Script, new: NewCron) -> Cron {

@@ -22,6 +22,7 @@ fn every_fault_of_the_core_is_caught_by_some_history() {
         Mutant::LeaseHeld,
         Mutant::AbortEarly,
         Mutant::ForgetEnd,
+        Mutant::RunAgain,
     ] {
         assert!(is_caught(Some(mutant)), "{mutant:?} was not caught");
     }

@@ -276,14 +276,18 @@ impl Writer {
                 | Command::Resume(Resume { input: Some(_), .. })
                 | Command::CreateQueue(..)
                 | Command::Rebalance(_)
-                | Command::Cron(
-                    CronCommand::Create(_)
-                        | CronCommand::Update(_)
-                        | CronCommand::Trigger(_)
-                        | CronCommand::Take(_)
-                        | CronCommand::Name(_)
-                )
         );
+        let cron_grows = |cron: &CronCommand| {
+            matches!(
+                cron,
+                CronCommand::Create(_)
+                    | CronCommand::Update(_)
+                    | CronCommand::Trigger(_)
+                    | CronCommand::Take(_)
+                    | CronCommand::Name(_)
+            )
+        };
+        let grows = grows || matches!(command, Command::Cron(cron) if cron_grows(cron));
         if grows && self.store.room(self.handle.id) == Room::Full {
             return Err(EngineError::not_applied(StoreError::Full.to_string()));
         }

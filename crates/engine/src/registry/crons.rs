@@ -151,7 +151,7 @@ impl Registry {
         let name = Arc::clone(&new.name);
         let mut commits =
             vec![self.name_cron(&name, &queue, &home, known.map(|known| known.partition)).await?];
-        match home.command(Command::Cron(CronCommand::Create(new))).await {
+        match home.command(Command::from(CronCommand::Create(new))).await {
             Ok(answer) => commits.push(commit(&home, &answer)),
             Err(error) => {
                 // A name that is left over is as good as none, but it counts.
@@ -192,13 +192,13 @@ impl Registry {
             unknown: Vec::new(),
         };
         let command = CronCommand::Name(NameCron { home, instead_of });
-        let answer = self.home.command(Command::Cron(command)).await?;
+        let answer = self.home.command(Command::from(command)).await?;
         Ok(commit(&self.home, &answer))
     }
 
     async fn unname_cron(&self, name: &Arc<str>, partition: PartitionId) -> Result<Commit, EngineError> {
         let command = CronCommand::Unname { name: Arc::clone(name), partition };
-        let answer = self.home.command(Command::Cron(command)).await?;
+        let answer = self.home.command(Command::from(command)).await?;
         Ok(commit(&self.home, &answer))
     }
 
@@ -212,7 +212,7 @@ impl Registry {
         let mut commits = Vec::new();
         // One that is on its way may be in two partitions.
         while let Some((_, home, _)) = self.look_for(&known, 0).await? {
-            let answer = home.command(Command::Cron(CronCommand::Delete(Arc::clone(name)))).await?;
+            let answer = home.command(Command::from(CronCommand::Delete(Arc::clone(name)))).await?;
             commits.push(commit(&home, &answer));
         }
         let unnamed = self.unname_cron(name, known.partition).await?;
@@ -246,7 +246,7 @@ impl Registry {
                 home = Arc::clone(next);
             }
         }
-        let answer = home.command(Command::Cron(CronCommand::Update(change))).await?;
+        let answer = home.command(Command::from(CronCommand::Update(change))).await?;
         commits.push(commit(&home, &answer));
         Ok(commits)
     }
@@ -273,17 +273,17 @@ impl Registry {
         to: &Handle,
     ) -> Result<Vec<Commit>, EngineError> {
         let give_up = CronCommand::GiveUp { name: Arc::clone(name), to: to.id };
-        let given = from.command(Command::Cron(give_up)).await?;
+        let given = from.command(Command::from(give_up)).await?;
         let mut commits = vec![commit(from, &given)];
         let Done::Reply(Reply::CronGivenUp(cron)) = given.reply else {
             unreachable!("what is given up is told")
         };
         let (body, facts) = self.bodies_of(from, &cron).await?;
         let take = TakeCron { cron: *cron, body, facts };
-        let taken = to.command(Command::Cron(CronCommand::Take(Box::new(take)))).await?;
+        let taken = to.command(Command::from(CronCommand::Take(Box::new(take)))).await?;
         commits.push(commit(to, &taken));
         commits.push(self.name_cron(name, queue, to, Some(self.named_at(name).await?)).await?);
-        let forgotten = from.command(Command::Cron(CronCommand::Forget(Arc::clone(name)))).await?;
+        let forgotten = from.command(Command::from(CronCommand::Forget(Arc::clone(name)))).await?;
         commits.push(commit(from, &forgotten));
         Ok(commits)
     }

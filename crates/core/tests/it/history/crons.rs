@@ -124,7 +124,7 @@ impl History {
     }
 
     fn apply_cron(&mut self, command: CronCommand) -> Result<Reply, Refusal> {
-        self.apply(Command::Cron(command))
+        self.apply(Command::from(command))
     }
 
     fn expect_known(&mut self, which: u8, command: CronCommand) {

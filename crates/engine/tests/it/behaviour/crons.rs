@@ -81,10 +81,9 @@ fn secs(secs: u64) -> Duration {
 }
 
 fn refused<T: std::fmt::Debug>(result: Result<T, EngineError>) -> CronRefusal {
-    match result.expect_err("refused") {
-        EngineError::Refused(Refusal::Cron(refusal)) => refusal,
-        other => panic!("{other:?}"),
-    }
+    let error = result.expect_err("refused");
+    let EngineError::Refused(Refusal::Cron(refusal)) = error else { panic!("{error:?}") };
+    refusal
 }
 
 async fn an_item_is_made_at_each_time_for_whoever_waits(world: &World) {
