@@ -13,6 +13,8 @@ mod items;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod killed_streams;
+#[cfg(test)]
 mod lost_workers;
 #[cfg(test)]
 mod parts;

@@ -14,6 +14,7 @@ mod failures_moves;
 mod failures_queues;
 #[cfg(test)]
 mod failures_streams;
+#[cfg(test)]
 mod failures_waits;
 #[cfg(test)]
 mod faulty;
@@ -29,6 +30,7 @@ mod log_damage;
 mod log_disk;
 #[cfg(test)]
 mod log_events;
+#[cfg(test)]
 mod log_facts;
 #[cfg(test)]
 mod log_failure;
