@@ -10,7 +10,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 18] = [
+pub const COMMANDS: [&str; 20] = [
     "produce",
     "produce once",
     "lease",
@@ -22,6 +22,8 @@ pub const COMMANDS: [&str; 18] = [
     "cancel",
     "get",
     "wait",
+    "emit",
+    "follow",
     "clear",
     "redrive",
     "stats",
@@ -246,6 +248,8 @@ fn command(op: &Op) -> &'static str {
         Op::Cancel(_) => "cancel",
         Op::Get(_) => "get",
         Op::Wait { .. } => "wait",
+        Op::Emit { .. } => "emit",
+        Op::Follow { .. } => "follow",
         Op::Clear { .. } => "clear",
         Op::Redrive { .. } => "redrive",
         Op::Stats(_) => "stats",

@@ -40,6 +40,7 @@ pub async fn read_out(
 pub async fn show(caller: &Caller, items: &[ItemId]) {
     for id in items {
         caller.get(*id).await;
+        caller.follow(*id, 0, SECOND).await;
     }
 }
 

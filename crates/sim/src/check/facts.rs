@@ -283,6 +283,8 @@ impl<'a> Facts<'a> {
             Op::Produce { .. }
             | Op::ProduceOnce { .. }
             | Op::Lease { .. }
+            | Op::Emit { .. }
+            | Op::Follow { .. }
             | Op::Clear { .. }
             | Op::Redrive { .. }
             | Op::Stats(_)

@@ -17,6 +17,7 @@ mod order;
 mod permits;
 mod repeats;
 mod service;
+mod streams;
 mod time;
 mod unique;
 mod waits;
@@ -40,7 +41,7 @@ const ALWAYS: [Rule; 7] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 9] = [
+const LOSSLESS: [Rule; 10] = [
     permits::check,
     addresses::check,
     ends::check,
@@ -49,6 +50,7 @@ const LOSSLESS: [Rule; 9] = [
     moves::check,
     lost::check,
     waits::check,
+    streams::check,
     counts::check_readout,
 ];
 

@@ -57,4 +57,5 @@ caught! {
     a_forgotten_call_is_caught: ForgetCall,
     a_move_taken_twice_is_caught: TakeTwice,
     a_move_forgotten_too_early_is_caught: ForgetMove,
+    an_event_numbered_again_is_caught: RepeatEvent,
 }
