@@ -2,6 +2,7 @@
 
 mod checker;
 mod checker_moves;
+mod checker_streams;
 mod disk;
 mod executor;
 mod killed;
