@@ -12,17 +12,19 @@ use windlass_core::command::{
     Clear, CreateQueue, Extended, Filter, LeaseItems, LiftRule, NewItem, Refusal, Retried, SetRule,
     UpdateQueue,
 };
+use windlass_core::event::NewEvent;
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{ItemError, Phase};
 use windlass_core::rule::Stop;
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{
-    Engine, EngineError, Granted, Judged, Outcome as Effect, ProducedItem, QueueStats, Redrive, RetryItem,
+    EndReason, Engine, EngineError, Frame, Granted, Judged, Outcome as Effect, ProducedItem, QueueStats,
+    Redrive, RetryItem,
 };
 
 use crate::executor::{Handle, Sleep};
-use crate::history::{Made, Op, Outcome, QueueIndex, RetryOp, Verdict, Why};
+use crate::history::{Followed, Made, Op, Outcome, QueueIndex, RetryOp, Verdict, Why};
 use crate::plan::queue_name;
 use crate::recorder::Recorder;
 
@@ -140,6 +142,31 @@ impl Caller {
     pub async fn wait(&self, id: ItemId, wait: Span) {
         let call = self.engine.wait(id, wait);
         self.call(Op::Wait { id, wait }, call, |view| Outcome::Shown(Box::new(view.clone()))).await;
+    }
+
+    pub async fn emit(&self, id: ItemId, permit: Permit, events: Vec<u64>) {
+        let event = |serial: &u64| {
+            let content = Bytes::from(serial.to_string());
+            NewEvent { bytes: content.len() as u64, content }
+        };
+        let call = self.engine.emit(id, permit, None, events.iter().map(event).collect());
+        self.call(Op::Emit { id, permit, events }, call, |emitted| Outcome::Emitted(emitted.value)).await;
+    }
+
+    /// Tells the number of the last event that was shown.
+    pub async fn follow(&self, id: ItemId, after: u64, micros: u64) -> Option<u64> {
+        let call = async {
+            let mut stream = self.engine.subscribe(id, Some(after)).await?;
+            let mut sleep = self.handle.sleep_micros(micros);
+            let mut followed = Followed::default();
+            while let Some(frame) = sooner(pin!(stream.next()), &mut sleep).await.flatten() {
+                show(frame, &mut followed);
+            }
+            Ok(followed)
+        };
+        let op = Op::Follow { id, after, micros };
+        let followed = self.call(op, call, |followed| Outcome::Followed(followed.clone())).await?;
+        followed.events.last().map(|(seq, _)| *seq)
     }
 
     pub async fn clear(&self, queue: QueueIndex, clear: Clear) {
@@ -327,4 +354,25 @@ fn produced(made: &Judged<ProducedItem>) -> Vec<(ItemId, Phase)> {
         Err(error) => panic!("nothing stands against a single item: {error}"),
     };
     made.results.iter().map(item).collect()
+}
+
+fn show(frame: Frame, followed: &mut Followed) {
+    match frame {
+        Frame::Event { seq, content, .. } => {
+            let serial = std::str::from_utf8(&content).ok().and_then(|text| text.parse().ok());
+            followed.events.push((seq, serial.unwrap_or_default()));
+        }
+        Frame::Gap { .. } => followed.has_gap = true,
+        Frame::End { reason, .. } => followed.is_final = reason == EndReason::Final,
+        Frame::Snapshot { .. } | Frame::State { .. } => {}
+    }
+}
+
+/// `None` if the sleep is over first.
+async fn sooner<T>(mut next: std::pin::Pin<&mut impl Future<Output = T>>, sleep: &mut Sleep) -> Option<T> {
+    poll_fn(|cx| match next.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => std::pin::Pin::new(&mut *sleep).poll(cx).map(|()| None),
+    })
+    .await
 }

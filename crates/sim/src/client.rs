@@ -133,7 +133,8 @@ impl Client {
             return self.group_call().await;
         }
         match self.rng.below(100) {
-            0..=26 => self.produce().await,
+            0..=23 => self.produce().await,
+            24..=26 => self.emit().await,
             27..=52 => self.lease().await,
             53..=70 => self.complete().await,
             71..=77 => self.retry().await,
@@ -141,7 +142,8 @@ impl Client {
             83..=87 => self.release().await,
             88 => self.revoke().await,
             89..=91 => self.cancel().await,
-            92..=94 => self.get().await,
+            92..=93 => self.get().await,
+            94 => self.follow().await,
             95..=96 => self.wait_for_item().await,
             97..=98 => {
                 let queue = self.queue();
@@ -367,6 +369,25 @@ impl Client {
         let wait = self.wait();
         if let Some(id) = self.any_item() {
             self.caller.wait(id, wait).await;
+        }
+    }
+
+    async fn emit(&mut self) {
+        let Some((_, items)) = self.take_holds(true) else { return };
+        for (id, permit) in items {
+            let count = self.rng.between(1, 4);
+            let events = (0..count).map(|_| self.memory.serial()).collect();
+            self.caller.emit(id, permit, events).await;
+        }
+    }
+
+    /// From the beginning; and often once more from where it stopped.
+    async fn follow(&mut self) {
+        let Some(id) = self.any_item() else { return };
+        let micros = self.rng.skewed(1, 2_000_000);
+        let last = self.caller.follow(id, 0, micros).await;
+        if let Some(last) = last.filter(|_| self.rng.percent(50)) {
+            self.caller.follow(id, last, micros).await;
         }
     }
 

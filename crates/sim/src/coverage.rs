@@ -12,7 +12,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 28] = [
+pub const COMMANDS: [&str; 30] = [
     "produce",
     "produce once",
     "lease",
@@ -24,6 +24,8 @@ pub const COMMANDS: [&str; 28] = [
     "cancel",
     "get",
     "wait",
+    "emit",
+    "follow",
     "clear",
     "redrive",
     "stats",
@@ -283,6 +285,8 @@ fn command(op: &Op) -> &'static str {
         Op::Cancel(_) => "cancel",
         Op::Get(_) => "get",
         Op::Wait { .. } => "wait",
+        Op::Emit { .. } => "emit",
+        Op::Follow { .. } => "follow",
         Op::Clear { .. } => "clear",
         Op::Redrive { .. } => "redrive",
         Op::Stats(_) => "stats",

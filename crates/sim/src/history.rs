@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, Extended, Filter, Refusal, Retried};
+use windlass_core::command::{Clear, Emitted, Extended, Filter, Refusal, Retried};
 use windlass_core::group::GroupView;
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::Phase;
@@ -153,6 +153,18 @@ pub enum Op {
         id: ItemId,
         wait: Span,
     },
+    /// Events by serials that no other has.
+    Emit {
+        id: ItemId,
+        permit: Permit,
+        events: Vec<u64>,
+    },
+    /// For so many microseconds at most.
+    Follow {
+        id: ItemId,
+        after: u64,
+        micros: u64,
+    },
     Clear {
         queue: QueueIndex,
         clear: Clear,
@@ -217,6 +229,8 @@ pub enum Outcome {
     Judged(Vec<Verdict>),
     Cancelled(Phase),
     Shown(Box<ItemView>),
+    Emitted(Emitted),
+    Followed(Followed),
     Cleared(u64),
     Redriven(u64),
     Counted(Box<QueueStats>),
@@ -234,6 +248,17 @@ pub enum Outcome {
     /// Overloaded comes to the same.
     NotApplied(String),
     Unknown(Why),
+}
+
+/// What a stream showed.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    /// Numbers and serials.
+    pub events: Vec<(u64, u64)>,
+    /// Some were not kept any more.
+    pub has_gap: bool,
+    /// It came to the item's end.
+    pub is_final: bool,
 }
 
 /// How an outcome came to be unknown.
@@ -364,6 +389,8 @@ impl Outcome {
             | Self::Granted { .. }
             | Self::Cancelled(_)
             | Self::Shown(_)
+            | Self::Emitted(_)
+            | Self::Followed(_)
             | Self::Cleared(_)
             | Self::Redriven(_)
             | Self::Counted(_)

@@ -65,6 +65,7 @@ async fn start_groups(caller: &Caller, queue: QueueIndex) {
 pub async fn show(caller: &Caller, items: &[ItemId]) {
     for id in items {
         caller.get(*id).await;
+        caller.follow(*id, 0, SECOND).await;
     }
 }
 

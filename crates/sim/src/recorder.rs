@@ -227,6 +227,8 @@ fn show_op(op: &Op) -> String {
         Op::Cancel(id) => format!("cancel {}", show_id(*id)),
         Op::Get(id) => format!("get {}", show_id(*id)),
         Op::Wait { id, wait } => format!("wait {} for {}", show_id(*id), wait.0),
+        Op::Emit { id, permit, events } => format!("emit {}@{} {events:?}", show_id(*id), permit.0),
+        Op::Follow { id, after, micros } => format!("follow {} after {after} for {micros}", show_id(*id)),
         Op::Clear { queue, clear } => {
             format!(
                 "clear q{queue} waiting {} scheduled {} leased {}",
@@ -308,6 +310,8 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::Shown(view) => {
             format!("{:?} attempts {} place {}", view.item.state, view.item.attempts, view.item.place)
         }
+        Outcome::Emitted(emitted) => format!("emitted {} to {}", emitted.first_seq, emitted.last_seq),
+        Outcome::Followed(followed) => format!("{followed:?}"),
         Outcome::Cleared(count) => format!("cleared {count}"),
         Outcome::Redriven(count) => format!("redriven {count}"),
         Outcome::Counted(stats) => format!(

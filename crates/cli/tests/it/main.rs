@@ -17,6 +17,8 @@ mod killed;
 #[cfg(test)]
 mod killed_crons;
 #[cfg(test)]
+mod killed_streams;
+#[cfg(test)]
 mod lost_workers;
 #[cfg(test)]
 mod parts;

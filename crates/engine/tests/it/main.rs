@@ -40,6 +40,7 @@ mod log_damage;
 mod log_disk;
 #[cfg(test)]
 mod log_events;
+#[cfg(test)]
 mod log_facts;
 #[cfg(test)]
 mod log_failure;

@@ -103,13 +103,16 @@ struct Feed {
     phase: Phase,
 }
 
+/// A piece, and where the next one comes from unless it was the last.
+type Made = (Option<Bytes>, Option<Box<Feed>>);
+
 /// What the connection takes piece by piece, at the pace of its client.
 struct Pieces(State);
 
 enum State {
     Idle(Box<Feed>),
     /// The next piece is being made.
-    Busy(Pin<Box<dyn Future<Output = (Option<Bytes>, Option<Box<Feed>>)> + Send>>),
+    Busy(Pin<Box<dyn Future<Output = Made> + Send>>),
     Over,
 }
 
@@ -136,7 +139,7 @@ impl Source for Pieces {
 
 impl Feed {
     /// All that is at hand, or what comes first: a frame, or the time for a comment. Hands itself back unless it is over.
-    async fn piece(mut self: Box<Self>) -> (Option<Bytes>, Option<Box<Self>>) {
+    async fn piece(mut self: Box<Self>) -> Made {
         self.share = None;
         let mut text = String::new();
         let mut over = tokio::select! {

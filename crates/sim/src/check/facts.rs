@@ -290,6 +290,8 @@ impl<'a> Facts<'a> {
             Op::Produce { .. }
             | Op::ProduceOnce { .. }
             | Op::Lease { .. }
+            | Op::Emit { .. }
+            | Op::Follow { .. }
             | Op::Clear { .. }
             | Op::Redrive { .. }
             | Op::Stats(_)

@@ -19,6 +19,7 @@ mod permits;
 mod repeats;
 mod rules;
 mod service;
+mod streams;
 mod time;
 mod unique;
 mod waits;
@@ -46,7 +47,7 @@ const ALWAYS: [Rule; 10] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 15] = [
+const LOSSLESS: [Rule; 16] = [
     permits::check,
     addresses::check,
     ends::check,
@@ -55,6 +56,7 @@ const LOSSLESS: [Rule; 15] = [
     moves::check,
     lost::check,
     waits::check,
+    streams::check,
     counts::check_readout,
     rules::check,
     groups::check_views,

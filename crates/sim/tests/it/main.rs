@@ -3,6 +3,7 @@
 mod checker;
 mod checker_groups;
 mod checker_moves;
+mod checker_streams;
 mod disk;
 mod executor;
 mod killed;

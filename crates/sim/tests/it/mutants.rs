@@ -62,4 +62,5 @@ caught! {
     a_held_member_that_is_leased_is_caught: LeaseHeld,
     an_abort_before_the_last_member_is_gone_is_caught: AbortEarly,
     a_forgotten_end_of_a_group_is_caught: ForgetEnd,
+    an_event_numbered_again_is_caught: RepeatEvent,
 }

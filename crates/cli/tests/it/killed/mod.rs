@@ -175,7 +175,9 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::NotApplied(_) => "not applied",
         Outcome::Unknown(Why::Crashed) => "interrupted",
         Outcome::Unknown(Why::Told | Why::Abandoned) | Outcome::Open => "unknown",
-        Outcome::Cleared(_)
+        Outcome::Emitted(_)
+        | Outcome::Followed(_)
+        | Outcome::Cleared(_)
         | Outcome::Redriven(_)
         | Outcome::Deleted
         | Outcome::Ruled
