@@ -58,10 +58,10 @@ pub enum Key {
     /// Of the version of a queue's rules: see [`RuleKey::queue`].
     Rules(Option<QueueName>),
     Rule(RuleKey),
+    Cron(Arc<str>),
     /// By item and the number of the first event. Without that it is no row's: all batches of the item, to be removed at
     /// once, whatever number there is.
     Events(ItemNumber, Option<u64>),
-    Cron(Arc<str>),
     /// By the name of the cron.
     CronHome(Arc<str>),
 }
