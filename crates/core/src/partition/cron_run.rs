@@ -67,7 +67,7 @@ impl Partition {
         if self.is_to_leave(&cron) {
             self.crons_held_until = now + LEAVING_WAIT;
             out.news.push(News::CronLeaves);
-            return false;
+            return true;
         }
         // Only a version that wrote other schedules may have left one that cannot be read: it waits for that version.
         let turn = self.schedules.of(&cron).map(|schedule| turn(schedule, cron.catch_up, due_at, now));

@@ -141,6 +141,11 @@ impl History {
         match (before, holder) {
             (None, _) => assert_eq!(reply, Err(Refusal::Cron(CronRefusal::NotFound))),
             (Some(_), Some(number)) => assert_eq!(reply, Err(Refusal::DuplicateAddress { number })),
+            (Some(before), None)
+                if !before.address.as_deref().is_none_or(|address| self.is_at_home(address)) =>
+            {
+                assert_eq!(reply, Err(Refusal::Moved));
+            }
             (Some(before), None) => {
                 let Ok(Reply::Triggered(made)) = reply else { panic!("{reply:?}") };
                 assert!(self.is_live(made.number));
@@ -219,6 +224,8 @@ impl History {
             assert!(!missed || before.catch_up == CatchUp::All);
         }
         let skips = before.overlap == Overlap::Skip;
+        let may_run = self.takes(None, before.address.as_deref());
+        assert!(may_run || after.last_item == before.last_item, "it ran where it does not belong");
         if after.last_item != before.last_item {
             assert!(!skips || before.last_item.is_none_or(|previous| !self.is_live(previous)));
         } else {

@@ -44,6 +44,7 @@ mod order;
 mod permits;
 mod queues;
 mod rebalance;
+mod rebalance_crons;
 mod rebalance_groups;
 mod rebalance_load;
 mod redrive;

@@ -1,0 +1,124 @@
+//! Crons of a queue whose partitions come and go: they go where their keys go, and each time runs once.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use windlass_core::command::NewItem;
+use windlass_core::cron::{CatchUp, NewCron};
+use windlass_core::row::QueueName;
+use windlass_core::settings::Settings;
+use windlass_core::time::Span;
+use windlass_engine::EngineError;
+
+use super::crons::cron;
+use super::rebalance::{drained_to, rebalance};
+use crate::world::{World, bodies, item};
+
+on_every_store!(
+    every_time_runs_once_while_partitions_come_and_go,
+    a_cron_does_not_run_elsewhere_while_its_address_is_taken_here,
+    a_cron_that_is_made_while_its_address_is_taken_elsewhere_waits_there,
+);
+
+const CRONS: usize = 8;
+
+fn name(index: usize) -> String {
+    format!("c{index}")
+}
+
+/// Half of them make items with an address.
+fn new(index: usize) -> NewCron {
+    let address = (index % 2 == 0).then(|| format!("a{index}").into());
+    let item = NewItem { address, ..item(&name(index)) };
+    NewCron { item, catch_up: CatchUp::All, ..cron(&name(index), "@every 10s") }
+}
+
+fn held(index: usize) -> NewItem {
+    NewItem { address: Some(format!("a{index}").into()), ..item("held") }
+}
+
+/// Lets so many seconds pass, and completes what comes meanwhile.
+async fn pass(world: &World, queue: &QueueName, seconds: usize, made: &mut BTreeMap<String, u64>) {
+    for _ in 0..seconds {
+        world.env.advance(Duration::from_secs(1));
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        let leased = world.lease(queue, 100).await;
+        for item in &leased {
+            world.complete(queue, item).await;
+        }
+        bodies(&leased).into_iter().for_each(|body| *made.entry(body).or_default() += 1);
+    }
+}
+
+async fn every_time_runs_once_while_partitions_come_and_go(world: &World) {
+    let queue = world.queue("q", 2, Settings::default()).await;
+    for index in 0..CRONS {
+        world.engine().create_cron(&queue, new(index)).await.expect("the cron is made");
+    }
+    let mut made = BTreeMap::new();
+    for partitions in [5, 1, 3] {
+        pass(world, &queue, 15, &mut made).await;
+        rebalance(world, &queue, partitions).await;
+        pass(world, &queue, 15, &mut made).await;
+        drained_to(world, &queue, partitions as usize).await;
+    }
+    // The last time, and a second for whoever was on the way.
+    pass(world, &queue, 2, &mut made).await;
+    for index in 0..CRONS {
+        let cron = world.engine().cron(&name(index).as_str().into()).await.expect("it is there").view.cron;
+        let run = cron.last_at.expect("it has run").0 - cron.created_at.0;
+        assert_eq!(run, Span::from_secs(90).0, "{}", cron.name);
+        assert_eq!(made.get(&name(index)), Some(&9), "{}", cron.name);
+    }
+}
+
+async fn a_cron_does_not_run_elsewhere_while_its_address_is_taken_here(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    world.produce(&queue, (0..CRONS).map(held).collect()).await;
+    for index in 0..CRONS {
+        let item = NewItem { address: held(index).address, ..item("by cron") };
+        let new = NewCron { item, ..new(index) };
+        world.engine().create_cron(&queue, new).await.expect("the cron is made");
+    }
+    rebalance(world, &queue, 4).await;
+    run_once_the_addresses_are_free(world, &queue).await;
+}
+
+async fn a_cron_that_is_made_while_its_address_is_taken_elsewhere_waits_there(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    world.produce(&queue, (0..CRONS).map(held).collect()).await;
+    rebalance(world, &queue, 4).await;
+    for index in 0..CRONS {
+        let item = NewItem { address: held(index).address, ..item("by cron") };
+        let new = NewCron { item, ..new(index) };
+        world.engine().create_cron(&queue, new).await.expect("the cron is made");
+    }
+    run_once_the_addresses_are_free(world, &queue).await;
+}
+
+/// All addresses are taken, in the one partition that there was.
+async fn run_once_the_addresses_are_free(world: &World, queue: &QueueName) {
+    for _ in 0..3 {
+        world.env.advance(Duration::from_secs(10));
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        let stats = world.engine().stats(queue).await.expect("stats");
+        assert_eq!(stats.counts.waiting, CRONS as u64);
+    }
+    let mut made = BTreeMap::new();
+    pass(world, queue, 12, &mut made).await;
+    assert_eq!(
+        made,
+        BTreeMap::from([("by cron".to_owned(), CRONS as u64), ("held".to_owned(), CRONS as u64)])
+    );
+    // Where they run now, a trigger is told whoever has the address.
+    for index in 0..CRONS {
+        let name = name(index).as_str().into();
+        let first = world.engine().trigger_cron(&name).await.expect("made").value.id;
+        let again = world.engine().trigger_cron(&name).await.expect_err("taken");
+        assert!(matches!(again, EngineError::DuplicateAddress { id } if id == first), "{again:?}");
+    }
+}
