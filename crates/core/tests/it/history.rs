@@ -121,7 +121,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => plain_step(),
         3 => groups::step(),
-        2 => crons::step(),
+        1 => crons::step(),
     ]
 }
 
