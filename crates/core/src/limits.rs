@@ -32,7 +32,7 @@ pub const IDEMPOTENCY_KEYS_MAX: usize = 1_000_000;
 pub const IDEMPOTENCY_BYTES_MAX: usize = 256 << 20;
 /// Distinct kinds among the items of one partition, those kept after their end included.
 pub const KINDS_MAX: usize = 10_000;
-/// Groups of one partition: those that are kept after their end, or deleted but still named by items, included.
+/// Groups of one partition, those included that are kept after their end: the oldest of them make room for new ones.
 pub const GROUPS_MAX: usize = 100_000;
 /// Crons of all queues together.
 pub const CRONS_MAX: usize = 100_000;

@@ -124,6 +124,12 @@ impl Partition {
         self.outbox.len()
     }
 
+    /// What must not be lost with the partition: items that are not final or not where they go, and groups whose end
+    /// item is still to come.
+    pub fn unfinished(&self) -> u64 {
+        self.counts().live() + self.moving() + self.groups.ending()
+    }
+
     /// Final items kept.
     pub fn retained(&self) -> u64 {
         self.finished.len() as u64 + self.unswept_kept()

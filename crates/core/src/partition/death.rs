@@ -148,7 +148,9 @@ impl Partition {
         };
         self.tell_end(now, number, &last, end, None, out);
         outcome.outgoing = Some(Box::new(outgoing));
-        count_end(last.group, end, out);
+        // A group counts what goes to a dead queue as failed, whatever it died of.
+        let counted = if end == End::Expired { End::Failed } else { end };
+        count_end(last.group, counted, out);
         last.state = State::Final(outcome);
         self.write(number, last, out);
         out.outgoing = true;

@@ -27,7 +27,7 @@ impl Partition {
         if self.groups.find(&create.name).is_some() {
             return Err(Refusal::GroupExists);
         }
-        if self.groups.len() >= GROUPS_MAX {
+        if self.groups.len() >= GROUPS_MAX && self.groups.first_over().is_none() {
             return Err(Refusal::TooMany { what: "groups in a partition", max: GROUPS_MAX });
         }
         self.check_addresses_free(&create.items)?;
@@ -37,6 +37,7 @@ impl Partition {
         self.check_kinds_left(kinds.into_iter())?;
         // The group's own and those of its templates.
         self.check_numbers_left(now, create.items.len() + 3)?;
+        self.make_room_for_a_group(out);
         let number = GroupNumber(self.issue_number(now, out).0);
         let group = Group {
             number,
@@ -53,8 +54,17 @@ impl Partition {
         let index = self.groups.index(number);
         let items = create.items.into_iter();
         let items = items.map(|item| self.produce_one(now, item, Some(index), out)).collect();
-        self.settle_groups(now, out);
+        self.settle_if_due(now, index, out);
         Ok(Reply::GroupCreated(Box::new(self.view(index)), items))
+    }
+
+    /// At the bound the one that has been over for longest is forgotten, as what is kept always is.
+    fn make_room_for_a_group(&mut self, out: &mut Output) {
+        if self.groups.len() >= GROUPS_MAX
+            && let Some((_, over)) = self.groups.first_over()
+        {
+            self.forget_group(over, out);
+        }
     }
 
     /// Of the items of a call that makes all of them or none.
@@ -112,7 +122,7 @@ impl Partition {
             GroupState::Open => {
                 self.set_state(index, GroupState::Started, out);
                 out.available |= self.groups.slot(index).members.live.waiting > 0;
-                self.settle_groups(now, out);
+                self.settle_if_due(now, index, out);
             }
             GroupState::Started => {}
             GroupState::Done { .. } | GroupState::Cancelled { .. } | GroupState::Aborted { .. } => {
@@ -137,7 +147,7 @@ impl Partition {
                 self.tell_cancelled(now, index, out);
                 self.set_state(index, GroupState::Cancelled { at: now }, out);
                 out.totals.cancelled += before - self.groups.slot(index).members.live.live();
-                self.settle_groups(now, out);
+                self.settle_if_due(now, index, out);
             }
             GroupState::Cancelled { .. } | GroupState::Aborted { .. } => {}
             GroupState::Done { .. } => return Err(Refusal::GroupFinished),

@@ -26,12 +26,18 @@ pub(super) fn count_end(group: Option<GroupIndex>, end: End, out: &mut Output) {
 }
 
 impl Partition {
-    /// Writes down what became of members, ends the groups that have none left, and forgets those that nobody needs.
-    pub(super) fn settle_groups(&mut self, now: Timestamp, out: &mut Output) {
+    /// Writes down what became of members, and ends their groups if they have none left.
+    pub(super) fn count_ended(&mut self, now: Timestamp, out: &mut Output) {
         while let Some((group, _)) = out.ended.first_key_value() {
             self.settle_group(now, *group, out);
         }
-        while self.settle_next_group(now, out) {}
+    }
+
+    /// Ends a group that was started or cancelled just now, if it waits for nothing else.
+    pub(super) fn settle_if_due(&mut self, now: Timestamp, group: GroupIndex, out: &mut Output) {
+        if self.groups.is_due(group) {
+            self.settle_group(now, group, out);
+        }
     }
 
     /// Sees to a group that waits for its end or is not needed any more.

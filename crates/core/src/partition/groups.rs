@@ -106,9 +106,15 @@ impl Slot {
 }
 
 impl Groups {
-    /// Those that have a row or are named by an item.
+    /// Those that are not deleted. There are no more of the others than items that name them.
     pub(super) fn len(&self) -> usize {
-        self.by_number.len()
+        self.by_name.len()
+    }
+
+    /// Those that wait for nothing but their end.
+    pub(super) fn ending(&self) -> u64 {
+        let due = self.due.iter().map(|number| self.slot(self.by_number[number]));
+        due.filter(|slot| slot.is_ending()).count() as u64
     }
 
     pub(super) fn slot(&self, group: GroupIndex) -> &Slot {

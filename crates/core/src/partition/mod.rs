@@ -193,12 +193,15 @@ impl Partition {
     /// calls makes them durable before anybody hears of them.
     pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
         let mut out = Output::default();
+        // Groups that had to wait are the sweep's: no other command grows by what was left over.
+        let sees_to_groups = matches!(command, Command::Sweep { .. }) || self.groups.first_due().is_none();
         let reply = match limits::check(&command) {
             Ok(()) => self.decide(now, command, &mut out),
             Err(invalid) => Err(Refusal::Invalid(invalid)),
         };
         if reply.is_ok() {
-            self.settle_groups(now, &mut out);
+            self.count_ended(now, &mut out);
+            while sees_to_groups && self.settle_next_group(now, &mut out) {}
         }
         if let Some(numbers) = out.numbers.take() {
             self.record(Row::Numbers(numbers), &mut out);

@@ -7,7 +7,7 @@ use windlass_core::command::{
 use windlass_core::group::{Ended, GroupState, GroupView};
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{MoveReason, Phase, State};
-use windlass_core::limits::KINDS_MAX;
+use windlass_core::limits::{GROUPS_MAX, KINDS_MAX};
 use windlass_core::partition::Counts;
 use windlass_core::row::{Change, Part, Row};
 use windlass_core::settings::Settings;
@@ -196,7 +196,8 @@ fn every_way_a_member_ends_is_counted() {
     assert_eq!(group(&script, "g").live, Counts { waiting: 2, scheduled: 1, leased: 1, ..Counts::default() });
     script.pass(Span::from_secs(2));
     script.sweep();
-    let counted = Ended { completed: 1, failed: 1, cancelled: 2, expired: 1 };
+    // Also one that grew too old: it is on its way to the dead queue.
+    let counted = Ended { completed: 1, failed: 2, cancelled: 2, expired: 0 };
     assert_eq!(group(&script, "g").ended, counted);
     // One that is cleared counts at once, whether or not the sweep has come by.
     script.clear(Clear { waiting: true, scheduled: true, leased: false });
@@ -469,8 +470,28 @@ fn many_large_end_items_come_in_slices_each_exactly_once() {
     };
     assert_eq!(done(&script), 3);
     assert_eq!(script.partition.next_due(), Some(Timestamp(0)));
+    assert_eq!(script.partition.unfinished(), 3 + 6);
+    // What was left over is the sweep's, whatever comes before it; a group of its own ends at once.
+    create(&mut script, CreateGroup { start: true, ..empty("another") });
+    assert_eq!((state(&script, "another"), done(&script)), ("done", 4));
+    script.produce([item("more")]);
+    assert_eq!(done(&script), 4);
     while script.sweep() > 0 {}
-    assert_eq!((done(&script), of_kind(&mut script, "end")), (9, 9));
+    assert_eq!((done(&script), of_kind(&mut script, "end")), (10, 9));
+}
+
+#[test]
+fn at_the_bound_the_groups_that_are_over_make_room() {
+    let mut partition = windlass_core::partition::Partition::new(windlass_core::id::PartitionId(1), START);
+    let mut make = |name: String, start| {
+        let create = CreateGroup { name: name.into(), start, ..empty("g") };
+        partition.apply(START, Command::CreateGroup(Box::new(create))).reply.unwrap();
+    };
+    (0..GROUPS_MAX).for_each(|index| make(format!("g{index}"), index >= 3));
+    make("one-more".to_owned(), false);
+    let state = |name| partition.group(name).map(|view| view.state.name());
+    assert_eq!([state("g3"), state("g4")], [None, Some("done")]);
+    assert_eq!([state("g0"), state("one-more")], [Some("open"); 2]);
 }
 
 #[test]

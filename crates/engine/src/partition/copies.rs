@@ -5,6 +5,7 @@ use bytes::Bytes;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{BodyCopy, Change, Part};
 
+use crate::partition::sound;
 use crate::store::{Store, StoreError};
 
 /// The changes of a batch with the copies made. They come first: an item may be gone again within the same batch.
@@ -17,9 +18,10 @@ pub(super) async fn made(
     if copies.is_empty() {
         return Ok(changes);
     }
-    let stored = store.read(partition, copies.iter().map(|copy| (copy.from, copy.part)).collect()).await?;
+    let wanted = copies.iter().map(|copy| (copy.from, copy.part)).collect();
+    let stored = sound::read(store, partition, wanted).await?;
     let put = |(copy, stored): (&BodyCopy, Option<Bytes>)| {
-        // Only a log that was damaged and salvaged has neither.
+        // Only a log that was damaged has neither: the item is made all the same, and fails for want of a payload.
         let body = stored.or_else(|| put_before(&changes, copy.from, copy.part))?;
         Some(Change::PutBody { number: copy.to, part: copy.part, body })
     };

@@ -11,6 +11,7 @@ pub(crate) mod message;
 pub(crate) mod places;
 pub(crate) mod published;
 pub(crate) mod reload;
+pub(crate) mod sound;
 pub(crate) mod supervisor;
 pub(crate) mod waiters;
 pub(crate) mod watchers;

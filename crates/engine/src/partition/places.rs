@@ -16,7 +16,9 @@ impl Places {
     /// Takes places for all of the items or none. `max` 0: there is no end of them.
     pub(crate) fn reserve(self: &Arc<Self>, items: usize, max: u64) -> Result<Reserved, EngineError> {
         let items = items as u64;
-        let with_them = |taken: u64| taken.checked_add(items).filter(|sum| max == 0 || *sum <= max);
+        // Nothing at all always fits, also where the limit was lowered below what is there.
+        let fits = |sum: u64| max == 0 || items == 0 || sum <= max;
+        let with_them = |taken: u64| taken.checked_add(items).filter(|sum| fits(*sum));
         let reserved = self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, with_them);
         reserved.map_err(|_taken| EngineError::Overloaded {
             what: "items that are not final in the queue, by its `max_items`",

@@ -181,7 +181,9 @@ impl Supervisor {
     async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
         let Some(settings) = self.handle.settings() else { return Ok(()) };
         let now = writer.clock.now();
-        let changes = writer.partition.apply(now, Command::Configure(Box::new(settings))).changes;
+        let applied = writer.partition.apply(now, Command::Configure(Box::new(settings)));
+        assert!(applied.copies.is_empty(), "new settings make no items");
+        let changes = applied.changes;
         if changes.is_empty() {
             return Ok(());
         }

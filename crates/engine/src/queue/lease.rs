@@ -17,6 +17,7 @@ use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
+use crate::partition::sound;
 use crate::partition::waiters::Waited;
 use crate::types::{Grant, Granted};
 
@@ -118,7 +119,7 @@ impl QueueHandle {
         let partition = part.commit().partition;
         let leased = &part.items()[slice];
         let wanted = leased.iter().map(|item| (item.number, Part::Payload)).collect();
-        let bodies = self.store.read(partition, wanted).await;
+        let bodies = sound::read(&*self.store, partition, wanted).await;
         // The leases are given back as they are dropped.
         let given_back = |error| EngineError::not_applied(format!("the items were given back: {error}"));
         let bodies = bodies.map_err(given_back)?;
@@ -135,7 +136,8 @@ impl QueueHandle {
                 address: item.address.clone(),
                 origin: item.origin.clone(),
                 group: item.group.clone(),
-                // Gone already: cleared, or expired and done by another. The permit is void then.
+                // Gone already: cleared, or expired and done by another. The permit is void then. Or damaged: then nobody
+                // can work on it, and the lease costs an attempt until none is left.
                 body: body?,
             })
         };

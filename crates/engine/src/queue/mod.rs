@@ -101,11 +101,8 @@ impl QueueHandle {
     /// closed, it stays so.
     pub(crate) async fn check_empty(&self) -> Result<(), EngineError> {
         // All are asked before the first is waited for.
-        let asked: Vec<_> = self
-            .partitions
-            .iter()
-            .map(|handle| handle.ask(|partition, _| partition.counts().live() + partition.moving()))
-            .collect();
+        let asked: Vec<_> =
+            self.partitions.iter().map(|handle| handle.ask(|partition, _| partition.unfinished())).collect();
         let mut live = 0;
         for (handle, answer) in self.partitions.iter().zip(asked) {
             live += answer?.await.map_err(|_dropped| handle.no_answer())?;

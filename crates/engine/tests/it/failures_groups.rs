@@ -1,10 +1,10 @@
 //! The end and the cancel of a group, with everything that can go wrong at every step of them.
 
-use windlass_core::command::CreateGroup;
+use windlass_core::command::{Clear, CreateGroup, Refusal};
 use windlass_core::group::{Ended, GroupView};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_engine::Granted;
+use windlass_engine::{EngineError, Granted};
 
 use crate::behaviour::groups::{end, group};
 use crate::failures_moves::{COMMITS_MAX, FAULTS, Moving};
@@ -99,6 +99,60 @@ async fn the_abort_item_exists_once_whatever_fails_at_any_step() {
     }
     // The cancel and the release, the sweep; and the choice of a taker, the arrival, and the end of the move.
     assert!(struck >= (3 + 6) * FAULTS.len(), "{struck}");
+}
+
+/// As many as do not fit one batch, and a fault at the commit that leaves the rest of them over.
+#[tokio::test]
+async fn end_items_that_are_left_over_have_their_payloads_after_a_fault() {
+    for fault in FAULTS {
+        let moving = Moving::new().await;
+        moving.create(&moving.dead, Settings::default()).await;
+        let large = "x".repeat(400_000);
+        for index in 0..9 {
+            let name = format!("g{index}").into();
+            let end = end(&large, (index % 2 == 0).then_some("dead"));
+            let create = CreateGroup { name, end, items: items(1), start: true, ..group("g") };
+            moving.engine.create_group(&moving.queue, create).await.expect("the group is made");
+        }
+        moving.store.fail_next(fault);
+        let clear = Clear { waiting: true, scheduled: false, leased: false };
+        moving.unless_it_crashes(moving.engine.clear(&moving.queue, clear)).await;
+        let (moving, _) = moving.after_the_fault().await;
+        moving.settled().await;
+        let first = moving.engine.group(&moving.queue, &"g0".into()).await.expect("it is there");
+        if first.state.name() == "started" {
+            moving.engine.clear(&moving.queue, clear).await.expect("what was lost is done again");
+        }
+        let words = moving.last_words().await;
+        assert_eq!(words.len(), 9, "{fault:?}");
+        assert!(words.iter().all(|word| *word == large), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_end_item_whose_payload_is_damaged_costs_nobody_else() {
+    let (moving, leased) = Moving::with_group(false, 2).await;
+    *moving.store.damaged.lock().expect("not poisoned") = Some("end".into());
+    moving.complete_all(&leased).await;
+    assert_eq!(moving.group().await.state.name(), "done");
+    moving.engine.produce(&moving.queue, items(1)).await.expect("produced");
+    let sound = moving.lease(&moving.queue).await;
+    assert_eq!(bodies(&sound), ["item 0"]);
+}
+
+#[tokio::test]
+async fn a_queue_is_not_empty_while_it_owes_an_end_item() {
+    let moving = Moving::new().await;
+    let large = "x".repeat(600_000);
+    for index in 0..3 {
+        let name = format!("g{index}").into();
+        let create = CreateGroup { name, end: end(&large, None), items: items(1), start: true, ..group("g") };
+        moving.engine.create_group(&moving.queue, create).await.expect("the group is made");
+    }
+    let clear = Clear { waiting: true, scheduled: false, leased: false };
+    moving.engine.clear(&moving.queue, clear).await.expect("cleared");
+    let refused = moving.engine.delete_queue(&moving.queue, false).await;
+    assert!(matches!(refused, Err(EngineError::Refused(Refusal::NotEmpty { .. }))), "{refused:?}");
 }
 
 fn every_fault() -> impl Iterator<Item = (bool, usize, crate::faulty::Fault)> {

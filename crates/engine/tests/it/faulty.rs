@@ -44,6 +44,8 @@ pub(crate) struct FaultyStore {
     /// How many began to be.
     pub(crate) acquiring: watch::Sender<usize>,
     every_commit: Mutex<Option<Fault>>,
+    /// Bodies like this one are damaged.
+    pub(crate) damaged: Mutex<Option<Bytes>>,
 }
 
 impl FaultyStore {
@@ -159,7 +161,15 @@ impl Store for FaultyStore {
         partition: PartitionId,
         bodies: Vec<(ItemNumber, Part)>,
     ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
-        self.inner.read(partition, bodies)
+        Box::pin(async move {
+            let read = self.inner.read(partition, bodies).await?;
+            let damaged = self.damaged.lock().expect("not poisoned").clone();
+            if damaged.is_some() && read.contains(&damaged) {
+                let what = "on purpose".to_owned();
+                return Err(StoreError::Damaged { file: "the log".to_owned(), offset: 0, what });
+            }
+            Ok(read)
+        })
     }
 
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
