@@ -140,7 +140,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => intake::step(),
         1 => rules::step(),
         4 => events::step(),
-        2 => crons::step(),
+        1 => crons::step(),
     ]
 }
 

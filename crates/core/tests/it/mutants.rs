@@ -30,7 +30,7 @@ fn every_fault_of_the_core_is_caught_by_some_history() {
 }
 
 fn is_caught(mutant: Option<Mutant>) -> bool {
-    let config = Config { cases: 1000, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+    let config = Config { cases: 1500, failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
     let mut runner = TestRunner::new(config);
     mutant::activate(mutant);
     let outcome = runner.run(&(settings(), steps(150)), |(settings, steps)| {
