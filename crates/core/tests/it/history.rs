@@ -314,6 +314,8 @@ impl History {
         self.check_rules();
         self.check_crons(step, changes_before);
         assert_eq!(self.partition.next_oldest_waiting(), self.partition.oldest_waiting());
+        // As a writer does: it is in no row.
+        self.partition.hold_crons_until(Timestamp(0));
     }
 
     fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
