@@ -292,7 +292,6 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ("queues.delete", json!({"queue": "q"}), "not_empty", "force"),
         ("queue.stats", json!({"queue": "none"}), "not_found", "queue"),
         ("queue.clear", json!({"queue": "q", "waiting": "yes"}), "invalid_argument", "waiting"),
-        ("item.close_streams", json!({"id": "q"}), "not_found", "not of this version"),
         ("queues.create", json!({"queue": "n", "dead_queue": "a/b"}), "invalid_argument", "`dead_queue`"),
         ("queues.create", json!({"queue": "n", "dead_timeout": "-1s"}), "invalid_argument", "dead_timeout"),
         ("queues.update", json!({"queue": "q", "dead_queue": "q"}), "invalid_argument", "`dead_queue`"),
