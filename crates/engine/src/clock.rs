@@ -58,8 +58,10 @@ impl Clock {
 
     /// Never earlier than before.
     pub(crate) fn now(&self) -> Timestamp {
-        let (boot, wall) = (self.env.boot(), self.env.wall());
         let mut reading = lock(&self.reading);
+        // Nobody else meanwhile, and the wall clock first: what passes between the two must not count twice.
+        let wall = self.env.wall();
+        let boot = self.env.boot();
         let steady = reading.last + Span::from(boot.saturating_sub(reading.at));
         let believed = wall <= steady + JUMP || self.has_stood(&mut reading, boot, wall - steady);
         if believed {
