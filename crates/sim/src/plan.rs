@@ -348,7 +348,7 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         stops: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
-        groups: if stumbles { 0 } else { sometimes(rng, 60, 50) },
+        groups: if stumbles { 0 } else { sometimes(rng, 70, 50) },
         think_micros: *rng.pick(&[20, 500, 5_000, 50_000, 1_000_000]),
         body_max: if stumbles { 40 } else { rng.skewed(20, 4_000) },
         wait_max_millis: rng.skewed(1, 10_000),

@@ -28,7 +28,7 @@ fn name(index: usize) -> String {
 
 /// Half of them make items with an address.
 fn new(index: usize) -> NewCron {
-    let address = (index % 2 == 0).then(|| format!("a{index}").into());
+    let address = index.is_multiple_of(2).then(|| format!("a{index}").into());
     let item = NewItem { address, ..item(&name(index)) };
     NewCron { item, catch_up: CatchUp::All, ..cron(&name(index), "@every 10s") }
 }
