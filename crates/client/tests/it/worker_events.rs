@@ -10,9 +10,10 @@ use windlass_client::api::Span;
 use windlass_client::api::payload::Payload;
 use windlass_client::api::queues::CreateQueueRequest;
 use windlass_client::worker::{EmitError, Failure, Reason, Until, Work, Worker};
-use windlass_client::{Client, Frame, PayloadExt, new_item};
+use windlass_client::{Client, Encoding, Frame, PayloadExt, new_item};
 
 use crate::real_server::{RealServer, SAFETY_NET};
+use crate::script::{Act, Answer, Server};
 
 /// A server with an item to work on. Its heart beats so seldom that no test hears it.
 async fn start() -> (RealServer, Client, String) {
@@ -148,4 +149,36 @@ async fn a_refused_event_is_told_and_ends_nothing_but_the_events() {
     assert_eq!(client.item(&id).await.unwrap().state, "completed");
     assert_eq!(story(&client, &id).await, [("note".to_owned(), json!(1))]);
     server.stop().await;
+}
+
+#[tokio::test]
+async fn events_whose_answer_was_lost_are_sent_again_and_are_there_once() {
+    let answer = |status, body: Value| Act::Answer(Answer::json(status, &body.to_string()));
+    let at = "2026-01-01T00:00:00Z";
+    let item = json!({"id": "i", "permit": 5, "kind": "default", "json": "x", "lease_deadline": at, "created_at": at});
+    let known = json!({"code": "wrong_state", "message": "it is 4", "details": {"last_seq": 4}});
+    let server = Server::start([
+        answer(200, json!({"items": [item]})),
+        answer(200, json!({"item": {"id": "i", "event_count": 3}})),
+        // Done, as it turns out.
+        Act::Cut,
+        answer(409, json!({"error": known})),
+        answer(200, json!({"first_seq": 5, "last_seq": 5})),
+        answer(200, json!({"completed": 1})),
+    ])
+    .await;
+    let client = Client::builder(&server.url).encoding(Encoding::Json).build().unwrap();
+    let worker = Worker::builder(client, "work").until(Until::Once).lease_timeout(Duration::from_secs(3600));
+    let worker = worker.handle("default", |work: Work<String>| async move {
+        work.emit("note", &"first").await?;
+        work.flush().await?;
+        work.emit("note", &"second").await?;
+        Ok::<_, Failure>(())
+    });
+    timeout(SAFETY_NET, worker.build().unwrap().run()).await.expect("it ends in time").unwrap();
+    let bodies: Vec<Value> =
+        server.seen()[2..5].iter().map(|seen| serde_json::from_slice(&seen.body).unwrap()).collect();
+    let emit = |after, payload| json!({"id": "i", "permit": 5, "after": after, "events": [{"type": "note", "json": payload}]});
+    assert_eq!(bodies, [emit(3, "first"), emit(3, "first"), emit(4, "second")]);
+    assert_eq!(server.left(), 0);
 }
