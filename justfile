@@ -10,6 +10,10 @@ ci:
 test:
     cargo test --workspace
 
+# A real browser follows a stream: installs Chromium if it can.
+browser-test:
+    node tests/browser/event_source.mjs
+
 # The server, on its default port.
 serve *args:
     cargo run -- serve {{args}}

@@ -56,6 +56,12 @@ pub(crate) fn failed<C: Call>(request: &C, error: ClientError) -> Failure {
     failure
 }
 
+/// What to say when reading failed: that changes nothing.
+pub(crate) fn not_read(error: ClientError) -> Failure {
+    let failure = Failure::from(error);
+    if failure.exit == Exit::Unknown { nothing_done(failure) } else { failure }
+}
+
 /// Of a call that changes nothing, whatever became of it.
 fn nothing_done(failure: Failure) -> Failure {
     match failure.why {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Incoming;
 use windlass_api::items::{CancelItemRequest, GetItemRequest, Item, WaitItemRequest};
 use windlass_api::queues::{ListQueuesRequest, Queue};
 use windlass_api::service::{BackupReply, BackupRequest};
@@ -119,6 +120,15 @@ impl Client {
         let body = self.shared.exchange.encode(request)?;
         let answered = self.shared.exchange.call_until::<C>(body, patience(request), until).await?;
         Ok(answered.map(|answered| answered.reply))
+    }
+
+    /// Subscribes to an item's stream, once.
+    pub(crate) async fn subscribe(&self, id: &str, after: Option<u64>) -> Result<Incoming, ClientError> {
+        self.shared.exchange.subscribe(id, after, PAGE_TIMEOUT).await
+    }
+
+    pub(crate) fn retries(&self) -> Retries {
+        self.shared.retries
     }
 
     /// A queue by its name: nothing is sent yet.

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
 use hyper_util::client::legacy::{self, Client as Pool};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use windlass_api::Call;
+use windlass_api::{Call, EVENT_STREAM};
 
 use crate::client::Readiness;
 use crate::connection::{Connector, hang_up};
@@ -104,6 +105,31 @@ impl Exchange {
             .expect("a fixed method, a parsed address and fixed headers")
     }
 
+    /// The body of an item's stream, which goes on.
+    pub(crate) async fn subscribe(
+        &self,
+        id: &str,
+        after: Option<u64>,
+        patience: Duration,
+    ) -> Result<Incoming, ClientError> {
+        let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
+        let uri = self.base.join(&format!("/v1/item.events?id={}{after}", escaped(id)));
+        let request = Request::builder().uri(uri).header(ACCEPT, EVENT_STREAM).body(Full::default());
+        let sending = self.pool.request(request.expect("a parsed address and a fixed header"));
+        let late = |_| ClientError::Timeout { url: self.url(), waited: patience };
+        let sent = tokio::time::timeout(patience, sending).await.map_err(late)?;
+        let (head, body) = sent.map_err(|error| self.lost(&error))?.into_parts();
+        let media = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        if head.status == StatusCode::OK
+            && media.is_some_and(|media| media.starts_with(EVENT_STREAM.as_bytes()))
+        {
+            return Ok(body);
+        }
+        let reading = tokio::time::timeout(patience, body.collect()).await.map_err(late)?;
+        let body = reading.map_err(|error| self.interrupted(&error))?.to_bytes();
+        Err(Answer { status: head.status, headers: head.headers, body }.refusal())
+    }
+
     /// A plain page of the server.
     pub(crate) async fn page(&self, path: &str, patience: Duration) -> Result<String, ClientError> {
         self.get(path, patience).await?.page()
@@ -147,6 +173,14 @@ impl Exchange {
     fn interrupted(&self, error: &dyn Error) -> ClientError {
         ClientError::Interrupted { url: self.url(), reason: root_cause(error) }
     }
+}
+
+/// As it may stand in an address, whatever somebody took for an id.
+fn escaped(id: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    id.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).into() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 /// The connection ended before it took the request up.

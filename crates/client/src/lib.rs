@@ -32,6 +32,8 @@
 //!
 //! The [`worker`] runtime does all that for a handler: it runs several at a time, keeps their leases, and stops in order.
 //!
+//! [`Client::events`] watches an item while somebody works on it.
+//!
 //! What cannot have happened is tried again by itself, for a bounded time ([`Retries`]); what may have happened
 //! is never repeated for a call that changes something. [`ClientError::outcome`] tells the two apart.
 //!
@@ -43,6 +45,7 @@ mod connection;
 mod crons;
 mod encoding;
 mod error;
+mod events;
 mod exchange;
 mod groups;
 mod patience;
@@ -52,6 +55,7 @@ mod reply;
 mod retries;
 mod rules;
 mod storage;
+mod stream;
 mod url;
 pub mod worker;
 
@@ -60,8 +64,10 @@ pub use windlass_api as api;
 pub use crate::client::{Builder, Client, Readiness};
 pub use crate::encoding::Encoding;
 pub use crate::error::{ClientError, Outcome, RefusalCode};
+pub use crate::events::{CloseMode, new_event};
 pub use crate::payload::{LeasedItemExt, PayloadError, PayloadExt, new_item};
 pub use crate::queue::{Lease, QueueClient};
 pub use crate::reply::{Answered, Commit};
 pub use crate::retries::Retries;
 pub use crate::storage::Page;
+pub use crate::stream::{Events, Frame};

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use windlass_api::events::{EventFrame, Suspend};
 use windlass_api::items::{Completion, Held, Item, ItemError, LeasedItem, NewItem, Retry};
 use windlass_api::payload::Payload;
 
@@ -62,7 +63,7 @@ macro_rules! carries_payload {
     };
 }
 
-carries_payload!(Payload, NewItem, LeasedItem, Item);
+carries_payload!(Payload, NewItem, LeasedItem, Item, EventFrame);
 
 /// What a worker says of an item it holds.
 pub trait LeasedItemExt {
@@ -80,6 +81,9 @@ pub trait LeasedItemExt {
 
     /// The attempt failed, and no other would do better: for retry.
     fn dead(&self, message: impl Into<String>) -> Retry;
+
+    /// It cannot go on until somebody answers: for suspend.
+    fn suspended(&self, reason: impl Into<String>) -> Suspend;
 }
 
 impl LeasedItemExt for LeasedItem {
@@ -103,5 +107,9 @@ impl LeasedItemExt for LeasedItem {
 
     fn dead(&self, message: impl Into<String>) -> Retry {
         Retry { dead: true, ..self.failed(message) }
+    }
+
+    fn suspended(&self, reason: impl Into<String>) -> Suspend {
+        Suspend { id: self.id.clone(), permit: self.permit, reason: Some(reason.into()) }
     }
 }

@@ -65,7 +65,7 @@ impl Answer {
     }
 
     /// The server's own words if they are, and otherwise whatever came.
-    fn refusal(self) -> ClientError {
+    pub(crate) fn refusal(self) -> ClientError {
         let decoded =
             self.encoding().and_then(|encoding| encoding.decode::<ErrorReply>(self.body.clone()).ok());
         let Some(ErrorReply { error }) = decoded.filter(|reply| !reply.error.code.is_empty()) else {

@@ -8,6 +8,8 @@ use windlass_api::items::{
 use windlass_api::payload::Payload;
 use windlass_api::{Span, Time};
 
+use super::emit::{Emit, Resume, Suspend};
+use super::watch::Watch;
 use crate::exit::{Exit, Failure};
 use crate::human::{counted, moment};
 use crate::output::Output;
@@ -16,7 +18,7 @@ use crate::remote::Remote;
 use crate::table::facts;
 use crate::values::When;
 
-/// Show, explain, wait for or cancel an item
+/// Show, watch, explain, wait for, answer or cancel an item
 #[derive(Debug, Args)]
 pub(crate) struct ItemCommand {
     #[command(subcommand)]
@@ -62,6 +64,34 @@ Examples:
         /// The item's id
         id: String,
     },
+    /// Show an item's events as they come, until it ends
+    #[command(after_help = "\
+Each event is a line: when, its number, its type, its payload. On a terminal, events of the type `progress` with a payload \
+like {\"done\": 3, \"total\": 10} move a bar instead. With --json each frame of the stream is a document on its own line. A \
+connection that is lost is made again, and nothing is missed. Ends with 0 once the item has ended, however it did.
+
+Examples:
+  windlass item watch 00000000-0000-8080-8000-000000000001
+  windlass item watch 00000000-0000-8080-8000-000000000001 --after 0 --json | jq .data.json")]
+    Watch(Watch),
+    /// Append an event to the stream of an item that is leased
+    #[command(after_help = "\
+Examples:
+  windlass item emit ID:PERMIT 'half of it is done'
+  windlass item emit ID:PERMIT '{\"done\": 3, \"total\": 10}' --type progress")]
+    Emit(Emit),
+    /// Give leased items up until somebody answers, their attempts not counted
+    #[command(after_help = "\
+Example:
+  windlass item suspend invoices ID:PERMIT --reason 'to be approved'")]
+    Suspend(Suspend),
+    /// Answer an item that is suspended: it waits again at its own place
+    #[command(after_help = "\
+The answer is the next event of the item's stream, and its next lease has it as `input`.
+
+Example:
+  windlass item resume 00000000-0000-8080-8000-000000000001 '{\"approved\": true}'")]
+    Resume(Resume),
 }
 
 /// Which item.
@@ -85,6 +115,10 @@ impl ItemCommand {
                 remote.call(&GetItemRequest { id, queue, address }).await?
             }
             Verb::Wait { name, timeout } => return wait(name, timeout, remote, out).await,
+            Verb::Watch(watch) => return watch.run(remote, out).await,
+            Verb::Emit(emit) => return emit.run(remote, out).await,
+            Verb::Suspend(suspend) => return suspend.run(remote, out).await,
+            Verb::Resume(resume) => return resume.run(remote, out).await,
             Verb::Explain { id } => return explain(id, remote, out).await,
             Verb::Cancel(Name { id, queue, address }) => {
                 remote.call(&CancelItemRequest { id, queue, address }).await?

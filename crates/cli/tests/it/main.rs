@@ -47,6 +47,8 @@ mod usage;
 #[cfg(test)]
 mod waiters;
 #[cfg(test)]
+mod watch;
+#[cfg(test)]
 mod work;
 
 // What parts say to each other as `crate::…`.

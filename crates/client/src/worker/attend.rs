@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 use windlass_api::items::{Held, LeasedItem};
 
 use super::cancellation::{Reason, cancellation};
+use super::emit::Emitter;
 use super::event::{Event, Fate, Observer};
 use super::failure::Failure;
 use super::handler::{Handler, Outcome};
@@ -52,14 +53,16 @@ impl Station {
     async fn work_on(&self, item: LeasedItem, handler: Handler, slot: Arc<Slot>, mut ending: Ending) -> Fate {
         let mut lease = self.heart.keep(item.held());
         let (cancel, cancellation) = cancellation();
-        let work = Work::new(item, self.queue.clone(), cancellation, Arc::clone(&slot));
+        let (events, emitter) =
+            Emitter::start(self.queue.client.clone(), &self.heart, item.held(), &self.observer);
+        let work = Work::new(item, self.queue.clone(), cancellation, Arc::clone(&slot), events);
         // In a task of its own, so that a panic is its own too.
         let mut handling = JoinSet::new();
         handling.spawn(async move { handler.handle(work).await });
         let reason = tokio::select! {
             // What has come out counts, whatever else has happened since.
             biased;
-            outcome = end_of(&mut handling) => return self.tell(&mut lease, outcome.into(), ending).await,
+            outcome = end_of(&mut handling) => return self.tell(&mut lease, outcome.into(), ending, emitter).await,
             reason = lease.cut(self.abort_after.min(self.heart.third())) => reason,
             () = ending.begun() => Reason::Stopping,
         };
@@ -78,9 +81,10 @@ impl Station {
         }
         let word = match outcome {
             Some(Ok(result)) => Word::Complete(result),
+            Some(Err(failure)) if failure.suspend => Err(failure).into(),
             Some(Err(_)) | None => Word::Release,
         };
-        self.tell(&mut lease, word, ending).await
+        self.tell(&mut lease, word, ending, emitter).await
     }
 
     /// What may not start goes back to where it was, uncharged. If that fails it does so when the lease ends.

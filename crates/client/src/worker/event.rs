@@ -20,6 +20,8 @@ pub enum Fate {
     Dead,
     /// It was given back, its attempt not counted.
     Released,
+    /// It waits for an answer, its attempt not counted.
+    Suspended,
     /// The lease ended before the handler did, or the server could not be told.
     Lost,
 }
@@ -40,6 +42,11 @@ pub enum Event<'a> {
     Cancelled {
         id: &'a str,
         reason: Reason,
+    },
+    /// Events of an item were refused: no more of this attempt are sent.
+    EmitFailed {
+        id: &'a str,
+        error: &'a ClientError,
     },
     /// What became of an item could not be told; it is tried again until the lease ends.
     TellFailed {
@@ -110,6 +117,7 @@ fn trace(event: Event<'_>) {
         Event::LeaseFailed { error, pause } => warn!(%error, ?pause, "no items could be leased"),
         Event::ExtendFailed { error } => warn!(%error, "leases could not be extended"),
         Event::Cancelled { id, reason } => info!(id, ?reason, "handler cancelled"),
+        Event::EmitFailed { id, error } => warn!(id, %error, "item's events were refused"),
         Event::TellFailed { id, error } => warn!(id, %error, "item's end could not be told"),
         Event::NotTold { id, why } => warn!(id, %why, "item's end was never told"),
         Event::Ended { id, fate } => debug!(id, ?fate, "item ended"),

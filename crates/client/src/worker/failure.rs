@@ -11,6 +11,7 @@ use crate::payload::PayloadError;
 /// What the server takes.
 const CODE_CHARS_MAX: usize = 128;
 const MESSAGE_BYTES_MAX: usize = 4096;
+const REASON_BYTES_MAX: usize = 512;
 
 /// A failed attempt. Unless it says otherwise, the item is tried again when the queue's policy says.
 ///
@@ -20,12 +21,14 @@ pub struct Failure {
     pub(super) error: ItemError,
     pub(super) dead: bool,
     pub(super) retry_at: Option<Time>,
+    /// It is no failure: the item waits for an answer.
+    pub(super) suspend: bool,
 }
 
 impl Failure {
     pub fn new(message: impl Into<String>) -> Self {
         let message = fitting(message.into());
-        Self { error: ItemError { code: None, message }, dead: false, retry_at: None }
+        Self { error: ItemError { code: None, message }, dead: false, retry_at: None, suspend: false }
     }
 
     /// What was wrong.
@@ -49,6 +52,14 @@ impl Failure {
     /// When to try again; in the past it means at once.
     pub fn retry_at(self, at: SystemTime) -> Self {
         Self { retry_at: Some(at.into()), ..self }
+    }
+
+    /// The item waits until somebody answers: the message says for what.
+    pub(super) fn suspend(reason: impl Into<String>) -> Self {
+        let mut failure = Self::new(reason);
+        let message = &mut failure.error.message;
+        message.truncate(message.floor_char_boundary(REASON_BYTES_MAX));
+        Self { suspend: true, ..failure }
     }
 
     /// The producer's fault, and no attempt can mend it.

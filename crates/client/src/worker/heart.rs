@@ -140,6 +140,22 @@ impl Heart {
         }
     }
 
+    /// The server said so with an answer to something else.
+    pub(super) fn is_to_be_cancelled(&self, held: &Held) {
+        self.change(held, |pulse| pulse.cancel_requested = true);
+    }
+
+    /// The server said so with an answer to something else.
+    pub(super) fn is_lost(&self, held: &Held) {
+        self.change(held, |pulse| pulse.lost = true);
+    }
+
+    fn change(&self, held: &Held, change: impl FnOnce(&mut Pulse)) {
+        if let Some(kept) = self.kept().get(&(held.id.clone(), held.permit)) {
+            kept.send_modify(change);
+        }
+    }
+
     fn kept(&self) -> MutexGuard<'_, BTreeMap<(String, u64), watch::Sender<Pulse>>> {
         self.kept.lock().expect("nothing panics while it holds this")
     }

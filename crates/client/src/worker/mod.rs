@@ -51,7 +51,10 @@
 //!   the same, with the code `panicked`.
 //! - A payload that is not what the handler takes fails the item for good, with the code `bad_payload`: no other attempt
 //!   would read it better.
+//! - `Err(work.suspend(reason))` gives it up until somebody answers; its next lease has the answer ([`Work::input`]).
 //! - A handler that was cancelled ([`Work::cancellation`]) and returns an error gives the item back, uncharged.
+//!
+//! While it runs, a handler can say how it goes to whoever watches the item: [`Work::progress`], [`Work::emit`].
 //!
 //! Handlers run as tasks of the runtime that [`Worker::run`] is polled on. One that computes for long, or blocks, must do
 //! so elsewhere (`tokio::task::spawn_blocking`), or it keeps the others and the heartbeat waiting.
@@ -62,6 +65,7 @@ mod attend;
 mod builder;
 mod cancellation;
 mod crew;
+mod emit;
 mod event;
 mod failure;
 mod handler;
@@ -79,6 +83,7 @@ use tokio::time::sleep;
 
 pub use self::builder::{BuildError, Builder};
 pub use self::cancellation::{Cancellation, Reason};
+pub use self::emit::EmitError;
 pub use self::event::{Event, Fate, NotTold};
 pub use self::failure::Failure;
 pub use self::work::Work;

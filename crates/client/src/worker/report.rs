@@ -6,10 +6,12 @@ use std::time::Duration;
 use tokio::time::sleep;
 use windlass_api::Code;
 use windlass_api::error::{Failed, UNKNOWN};
+use windlass_api::events::Suspend;
 use windlass_api::items::{Completion, Held, Retry};
 use windlass_api::payload::Payload;
 
 use super::attend::{Ending, Station};
+use super::emit::Emitter;
 use super::event::{Event, Fate, NotTold};
 use super::failure::Failure;
 use super::handler::Outcome;
@@ -25,6 +27,8 @@ pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
 pub(super) enum Word {
     Complete(Option<Payload>),
     Retry(Failure),
+    /// With what it waits for.
+    Suspend(String),
     Release,
 }
 
@@ -38,6 +42,7 @@ impl From<Outcome> for Word {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Ok(result) => Self::Complete(result),
+            Err(failure) if failure.suspend => Self::Suspend(failure.error.message),
             Err(failure) => Self::Retry(failure),
         }
     }
@@ -50,6 +55,7 @@ impl Word {
             Self::Complete(_) => Fate::Completed,
             Self::Retry(Failure { dead: true, .. }) => Fate::Dead,
             Self::Retry(_) => Fate::Retried,
+            Self::Suspend(_) => Fate::Suspended,
             Self::Release => Fate::Released,
         }
     }
@@ -59,6 +65,7 @@ impl Word {
         let ended_by = match self {
             Self::Complete(_) => "completed",
             Self::Retry(_) => "retried",
+            Self::Suspend(_) => "suspended",
             Self::Release => "released",
         };
         let reason = refusal.details.as_ref().and_then(|details| details.reason.as_deref());
@@ -69,10 +76,17 @@ impl Word {
 }
 
 impl Station {
-    pub(super) async fn tell(&self, lease: &mut KeptLease, word: Word, mut ending: Ending) -> Fate {
+    /// The item's events go before: nothing can follow.
+    pub(super) async fn tell(
+        &self,
+        lease: &mut KeptLease,
+        word: Word,
+        mut ending: Ending,
+        emitter: Emitter,
+    ) -> Fate {
         let held = lease.held.clone();
         let why = tokio::select! {
-            told = self.repeat(&held, word) => match told {
+            told = async { emitter.ended().await; self.repeat(&held, word).await } => match told {
                 Ok(fate) => return fate,
                 Err(why) => why,
             },
@@ -123,10 +137,14 @@ impl Station {
                 let reply = self.queue.complete([Completion { id, permit, result }]).await?;
                 (reply.failed, Fate::Completed)
             }
-            Word::Retry(Failure { error, dead, retry_at }) => {
+            Word::Retry(Failure { error, dead, retry_at, suspend: _ }) => {
                 let reply =
                     self.queue.retry([Retry { id, permit, retry_at, dead, error: Some(error) }]).await?;
                 (reply.failed, if reply.dead > 0 { Fate::Dead } else { Fate::Retried })
+            }
+            Word::Suspend(reason) => {
+                let reply = self.queue.suspend([Suspend { id, permit, reason: Some(reason) }]).await?;
+                (reply.failed, Fate::Suspended)
             }
             Word::Release => (self.queue.release([held.clone()]).await?.failed, Fate::Released),
         };

@@ -2,14 +2,28 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use windlass_api::events::NewEvent;
 use windlass_api::items::LeasedItem;
 use windlass_api::payload::Payload;
 
 use super::cancellation::Cancellation;
+use super::emit::{EmitError, Events};
+use super::failure::Failure;
 use super::slots::Slot;
+use crate::events::new_event;
 use crate::payload::{PayloadError, PayloadExt};
 use crate::queue::QueueClient;
+
+/// The type of events that tell how far it is.
+const PROGRESS: &str = "progress";
+
+#[derive(Serialize)]
+struct Progress {
+    done: u64,
+    total: u64,
+}
 
 /// One item to be worked on: its payload, what else is known of it, and what a handler can do meanwhile.
 #[derive(Debug)]
@@ -19,6 +33,7 @@ pub struct Work<T> {
     queue: QueueClient,
     cancellation: Cancellation,
     slot: Arc<Slot>,
+    events: Events,
 }
 
 impl<T> Work<T> {
@@ -54,19 +69,58 @@ impl<T> Work<T> {
     }
 }
 
+/// What others see of it meanwhile.
+impl<T> Work<T> {
+    /// Appends an event to the item's stream, its payload the JSON of `value`. It returns as soon as the event is accepted
+    /// for sending: what comes while others are under way goes with the next request, in order. All of it is
+    /// durable before the item's end is told; [`Work::flush`] waits for that earlier.
+    ///
+    /// Somebody's wish to cancel the item is heard with the answer, as with that to a heartbeat.
+    pub async fn emit(&self, r#type: &str, value: &impl Serialize) -> Result<(), EmitError> {
+        self.events.emit(new_event(r#type, value)?).await
+    }
+
+    /// Like [`Work::emit`], with any payload.
+    pub async fn emit_raw(&self, event: NewEvent) -> Result<(), EmitError> {
+        self.events.emit(event).await
+    }
+
+    /// An event of the type `progress`: so much is done, of so much in all.
+    pub async fn progress(&self, done: u64, total: u64) -> Result<(), EmitError> {
+        self.emit(PROGRESS, &Progress { done, total }).await
+    }
+
+    /// When all that was emitted is durable.
+    pub async fn flush(&self) -> Result<(), EmitError> {
+        self.events.flush().await
+    }
+
+    /// For the handler to return: the item is given up until somebody answers, its attempt not counted. The reason, of which
+    /// 512 bytes are kept, is shown with the item.
+    pub fn suspend(&self, reason: impl Into<String>) -> Failure {
+        Failure::suspend(reason)
+    }
+
+    /// The answer, if the item was suspended.
+    pub fn input(&self) -> Option<&Payload> {
+        self.item.input.as_ref()
+    }
+}
+
 impl Work<Payload> {
     pub(super) fn new(
         mut item: LeasedItem,
         queue: QueueClient,
         cancellation: Cancellation,
         slot: Arc<Slot>,
+        events: Events,
     ) -> Self {
         let payload = Payload { json: item.json.take(), utf8: item.utf8.take(), bytes: item.bytes.take() };
-        Self { payload, item: Arc::new(item), queue, cancellation, slot }
+        Self { payload, item: Arc::new(item), queue, cancellation, slot, events }
     }
 
     pub(super) fn parsed<T: DeserializeOwned>(self) -> Result<Work<T>, PayloadError> {
-        let Self { payload, item, queue, cancellation, slot } = self;
-        Ok(Work { payload: payload.parse()?, item, queue, cancellation, slot })
+        let Self { payload, item, queue, cancellation, slot, events } = self;
+        Ok(Work { payload: payload.parse()?, item, queue, cancellation, slot, events })
     }
 }

@@ -16,10 +16,16 @@ mod methods;
 #[cfg(test)]
 mod real_server;
 #[cfg(test)]
+mod relay;
+#[cfg(test)]
 mod render;
 #[cfg(test)]
 mod repeats;
 #[cfg(test)]
 mod script;
 #[cfg(test)]
+mod streams;
+#[cfg(test)]
 mod worker;
+#[cfg(test)]
+mod worker_events;

@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_client::api::crons::{CreateCronRequest, CronItem, UpdateCronRequest};
+use windlass_client::api::events::EmitRequest;
 use windlass_client::api::groups::{CreateGroupRequest, EndItem};
 use windlass_client::api::items::{Held, Item, LeasedItem};
+use windlass_client::api::payload::Payload;
 use windlass_client::api::queues::{
     ClearQueueRequest, CreateQueueRequest, QueueInfoRequest, RedriveQueueRequest, UpdateQueueRequest,
 };
 use windlass_client::api::storage::ImportItem;
 use windlass_client::{
-    Answered, Client, ClientError, Commit, Encoding, Lease, LeasedItemExt, Page, PayloadError, PayloadExt,
-    Readiness, new_item,
+    Answered, Client, ClientError, CloseMode, Commit, Encoding, Lease, LeasedItemExt, Page, PayloadError,
+    PayloadExt, Readiness, new_event, new_item,
 };
 
 use crate::script::{Act, Answer, Server};
@@ -209,6 +211,30 @@ async fn the_methods_of_an_operator_name_queue_and_partition() -> Result<(), Cli
         ("queue.permits", json!({"queue": "emails"})),
         ("queue.permits", json!({"queue": "emails", "pivot": "i"})),
         ("queue.revoke", json!({"queue": "emails", "items": [{"id": "i", "permit": 5}]})),
+    ];
+    assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_methods_for_events_name_their_item() -> Result<(), ClientError> {
+    let (server, client) = with_json(vec![empty(); 5]).await;
+    let item = LeasedItem { id: "i".to_owned(), permit: 5, ..LeasedItem::default() };
+    let (id, permit) = (item.id.clone(), item.permit);
+    let events = vec![new_event("note", &"hello")?];
+    client.emit(EmitRequest { id, permit, after: Some(3), events }).await?;
+    client.close_streams("i", CloseMode::Graceful).await?;
+    client.close_streams("i", CloseMode::Immediate).await?;
+    client.queue("emails").suspend([item.suspended("which one?")]).await?;
+    client.resume_item("i", Some(Payload::from_utf8("this one"))).await?;
+    let event = json!({"type": "note", "json": "hello"});
+    let suspended = json!({"id": "i", "permit": 5, "reason": "which one?"});
+    let expected = [
+        ("item.emit", json!({"id": "i", "permit": 5, "after": 3, "events": [event]})),
+        ("item.close_streams", json!({"id": "i", "mode": "graceful"})),
+        ("item.close_streams", json!({"id": "i", "mode": "immediate"})),
+        ("queue.suspend", json!({"queue": "emails", "items": [suspended]})),
+        ("item.resume", json!({"id": "i", "utf8": "this one"})),
     ];
     assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
     Ok(())

@@ -1,5 +1,6 @@
 //! A server of one's own for each test, in this process.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -13,23 +14,36 @@ pub(crate) const SAFETY_NET: Duration = Duration::from_secs(60);
 
 pub(crate) struct RealServer {
     server: Server,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl RealServer {
     pub(crate) async fn start() -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::start_on(tempfile::tempdir().unwrap()).await
+    }
+
+    async fn start_on(directory: TempDir) -> Self {
         let flags = RawConfig {
             data: Some(directory.path().to_str().unwrap().into()),
             listen: Some("127.0.0.1:0".into()),
             ..RawConfig::default()
         };
         let config = config::load(flags, None, std::iter::empty()).unwrap();
-        Self { server: Server::start(config).await.unwrap(), _directory: directory }
+        Self { server: Server::start(config).await.unwrap(), directory }
     }
 
     pub(crate) fn client(&self) -> Client {
         Client::new(&format!("http://{}", self.server.address())).unwrap()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The same data, at another address.
+    pub(crate) async fn restart(self) -> Self {
+        self.server.stop().await;
+        Self::start_on(self.directory).await
     }
 
     pub(crate) async fn stop(self) {

@@ -6,11 +6,12 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use windlass_api::Span;
 use windlass_api::items::{NewItem, ProduceError, ProduceReply, ProduceRequest};
 use windlass_api::payload::Payload;
+use windlass_api::{Code, Span};
 
-use crate::exit::{Exit, Failure};
+use super::watch::watch;
+use crate::exit::{Exit, Failure, Why};
 use crate::feed::{Feed, Input, Limits, Stream};
 use crate::output::{Output, now};
 use crate::payload::{Form, payload};
@@ -31,6 +32,7 @@ it prints how many were `produced`, the ranges of lines that were `not_produced`
 
 Examples:
   windlass produce mail '{\"to\": \"ada@example.com\"}'
+  windlass produce videos '{\"file\": \"cat.mov\"}' --watch
   windlass produce mail hello --kind greeting --enqueue-at 10m
   windlass produce photos --payload-file cat.jpg --header name=cat.jpg
   windlass produce mail < items.ndjson
@@ -75,6 +77,9 @@ pub(crate) struct Produce {
     /// Shown with the item; can be given several times
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
+    /// Show the item's events as they come, until it ends
+    #[arg(long)]
+    watch: bool,
     /// From stdin: the most items in one request, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=1000))]
     batch_size: u16,
@@ -127,7 +132,7 @@ impl Produce {
         }
         let Payload { json, utf8, bytes } = payload;
         let items = vec![NewItem { json, utf8, bytes, ..self.item() }];
-        let Self { queue, idempotency_key, .. } = self;
+        let Self { queue, idempotency_key, watch, .. } = self;
         let request = ProduceRequest { queue, idempotency_key, items, ..ProduceRequest::default() };
         let reply = remote.call(&request).await?;
         let refused = reply.items.iter().find_map(|item| item.error.as_ref());
@@ -139,6 +144,7 @@ impl Produce {
                 Err(Failure::local(format!("{} ({}{id})", error.message, error.code)))
             }
             Some(_) => Ok(Exit::Refused),
+            None if watch => watched(id, remote, out).await,
             None => Ok(Exit::Done),
         }
     }
@@ -146,6 +152,10 @@ impl Produce {
     async fn many(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         if self.form.is_some() {
             let message = "--as is for a PAYLOAD: lines from stdin say themselves what theirs is";
+            return Err(Failure::usage(message));
+        }
+        if self.watch {
+            let message = "--watch is for a PAYLOAD: watch items from stdin with `windlass item watch`";
             return Err(Failure::usage(message));
         }
         if self.address.is_some() {
@@ -190,6 +200,18 @@ impl Feed for NewItems {
 
     fn refusals(reply: ProduceReply) -> Vec<Option<ProduceError>> {
         reply.items.into_iter().map(|item| item.error).collect()
+    }
+}
+
+/// From its first event on.
+async fn watched(id: String, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+    match watch(id.clone(), Some(0), remote, out).await {
+        // Of one that ended with nothing to show nothing is kept.
+        Err(Failure { why: Why::Server(error), .. }) if error.code == Code::NotFound.as_str() => {
+            out.talk(&format!("{id} has ended, and nothing of it is kept"));
+            Ok(Exit::Done)
+        }
+        watched => watched,
     }
 }
 

@@ -11,6 +11,7 @@ pub(super) struct Tally {
     retried: u64,
     dead: u64,
     released: u64,
+    suspended: u64,
     lost: u64,
 }
 
@@ -21,13 +22,14 @@ impl Tally {
             Fate::Retried => &mut self.retried,
             Fate::Dead => &mut self.dead,
             Fate::Released => &mut self.released,
+            Fate::Suspended => &mut self.suspended,
             Fate::Lost => &mut self.lost,
         };
         *counter += 1;
     }
 
     pub(super) fn all_completed(self) -> bool {
-        self.retried + self.dead + self.released + self.lost == 0
+        self.retried + self.dead + self.released + self.suspended + self.lost == 0
     }
 
     /// Only what there was.
@@ -36,6 +38,7 @@ impl Tally {
             (self.retried, "to be tried again"),
             (self.dead, "failed for good"),
             (self.released, "released"),
+            (self.suspended, "waiting for an answer"),
             (self.lost, "lost"),
         ];
         let others = parts.into_iter().filter(|(number, _)| *number > 0);

@@ -49,6 +49,9 @@ fn words_of(event: Event<'_>) -> Option<String> {
             };
             format!("{id}: {why}: ending its command")
         }
+        Event::EmitFailed { id, error } => {
+            format!("{id}: its events are refused: {}", remote::described(error))
+        }
         Event::TellFailed { id, error } => {
             format!("{id}: {}\ntelling it again until its lease ends", remote::described(error))
         }

@@ -1,0 +1,172 @@
+//! `windlass item watch`, and `produce --watch`: an item's events as they come, until it ends.
+
+use std::io::{self, IsTerminal};
+
+use clap::Args;
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use windlass_api::Time;
+use windlass_api::events::{EventFrame, SnapshotFrame};
+use windlass_client::{Frame, PayloadExt};
+
+use crate::exit::{Exit, Failure};
+use crate::human::{counted, excerpt};
+use crate::output::Output;
+use crate::payload;
+use crate::remote::{self, Remote};
+
+/// The type of events that tell how far it is, with a payload like `{"done": 3, "total": 10}`.
+const PROGRESS: &str = "progress";
+
+#[derive(Debug, Args)]
+pub(crate) struct Watch {
+    /// The item's id
+    id: String,
+    /// Begin after this event instead of now; 0 shows all that are kept
+    #[arg(long, value_name = "N")]
+    after: Option<u64>,
+}
+
+impl Watch {
+    pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        watch(self.id, self.after, remote, out).await
+    }
+}
+
+/// Until the item has ended. A connection that is lost is made again, and nothing is missed.
+pub(crate) async fn watch(
+    id: String,
+    after: Option<u64>,
+    remote: &Remote,
+    out: Output,
+) -> Result<Exit, Failure> {
+    let events = remote.patient().events(id);
+    let mut events = if let Some(after) = after { events.after(after) } else { events };
+    let mut view = View { out, bar: None };
+    while let Some(frame) = events.next().await {
+        view.show(frame.map_err(remote::not_read)?)?;
+    }
+    view.close();
+    Ok(Exit::Done)
+}
+
+struct View {
+    out: Output,
+    /// From the first event that tells how far it is.
+    bar: Option<ProgressBar>,
+}
+
+impl View {
+    fn show(&mut self, frame: Frame) -> Result<(), Failure> {
+        if self.out.json() {
+            return self.out.data(&document(frame));
+        }
+        match frame {
+            Frame::Snapshot { item, .. } => {
+                let told = counted(item.event_count, "event");
+                self.out.talk(&format!("{} is {}, {told} so far", item.id, item.state));
+                Ok(())
+            }
+            Frame::Event(event) => self.event(&event),
+            Frame::State(state) => {
+                let reason = state.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                self.line(&line(Some(state.at), None, "state", &format!("{}{reason}", state.state)))
+            }
+            Frame::Gap(gap) => {
+                let what = format!("events {} to {} are not kept any more", gap.from, gap.to);
+                self.line(&line(None, None, "gap", &what))
+            }
+            // Its state was told before.
+            Frame::End(_) => Ok(()),
+        }
+    }
+
+    fn event(&mut self, event: &EventFrame) -> Result<(), Failure> {
+        if let Some(progress) = Progress::of(event) {
+            let bar = self.bar.get_or_insert_with(|| self.out.progress(Some(progress.total)));
+            bar.set_length(progress.total);
+            bar.set_position(progress.done);
+            // Where people see the bar; what is piped elsewhere is whole.
+            if !bar.is_hidden() && io::stdout().is_terminal() {
+                return Ok(());
+            }
+        }
+        let payload = payload::shown(event.json.as_deref(), event.utf8.as_deref(), event.bytes.as_deref());
+        self.line(&line(Some(event.at), Some(event.seq), &event.r#type, &payload))
+    }
+
+    fn line(&self, line: &str) -> Result<(), Failure> {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.out.data(line)),
+            None => self.out.data(line),
+        }
+    }
+
+    fn close(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// When, its number if it has one, what it is, and what it says.
+fn line(at: Option<Time>, seq: Option<u64>, name: &str, what: &str) -> String {
+    let at = at.map_or_else(|| "-".into(), |at| at.to_string());
+    let seq = seq.map_or_else(|| "-".into(), |seq| seq.to_string());
+    format!("{at}  {seq}  {name}  {}\n", excerpt(what, usize::MAX))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+struct Progress {
+    done: u64,
+    total: u64,
+}
+
+impl Progress {
+    fn of(event: &EventFrame) -> Option<Self> {
+        if event.r#type == PROGRESS { event.parse().ok() } else { None }
+    }
+}
+
+/// A frame as the server sends it, on one line.
+#[derive(Serialize)]
+struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
+    event: String,
+    data: Box<RawValue>,
+}
+
+fn document(frame: Frame) -> String {
+    let (id, event, data) = match frame {
+        Frame::Snapshot { item, last_seq } => {
+            (Some(last_seq), "snapshot".into(), to_raw_value(&SnapshotFrame { item: *item }))
+        }
+        Frame::Event(event) => (Some(event.seq), event.r#type.clone(), to_raw_value(&event)),
+        Frame::State(state) => (None, "state".into(), to_raw_value(&state)),
+        Frame::Gap(gap) => (None, "gap".into(), to_raw_value(&gap)),
+        Frame::End(end) => (None, "end".into(), to_raw_value(&end)),
+    };
+    let data = data.expect("what the API has types for can be written");
+    let document = serde_json::to_string(&Document { id, event, data });
+    format!("{}\n", document.expect("what the API has types for can be written"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_events_that_tell_how_far_it_is_move_the_bar() {
+        let event = |r#type: &str, json: &str| EventFrame {
+            r#type: r#type.into(),
+            json: Some(json.into()),
+            ..EventFrame::default()
+        };
+        let far = event(PROGRESS, "{\"done\": 3, \"total\": 10, \"what\": \"pages\"}");
+        assert_eq!(Progress::of(&far), Some(Progress { done: 3, total: 10 }));
+        assert_eq!(Progress::of(&event("note", "{\"done\": 3, \"total\": 10}")), None);
+        assert_eq!(Progress::of(&event(PROGRESS, "\"nearly there\"")), None);
+    }
+}

@@ -1,0 +1,88 @@
+use serde_json::{Value, json};
+
+use crate::support::{Going, Server};
+
+/// A server with one queue and one item, and its lease as it was printed.
+fn leased() -> (Server, String) {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    server.run(&["produce", "mail", "hello"]).ok();
+    let held = lease(&server);
+    (server, held)
+}
+
+fn lease(server: &Server) -> String {
+    let item = &server.run(&["lease", "mail", "--json"]).json()["items"][0];
+    format!("{}:{}", item["id"].as_str().unwrap(), item["permit"])
+}
+
+fn id(held: &str) -> &str {
+    held.split_once(':').unwrap().0
+}
+
+/// The next line without its time.
+fn line(watch: &mut Going) -> String {
+    let line = watch.line();
+    line.split_once("  ").map_or(line.clone(), |(_, rest)| rest.to_owned())
+}
+
+#[test]
+fn an_item_is_watched_until_it_ends() {
+    let (server, held) = leased();
+    assert_eq!(server.run(&["item", "emit", &held, "it begins"]).ok(), "event 1\n");
+    let mut watch = server.begin(&["item", "watch", id(&held)]);
+    assert_eq!(watch.heard("so far").trim_end(), format!("{} is leased, 1 event so far", id(&held)));
+    server
+        .run(&["item", "emit", &held, "{\"done\":1,\"total\":2}", "--type", "progress", "--after", "1"])
+        .ok();
+    assert_eq!(line(&mut watch), "2  progress  {\"done\":1,\"total\":2}");
+    server.run(&["item", "emit", &held, "bell \u{7}"]).ok();
+    assert_eq!(line(&mut watch), "3  message  \"bell \\u{7}\"");
+    server.run(&["complete", "mail", &held]).ok();
+    assert_eq!(line(&mut watch), "-  state  completed");
+    assert_eq!(watch.end().ok(), "");
+}
+
+#[test]
+fn frames_are_shown_as_they_are() {
+    let (server, held) = leased();
+    server.run(&["item", "emit", &held, "[1]", "--type", "list"]).ok();
+    server.run(&["complete", "mail", &held]).ok();
+    let shown = server.run(&["item", "watch", id(&held), "--after", "0", "--json"]).ok();
+    let frames: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = frames.iter().map(|frame| frame["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["list", "state", "end"]);
+    assert_eq!((&frames[0]["id"], &frames[0]["data"]["json"]), (&json!(1), &json!([1])));
+    assert_eq!(frames[2]["data"], json!({"reason": "final", "state": "completed"}));
+    let refused = server.run(&["item", "watch", id(&held), "--after", "9"]);
+    assert!(refused.failed(1).contains("invalid_argument"));
+}
+
+#[test]
+fn what_is_produced_can_be_watched() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    let mut watch = server.begin(&["produce", "mail", "hello", "--watch"]);
+    let id = watch.line();
+    let held = lease(&server);
+    assert_eq!(held.split_once(':').unwrap().0, id);
+    server.run(&["item", "emit", &held, "hi"]).ok();
+    server.run(&["complete", "mail", &held]).ok();
+    let shown = watch.end().ok();
+    assert!(shown.contains("1  message  \"hi\"\n") && shown.ends_with("-  state  completed\n"), "{shown}");
+    let many = server.run_with(&["produce", "mail", "--watch"], "{\"json\":1}\n");
+    assert!(many.failed(2).contains("--watch is for a PAYLOAD"));
+}
+
+#[test]
+fn a_suspended_item_goes_on_with_the_answer() {
+    let (server, held) = leased();
+    let suspend = ["item", "suspend", "mail", &held, "--reason", "to be approved"];
+    assert_eq!(server.run(&suspend).ok(), "1 item suspended\n");
+    assert!(server.run(&suspend).failed(1).contains("lease_lost, suspended"));
+    let answer = server.run(&["item", "resume", id(&held), "{\"approved\":true}"]).ok();
+    assert_eq!(answer, format!("{} goes on\n", id(&held)));
+    assert!(server.run(&["item", "resume", id(&held)]).failed(1).contains("wrong_state"));
+    let item = server.run(&["lease", "mail", "--json"]).json();
+    assert_eq!(item["items"][0]["input"], json!({"json": {"approved": true}}));
+}
