@@ -128,6 +128,9 @@ impl Engine {
                     looks += 1;
                     self.registry.mend_crons_alone().await?;
                 }
+                Err(EngineError::Refused(Refusal::Moved)) => {
+                    return Err(EngineError::not_applied("the cron waits to go to another partition"));
+                }
                 Err(error) => return Err(error),
             }
         }

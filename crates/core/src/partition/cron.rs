@@ -121,7 +121,7 @@ impl Partition {
             // Once more: who asked may not have heard.
             return Ok(Reply::CronGivenUp(Box::new(cron.clone())));
         }
-        self.present_cron(name)?;
+        // To another: who was to have it before is gone, and never had it.
         if let Some(item) = self.overlapped(cron) {
             return Err(Refusal::Cron(CronRefusal::Busy { item }));
         }

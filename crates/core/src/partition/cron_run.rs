@@ -11,14 +11,11 @@ use crate::id::ItemNumber;
 use crate::item::{Extras, State};
 use crate::mutant::{self, Mutant};
 use crate::row::Row;
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// Once the bodies of items made by one sweep have come to so many bytes, the next crons run with the next one: many missed times
 /// may come at once, and the smallest store takes little more in a batch.
 const MADE_BYTES_MAX: u64 = 256 << 10;
-
-/// How long crons wait for one that goes to another partition: no time is missed by that.
-const LEAVING_WAIT: Span = Span::from_secs(1);
 
 /// The schedule that was read last: many times of one cron may come at once, and reading takes longer than anything else here.
 #[derive(Default)]
@@ -50,11 +47,16 @@ impl Partition {
     /// asked for.
     pub fn hold_crons_until(&mut self, at: Timestamp) {
         self.crons_held_until = at;
+        self.crons_leaving.clear();
     }
 
     /// When the next cron is to run.
     pub(super) fn next_cron(&self) -> Option<Timestamp> {
-        self.crons.first_due().map(|(at, _)| at.max(self.crons_held_until))
+        self.first_due_cron().map(|(at, _)| at.max(self.crons_held_until))
+    }
+
+    fn first_due_cron(&self) -> Option<(Timestamp, &Arc<str>)> {
+        self.crons.due().find(|(_, name)| !self.crons_leaving.contains(*name))
     }
 
     pub(super) fn run_next_cron(&mut self, now: Timestamp, out: &mut Output) -> bool {
@@ -62,10 +64,11 @@ impl Partition {
         if !due || out.made_bytes >= MADE_BYTES_MAX {
             return false;
         }
-        let (due_at, name) = self.crons.first_due().expect("one is due");
+        let (due_at, name) = self.first_due_cron().expect("one is due");
         let mut cron = self.crons.get(name).expect("those that are due are there").clone();
         if self.is_to_leave(&cron) {
-            self.crons_held_until = now + LEAVING_WAIT;
+            // The others do not wait for it.
+            self.crons_leaving.insert(Arc::clone(&cron.name));
             out.news.push(News::CronLeaves);
             return true;
         }
@@ -112,6 +115,7 @@ impl Partition {
     ) -> Result<Reply, Refusal> {
         let mut cron = self.present_cron(name)?.clone();
         self.check_address_free(cron.address.as_ref())?;
+        self.check_open()?;
         cron.address.as_ref().map_or(Ok(()), |address| self.check_at_home(address))?;
         self.check_numbers_left(now, 1)?;
         let made = self.make_of_cron(now, &cron, out);

@@ -25,8 +25,8 @@ impl Crons {
         self.by_name.values().map(|cron| &**cron)
     }
 
-    pub(super) fn first_due(&self) -> Option<(Timestamp, &Arc<str>)> {
-        self.due.first().map(|(at, name)| (*at, name))
+    pub(super) fn due(&self) -> impl Iterator<Item = (Timestamp, &Arc<str>)> {
+        self.due.iter().map(|(at, name)| (*at, name))
     }
 
     pub(super) fn insert(&mut self, cron: Box<Cron>) -> Option<Box<Cron>> {

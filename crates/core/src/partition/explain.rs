@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Partition;
 use super::entry::Entry;
-use super::index::Lane;
+use super::index::{Lane, Standing};
 use super::queries::Head;
 use super::rows::rank;
 use crate::id::ItemNumber;
@@ -77,6 +77,7 @@ impl Partition {
         match &entry.state {
             State::Scheduled { due_at } => {
                 reasons.push(Reason::Scheduled { until: *due_at });
+                reasons.extend(self.group_to_start(entry).map(|group| Reason::Held { group }));
                 self.add_rules(entry, &mut reasons);
             }
             State::Waiting => {
@@ -103,6 +104,12 @@ impl Partition {
             }
         }
         reasons
+    }
+
+    /// The group that is not started, if it is a member of one.
+    fn group_to_start(&self, entry: &Entry) -> Option<Arc<str>> {
+        let group = entry.group.filter(|group| self.lanes.standing_of(*group) == Standing::Held)?;
+        self.group_name(group)
     }
 
     fn add_rules(&self, entry: &Entry, reasons: &mut Vec<Reason>) {

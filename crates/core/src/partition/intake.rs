@@ -79,8 +79,12 @@ impl Partition {
 
     /// It takes nothing new, and nobody has anything to do here any more.
     pub fn is_drained(&self) -> bool {
-        let nothing_left = self.remaining() == Remaining::default() && self.crons.iter().next().is_none();
-        self.intake.closed && nothing_left && self.moving() == 0
+        self.is_left_to_crons() && self.crons.iter().next().is_none()
+    }
+
+    /// The same, but for crons that belong elsewhere by now.
+    pub fn is_left_to_crons(&self) -> bool {
+        self.intake.closed && self.remaining() == Remaining::default() && self.moving() == 0
     }
 
     /// It is drained, and nothing that it keeps could be asked for.

@@ -57,6 +57,7 @@ mod traces;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub use counts::{Counts, Totals};
 pub use events::oldest_of as oldest_event_of;
@@ -99,6 +100,8 @@ pub struct Partition {
     followed: BTreeSet<ItemNumber>,
     /// Likewise: see [`Partition::hold_crons_until`].
     crons_held_until: Timestamp,
+    /// Those that wait to be taken to another partition: likewise.
+    crons_leaving: BTreeSet<Arc<str>>,
 
     // What the rows say.
     items: SortedMap<ItemNumber, Entry>,
@@ -185,6 +188,7 @@ impl Partition {
             watched: BTreeSet::new(),
             followed: BTreeSet::new(),
             crons_held_until: Timestamp(0),
+            crons_leaving: BTreeSet::new(),
             items: SortedMap::new(),
             numbers: Numbers::default(),
             settings: Settings::default(),

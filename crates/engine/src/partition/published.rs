@@ -33,6 +33,8 @@ pub(crate) struct Summary {
 pub(crate) enum Rest {
     #[default]
     Serving,
+    /// It takes nothing new, and only crons are left that belong elsewhere.
+    OnlyCrons,
     /// It takes nothing new, and has nothing more to do.
     Drained,
     /// Nor does it keep anything.

@@ -395,6 +395,8 @@ impl Writer {
             Rest::Bare
         } else if self.partition.is_drained() {
             Rest::Drained
+        } else if self.partition.is_left_to_crons() {
+            Rest::OnlyCrons
         } else {
             Rest::Serving
         }

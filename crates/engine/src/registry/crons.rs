@@ -93,15 +93,24 @@ impl Registry {
         let homes: Vec<CronHome> = self.home.query(homes).await?;
         let last_name = homes.last().map(|home| Arc::clone(&home.name));
         let mut found = self.ask_homes(&homes).await?;
-        let mut crons = Vec::with_capacity(homes.len());
+        let (mut crons, mut unavailable) = (Vec::with_capacity(homes.len()), None);
         for home in homes {
-            match found.remove(&home.name) {
-                Some(found) => crons.push(found),
-                // It may be on its way.
-                None => crons.extend(self.look_for(&home, 0).await?),
+            // One that was not found may be on its way.
+            let looked = match found.remove(&home.name) {
+                Some(found) => Ok(Some(found)),
+                None => self.look_for(&home, 0).await,
+            };
+            match looked {
+                Ok(found) => crons.extend(found),
+                // A partition that cannot serve now is passed over, as in other lists.
+                Err(error @ EngineError::Unavailable { .. }) => unavailable = Some(error),
+                Err(error) => return Err(error),
             }
         }
-        Ok(CronPage { crons, last_name })
+        match unavailable {
+            Some(error) if crons.is_empty() => Err(error),
+            Some(_) | None => Ok(CronPage { crons, last_name }),
+        }
     }
 
     /// One question for each partition, and all are asked before the first is waited for.
@@ -116,12 +125,14 @@ impl Registry {
             let question = move |partition: &windlass_core::partition::Partition, now: Timestamp| {
                 names.iter().filter_map(|name| partition.cron(name, now, 0)).collect::<Vec<_>>()
             };
-            let answer = home.partition.ask(question)?;
-            asked.push((home, answer));
+            // Who cannot be asked is looked for one by one.
+            if let Ok(answer) = home.partition.ask(question) {
+                asked.push((home, answer));
+            }
         }
         let mut found = BTreeMap::new();
         for (home, answer) in asked {
-            for view in answer.await.map_err(|_dropped| home.partition.no_answer())? {
+            for view in answer.await.unwrap_or_default() {
                 let name = Arc::clone(&view.cron.name);
                 found.insert(name, (Arc::clone(&home.queue), Arc::clone(&home.partition), view));
             }
@@ -211,11 +222,18 @@ impl Registry {
         let known = self.cron_home(name).await?.ok_or(NOT_FOUND)?;
         let mut commits = Vec::new();
         // One that is on its way may be in two partitions.
-        while let Some((_, home, _)) = self.look_for(&known, 0).await? {
-            let answer = home.command(Command::from(CronCommand::Delete(Arc::clone(name)))).await?;
-            commits.push(commit(&home, &answer));
+        let begun = |error, commits: &[Commit]| match commits {
+            [] => error,
+            _ => EngineError::unknown(format!("deleted in part: {error}")),
+        };
+        while let Some((_, home, _)) =
+            self.look_for(&known, 0).await.map_err(|error| begun(error, &commits))?
+        {
+            let deleted = home.command(Command::from(CronCommand::Delete(Arc::clone(name)))).await;
+            commits.push(commit(&home, &deleted.map_err(|error| begun(error, &commits))?));
         }
-        let unnamed = self.unname_cron(name, known.partition).await?;
+        let unnamed =
+            self.unname_cron(name, known.partition).await.map_err(|error| begun(error, &commits))?;
         if commits.is_empty() {
             return Err(NOT_FOUND);
         }
@@ -238,7 +256,11 @@ impl Registry {
         let mut commits = Vec::new();
         if let Some(item) = &change.item {
             check_change(&change, &view.cron)?;
-            let next = queue.cron_home(&change.name, item.address.as_ref()).await?;
+            // Without an address it is well where it is.
+            let next = match &item.address {
+                Some(address) => queue.cron_home(&change.name, Some(address)).await?,
+                None => &Arc::clone(&home),
+            };
             if next.id != home.id {
                 let handed_over = self.hand_over(&change.name, &queue, &home, next).await;
                 // A cron that has been given up runs nowhere until it is taken.
@@ -256,9 +278,11 @@ impl Registry {
         let Some(known) = self.cron_home(name).await? else { return Ok(()) };
         let Some((queue, from, view)) = self.look_for(&known, 0).await? else { return Ok(()) };
         let Some(to) = view.cron.leaves_to else { return Ok(()) };
-        let to = queue.partitions.iter().find(|handle| handle.id == to);
-        let to =
-            to.ok_or_else(|| EngineError::not_applied("the partition that a cron is to go to is gone"))?;
+        let to = match queue.partitions.iter().find(|handle| handle.id == to) {
+            Some(to) => to,
+            // It has gone since, without it: a partition that has a cron stays.
+            None => queue.cron_home(name, view.cron.address.as_ref()).await?,
+        };
         self.hand_over(name, &queue, &from, to).await?;
         Ok(())
     }
@@ -272,15 +296,21 @@ impl Registry {
         from: &Handle,
         to: &Handle,
     ) -> Result<Vec<Commit>, EngineError> {
+        if from.id == to.id {
+            return Err(EngineError::not_applied("the registry knows less than a partition about its crons"));
+        }
         let give_up = CronCommand::GiveUp { name: Arc::clone(name), to: to.id };
         let given = from.command(Command::from(give_up)).await?;
         let mut commits = vec![commit(from, &given)];
         let Done::Reply(Reply::CronGivenUp(cron)) = given.reply else {
             unreachable!("what is given up is told")
         };
-        let (body, facts) = self.bodies_of(from, &cron).await?;
+        // It runs nowhere until it is taken: whoever asked is told, and the registry goes on trying.
+        let on_its_way =
+            |error| EngineError::unknown(format!("the cron is on its way to another partition: {error}"));
+        let (body, facts) = self.bodies_of(from, &cron).await.map_err(on_its_way)?;
         let take = TakeCron { cron: *cron, body, facts };
-        let taken = to.command(Command::from(CronCommand::Take(Box::new(take)))).await?;
+        let taken = to.command(Command::from(CronCommand::Take(Box::new(take)))).await.map_err(on_its_way)?;
         commits.push(commit(to, &taken));
         commits.push(self.name_cron(name, queue, to, Some(self.named_at(name).await?)).await?);
         let forgotten = from.command(Command::from(CronCommand::Forget(Arc::clone(name)))).await?;
@@ -309,7 +339,7 @@ impl Registry {
     /// Brings crons to where they belong, finishes what a crash or a fault has left half done, and names crons whose names were lost. Tells whether all partitions
     /// could be asked.
     pub(super) async fn mend_crons(&self) -> Result<bool, EngineError> {
-        let mut asked_all = true;
+        let (mut asked_all, mut failed) = (true, None);
         let known = self.home.query(|registry, _| {
             registry
                 .cron_homes(None)
@@ -333,21 +363,38 @@ impl Registry {
                     asked_all = false;
                     continue;
                 };
-                for Seen { name: cron, address, is_leaving, is_to_leave } in crons {
-                    if !known.contains(&cron) && !is_leaving {
-                        warn!(%cron, partition = %handle.id, "naming a cron whose name was lost");
-                        self.name_cron(&cron, &queue, handle, None).await?;
-                    } else if is_leaving {
-                        info!(%cron, partition = %handle.id, "finishing the move of a cron");
-                        self.finish_hand_over(&cron).await?;
-                    } else if is_to_leave {
-                        let home = queue.cron_home(&cron, address.as_ref()).await?;
-                        self.hand_over(&cron, &queue, handle, home).await?;
+                for seen in crons {
+                    let is_known = known.contains(&seen.name);
+                    if let Err(error) = self.mend_cron(&queue, handle, &seen, is_known).await {
+                        warn!(cron = %seen.name, partition = %handle.id, %error, "a cron is not where it belongs yet");
+                        // One that cannot be helped now keeps nobody else waiting.
+                        failed = Some(error);
                     }
                 }
             }
         }
-        Ok(asked_all)
+        failed.map_or(Ok(asked_all), Err)
+    }
+
+    async fn mend_cron(
+        &self,
+        queue: &QueueHandle,
+        at: &Arc<Handle>,
+        seen: &Seen,
+        is_known: bool,
+    ) -> Result<(), EngineError> {
+        let Seen { name, address, is_leaving, is_to_leave } = seen;
+        if !is_known && !is_leaving {
+            warn!(cron = %name, partition = %at.id, "naming a cron whose name was lost");
+            self.name_cron(name, queue, at, None).await?;
+        } else if *is_leaving {
+            info!(cron = %name, partition = %at.id, "finishing the move of a cron");
+            self.finish_hand_over(name).await?;
+        } else if *is_to_leave {
+            let home = queue.cron_home(name, address.as_ref()).await?;
+            self.hand_over(name, queue, at, home).await?;
+        }
+        Ok(())
     }
 }
 

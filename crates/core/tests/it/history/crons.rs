@@ -144,9 +144,7 @@ impl History {
         match (before, holder) {
             (None, _) => assert_eq!(reply, Err(Refusal::Cron(CronRefusal::NotFound))),
             (Some(_), Some(number)) => assert_eq!(reply, Err(Refusal::DuplicateAddress { number })),
-            (Some(before), None)
-                if !before.address.as_deref().is_none_or(|address| self.is_at_home(address)) =>
-            {
+            (Some(before), None) if !self.takes(None, before.address.as_deref()) => {
                 assert_eq!(reply, Err(Refusal::Moved));
             }
             (Some(before), None) => {

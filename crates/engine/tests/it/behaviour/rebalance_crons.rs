@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use windlass_core::command::NewItem;
-use windlass_core::cron::{CatchUp, NewCron};
+use windlass_core::cron::{CatchUp, NewCron, Overlap};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
@@ -18,6 +18,7 @@ on_every_store!(
     every_time_runs_once_while_partitions_come_and_go,
     a_cron_does_not_run_elsewhere_while_its_address_is_taken_here,
     a_cron_that_is_made_while_its_address_is_taken_elsewhere_waits_there,
+    a_partition_is_removed_once_the_last_item_of_its_cron_has_ended,
 );
 
 const CRONS: usize = 8;
@@ -95,6 +96,20 @@ async fn a_cron_that_is_made_while_its_address_is_taken_elsewhere_waits_there(wo
         world.engine().create_cron(&queue, new).await.expect("the cron is made");
     }
     run_once_the_addresses_are_free(world, &queue).await;
+}
+
+/// Nothing is due for a year: the end of the item is all there is to go by.
+async fn a_partition_is_removed_once_the_last_item_of_its_cron_has_ended(world: &World) {
+    let queue = world.queue("q", 4, Settings::default()).await;
+    for index in 0..CRONS {
+        let new = NewCron { schedule: "@yearly".into(), overlap: Overlap::Skip, ..new(index) };
+        world.engine().create_cron(&queue, new).await.expect("the cron is made");
+        world.engine().trigger_cron(&name(index).as_str().into()).await.expect("made");
+    }
+    rebalance(world, &queue, 1).await;
+    complete(world, &queue, &mut BTreeMap::new(), CRONS).await;
+    drained_to(world, &queue, 1).await;
+    assert_eq!(world.engine().crons(None, 100).await.expect("listed").len(), CRONS);
 }
 
 /// All addresses are taken, in the one partition that there was.
