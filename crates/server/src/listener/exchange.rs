@@ -20,6 +20,8 @@ pub(super) struct Exchange {
 struct Doing {
     stage: Stage,
     rest: Rest,
+    /// Whether the latest reply came piece by piece: its last ones have as much time as the others.
+    streamed: bool,
 }
 
 enum Stage {
@@ -55,7 +57,7 @@ impl Exchange {
     pub(super) fn new(server: Arc<Server>) -> Self {
         let until = Instant::now() + server.limits.first_byte_timeout;
         let stage = Stage::Quiet { until, timeout: Timeout::FirstByte };
-        Self { server, doing: Mutex::new(Doing { stage, rest: Rest::Nothing }) }
+        Self { server, doing: Mutex::new(Doing { stage, rest: Rest::Nothing, streamed: false }) }
     }
 
     /// Bytes have come.
@@ -72,7 +74,7 @@ impl Exchange {
 
     /// The head of a request is complete.
     pub(super) fn begin(&self, rest: Rest) {
-        *self.doing() = Doing { stage: Stage::Working, rest };
+        *self.doing() = Doing { stage: Stage::Working, rest, streamed: false };
     }
 
     pub(super) fn set_rest(&self, rest: Rest) {
@@ -88,11 +90,12 @@ impl Exchange {
         let doing = &mut *self.doing();
         if !matches!(doing.stage, Stage::Closed) {
             doing.stage = Stage::Streaming;
+            doing.streamed = true;
         }
     }
 
-    pub(super) fn is_streaming(&self) -> bool {
-        matches!(self.doing().stage, Stage::Streaming)
+    pub(super) fn is_stream(&self) -> bool {
+        self.doing().streamed
     }
 
     /// hyper has taken the reply.

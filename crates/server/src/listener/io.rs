@@ -83,7 +83,7 @@ impl<'a> GuardedIo<'a> {
     fn deadline(&self) -> Option<(Instant, Timeout)> {
         let limits = &self.exchange.server.limits;
         let reply = self.pace.as_ref().map(|pace| {
-            let deadline = if self.exchange.is_streaming() {
+            let deadline = if self.exchange.is_stream() {
                 pace.stalled(limits.stream_stall_timeout)
             } else {
                 pace.deadline(limits.stall_timeout)
