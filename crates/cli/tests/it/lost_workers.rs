@@ -133,7 +133,8 @@ fn all_that_a_killed_worker_has_started_ends_with_it() {
 #[test]
 fn a_command_whose_supervisor_is_killed_ends_too() {
     let (server, ids) = server("1h");
-    let command = "sleep 1000 & echo $PPID; exec sleep 1000";
+    // The payload comes after the worker was told which processes these are.
+    let command = "cat > /dev/null; sleep 1000 & echo $PPID; exec sleep 1000";
     let mut worker = server.begin(&["work", "mail", "--once", "--exec", command]);
     let supervisor = Pid::from_raw(worker.line().parse().unwrap()).unwrap();
     kill_process(supervisor, Signal::KILL).unwrap();
