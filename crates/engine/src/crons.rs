@@ -12,6 +12,7 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done, received};
+use crate::partition::sound;
 use crate::queue::QueueHandle;
 use crate::types::{Commit, Committed, CronInfo, ProducedItem};
 
@@ -153,7 +154,8 @@ impl Engine {
         home: &Handle,
         view: CronView,
     ) -> Result<CronInfo, EngineError> {
-        let body = self.store.read(home.id, vec![(view.cron.template.body, Part::Payload)]).await;
+        let wanted = vec![(view.cron.template.body, Part::Payload)];
+        let body = sound::read(&*self.store, home.id, wanted).await;
         let body: Option<Bytes> =
             body.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter().next().flatten();
         Ok(CronInfo { queue: queue.queue.name.clone(), view, body })

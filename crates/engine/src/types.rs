@@ -175,7 +175,7 @@ pub struct CreatedGroup {
 pub struct CronInfo {
     pub queue: QueueName,
     pub view: CronView,
-    /// Unset only if it is lost, as after a salvage.
+    /// Unset only if it is lost: the log was damaged.
     pub body: Option<Bytes>,
 }
 

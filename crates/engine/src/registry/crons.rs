@@ -19,6 +19,7 @@ use super::Registry;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
+use crate::partition::sound;
 use crate::queue::QueueHandle;
 use crate::types::Commit;
 
@@ -324,9 +325,10 @@ impl Registry {
 
     async fn bodies_of(&self, from: &Handle, cron: &Cron) -> Result<(Bytes, Option<Bytes>), EngineError> {
         let number = cron.template.body;
-        let read = self.store.read(from.id, vec![(number, Part::Payload), (number, Part::Facts)]).await;
+        let wanted = vec![(number, Part::Payload), (number, Part::Facts)];
+        let read = sound::read(&*self.store, from.id, wanted).await;
         let mut read = read.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
-        // Only a log that was damaged and salvaged lacks it.
+        // Only a log that was damaged lacks it.
         Ok((read.next().flatten().unwrap_or_default(), read.next().flatten()))
     }
 
