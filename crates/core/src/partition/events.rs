@@ -11,6 +11,9 @@ use crate::mutant::{self, Mutant};
 use crate::row::{Change, Key, Part, Row};
 use crate::time::Timestamp;
 
+/// What one body of events may come to, if it is more than one event: readers take little at a time, and a body whole.
+const BATCH_BYTES_MAX: usize = 128 << 10;
+
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Events {
     /// By item, then by the number of the first event. None is empty.
@@ -93,6 +96,21 @@ impl Partition {
         now: Timestamp,
         number: ItemNumber,
         next: &mut Entry,
+        mut events: &[NewEvent],
+        out: &mut Output,
+    ) {
+        while !events.is_empty() {
+            let (batch, rest) = events.split_at(fitting(events));
+            self.append_batch(now, number, next, batch, out);
+            events = rest;
+        }
+    }
+
+    fn append_batch(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        next: &mut Entry,
         events: &[NewEvent],
         out: &mut Output,
     ) {
@@ -122,6 +140,16 @@ impl Partition {
         self.remove(&key);
         out.changes.push(Change::Remove(key));
     }
+}
+
+/// How many of them go together: at least one, and no more than a reader takes at once.
+fn fitting(events: &[NewEvent]) -> usize {
+    let mut bytes = 0;
+    let fit = events.iter().take_while(|event| {
+        bytes += event.content.len();
+        bytes <= BATCH_BYTES_MAX
+    });
+    fit.count().max(1)
 }
 
 /// The number of the oldest event that counts, if this is that of the last.

@@ -39,6 +39,19 @@ fn events_are_numbered_from_one_and_go_on_with_the_next_attempt() {
 }
 
 #[test]
+fn many_large_events_are_several_bodies_in_one_step() {
+    let mut script = Script::new();
+    script.produce_one();
+    let held = script.lease_one();
+    let of_bytes = |bytes| NewEvent { content: vec![b'x'; bytes].into(), bytes: bytes as u64 };
+    let [large, huge, small] = [50 << 10, 200 << 10, 10].map(of_bytes);
+    let sent = vec![large.clone(), large.clone(), large.clone(), huge, small.clone(), small];
+    let emitted = script.emit(held, sent).unwrap();
+    assert_eq!((emitted.first_seq, emitted.last_seq), (1, 6));
+    assert_eq!(batches(&script), [(1, 2), (3, 3), (4, 4), (5, 6)]);
+}
+
+#[test]
 fn a_batch_of_events_is_one_body_that_tells_when() {
     let mut script = Script::new();
     let number = script.produce_one();
