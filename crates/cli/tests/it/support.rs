@@ -136,7 +136,6 @@ impl Server {
         finish(self.command().args(args), input.as_bytes())
     }
 
-    /// One that goes on, to be spoken with.
     /// As a shell runs it.
     pub(crate) fn begin_shell(&self, script: &str) -> Going {
         Going::new(Command::new("/bin/sh").args(["-c", script]).env("WINDLASS_URL", &self.url))
@@ -147,6 +146,7 @@ impl Server {
         Going::new(self.command().env("WINDLASS_URL", url).args(args))
     }
 
+    /// One that goes on, to be spoken with.
     pub(crate) fn begin(&self, args: &[&str]) -> Going {
         Going::new(self.command().args(args))
     }
