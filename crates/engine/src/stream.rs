@@ -18,13 +18,14 @@ use windlass_core::time::Timestamp;
 use crate::Engine;
 use crate::error::EngineError;
 use crate::partition::message::{Answer, Done};
-use crate::partition::streams::{Close, Final, Reader, Shift, event_count};
+use crate::partition::streams::{Close, Final, Followed, Reader, Shift, event_count};
+use crate::registry::Home;
 use crate::store::{Store, StoreError};
 use crate::types::{Commit, Committed, ItemView};
 use crate::view;
 
-/// What a subscription reads at once: it holds no more than about that, for there may be thousands whose readers are slow.
-const READ_BYTES: usize = 256 << 10;
+/// What a subscription reads at once: it holds no more than about that, and one batch.
+const READ_BYTES: usize = 128 << 10;
 
 /// What a subscriber is shown.
 #[derive(Clone, Debug)]
@@ -103,40 +104,40 @@ impl Engine {
     pub async fn subscribe(&self, id: ItemId, after: Option<u64>) -> Result<Subscription, EngineError> {
         let _call = self.registry.enter()?;
         let home = self.home_of(id)?;
-        let (reader, seen) = home.partition.follow(id.number)?;
-        let seen = seen.await.map_err(|_dropped| home.partition.no_answer())?;
-        let followed = seen.ok_or(Refusal::NotFound)?;
-        let item = followed.item;
-        let last_seq = event_count(&item);
-        if after.is_some_and(|after| after > last_seq) {
-            return Err(Refusal::Invalid(NOT_REACHED).into());
-        }
-        reader.saw(&item);
-        let phase = if followed.member.as_ref().is_some_and(|member| member.held) {
-            Phase::Held
-        } else {
-            item.state.phase()
-        };
-        let snapshot = match after {
-            Some(_) => None,
-            None => {
-                let bodies = view::read(&*self.store, id).await;
-                let bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?;
-                Some(Box::new(view::of(&home.queue.queue, id, item, followed.member, bodies)))
+        let mut before = None;
+        loop {
+            let (reader, followed) = follow(&home, id).await?;
+            let Followed { item, member, told } = followed;
+            let last_seq = event_count(&item);
+            if after.is_some_and(|after| after > last_seq) {
+                return Err(Refusal::Invalid(NOT_REACHED).into());
             }
-        };
-        Ok(Subscription {
-            reader,
-            store: Arc::clone(&self.store),
-            id,
-            snapshot,
-            read: after.unwrap_or(last_seq),
-            ready: VecDeque::new(),
-            told: followed.told,
-            phase,
-            is_final: false,
-            is_over: false,
-        })
+            reader.saw(&item);
+            let held = member.as_ref().is_some_and(|member| member.held);
+            let phase = if held { Phase::Held } else { item.state.phase() };
+            let mut snapshot = None;
+            if after.is_none() {
+                let view = view::with_bodies(&home, &*self.store, id, item, member).await?;
+                if view.may_have_ended() && before.as_ref() != Some(&view.item) {
+                    before = Some(view.item);
+                    continue;
+                }
+                snapshot = Some(Box::new(view));
+            }
+            return Ok(Subscription {
+                reader,
+                store: Arc::clone(&self.store),
+                id,
+                snapshot,
+                read: after.unwrap_or(last_seq),
+                ready: VecDeque::new(),
+                ready_bytes: 0,
+                told,
+                phase,
+                is_final: false,
+                is_over: false,
+            });
+        }
     }
 
     /// Has the subscriptions of an item end that there are now, and tells how many. The item and its events stay.
@@ -144,12 +145,21 @@ impl Engine {
         let _call = self.registry.enter()?;
         let partition = self.home_of(id)?.partition;
         let number = id.number;
-        let there = partition.query(move |partition, _| partition.get(number).is_some()).await?;
-        if !there {
-            return Err(Refusal::NotFound.into());
-        }
-        Ok(partition.streams.close_item(number, mode == CloseMode::Graceful))
+        let there = partition.query(move |partition, _| Some(event_count(&partition.get(number)?))).await?;
+        let last_seq = there.ok_or(Refusal::NotFound)?;
+        let close = match mode {
+            CloseMode::Graceful => Close::After(last_seq),
+            CloseMode::Immediate => Close::AtOnce,
+        };
+        Ok(partition.streams.close_item(number, close))
     }
+}
+
+/// A place among those who follow an item, and the item as it was at that moment.
+async fn follow(home: &Home, id: ItemId) -> Result<(Reader, Followed), EngineError> {
+    let (reader, seen) = home.partition.follow(id.number)?;
+    let seen = seen.await.map_err(|_dropped| home.partition.no_answer())?;
+    Ok((reader, seen.ok_or(Refusal::NotFound)?))
 }
 
 const NOT_REACHED: Invalid =
@@ -166,6 +176,8 @@ pub struct Subscription {
     read: u64,
     /// Events that were read from the store and not shown yet, in order.
     ready: VecDeque<Event>,
+    /// What those take. They are parts of batches, which they keep whole.
+    ready_bytes: usize,
     /// The last change of state that was shown, or was seen before this began.
     told: u64,
     phase: Phase,
@@ -192,41 +204,90 @@ enum Next {
     Wait,
 }
 
+/// What a look at the stream comes to.
+enum Step {
+    Show(Frame),
+    /// The next event has to be read, of those up to this number, of a stream that has come to the second.
+    Read(u64, u64),
+    Wait,
+    Over,
+}
+
 impl Subscription {
     /// The next frame, as soon as there is one; `None` after the end. Whoever stops waiting misses nothing.
     pub async fn next(&mut self) -> Option<Frame> {
+        loop {
+            match self.step() {
+                Step::Show(frame) => return Some(frame),
+                Step::Read(to, last_seq) => match self.read_on(last_seq).await {
+                    Ok(()) if self.ready.is_empty() => return Some(self.gap(to)),
+                    Ok(()) => {}
+                    // Whoever comes again finds it, once it can be read.
+                    Err(error) => {
+                        tracing::warn!(item = %self.id, %error, "the events of an item cannot be read");
+                        return Some(self.closed());
+                    }
+                },
+                Step::Wait => self.reader.changed().await,
+                Step::Over => return None,
+            }
+        }
+    }
+
+    /// The next frame, if there is one that can be shown without reading or waiting.
+    pub fn at_hand(&mut self) -> Option<Frame> {
+        match self.step() {
+            Step::Show(frame) => Some(frame),
+            Step::Read(..) | Step::Wait | Step::Over => None,
+        }
+    }
+
+    /// What this holds in memory of what was not shown yet.
+    pub fn read_ahead_bytes(&self) -> usize {
+        self.ready_bytes
+    }
+
+    /// Lets go of that. It is read again when its turn comes.
+    pub fn let_go(&mut self) {
+        self.ready = VecDeque::new();
+        self.ready_bytes = 0;
+    }
+
+    /// The state that was shown last, or that the item had when this began.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    fn step(&mut self) -> Step {
         if let Some(item) = self.snapshot.take() {
-            return Some(Frame::Snapshot { item, last_seq: self.read });
+            return Step::Show(Frame::Snapshot { item, last_seq: self.read });
         }
         while !self.is_over {
             match self.look() {
-                Next::Events(to, last_seq) => {
-                    if let Some(frame) = self.event(to, last_seq).await {
-                        return Some(frame);
-                    }
-                }
+                Next::Events(to, last_seq) => return self.event(to, last_seq),
                 Next::State(shift) => {
                     self.told = shift.number;
                     if self.phase == shift.phase {
                         continue;
                     }
                     self.phase = shift.phase;
-                    return Some(Frame::State { phase: shift.phase, at: shift.at, reason: shift.reason });
+                    let Shift { phase, at, reason, .. } = shift;
+                    return Step::Show(Frame::State { phase, at, reason });
                 }
                 Next::Final(end) if self.is_final => {
                     self.is_over = true;
-                    return Some(Frame::End { reason: EndReason::Final, phase: end.phase });
+                    return Step::Show(Frame::End { reason: EndReason::Final, phase: end.phase });
                 }
                 Next::Final(end) => {
                     self.is_final = true;
                     self.phase = end.phase;
-                    return Some(Frame::State { phase: end.phase, at: end.at, reason: None });
+                    return Step::Show(Frame::State { phase: end.phase, at: end.at, reason: None });
                 }
-                Next::Closed => return Some(self.closed()),
-                Next::Wait => self.reader.changed().await,
+                Next::Closed => return Step::Show(self.closed()),
+                Next::Wait => return Step::Wait,
             }
         }
-        None
+        Step::Over
     }
 
     fn closed(&mut self) -> Frame {
@@ -257,35 +318,33 @@ impl Subscription {
         })
     }
 
-    /// The next event of those up to a number, or that some are not kept any more. `None` after events were read that have
-    /// to be looked at.
-    async fn event(&mut self, to: u64, last_seq: u64) -> Option<Frame> {
+    /// The next event of those up to a number, or that some are not kept any more, if it need not be read first.
+    fn event(&mut self, to: u64, last_seq: u64) -> Step {
         let next = self.read + 1;
         let oldest = oldest_event_of(last_seq);
         if next < oldest {
-            return Some(self.gap(oldest - 1));
+            return Step::Show(self.gap(oldest - 1));
         }
-        match self.ready.front().map(|event| event.seq) {
-            Some(seq) if seq < next => {
-                self.ready.pop_front();
-                None
-            }
-            Some(seq) if seq > next => Some(self.gap(seq - 1)),
-            Some(_) => {
-                let Event { seq, at, content } = self.ready.pop_front()?;
-                self.read = seq;
-                Some(Frame::Event { seq, at, content })
-            }
-            None => match self.read_on(next, last_seq).await {
-                Ok(()) if self.ready.is_empty() => Some(self.gap(to)),
-                Ok(()) => None,
-                // Whoever comes again finds it, once it can be read.
-                Err(error) => {
-                    tracing::warn!(item = %self.id, %error, "the events of an item cannot be read");
-                    Some(self.closed())
-                }
-            },
+        while self.ready.front().is_some_and(|event| event.seq < next) {
+            self.take_ready();
         }
+        let Some(seq) = self.ready.front().map(|event| event.seq) else {
+            return Step::Read(to, last_seq);
+        };
+        if seq > next {
+            return Step::Show(self.gap(seq - 1));
+        }
+        self.read = seq;
+        let Event { at, content, .. } = self.take_ready();
+        Step::Show(Frame::Event { seq, at, content })
+    }
+
+    fn take_ready(&mut self) -> Event {
+        let event = self.ready.pop_front().expect("it was looked at");
+        if self.ready.is_empty() {
+            self.let_go();
+        }
+        event
     }
 
     fn gap(&mut self, to: u64) -> Frame {
@@ -295,22 +354,19 @@ impl Subscription {
     }
 
     /// What is durable may not be told yet: of that nothing is taken.
-    async fn read_on(&mut self, from: u64, last_seq: u64) -> Result<(), StoreError> {
+    async fn read_on(&mut self, last_seq: u64) -> Result<(), StoreError> {
         let ItemId { partition, number } = self.id;
-        let mut bytes = 0;
+        let from = self.read + 1;
         for (first_seq, body) in self.store.read_events(partition, number, from, READ_BYTES).await? {
-            let is_large = body.len() > READ_BYTES;
+            let body_bytes = body.len();
             let unreadable = || StoreError::Unusable("a batch of events is not what was written".to_owned());
             let (at, events) = unpack(body).ok_or_else(unreadable)?;
             let numbered = (first_seq..).zip(events);
-            for (seq, content) in numbered.filter(|(seq, _)| (from..=last_seq).contains(seq)) {
-                if bytes >= READ_BYTES {
-                    return Ok(());
-                }
-                bytes += content.len();
-                // What was only part of something large must not keep all of it.
-                let content = if is_large { Bytes::copy_from_slice(&content) } else { content };
-                self.ready.push_back(Event { seq, at, content });
+            let wanted = numbered.filter(|(seq, _)| (from..=last_seq).contains(seq));
+            let before = self.ready.len();
+            self.ready.extend(wanted.map(|(seq, content)| Event { seq, at, content }));
+            if self.ready.len() > before {
+                self.ready_bytes += body_bytes;
             }
         }
         Ok(())

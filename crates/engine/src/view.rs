@@ -21,15 +21,31 @@ pub(crate) async fn get(home: &Home, store: &dyn Store, id: ItemId) -> Result<It
     loop {
         let seen = home.partition.query(move |partition, _| seen(partition, id.number)).await?;
         let (item, member) = seen.ok_or(Refusal::NotFound)?;
-        let bodies = read(store, id).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
-        let view = of(&home.queue.queue, id, item, member, bodies);
-        // It may have ended between the two looks; then the first no longer counts. If nothing has changed, the
-        // payload is lost: a salvaged log may lack it.
-        let ended_meanwhile = view.payload.is_none() && !view.item.state.phase().is_final();
-        if !ended_meanwhile || before.as_ref() == Some(&view.item) {
+        let view = with_bodies(home, store, id, item, member).await?;
+        if !view.may_have_ended() || before.as_ref() == Some(&view.item) {
             return Ok(view);
         }
         before = Some(view.item);
+    }
+}
+
+/// The item as it was looked at, with its bodies as they are now.
+pub(crate) async fn with_bodies(
+    home: &Home,
+    store: &dyn Store,
+    id: ItemId,
+    item: Item,
+    member: Option<Member>,
+) -> Result<ItemView, EngineError> {
+    let bodies = read(store, id).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
+    Ok(of(&home.queue.queue, id, item, member, bodies))
+}
+
+impl ItemView {
+    /// Whether the item may have ended between the look at it and that at its bodies: then the first no longer counts. If a
+    /// second look shows the same, its payload is lost: a salvaged log may lack it.
+    pub(crate) fn may_have_ended(&self) -> bool {
+        self.payload.is_none() && !self.item.state.phase().is_final()
     }
 }
 
@@ -85,5 +101,7 @@ pub(crate) fn of(
     // The store still has that of one that was cleared until the sweep comes by, and that of one on its way
     // to another queue until it is there.
     let payload = payload.filter(|_| !item.state.phase().is_final());
+    // The store may have it before the item is seen to have ended.
+    let result = result.filter(|_| item.state.phase().is_final());
     ItemView { queue: queue.name.clone(), id, item, member, max_attempts, payload, result, facts }
 }

@@ -113,6 +113,21 @@ fn reason_of(item: &Item) -> Option<Arc<str>> {
 }
 
 impl Shown {
+    /// Whether more was shown than there is.
+    fn is_ahead_of(&self, item: &Item) -> bool {
+        self.last_seq > event_count(item) || (self.end.is_some() && !item.state.phase().is_final())
+    }
+
+    fn found(&mut self, item: &Item, phase: Phase, number: u64, at: Timestamp) {
+        match Final::of(item) {
+            Some(end) => self.end(end),
+            None => {
+                let (after_seq, reason) = (event_count(item), reason_of(item));
+                self.shift(Shift { number, after_seq, phase, at, reason });
+            }
+        }
+    }
+
     fn shift(&mut self, shift: Shift) {
         self.last_seq = self.last_seq.max(shift.after_seq);
         if self.states.len() == STATES_MAX {
@@ -190,8 +205,9 @@ impl Streams {
         }
     }
 
-    /// The partition was read back: what is shown is brought in line with how `look` finds the items. Of one that is not to
-    /// be seen any more nobody knows how it ended.
+    /// The partition was read back: what is shown is brought in line with how `look` finds the items. Streams are closed of
+    /// one that is not to be seen any more, for nobody knows how it ended, and of one that has gone back, as it can where
+    /// not every commit is made durable: others must not be shown what is not there.
     pub(crate) fn look_again(
         &self,
         mut look: impl FnMut(ItemNumber) -> Option<(Item, Phase)>,
@@ -200,22 +216,16 @@ impl Streams {
         let mut crowd = lock(&self.crowd);
         // Of them the partition knows nothing any more.
         crowd.left.clear();
-        for (number, open) in &crowd.by_item {
+        crowd.by_item.retain(|number, open| {
             let seen = look(*number);
             open.stream.send_modify(|shown| match &seen {
-                _ if shown.end.is_some() => {}
                 None => shown.close = Some(Close::After(shown.last_seq)),
-                Some((item, phase)) => match Final::of(item) {
-                    Some(end) => shown.end(end),
-                    None => {
-                        // Told to all, though it may be what they know: each of them sees whether it is.
-                        let (number, after_seq) = (self.next_told(), event_count(item));
-                        let (phase, reason) = (*phase, reason_of(item));
-                        shown.shift(Shift { number, after_seq, phase, at, reason });
-                    }
-                },
+                Some((item, _)) if shown.is_ahead_of(item) => shown.close = Some(Close::AtOnce),
+                // Told to all, though it may be what they know: each of them sees whether it is.
+                Some((item, phase)) => shown.found(item, *phase, self.next_told(), at),
             });
-        }
+            open.stream.borrow().close.is_none()
+        });
     }
 
     /// Items that nobody follows any more.
@@ -232,13 +242,11 @@ impl Streams {
     }
 
     /// Has those who follow the item now end, and tells how many. Whoever comes later follows a stream of its own.
-    pub(crate) fn close_item(&self, number: ItemNumber, graceful: bool) -> usize {
+    pub(crate) fn close_item(&self, number: ItemNumber, close: Close) -> usize {
         let mut crowd = lock(&self.crowd);
         let Some(open) = crowd.by_item.remove(&number) else { return 0 };
         crowd.left.push(number);
-        open.stream.send_modify(|shown| {
-            shown.close = Some(if graceful { Close::After(shown.last_seq) } else { Close::AtOnce });
-        });
+        open.stream.send_modify(|shown| shown.close = Some(close));
         open.readers
     }
 
@@ -254,7 +262,11 @@ impl Streams {
     fn leave(&self, number: ItemNumber, stream: &Arc<watch::Sender<Shown>>) {
         let mut crowd = lock(&self.crowd);
         crowd.count -= 1;
-        let Some(open) = crowd.by_item.get_mut(&number) else { return };
+        let Some(open) = crowd.by_item.get_mut(&number) else {
+            // Its stream was closed, maybe before the writer heard of this reader.
+            crowd.left.push(number);
+            return;
+        };
         if !Arc::ptr_eq(&open.stream, stream) {
             return;
         }

@@ -1,13 +1,21 @@
 //! What those are shown who follow an item while the store fails: nothing that is not durable, and all that is.
 
-use windlass_core::id::{ItemId, Permit};
-use windlass_core::time::Span;
-use windlass_engine::{Engine, Subscription};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use crate::behaviour::streams::{emit, event, next, rest};
+use windlass_core::command::{CreateQueue, LeaseItems};
+use windlass_core::id::{ItemId, Permit};
+use windlass_core::settings::Settings;
+use windlass_core::time::Span;
+use windlass_engine::store::log::{Durability, LogOptions, LogStore};
+use windlass_engine::{CloseMode, Engine, Subscription};
+
+use crate::behaviour::streams::{emit, event, next, rest, said};
 use crate::failures::{Broken, world};
 use crate::faulty::Fault;
-use crate::world::{items, lease};
+use crate::log_disk::MemDisk;
+use crate::world::{ManualEnv, items, lease, queue_name};
 
 async fn followed(world: &Broken) -> ((ItemId, Permit), Subscription) {
     world.engine.produce(&world.queue, items(1)).await.expect("produced");
@@ -59,4 +67,115 @@ async fn an_end_whose_commit_was_lost_is_not_shown_before_the_next_one() {
     emit(&world.engine, held, &["a"]).await;
     done().await.expect("judged").results[0].clone().expect("completed");
     assert_eq!(rest(stream).await, ["1 a", "Completed", "end Final Completed"]);
+}
+
+async fn until_all_are_blocked() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn who_comes_while_streams_are_closed_is_still_shown_what_was_there() {
+    let world = world(1).await;
+    let (held, stream) = followed(&world).await;
+    drop(stream);
+    emit(&world.engine, held, &["a", "b"]).await;
+    world.store.held.send_replace(true);
+    let (engine, queue) = (world.engine.clone(), world.queue.clone());
+    let busy = tokio::spawn(async move { engine.produce(&queue, items(1)).await });
+    until_all_are_blocked().await;
+    let engine = world.engine.clone();
+    let closing = tokio::spawn(async move { engine.close_streams(held.0, CloseMode::Graceful).await });
+    until_all_are_blocked().await;
+    let engine = world.engine.clone();
+    let coming = tokio::spawn(async move { engine.subscribe(held.0, Some(0)).await });
+    until_all_are_blocked().await;
+    world.store.held.send_replace(false);
+    assert_eq!(closing.await.expect("it ran").expect("closed"), 1);
+    let stream = coming.await.expect("it ran").expect("subscribed");
+    assert_eq!(rest(stream).await, ["1 a", "2 b", "end Closed Leased"]);
+    busy.await.expect("it ran").expect("produced");
+}
+
+#[tokio::test]
+async fn a_snapshot_is_of_one_moment_even_if_the_item_ends_meanwhile() {
+    let world = world(1).await;
+    let (held, stream) = followed(&world).await;
+    drop(stream);
+    emit(&world.engine, held, &["a"]).await;
+    world.store.reads_held.send_replace(true);
+    let engine = world.engine.clone();
+    let coming = tokio::spawn(async move { engine.subscribe(held.0, None).await });
+    until_all_are_blocked().await;
+    let done = vec![(held.0, held.1, Some("result".into()))];
+    world.engine.complete(&world.queue, done).await.expect("judged").results[0].clone().expect("completed");
+    world.store.reads_held.send_replace(false);
+    let stream = coming.await.expect("it ran").expect("subscribed");
+    assert_eq!(rest(stream).await, ["snapshot Completed 1", "Completed", "end Final Completed"]);
+}
+
+#[tokio::test]
+async fn what_is_at_hand_is_shown_without_a_read_and_what_was_let_go_is_read_again() {
+    let world = world(1).await;
+    let (held, mut stream) = followed(&world).await;
+    emit(&world.engine, held, &["a", "b"]).await;
+    emit(&world.engine, held, &["c"]).await;
+    assert!(stream.at_hand().is_none());
+    assert_eq!(world.store.event_reads.load(Ordering::SeqCst), 0);
+    assert_eq!(next(&mut stream).await, "1 a");
+    assert!(stream.read_ahead_bytes() > 0);
+    assert_eq!(stream.at_hand().as_ref().map(said).as_deref(), Some("2 b"));
+    assert_eq!(world.store.event_reads.load(Ordering::SeqCst), 1);
+    stream.let_go();
+    assert_eq!(stream.read_ahead_bytes(), 0);
+    assert!(stream.at_hand().is_none());
+    assert_eq!(next(&mut stream).await, "3 c");
+    assert_eq!(stream.read_ahead_bytes(), 0);
+    assert_eq!(world.store.event_reads.load(Ordering::SeqCst), 2);
+}
+
+/// With relaxed durability what was shown may be taken back. Whoever has seen it is sent away, and others see what is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_was_ahead_of_a_log_that_went_back_is_closed() {
+    const INTERVAL: Span = Span::from_secs(3600);
+    let env = Arc::new(ManualEnv::new());
+    let disk: Arc<MemDisk> = Arc::default();
+    let options = LogOptions { durability: Durability::Interval(INTERVAL), ..LogOptions::default() };
+    let store = LogStore::open(env.clone(), disk.clone(), options).await.expect("the log opens");
+    let engine = Engine::open(env.clone(), Arc::new(store)).await.expect("the engine opens");
+    let queue = queue_name("q");
+    let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
+    engine.create_queue(create).await.expect("the queue is made");
+    engine.produce(&queue, items(1)).await.expect("produced");
+    let long = LeaseItems { lease_timeout: Some(Span::from_secs(1 << 30)), ..lease(1) };
+    let leased = engine.lease(&queue, long, Span::ZERO).await.expect("leased").accept();
+    let held = (leased[0].id, leased[0].permit);
+    emit(&engine, held, &["a"]).await;
+    let mut stream = engine.subscribe(held.0, Some(0)).await.expect("subscribed");
+    assert_eq!(next(&mut stream).await, "1 a");
+    let synced = engine.store_stats().syncs;
+    while engine.store_stats().syncs == synced {
+        env.advance(Duration::from_secs(3600));
+        tokio::task::yield_now().await;
+    }
+    emit(&engine, held, &["lost"]).await;
+    assert_eq!(next(&mut stream).await, "2 lost");
+    disk.faults().syncs.store(1, Ordering::SeqCst);
+    while disk.faults().syncs.load(Ordering::SeqCst) > 0 {
+        env.advance(Duration::from_secs(3600));
+        tokio::task::yield_now().await;
+    }
+    // Which is found out by whoever writes next.
+    let emitter = engine.clone();
+    let kept = tokio::spawn(async move {
+        while emitter.emit(held.0, held.1, None, vec![event("kept")]).await.is_err() {}
+    });
+    while !kept.is_finished() {
+        env.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rest(stream).await, ["end Closed Leased"]);
+    let mut stream = engine.subscribe(held.0, Some(1)).await.expect("subscribed");
+    assert_eq!(next(&mut stream).await, "2 kept");
 }

@@ -1,5 +1,6 @@
 //! A store that fails when a test says so, around one that does not.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -39,6 +40,10 @@ pub(crate) struct FaultyStore {
     pub(crate) down: Mutex<bool>,
     /// While set, commits do not come to an end.
     pub(crate) held: watch::Sender<bool>,
+    /// While set, bodies are not read yet.
+    pub(crate) reads_held: watch::Sender<bool>,
+    /// How often events were read.
+    pub(crate) event_reads: AtomicUsize,
     /// While set, partitions are not acquired yet.
     pub(crate) slow: watch::Sender<bool>,
     /// How many began to be.
@@ -162,6 +167,8 @@ impl Store for FaultyStore {
         bodies: Vec<(ItemNumber, Part)>,
     ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
         Box::pin(async move {
+            let mut held = self.reads_held.subscribe();
+            held.wait_for(|held| !held).await.expect("the store is still there");
             let read = self.inner.read(partition, bodies).await?;
             let damaged = self.damaged.lock().expect("not poisoned").clone();
             if damaged.is_some() && read.contains(&damaged) {
@@ -179,6 +186,7 @@ impl Store for FaultyStore {
         from: u64,
         bytes_max: usize,
     ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
+        self.event_reads.fetch_add(1, Ordering::SeqCst);
         self.inner.read_events(partition, number, from, bytes_max)
     }
 
