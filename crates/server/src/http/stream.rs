@@ -83,7 +83,7 @@ fn number(field: &str, text: &str) -> Result<u64, Problem> {
 }
 
 fn streamed(subscription: Subscription, traffic: Arc<Traffic>) -> Response<Reply> {
-    let feed = Feed { subscription, traffic, share: None, phase: Phase::Waiting };
+    let feed = Feed { subscription, traffic, share: None };
     let mut response = Response::new(Reply::stream(Pieces(State::Idle(Box::new(feed)))));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
@@ -97,10 +97,8 @@ fn streamed(subscription: Subscription, traffic: Arc<Traffic>) -> Response<Reply
 struct Feed {
     subscription: Subscription,
     traffic: Arc<Traffic>,
-    /// Of the last piece, if it was large: until the next is asked for.
+    /// Of the last piece and what was read ahead, if that is much: until the next is asked for.
     share: Option<ReplyShare>,
-    /// The last one that was shown.
-    phase: Phase,
 }
 
 /// A piece, and where the next one comes from unless it was the last.
@@ -151,29 +149,34 @@ impl Feed {
             }
         };
         while !over && text.len() < PIECE_BYTES {
-            let frame = tokio::select! {
-                biased;
-                frame = self.subscription.next() => frame,
-                () = std::future::ready(()) => break,
-            };
-            over = self.put(frame, &mut text);
+            let Some(frame) = self.subscription.at_hand() else { break };
+            over = self.put(Some(frame), &mut text);
         }
-        self.share = self.traffic.reserve_reply(text.len());
+        self.share = self.reserve(text.len());
         if self.share.is_none() {
             // There is no memory for those who do not take what they asked for: who can, comes again by number.
             text.clear();
-            self.end("lagged", self.phase, &mut text);
+            self.end("lagged", self.subscription.phase(), &mut text);
             over = true;
         }
         ((!text.is_empty()).then(|| text.into()), (!over).then_some(self))
     }
 
+    /// Room for a piece until its client has taken it, and for what was read ahead unless memory runs short: that can be
+    /// read again.
+    fn reserve(&mut self, bytes: usize) -> Option<ReplyShare> {
+        let ahead = self.traffic.reserve_spare(bytes + self.subscription.read_ahead_bytes());
+        ahead.or_else(|| {
+            self.subscription.let_go();
+            self.traffic.reserve_reply(bytes)
+        })
+    }
+
     /// Tells whether it was the last.
-    fn put(&mut self, frame: Option<Frame>, text: &mut String) -> bool {
+    fn put(&self, frame: Option<Frame>, text: &mut String) -> bool {
         match frame {
             None => return true,
             Some(Frame::Snapshot { item, last_seq }) => {
-                self.phase = item.phase();
                 put_frame(text, Some(last_seq), "snapshot", &SnapshotFrame { item: show::item(*item) });
             }
             Some(Frame::Event { seq, at, content }) => {
@@ -182,7 +185,6 @@ impl Feed {
                 put_frame(text, Some(seq), &r#type, &event);
             }
             Some(Frame::State { phase, at, reason }) => {
-                self.phase = phase;
                 let reason = reason.as_deref().map(str::to_owned);
                 let state = show::state(phase).to_owned();
                 put_frame(text, None, "state", &StateFrame { state, at: show::time(at), reason });

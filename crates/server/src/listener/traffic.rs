@@ -86,13 +86,19 @@ impl Traffic {
     /// `None` if too many bytes of replies have not been taken yet. A reply larger than all there may be goes out alone:
     /// it could never go otherwise.
     pub fn reserve_reply(self: &Arc<Self>, bytes: usize) -> Option<ReplyShare> {
+        self.reserve(bytes, |now, then| now == 0 || then <= self.bytes_in_flight_max)
+    }
+
+    /// The same for what could be had again: `None` already if it would leave replies less than half of what they may take.
+    pub fn reserve_spare(self: &Arc<Self>, bytes: usize) -> Option<ReplyShare> {
+        self.reserve(bytes, |_, then| then <= self.bytes_in_flight_max / 2)
+    }
+
+    fn reserve(self: &Arc<Self>, bytes: usize, fits: impl Fn(usize, usize) -> bool) -> Option<ReplyShare> {
         if bytes <= SMALL_REPLY_BYTES {
             return Some(ReplyShare { traffic: Arc::clone(self), bytes: 0 });
         }
-        let room = |now: usize| {
-            let then = now.checked_add(bytes)?;
-            (now == 0 || then <= self.bytes_in_flight_max).then_some(then)
-        };
+        let room = |now: usize| now.checked_add(bytes).filter(|then| fits(now, *then));
         self.reply_bytes_in_flight.fetch_update(Relaxed, Relaxed, room).ok()?;
         Some(ReplyShare { traffic: Arc::clone(self), bytes })
     }
@@ -172,5 +178,29 @@ pub struct ReplyShare {
 impl Drop for ReplyShare {
     fn drop(&mut self) {
         self.traffic.reply_bytes_in_flight.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: usize = SMALL_REPLY_BYTES + 1;
+
+    #[test]
+    fn what_can_be_had_again_leaves_half_of_the_room_to_replies() {
+        let traffic = Arc::new(Traffic::new(4 * LARGE));
+        let spare = [traffic.reserve_spare(LARGE), traffic.reserve_spare(LARGE)];
+        assert!(spare.iter().all(Option::is_some));
+        assert!(traffic.reserve_spare(LARGE).is_none());
+        let replies = [traffic.reserve_reply(LARGE), traffic.reserve_reply(LARGE)];
+        assert!(replies.iter().all(Option::is_some));
+        assert!(traffic.reserve_reply(LARGE).is_none());
+        drop(spare);
+        assert!(traffic.reserve_spare(LARGE).is_none());
+        drop(replies);
+        assert_eq!(traffic.reply_bytes_in_flight(), 0);
+        assert!(traffic.reserve_spare(SMALL_REPLY_BYTES).is_some());
+        assert_eq!(traffic.reply_bytes_in_flight(), 0);
     }
 }
