@@ -253,6 +253,10 @@ pub struct LeasedItem {
     #[prost(message, optional, tag = "16")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
+    /// The number of its last event, if it has any.
+    #[prost(uint64, optional, tag = "17")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_count: Option<u64>,
     /// What its producer gave.
     #[prost(string, optional, tag = "12")]
     #[serde(skip_serializing_if = "Option::is_none")]

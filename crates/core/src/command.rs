@@ -546,6 +546,8 @@ pub struct Leased {
     pub group: Option<Arc<str>>,
     /// The store holds the answer that it was resumed with.
     pub has_input: bool,
+    /// The number of its last event, or 0.
+    pub event_count: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -92,6 +92,8 @@ pub struct Granted {
     pub group: Option<Arc<str>>,
     /// The answer that it was resumed with.
     pub input: Option<Bytes>,
+    /// The number of its last event, or 0.
+    pub event_count: u64,
     pub body: Bytes,
 }
 

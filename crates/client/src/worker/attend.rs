@@ -53,8 +53,7 @@ impl Station {
     async fn work_on(&self, item: LeasedItem, handler: Handler, slot: Arc<Slot>, mut ending: Ending) -> Fate {
         let mut lease = self.heart.keep(item.held());
         let (cancel, cancellation) = cancellation();
-        let (events, emitter) =
-            Emitter::start(self.queue.client.clone(), &self.heart, item.held(), &self.observer);
+        let (events, emitter) = Emitter::start(self.queue.client.clone(), &self.heart, &item, &self.observer);
         let work = Work::new(item, self.queue.clone(), cancellation, Arc::clone(&slot), events);
         // In a task of its own, so that a panic is its own too.
         let mut handling = JoinSet::new();

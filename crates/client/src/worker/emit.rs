@@ -8,13 +8,13 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use windlass_api::Code;
 use windlass_api::events::{EmitReply, EmitRequest, NewEvent};
-use windlass_api::items::Held;
+use windlass_api::items::{Held, LeasedItem};
 
 use super::event::{Event, Observer};
 use super::heart::Heart;
 use crate::client::Client;
 use crate::error::{ClientError, Outcome};
-use crate::payload::PayloadError;
+use crate::payload::{LeasedItemExt, PayloadError};
 use crate::retries::{Retries, may_pass_some_day};
 
 /// The most that one call can emit; and as many may wait to be sent before a handler has to.
@@ -82,14 +82,15 @@ impl Emitter {
     pub(super) fn start(
         client: Client,
         heart: &Arc<Heart>,
-        held: Held,
+        item: &LeasedItem,
         observer: &Observer,
     ) -> (Events, Self) {
         let (events, emitted) = mpsc::channel(EVENTS_MAX);
         let (tell, progress) = watch::channel(Progress::default());
         let (end, ended) = oneshot::channel();
         let (heart, observer) = (Arc::clone(heart), observer.clone());
-        let sender = Sender { client, heart, held, observer, last_seq: None, progress: tell };
+        let (held, last_seq) = (item.held(), item.event_count.unwrap_or_default());
+        let sender = Sender { client, heart, held, observer, last_seq, progress: tell };
         let mut sending = JoinSet::new();
         sending.spawn(sender.run(emitted, ended));
         (Events { events, taken: Arc::default(), progress }, Self { sending, end })
@@ -107,8 +108,8 @@ struct Sender {
     heart: Arc<Heart>,
     held: Held,
     observer: Observer,
-    /// The number of the item's last event, once it is known. Only who holds the item can add any.
-    last_seq: Option<u64>,
+    /// The number of the item's last event. Only who holds the item can add any.
+    last_seq: u64,
     progress: watch::Sender<Progress>,
 }
 
@@ -145,14 +146,14 @@ impl Sender {
         loop {
             match self.try_emit(&events).await {
                 Ok(reply) => {
-                    self.last_seq = Some(reply.last_seq);
+                    self.last_seq = reply.last_seq;
                     if reply.cancel_requested {
                         self.heart.is_to_be_cancelled(&self.held);
                     }
                     return Ok(());
                 }
                 Err(error) if may_be_done && self.was_done(&error, events.len()) => {
-                    self.last_seq = self.last_seq.map(|last| last + events.len() as u64);
+                    self.last_seq += events.len() as u64;
                     return Ok(());
                 }
                 Err(error) if may_pass_some_day(&error) => {
@@ -170,20 +171,15 @@ impl Sender {
         }
     }
 
-    async fn try_emit(&mut self, events: &[NewEvent]) -> Result<EmitReply, ClientError> {
-        let after = match self.last_seq {
-            Some(last_seq) => last_seq,
-            None => *self.last_seq.insert(self.client.item(&self.held.id).await?.event_count),
-        };
-        let Held { id, permit } = self.held.clone();
-        self.client.emit(EmitRequest { id, permit, after: Some(after), events: events.to_vec() }).await
+    async fn try_emit(&self, events: &[NewEvent]) -> Result<EmitReply, ClientError> {
+        let (Held { id, permit }, after) = (self.held.clone(), Some(self.last_seq));
+        self.client.emit(EmitRequest { id, permit, after, events: events.to_vec() }).await
     }
 
     /// Whether a refusal only says that the server had done it before.
     fn was_done(&self, error: &ClientError, events: usize) -> bool {
         let ClientError::Refused { code, details, .. } = error else { return false };
-        let last_seq = self.last_seq.map(|last| last + events as u64);
-        *code == Code::WrongState && last_seq.is_some() && details.last_seq == last_seq
+        *code == Code::WrongState && details.last_seq == Some(self.last_seq + events as u64)
     }
 }
 

@@ -77,6 +77,7 @@ impl Partition {
             origin: next.extras.as_ref().and_then(|extras| extras.origin.clone()),
             group: next.group.and_then(|group| self.group_name(group)),
             has_input: next.extras.as_ref().is_some_and(|extras| extras.has_input),
+            event_count: next.event_count(),
         };
         self.write(number, next, out);
         out.totals.leased += 1;

@@ -142,6 +142,7 @@ impl QueueHandle {
                 group: item.group.clone(),
                 // Taken out before anything else can end this one.
                 input: if item.has_input { Some(inputs.next().flatten()?) } else { None },
+                event_count: item.event_count,
                 // Gone already: cleared, or expired and done by another. The permit is void then. Or damaged: then nobody
                 // can work on it, and the lease costs an attempt until none is left.
                 body: body?,

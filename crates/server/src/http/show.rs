@@ -53,6 +53,7 @@ pub(super) fn leased(granted: &Granted) -> LeasedItem {
         address: granted.address.as_deref().map(str::to_owned),
         group: granted.group.as_deref().map(str::to_owned),
         input: granted.input.clone().map(|stored| Record::from_stored(stored).into_payload()),
+        event_count: Some(granted.event_count).filter(|count| *count > 0),
         reference: record.reference,
         headers: record.headers,
     }

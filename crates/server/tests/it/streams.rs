@@ -401,6 +401,7 @@ async fn a_suspended_item_is_shown_counted_and_answered() {
     assert_eq!((said(&input).as_str(), &input.data["json"]), ("input 1", &json!({"colour": "blue"})));
     let leased = lease(&mut http).await;
     assert_eq!((&leased["input"], &leased["attempts"]), (&json!({"json": {"colour": "blue"}}), &json!(1)));
+    assert_eq!(leased["event_count"], 1);
     complete(&mut http, &leased).await;
     let rest = all_said(&stream.rest().await);
     assert_eq!(rest, ["state waiting", "state leased", "state completed", "end final completed"]);

@@ -100,6 +100,7 @@ pub(super) fn granted(reply: &LeaseReply) -> Vec<Granted> {
             origin: None,
             group: None,
             input: None,
+            event_count: 0,
             // Without a body the checker finds it to be nobody's.
             body: body_of(&payload).unwrap_or_default(),
         }
