@@ -6,7 +6,7 @@ use super::entry::Entry;
 use super::{Output, Partition};
 use crate::event::{EventBatch, NewEvent, pack};
 use crate::id::ItemNumber;
-use crate::limits::{EVENTS_BYTES_MAX, EVENTS_MAX};
+use crate::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX, EVENTS_MAX};
 use crate::mutant::{self, Mutant};
 use crate::row::{Change, Key, Part, Row};
 use crate::series::Series;
@@ -47,6 +47,15 @@ impl Events {
 
     pub(super) fn has_any(&self, item: ItemNumber) -> bool {
         self.batches.of(item).is_some()
+    }
+
+    /// What those of an item cost besides their payloads.
+    pub(super) fn overhead(&self, item: ItemNumber) -> u64 {
+        let Some(batches) = self.batches.of(item) else { return 0 };
+        let (Some((first_seq, _)), Some((_, last))) = (batches.front(), batches.back()) else { return 0 };
+        // None is missing between the first and the last.
+        let events = last.last_seq + 1 - first_seq;
+        batches.len() as u64 * EVENT_BATCH_OVERHEAD + events * EVENT_OVERHEAD
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = EventBatch> {
