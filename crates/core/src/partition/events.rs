@@ -1,6 +1,6 @@
 //! Which events of which items are kept: the spans of their batches, and nothing of what is in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::entry::Entry;
 use super::{Output, Partition};
@@ -14,6 +14,9 @@ use crate::time::Timestamp;
 
 /// What one body of events may come to, if it is more than one event: readers take little at a time, and a body whole.
 const BATCH_BYTES_MAX: usize = 128 << 10;
+
+/// So many batches weigh as much as an item in slices of work: the store has to let go of each.
+const BATCHES_PER_ITEM: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
@@ -49,6 +52,11 @@ impl Events {
         self.batches.of(item).is_some()
     }
 
+    /// How many batches an item has.
+    fn count(&self, item: ItemNumber) -> usize {
+        self.batches.of(item).map_or(0, VecDeque::len)
+    }
+
     /// What those of an item cost besides their payloads.
     pub(super) fn overhead(&self, item: ItemNumber) -> u64 {
         let Some(batches) = self.batches.of(item) else { return 0 };
@@ -81,6 +89,13 @@ impl Events {
             *bytes += batch.bytes;
         }
         Ok(sums)
+    }
+}
+
+impl Output {
+    /// What work on so many items comes to, with the batches that went with them.
+    pub(super) fn weight(&self, items: usize) -> usize {
+        items + self.batches_erased / BATCHES_PER_ITEM
     }
 }
 
@@ -140,6 +155,7 @@ impl Partition {
 
     /// Forgets one batch of an item, or all there are.
     pub(super) fn erase_events(&mut self, number: ItemNumber, first_seq: Option<u64>, out: &mut Output) {
+        out.batches_erased += if first_seq.is_some() { 1 } else { self.events.count(number) };
         let key = Key::Events(number, first_seq);
         self.remove(&key);
         out.changes.push(Change::Remove(key));

@@ -251,6 +251,37 @@ fn ten_thousand_events_that_were_emitted_one_by_one_are_all_kept() {
     assert_eq!((batches(&script).len() as u64, script.partition.first_event(number)), (EVENTS_MAX, Some(2)));
 }
 
+/// Items that have ended, each with so many batches of events, once their time is over.
+fn forgettable(items: usize, batches: usize) -> Script {
+    let mut script =
+        Script::with_settings(Settings { retention: Span::from_secs(10), ..Settings::default() });
+    script.produce(crate::script::items(items));
+    for leased in script.lease(items) {
+        script.emit_singly(held(&leased), batches);
+        script.complete(held(&leased), None).unwrap();
+    }
+    script.pass(Span::from_secs(10));
+    script
+}
+
+#[test]
+fn the_more_batches_items_have_the_fewer_go_with_one_slice_of_the_sweep() {
+    let swept = |items, batches| forgettable(items, batches).sweep_some(30);
+    assert_eq!(swept(40, 1), 30);
+    assert_eq!(swept(20, 64), 15);
+    assert_eq!(swept(10, 5 * 64), 5);
+    assert_eq!(swept(2, 30 * 64), 1);
+}
+
+#[test]
+fn an_item_with_more_batches_than_a_slice_may_hold_goes_all_the_same() {
+    let mut script = forgettable(3, 200);
+    for left in [2, 1, 0] {
+        assert_eq!((script.sweep_some(1), script.partition.retained()), (1, left));
+    }
+    assert_eq!((script.sweep_some(1), batches(&script)), (0, Vec::new()));
+}
+
 #[test]
 fn a_cleared_item_keeps_its_events_and_a_deleted_one_does_not() {
     let mut script = Script::new();

@@ -156,6 +156,10 @@ impl History {
         Some((phase, item.extras.map_or(0, |extras| extras.event_count)))
     }
 
+    pub(super) fn event_batches(&self) -> usize {
+        self.partition.rows().filter(|row| matches!(row, Row::Events(_))).count()
+    }
+
     /// What counts of a final item against the bytes that its queue keeps.
     fn check_kept_bytes(&self, number: ItemNumber, extras: &Extras, outcome: &Outcome) {
         let kept = self.streams.kept(number);
