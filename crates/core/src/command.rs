@@ -57,7 +57,7 @@ pub enum Command {
     CancelGroup(Arc<str>),
     DeleteGroup(Arc<str>),
     /// Acts on what time has brought, up to `limit` items: ended leases, due and expired items, retention, items that
-    /// were cleared or cancelled with their group.
+    /// were cleared or cancelled with their group. One whose many events go with it counts for several.
     Sweep {
         limit: usize,
     },

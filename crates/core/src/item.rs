@@ -71,7 +71,7 @@ pub struct Outcome {
     pub end: End,
     pub finished_at: Timestamp,
     /// Bytes that count against the queue's `retention_max_bytes`: the result, the error, the address, the facts and the
-    /// events.
+    /// events, with what those cost besides their payloads.
     pub kept_bytes: u64,
     /// Whether the store holds a result body for it.
     pub has_result: bool,
@@ -203,10 +203,10 @@ impl Extras {
     }
 
     /// The bytes of it that are kept once the item is final.
-    pub(crate) fn kept_bytes(&self) -> u64 {
+    pub(crate) fn kept_bytes(&self, event_overhead: u64) -> u64 {
         let error_len = self.error.as_ref().map_or(0, ItemError::bytes);
         let address_len = self.address.as_ref().map_or(0, |address| address.len());
-        (error_len + address_len) as u64 + self.facts_bytes + self.event_bytes
+        (error_len + address_len) as u64 + self.facts_bytes + self.event_bytes + event_overhead
     }
 }
 
@@ -238,7 +238,7 @@ impl ItemError {
 impl Item {
     /// What is left of an item that was taken away at a time, with many others at once: something only if it has
     /// something to show.
-    pub fn taken_away(mut self, at: Timestamp) -> Option<Self> {
+    pub(crate) fn taken_away(mut self, at: Timestamp, event_overhead: u64) -> Option<Self> {
         let extras = self.extras.as_mut().filter(|extras| extras.has_something_to_show())?;
         if let State::Leased(lease) = &self.state {
             extras.last_lease = Some((lease.permit, LeaseEnd::Cancelled));
@@ -246,7 +246,7 @@ impl Item {
         let outcome = Outcome {
             end: End::Cancelled,
             finished_at: at,
-            kept_bytes: extras.kept_bytes(),
+            kept_bytes: extras.kept_bytes(event_overhead),
             has_result: false,
             outgoing: None,
         };

@@ -28,6 +28,7 @@ pub mod retry;
 pub mod route;
 pub mod row;
 pub mod rule;
+pub mod series;
 pub mod settings;
 pub mod sorted;
 pub mod time;

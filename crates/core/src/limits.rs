@@ -50,6 +50,10 @@ pub const EMIT_MAX: usize = 1000;
 /// Events that are kept of one item, and the bytes of their payloads: the oldest go first.
 pub const EVENTS_MAX: u64 = 10_000;
 pub const EVENTS_BYTES_MAX: u64 = 16 << 20;
+/// What a batch of events costs besides their payloads: rows, frames and places in memory; and each event in it: a frame
+/// and its type. Counted in what a queue keeps of final items. Within an item the number of events is bound enough.
+pub const EVENT_BATCH_OVERHEAD: u64 = 128;
+pub const EVENT_OVERHEAD: u64 = 16;
 /// What a worker may say of why an item is suspended. It is kept with the item.
 pub const REASON_BYTES_MAX: usize = 512;
 

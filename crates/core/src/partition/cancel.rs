@@ -1,6 +1,5 @@
 //! Work that is not wanted any more.
 
-use super::finish::ended;
 use super::{Output, Partition};
 use crate::command::{Refusal, Reply};
 use crate::group::Member;
@@ -28,7 +27,7 @@ impl Partition {
             State::Scheduled { .. } | State::Waiting | State::Suspended(_) => {
                 let last = entry.clone();
                 // Told as it ended, whether or not anything of it is kept.
-                let state = ended(&last, End::Cancelled, now, None);
+                let state = self.ended(now, number, &last, End::Cancelled, None);
                 let item = Item { era: self.cleared.era(&state), state, ..self.item(number, &last) };
                 self.finish(now, number, last, End::Cancelled, out);
                 item

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::entry::Entry;
-use super::finish::ended;
 use super::group_end::count_end;
 use super::suspend::drop_input;
 use super::{Output, Partition};
@@ -144,7 +143,7 @@ impl Partition {
         outgoing: Outgoing,
         out: &mut Output,
     ) {
-        let State::Final(mut outcome) = ended(&last, end, now, None) else {
+        let State::Final(mut outcome) = self.ended(now, number, &last, end, None) else {
             unreachable!("what has ended is final")
         };
         self.tell_end(now, number, &last, end, None, out);

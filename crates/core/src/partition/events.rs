@@ -1,23 +1,27 @@
 //! Which events of which items are kept: the spans of their batches, and nothing of what is in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::entry::Entry;
 use super::{Output, Partition};
 use crate::event::{EventBatch, NewEvent, pack};
 use crate::id::ItemNumber;
-use crate::limits::{EVENTS_BYTES_MAX, EVENTS_MAX};
+use crate::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX, EVENTS_MAX};
 use crate::mutant::{self, Mutant};
 use crate::row::{Change, Key, Part, Row};
+use crate::series::Series;
 use crate::time::Timestamp;
 
 /// What one body of events may come to, if it is more than one event: readers take little at a time, and a body whole.
 const BATCH_BYTES_MAX: usize = 128 << 10;
 
-#[derive(Debug, Default, PartialEq)]
+/// So many batches weigh as much as an item in slices of work: the store has to let go of each.
+const BATCHES_PER_ITEM: usize = 64;
+
+#[derive(Debug, Default)]
 pub(super) struct Events {
-    /// By item, then by the number of the first event. None is empty.
-    batches: BTreeMap<ItemNumber, BTreeMap<u64, Kept>>,
+    /// By the number of the first event.
+    batches: Series<Kept>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,38 +33,46 @@ pub(super) struct Kept {
 impl Events {
     pub(super) fn insert(&mut self, batch: EventBatch) {
         let EventBatch { item, first_seq, last_seq, bytes } = batch;
-        self.batches.entry(item).or_default().insert(first_seq, Kept { last_seq, bytes });
+        self.batches.insert(item, first_seq, Kept { last_seq, bytes });
     }
 
     /// One batch of an item, or all.
     pub(super) fn remove(&mut self, item: ItemNumber, first_seq: Option<u64>) {
-        let Some(batches) = self.batches.get_mut(&item) else { return };
         match first_seq {
-            Some(first_seq) => drop(batches.remove(&first_seq)),
-            None => batches.clear(),
-        }
-        if batches.is_empty() {
-            self.batches.remove(&item);
+            Some(first_seq) => drop(self.batches.remove(item, first_seq)),
+            None => drop(self.batches.remove_from(item, 0)),
         }
     }
 
     fn oldest(&self, item: ItemNumber) -> Option<(u64, Kept)> {
-        let (first_seq, kept) = self.batches.get(&item)?.first_key_value()?;
-        Some((*first_seq, *kept))
+        self.batches.of(item)?.front().copied()
     }
 
     pub(super) fn has_any(&self, item: ItemNumber) -> bool {
-        self.batches.contains_key(&item)
+        self.batches.of(item).is_some()
+    }
+
+    /// How many batches an item has.
+    fn count(&self, item: ItemNumber) -> usize {
+        self.batches.of(item).map_or(0, VecDeque::len)
+    }
+
+    /// What those of an item cost besides their payloads.
+    pub(super) fn overhead(&self, item: ItemNumber) -> u64 {
+        let Some(batches) = self.batches.of(item) else { return 0 };
+        let (Some((first_seq, _)), Some((_, last))) = (batches.front(), batches.back()) else { return 0 };
+        // None is missing between the first and the last.
+        let events = last.last_seq + 1 - first_seq;
+        batches.len() as u64 * EVENT_BATCH_OVERHEAD + events * EVENT_OVERHEAD
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = EventBatch> {
-        let batch = |item, (first_seq, kept): (&u64, &Kept)| EventBatch {
+        self.batches.iter().map(|(item, first_seq, kept)| EventBatch {
             item,
-            first_seq: *first_seq,
+            first_seq,
             last_seq: kept.last_seq,
             bytes: kept.bytes,
-        };
-        self.batches.iter().flat_map(move |(item, batches)| batches.iter().map(move |one| batch(*item, one)))
+        })
     }
 
     /// The number of the last event of each item and the bytes that are kept of it, for a full count. An error tells of
@@ -77,6 +89,13 @@ impl Events {
             *bytes += batch.bytes;
         }
         Ok(sums)
+    }
+}
+
+impl Output {
+    /// What work on so many items comes to, with the batches that went with them.
+    pub(super) fn weight(&self, items: usize) -> usize {
+        items + self.batches_erased / BATCHES_PER_ITEM
     }
 }
 
@@ -136,6 +155,7 @@ impl Partition {
 
     /// Forgets one batch of an item, or all there are.
     pub(super) fn erase_events(&mut self, number: ItemNumber, first_seq: Option<u64>, out: &mut Output) {
+        out.batches_erased += if first_seq.is_some() { 1 } else { self.events.count(number) };
         let key = Key::Events(number, first_seq);
         self.remove(&key);
         out.changes.push(Change::Remove(key));

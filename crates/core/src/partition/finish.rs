@@ -46,27 +46,31 @@ impl Partition {
             return;
         }
         drop_input(number, &last, out);
-        last.state = ended(&last, end, now, result.as_ref());
+        last.state = self.ended(now, number, &last, end, result.as_ref());
         self.write(number, last, out);
         out.changes.push(Change::RemoveBody { number, part: Part::Payload });
         if let Some(body) = result {
             out.changes.push(Change::PutBody { number, part: Part::Result, body });
         }
     }
-}
 
-/// The state of an item that ends.
-pub(super) fn ended(last: &Entry, end: End, now: Timestamp, result: Option<&Bytes>) -> State {
-    State::Final(Box::new(Outcome {
-        end,
-        finished_at: now,
-        kept_bytes: kept_bytes(last, result),
-        has_result: result.is_some(),
-        outgoing: None,
-    }))
-}
-
-fn kept_bytes(last: &Entry, result: Option<&Bytes>) -> u64 {
-    let extras = last.extras.as_ref().map_or(0, |extras| extras.kept_bytes());
-    extras + result.map_or(0, Bytes::len) as u64
+    /// The state of an item that ends.
+    pub(super) fn ended(
+        &self,
+        now: Timestamp,
+        number: ItemNumber,
+        last: &Entry,
+        end: End,
+        result: Option<&Bytes>,
+    ) -> State {
+        let event_overhead = self.events.overhead(number);
+        let extras = last.extras.as_ref().map_or(0, |extras| extras.kept_bytes(event_overhead));
+        State::Final(Box::new(Outcome {
+            end,
+            finished_at: now,
+            kept_bytes: extras + result.map_or(0, Bytes::len) as u64,
+            has_result: result.is_some(),
+            outgoing: None,
+        }))
+    }
 }

@@ -171,6 +171,8 @@ struct Output {
     ended: BTreeMap<GroupIndex, Ended>,
     /// What items made by groups and crons have come to.
     made_bytes: u64,
+    /// Batches of events that are not kept any more: one change takes many.
+    batches_erased: usize,
     /// Whether something can be leased that could not before.
     available: bool,
     /// Whether something is on its way to another queue that was not before.

@@ -11,7 +11,7 @@ use crate::id::ItemNumber;
 use crate::item::{End, MoveReason};
 use crate::time::Timestamp;
 
-/// Items that one slice looks at.
+/// Items that one slice looks at, fewer if they have many events to be forgotten.
 const LOOK_MAX: usize = 100;
 
 impl Partition {
@@ -21,7 +21,10 @@ impl Partition {
         let mut heads = self.lanes_after(redrive);
         let mut count = 0;
         let mut next = None;
-        for _ in 0..LOOK_MAX {
+        for looked in 0..LOOK_MAX {
+            if out.weight(looked) >= LOOK_MAX {
+                break;
+            }
             let Some((key, lane)) = heads.pop_first() else { return Reply::Redriven { count, next: None } };
             if count as usize == redrive.limit {
                 return Reply::Redriven { count, next };

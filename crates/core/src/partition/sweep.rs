@@ -34,8 +34,10 @@ impl Partition {
         let mut count = 0;
         for slice in [share, limit] {
             for duty in DUTIES {
-                let slice = slice.min(limit - count);
-                count += (0..slice).take_while(|_| duty(self, now, out)).count();
+                let until = out.weight(count).saturating_add(slice).min(limit);
+                while out.weight(count) < until && duty(self, now, out) {
+                    count += 1;
+                }
             }
         }
         Reply::Swept { count }

@@ -42,7 +42,7 @@ impl Partition {
         let entry = self.items.get(&number).filter(|entry| self.is_gone(entry))?;
         let item = self.item(number, entry);
         let at = self.gone_at(&item, entry);
-        item.taken_away(at)
+        item.taken_away(at, self.events.overhead(number))
     }
 
     /// Writes down what became of an item that is gone.

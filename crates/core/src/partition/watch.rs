@@ -3,7 +3,6 @@
 use bytes::Bytes;
 
 use super::entry::Entry;
-use super::finish::ended;
 use super::groups::GroupIndex;
 use super::{Output, Partition};
 use crate::command::{Clear, Ended, News};
@@ -47,7 +46,7 @@ impl Partition {
         if !self.followed.remove(&number) && !watched {
             return;
         }
-        let state = ended(last, end, now, result);
+        let state = self.ended(now, number, last, end, result);
         let item = Item { era: self.cleared.era(&state), state, ..self.item(number, last) };
         let member = self.member_of(last).map(|member| Member { held: false, ..member });
         out.news.push(News::Ended(Box::new(Ended { item, member, result: result.cloned() })));

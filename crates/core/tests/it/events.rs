@@ -1,8 +1,8 @@
 use windlass_core::command::{Clear, Command, Emitted, News, Refusal};
 use windlass_core::event::{NewEvent, unpack};
 use windlass_core::id::ItemNumber;
-use windlass_core::item::{LeaseEnd, Phase};
-use windlass_core::limits::{EVENTS_BYTES_MAX, EVENTS_MAX};
+use windlass_core::item::{LeaseEnd, Phase, State};
+use windlass_core::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX, EVENTS_MAX};
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
@@ -194,16 +194,92 @@ fn an_item_with_events_is_kept_for_its_time_and_then_goes_with_all_of_them_in_on
 }
 
 #[test]
-fn events_count_against_the_bytes_that_a_queue_keeps() {
-    let mut script = Script::with_settings(Settings { retention_max_bytes: 10, ..Settings::default() });
-    let numbers = [script.produce_one(), script.produce_one()];
-    for _ in numbers {
-        let held = script.lease_one();
-        script.emit(held, events(2)).unwrap();
-        script.complete(held, None).unwrap();
+fn events_count_against_the_bytes_that_a_queue_keeps_also_those_without_a_payload() {
+    let of_each = EVENT_BATCH_OVERHEAD + 2 * EVENT_OVERHEAD;
+    for (content, bytes) in [("", of_each), ("done", of_each + 2 * 4)] {
+        for (retention_max_bytes, first) in [(2 * bytes, Some(Phase::Completed)), (2 * bytes - 1, None)] {
+            let mut script = Script::with_settings(Settings { retention_max_bytes, ..Settings::default() });
+            let numbers = [script.produce_one(), script.produce_one()];
+            for _ in numbers {
+                let held = script.lease_one();
+                script.emit(held, vec![event(content); 2]).unwrap();
+                script.complete(held, None).unwrap();
+            }
+            script.sweep();
+            assert_eq!(numbers.map(|number| script.phase(number)), [first, Some(Phase::Completed)]);
+        }
     }
+}
+
+#[test]
+fn what_batches_cost_counts_however_an_item_ends_and_only_of_those_that_are_left() {
+    let mut script = Script::new();
+    let [completed, cleared, failed] = [(); 3].map(|()| script.produce_one());
+    for leased in script.lease(3) {
+        script.emit(held(&leased), vec![NewEvent { bytes: EVENTS_BYTES_MAX, ..event("large") }]).unwrap();
+        script.emit(held(&leased), vec![event("")]).unwrap();
+        script.emit(held(&leased), vec![event(""), event("one")]).unwrap();
+        let done = match leased.number {
+            number if number == completed => script.complete(held(&leased), None),
+            number if number == cleared => script.release(held(&leased)),
+            _ => script.retry(crate::script::Retry { dead: true, ..at_once(held(&leased)) }).map(drop),
+        };
+        done.unwrap();
+    }
+    script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false });
+    let kept_bytes = |script: &Script, number| match script.get(number).state {
+        State::Final(outcome) => outcome.kept_bytes,
+        other => panic!("{other:?}"),
+    };
+    let events = 2 * EVENT_BATCH_OVERHEAD + 3 * EVENT_OVERHEAD + 3;
+    assert_eq!(kept_bytes(&script, cleared), events, "as it is seen before the sweep");
     script.sweep();
-    assert_eq!(numbers.map(|number| script.phase(number)), [None, Some(Phase::Completed)]);
+    assert_eq!([completed, cleared].map(|number| kept_bytes(&script, number)), [events; 2]);
+    let error = script.get(failed).extras.unwrap().error.unwrap();
+    let error_len = error.message.len() + error.code.unwrap().len();
+    assert_eq!(kept_bytes(&script, failed), events + error_len as u64);
+}
+
+#[test]
+fn ten_thousand_events_that_were_emitted_one_by_one_are_all_kept() {
+    let mut script = Script::new();
+    let number = script.produce_one();
+    let held = script.lease_one();
+    script.emit_singly(held, EVENTS_MAX as usize);
+    assert_eq!((batches(&script).len() as u64, script.partition.first_event(number)), (EVENTS_MAX, Some(1)));
+    script.emit(held, events(1)).unwrap();
+    assert_eq!((batches(&script).len() as u64, script.partition.first_event(number)), (EVENTS_MAX, Some(2)));
+}
+
+/// Items that have ended, each with so many batches of events, once their time is over.
+fn forgettable(items: usize, batches: usize) -> Script {
+    let mut script =
+        Script::with_settings(Settings { retention: Span::from_secs(10), ..Settings::default() });
+    script.produce(crate::script::items(items));
+    for leased in script.lease(items) {
+        script.emit_singly(held(&leased), batches);
+        script.complete(held(&leased), None).unwrap();
+    }
+    script.pass(Span::from_secs(10));
+    script
+}
+
+#[test]
+fn the_more_batches_items_have_the_fewer_go_with_one_slice_of_the_sweep() {
+    let swept = |items, batches| forgettable(items, batches).sweep_some(30);
+    assert_eq!(swept(40, 1), 30);
+    assert_eq!(swept(20, 64), 15);
+    assert_eq!(swept(10, 5 * 64), 5);
+    assert_eq!(swept(2, 30 * 64), 1);
+}
+
+#[test]
+fn an_item_with_more_batches_than_a_slice_may_hold_goes_all_the_same() {
+    let mut script = forgettable(3, 200);
+    for left in [2, 1, 0] {
+        assert_eq!((script.sweep_some(1), script.partition.retained()), (1, left));
+    }
+    assert_eq!((script.sweep_some(1), batches(&script)), (0, Vec::new()));
 }
 
 #[test]

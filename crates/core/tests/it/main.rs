@@ -37,6 +37,7 @@ mod route;
 mod rules;
 mod schedule;
 mod script;
+mod series;
 mod sorted;
 mod storage;
 mod suspend;

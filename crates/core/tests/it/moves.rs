@@ -14,7 +14,7 @@ use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
-use crate::script::{Retry, Script, again, item, items};
+use crate::script::{Retry, Script, again, held, item, items};
 
 const TAKER: PartitionId = PartitionId(9);
 const SOURCE: PartitionId = PartitionId(3);
@@ -156,6 +156,30 @@ fn a_partition_with_too_many_kinds_takes_nothing_and_can_be_asked_again() {
         script.partition.apply(script.now, Command::Take(Take { source: SOURCE, moves: vec![moved(1)] }));
     assert!(matches!(refused.reply, Err(Refusal::TooMany { .. })));
     assert_eq!(script.partition.last_taken(SOURCE), MoveNumber(0));
+}
+
+#[test]
+fn a_redrive_looks_at_fewer_items_at_once_if_many_batches_of_events_go_with_them() {
+    let mut script = Script::new();
+    script.produce(items(60));
+    for leased in script.lease(60) {
+        script.emit_singly(held(&leased), 64);
+        script.release(held(&leased)).unwrap();
+    }
+    let mut from = None;
+    let mut counts = Vec::new();
+    loop {
+        let redrive = Redrive { to: RedriveTo::Queue("other".into()), kind: None, limit: usize::MAX, from };
+        let Ok(Reply::Redriven { count, next }) = script.apply(Command::Redrive(redrive)) else {
+            panic!("never refused")
+        };
+        counts.push(count);
+        from = next;
+        if from.is_none() {
+            break;
+        }
+    }
+    assert_eq!((counts, script.partition.moving()), (vec![50, 10], 60));
 }
 
 #[test]

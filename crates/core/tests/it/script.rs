@@ -181,6 +181,14 @@ impl Script {
         }
     }
 
+    /// One event at a time, for many: counts nothing in full in between.
+    pub(crate) fn emit_singly(&mut self, held: Held, count: usize) {
+        for _ in 0..count {
+            let emit = Emit { held, after: None, events: events(1) };
+            self.partition.apply(self.now, Command::Emit(emit)).reply.unwrap();
+        }
+    }
+
     pub(crate) fn clear(&mut self, clear: Clear) -> u64 {
         match self.apply(Command::Clear(clear)).unwrap() {
             Reply::Cleared { count } => count,

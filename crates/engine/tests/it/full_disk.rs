@@ -13,6 +13,7 @@ use windlass_core::time::Span;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::{Engine, EngineError, Outcome};
 
+use crate::behaviour::streams::event;
 use crate::log_disk::MemDisk;
 use crate::world::{ManualEnv, item, lease, queue_name};
 
@@ -35,6 +36,10 @@ async fn fill_up(engine: &Engine, queue: &QueueName) -> (u64, EngineError) {
     }
 }
 
+fn is_refused(error: &EngineError) -> bool {
+    matches!(error, EngineError::Unavailable { outcome: Outcome::NotApplied, .. })
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_still_ends_items_and_recovers_once_there_is_room() {
     let env = Arc::new(ManualEnv::new());
@@ -49,11 +54,14 @@ async fn a_full_disk_still_ends_items_and_recovers_once_there_is_room() {
     engine.create_queue(create).await.expect("the queue is made");
 
     let (produced, error) = fill_up(&engine, &queue).await;
-    assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error}");
+    assert!(is_refused(&error), "{error}");
     assert_eq!(engine.stats(&queue).await.expect("stats").counts.waiting, produced);
 
     let leased = engine.lease(&queue, lease(20), Span::ZERO).await.expect("leased").accept();
     assert_eq!(leased.len(), 20);
+    // What a worker says takes room like what is produced, however little it is.
+    let emitted = engine.emit(leased[0].id, leased[0].permit, None, vec![event("")]).await;
+    assert!(emitted.as_ref().is_err_and(is_refused), "{emitted:?}");
     let done = leased.iter().map(|item| (item.id, item.permit, None)).collect();
     assert!(engine.complete(&queue, done).await.expect("judged").results.iter().all(Result::is_ok));
     assert_eq!(engine.stats(&queue).await.expect("stats").counts.waiting, produced - 20);

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use windlass_core::command::{Changed, Command, Emit, Emitted, Input, Refusal, Reply, Resume, Suspend};
 use windlass_core::event::NewEvent;
 use windlass_core::id::ItemNumber;
-use windlass_core::item::{Phase, State};
-use windlass_core::limits::EVENTS_BYTES_MAX;
+use windlass_core::item::{Extras, Outcome, Phase, State};
+use windlass_core::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX};
 use windlass_core::row::Row;
 
 use super::{History, Pick, Step, pick};
@@ -156,6 +156,28 @@ impl History {
         Some((phase, item.extras.map_or(0, |extras| extras.event_count)))
     }
 
+    pub(super) fn event_batches(&self) -> usize {
+        self.partition.rows().filter(|row| matches!(row, Row::Events(_))).count()
+    }
+
+    /// What counts of a final item against the bytes that its queue keeps.
+    fn check_kept_bytes(&self, number: ItemNumber, extras: &Extras, outcome: &Outcome) {
+        let kept = self.streams.kept(number);
+        let batches = self.streams.emitted.get(&number).into_iter().flatten().rev().take(kept.len());
+        let event_bytes = |sizes: &Vec<u64>| {
+            let payloads = sizes.iter().sum::<u64>();
+            EVENT_BATCH_OVERHEAD + EVENT_OVERHEAD * sizes.len() as u64 + payloads
+        };
+        let error = extras.error.as_ref();
+        let error_len =
+            error.map_or(0, |error| error.message.len() + error.code.as_deref().map_or(0, str::len));
+        let address_len = extras.address.as_deref().map_or(0, str::len);
+        let result_len = if outcome.has_result { b"a result".len() } else { 0 };
+        let texts = (error_len + address_len + result_len) as u64;
+        let expected = batches.map(event_bytes).sum::<u64>() + extras.facts_bytes + texts;
+        assert_eq!(outcome.kept_bytes, expected, "of {number:?}");
+    }
+
     /// Of what can be seen exactly the newest events are kept, of everything else none; and whoever follows has heard how
     /// things stand.
     pub(super) fn check_streams(&mut self) {
@@ -168,8 +190,12 @@ impl History {
         for (number, item) in self.items() {
             let kept = kept.remove(&number).unwrap_or_default();
             assert_eq!(kept, self.streams.kept(number));
-            let count = item.extras.map_or(0, |extras| extras.event_count);
+            let extras = item.extras.unwrap_or_default();
+            let count = extras.event_count;
             assert_eq!(count, self.streams.count(number), "numbers of {number:?} are not dense");
+            if let State::Final(outcome) = &item.state {
+                self.check_kept_bytes(number, &extras, outcome);
+            }
         }
         // The sweep has still to find what was taken away all at once.
         kept.retain(|number, _| {

@@ -1,9 +1,8 @@
 //! The names of bodies, and where they are.
 
-use std::collections::BTreeMap;
-
 use windlass_core::id::ItemNumber;
 use windlass_core::row::Part;
+use windlass_core::series::Series;
 use windlass_core::sorted::SortedMap;
 
 use super::entry::{Cursor, put_varint};
@@ -94,7 +93,7 @@ impl BodyKey {
 #[derive(Debug, Default)]
 pub(super) struct Bodies {
     plain: SortedMap<u64, Place>,
-    more: BTreeMap<(u64, u64), Place>,
+    more: Series<Place>,
 }
 
 impl Bodies {
@@ -105,7 +104,7 @@ impl Bodies {
     pub(super) fn get(&self, key: BodyKey) -> Option<&Place> {
         match key {
             BodyKey::Plain(word) => self.plain.get(&word),
-            BodyKey::More(number, more) => self.more.get(&(number, more)),
+            BodyKey::More(number, more) => self.more.get(ItemNumber(number), more),
         }
     }
 
@@ -113,27 +112,31 @@ impl Bodies {
     pub(super) fn insert(&mut self, key: BodyKey, place: Place) -> Option<Place> {
         match key {
             BodyKey::Plain(word) => self.plain.insert(word, place),
-            BodyKey::More(number, more) => self.more.insert((number, more), place),
+            BodyKey::More(number, more) => self.more.insert(ItemNumber(number), more, place),
         }
     }
 
     pub(super) fn remove(&mut self, key: BodyKey) -> Option<Place> {
         match key {
             BodyKey::Plain(word) => self.plain.remove(&word),
-            BodyKey::More(number, more) => self.more.remove(&(number, more)),
+            BodyKey::More(number, more) => self.more.remove(ItemNumber(number), more),
         }
+    }
+
+    /// Takes out all batches of an item's events, and tells where they were.
+    pub(super) fn remove_events(&mut self, number: ItemNumber) -> impl Iterator<Item = Place> + use<> {
+        self.more.remove_from(number, 1).into_iter().map(|(_, place)| place)
     }
 
     /// From a key on, whether or not it is there.
     pub(super) fn range(&self, from: BodyKey) -> impl Iterator<Item = (BodyKey, &Place)> {
-        let (plain, more) = match from {
+        let (plain, (number, more)) = match from {
             BodyKey::Plain(word) => (word, (0, 0)),
             BodyKey::More(number, more) => (u64::MAX, (number, more)),
         };
         let plain = self.plain.range(plain..).map(|(word, place)| (BodyKey::Plain(word), place));
-        let more =
-            self.more.range(more..).map(|(&(number, more), place)| (BodyKey::More(number, more), place));
-        plain.chain(more)
+        let more = self.more.range(ItemNumber(number), more);
+        plain.chain(more.map(|(number, more, place)| (BodyKey::More(number.0, more), place)))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (BodyKey, &Place)> {
@@ -142,11 +145,12 @@ impl Bodies {
 
     /// The batches of an item's events, from the one that holds an event on.
     pub(super) fn events(&self, number: ItemNumber, from: u64) -> impl Iterator<Item = (u64, &Place)> {
-        let holds = self.more.range((number.0, 1)..=(number.0, from)).next_back();
-        let first = holds.map_or(1, |((_, first_seq), _)| *first_seq);
-        self.more
-            .range((number.0, first)..=(number.0, u64::MAX))
-            .map(|((_, first_seq), place)| (*first_seq, place))
+        let all = self.more.of(number).into_iter();
+        let found = all.flat_map(move |all| {
+            let after = all.partition_point(|(first_seq, _)| *first_seq <= from);
+            all.range(after.saturating_sub(1)..)
+        });
+        found.filter(|(more, _)| *more > 0).map(|(first_seq, place)| (*first_seq, place))
     }
 }
 
@@ -188,5 +192,10 @@ mod tests {
         assert_eq!(found(5), [5, 9]);
         assert_eq!(found(100), [9]);
         assert_eq!(bodies.iter().count(), bodies.len());
+        assert_eq!(bodies.remove_events(ItemNumber(7)).count(), 3);
+        let left: Vec<_> = bodies.iter().map(|(key, _)| (key.number().0, key.part())).collect();
+        let input = (7, Part::Input);
+        assert_eq!(left, [(7, Part::Payload), (6, Part::Events(1)), input, (8, Part::Events(1))]);
+        assert_eq!(bodies.len(), left.len());
     }
 }

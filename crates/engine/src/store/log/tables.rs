@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use windlass_core::id::ItemNumber;
 
 use super::body_key::{Bodies, BodyKey};
 use super::entry::BodyChange;
@@ -151,8 +150,9 @@ impl Tables {
                 }
             }
             BodyChange::RemoveEvents { number } => {
-                for key in self.events(partition, *number) {
-                    self.remove_body(partition, key);
+                if let Some(table) = self.partitions.get_mut(&partition) {
+                    let places = table.bodies.remove_events(*number);
+                    self.release_all(places);
                 }
             }
         }
@@ -164,32 +164,43 @@ impl Tables {
         }
         let table = self.partitions.entry(partition).or_default();
         if let Some(before) = table.bodies.insert(key, place) {
-            self.release(before);
+            self.release(before.segment, before.live_bytes());
         }
     }
 
     fn remove_body(&mut self, partition: u32, key: BodyKey) {
         let table = self.partitions.get_mut(&partition);
         if let Some(place) = table.and_then(|table| table.bodies.remove(key)) {
-            self.release(place);
+            self.release(place.segment, place.live_bytes());
         }
     }
 
-    /// A body at this place is not wanted any more.
-    fn release(&mut self, place: Place) {
-        let Some(slot) = self.slots.get_mut(&place.segment) else { return };
-        slot.live_bytes -= place.live_bytes();
+    /// Bodies at these places are not wanted any more. What was written one after another is mostly in one segment, and let
+    /// go of together: there may be thousands.
+    fn release_all(&mut self, places: impl Iterator<Item = Place>) {
+        let mut places = places.peekable();
+        while let Some(first) = places.next() {
+            let mut bytes = first.live_bytes();
+            while let Some(next) = places.next_if(|next| next.segment == first.segment) {
+                bytes += next.live_bytes();
+            }
+            self.release(first.segment, bytes);
+        }
+    }
+
+    /// So much in a segment is not wanted any more.
+    fn release(&mut self, segment: u32, bytes: u64) {
+        let Some(slot) = self.slots.get_mut(&segment) else { return };
+        slot.live_bytes -= bytes;
         if slot.live_bytes == 0 {
             slot.dead_since = self.applied;
-            self.something_died |= !self.in_chain(place.segment);
+            self.something_died |= !self.in_chain(segment);
         }
     }
 
     fn drop_partition(&mut self, partition: u32) {
         let Some(table) = self.partitions.remove(&partition) else { return };
-        for (_, place) in table.bodies.iter() {
-            self.release(*place);
-        }
+        self.release_all(table.bodies.iter().map(|(_, place)| *place));
     }
 
     /// Compaction moved a body; unless it was removed or moved meanwhile, it is there from now on.
@@ -202,12 +213,6 @@ impl Tables {
 
     pub(super) fn body(&self, partition: u32, key: BodyKey) -> Option<Place> {
         self.partitions.get(&partition)?.bodies.get(key).copied()
-    }
-
-    /// All batches of an item's events.
-    pub(super) fn events(&self, partition: u32, number: ItemNumber) -> Vec<BodyKey> {
-        let Some(table) = self.partitions.get(&partition) else { return Vec::new() };
-        table.bodies.events(number, 1).map(|(first_seq, _)| BodyKey::More(number.0, first_seq)).collect()
     }
 
     pub(super) fn pin(&self, segment: u32, released: &Arc<Notify>) -> Option<Pin> {

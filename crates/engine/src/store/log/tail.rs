@@ -7,6 +7,7 @@ use std::sync::Arc;
 use windlass_core::codec;
 use windlass_core::id::ItemNumber;
 use windlass_core::row::Key;
+use windlass_core::series::Series;
 use windlass_core::sorted::SortedMap;
 
 use super::entry::{Entries, Entry};
@@ -23,11 +24,13 @@ pub(super) enum LastWord {
     Removed,
 }
 
-/// Item rows are by far the most, and have numbers.
+/// Rows of items and of their events are by far the most, and have numbers.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     others: BTreeMap<Vec<u8>, LastWord>,
     items: SortedMap<ItemNumber, LastWord>,
+    /// By the number of the first event; under 0 that all before went at once.
+    events: Series<LastWord>,
 }
 
 impl Tail {
@@ -64,30 +67,56 @@ impl Tail {
     }
 
     fn put(&mut self, key: &[u8], word: LastWord) {
-        if let Ok(Key::Item(number)) = codec::decode_key(key) {
-            self.items.insert(number, word);
-            return;
-        }
-        if matches!(word, LastWord::Removed) && takes_many(key) {
-            let with_it = self.others.range(key.to_vec()..).take_while(|(row, _)| row.starts_with(key));
-            let with_it: Vec<Vec<u8>> = with_it.map(|(row, _)| row.clone()).collect();
-            for row in &with_it {
-                self.others.remove(row);
+        match codec::decode_key(key) {
+            Ok(Key::Item(number)) => {
+                self.items.insert(number, word);
+            }
+            Ok(Key::Events(number, None)) => {
+                self.events.remove_from(number, 0);
+                self.events.insert(number, 0, word);
+                self.remove_others_under(key);
+            }
+            Ok(Key::Events(number, Some(first_seq))) if first_seq > 0 => {
+                self.events.insert(number, first_seq, word);
+            }
+            Ok(_) | Err(_) => {
+                self.others.insert(key.to_vec(), word);
             }
         }
-        self.others.insert(key.to_vec(), word);
+    }
+
+    /// Also what only a later version can read goes with what its key begins with.
+    fn remove_others_under(&mut self, key: &[u8]) {
+        let with_it = self.others.range(key.to_vec()..).take_while(|(row, _)| row.starts_with(key));
+        let with_it: Vec<Vec<u8>> = with_it.map(|(row, _)| row.clone()).collect();
+        for row in &with_it {
+            self.others.remove(row);
+        }
     }
 
     /// In the order of keys as bytes, which is the snapshot's: keys of a later version may sort anywhere.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Vec<u8>, LastWord)> {
-        let mut others = self.others.iter().map(|(key, word)| (key.clone(), *word)).peekable();
-        let mut items = self.items.iter().map(|(number, word)| (item_key(number), *word)).peekable();
-        std::iter::from_fn(move || match (others.peek(), items.peek()) {
-            (Some((other, _)), Some((item, _))) if item < other => items.next(),
-            (Some(_), _) => others.next(),
-            (None, _) => items.next(),
-        })
+        let others = self.others.iter().map(|(key, word)| (key.clone(), *word));
+        let items = self.items.iter().map(|(number, word)| (encoded(&Key::Item(number)), *word));
+        let events = self.events.iter().map(|(number, first_seq, word)| {
+            let first_seq = (first_seq > 0).then_some(first_seq);
+            (encoded(&Key::Events(number, first_seq)), *word)
+        });
+        merged(others, merged(items, events))
     }
+}
+
+/// What two have in order, in order.
+fn merged(
+    one: impl Iterator<Item = (Vec<u8>, LastWord)>,
+    other: impl Iterator<Item = (Vec<u8>, LastWord)>,
+) -> impl Iterator<Item = (Vec<u8>, LastWord)> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some((this, _)), Some((that, _))) if that < this => other.next(),
+        (Some(_), _) => one.next(),
+        (None, _) => other.next(),
+    })
 }
 
 /// Whether removing this takes all rows whose keys begin with it.
@@ -95,10 +124,10 @@ pub(super) fn takes_many(key: &[u8]) -> bool {
     matches!(codec::decode_key(key), Ok(Key::Events(_, None)))
 }
 
-fn item_key(number: ItemNumber) -> Vec<u8> {
-    let mut key = Vec::with_capacity(16);
-    codec::encode_key(&Key::Item(number), &mut key);
-    key
+fn encoded(key: &Key) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(24);
+    codec::encode_key(key, &mut bytes);
+    bytes
 }
 
 pub(super) fn piece(pins: &BTreeMap<u32, Pin>, place: &Place) -> Piece {
@@ -113,13 +142,30 @@ mod tests {
     #[test]
     fn keys_of_a_later_version_stand_where_their_bytes_do() {
         let mut tail = Tail::default();
-        let mut keys = vec![vec![0], item_key(ItemNumber(1)), item_key(ItemNumber(2)), vec![200, 1]];
-        // Between the items, although it is none that this version can read.
-        keys.insert(2, [item_key(ItemNumber(1)), vec![0]].concat());
+        let item = |number| encoded(&Key::Item(ItemNumber(number)));
+        let batch = |number, first_seq| encoded(&Key::Events(ItemNumber(number), first_seq));
+        let mut keys = vec![vec![0], item(1)];
+        // Between the items, although it is none that this version can read; and likewise between events.
+        keys.extend([[item(1), vec![0]].concat(), item(2), batch(1, Some(1)), batch(1, Some(7))]);
+        keys.extend([[batch(1, Some(7)), vec![0]].concat(), batch(2, None), batch(3, Some(0)), vec![200, 1]]);
         for key in keys.iter().rev() {
             tail.put(key, LastWord::Removed);
         }
         let found: Vec<Vec<u8>> = tail.iter().map(|(key, _)| key).collect();
         assert_eq!(found, keys);
+    }
+
+    #[test]
+    fn events_that_went_at_once_are_one_word_and_what_comes_after_is_told_besides() {
+        let mut tail = Tail::default();
+        let batch = |number, first_seq| encoded(&Key::Events(ItemNumber(number), first_seq));
+        let unknown = [batch(2, Some(5)), vec![0]].concat();
+        for key in [batch(1, Some(1)), batch(2, Some(1)), batch(2, Some(5)), unknown, batch(3, Some(1))] {
+            tail.put(&key, LastWord::Value(Place { segment: 1, offset: 0, length: 1, crc: 0 }));
+        }
+        tail.put(&batch(2, None), LastWord::Removed);
+        tail.put(&batch(2, Some(9)), LastWord::Removed);
+        let found: Vec<Vec<u8>> = tail.iter().map(|(key, _)| key).collect();
+        assert_eq!(found, [batch(1, Some(1)), batch(2, None), batch(2, Some(9)), batch(3, Some(1))]);
     }
 }
