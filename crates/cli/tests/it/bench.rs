@@ -15,7 +15,7 @@ fn is_empty(directory: &Path) -> bool {
 fn a_server_is_started_measured_and_cleaned_up() {
     let parent = TempDir::new().unwrap();
     let place = ["--data-dir", parent.path().to_str().unwrap(), "--durability", "none"];
-    let more = ["--backlog", "10", "--due", "1500", "--engine", "--json"];
+    let more = ["--backlog", "10", "--due", "1500", "--subscribers", "3", "--engine", "--json"];
     let ended = run(&[&SMALL[..], &place, &more].concat());
     assert!(ended.err.contains("started a server in this process"), "{ended:?}");
     let document = ended.json();
@@ -33,6 +33,14 @@ fn a_server_is_started_measured_and_cleaned_up() {
     assert_eq!(document["ratios"].as_array().unwrap().len(), 4);
     assert_ne!(document["pickup"]["rounds"], 0);
     assert_eq!((&document["lateness"]["items"], &document["burst"]["left"]), (&100.into(), &0.into()));
+    let watched = &document["watched"];
+    let (delivered, p99) = (&watched["delivered"], &watched["followed"]["p99_us"]);
+    assert!(delivered.as_u64() > Some(0) && p99.as_u64() > Some(0), "{watched}");
+    assert_eq!(
+        delivered.as_u64().unwrap() % (3 * 3),
+        0,
+        "each of three has every event of each batch of three"
+    );
     assert_eq!(
         (&document["target"]["started_here"], &document["target"]["durability"]),
         (&true.into(), &"none".into())

@@ -9,6 +9,7 @@ mod phases;
 mod pickup;
 mod rounds;
 mod shown;
+mod watched;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use self::due::{Burst, Lateness};
 use self::phases::Stage;
 use self::pickup::Pickup;
 use self::rounds::Measured;
+use self::watched::Watched;
 use crate::args::{Encoding, Global};
 use crate::exit::{Exit, Failure};
 use crate::human::counted;
@@ -39,13 +41,15 @@ Without, a server is started in this process on a temporary directory; choose it
 Each client has a connection of its own. First all of them only produce, then only lease, then only complete; then \
 each produces a batch, leases a batch and completes it, over and over: that is a full cycle. Last, one client waits \
 in a lease while another produces one item: the pickup; and for items that fall due one by one: how late they come. \
-With --due, so many items fall due in one moment while all clients go on with full cycles.
+With --due, so many items fall due in one moment while all clients go on with full cycles. With --subscribers, a worker \
+emits 1,000 events a second in batches, by turns followed by so many and by nobody.
 
 Examples:
   windlass bench
   windlass bench --clients 16 --batch 100 --encoding protobuf --engine --data-dir /var/lib
   windlass bench --backlog 1000000 --seconds 10
   windlass bench --due 1000000 --seconds 10
+  windlass bench --subscribers 50 --seconds 30
   windlass bench --url http://10.0.0.5:9463 --matrix --json > figures.json")]
 pub(crate) struct Bench {
     /// Clients at a time, each with a connection of its own
@@ -63,6 +67,9 @@ pub(crate) struct Bench {
     /// Also measure full cycles while so many items fall due in one moment
     #[arg(long, value_name = "N", conflicts_with = "matrix")]
     due: Option<u64>,
+    /// Also measure emits of a worker whom so many follow, against one whom nobody does
+    #[arg(long, value_name = "N", conflicts_with = "matrix", value_parser = clap::value_parser!(u16).range(1..))]
+    subscribers: Option<u16>,
     /// How long each measurement takes [5; 2 with --matrix]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
@@ -125,6 +132,8 @@ struct Document {
     lateness: Lateness,
     #[serde(skip_serializing_if = "Option::is_none")]
     burst: Option<Burst>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    watched: Option<Watched>,
 }
 
 impl Bench {
@@ -186,7 +195,15 @@ impl Bench {
             }
             None => None,
         };
-        let document = Document { target: http.target(self), load, measured, pickup, lateness, burst };
+        let watched = match self.subscribers {
+            Some(subscribers) => {
+                out.talk(&format!("emits with {} …", counted(subscribers.into(), "subscriber")));
+                Some(watched::measure(http, encoding, load, subscribers).await?)
+            }
+            None => None,
+        };
+        let target = http.target(self);
+        let document = Document { target, load, measured, pickup, lateness, burst, watched };
         out.reply(&document, |_| shown::document(&document))
     }
 

@@ -4,13 +4,14 @@ use super::due::Burst;
 use super::figures::{Figures, Summary};
 use super::matrix::Line;
 use super::rounds::Ratio;
+use super::watched::Watched;
 use super::{Document, Target};
 use crate::human::{count, counted};
 use crate::table::Align::{Left, Right};
 use crate::table::Table;
 
 pub(super) fn document(document: &Document) -> String {
-    let Document { target, load, measured, pickup, lateness, burst } = document;
+    let Document { target, load, measured, pickup, lateness, burst, watched } = document;
     let mut shown = format!(
         "{}\n{}, batches of {}, payloads of {} bytes, {}, {} waiting beforehand, {} s each\n\n{}",
         measured_server(target),
@@ -47,6 +48,9 @@ pub(super) fn document(document: &Document) -> String {
     if let Some(burst) = burst {
         shown.push_str(&bursts(burst));
     }
+    if let Some(watched) = watched {
+        shown.push_str(&emits(watched));
+    }
     shown
 }
 
@@ -77,6 +81,20 @@ fn bursts(burst: &Burst) -> String {
             .push_str(&format!("\n{} were still to be started: give it more --seconds\n", count(burst.left)));
     }
     shown
+}
+
+fn emits(watched: &Watched) -> String {
+    let Watched { subscribers, events_per_second, alone, followed, p99_ratio, delivery, delivered } = watched;
+    let subscribers = counted((*subscribers).into(), "subscriber");
+    let lines =
+        [("followed by nobody", *alone), ("followed", *followed), ("until an event has arrived", *delivery)];
+    format!(
+        "\nA worker that emits {} events a second, followed by nobody and by {subscribers} in turns, {} delivered:\n\n\
+         {}\nThe p99 of an emit that is followed to that of one that is not: {p99_ratio:.2}\n",
+        count(*events_per_second),
+        count(*delivered),
+        summaries("EMIT", &lines),
+    )
 }
 
 fn summaries(of: &'static str, lines: &[(&str, Summary)]) -> String {
