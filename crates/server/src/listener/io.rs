@@ -15,8 +15,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::exchange::Exchange;
 use super::pace::Pace;
-use super::scratch;
 use super::traffic::Timeout;
+use super::{scratch, silence};
 
 #[derive(Debug)]
 pub(super) struct GuardedIo<'a> {
@@ -28,6 +28,8 @@ pub(super) struct GuardedIo<'a> {
     pace: Option<Pace>,
     /// Since the last flush.
     wrote: bool,
+    /// Whether what was written last is a stream's.
+    streams: bool,
     expired: bool,
 }
 
@@ -35,7 +37,7 @@ impl<'a> GuardedIo<'a> {
     pub(super) fn new(stream: &'a TcpStream, exchange: Arc<Exchange>) -> Self {
         let first = exchange.deadline().map_or_else(Instant::now, |(until, _)| until);
         let timer = Box::pin(sleep_until(first));
-        Self { stream, exchange, timer, pace: None, wrote: false, expired: false }
+        Self { stream, exchange, timer, pace: None, wrote: false, streams: false, expired: false }
     }
 
     fn poll_write_slices(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
@@ -43,6 +45,7 @@ impl<'a> GuardedIo<'a> {
         if !self.exchange.answers() {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
         }
+        self.watch_silence();
         loop {
             match self.stream.poll_write_ready(cx) {
                 Poll::Ready(ready) => ready?,
@@ -51,10 +54,35 @@ impl<'a> GuardedIo<'a> {
                     return self.poll_expired(cx);
                 }
             }
-            match self.stream.try_write_vectored(slices) {
+            match self.try_write(slices) {
+                Ok(bytes) => {
+                    self.progress(bytes);
+                    return Poll::Ready(Ok(bytes));
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                written => return Poll::Ready(written.inspect(|bytes| self.progress(*bytes))),
+                Err(error) => return Poll::Ready(Err(self.failed(error))),
             }
+        }
+    }
+
+    /// From the first byte of a stream to that of the next reply.
+    fn watch_silence(&mut self) {
+        let streams = self.exchange.is_stream();
+        if std::mem::replace(&mut self.streams, streams) == streams {
+            return;
+        }
+        if streams {
+            silence::begin(self.stream, self.exchange.server.limits.stream_stall_timeout);
+        } else {
+            silence::end(self.stream);
+        }
+    }
+
+    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.streams {
+            silence::write(self.stream, slices)
+        } else {
+            self.stream.try_write_vectored(slices)
         }
     }
 
@@ -82,15 +110,18 @@ impl<'a> GuardedIo<'a> {
     /// The next of those that run now.
     fn deadline(&self) -> Option<(Instant, Timeout)> {
         let limits = &self.exchange.server.limits;
-        let reply = self.pace.as_ref().map(|pace| {
-            let deadline = if self.exchange.is_stream() {
-                pace.stalled(limits.stream_stall_timeout)
-            } else {
-                pace.deadline(limits.stall_timeout)
-            };
-            (deadline, Timeout::Reply)
+        let reply = self.pace.as_ref().and_then(|pace| match self.streams {
+            true if silence::KERNEL_JUDGES => None,
+            true => Some(pace.stalled(limits.stream_stall_timeout)),
+            false => Some(pace.deadline(limits.stall_timeout)),
         });
+        let reply = reply.map(|deadline| (deadline, Timeout::Reply));
         self.exchange.deadline().into_iter().chain(reply).min_by_key(|(deadline, _)| *deadline)
+    }
+
+    /// Who took nothing of a stream for too long has no connection any more.
+    fn failed(&mut self, error: io::Error) -> io::Error {
+        if self.streams && error.kind() == ErrorKind::TimedOut { self.expire(Timeout::Reply) } else { error }
     }
 
     fn expire(&mut self, timeout: Timeout) -> io::Error {
@@ -120,7 +151,7 @@ impl Read for GuardedIo<'_> {
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
+                Err(error) => return Poll::Ready(Err(self.failed(error))),
             }
         }
     }

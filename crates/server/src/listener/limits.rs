@@ -19,7 +19,7 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// A request body must keep up, and a reply must be taken: no longer than this without progress.
     pub stall_timeout: Duration,
-    /// The same of a stream, which its reader may take as slowly as it likes.
+    /// A stream's reader may take it as slowly as it likes, but it must take something: no longer than this without.
     pub stream_stall_timeout: Duration,
     pub body_bytes_max: usize,
     /// Bytes of all request bodies together that are being read or worked on, and as many of large replies that have
@@ -38,8 +38,9 @@ impl Default for Limits {
             // Longer than the minute after which most proxies and clients give a connection up by themselves.
             idle_timeout: Duration::from_secs(75),
             stall_timeout: Duration::from_secs(10),
-            // More than the 30 seconds for which a reader may take nothing.
-            stream_stall_timeout: Duration::from_secs(35),
+            // More than the 30 seconds for which a reader may take nothing; and who vanished is gone within a minute, as
+            // something is sent to it every 10 seconds.
+            stream_stall_timeout: Duration::from_secs(40),
             body_bytes_max: 16 * MIB,
             bytes_in_flight_max: 256 * MIB,
         }

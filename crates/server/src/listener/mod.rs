@@ -1,8 +1,8 @@
 //! Connections, and how they are kept from doing harm: every wait has an end and every amount a limit.
 //!
 //! Read this file first: the accept loop. Then `connection` (one connection from its first byte to its end), `io` (its
-//! timeouts), `body` and `reply` (what a [`Handler`] gets and gives), and `farewell` (how a client that is refused
-//! gets to know it).
+//! timeouts), `body` and `reply` (what a [`Handler`] gets and gives), `silence` (who takes nothing of a stream), and
+//! `farewell` (how a client that is refused gets to know it).
 
 mod body;
 mod connection;
@@ -13,6 +13,7 @@ mod limits;
 mod pace;
 mod reply;
 mod scratch;
+mod silence;
 mod traffic;
 
 use std::fmt;
@@ -205,7 +206,6 @@ impl Server {
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "connection gone before it began");
         }
-        notice_silence(&stream);
         connections.spawn(connection::serve(Arc::clone(self), stream, slot));
     }
 
@@ -224,23 +224,6 @@ impl Server {
         format!("{:x}", self.request_ids.fetch_add(1, Ordering::Relaxed))
     }
 }
-
-/// How long what was written may stay unacknowledged. Otherwise a client that vanished without a word, with its machine or
-/// its network, would be taken for one that listens for a quarter of an hour.
-#[cfg(target_os = "linux")]
-const UNACKNOWLEDGED: Duration = Duration::from_secs(40);
-
-#[cfg(target_os = "linux")]
-fn notice_silence(stream: &TcpStream) {
-    let timeout = u32::try_from(UNACKNOWLEDGED.as_millis()).unwrap_or(u32::MAX);
-    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, timeout) {
-        debug!(%error, "connection gone before it began");
-    }
-}
-
-/// Elsewhere the system decides.
-#[cfg(not(target_os = "linux"))]
-fn notice_silence(_: &TcpStream) {}
 
 /// Told apart from those of an earlier run.
 fn first_request_id() -> u64 {

@@ -1,14 +1,15 @@
-//! Reading without a buffer for each connection.
+//! Reading and writing without a buffer for each connection.
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, IoSlice};
 
 use tokio::net::TcpStream;
 
 const BYTES: usize = 32 * 1024;
 
 thread_local! {
-    /// Bytes pass through here: hyper's buffer is not initialised, and only unsafe code could read into it directly.
+    /// Bytes pass through here: hyper's buffer is not initialised, and only unsafe code could read into it directly; and
+    /// what it writes may stand in several places.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; BYTES]);
 }
 
@@ -18,5 +19,18 @@ pub(super) fn read(stream: &TcpStream, bytes_max: usize, show: impl FnOnce(&[u8]
         let bytes = stream.try_read(&mut scratch[..bytes_max.min(BYTES)])?;
         show(&scratch[..bytes]);
         Ok(bytes)
+    })
+}
+
+/// Shows in one piece what stands in several, as much as fits.
+pub(super) fn gather<T>(slices: &[IoSlice<'_>], show: impl FnOnce(&[u8]) -> T) -> T {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut bytes = 0;
+        for slice in slices {
+            let fits = slice.len().min(BYTES - bytes);
+            scratch[bytes..bytes + fits].copy_from_slice(&slice[..fits]);
+            bytes += fits;
+        }
+        show(&scratch[..bytes])
     })
 }

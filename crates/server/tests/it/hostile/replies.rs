@@ -1,5 +1,8 @@
 //! Replies that nobody takes.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
 use windlass_server::listener::{Limits, Timeout};
 
 use super::world::{Client, LARGE, SHORT, Seen, World};
@@ -98,15 +101,64 @@ fn delivered(path: &str) -> Seen {
     Seen::Delivered(path.to_owned())
 }
 
+/// They neither read nor close, as if they were gone without a word.
 #[tokio::test]
-async fn who_takes_nothing_of_a_stream_is_cut_off() {
+async fn those_who_take_nothing_of_a_stream_are_cut_off() {
     let mut world = World::new(Limits { stream_stall_timeout: SHORT, ..Limits::default() }).await;
-    let mut client = world.client().await;
+    let mut silent = Vec::new();
+    for _ in 0..50 {
+        let mut client = world.client().await;
+        client.send("GET /stream HTTP/1.1\r\n\r\n").await;
+        silent.push(client);
+    }
+    let (mut came, mut cut) = (0, 0);
+    while cut < silent.len() {
+        match world.saw().await {
+            Seen::Arrived(_) => came += 1,
+            Seen::Undelivered(_) => cut += 1,
+            Seen::Left(_) | Seen::Delivered(_) => panic!("a stream that always has more is not over"),
+        }
+    }
+    assert_eq!((came, world.traffic.closed_by(Timeout::Reply)), (50, 50));
+    world.finish().await;
+}
+
+/// Long enough for a client to be steady on a busy machine.
+const STALL: Duration = Duration::from_secs(2);
+
+/// The kernel calls a socket writable when a third of its buffer is free, and what this reader takes is less than that.
+#[tokio::test]
+async fn who_takes_little_of_a_stream_is_not_cut_off_before_it_stops() {
+    let mut world = World::new(Limits { stream_stall_timeout: STALL, ..Limits::default() }).await;
+    let client = loop {
+        if let Some(client) = steady(&mut world).await {
+            break client;
+        }
+    };
+    let cut = world.traffic.closed_by(Timeout::Reply);
+    assert_eq!(world.saw().await, Seen::Undelivered("/stream".into()));
+    assert_eq!(world.traffic.closed_by(Timeout::Reply), cut + 1);
+    drop(client);
+    world.finish().await;
+}
+
+/// A client that took little of a stream for several times `STALL`. `None` if the machine held it up: then it may rightly have
+/// been cut off.
+async fn steady(world: &mut World) -> Option<Client> {
+    let cut = world.traffic.closed_by(Timeout::Reply);
+    let mut client = Client::with_small_window(world.address).await;
     client.send("GET /stream HTTP/1.1\r\n\r\n").await;
     assert_eq!(world.saw().await, Seen::Arrived("/stream".into()));
-    assert_eq!(world.saw().await, Seen::Undelivered("/stream".into()));
-    assert_eq!(world.traffic.closed_by(Timeout::Reply), 1);
-    world.finish().await;
+    let begun = Instant::now();
+    while begun.elapsed() < 3 * STALL {
+        if !client.sip(6 << 10, STALL / 2).await {
+            drop(client);
+            assert_eq!(world.saw().await, Seen::Undelivered("/stream".into()));
+            return None;
+        }
+        assert_eq!(world.traffic.closed_by(Timeout::Reply), cut);
+    }
+    Some(client)
 }
 
 #[tokio::test]

@@ -10,10 +10,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use windlass_server::listener::{BodyError, Handler, Limits, Listener, Reply, RequestBody, Source, Traffic};
 
 /// Nothing that is tested takes so long; it only keeps a broken test from hanging.
@@ -303,6 +303,13 @@ impl Client {
         Self { stream: BufReader::new(soon(TcpStream::connect(address)).await.unwrap()) }
     }
 
+    /// One whose kernel takes next to nothing that it does not take itself.
+    pub(crate) async fn with_small_window(address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4 << 10).unwrap();
+        Self { stream: BufReader::with_capacity(1, soon(socket.connect(address)).await.unwrap()) }
+    }
+
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         soon(self.stream.write_all(bytes.as_ref())).await.expect("the server takes it");
     }
@@ -347,6 +354,20 @@ impl Client {
         answer.body = vec![0; bytes];
         self.stream.read_exact(&mut answer.body).await?;
         Ok(answer)
+    }
+
+    /// Takes so many bytes, a few hundred at a time. `false` if it was held up for too long to be called steady.
+    pub(crate) async fn sip(&mut self, bytes: usize, within: Duration) -> bool {
+        let begun = Instant::now();
+        let (mut taken, mut some) = (0, [0; 256]);
+        while taken < bytes && begun.elapsed() < within {
+            sleep(Duration::from_millis(20)).await;
+            taken += match soon(self.stream.read(&mut some)).await {
+                Ok(bytes @ 1..) => bytes,
+                end => panic!("the stream ended: {end:?}"),
+            };
+        }
+        taken >= bytes
     }
 
     /// The server closes, in one way or the other, without saying any more.

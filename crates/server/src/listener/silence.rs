@@ -1,0 +1,106 @@
+//! Readers of streams that take nothing, or are gone without a word.
+//!
+//! What the kernel takes does not tell: it says that there is room when a third of its buffer is free, and with a reader that
+//! is slow but steady that may be once in minutes. So the kernel judges (`TCP_USER_TIMEOUT`): it knows what the other side
+//! acknowledged, and ends a connection once nothing was for too long. It also counts for how long the other side has had no
+//! room, and stops counting only when there is enough for all that it would send next. So that has to be little: otherwise
+//! it takes a slow reader for one that takes nothing.
+
+#[cfg(not(target_os = "linux"))]
+pub(super) use self::elsewhere::{begin, end, write};
+#[cfg(target_os = "linux")]
+pub(super) use self::linux::{begin, end, write};
+
+/// If not, whoever writes has to.
+pub(super) const KERNEL_JUDGES: bool = cfg!(target_os = "linux");
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::io::{self, IoSlice};
+    use std::time::Duration;
+
+    use rustix::net::{SendFlags, send, sockopt};
+    use tokio::io::Interest;
+    use tokio::net::TcpStream;
+    use tracing::debug;
+
+    use crate::listener::scratch;
+
+    /// Fits in one packet nearly everywhere, and so in the least room that a reader tells of.
+    const SEGMENT_BYTES: usize = 1200;
+    /// The kernel doubles it, for what it needs itself. Left alone it would hold megabytes for each slow reader.
+    const SEND_BUFFER_BYTES: usize = 128 * 1024;
+
+    /// From now on the reader is given up when it takes nothing for so long.
+    pub(in crate::listener) fn begin(stream: &TcpStream, stall_timeout: Duration) {
+        let timeout_ms = u32::try_from(stall_timeout.as_millis()).unwrap_or(u32::MAX);
+        let set = sockopt::set_tcp_user_timeout(stream, timeout_ms)
+            .and_then(|()| sockopt::set_socket_send_buffer_size(stream, SEND_BUFFER_BYTES));
+        if let Err(error) = set {
+            debug!(%error, "connection gone before its stream began");
+        }
+    }
+
+    /// Other replies have their own timeout. The buffer cannot be made to grow by itself again.
+    pub(in crate::listener) fn end(stream: &TcpStream) {
+        if let Err(error) = sockopt::set_tcp_user_timeout(stream, 0) {
+            debug!(%error, "connection gone before its next reply");
+        }
+    }
+
+    pub(in crate::listener) fn write(stream: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        scratch::gather(slices, |bytes| {
+            stream.try_io(Interest::WRITABLE, || {
+                let mut written = 0;
+                for segment in bytes.chunks(SEGMENT_BYTES) {
+                    match send_segment(stream, segment) {
+                        Ok(bytes) => written += bytes,
+                        // Told when nothing was written before it.
+                        Err(_) if written > 0 => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(written)
+            })
+        })
+    }
+
+    fn send_segment(stream: &TcpStream, segment: &[u8]) -> io::Result<usize> {
+        // The end of a record: the kernel adds nothing to it.
+        Ok(send(stream, segment, SendFlags::EOR | SendFlags::NOSIGNAL)?)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use tokio::net::TcpListener;
+
+        use super::*;
+
+        #[tokio::test]
+        async fn the_kernel_is_told_when_a_stream_begins_and_ends() {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            begin(&stream, Duration::from_secs(40));
+            assert_eq!(sockopt::tcp_user_timeout(&stream), Ok(40_000));
+            assert!(sockopt::socket_send_buffer_size(&stream).unwrap() <= 2 * SEND_BUFFER_BYTES);
+            end(&stream);
+            assert_eq!(sockopt::tcp_user_timeout(&stream), Ok(0));
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use std::io::{self, IoSlice};
+    use std::time::Duration;
+
+    use tokio::net::TcpStream;
+
+    pub(in crate::listener) fn begin(_: &TcpStream, _: Duration) {}
+
+    pub(in crate::listener) fn end(_: &TcpStream) {}
+
+    pub(in crate::listener) fn write(stream: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        stream.try_write_vectored(slices)
+    }
+}
