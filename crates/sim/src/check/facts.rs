@@ -53,8 +53,10 @@ pub struct ItemFacts<'a> {
     pub grants: Vec<Granting<'a>>,
     pub verdicts: Vec<Judgement<'a>>,
     pub cancels: Vec<&'a Call>,
+    pub resumes: Vec<&'a Call>,
     /// Waits too: they show the item once.
     pub gets: Vec<&'a Call>,
+    pub follows: Vec<&'a Call>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,24 +81,36 @@ pub enum Verb {
     Complete { with_result: bool },
     Retry(RetryOp),
     Extend(Option<Span>),
+    Emit,
     Release,
     Revoke,
+    Suspend { reason: Option<u64> },
 }
 
 impl Verb {
     /// Whether it gives the permit up.
     pub fn ends_lease(self) -> bool {
         match self {
-            Self::Complete { .. } | Self::Retry(_) | Self::Release | Self::Revoke => true,
-            Self::Extend(_) => false,
+            Self::Complete { .. } | Self::Retry(_) | Self::Release | Self::Revoke | Self::Suspend { .. } => {
+                true
+            }
+            Self::Extend(_) | Self::Emit => false,
         }
     }
 
-    /// Whether an item that lives on stands where it stood.
+    /// Whether an item that lives on stands where it stood, once it waits.
     fn keeps_place(self) -> bool {
         match self {
-            Self::Release | Self::Revoke => true,
-            Self::Complete { .. } | Self::Retry(_) | Self::Extend(_) => false,
+            Self::Release | Self::Revoke | Self::Suspend { .. } => true,
+            Self::Complete { .. } | Self::Retry(_) | Self::Extend(_) | Self::Emit => false,
+        }
+    }
+
+    /// Whether the attempt does not count.
+    fn is_free(self) -> bool {
+        match self {
+            Self::Release | Self::Suspend { .. } => true,
+            Self::Complete { .. } | Self::Retry(_) | Self::Extend(_) | Self::Emit | Self::Revoke => false,
         }
     }
 }
@@ -107,6 +121,12 @@ struct Sent<'a> {
     call: &'a Call,
     /// Unset for what is left to a group to make.
     item: Option<usize>,
+}
+
+impl Judgement<'_> {
+    pub fn suspends(&self) -> bool {
+        matches!(self.verb, Verb::Suspend { .. })
+    }
 }
 
 impl Granting<'_> {
@@ -277,6 +297,23 @@ impl<'a> Facts<'a> {
                     self.add_judged(call, position, *id, *permit, Verb::Revoke);
                 }
             }
+            Op::Suspend { items, .. } => {
+                for (position, item) in items.iter().enumerate() {
+                    let verb = Verb::Suspend { reason: item.reason };
+                    self.add_judged(call, position, item.id, item.permit, verb);
+                }
+            }
+            Op::Emit { id, permit, .. } => self.add_judged(call, 0, *id, *permit, Verb::Emit),
+            Op::Resume { id, .. } => {
+                if let Some(item) = self.item_mut(*id) {
+                    item.resumes.push(call);
+                }
+            }
+            Op::Follow { id, .. } => {
+                if let Some(item) = self.item_mut(*id) {
+                    item.follows.push(call);
+                }
+            }
             Op::Cancel(id) => {
                 if let Some(item) = self.item_mut(*id) {
                     item.cancels.push(call);
@@ -290,8 +327,6 @@ impl<'a> Facts<'a> {
             Op::Produce { .. }
             | Op::ProduceOnce { .. }
             | Op::Lease { .. }
-            | Op::Emit { .. }
-            | Op::Follow { .. }
             | Op::Clear { .. }
             | Op::Redrive { .. }
             | Op::Stats(_)
@@ -391,7 +426,8 @@ impl<'a> Facts<'a> {
     /// kept part of the answer back.
     pub fn ghosts<'f>(&'f self, item: &'f ItemFacts<'a>) -> impl Iterator<Item = &'a Call> + use<'f, 'a> {
         let haunted = self.haunted.iter().copied();
-        // Bodies are read after the lease: one that ended meanwhile, its lease over, is left out of the answer.
+        // Bodies are read after the lease: one that ended meanwhile, its lease over, is left out of the answer. So is one
+        // whose answer was dropped meanwhile, because another worker suspended it again.
         let calm = self.calm_during(self.possible_ends(item)).map(|(call, _)| *call);
         let calm = calm.filter(|call| self.may_have_ended_before(item, call));
         haunted.chain(calm).filter(move |call| {
@@ -407,8 +443,9 @@ impl<'a> Facts<'a> {
     pub fn unseen_leases(&self, item: &ItemFacts<'a>) -> u32 {
         let (haunted, calm): (Vec<&Call>, Vec<&Call>) =
             self.ghosts(item).partition(|call| keeps_something_back(self.history, call));
-        // What ends before its lease is answered ends once.
-        haunted.len() as u32 + calm.len().min(1) as u32
+        // What ends before its lease is answered ends once; but it may be suspended any number of times.
+        let ends = 1 + item.suspends().count();
+        haunted.len() as u32 + calm.len().min(ends) as u32
     }
 
     /// Those of the calm leases that overlap with a stretch of orders, and some more.
@@ -463,7 +500,12 @@ impl<'a> Facts<'a> {
             let released = |judged: &&Judgement<'_>| {
                 judged.verb.keeps_place() && judged.verdict.is_ok() && judged.permit == grant.given.permit
             };
-            item.verdicts.iter().filter(released).any(|judged| judged.call.end.order <= from)
+            let waits_again = |judged: &Judgement<'_>| {
+                let resumed = |call: &&Call| call.begin > judged.call.end && call.end.order <= from;
+                !judged.suspends() || item.sure_resumes().any(|call| resumed(&call))
+            };
+            let mut given_back = item.verdicts.iter().filter(released);
+            given_back.any(|judged| judged.call.end.order <= from && waits_again(judged))
         };
         let free = item
             .grants
@@ -518,6 +560,10 @@ fn keeps_something_back(history: &History, call: &Call) -> bool {
 fn may_have_swept(call: &Call) -> bool {
     // Over several partitions a failed call may have been carried out in some of them.
     matches!(call.op, Op::Clear { .. } | Op::Delete { .. }) && !matches!(call.outcome, Outcome::Refused(_))
+}
+
+fn is_resumed(call: &Call) -> bool {
+    matches!(call.outcome, Outcome::Resumed)
 }
 
 fn may_have_redriven(call: &Call) -> bool {
@@ -575,7 +621,9 @@ impl<'a> ItemFacts<'a> {
             grants: Vec::new(),
             verdicts: Vec::new(),
             cancels: Vec::new(),
+            resumes: Vec::new(),
             gets: Vec::new(),
+            follows: Vec::new(),
         }
     }
 
@@ -603,13 +651,34 @@ impl<'a> ItemFacts<'a> {
         self.verdicts.iter().filter(move |judged| judged.permit == permit)
     }
 
-    /// Whether the lease was given back, surely or possibly, uncharged.
-    pub fn may_be_released(&self, grant: &Granting<'_>) -> bool {
-        let released = |judged: &Judgement<'_>| judged.verb == Verb::Release && judged.verdict.is_possible();
-        !grant.accepted || self.judged(grant.given.permit).any(released)
+    /// Suspends that took place, or may have.
+    pub fn suspends(&self) -> impl Iterator<Item = &Judgement<'a>> {
+        self.verdicts.iter().filter(|judged| judged.suspends() && judged.verdict.is_possible())
     }
 
-    pub fn is_surely_released(&self, grant: &Granting<'_>) -> bool {
-        self.judged(grant.given.permit).any(|judged| judged.verb == Verb::Release && judged.verdict.is_ok())
+    pub fn sure_suspends(&self) -> impl Iterator<Item = &Judgement<'a>> {
+        self.suspends().filter(|judged| judged.verdict.is_ok())
+    }
+
+    pub fn sure_resumes(&self) -> impl Iterator<Item = &'a Call> {
+        self.resumes.iter().copied().filter(|call| is_resumed(call))
+    }
+
+    /// Resumes that may have answered a suspend before a call ended.
+    pub fn resumes_between(&self, suspend: &Judgement<'_>, by: &Call) -> impl Iterator<Item = &'a Call> {
+        self.resumes.iter().copied().filter(move |resume| {
+            let before = is_resumed(resume) && resume.end < suspend.call.begin;
+            resume.outcome.is_possible() && resume.begin < by.end && !before
+        })
+    }
+
+    /// Whether the lease was given up, surely or possibly, uncharged.
+    pub fn may_be_free(&self, grant: &Granting<'_>) -> bool {
+        let is_free = |judged: &Judgement<'_>| judged.verb.is_free() && judged.verdict.is_possible();
+        !grant.accepted || self.judged(grant.given.permit).any(is_free)
+    }
+
+    pub fn is_surely_free(&self, grant: &Granting<'_>) -> bool {
+        self.judged(grant.given.permit).any(|judged| judged.verb.is_free() && judged.verdict.is_ok())
     }
 }

@@ -2,6 +2,7 @@
 
 use windlass_core::command::Emitted;
 use windlass_core::id::Permit;
+use windlass_engine::EndReason;
 use windlass_sim::history::{Followed, Op, Outcome, Verdict, Why};
 
 use crate::story::{Story, given, id, story};
@@ -23,7 +24,11 @@ fn emit(story: &mut Story, serials: &[u64], first_seq: u64) {
 }
 
 fn follow(story: &mut Story, after: u64, events: &[(u64, u64)], is_final: bool) {
-    let followed = Followed { events: events.to_vec(), has_gap: false, is_final };
+    let followed = Followed {
+        events: events.to_vec(),
+        end: is_final.then_some(EndReason::Final),
+        ..Followed::default()
+    };
     story.call(Op::Follow { id: id(1), after, micros: 1 }, Outcome::Followed(followed));
 }
 
