@@ -175,9 +175,13 @@ impl Plan {
         self
     }
 
+    /// In runs like that more items live only so long: those that nobody answers end by that.
     fn with_suspends(mut self, rng: &mut Rng) -> Self {
         let fits = !self.has_crowd && self.habits.produces == 0;
-        self.habits.suspends = if fits && rng.percent(50) { rng.between(5, 25) as u32 } else { 0 };
+        if fits && rng.percent(30) {
+            self.habits.suspends = rng.between(10, 30) as u32;
+            self.habits.mortals = self.habits.mortals.max(20);
+        }
         self
     }
 

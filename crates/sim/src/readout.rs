@@ -157,8 +157,10 @@ async fn drain(
         if is_empty(&stats) {
             return Ok(());
         }
+        if stats.counts.live() == stats.counts.suspended {
+            resume(caller, queue, suspended).await;
+        }
         last = Some(stats);
-        resume(caller, queue, suspended).await;
         caller.handle.sleep_micros(sleep).await;
         sleep = (sleep * 2).min(SLEEP_MAX);
     }

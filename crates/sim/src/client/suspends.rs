@@ -1,26 +1,36 @@
 //! What a client does with work that cannot go on until somebody answers.
 
-use windlass_core::id::ItemId;
+use windlass_core::command::Filter;
+use windlass_core::id::{ItemId, Permit};
 
-use super::Client;
-use crate::history::SuspendOp;
+use super::{Client, Hold};
+use crate::caller::{Caller, Wish};
+use crate::history::{QueueIndex, SuspendOp};
+
+/// How often a dialogue goes to and fro at most.
+const ROUNDS_MAX: u64 = 3;
 
 impl Client {
     pub(super) async fn suspend_or_answer(&mut self) {
         match self.rng.below(100) {
-            0..=44 => self.suspend().await,
-            45..=79 => self.resume().await,
-            80..=86 => {
+            0..=39 => self.suspend().await,
+            40..=59 => self.resume().await,
+            60..=72 => {
                 if let Some(id) = self.suspended_item() {
                     self.caller.cancel(id).await;
                 }
             }
-            _ => self.follow_for_long().await,
+            _ => self.dialogue().await,
         }
     }
 
     async fn suspend(&mut self) {
-        let Some((queue, items)) = self.take_holds(false) else { return };
+        if let Some((queue, items)) = self.take_holds(false) {
+            self.suspend_all(queue, items).await;
+        }
+    }
+
+    async fn suspend_all(&mut self, queue: QueueIndex, items: Vec<(ItemId, Permit)>) {
         let mut ops = Vec::new();
         for (id, permit) in items {
             let reason = self.rng.percent(80).then(|| self.memory.serial());
@@ -32,8 +42,13 @@ impl Client {
 
     /// Mostly what somebody suspended, now and then whatever there is.
     async fn resume(&mut self) {
-        let id = if self.rng.percent(80) { self.suspended_item() } else { self.any_item() };
-        let Some(id) = id else { return };
+        let id = if self.rng.percent(85) { self.suspended_item() } else { self.any_item() };
+        if let Some(id) = id {
+            self.answer(id).await;
+        }
+    }
+
+    async fn answer(&mut self, id: ItemId) {
         let input = self.rng.percent(60).then(|| self.memory.serial());
         self.caller.resume(id, input).await;
     }
@@ -49,14 +64,61 @@ impl Client {
         Some(id)
     }
 
-    /// Of what somebody works on, so that it is followed when it is suspended.
-    async fn follow_for_long(&mut self) {
-        let held: Vec<ItemId> = self.memory.known().held.iter().flatten().map(|hold| hold.id).collect();
-        if held.is_empty() {
-            return;
+    /// An item is suspended, answered and leased again, mostly while somebody follows it. Others come in between.
+    async fn dialogue(&mut self) {
+        let Some(mut hold) = self.latest_hold() else { return };
+        if self.rng.percent(70) {
+            self.follow_beside(hold.id).await;
         }
-        let id = *self.rng.pick(&held);
+        for _ in 0..self.rng.between(1, ROUNDS_MAX) {
+            self.suspend_all(hold.queue, vec![(hold.id, hold.permit)]).await;
+            if self.rng.percent(30) {
+                self.caller.extend(hold.queue, None, vec![(hold.id, hold.permit)]).await;
+            }
+            self.think().await;
+            self.answer(hold.id).await;
+            let Some(again) = self.lease_again(hold).await else { return };
+            hold = again;
+        }
+        self.memory.known().held[self.caller.client].push(hold);
+    }
+
+    fn latest_hold(&mut self) -> Option<Hold> {
+        self.memory.known().held[self.caller.client].pop()
+    }
+
+    /// What else is leased with it is kept for later.
+    async fn lease_again(&mut self, hold: Hold) -> Option<Hold> {
+        let wish = Wish {
+            queue: hold.queue,
+            batch_size: self.rng.between(1, 10) as usize,
+            timeout: None,
+            filter: Filter::ANY,
+            wait: self.wait(),
+        };
+        let granted = self.caller.lease(wish, true).await?;
+        let mut known = self.memory.known();
+        let mut again = None;
+        for item in granted {
+            known.items.insert(item.id);
+            let given = Hold { queue: hold.queue, id: item.id, permit: item.permit };
+            if item.id == hold.id {
+                again = Some(given);
+            } else {
+                known.held[self.caller.client].push(given);
+            }
+        }
+        again
+    }
+
+    /// From now on, for a while.
+    async fn follow_beside(&mut self, id: ItemId) {
+        let caller = Caller { patience: None, ..self.caller.clone() };
         let micros = self.rng.skewed(1_000, 10_000_000);
-        self.caller.follow(id, 0, micros).await;
+        let follow = async move {
+            caller.follow(id, 0, micros).await;
+        };
+        self.caller.handle.spawn("follower", Box::pin(follow));
+        self.think().await;
     }
 }
