@@ -180,7 +180,7 @@ impl Plan {
         let fits = !self.has_crowd && self.habits.produces == 0;
         if fits && rng.percent(30) {
             self.habits.suspends = rng.between(10, 30) as u32;
-            self.habits.mortals = self.habits.mortals.max(20);
+            self.habits.mortals = self.habits.mortals.max(30);
         }
         self
     }

@@ -71,6 +71,10 @@ impl Client {
             self.follow_beside(hold.id).await;
         }
         for _ in 0..self.rng.between(1, ROUNDS_MAX) {
+            if self.rng.percent(50) {
+                let events = vec![self.memory.serial()];
+                self.caller.emit(hold.id, hold.permit, events).await;
+            }
             self.suspend_all(hold.queue, vec![(hold.id, hold.permit)]).await;
             if self.rng.percent(30) {
                 self.caller.extend(hold.queue, None, vec![(hold.id, hold.permit)]).await;
