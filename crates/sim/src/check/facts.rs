@@ -123,12 +123,6 @@ struct Sent<'a> {
     item: Option<usize>,
 }
 
-impl Judgement<'_> {
-    pub fn suspends(&self) -> bool {
-        matches!(self.verb, Verb::Suspend { .. })
-    }
-}
-
 impl Granting<'_> {
     /// What the partition's clock said.
     pub fn leased_at(&self) -> Option<Timestamp> {
@@ -562,10 +556,6 @@ fn may_have_swept(call: &Call) -> bool {
     matches!(call.op, Op::Clear { .. } | Op::Delete { .. }) && !matches!(call.outcome, Outcome::Refused(_))
 }
 
-fn is_resumed(call: &Call) -> bool {
-    matches!(call.outcome, Outcome::Resumed)
-}
-
 fn may_have_redriven(call: &Call) -> bool {
     matches!(call.op, Op::Redrive { .. })
         && !matches!(call.outcome, Outcome::Refused(_) | Outcome::Redriven(0))
@@ -649,27 +639,6 @@ impl<'a> ItemFacts<'a> {
 
     pub fn judged(&self, permit: Permit) -> impl Iterator<Item = &Judgement<'a>> {
         self.verdicts.iter().filter(move |judged| judged.permit == permit)
-    }
-
-    /// Suspends that took place, or may have.
-    pub fn suspends(&self) -> impl Iterator<Item = &Judgement<'a>> {
-        self.verdicts.iter().filter(|judged| judged.suspends() && judged.verdict.is_possible())
-    }
-
-    pub fn sure_suspends(&self) -> impl Iterator<Item = &Judgement<'a>> {
-        self.suspends().filter(|judged| judged.verdict.is_ok())
-    }
-
-    pub fn sure_resumes(&self) -> impl Iterator<Item = &'a Call> {
-        self.resumes.iter().copied().filter(|call| is_resumed(call))
-    }
-
-    /// Resumes that may have answered a suspend before a call ended.
-    pub fn resumes_between(&self, suspend: &Judgement<'_>, by: &Call) -> impl Iterator<Item = &'a Call> {
-        self.resumes.iter().copied().filter(move |resume| {
-            let before = is_resumed(resume) && resume.end < suspend.call.begin;
-            resume.outcome.is_possible() && resume.begin < by.end && !before
-        })
     }
 
     /// Whether the lease was given up, surely or possibly, uncharged.

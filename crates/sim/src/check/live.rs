@@ -6,10 +6,8 @@ use windlass_core::id::Permit;
 use windlass_core::item::Phase;
 
 use super::facts::{Facts, ItemFacts, Judgement, Verb, violation};
+use super::waits::WORD_MICROS;
 use crate::history::{Call, Followed, Op, Outcome, ShownState, Violation};
-
-/// How long the word may take to somebody who follows, on the slowest disk.
-const WORD_MICROS: u64 = 3_000_000;
 
 /// Who put an event into a stream.
 enum Source<'a> {
@@ -24,11 +22,12 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
         for call in &item.follows {
             let Outcome::Followed(followed) = &call.outcome else { continue };
+            let follower = Follower { item, call, followed, sources: &sources };
             for state in followed.states.iter().filter(|state| state.phase == Phase::Suspended) {
-                is_in_its_place(item, call, followed, *state, &sources)?;
+                follower.saw_it_in_its_place(*state)?;
             }
             for suspend in item.sure_suspends() {
-                is_shown(facts, item, call, followed, suspend, &sources)?;
+                follower.saw(facts, suspend)?;
             }
         }
     }
@@ -49,35 +48,63 @@ fn sources<'a>(facts: &Facts<'a>) -> Sources<'a> {
     sources
 }
 
-fn wrong(item: &ItemFacts<'_>, call: &Call, what: String) -> Violation {
-    violation("live", format!("item {}, followed at {}, {what}", item.made.serial, call.begin))
+/// Somebody who followed an item, and what was shown.
+struct Follower<'f, 'a> {
+    item: &'f ItemFacts<'a>,
+    call: &'a Call,
+    followed: &'a Followed,
+    sources: &'f Sources<'a>,
 }
 
-/// Of a suspend that took place; what came before it was shown before, and what came after was not.
-fn is_in_its_place(
-    item: &ItemFacts<'_>,
-    call: &Call,
-    followed: &Followed,
-    state: ShownState,
-    sources: &Sources<'_>,
-) -> Result<(), Violation> {
-    let of = |suspend: &&Judgement<'_>| {
-        suspend.verb == Verb::Suspend { reason: state.reason } && suspend.call.begin < call.end
-    };
-    let Some(suspend) = item.suspends().find(of) else {
-        return Err(wrong(item, call, format!("was shown {state:?}, as nobody said")));
-    };
-    // Without a reason it may be another one.
-    if state.reason.is_none() {
-        return Ok(());
+impl Follower<'_, '_> {
+    fn wrong(&self, what: String) -> Violation {
+        let (serial, begin) = (self.item.made.serial, self.call.begin);
+        violation("live", format!("item {serial}, followed at {begin}, {what}"))
     }
-    let misplaced = followed.events.iter().find(|(seq, serial)| {
-        let Some(source) = sources.get(serial) else { return false };
-        if *seq > state.after_seq { is_before(source, suspend) } else { is_after(source, suspend) }
-    });
-    match misplaced {
-        None => Ok(()),
-        Some(event) => Err(wrong(item, call, format!("was shown {state:?} in the wrong place to {event:?}"))),
+
+    /// Of a suspend that took place; what came before it was shown before, and what came after was not.
+    fn saw_it_in_its_place(&self, state: ShownState) -> Result<(), Violation> {
+        let of = |suspend: &&Judgement<'_>| {
+            suspend.verb == Verb::Suspend { reason: state.reason } && suspend.call.begin < self.call.end
+        };
+        let Some(suspend) = self.item.suspends().find(of) else {
+            return Err(self.wrong(format!("was shown {state:?}, as nobody said")));
+        };
+        // Without a reason it may be another one.
+        if state.reason.is_none() {
+            return Ok(());
+        }
+        let misplaced = self.followed.events.iter().find(|(seq, serial)| {
+            let Some(source) = self.sources.get(serial) else { return false };
+            if *seq > state.after_seq { is_before(source, suspend) } else { is_after(source, suspend) }
+        });
+        match misplaced {
+            None => Ok(()),
+            Some(event) => Err(self.wrong(format!("was shown {state:?} in the wrong place to {event:?}"))),
+        }
+    }
+
+    /// If it followed before, and was shown something that came later or had time enough.
+    fn saw(&self, facts: &Facts<'_>, suspend: &Judgement<'_>) -> Result<(), Violation> {
+        let Verb::Suspend { reason } = suspend.verb else { return Ok(()) };
+        let Self { item, call, followed, sources } = *self;
+        let was_there = followed.opened < suspend.call.begin
+            && suspend.call.begin < call.end
+            && call.process == suspend.call.process;
+        // What was read back shows only how it is then.
+        let troubled = facts.history.is_troubled(call.process, call.end);
+        if !was_there || troubled || may_end_it(facts, item, suspend) {
+            return Ok(());
+        }
+        let later = |(_, serial): &(u64, u64)| sources.get(serial).is_some_and(|it| is_after(it, suspend));
+        let went_past = followed.is_final() || followed.events.iter().any(later);
+        let had_time = call.end.micros > suspend.call.end.micros + WORD_MICROS;
+        let mut states = followed.states.iter();
+        let shown = states.any(|state| state.phase == Phase::Suspended && state.reason == reason);
+        if shown || !went_past && !had_time {
+            return Ok(());
+        }
+        Err(self.wrong(format!("was not shown that it was suspended at {}", suspend.call.end)))
     }
 }
 
@@ -95,33 +122,6 @@ fn is_after(source: &Source<'_>, suspend: &Judgement<'_>) -> bool {
         Source::Worker(permit) => *permit > suspend.permit,
         Source::Answer(resume) => suspend.verdict.is_ok() && resume.begin > suspend.call.end,
     }
-}
-
-/// To those who followed before, and were shown something that came later or had time enough.
-fn is_shown(
-    facts: &Facts<'_>,
-    item: &ItemFacts<'_>,
-    call: &Call,
-    followed: &Followed,
-    suspend: &Judgement<'_>,
-    sources: &Sources<'_>,
-) -> Result<(), Violation> {
-    let Verb::Suspend { reason } = suspend.verb else { return Ok(()) };
-    let was_there = followed.opened < suspend.call.begin && call.process == suspend.call.process;
-    // What was read back shows only how it is then.
-    let troubled = facts.history.is_troubled(call.process, call.end);
-    if !was_there || troubled || call.end < suspend.call.begin || may_end_it(facts, item, suspend) {
-        return Ok(());
-    }
-    let later = |(_, serial): &(u64, u64)| sources.get(serial).is_some_and(|it| is_after(it, suspend));
-    let went_past = followed.is_final() || followed.events.iter().any(later);
-    let had_time = call.end.micros > suspend.call.end.micros + WORD_MICROS;
-    let mut states = followed.states.iter();
-    let shown = states.any(|state| state.phase == Phase::Suspended && state.reason == reason);
-    if shown || !went_past && !had_time {
-        return Ok(());
-    }
-    Err(wrong(item, call, format!("was not shown that it was suspended at {}", suspend.call.end)))
 }
 
 /// Whether the suspend may have ended the item: a cancel was asked for, or its time was over.

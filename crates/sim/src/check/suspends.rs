@@ -19,6 +19,39 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
+impl<'a> ItemFacts<'a> {
+    /// Suspends that took place, or may have.
+    pub fn suspends(&self) -> impl Iterator<Item = &Judgement<'a>> {
+        self.verdicts.iter().filter(|judged| judged.suspends() && judged.verdict.is_possible())
+    }
+
+    pub fn sure_suspends(&self) -> impl Iterator<Item = &Judgement<'a>> {
+        self.suspends().filter(|judged| judged.verdict.is_ok())
+    }
+
+    pub fn sure_resumes(&self) -> impl Iterator<Item = &'a Call> {
+        self.resumes.iter().copied().filter(|call| is_resumed(call))
+    }
+
+    /// Resumes that may have answered a suspend before a call ended.
+    pub fn resumes_between(&self, suspend: &Judgement<'_>, by: &Call) -> impl Iterator<Item = &'a Call> {
+        self.resumes.iter().copied().filter(move |resume| {
+            let before = is_resumed(resume) && resume.end < suspend.call.begin;
+            resume.outcome.is_possible() && resume.begin < by.end && !before
+        })
+    }
+}
+
+impl Judgement<'_> {
+    pub fn suspends(&self) -> bool {
+        matches!(self.verb, Verb::Suspend { .. })
+    }
+}
+
+fn is_resumed(call: &Call) -> bool {
+    matches!(call.outcome, Outcome::Resumed)
+}
+
 /// A greater permit is given after the lesser was given up.
 fn nobody_was_given_it(item: &ItemFacts<'_>, suspend: &Judgement<'_>) -> Result<(), Violation> {
     let mut later = item.grants.iter().filter(|grant| grant.given.permit > suspend.permit);
