@@ -47,6 +47,16 @@ pub enum Mutant {
     IgnoreRule,
     /// core: the first event of a batch bears the number of the one before.
     RepeatEvent,
+    /// core: a suspended item can be leased.
+    LeaseSuspended,
+    /// core: a suspended attempt is counted.
+    ChargeSuspended,
+    /// core: the answer to a suspended item does not come with its lease.
+    LoseInput,
+    /// core: the answer of before comes with the lease when it was suspended again.
+    KeepInput,
+    /// core: whoever follows an item is not told that it is suspended.
+    HideSuspended,
     /// core: a held member can be leased.
     LeaseHeld,
     /// core: a cancelled group does not wait for its leased members.
@@ -59,7 +69,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those that the simulator must find. It knows no crons yet: the histories of the core find [`Mutant::RunAgain`].
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 29] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -81,6 +91,11 @@ impl Mutant {
         Self::SkipFormerHomes,
         Self::IgnoreRule,
         Self::RepeatEvent,
+        Self::LeaseSuspended,
+        Self::ChargeSuspended,
+        Self::LoseInput,
+        Self::KeepInput,
+        Self::HideSuspended,
         Self::LeaseHeld,
         Self::AbortEarly,
         Self::ForgetEnd,

@@ -1,6 +1,7 @@
 //! Makes calls to the engine, and has each one recorded.
 
 mod groups;
+mod suspends;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -19,12 +20,12 @@ use windlass_core::rule::Stop;
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{
-    EndReason, Engine, EngineError, Frame, Granted, Judged, Outcome as Effect, ProducedItem, QueueStats,
+    Engine, EngineError, Frame, Granted, ItemView, Judged, Outcome as Effect, ProducedItem, QueueStats,
     Redrive, RetryItem,
 };
 
 use crate::executor::{Handle, Sleep};
-use crate::history::{Followed, Made, Op, Outcome, QueueIndex, RetryOp, Verdict, Why};
+use crate::history::{Followed, Made, Op, Outcome, QueueIndex, RetryOp, ShownState, Verdict, Why, reason_of};
 use crate::plan::queue_name;
 use crate::recorder::Recorder;
 
@@ -135,8 +136,8 @@ impl Caller {
         .await;
     }
 
-    pub async fn get(&self, id: ItemId) {
-        self.call(Op::Get(id), self.engine.get(id), |view| Outcome::Shown(Box::new(view.clone()))).await;
+    pub async fn get(&self, id: ItemId) -> Option<ItemView> {
+        self.call(Op::Get(id), self.engine.get(id), |view| Outcome::Shown(Box::new(view.clone()))).await
     }
 
     pub async fn wait(&self, id: ItemId, wait: Span) {
@@ -145,11 +146,8 @@ impl Caller {
     }
 
     pub async fn emit(&self, id: ItemId, permit: Permit, events: Vec<u64>) {
-        let event = |serial: &u64| {
-            let content = Bytes::from(serial.to_string());
-            NewEvent { bytes: content.len() as u64, content }
-        };
-        let call = self.engine.emit(id, permit, None, events.iter().map(event).collect());
+        let call =
+            self.engine.emit(id, permit, None, events.iter().map(|serial| new_event(*serial)).collect());
         self.call(Op::Emit { id, permit, events }, call, |emitted| Outcome::Emitted(emitted.value)).await;
     }
 
@@ -158,9 +156,9 @@ impl Caller {
         let call = async {
             let mut stream = self.engine.subscribe(id, Some(after)).await?;
             let mut sleep = self.handle.sleep_micros(micros);
-            let mut followed = Followed::default();
+            let mut followed = Followed { opened: self.recorder.moment(), ..Followed::default() };
             while let Some(frame) = sooner(pin!(stream.next()), &mut sleep).await.flatten() {
-                show(frame, &mut followed);
+                show(frame, after, &mut followed);
             }
             Ok(followed)
         };
@@ -356,15 +354,25 @@ fn produced(made: &Judged<ProducedItem>) -> Vec<(ItemId, Phase)> {
     made.results.iter().map(item).collect()
 }
 
-fn show(frame: Frame, followed: &mut Followed) {
+fn new_event(serial: u64) -> NewEvent {
+    let content = Bytes::from(serial.to_string());
+    NewEvent { bytes: content.len() as u64, content }
+}
+
+fn show(frame: Frame, after: u64, followed: &mut Followed) {
     match frame {
         Frame::Event { seq, content, .. } => {
             let serial = std::str::from_utf8(&content).ok().and_then(|text| text.parse().ok());
             followed.events.push((seq, serial.unwrap_or_default()));
         }
+        Frame::State { phase, reason, .. } => {
+            let after_seq = followed.events.last().map_or(after, |(seq, _)| *seq);
+            let reason = reason.map(|reason| reason_of(&reason));
+            followed.states.push(ShownState { after_seq, phase, reason });
+        }
         Frame::Gap { .. } => followed.has_gap = true,
-        Frame::End { reason, .. } => followed.is_final = reason == EndReason::Final,
-        Frame::Snapshot { .. } | Frame::State { .. } => {}
+        Frame::End { reason, .. } => followed.end = Some(reason),
+        Frame::Snapshot { .. } => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! A client: draws one call after another, as workers and producers make them, and some that they should not.
 
 mod groups;
+mod suspends;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -44,6 +45,8 @@ struct Known {
     spent: Vec<Hold>,
     /// Calls that can be sent again.
     calls: Vec<(QueueIndex, Vec<Made>)>,
+    /// Items that somebody asked to suspend.
+    suspended: Vec<ItemId>,
 }
 
 impl Memory {
@@ -128,6 +131,9 @@ impl Client {
         }
         if habits.stops > 0 && self.rng.percent(habits.stops) {
             return self.stop_or_go().await;
+        }
+        if habits.suspends > 0 && self.rng.percent(habits.suspends) {
+            return self.suspend_or_answer().await;
         }
         if self.rng.percent(habits.groups) {
             return self.group_call().await;
@@ -394,9 +400,9 @@ impl Client {
     async fn clear(&mut self) {
         let clear = *self.rng.pick(&[
             Clear { waiting: true, scheduled: true, leased: false, suspended: false },
-            Clear { waiting: true, scheduled: true, leased: true, suspended: false },
+            Clear { waiting: true, scheduled: true, leased: true, suspended: true },
             Clear { waiting: true, scheduled: false, leased: false, suspended: false },
-            Clear { waiting: false, scheduled: true, leased: true, suspended: false },
+            Clear { waiting: false, scheduled: true, leased: true, suspended: true },
         ]);
         let queue = self.queue();
         self.caller.clear(queue, clear).await;
@@ -441,7 +447,7 @@ impl Client {
         let force = self.rng.percent(40);
         if !force {
             self.caller
-                .clear(queue, Clear { waiting: true, scheduled: true, leased: true, suspended: false })
+                .clear(queue, Clear { waiting: true, scheduled: true, leased: true, suspended: true })
                 .await;
         }
         self.caller.delete(queue, force).await;

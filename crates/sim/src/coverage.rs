@@ -1,6 +1,7 @@
 //! What the runs have met: every command, every change of state, every kind of fault, how often.
 
 mod groups;
+mod suspends;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +13,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 30] = [
+pub const COMMANDS: [&str; 32] = [
     "produce",
     "produce once",
     "lease",
@@ -21,6 +22,8 @@ pub const COMMANDS: [&str; 30] = [
     "extend",
     "release",
     "revoke",
+    "suspend",
+    "resume",
     "cancel",
     "get",
     "wait",
@@ -45,7 +48,7 @@ pub const COMMANDS: [&str; 30] = [
     "list groups",
 ];
 
-pub const CHANGES: [&str; 44] = [
+pub const CHANGES: [&str; 57] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -72,6 +75,19 @@ pub const CHANGES: [&str; 44] = [
     "live → cleared",
     "retained → forgotten",
     "live → final, told to who waits",
+    "leased → suspended",
+    "leased → suspended, shown live",
+    "suspended, its permit refused",
+    "suspended → waiting (input)",
+    "suspended → waiting (no input)",
+    "suspended → cancelled",
+    "suspended → expired",
+    "suspended over a restart",
+    "not suspended, resume refused",
+    "leased with input",
+    "leased with its input again",
+    "leased without the input of before",
+    "input, shown in a stream",
     "produced → held",
     "held → leased",
     "held → cancelled with its group",
@@ -123,6 +139,7 @@ impl Coverage {
         if let Ok(facts) = Facts::gather(&merged) {
             facts.items.iter().for_each(|item| coverage.add_item(item));
             facts.items.iter().for_each(|item| coverage.add_move(history, item));
+            facts.items.iter().for_each(|item| coverage.add_suspends(item));
             coverage.add_groups(&facts);
         }
         coverage
@@ -178,6 +195,8 @@ impl Coverage {
             let last_lease = view.item.extras.as_ref().and_then(|extras| extras.last_lease);
             match (view.item.state.phase(), last_lease) {
                 (Phase::Failed, Some((_, LeaseEnd::Expired))) => self.change("leased → failed (last expiry)"),
+                // Counted with the others that were suspended.
+                (Phase::Expired, Some((_, LeaseEnd::Suspended))) => {}
                 (Phase::Expired, Some(_)) => self.change("leased → expired"),
                 (Phase::Expired, None) => self.change("scheduled or waiting → expired"),
                 _ => {}
@@ -282,6 +301,8 @@ fn command(op: &Op) -> &'static str {
         Op::Extend { .. } => "extend",
         Op::Release { .. } => "release",
         Op::Revoke { .. } => "revoke",
+        Op::Suspend { .. } => "suspend",
+        Op::Resume { .. } => "resume",
         Op::Cancel(_) => "cancel",
         Op::Get(_) => "get",
         Op::Wait { .. } => "wait",

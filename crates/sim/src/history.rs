@@ -12,7 +12,7 @@ use windlass_core::row::Queue;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::{Granted, ItemView, QueueStats};
+use windlass_engine::{EndReason, Granted, ItemView, QueueStats};
 
 use crate::fault::Fault;
 use crate::group::{Ends, GroupAsk, GroupOp, LastWord, Word};
@@ -147,6 +147,15 @@ pub enum Op {
         queue: QueueIndex,
         items: Vec<(ItemId, Permit)>,
     },
+    Suspend {
+        queue: QueueIndex,
+        items: Vec<SuspendOp>,
+    },
+    /// The answer by a serial that no event has either: it becomes one.
+    Resume {
+        id: ItemId,
+        input: Option<u64>,
+    },
     Cancel(ItemId),
     Get(ItemId),
     Wait {
@@ -216,6 +225,24 @@ pub struct RetryOp {
     pub dead: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SuspendOp {
+    pub id: ItemId,
+    pub permit: Permit,
+    /// By a serial that no other has, so that it tells which suspend an item is shown with.
+    pub reason: Option<u64>,
+}
+
+/// 0 for a reason that is none of ours.
+pub fn reason_of(text: &str) -> u64 {
+    text.parse().unwrap_or_default()
+}
+
+/// Not what the event of the answer holds: nobody may take one for the other.
+pub fn input_body(serial: u64) -> Bytes {
+    Bytes::from(format!("answer {serial}"))
+}
+
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// Not answered yet.
@@ -227,6 +254,7 @@ pub enum Outcome {
         accepted: bool,
     },
     Judged(Vec<Verdict>),
+    Resumed,
     Cancelled(Phase),
     Shown(Box<ItemView>),
     Emitted(Emitted),
@@ -253,12 +281,33 @@ pub enum Outcome {
 /// What a stream showed.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
+    /// From then on changes of state are shown.
+    pub opened: Moment,
     /// Numbers and serials.
     pub events: Vec<(u64, u64)>,
+    /// In their order.
+    pub states: Vec<ShownState>,
     /// Some were not kept any more.
     pub has_gap: bool,
-    /// It came to the item's end.
-    pub is_final: bool,
+    /// Unset: whoever followed it went away first.
+    pub end: Option<EndReason>,
+}
+
+impl Followed {
+    /// Whether it came to the item's end.
+    pub fn is_final(&self) -> bool {
+        self.end == Some(EndReason::Final)
+    }
+}
+
+/// A change of state that a stream showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownState {
+    /// The number of the last event that was shown before.
+    pub after_seq: u64,
+    pub phase: Phase,
+    /// The serial of what an item is suspended for.
+    pub reason: Option<u64>,
 }
 
 /// How an outcome came to be unknown.
@@ -295,6 +344,10 @@ impl Verdict {
     /// It happened, or may have.
     pub fn is_possible(&self) -> bool {
         self.is_ok() || *self == Self::Unknown
+    }
+
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Refused(_))
     }
 }
 
@@ -338,7 +391,8 @@ impl Op {
         | Self::Retry { queue, .. }
         | Self::Extend { queue, .. }
         | Self::Release { queue, .. }
-        | Self::Revoke { queue, .. } = self
+        | Self::Revoke { queue, .. }
+        | Self::Suspend { queue, .. } = self
         {
             return Some(*queue);
         }
@@ -378,18 +432,19 @@ impl Outcome {
         matches!(self, Self::Open | Self::Unknown(_))
     }
 
-    /// What became of one item of a batch call.
+    /// What became of one item of a call on leased ones.
     pub fn verdict(&self, index: usize) -> Verdict {
         match self {
             Self::Judged(verdicts) => verdicts.get(index).cloned().unwrap_or(Verdict::Unknown),
             Self::Refused(refusal) => Verdict::Refused(refusal.clone()),
             Self::NotApplied(_) | Self::TooLarge => Verdict::NotApplied,
             Self::Open | Self::Unknown(_) => Verdict::Unknown,
+            Self::Emitted(_) => Verdict::Done,
             Self::Produced(_)
             | Self::Granted { .. }
+            | Self::Resumed
             | Self::Cancelled(_)
             | Self::Shown(_)
-            | Self::Emitted(_)
             | Self::Followed(_)
             | Self::Cleared(_)
             | Self::Redriven(_)
@@ -399,7 +454,7 @@ impl Outcome {
             | Self::Ruled
             | Self::Group(_)
             | Self::GroupMade(..)
-            | Self::Groups(_) => unreachable!("a batch call is not answered by {self:?}"),
+            | Self::Groups(_) => unreachable!("a call on leased items is not answered by {self:?}"),
         }
     }
 }

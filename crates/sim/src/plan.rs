@@ -107,6 +107,8 @@ pub struct Habits {
     pub rebalances: u32,
     /// Rules on whole queues, set and lifted.
     pub stops: u32,
+    /// Items suspended, answered, and what else happens to those.
+    pub suspends: u32,
     /// Produces under a key, most of which are sent again.
     pub repeats: u32,
     /// Produces of an item with an address.
@@ -149,7 +151,7 @@ impl Plan {
         };
         let plan = plan.with_repeats(rng);
         let plan = if rng.per_million(8_000) { plan.with_crowd() } else { plan };
-        plan.with_rebalances(rng).with_stops(rng)
+        plan.with_rebalances(rng).with_stops(rng).with_suspends(rng)
     }
 
     /// A call that is sent again is the same only where nothing is lost, its queue stays and a day does not pass.
@@ -170,6 +172,16 @@ impl Plan {
     fn with_stops(mut self, rng: &mut Rng) -> Self {
         let fits = !self.has_crowd && self.habits.produces == 0;
         self.habits.stops = if fits && rng.percent(40) { rng.between(2, 10) as u32 } else { 0 };
+        self
+    }
+
+    /// In runs like that more items live only so long: those that nobody answers end by that.
+    fn with_suspends(mut self, rng: &mut Rng) -> Self {
+        let fits = !self.has_crowd && self.habits.produces == 0;
+        if fits && rng.percent(30) {
+            self.habits.suspends = rng.between(10, 30) as u32;
+            self.habits.mortals = self.habits.mortals.max(30);
+        }
         self
     }
 
@@ -346,6 +358,7 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         repeats: 0,
         rebalances: 0,
         stops: 0,
+        suspends: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
         groups: if stumbles { 0 } else { sometimes(rng, 70, 50) },

@@ -1,17 +1,20 @@
-//! The end of a run, with all faults off: what is there is counted, shown, leased and completed, until nothing is.
+//! The end of a run, with all faults off: what is there is counted, shown, leased and completed, until nothing is. What is
+//! suspended is left alone until there is nothing else: nobody may lease it before it is resumed.
 
 use std::collections::BTreeSet;
 
 use windlass_core::command::Filter;
 use windlass_core::group::GroupState;
 use windlass_core::id::ItemId;
+use windlass_core::item::Phase;
 use windlass_core::rule::Stop;
 use windlass_core::time::Span;
-use windlass_engine::{PartitionState, QueueStats};
+use windlass_engine::{ItemView, PartitionState, QueueStats};
 
 use crate::caller::{Caller, Wish};
 use crate::group::{GroupAsk, GroupOp};
 use crate::history::{QueueIndex, Violation};
+use crate::plan::queue_name;
 
 const SECOND: u64 = 1_000_000;
 const ROUNDS_MAX: usize = 400;
@@ -30,7 +33,7 @@ pub async fn read_out(
         caller.groups(*queue).await;
         caller.stats(*queue).await;
     }
-    show(caller, &known).await;
+    let mut suspended = show(caller, &known).await;
     for queue in queues {
         caller.stats(*queue).await;
         start_groups(caller, *queue).await;
@@ -41,7 +44,7 @@ pub async fn read_out(
         }
     }
     let mut seen: BTreeSet<ItemId> = known.into_iter().collect();
-    drain_all(caller, queues, complete, &mut seen).await?;
+    drain_all(caller, queues, complete, &mut suspended, &mut seen).await?;
     for queue in queues {
         wait_until_drained(caller, *queue).await?;
     }
@@ -61,11 +64,21 @@ async fn start_groups(caller: &Caller, queue: QueueIndex) {
     }
 }
 
-/// Has every item shown.
-pub async fn show(caller: &Caller, items: &[ItemId]) {
+/// Has every item shown, and gives those that are suspended.
+pub async fn show(caller: &Caller, items: &[ItemId]) -> Vec<ItemView> {
+    let mut suspended = Vec::new();
     for id in items {
-        caller.get(*id).await;
+        let view = caller.get(*id).await;
+        suspended.extend(view.filter(|view| view.phase() == Phase::Suspended));
         caller.follow(*id, 0, SECOND).await;
+    }
+    suspended
+}
+
+/// So that what is suspended in a queue comes out. Nobody has an answer any more.
+async fn resume(caller: &Caller, queue: QueueIndex, suspended: &mut Vec<ItemView>) {
+    for item in suspended.extract_if(.., |item| item.queue == queue_name(queue)) {
+        caller.resume(item.id, None).await;
     }
 }
 
@@ -99,13 +112,14 @@ async fn drain_all(
     caller: &Caller,
     queues: &[QueueIndex],
     complete: bool,
+    suspended: &mut Vec<ItemView>,
     seen: &mut BTreeSet<ItemId>,
 ) -> Result<(), Violation> {
     let mut moving = Vec::new();
     for _ in 0..ROUNDS_MAX {
         let before = seen.len();
         for queue in queues {
-            drain(caller, *queue, seen).await?;
+            drain(caller, *queue, suspended, seen).await?;
         }
         let stats = all_stats(caller, queues).await;
         moving = stats.iter().map(|stats| stats.moving).collect();
@@ -126,7 +140,12 @@ async fn all_stats(caller: &Caller, queues: &[QueueIndex]) -> Vec<QueueStats> {
     all
 }
 
-async fn drain(caller: &Caller, queue: QueueIndex, seen: &mut BTreeSet<ItemId>) -> Result<(), Violation> {
+async fn drain(
+    caller: &Caller,
+    queue: QueueIndex,
+    suspended: &mut Vec<ItemView>,
+    seen: &mut BTreeSet<ItemId>,
+) -> Result<(), Violation> {
     let mut sleep = SECOND / 10;
     let mut last = None;
     for _ in 0..ROUNDS_MAX {
@@ -137,6 +156,9 @@ async fn drain(caller: &Caller, queue: QueueIndex, seen: &mut BTreeSet<ItemId>) 
         let Some(stats) = caller.stats(queue).await else { return Ok(()) };
         if is_empty(&stats) {
             return Ok(());
+        }
+        if stats.counts.live() == stats.counts.suspended {
+            resume(caller, queue, suspended).await;
         }
         last = Some(stats);
         caller.handle.sleep_micros(sleep).await;

@@ -10,7 +10,7 @@ use windlass_core::time::Timestamp;
 
 use crate::fault::Fault;
 use crate::group::show_group;
-use crate::history::{Call, History, Made, Moment, Op, Outcome, Process, Verdict, Why};
+use crate::history::{Call, History, Made, Moment, Op, Outcome, Process, SuspendOp, Verdict, Why};
 use crate::trace::Trace;
 
 #[derive(Clone)]
@@ -70,6 +70,12 @@ impl Recorder {
     fn tick(&self, book: &mut Book) -> Moment {
         book.order += 1;
         Moment { order: book.order, micros: (self.clocks.now_micros)() }
+    }
+
+    /// This one, after all that were recorded before.
+    pub fn moment(&self) -> Moment {
+        let mut book = self.book();
+        self.tick(&mut book)
     }
 
     /// A line of the trace.
@@ -224,6 +230,17 @@ fn show_op(op: &Op) -> String {
         }
         Op::Release { queue, items } => format!("release q{queue}{}", show_held(items.iter().copied())),
         Op::Revoke { queue, items } => format!("revoke q{queue}{}", show_held(items.iter().copied())),
+        Op::Suspend { queue, items } => {
+            let item = |item: &SuspendOp| {
+                let reason = item.reason.map(|reason| format!(" for {reason}")).unwrap_or_default();
+                format!(" {}@{}{reason}", show_id(item.id), item.permit.0)
+            };
+            format!("suspend q{queue}{}", items.iter().map(item).collect::<String>())
+        }
+        Op::Resume { id, input } => {
+            let input = input.map(|input| format!(" with {input}")).unwrap_or_default();
+            format!("resume {}{input}", show_id(*id))
+        }
         Op::Cancel(id) => format!("cancel {}", show_id(*id)),
         Op::Get(id) => format!("get {}", show_id(*id)),
         Op::Wait { id, wait } => format!("wait {} for {}", show_id(*id), wait.0),
@@ -231,8 +248,8 @@ fn show_op(op: &Op) -> String {
         Op::Follow { id, after, micros } => format!("follow {} after {after} for {micros}", show_id(*id)),
         Op::Clear { queue, clear } => {
             format!(
-                "clear q{queue} waiting {} scheduled {} leased {}",
-                clear.waiting, clear.scheduled, clear.leased
+                "clear q{queue} waiting {} scheduled {} leased {} suspended {}",
+                clear.waiting, clear.scheduled, clear.leased, clear.suspended
             )
         }
         Op::Redrive { queue, to, kind, limit } => {
@@ -290,8 +307,9 @@ fn show_outcome(outcome: &Outcome) -> String {
                 let origin = given.origin.as_deref().map(|origin| {
                     format!(" from {} {}", origin.id.map(show_id).unwrap_or_default(), origin.reason.name())
                 });
+                let input = given.input.as_ref().map(|input| format!(" with {input:?}")).unwrap_or_default();
                 format!(
-                    " [{serial} {}@{} p{} attempt {} until {}{}]",
+                    " [{serial} {}@{} p{} attempt {} until {}{}{input}]",
                     show_id(given.id),
                     given.permit.0,
                     given.priority,
@@ -306,6 +324,7 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::Judged(verdicts) => {
             verdicts.iter().map(|verdict| format!("{} ", show_verdict(verdict))).collect()
         }
+        Outcome::Resumed => "resumed".to_owned(),
         Outcome::Cancelled(phase) => format!("{phase:?}"),
         Outcome::Shown(view) => {
             format!("{:?} attempts {} place {}", view.item.state, view.item.attempts, view.item.place)

@@ -6,6 +6,7 @@ use super::{Output, Partition};
 use crate::command::{Changed, News};
 use crate::id::ItemNumber;
 use crate::item::{Item, State};
+use crate::mutant::{self, Mutant};
 use crate::time::Timestamp;
 
 impl Partition {
@@ -30,7 +31,8 @@ impl Partition {
             return;
         }
         let Some(before) = self.items.get(&number) else { return };
-        let shifted = self.phase(before) != self.phase(next);
+        let hides = mutant::active(Mutant::HideSuspended) && matches!(next.state, State::Suspended(_));
+        let shifted = self.phase(before) != self.phase(next) && !hides;
         if shifted || before.event_count() != next.event_count() {
             out.news.push(News::Changed(Box::new(self.changed(number, next, shifted, out.now))));
         }

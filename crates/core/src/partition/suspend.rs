@@ -6,6 +6,7 @@ use super::{Output, Partition};
 use crate::command::{Input, Refusal, Reply, Resume, Suspend};
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State, Suspension};
+use crate::mutant::{self, Mutant};
 use crate::row::{Change, Part};
 use crate::time::Timestamp;
 
@@ -20,16 +21,21 @@ impl Partition {
         let (entry, lease) = self.held(held, now)?;
         out.totals.suspended += 1;
         let cancelled = self.cancel_requested(entry, lease);
-        let mut next = entry.after_lease(lease, LeaseEnd::Suspended, suspended(reason));
-        next.attempts = next.attempts.saturating_sub(1);
+        let state = if mutant::active(Mutant::LeaseSuspended) { State::Waiting } else { suspended(reason) };
+        let mut next = entry.after_lease(lease, LeaseEnd::Suspended, state);
+        if !mutant::active(Mutant::ChargeSuspended) {
+            next.attempts = next.attempts.saturating_sub(1);
+        }
         if cancelled {
             self.finish(now, held.number, next, End::Cancelled, out);
         } else if next.is_overdue(now) {
             self.die(now, held.number, next, Death::TooOld, out);
         } else {
             // An answer to an earlier question is none to this one.
-            drop_input(held.number, &next, out);
-            next.extras.get_or_insert_default().has_input = false;
+            if !mutant::active(Mutant::KeepInput) {
+                drop_input(held.number, &next, out);
+                next.extras.get_or_insert_default().has_input = false;
+            }
             self.write(held.number, next, out);
         }
         Ok(())
@@ -52,7 +58,7 @@ impl Partition {
         let mut next = entry.with_state(State::Waiting);
         if let Some(Input { event, body }) = input {
             self.append(now, number, &mut next, &[event], out);
-            next.extras.get_or_insert_default().has_input = true;
+            next.extras.get_or_insert_default().has_input = !mutant::active(Mutant::LoseInput);
             out.changes.push(Change::PutBody { number, part: Part::Input, body });
         }
         self.write(number, next, out);

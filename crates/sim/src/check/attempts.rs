@@ -1,4 +1,4 @@
-//! Attempts are counted right: one for each lease that was not given back, and never more than allowed.
+//! Attempts are counted right: one for each lease that was neither given back nor suspended, and never more than allowed.
 
 use windlass_core::item::Phase;
 
@@ -12,8 +12,8 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
         }
         for pair in item.grants.windows(2) {
             let before = pair[0].given.attempts;
-            let least = if item.may_be_released(&pair[0]) { before } else { before + 1 };
-            let most = if item.is_surely_released(&pair[0]) { before } else { before + 1 };
+            let least = if item.may_be_free(&pair[0]) { before } else { before + 1 };
+            let most = if item.is_surely_free(&pair[0]) { before } else { before + 1 };
             bounded(facts, item, &pair[1], least, most)?;
         }
         within_limit(facts, item)?;
@@ -58,7 +58,12 @@ fn within_limit(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation
 fn did_not_fail_early(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
     let given_up = item.verdicts.iter().any(|judged| match judged.verb {
         Verb::Retry(retry) => retry.dead && judged.verdict.is_possible(),
-        Verb::Complete { .. } | Verb::Extend(_) | Verb::Release | Verb::Revoke => false,
+        Verb::Complete { .. }
+        | Verb::Extend(_)
+        | Verb::Emit
+        | Verb::Release
+        | Verb::Revoke
+        | Verb::Suspend { .. } => false,
     });
     let least = facts.attempt_limits(item).into_iter().filter(|limit| *limit > 0).min();
     for (call, view) in item.shown().filter(|(_, view)| view.item.state.phase() == Phase::Failed) {

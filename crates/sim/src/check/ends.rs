@@ -69,6 +69,9 @@ pub(super) fn acknowledged_ends<'a>(
     ends.extend(
         item.shown().filter(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| (call, "final")),
     );
+    let ends_stream =
+        |call: &&Call| matches!(&call.outcome, Outcome::Followed(followed) if followed.is_final());
+    ends.extend(item.follows.iter().copied().filter(ends_stream).map(|call| (call, "final in its stream")));
     // What was moved, or made by a group, may have come after the sweep.
     let there = item.is_acknowledged();
     for cancel in facts.group_cancels(item).filter(|cancel| there && item.produce.end < cancel.begin) {
@@ -93,9 +96,11 @@ fn takes_away(facts: &Facts<'_>, item: &ItemFacts<'_>, sweep: &Call) -> bool {
     match (&sweep.op, &sweep.outcome) {
         (Op::Delete { .. }, Outcome::Deleted) => true,
         (
-            Op::Clear { clear: Clear { waiting: true, scheduled: true, leased, .. }, .. },
+            Op::Clear { clear: Clear { waiting: true, scheduled: true, leased, suspended }, .. },
             Outcome::Cleared(_),
-        ) => *leased || !may_be_leased(facts, item, sweep),
+        ) => {
+            (*leased || !may_be_leased(facts, item, sweep)) && (*suspended || !may_be_suspended(item, sweep))
+        }
         _ => false,
     }
 }
@@ -103,6 +108,10 @@ fn takes_away(facts: &Facts<'_>, item: &ItemFacts<'_>, sweep: &Call) -> bool {
 fn may_be_leased(facts: &Facts<'_>, item: &ItemFacts<'_>, by: &Call) -> bool {
     item.grants.iter().any(|grant| grant.call.begin < by.end)
         || facts.ghosts(item).any(|ghost| ghost.begin < by.end)
+}
+
+fn may_be_suspended(item: &ItemFacts<'_>, by: &Call) -> bool {
+    item.suspends().any(|judged| judged.call.begin < by.end)
 }
 
 pub(super) fn stays_ended(item: &ItemFacts<'_>, end: &Call, how: &str) -> Result<(), Violation> {

@@ -53,8 +53,10 @@ pub struct ItemFacts<'a> {
     pub grants: Vec<Granting<'a>>,
     pub verdicts: Vec<Judgement<'a>>,
     pub cancels: Vec<&'a Call>,
+    pub resumes: Vec<&'a Call>,
     /// Waits too: they show the item once.
     pub gets: Vec<&'a Call>,
+    pub follows: Vec<&'a Call>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,24 +81,36 @@ pub enum Verb {
     Complete { with_result: bool },
     Retry(RetryOp),
     Extend(Option<Span>),
+    Emit,
     Release,
     Revoke,
+    Suspend { reason: Option<u64> },
 }
 
 impl Verb {
     /// Whether it gives the permit up.
     pub fn ends_lease(self) -> bool {
         match self {
-            Self::Complete { .. } | Self::Retry(_) | Self::Release | Self::Revoke => true,
-            Self::Extend(_) => false,
+            Self::Complete { .. } | Self::Retry(_) | Self::Release | Self::Revoke | Self::Suspend { .. } => {
+                true
+            }
+            Self::Extend(_) | Self::Emit => false,
         }
     }
 
-    /// Whether an item that lives on stands where it stood.
+    /// Whether an item that lives on stands where it stood, once it waits.
     fn keeps_place(self) -> bool {
         match self {
-            Self::Release | Self::Revoke => true,
-            Self::Complete { .. } | Self::Retry(_) | Self::Extend(_) => false,
+            Self::Release | Self::Revoke | Self::Suspend { .. } => true,
+            Self::Complete { .. } | Self::Retry(_) | Self::Extend(_) | Self::Emit => false,
+        }
+    }
+
+    /// Whether the attempt does not count.
+    fn is_free(self) -> bool {
+        match self {
+            Self::Release | Self::Suspend { .. } => true,
+            Self::Complete { .. } | Self::Retry(_) | Self::Extend(_) | Self::Emit | Self::Revoke => false,
         }
     }
 }
@@ -277,6 +291,23 @@ impl<'a> Facts<'a> {
                     self.add_judged(call, position, *id, *permit, Verb::Revoke);
                 }
             }
+            Op::Suspend { items, .. } => {
+                for (position, item) in items.iter().enumerate() {
+                    let verb = Verb::Suspend { reason: item.reason };
+                    self.add_judged(call, position, item.id, item.permit, verb);
+                }
+            }
+            Op::Emit { id, permit, .. } => self.add_judged(call, 0, *id, *permit, Verb::Emit),
+            Op::Resume { id, .. } => {
+                if let Some(item) = self.item_mut(*id) {
+                    item.resumes.push(call);
+                }
+            }
+            Op::Follow { id, .. } => {
+                if let Some(item) = self.item_mut(*id) {
+                    item.follows.push(call);
+                }
+            }
             Op::Cancel(id) => {
                 if let Some(item) = self.item_mut(*id) {
                     item.cancels.push(call);
@@ -290,8 +321,6 @@ impl<'a> Facts<'a> {
             Op::Produce { .. }
             | Op::ProduceOnce { .. }
             | Op::Lease { .. }
-            | Op::Emit { .. }
-            | Op::Follow { .. }
             | Op::Clear { .. }
             | Op::Redrive { .. }
             | Op::Stats(_)
@@ -391,7 +420,8 @@ impl<'a> Facts<'a> {
     /// kept part of the answer back.
     pub fn ghosts<'f>(&'f self, item: &'f ItemFacts<'a>) -> impl Iterator<Item = &'a Call> + use<'f, 'a> {
         let haunted = self.haunted.iter().copied();
-        // Bodies are read after the lease: one that ended meanwhile, its lease over, is left out of the answer.
+        // Bodies are read after the lease: one that ended meanwhile, its lease over, is left out of the answer. So is one
+        // whose answer was dropped meanwhile, because another worker suspended it again.
         let calm = self.calm_during(self.possible_ends(item)).map(|(call, _)| *call);
         let calm = calm.filter(|call| self.may_have_ended_before(item, call));
         haunted.chain(calm).filter(move |call| {
@@ -407,8 +437,9 @@ impl<'a> Facts<'a> {
     pub fn unseen_leases(&self, item: &ItemFacts<'a>) -> u32 {
         let (haunted, calm): (Vec<&Call>, Vec<&Call>) =
             self.ghosts(item).partition(|call| keeps_something_back(self.history, call));
-        // What ends before its lease is answered ends once.
-        haunted.len() as u32 + calm.len().min(1) as u32
+        // What ends before its lease is answered ends once; but it may be suspended any number of times.
+        let ends = 1 + item.suspends().count();
+        haunted.len() as u32 + calm.len().min(ends) as u32
     }
 
     /// Those of the calm leases that overlap with a stretch of orders, and some more.
@@ -463,7 +494,12 @@ impl<'a> Facts<'a> {
             let released = |judged: &&Judgement<'_>| {
                 judged.verb.keeps_place() && judged.verdict.is_ok() && judged.permit == grant.given.permit
             };
-            item.verdicts.iter().filter(released).any(|judged| judged.call.end.order <= from)
+            let waits_again = |judged: &Judgement<'_>| {
+                let resumed = |call: &&Call| call.begin > judged.call.end && call.end.order <= from;
+                !judged.suspends() || item.sure_resumes().any(|call| resumed(&call))
+            };
+            let mut given_back = item.verdicts.iter().filter(released);
+            given_back.any(|judged| judged.call.end.order <= from && waits_again(judged))
         };
         let free = item
             .grants
@@ -575,7 +611,9 @@ impl<'a> ItemFacts<'a> {
             grants: Vec::new(),
             verdicts: Vec::new(),
             cancels: Vec::new(),
+            resumes: Vec::new(),
             gets: Vec::new(),
+            follows: Vec::new(),
         }
     }
 
@@ -603,13 +641,13 @@ impl<'a> ItemFacts<'a> {
         self.verdicts.iter().filter(move |judged| judged.permit == permit)
     }
 
-    /// Whether the lease was given back, surely or possibly, uncharged.
-    pub fn may_be_released(&self, grant: &Granting<'_>) -> bool {
-        let released = |judged: &Judgement<'_>| judged.verb == Verb::Release && judged.verdict.is_possible();
-        !grant.accepted || self.judged(grant.given.permit).any(released)
+    /// Whether the lease was given up, surely or possibly, uncharged.
+    pub fn may_be_free(&self, grant: &Granting<'_>) -> bool {
+        let is_free = |judged: &Judgement<'_>| judged.verb.is_free() && judged.verdict.is_possible();
+        !grant.accepted || self.judged(grant.given.permit).any(is_free)
     }
 
-    pub fn is_surely_released(&self, grant: &Granting<'_>) -> bool {
-        self.judged(grant.given.permit).any(|judged| judged.verb == Verb::Release && judged.verdict.is_ok())
+    pub fn is_surely_free(&self, grant: &Granting<'_>) -> bool {
+        self.judged(grant.given.permit).any(|judged| judged.verb.is_free() && judged.verdict.is_ok())
     }
 }

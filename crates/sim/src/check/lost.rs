@@ -47,7 +47,7 @@ pub(super) fn may_have_ended_here(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bo
     let judged = item.verdicts.iter().any(|judged| match judged.verb {
         Verb::Complete { .. } | Verb::Retry(_) => judged.verdict.is_possible() && !goes_on(&judged.verdict),
         // The last attempt fails the item as an expired lease does: below.
-        Verb::Extend(_) | Verb::Release | Verb::Revoke => false,
+        Verb::Extend(_) | Verb::Emit | Verb::Release | Verb::Revoke | Verb::Suspend { .. } => false,
     });
     let cancelled = item
         .cancels

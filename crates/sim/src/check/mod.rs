@@ -12,6 +12,8 @@ mod expiry;
 mod facts;
 mod grants;
 mod groups;
+mod inputs;
+mod live;
 mod lost;
 mod moves;
 mod order;
@@ -20,6 +22,7 @@ mod repeats;
 mod rules;
 mod service;
 mod streams;
+mod suspends;
 mod time;
 mod unique;
 mod waits;
@@ -47,7 +50,7 @@ const ALWAYS: [Rule; 10] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 16] = [
+const LOSSLESS: [Rule; 19] = [
     permits::check,
     addresses::check,
     ends::check,
@@ -57,6 +60,9 @@ const LOSSLESS: [Rule; 16] = [
     lost::check,
     waits::check,
     streams::check,
+    suspends::check,
+    inputs::check,
+    live::check,
     counts::check_readout,
     rules::check,
     groups::check_views,

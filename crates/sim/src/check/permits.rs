@@ -122,7 +122,15 @@ fn was_in_time(facts: &Facts<'_>, item: &ItemFacts<'_>, judged: &Judgement<'_>) 
             }
             (Verb::Extend(_), _) if std::ptr::eq(other, judged) => {}
             (Verb::Extend(_), _) => return Ok(()),
-            (Verb::Complete { .. } | Verb::Retry(_) | Verb::Release | Verb::Revoke, _) => {}
+            (
+                Verb::Complete { .. }
+                | Verb::Retry(_)
+                | Verb::Emit
+                | Verb::Release
+                | Verb::Revoke
+                | Verb::Suspend { .. },
+                _,
+            ) => {}
         }
     }
     if judged.call.begin.micros <= latest_end {
@@ -148,7 +156,7 @@ fn was_lost(facts: &Facts<'_>, item: &ItemFacts<'_>, judged: &Judgement<'_>) -> 
         other.verb.ends_lease() && other.verdict.is_possible() && other.call.begin < judged.call.end
     });
     let swept = facts.sweeping_calls(item.queue).any(|call| call.begin < judged.call.end);
-    let other_queue = judged.call.op.judged_in() != Some(item.queue);
+    let other_queue = judged.call.op.judged_in().is_some_and(|queue| queue != item.queue);
     if !grant.accepted || given_up || swept || other_queue || judged.call.latest >= deadline {
         return Ok(());
     }

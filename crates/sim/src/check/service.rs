@@ -1,5 +1,7 @@
 //! A server with a sound disk serves.
 
+use windlass_engine::EndReason;
+
 use super::facts::{Facts, violation};
 use crate::history::{Call, Op, Outcome, Verdict, Violation, Why};
 
@@ -19,6 +21,9 @@ fn turned_away(call: &Call) -> Option<String> {
     let answers = |verdict| matches!(&call.outcome, Outcome::Judged(verdicts) if verdicts.contains(&verdict));
     if let Outcome::NotApplied(reason) = &call.outcome {
         return Some(format!("not applied ({reason})"));
+    }
+    if matches!(&call.outcome, Outcome::Followed(followed) if followed.end == Some(EndReason::Closed)) {
+        return Some("a stream was closed".to_owned());
     }
     if matches!(call.outcome, Outcome::Unknown(Why::Told)) || answers(Verdict::Unknown) {
         return Some("unknown".to_owned());

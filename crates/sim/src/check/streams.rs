@@ -1,4 +1,5 @@
-//! The events of an item are one sequence: dense, the same for everybody, and never without what a worker was told is in it.
+//! The events of an item are one sequence: dense, the same for everybody, in the order in which they came, and never without
+//! what anybody was told is in it: what a worker emitted, and what the item was resumed with.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +15,38 @@ struct Stream<'a> {
     events: BTreeMap<u64, u64>,
     /// Numbers by serial.
     numbers: BTreeMap<u64, u64>,
-    /// Serials that may be in it.
-    possible: Vec<u64>,
+    /// What is in it, or may be.
+    said: Vec<Said<'a>>,
     /// Who was told of a last number, and the calls that look.
     known: Vec<(&'a Call, u64)>,
     finals: Vec<(u64, &'a Followed)>,
     acknowledged: Vec<u64>,
 }
 
+/// Events of one call.
+struct Said<'a> {
+    call: &'a Call,
+    serials: &'a [u64],
+}
+
+impl Said<'_> {
+    fn is_sure(&self) -> bool {
+        !self.call.outcome.is_unknown()
+    }
+}
+
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     let mut streams: BTreeMap<ItemId, Stream<'_>> = BTreeMap::new();
     for call in &facts.history.calls {
-        match (&call.op, &call.outcome) {
-            (Op::Emit { id, events, .. }, Outcome::Emitted(emitted)) => {
-                streams.entry(*id).or_default().emitted(*id, call, events, *emitted)?;
+        if let Some((id, serials)) = said(&call.op).filter(|_| call.outcome.is_possible()) {
+            let stream = streams.entry(id).or_default();
+            stream.said.push(Said { call, serials });
+            if let Outcome::Emitted(emitted) = call.outcome {
+                stream.emitted(id, call, serials, emitted)?;
             }
-            (Op::Emit { id, events, .. }, Outcome::Open | Outcome::Unknown(_)) => {
-                streams.entry(*id).or_default().possible.extend(events);
-            }
-            (Op::Follow { id, after, .. }, Outcome::Followed(followed)) => {
-                streams.entry(*id).or_default().followed(*id, call, *after, followed)?;
-            }
-            (_, _) => {}
+        }
+        if let (Op::Follow { id, after, .. }, Outcome::Followed(followed)) = (&call.op, &call.outcome) {
+            streams.entry(*id).or_default().followed(*id, call, *after, followed)?;
         }
     }
     for call in &facts.history.calls {
@@ -44,9 +55,23 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
         {
             let count = view.item.extras.as_ref().map_or(0, |extras| extras.event_count);
             stream.is_not_behind(*id, call, count)?;
+            stream.is_counted(*id, call, count)?;
         }
     }
-    streams.iter().try_for_each(|(id, stream)| stream.is_whole(*id))
+    for (id, stream) in &streams {
+        stream.is_whole(*id)?;
+        stream.is_in_order(*id)?;
+    }
+    Ok(())
+}
+
+/// What a call adds to which stream.
+fn said(op: &Op) -> Option<(ItemId, &[u64])> {
+    if let Op::Emit { id, events, .. } = op {
+        return Some((*id, events));
+    }
+    let Op::Resume { id, input: Some(serial) } = op else { return None };
+    Some((*id, std::slice::from_ref(serial)))
 }
 
 impl<'a> Stream<'a> {
@@ -65,7 +90,6 @@ impl<'a> Stream<'a> {
             ));
         }
         self.known.push((call, last_seq));
-        self.possible.extend(serials);
         for (seq, serial) in (first_seq..).zip(serials) {
             self.acknowledged.push(seq);
             self.is(id, seq, *serial)?;
@@ -90,7 +114,7 @@ impl<'a> Stream<'a> {
             self.is(id, *seq, *serial)?;
         }
         self.known.push((call, last));
-        if followed.is_final && !followed.has_gap {
+        if followed.is_final() && !followed.has_gap {
             self.finals.push((after, followed));
         }
         Ok(())
@@ -113,15 +137,53 @@ impl<'a> Stream<'a> {
         Err(told(id, format!("event {seq} was there at {}, and only {count} at {}", call.end, look.begin)))
     }
 
-    /// Nothing is in it that nobody emitted, and who saw its end saw all.
+    /// Each is there once: numbers are dense, so the last tells how many there are.
+    fn is_counted(&self, id: ItemId, look: &Call, count: u64) -> Result<(), Violation> {
+        let sum = |counts: &dyn Fn(&&Said<'_>) -> bool| -> u64 {
+            self.said.iter().filter(counts).map(|said| said.serials.len() as u64).sum()
+        };
+        let least = sum(&|said| said.is_sure() && said.call.end < look.begin);
+        let most = sum(&|said| said.call.begin < look.end);
+        if (least..=most).contains(&count) {
+            return Ok(());
+        }
+        Err(told(id, format!("there were {count} events at {}, not {least} to {most}", look.begin)))
+    }
+
+    /// Nothing is in it that nobody put there, and who saw its end saw all.
     fn is_whole(&self, id: ItemId) -> Result<(), Violation> {
-        if let Some((seq, serial)) = self.events.iter().find(|(_, serial)| !self.possible.contains(serial)) {
-            return Err(told(id, format!("event {seq} is {serial}, which nobody emitted")));
+        let possible = |serial: &u64| self.said.iter().any(|said| said.serials.contains(serial));
+        if let Some((seq, serial)) = self.events.iter().find(|(_, serial)| !possible(serial)) {
+            return Err(told(id, format!("event {seq} is {serial}, which nobody put there")));
         }
         for (after, followed) in &self.finals {
             let last = followed.events.last().map_or(*after, |(seq, _)| *seq);
             if let Some(missed) = self.acknowledged.iter().find(|seq| **seq > last) {
                 return Err(told(id, format!("a stream ended with {last} and without {missed}")));
+            }
+            // Whoever resumes is not told the number.
+            let mut sure = self.said.iter().filter(|said| said.is_sure()).flat_map(|said| said.serials);
+            let missed =
+                sure.find(|serial| *after == 0 && !followed.events.iter().any(|(_, shown)| shown == *serial));
+            if let Some(missed) = missed {
+                return Err(told(id, format!("a stream ended with {last} and without what is {missed}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What came after something else has the greater number.
+    fn is_in_order(&self, id: ItemId) -> Result<(), Violation> {
+        let numbered = |said: &'_ Said<'a>| {
+            let number = |serial: Option<&u64>| serial.and_then(|serial| self.numbers.get(serial)).copied();
+            Some((said.call, number(said.serials.first())?, number(said.serials.last())?))
+        };
+        let sure: Vec<_> = self.said.iter().filter(|said| said.is_sure()).filter_map(numbered).collect();
+        for (call, _, last) in &sure {
+            let mut later = sure.iter().filter(|(other, _, _)| other.begin > call.end);
+            if let Some((other, first, _)) = later.find(|(_, first, _)| first <= last) {
+                let text = format!("event {first} of {} came after {last} of {}", other.begin, call.begin);
+                return Err(told(id, text));
             }
         }
         Ok(())

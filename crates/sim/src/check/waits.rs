@@ -6,8 +6,8 @@ use super::ends::acknowledged_ends;
 use super::facts::{Facts, ItemFacts, Verb, violation};
 use crate::history::{Call, Op, Violation};
 
-/// How long the word may take to somebody who waits, on the slowest disk.
-const WORD_MICROS: u64 = 3_000_000;
+/// How long the word may take to somebody who waits or follows, on the slowest disk.
+pub(super) const WORD_MICROS: u64 = 3_000_000;
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {

@@ -2,6 +2,7 @@
 
 use windlass_core::command::Emitted;
 use windlass_core::id::Permit;
+use windlass_engine::EndReason;
 use windlass_sim::history::{Followed, Op, Outcome, Verdict, Why};
 
 use crate::story::{Story, given, id, story};
@@ -23,7 +24,11 @@ fn emit(story: &mut Story, serials: &[u64], first_seq: u64) {
 }
 
 fn follow(story: &mut Story, after: u64, events: &[(u64, u64)], is_final: bool) {
-    let followed = Followed { events: events.to_vec(), has_gap: false, is_final };
+    let followed = Followed {
+        events: events.to_vec(),
+        end: is_final.then_some(EndReason::Final),
+        ..Followed::default()
+    };
     story.call(Op::Follow { id: id(1), after, micros: 1 }, Outcome::Followed(followed));
 }
 
@@ -40,8 +45,9 @@ fn one_sequence_for_all_is_fine() {
     emit_as(&mut story, &[103], Outcome::Unknown(Why::Crashed));
     follow(&mut story, 0, &[(1, 101), (2, 102), (3, 103)], false);
     emit(&mut story, &[104], 4);
+    story.complete(1, 11, Verdict::Done);
     follow(&mut story, 3, &[(4, 104)], true);
-    assert_eq!(verdict(story), None);
+    assert_eq!(story.verdict(), None);
 }
 
 #[test]
@@ -90,6 +96,7 @@ fn two_who_see_different_events_are_found() {
 fn a_stream_that_ends_without_what_was_acknowledged_is_found() {
     let mut story = leased();
     emit(&mut story, &[101, 102], 1);
+    story.complete(1, 11, Verdict::Done);
     follow(&mut story, 0, &[(1, 101)], true);
-    assert_eq!(verdict(story), Some("stream"));
+    assert_eq!(story.verdict(), Some("stream"));
 }

@@ -4,6 +4,7 @@ mod checker;
 mod checker_groups;
 mod checker_moves;
 mod checker_streams;
+mod checker_suspends;
 mod disk;
 mod executor;
 mod killed;
