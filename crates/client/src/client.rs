@@ -111,6 +111,12 @@ impl Client {
         self.shared.retries.persist(repeatable(request), call).await
     }
 
+    /// Makes a call once, for those who know better when to try again.
+    pub(crate) async fn call_once<C: Call>(&self, request: &C) -> Result<C::Reply, ClientError> {
+        let body = self.shared.exchange.encode(request)?;
+        Ok(self.shared.exchange.call::<C>(body, patience(request)).await?.reply)
+    }
+
     /// Makes a call once, and asks no longer than until then; none if there was no answer by that time.
     pub(crate) async fn call_until<C: Call>(
         &self,

@@ -43,7 +43,7 @@ pub enum Event<'a> {
         id: &'a str,
         reason: Reason,
     },
-    /// Events of an item were refused: no more of this attempt are sent.
+    /// Events of an item were refused, or could not be sent in time: no more of this attempt are sent.
     EmitFailed {
         id: &'a str,
         error: &'a ClientError,
@@ -117,7 +117,7 @@ fn trace(event: Event<'_>) {
         Event::LeaseFailed { error, pause } => warn!(%error, ?pause, "no items could be leased"),
         Event::ExtendFailed { error } => warn!(%error, "leases could not be extended"),
         Event::Cancelled { id, reason } => info!(id, ?reason, "handler cancelled"),
-        Event::EmitFailed { id, error } => warn!(id, %error, "item's events were refused"),
+        Event::EmitFailed { id, error } => warn!(id, %error, "item's events are not sent any more"),
         Event::TellFailed { id, error } => warn!(id, %error, "item's end could not be told"),
         Event::NotTold { id, why } => warn!(id, %why, "item's end was never told"),
         Event::Ended { id, fate } => debug!(id, ?fate, "item ended"),

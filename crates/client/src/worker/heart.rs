@@ -79,6 +79,10 @@ impl Heart {
         }
     }
 
+    pub(super) fn lease_timeout(&self) -> Duration {
+        self.lease_timeout
+    }
+
     pub(super) fn third(&self) -> Duration {
         self.lease_timeout / 3
     }

@@ -21,6 +21,11 @@ use crate::retries::{Retries, may_pass_some_day};
 
 /// How long it is tried when this worker is to end.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How much of that the item's events may take.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
+/// How long the end of an item waits for its events at most: a server may have no room for them and yet take the end, by which
+/// it gets some.
+const EVENTS_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// What there is to tell.
 #[derive(Clone, Debug)]
@@ -76,7 +81,7 @@ impl Word {
 }
 
 impl Station {
-    /// The item's events go before: nothing can follow.
+    /// The item's events go before, if they can be sent in time: nothing can follow.
     pub(super) async fn tell(
         &self,
         lease: &mut KeptLease,
@@ -85,8 +90,9 @@ impl Station {
         emitter: Emitter,
     ) -> Fate {
         let held = lease.held.clone();
+        let no_longer = self.patience_with_events(ending.clone());
         let why = tokio::select! {
-            told = async { emitter.ended().await; self.repeat(&held, word).await } => match told {
+            told = async { emitter.ended(no_longer).await; self.repeat(&held, word).await } => match told {
                 Ok(fate) => return fate,
                 Err(why) => why,
             },
@@ -95,6 +101,13 @@ impl Station {
         };
         self.observer.tell(Event::NotTold { id: &held.id, why: &why });
         Fate::Lost
+    }
+
+    async fn patience_with_events(&self, mut ending: Ending) {
+        tokio::select! {
+            () = sleep(self.heart.lease_timeout().min(EVENTS_WAIT_MAX)) => {}
+            () = async { ending.begun().await; sleep(LAST_EVENTS).await } => {}
+        }
     }
 
     async fn repeat(&self, held: &Held, mut word: Word) -> Result<Fate, NotTold> {

@@ -75,6 +75,12 @@ impl<T> Work<T> {
     /// for sending: what comes while others are under way goes with the next request, in order. All of it is
     /// durable before the item's end is told; [`Work::flush`] waits for that earlier.
     ///
+    /// While the handler runs, a server that is away or takes no events is waited for. Once a thousand events or 8 MiB of payloads
+    /// wait to be sent, this waits until there is room. It may be dropped then, as by a timeout: that event is not
+    /// sent, and all others are. When the handler has ended, its events keep the item from ending for one lease timeout, at most a
+    /// minute, or a second if the worker stops. What is not durable by then is given up
+    /// ([`Event::EmitFailed`](super::Event::EmitFailed)): the server may have no room for events, and take the end.
+    ///
     /// Somebody's wish to cancel the item is heard with the answer, as with that to a heartbeat.
     pub async fn emit(&self, r#type: &str, value: &impl Serialize) -> Result<(), EmitError> {
         self.events.emit(new_event(r#type, value)?).await
@@ -90,7 +96,7 @@ impl<T> Work<T> {
         self.emit(PROGRESS, &Progress { done, total }).await
     }
 
-    /// When all that was emitted is durable.
+    /// When all that was emitted is durable, however long that takes.
     pub async fn flush(&self) -> Result<(), EmitError> {
         self.events.flush().await
     }

@@ -1,4 +1,5 @@
-//! A server that plays a script: it answers requests, in the order in which they come, with what the test laid out.
+//! A server that plays a script: it answers requests, in the order in which they come, with what the test laid out; or by
+//! what is asked, where their order is not the test's.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -68,16 +69,18 @@ pub(crate) struct Seen {
     pub(crate) body: Vec<u8>,
 }
 
-#[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) url: String,
     play: Arc<Play>,
     task: JoinHandle<()>,
 }
 
-#[derive(Debug)]
+/// What is done with a request that the script has no act for.
+type Otherwise = dyn Fn(&Seen) -> Act + Send + Sync;
+
 struct Play {
     script: Mutex<VecDeque<Act>>,
+    otherwise: Option<Box<Otherwise>>,
     so_far: watch::Sender<SoFar>,
 }
 
@@ -90,10 +93,18 @@ struct SoFar {
 
 impl Server {
     pub(crate) async fn start(script: impl IntoIterator<Item = Act>) -> Self {
+        Self::play(script.into_iter().collect(), None).await
+    }
+
+    /// Does with every request what is said of one like it.
+    pub(crate) async fn by_request(act: impl Fn(&Seen) -> Act + Send + Sync + 'static) -> Self {
+        Self::play(VecDeque::new(), Some(Box::new(act))).await
+    }
+
+    async fn play(script: VecDeque<Act>, otherwise: Option<Box<Otherwise>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let script = Mutex::new(script.into_iter().collect());
-        let play = Arc::new(Play { script, so_far: watch::Sender::default() });
+        let play = Arc::new(Play { script: Mutex::new(script), otherwise, so_far: watch::Sender::default() });
         let task = tokio::spawn(accept(listener, play.clone()));
         Self { url, play, task }
     }
@@ -147,6 +158,7 @@ async fn accept(listener: TcpListener, play: Arc<Play>) {
 async fn serve(mut stream: TcpStream, play: Arc<Play>) {
     while let Some(request) = read_request(&mut stream).await {
         let act = play.script.lock().unwrap().pop_front();
+        let act = act.or_else(|| play.otherwise.as_ref().map(|act| act(&request)));
         play.so_far.send_modify(|so_far| so_far.seen.push(request));
         match act.expect("the script has an act for every request") {
             Act::Answer(answer) => stream.write_all(&answer.write()).await.unwrap(),

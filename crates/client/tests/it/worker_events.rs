@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use windlass_client::api::Span;
+use windlass_client::api::events::NewEvent;
 use windlass_client::api::payload::Payload;
 use windlass_client::api::queues::CreateQueueRequest;
-use windlass_client::worker::{EmitError, Failure, Reason, Until, Work, Worker};
+use windlass_client::worker::{Builder, EmitError, Event, Failure, Reason, Until, Work, Worker};
 use windlass_client::{Client, Encoding, Frame, PayloadExt, new_item};
 
 use crate::real_server::{RealServer, SAFETY_NET};
@@ -151,14 +152,28 @@ async fn a_refused_event_is_told_and_ends_nothing_but_the_events() {
     server.stop().await;
 }
 
-#[tokio::test]
-async fn events_whose_answer_was_lost_are_sent_again_and_are_there_once() {
-    let answer = |status, body: Value| Act::Answer(Answer::json(status, &body.to_string()));
+fn answer(status: u16, body: Value) -> Act {
+    Act::Answer(Answer::json(status, &body.to_string()))
+}
+
+/// One item with three events.
+fn leased() -> Act {
     let at = "2026-01-01T00:00:00Z";
     let item = json!({"id": "i", "permit": 5, "kind": "default", "json": "x", "lease_deadline": at, "created_at": at, "event_count": 3});
+    answer(200, json!({"items": [item]}))
+}
+
+/// Of a scripted server, for one item, with a heart that beats so seldom that no script hears it.
+fn worker(server: &Server) -> Builder {
+    let client = Client::builder(&server.url).encoding(Encoding::Json).build().unwrap();
+    Worker::builder(client, "work").until(Until::Once).lease_timeout(Duration::from_secs(3600))
+}
+
+#[tokio::test]
+async fn events_whose_answer_was_lost_are_sent_again_and_are_there_once() {
     let known = json!({"code": "wrong_state", "message": "it is 4", "details": {"last_seq": 4}});
     let server = Server::start([
-        answer(200, json!({"items": [item]})),
+        leased(),
         // Done, as it turns out.
         Act::Cut,
         answer(409, json!({"error": known})),
@@ -166,9 +181,7 @@ async fn events_whose_answer_was_lost_are_sent_again_and_are_there_once() {
         answer(200, json!({"completed": 1})),
     ])
     .await;
-    let client = Client::builder(&server.url).encoding(Encoding::Json).build().unwrap();
-    let worker = Worker::builder(client, "work").until(Until::Once).lease_timeout(Duration::from_secs(3600));
-    let worker = worker.handle("default", |work: Work<String>| async move {
+    let worker = worker(&server).handle("default", |work: Work<String>| async move {
         work.emit("note", &"first").await?;
         work.flush().await?;
         work.emit("note", &"second").await?;
@@ -180,4 +193,125 @@ async fn events_whose_answer_was_lost_are_sent_again_and_are_there_once() {
     let emit = |after, payload| json!({"id": "i", "permit": 5, "after": after, "events": [{"type": "note", "json": payload}]});
     assert_eq!(bodies, [emit(3, "first"), emit(3, "first"), emit(4, "second")]);
     assert_eq!(server.left(), 0);
+}
+
+/// A server without room for anything new: what ends or keeps an item is taken, and no event is.
+async fn full_server() -> Server {
+    Server::by_request(|asked| {
+        let full = json!({"code": "unavailable", "message": "full", "details": {"outcome": "not_applied"}});
+        let verb = asked.line.split_whitespace().nth(1).unwrap().trim_start_matches("/v1/");
+        match verb {
+            "queue.lease" => leased(),
+            "queue.complete" => answer(200, json!({"completed": 1})),
+            "item.emit" => answer(503, json!({"error": full})),
+            verb => panic!("nobody is meant to ask for {verb}"),
+        }
+    })
+    .await
+}
+
+/// What a worker tells of events that were not sent, and of the end of the item.
+fn told(builder: Builder) -> (Builder, mpsc::UnboundedReceiver<String>) {
+    let (tell, told) = mpsc::unbounded_channel();
+    let builder = builder.observe(move |event| match event {
+        Event::EmitFailed { error, .. } => tell.send(format!("not sent: {:?}", error.code())).unwrap(),
+        Event::Ended { fate, .. } => tell.send(format!("{fate:?}")).unwrap(),
+        _ => {}
+    });
+    (builder, told)
+}
+
+const GIVEN_UP: [&str; 2] = ["not sent: Some(Unavailable)", "Completed"];
+
+async fn all(mut told: mpsc::UnboundedReceiver<String>) -> Vec<String> {
+    let mut all = Vec::new();
+    while let Some(word) = told.recv().await {
+        all.push(word);
+    }
+    all
+}
+
+#[tokio::test]
+async fn an_item_is_completed_although_its_events_are_not_taken() {
+    let server = full_server().await;
+    let (worker, told) = told(worker(&server).handle("default", |work: Work<String>| async move {
+        work.progress(1, 2).await?;
+        // From here on the clock moves by itself.
+        tokio::time::pause();
+        Ok::<_, Failure>("done")
+    }));
+    worker.build().unwrap().run().await.unwrap();
+    assert_eq!(all(told).await, GIVEN_UP);
+}
+
+#[tokio::test]
+async fn a_result_is_told_before_a_worker_stops_although_its_events_are_not_taken() {
+    let server = full_server().await;
+    let (worker, told) =
+        told(worker(&server).grace(Duration::ZERO).handle("default", |work: Work<String>| async move {
+            work.progress(1, 2).await?;
+            work.cancellation().cancelled().await;
+            Ok::<_, Failure>("done")
+        }));
+    let worker = worker.build().unwrap();
+    let stopper = worker.stopper();
+    let running = tokio::spawn(worker.run());
+    server.until_seen(2).await;
+    stopper.stop();
+    running.await.unwrap().unwrap();
+    assert_eq!(all(told).await, GIVEN_UP);
+}
+
+/// How many of these a handler can emit while the server takes none.
+async fn taken(events: Vec<NewEvent>) -> usize {
+    let server = Server::start([leased(), Act::Silence]).await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let worker = worker(&server).handle("default", move |work: Work<String>| {
+        let (tell, events) = (tell.clone(), events.clone());
+        async move {
+            let mut taken = 0;
+            for event in events {
+                tokio::select! {
+                    biased;
+                    emitted = work.emit_raw(event) => emitted?,
+                    () = std::future::ready(()) => break,
+                }
+                taken += 1;
+            }
+            tell.send(taken).unwrap();
+            Ok::<_, Failure>(())
+        }
+    });
+    tokio::select! {
+        ended = worker.build().unwrap().run() => panic!("it cannot end: {ended:?}"),
+        taken = timeout(SAFETY_NET, told.recv()) => taken.expect("it is told in time").unwrap(),
+    }
+}
+
+fn event_of(bytes: usize) -> NewEvent {
+    NewEvent { utf8: Some("x".repeat(bytes)), ..NewEvent::default() }
+}
+
+#[tokio::test]
+async fn what_waits_to_be_sent_is_bounded_in_bytes() {
+    assert_eq!(taken(vec![event_of(1 << 20); 20]).await, 8);
+    // One that is larger than all that may wait can only wait alone.
+    assert_eq!(taken(vec![event_of(9 << 20), event_of(1)]).await, 1);
+    assert_eq!(taken(vec![event_of(1), event_of(9 << 20)]).await, 1);
+}
+
+#[tokio::test]
+async fn an_event_larger_than_all_that_may_wait_is_sent() {
+    let emitted = |seq| answer(200, json!({"first_seq": seq, "last_seq": seq}));
+    let completed = answer(200, json!({"completed": 1}));
+    let server = Server::start([leased(), emitted(4), emitted(5), emitted(6), completed]).await;
+    let worker = worker(&server).handle("default", |work: Work<String>| async move {
+        for bytes in [1, 9 << 20, 1] {
+            work.emit_raw(event_of(bytes)).await?;
+        }
+        Ok::<_, Failure>(())
+    });
+    timeout(SAFETY_NET, worker.build().unwrap().run()).await.expect("it ends in time").unwrap();
+    let lengths: Vec<bool> = server.seen()[1..4].iter().map(|seen| seen.body.len() > 9 << 20).collect();
+    assert_eq!((lengths, server.left()), (vec![false, true, false], 0));
 }
