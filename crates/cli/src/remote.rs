@@ -65,10 +65,7 @@ pub(crate) fn not_read(error: ClientError) -> Failure {
 /// Of a call that changes nothing, whatever became of it.
 fn nothing_done(failure: Failure) -> Failure {
     match failure.why {
-        Why::Own(error) => Failure::new(
-            Exit::Unreachable,
-            error.message.trim_end_matches("; what was asked may have been done"),
-        ),
+        Why::Own(error) => Failure::new(Exit::Unreachable, error.message),
         Why::Server(_) | Why::NobodyListens => Failure { exit: Exit::Unreachable, ..failure },
     }
 }
@@ -110,6 +107,7 @@ fn exit_of(error: &ClientError) -> Exit {
         | ClientError::Refused { .. }
         | ClientError::Interrupted { .. }
         | ClientError::Timeout { .. }
+        | ClientError::StreamLost { .. }
         | ClientError::BadReply { .. } => Exit::Unreachable,
     }
 }
@@ -136,6 +134,7 @@ fn message_of(error: &ClientError) -> String {
         ClientError::Refused { .. }
         | ClientError::Interrupted { .. }
         | ClientError::Timeout { .. }
+        | ClientError::StreamLost { .. }
         | ClientError::BadReply { .. }
         | ClientError::BadUrl { .. }
         | ClientError::BadPayload(_) => error.to_string(),

@@ -29,11 +29,14 @@ pub enum ClientError {
     #[error("cannot reach {url}: {reason}; nothing was sent: check the address and that the server runs")]
     Unreachable { url: String, reason: String },
     /// The request was sent, and the connection ended before the answer.
-    #[error("the connection to {url} ended before the answer: {reason}; what was asked may have been done")]
-    Interrupted { url: String, reason: String },
+    #[error("the connection to {url} ended before the answer: {reason}{}", doubt(*outcome))]
+    Interrupted { url: String, reason: String, outcome: Outcome },
     /// The request was sent, and no answer came in time.
-    #[error("no answer from {url} within {waited:?}; what was asked may have been done")]
-    Timeout { url: String, waited: Duration },
+    #[error("no answer from {url} within {waited:?}{}", doubt(*outcome))]
+    Timeout { url: String, waited: Duration, outcome: Outcome },
+    /// A subscription ended, and its item has not.
+    #[error("the stream from {url} ended before the item did: {reason}")]
+    StreamLost { url: String, reason: String },
     /// The answer was not one of this server's: a proxy's, or something else listens there.
     #[error(
         "an answer that is not Windlass's (status {status}): {reason}; check the address and any proxy before it"
@@ -68,8 +71,12 @@ impl ClientError {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Refused { status, details, .. } => refused_outcome(*status, details),
-            Self::Unreachable { .. } | Self::BadUrl { .. } | Self::BadPayload(_) => Outcome::NotApplied,
-            Self::Interrupted { .. } | Self::Timeout { .. } | Self::BadReply { .. } => Outcome::Unknown,
+            Self::Interrupted { outcome, .. } | Self::Timeout { outcome, .. } => *outcome,
+            Self::Unreachable { .. }
+            | Self::StreamLost { .. }
+            | Self::BadUrl { .. }
+            | Self::BadPayload(_) => Outcome::NotApplied,
+            Self::BadReply { .. } => Outcome::Unknown,
         }
     }
 
@@ -85,6 +92,7 @@ impl ClientError {
             Self::Unreachable { .. }
             | Self::Interrupted { .. }
             | Self::Timeout { .. }
+            | Self::StreamLost { .. }
             | Self::BadUrl { .. }
             | Self::BadPayload(_) => None,
         }
@@ -95,6 +103,13 @@ impl ClientError {
 fn refused_outcome(status: u16, details: &Details) -> Outcome {
     let declined = status < 500 || details.outcome.as_deref() == Some(NOT_APPLIED);
     if declined { Outcome::NotApplied } else { Outcome::Unknown }
+}
+
+fn doubt(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::NotApplied => "",
+        Outcome::Unknown => "; what was asked may have been done",
+    }
 }
 
 fn told(request_id: &Option<String>) -> String {

@@ -17,7 +17,8 @@ use windlass_api::{Call, EVENT_STREAM};
 use crate::client::Readiness;
 use crate::connection::{Connector, hang_up};
 use crate::encoding::Encoding;
-use crate::error::ClientError;
+use crate::error::{ClientError, Outcome};
+use crate::patience::unanswered;
 use crate::reply::{Answer, Answered};
 use crate::url::Base;
 
@@ -64,7 +65,7 @@ impl Exchange {
         body: Bytes,
         patience: Duration,
     ) -> Result<Answered<C::Reply>, ClientError> {
-        self.answer(self.request::<C>(body), patience).await?.reply()
+        self.answer(self.request::<C>(body), patience, unanswered::<C>()).await?.reply()
     }
 
     /// Asks no longer than until then; none if there was no answer by that time.
@@ -79,7 +80,7 @@ impl Exchange {
     ) -> Result<Option<Answered<C::Reply>>, ClientError> {
         let mut request = self.request::<C>(body);
         let captured = capture_connection(&mut request);
-        let mut answering = pin!(self.answer(request, patience));
+        let mut answering = pin!(self.answer(request, patience, unanswered::<C>()));
         tokio::select! {
             biased;
             answer = &mut answering => return answer?.reply().map(Some),
@@ -116,9 +117,10 @@ impl Exchange {
         let uri = self.base.join(&format!("/v1/item.events?id={}{after}", escaped(id)));
         let request = Request::builder().uri(uri).header(ACCEPT, EVENT_STREAM).body(Full::default());
         let sending = self.pool.request(request.expect("a parsed address and a fixed header"));
-        let late = |_| ClientError::Timeout { url: self.url(), waited: patience };
+        let outcome = Outcome::NotApplied;
+        let late = |_| ClientError::Timeout { url: self.url(), waited: patience, outcome };
         let sent = tokio::time::timeout(patience, sending).await.map_err(late)?;
-        let (head, body) = sent.map_err(|error| self.lost(&error))?.into_parts();
+        let (head, body) = sent.map_err(|error| self.lost(&error, outcome))?.into_parts();
         let media = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         if head.status == StatusCode::OK
             && media.is_some_and(|media| media.starts_with(EVENT_STREAM.as_bytes()))
@@ -126,7 +128,7 @@ impl Exchange {
             return Ok(body);
         }
         let reading = tokio::time::timeout(patience, body.collect()).await.map_err(late)?;
-        let body = reading.map_err(|error| self.interrupted(&error))?.to_bytes();
+        let body = reading.map_err(|error| self.interrupted(&error, outcome))?.to_bytes();
         Err(Answer { status: head.status, headers: head.headers, body }.refusal())
     }
 
@@ -146,32 +148,38 @@ impl Exchange {
 
     async fn get(&self, path: &str, patience: Duration) -> Result<Answer, ClientError> {
         let request = Request::builder().uri(self.base.join(path)).body(Full::default());
-        self.answer(request.expect("a parsed address"), patience).await
+        self.answer(request.expect("a parsed address"), patience, Outcome::NotApplied).await
     }
 
-    async fn answer(&self, request: Request<Full<Bytes>>, patience: Duration) -> Result<Answer, ClientError> {
-        match tokio::time::timeout(patience, self.send(request)).await {
+    /// `outcome` is what is known of it if none comes.
+    async fn answer(
+        &self,
+        request: Request<Full<Bytes>>,
+        patience: Duration,
+        outcome: Outcome,
+    ) -> Result<Answer, ClientError> {
+        match tokio::time::timeout(patience, self.send(request, outcome)).await {
             Ok(answer) => answer,
-            Err(_) => Err(ClientError::Timeout { url: self.url(), waited: patience }),
+            Err(_) => Err(ClientError::Timeout { url: self.url(), waited: patience, outcome }),
         }
     }
 
-    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, ClientError> {
-        let sent = self.pool.request(request).await.map_err(|error| self.lost(&error))?;
+    async fn send(&self, request: Request<Full<Bytes>>, outcome: Outcome) -> Result<Answer, ClientError> {
+        let sent = self.pool.request(request).await.map_err(|error| self.lost(&error, outcome))?;
         let (head, body) = sent.into_parts();
-        let body = body.collect().await.map_err(|error| self.interrupted(&error))?.to_bytes();
+        let body = body.collect().await.map_err(|error| self.interrupted(&error, outcome))?.to_bytes();
         Ok(Answer { status: head.status, headers: head.headers, body })
     }
 
-    fn lost(&self, error: &legacy::Error) -> ClientError {
+    fn lost(&self, error: &legacy::Error, outcome: Outcome) -> ClientError {
         if error.is_connect() || never_written(error) {
             return ClientError::Unreachable { url: self.url(), reason: root_cause(error) };
         }
-        self.interrupted(error)
+        self.interrupted(error, outcome)
     }
 
-    fn interrupted(&self, error: &dyn Error) -> ClientError {
-        ClientError::Interrupted { url: self.url(), reason: root_cause(error) }
+    fn interrupted(&self, error: &dyn Error, outcome: Outcome) -> ClientError {
+        ClientError::Interrupted { url: self.url(), reason: root_cause(error), outcome }
     }
 }
 

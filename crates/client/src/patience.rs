@@ -1,13 +1,16 @@
-//! How long a call may take, and whether it may be sent twice.
+//! How long a call may take, what is known of one without an answer, and whether it may be sent twice.
 
 use std::any::Any;
 use std::time::Duration;
 
+use windlass_api::events::CloseStreamsRequest;
 use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest, WaitItemRequest};
 use windlass_api::queues::RedriveQueueRequest;
 use windlass_api::service::BackupRequest;
 use windlass_api::storage::ReloadQueueRequest;
 use windlass_api::{Call, Span};
+
+use crate::error::Outcome;
 
 /// For the way there and back, on top of the time that the server was given.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -40,8 +43,15 @@ pub(crate) fn repeatable<C: Call>(request: &C) -> bool {
     if request.downcast_ref::<ProduceRequest>().is_some_and(has_key) {
         return true;
     }
-    // A backup changes no item, yet a second one is not what was asked for.
-    !C::CHANGES && C::NAME != BackupRequest::NAME
+    unanswered::<C>() == Outcome::NotApplied
+}
+
+/// What is known of a call without an answer: one that only reads has changed nothing, whatever became of it.
+pub(crate) fn unanswered<C: Call>() -> Outcome {
+    // These change no item. Yet a second backup is not what was asked for, and who has come back to a stream that was
+    // closed is not to be sent away by the same call.
+    let changes = C::CHANGES || [BackupRequest::NAME, CloseStreamsRequest::NAME].contains(&C::NAME);
+    if changes { Outcome::Unknown } else { Outcome::NotApplied }
 }
 
 fn request_timeout<C: Call>(request: &C) -> Option<Span> {

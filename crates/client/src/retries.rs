@@ -92,9 +92,10 @@ fn worth_another(error: &ClientError, repeatable: bool) -> bool {
 /// Whether it is a trouble of the moment.
 fn may_pass(error: &ClientError) -> bool {
     match error {
-        ClientError::Unreachable { .. } | ClientError::Interrupted { .. } | ClientError::Timeout { .. } => {
-            true
-        }
+        ClientError::Unreachable { .. }
+        | ClientError::Interrupted { .. }
+        | ClientError::Timeout { .. }
+        | ClientError::StreamLost { .. } => true,
         // The caller said how long to try, and that time is over.
         ClientError::Refused { code, .. } if *code == Code::Timeout => false,
         ClientError::Refused { status, .. } => *status == 429 || *status >= 500,
@@ -124,7 +125,11 @@ mod tests {
     }
 
     fn interrupted() -> ClientError {
-        ClientError::Interrupted { url: "http://there".to_owned(), reason: "reset".to_owned() }
+        ClientError::Interrupted {
+            url: "http://there".to_owned(),
+            reason: "reset".to_owned(),
+            outcome: Outcome::Unknown,
+        }
     }
 
     fn refused(code: Code, outcome: Option<&str>, retry_after: Option<Duration>) -> ClientError {

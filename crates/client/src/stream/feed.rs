@@ -77,7 +77,7 @@ impl Feed {
             Some(open) => open,
             None => self.open.insert(Open::new(self.client.subscribe(&self.id, self.after).await?)),
         };
-        let raw = open.next().await.map_err(|reason| interrupted(&self.client, reason))?;
+        let raw = open.next().await.map_err(|reason| lost(&self.client, reason))?;
         let frame = self.understood(&raw)?;
         if frame.is_some() {
             self.trouble = Trouble::default();
@@ -116,7 +116,7 @@ impl Feed {
             "end" => {
                 let end: EndFrame = parsed(raw)?;
                 if end.reason != FINAL {
-                    return Err(interrupted(&self.client, format!("the server ended it ({})", end.reason)));
+                    return Err(lost(&self.client, format!("the server ended it ({})", end.reason)));
                 }
                 self.over = true;
                 Ok(Some(Frame::End(end)))
@@ -180,6 +180,6 @@ fn strange(what: &str) -> ClientError {
     ClientError::BadReply { status: 200, reason: format!("the stream has {what}"), request_id: None }
 }
 
-fn interrupted(client: &Client, reason: String) -> ClientError {
-    ClientError::Interrupted { url: client.url(), reason }
+fn lost(client: &Client, reason: String) -> ClientError {
+    ClientError::StreamLost { url: client.url(), reason }
 }

@@ -184,8 +184,11 @@ impl Sender {
             emitted = self.persist(events, &mut trouble) => return emitted,
             Ok(_) = patience.wait_for(|now| *now == Patience::Over) => {}
         }
-        Err(trouble
-            .unwrap_or_else(|| ClientError::Timeout { url: self.client.url(), waited: begun.elapsed() }))
+        Err(trouble.unwrap_or_else(|| ClientError::Timeout {
+            url: self.client.url(),
+            waited: begun.elapsed(),
+            outcome: Outcome::Unknown,
+        }))
     }
 
     /// Again and again, for as long as it is polled: a server that is away comes back.

@@ -11,7 +11,7 @@ use windlass_api::items::{ExtendReply, Held};
 
 use super::cancellation::Reason;
 use super::event::{Event, Observer};
-use crate::error::ClientError;
+use crate::error::{ClientError, Outcome};
 use crate::queue::QueueClient;
 use crate::retries::Retries;
 
@@ -109,7 +109,8 @@ impl Heart {
         let sent = Instant::now();
         let extending = self.queue.extend(batch.iter().cloned(), Some(self.lease_timeout));
         let waited = self.third();
-        let late = || ClientError::Timeout { url: self.queue.client.url(), waited };
+        let outcome = Outcome::Unknown;
+        let late = || ClientError::Timeout { url: self.queue.client.url(), waited, outcome };
         match timeout(waited, extending).await.unwrap_or_else(|_| Err(late())) {
             Ok(reply) => self.extended(batch, &reply, sent + self.lease_timeout),
             Err(error) => {

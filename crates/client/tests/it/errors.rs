@@ -44,6 +44,24 @@ async fn the_error_page_of_a_proxy_is_shown_and_its_outcome_unknown() {
 }
 
 #[tokio::test]
+async fn only_what_changes_something_may_have_been_done_without_an_answer() {
+    const MAY_BE: &str = "what was asked may have been done";
+    for cut in [Act::Cut, Act::CutInAnswer] {
+        let server = Server::start(vec![cut; 3]).await;
+        let client = Client::builder(&server.url).retries(Retries::NONE).build().unwrap();
+        let change = client.queue("emails").create().await.unwrap_err();
+        assert_eq!(change.outcome(), Outcome::Unknown);
+        assert!(change.to_string().ends_with(MAY_BE), "{change}");
+        let read = client.queue("emails").info().await.unwrap_err();
+        let watch = client.events("i").next().await.unwrap().unwrap_err();
+        for error in [read, watch] {
+            assert_eq!(error.outcome(), Outcome::NotApplied);
+            assert!(!error.to_string().contains(MAY_BE), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_is_not_of_this_server_is_no_reply() {
     let page = format!("<p>{}</p>", "é".repeat(100_000));
     let answers = [

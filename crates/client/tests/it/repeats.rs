@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::net::TcpSocket;
 use windlass_client::api::Code;
-use windlass_client::{Client, ClientError, Lease, Outcome, Retries};
+use windlass_client::{Client, ClientError, CloseMode, Lease, Outcome, Retries};
 
 use crate::script::{Act, Answer, Server};
 
@@ -104,6 +104,14 @@ async fn a_read_goes_on_after_a_proxy_that_could_not_reach_the_server() {
 async fn a_backup_that_may_have_been_made_is_not_made_twice() {
     let server = Server::start([Act::Cut, done()]).await;
     let error = client(&server.url).backup(None).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert_eq!(server.left(), 1);
+}
+
+#[tokio::test]
+async fn streams_that_may_have_been_closed_are_not_closed_twice() {
+    let server = Server::start([Act::Cut, done()]).await;
+    let error = client(&server.url).close_streams("i", CloseMode::Graceful).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
     assert_eq!(server.left(), 1);
 }

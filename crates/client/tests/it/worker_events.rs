@@ -213,10 +213,12 @@ async fn full_server() -> Server {
 /// What a worker tells of events that were not sent, and of the end of the item.
 fn told(builder: Builder) -> (Builder, mpsc::UnboundedReceiver<String>) {
     let (tell, told) = mpsc::unbounded_channel();
-    let builder = builder.observe(move |event| match event {
-        Event::EmitFailed { error, .. } => tell.send(format!("not sent: {:?}", error.code())).unwrap(),
-        Event::Ended { fate, .. } => tell.send(format!("{fate:?}")).unwrap(),
-        _ => {}
+    let builder = builder.observe(move |event| {
+        if let Event::EmitFailed { error, .. } = event {
+            tell.send(format!("not sent: {:?}", error.code())).unwrap();
+        } else if let Event::Ended { fate, .. } = event {
+            tell.send(format!("{fate:?}")).unwrap();
+        }
     });
     (builder, told)
 }
