@@ -193,6 +193,14 @@ struct Event {
     content: Bytes,
 }
 
+/// As it was read.
+struct Batch {
+    first_seq: u64,
+    at: Timestamp,
+    events: Vec<Bytes>,
+    bytes: usize,
+}
+
 /// What there is to show next.
 enum Next {
     /// Events up to this number, of a stream that has come to the second.
@@ -355,20 +363,35 @@ impl Subscription {
 
     /// What is durable may not be told yet: of that nothing is taken.
     async fn read_on(&mut self, last_seq: u64) -> Result<(), StoreError> {
-        let ItemId { partition, number } = self.id;
         let from = self.read + 1;
-        for (first_seq, body) in self.store.read_events(partition, number, from, READ_BYTES).await? {
-            let body_bytes = body.len();
-            let unreadable = || StoreError::Unusable("a batch of events is not what was written".to_owned());
-            let (at, events) = unpack(body).ok_or_else(unreadable)?;
+        let mut batches = self.batches(from, READ_BYTES).await?;
+        // If the batch is missing that held the next event, the one before it comes, and may be all there was room for.
+        if let [only] = &batches[..]
+            && only.first_seq + only.events.len() as u64 <= from
+        {
+            batches = self.batches(from, only.bytes + READ_BYTES).await?;
+        }
+        for Batch { first_seq, at, events, bytes } in batches {
             let numbered = (first_seq..).zip(events);
             let wanted = numbered.filter(|(seq, _)| (from..=last_seq).contains(seq));
             let before = self.ready.len();
             self.ready.extend(wanted.map(|(seq, content)| Event { seq, at, content }));
             if self.ready.len() > before {
-                self.ready_bytes += body_bytes;
+                self.ready_bytes += bytes;
             }
         }
         Ok(())
+    }
+
+    async fn batches(&self, from: u64, bytes_max: usize) -> Result<Vec<Batch>, StoreError> {
+        let ItemId { partition, number } = self.id;
+        let read = self.store.read_events(partition, number, from, bytes_max).await?;
+        let batch = |(first_seq, body): (u64, Bytes)| {
+            let bytes = body.len();
+            let unreadable = || StoreError::Unusable("a batch of events is not what was written".to_owned());
+            let (at, events) = unpack(body).ok_or_else(unreadable)?;
+            Ok(Batch { first_seq, at, events, bytes })
+        };
+        read.into_iter().map(batch).collect()
     }
 }

@@ -100,14 +100,6 @@ impl Output {
 }
 
 impl Partition {
-    /// The number of the first event that an item still has, if it has any: whole batches are kept, but only so many events
-    /// count.
-    pub fn first_event(&self, number: ItemNumber) -> Option<u64> {
-        let (first_seq, _) = self.events.oldest(number)?;
-        let last_seq = self.items.get(&number).map_or(0, Entry::event_count);
-        Some(first_seq.max(oldest_of(last_seq)))
-    }
-
     /// Adds to the events of an item, of which the oldest go when there are too many. The item itself is the caller's to
     /// write.
     pub(super) fn append(

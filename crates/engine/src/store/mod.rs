@@ -40,7 +40,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>>;
 
     /// The batches of an item's events in their order, each with the number of its first: from the one that holds `from` on,
-    /// or the first after it if that is gone; as many as come to about so many bytes, and one at least. Whatever is durable,
+    /// or the one before that if it is gone; as many as come to about so many bytes, and one at least. Whatever is durable,
     /// told by anybody or not.
     fn read_events(
         &self,

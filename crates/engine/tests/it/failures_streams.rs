@@ -135,6 +135,33 @@ async fn what_is_at_hand_is_shown_without_a_read_and_what_was_let_go_is_read_aga
     assert_eq!(world.store.event_reads.load(Ordering::SeqCst), 2);
 }
 
+/// A log that was salvaged may lack some.
+#[tokio::test]
+async fn a_batch_that_is_missing_is_a_gap_and_those_after_it_are_not() {
+    let world = world(1).await;
+    let (held, mut stream) = followed(&world).await;
+    let large = "a".repeat(200 << 10);
+    emit(&world.engine, held, &[&large]).await;
+    *world.store.lost_events.lock().expect("not poisoned") = Some(2);
+    emit(&world.engine, held, &["lost"]).await;
+    emit(&world.engine, held, &["b"]).await;
+    assert_eq!(next(&mut stream).await, format!("1 {large}"));
+    assert_eq!(next(&mut stream).await, "gap 2 2");
+    assert_eq!(next(&mut stream).await, "3 b");
+}
+
+#[tokio::test]
+async fn whoever_cannot_read_on_is_sent_away_and_may_come_again() {
+    let world = world(1).await;
+    let (held, stream) = followed(&world).await;
+    emit(&world.engine, held, &["a"]).await;
+    world.store.events_broken.store(true, Ordering::SeqCst);
+    assert_eq!(rest(stream).await, ["end Closed Leased"]);
+    world.store.events_broken.store(false, Ordering::SeqCst);
+    let mut stream = world.engine.subscribe(held.0, Some(0)).await.expect("subscribed");
+    assert_eq!(next(&mut stream).await, "1 a");
+}
+
 /// With relaxed durability what was shown may be taken back. Whoever has seen it is sent away, and others see what is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_was_ahead_of_a_log_that_went_back_is_closed() {

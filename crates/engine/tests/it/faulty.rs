@@ -1,12 +1,12 @@
 //! A store that fails when a test says so, around one that does not.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::watch;
 use windlass_core::id::{ItemNumber, PartitionId};
-use windlass_core::row::Part;
+use windlass_core::row::{Change, Part};
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
@@ -42,6 +42,10 @@ pub(crate) struct FaultyStore {
     pub(crate) held: watch::Sender<bool>,
     /// While set, bodies are not read yet.
     pub(crate) reads_held: watch::Sender<bool>,
+    /// The body of the batch of events that begins with this one is lost.
+    pub(crate) lost_events: Mutex<Option<u64>>,
+    /// While set, events cannot be read.
+    pub(crate) events_broken: AtomicBool,
     /// How often events were read.
     pub(crate) event_reads: AtomicUsize,
     /// While set, partitions are not acquired yet.
@@ -129,7 +133,9 @@ impl Store for FaultyStore {
         })
     }
 
-    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
+    fn commit(&self, mut batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
+        let lost = self.lost_events.lock().expect("not poisoned").map(Part::Events);
+        batch.changes.retain(|change| !matches!(change, Change::PutBody { part, .. } if Some(*part) == lost));
         let fault = self.take_fault().or(*self.every_commit.lock().expect("not poisoned"));
         Box::pin(async move {
             if *self.crashed.borrow() {
@@ -187,6 +193,9 @@ impl Store for FaultyStore {
         bytes_max: usize,
     ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
         self.event_reads.fetch_add(1, Ordering::SeqCst);
+        if self.events_broken.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(Self::broken())));
+        }
         self.inner.read_events(partition, number, from, bytes_max)
     }
 

@@ -83,7 +83,7 @@ fn number(field: &str, text: &str) -> Result<u64, Problem> {
 }
 
 fn streamed(subscription: Subscription, traffic: Arc<Traffic>) -> Response<Reply> {
-    let feed = Feed { subscription, traffic, share: None };
+    let feed = Feed { subscription, traffic, shares: [None, None] };
     let mut response = Response::new(Reply::stream(Pieces(State::Idle(Box::new(feed)))));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
@@ -97,8 +97,8 @@ fn streamed(subscription: Subscription, traffic: Arc<Traffic>) -> Response<Reply
 struct Feed {
     subscription: Subscription,
     traffic: Arc<Traffic>,
-    /// Of the last piece and what was read ahead, if that is much: until the next is asked for.
-    share: Option<ReplyShare>,
+    /// Of the last piece, if it was large, and of what was read ahead: until the next is asked for.
+    shares: [Option<ReplyShare>; 2],
 }
 
 /// A piece, and where the next one comes from unless it was the last.
@@ -138,7 +138,7 @@ impl Source for Pieces {
 impl Feed {
     /// All that is at hand, or what comes first: a frame, or the time for a comment. Hands itself back unless it is over.
     async fn piece(mut self: Box<Self>) -> Made {
-        self.share = None;
+        self.shares = [None, None];
         let mut text = String::new();
         let mut over = tokio::select! {
             biased;
@@ -152,8 +152,8 @@ impl Feed {
             let Some(frame) = self.subscription.at_hand() else { break };
             over = self.put(Some(frame), &mut text);
         }
-        self.share = self.reserve(text.len());
-        if self.share.is_none() {
+        self.shares = [self.traffic.reserve_reply(text.len()), self.keep_ahead()];
+        if self.shares[0].is_none() {
             // There is no memory for those who do not take what they asked for: who can, comes again by number.
             text.clear();
             self.end("lagged", self.subscription.phase(), &mut text);
@@ -162,14 +162,14 @@ impl Feed {
         ((!text.is_empty()).then(|| text.into()), (!over).then_some(self))
     }
 
-    /// Room for a piece until its client has taken it, and for what was read ahead unless memory runs short: that can be
-    /// read again.
-    fn reserve(&mut self, bytes: usize) -> Option<ReplyShare> {
-        let ahead = self.traffic.reserve_spare(bytes + self.subscription.read_ahead_bytes());
-        ahead.or_else(|| {
+    /// What was read ahead is kept until its client has taken the piece before it, unless memory runs short: it can be read
+    /// again.
+    fn keep_ahead(&mut self) -> Option<ReplyShare> {
+        let kept = self.traffic.reserve_spare(self.subscription.read_ahead_bytes());
+        if kept.is_none() {
             self.subscription.let_go();
-            self.traffic.reserve_reply(bytes)
-        })
+        }
+        kept
     }
 
     /// Tells whether it was the last.
@@ -216,4 +216,123 @@ fn put_frame(text: &mut String, id: Option<u64>, name: &str, data: &impl Seriali
         let _never_fails = writeln!(text, "id: {id}");
     }
     let _never_fails = write!(text, "event: {name}\ndata: {data}\n\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_api::payload::Payload;
+    use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
+    use windlass_core::event::NewEvent;
+    use windlass_core::id::Permit;
+    use windlass_core::row::QueueName;
+    use windlass_core::settings::Settings;
+    use windlass_core::time::Span;
+    use windlass_engine::Engine;
+    use windlass_engine::env::TokioEnv;
+    use windlass_engine::store::memory::MemoryStore;
+
+    use super::*;
+
+    async fn engine() -> (Engine, QueueName) {
+        let engine =
+            Engine::open(Arc::new(TokioEnv::default()), Arc::<MemoryStore>::default()).await.unwrap();
+        let name = QueueName { namespace: "default".into(), name: "q".into() };
+        let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions: 1 };
+        engine.create_queue(create).await.unwrap();
+        (engine, name)
+    }
+
+    async fn item(engine: &Engine, queue: &QueueName) -> ItemId {
+        let item = NewItem {
+            kind: "default".into(),
+            priority: 0,
+            enqueue_at: None,
+            max_attempts: None,
+            dead_timeout: None,
+            address: None,
+            group: None,
+            body: Bytes::new(),
+            facts: None,
+        };
+        let made = engine.produce(queue, vec![item]).await.unwrap();
+        made.results[0].clone().unwrap().id
+    }
+
+    async fn leased(engine: &Engine, queue: &QueueName) -> (ItemId, Permit) {
+        item(engine, queue).await;
+        let lease = LeaseItems {
+            client_id: "worker".into(),
+            batch_size: 1,
+            lease_timeout: None,
+            filter: Filter::ANY,
+        };
+        let items = engine.lease(queue, lease, Span::ZERO).await.unwrap().accept();
+        (items[0].id, items[0].permit)
+    }
+
+    fn event(bytes: usize) -> NewEvent {
+        stored(Payload { utf8: Some("x".repeat(bytes)), ..Payload::default() })
+    }
+
+    fn stored(payload: Payload) -> NewEvent {
+        let bytes = payload.as_bytes().len() as u64;
+        NewEvent { content: EventRecord::of("note", payload).to_stored(), bytes }
+    }
+
+    async fn feed(engine: &Engine, id: ItemId, traffic: &Arc<Traffic>) -> Box<Feed> {
+        let subscription = engine.subscribe(id, Some(0)).await.unwrap();
+        Box::new(Feed { subscription, traffic: Arc::clone(traffic), shares: [None, None] })
+    }
+
+    fn text(piece: Option<Bytes>) -> String {
+        String::from_utf8(piece.unwrap().to_vec()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_comment_goes_out_when_there_is_nothing_to_tell() {
+        let (engine, queue) = engine().await;
+        let id = item(&engine, &queue).await;
+        let feed = feed(&engine, id, &Arc::default()).await;
+        let (first, feed) = feed.piece().await;
+        let (second, feed) = feed.unwrap().piece().await;
+        assert_eq!((text(first).as_str(), text(second).as_str()), (":\n\n", ":\n\n"));
+        assert!(feed.is_some());
+    }
+
+    /// Without any room only one large piece can be out.
+    #[tokio::test]
+    async fn who_has_no_room_for_a_large_piece_is_sent_away_and_may_come_again() {
+        let (engine, queue) = engine().await;
+        let (id, permit) = leased(&engine, &queue).await;
+        engine.emit(id, permit, None, vec![event(100 << 10)]).await.unwrap();
+        let traffic = Arc::default();
+        let (piece, first) = feed(&engine, id, &traffic).await.piece().await;
+        assert!(text(piece).starts_with("id: 1\nevent: note\n"));
+        let (piece, second) = feed(&engine, id, &traffic).await.piece().await;
+        assert_eq!(text(piece), "event: end\ndata: {\"reason\":\"lagged\",\"state\":\"leased\"}\n\n");
+        assert!(first.is_some() && second.is_none());
+        drop(first);
+        let (piece, _) = feed(&engine, id, &traffic).await.piece().await;
+        assert!(text(piece).starts_with("id: 1\nevent: note\n"));
+    }
+
+    #[tokio::test]
+    async fn who_has_no_room_for_what_was_read_ahead_reads_it_again() {
+        const EVENTS: usize = 20;
+        let (engine, queue) = engine().await;
+        let (id, permit) = leased(&engine, &queue).await;
+        engine.emit(id, permit, None, vec![event(4 << 10); EVENTS]).await.unwrap();
+        let traffic = Arc::default();
+        let mut feed = feed(&engine, id, &traffic).await;
+        let mut seen = Vec::new();
+        while seen.len() < EVENTS {
+            let (piece, next) = feed.piece().await;
+            feed = next.unwrap();
+            assert_eq!((feed.subscription.read_ahead_bytes(), traffic.reply_bytes_in_flight()), (0, 0));
+            seen.extend(
+                text(piece).lines().filter_map(|line| line.strip_prefix("id: ")?.parse::<usize>().ok()),
+            );
+        }
+        assert_eq!(seen, (1..=EVENTS).collect::<Vec<_>>());
+    }
 }

@@ -49,25 +49,33 @@ mod linux {
     }
 
     pub(in crate::listener) fn write(stream: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        // The end of a record: the kernel adds nothing to it.
+        let flags = SendFlags::EOR | SendFlags::NOSIGNAL;
         scratch::gather(slices, |bytes| {
             stream.try_io(Interest::WRITABLE, || {
-                let mut written = 0;
-                for segment in bytes.chunks(SEGMENT_BYTES) {
-                    match send_segment(stream, segment) {
-                        Ok(bytes) => written += bytes,
-                        // Told when nothing was written before it.
-                        Err(_) if written > 0 => break,
-                        Err(error) => return Err(error),
-                    }
-                }
-                Ok(written)
+                in_segments(bytes, |segment| Ok(send(stream, segment, flags)?))
             })
         })
     }
 
-    fn send_segment(stream: &TcpStream, segment: &[u8]) -> io::Result<usize> {
-        // The end of a record: the kernel adds nothing to it.
-        Ok(send(stream, segment, SendFlags::EOR | SendFlags::NOSIGNAL)?)
+    /// How many bytes were taken, one after the other.
+    fn in_segments(bytes: &[u8], mut send: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
+        let mut written = 0;
+        for segment in bytes.chunks(SEGMENT_BYTES) {
+            match send(segment) {
+                Ok(taken) => {
+                    written += taken;
+                    // The rest of it goes before what comes after it.
+                    if taken < segment.len() {
+                        break;
+                    }
+                }
+                // Told when nothing was written before it.
+                Err(_) if written > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(written)
     }
 
     #[cfg(test)]
@@ -75,6 +83,22 @@ mod linux {
         use tokio::net::TcpListener;
 
         use super::*;
+
+        #[test]
+        fn nothing_is_sent_after_a_segment_that_was_not_taken_whole() {
+            let mut takes = [SEGMENT_BYTES, 700, SEGMENT_BYTES].into_iter();
+            let written = in_segments(&[7; 4 * SEGMENT_BYTES], |_| Ok(takes.next().unwrap())).unwrap();
+            assert_eq!((written, takes.len()), (SEGMENT_BYTES + 700, 1));
+        }
+
+        #[test]
+        fn an_error_is_told_when_nothing_was_taken_before_it() {
+            let full = || Err(io::ErrorKind::WouldBlock.into());
+            let mut takes = [Ok(SEGMENT_BYTES), full(), full()].into_iter();
+            let mut write = || in_segments(&[7; 2 * SEGMENT_BYTES], |_| takes.next().unwrap());
+            assert_eq!(write().unwrap(), SEGMENT_BYTES);
+            assert_eq!(write().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        }
 
         #[tokio::test]
         async fn the_kernel_is_told_when_a_stream_begins_and_ends() {

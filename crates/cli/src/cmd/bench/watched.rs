@@ -1,5 +1,6 @@
 //! A worker that emits, followed by many and by nobody, in turns: what its calls take, and when its events arrive.
 
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -25,6 +26,7 @@ const OVER: &str = "over";
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Watched {
     pub(super) subscribers: u16,
+    /// What was reached of what was tried.
     pub(super) events_per_second: u64,
     /// What an emit took that nobody followed.
     pub(super) alone: Summary,
@@ -45,18 +47,22 @@ pub(super) async fn measure(
     bed.create(QUEUE).await?;
     let worker = Worker::new(bed, encoding, load).await?;
     let (mut alone, mut followed, mut delivery) = (Latencies::new(), Latencies::new(), Latencies::new());
+    let mut took = Duration::ZERO;
     for _ in 0..ROUNDS {
         alone.add(&worker.emit_for(load.time() / ROUNDS).await?);
         let mut crowd = Crowd::gather(bed, &worker, subscribers).await?;
+        let began = Instant::now();
         followed.add(&worker.emit_for(load.time() / ROUNDS).await?);
+        took += began.elapsed();
         worker.emit(vec![NewEvent { r#type: Some(OVER.into()), ..worker.event() }]).await?;
         delivery.add(&crowd.leave().await?);
     }
     bed.delete(QUEUE).await?;
     let (delivered, delivery) = (delivery.calls(), delivery.summary());
+    let emitted = followed.calls() * load.batch as u64;
+    let events_per_second = (emitted as f64 / took.as_secs_f64()).round() as u64;
     let (alone, followed) = (alone.summary(), followed.summary());
     let p99_ratio = followed.p99_us as f64 / alone.p99_us.max(1) as f64;
-    let events_per_second = EVENTS_PER_SECOND;
     Ok(Watched { subscribers, events_per_second, alone, followed, p99_ratio, delivery, delivered })
 }
 
@@ -114,17 +120,15 @@ struct Crowd(JoinSet<Result<Latencies, Failure>>);
 impl Crowd {
     /// Each with a connection of its own, and there when this returns.
     async fn gather(bed: &HttpBed, worker: &Worker, subscribers: u16) -> Result<Self, Failure> {
-        let (there, mut arrivals) = mpsc::channel(subscribers.into());
+        let (there, mut arrivals) = mpsc::channel::<Infallible>(1);
         let mut tasks = JoinSet::new();
         for _ in 0..subscribers {
             let (client, id) = (bed.client(Encoding::Json)?, worker.held.id.clone());
             tasks.spawn(follow(client, id, worker.began, there.clone()));
         }
         drop(there);
-        for _ in 0..subscribers {
-            // Unless one has failed, which is told in the end.
-            let _failed = arrivals.recv().await;
-        }
+        // Until each has come, or has failed, which is told in the end.
+        while arrivals.recv().await.is_some() {}
         Ok(Self(tasks))
     }
 
@@ -141,15 +145,14 @@ async fn follow(
     client: Client,
     id: String,
     began: Instant,
-    there: mpsc::Sender<()>,
+    there: mpsc::Sender<Infallible>,
 ) -> Result<Latencies, Failure> {
     let mut latencies = Latencies::new();
+    let mut there = Some(there);
     let mut events = client.events(id);
     while let Some(frame) = events.next().await {
         match frame? {
-            Frame::Snapshot { .. } => {
-                let _nobody_waits = there.send(()).await;
-            }
+            Frame::Snapshot { .. } => drop(there.take()),
             Frame::Event(event) if event.r#type == OVER => return Ok(latencies),
             Frame::Event(event) => {
                 let sent = event.utf8.as_deref().and_then(|text| text.trim_end().parse().ok());

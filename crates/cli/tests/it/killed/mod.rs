@@ -175,7 +175,8 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::NotApplied(_) => "not applied",
         Outcome::Unknown(Why::Crashed) => "interrupted",
         Outcome::Unknown(Why::Told | Why::Abandoned) | Outcome::Open => "unknown",
-        Outcome::Emitted(_)
+        Outcome::Resumed
+        | Outcome::Emitted(_)
         | Outcome::Followed(_)
         | Outcome::Cleared(_)
         | Outcome::Redriven(_)
