@@ -289,11 +289,15 @@ pub(super) fn failed(error: &ClientError, killed: bool) -> Outcome {
         ClientError::Refused { code, details, .. } => refused(code.known(), details),
         ClientError::Unreachable { .. } => Outcome::NotApplied(error.to_string()),
         ClientError::Interrupted { .. } if killed => Outcome::Unknown(Why::Crashed),
-        ClientError::Interrupted { .. } | ClientError::Timeout { .. } => {
-            assert_eq!(error.outcome(), Effect::Unknown, "the client does not know");
-            Outcome::Unknown(Why::Told)
-        }
-        ClientError::BadReply { .. } | ClientError::BadUrl { .. } | ClientError::BadPayload(_) => {
+        ClientError::Interrupted { .. } | ClientError::Timeout { .. } => match error.outcome() {
+            Effect::Unknown => Outcome::Unknown(Why::Told),
+            // It only asked.
+            Effect::NotApplied => Outcome::NotApplied(error.to_string()),
+        },
+        ClientError::StreamLost { .. }
+        | ClientError::BadReply { .. }
+        | ClientError::BadUrl { .. }
+        | ClientError::BadPayload(_) => {
             panic!("nothing that a server does should lead to this: {error}")
         }
     }
