@@ -1,5 +1,7 @@
 //! Talking to a server, and what to say when that fails.
 
+use std::time::Duration;
+
 use windlass_api::error::{Details, Error};
 use windlass_api::service::BackupRequest;
 use windlass_api::{Call, Code, DEFAULT_ADDRESS};
@@ -13,6 +15,7 @@ use crate::exit::{Exit, Failure, Why};
 pub(crate) struct Remote {
     client: Client,
     patient: Client,
+    watching: Client,
 }
 
 impl Remote {
@@ -20,7 +23,9 @@ impl Remote {
         let url = global.url().unwrap_or_else(|| format!("http://{DEFAULT_ADDRESS}"));
         let builder = Client::builder(&url).encoding(global.encoding().into());
         let client = builder.clone().retries(Retries::NONE).build()?;
-        Ok(Self { client, patient: builder.build()? })
+        let told_at_once = Retries { total_max: Duration::ZERO, ..Retries::default() };
+        let watching = builder.clone().retries(told_at_once).build()?;
+        Ok(Self { client, patient: builder.build()?, watching })
     }
 
     /// For a person who waits: whatever goes wrong is told at once.
@@ -31,6 +36,11 @@ impl Remote {
     /// For long work: what cannot have happened is tried again for a while.
     pub(crate) fn patient(&self) -> &Client {
         &self.patient
+    }
+
+    /// For streams that somebody watches: whatever goes wrong is told at once, and who asks again is paced.
+    pub(crate) fn watching(&self) -> &Client {
+        &self.watching
     }
 
     pub(crate) async fn call<C: Call>(&self, request: &C) -> Result<C::Reply, Failure> {

@@ -7,6 +7,7 @@ use windlass_api::Code;
 use windlass_api::error::{Details, NOT_APPLIED};
 
 use crate::payload::PayloadError;
+use crate::retries::may_pass_some_day;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -78,6 +79,12 @@ impl ClientError {
             | Self::BadPayload(_) => Outcome::NotApplied,
             Self::BadReply { .. } => Outcome::Unknown,
         }
+    }
+
+    /// Whether it is a trouble of the moment, and may go well another time. Whether to ask again is safe is told by
+    /// [`ClientError::outcome`].
+    pub fn may_pass(&self) -> bool {
+        may_pass_some_day(self)
     }
 
     /// The server's code, if the server refused and the code is one that this client knows.

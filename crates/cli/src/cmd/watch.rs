@@ -6,9 +6,9 @@ use clap::Args;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use windlass_api::Time;
 use windlass_api::events::{EventFrame, SnapshotFrame};
-use windlass_client::{Frame, PayloadExt};
+use windlass_api::{Code, Time};
+use windlass_client::{ClientError, Frame, PayloadExt};
 
 use crate::exit::{Exit, Failure};
 use crate::human::{counted, excerpt};
@@ -30,22 +30,33 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+        // Whoever names a server or an item that is not there hears of it; one that was there is waited for.
+        remote.patient().item(&self.id).await.map_err(remote::not_read)?;
         watch(self.id, self.after, remote, out).await
     }
 }
 
-/// Until the item has ended. A connection that is lost is made again, and nothing is missed.
+/// Until an item that was there a moment ago has ended. A connection that is lost is made again, for as long as that takes, and
+/// nothing is missed.
 pub(crate) async fn watch(
     id: String,
     after: Option<u64>,
     remote: &Remote,
     out: Output,
 ) -> Result<Exit, Failure> {
-    let events = remote.patient().events(id);
+    let events = remote.watching().events(&id);
     let mut events = if let Some(after) = after { events.after(after) } else { events };
-    let mut view = View { out, bar: None };
+    let mut view = View { out, bar: None, lost: false };
     while let Some(frame) = events.next().await {
-        view.show(frame.map_err(remote::not_read)?)?;
+        match frame {
+            Ok(frame) => view.show(frame)?,
+            Err(error) if error.may_pass() => view.lost(&error),
+            // It ended while there was no connection, with nothing to show.
+            Err(error) if error.code() == Some(Code::NotFound) => {
+                view.talk(&format!("{id} has ended, and nothing of it is kept"));
+            }
+            Err(error) => return Err(remote::not_read(error)),
+        }
     }
     view.close();
     Ok(Exit::Done)
@@ -55,10 +66,13 @@ struct View {
     out: Output,
     /// From the first event that tells how far it is.
     bar: Option<ProgressBar>,
+    /// Since the last frame.
+    lost: bool,
 }
 
 impl View {
     fn show(&mut self, frame: Frame) -> Result<(), Failure> {
+        self.lost = false;
         if self.out.json() {
             return self.out.data(&document(frame));
         }
@@ -94,6 +108,20 @@ impl View {
         }
         let payload = payload::shown(event.json.as_deref(), event.utf8.as_deref(), event.bytes.as_deref());
         self.line(&line(Some(event.at), Some(event.seq), &event.r#type, &payload))
+    }
+
+    /// Told once, however often it is tried.
+    fn lost(&mut self, error: &ClientError) {
+        if !std::mem::replace(&mut self.lost, true) {
+            self.talk(&format!("trying again: {}", remote::described(error)));
+        }
+    }
+
+    fn talk(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.out.talk(text)),
+            None => self.out.talk(text),
+        }
     }
 
     fn line(&self, line: &str) -> Result<(), Failure> {

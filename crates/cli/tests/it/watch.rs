@@ -1,5 +1,6 @@
 use serde_json::{Value, json};
 
+use crate::proxy::Proxy;
 use crate::support::{Going, Server};
 
 /// A server with one queue and one item, and its lease as it was printed.
@@ -72,6 +73,59 @@ fn what_is_produced_can_be_watched() {
     assert!(shown.contains("1  message  \"hi\"\n") && shown.ends_with("-  state  completed\n"), "{shown}");
     let many = server.run_with(&["produce", "mail", "--watch"], "{\"json\":1}\n");
     assert!(many.failed(2).contains("--watch is for a PAYLOAD"));
+}
+
+#[test]
+fn a_watch_goes_on_when_the_server_is_back() {
+    let (server, held) = leased();
+    let proxy = Proxy::before(&server);
+    let mut watch = server.begin_by(&proxy.url(), &["item", "watch", id(&held)]);
+    watch.heard("so far");
+    proxy.go_away();
+    assert!(watch.heard("trying again").contains("the stream from"));
+    server.run(&["item", "emit", &held, "hi"]).ok();
+    proxy.come_back();
+    assert_eq!(line(&mut watch), "1  message  \"hi\"");
+    // Told anew: each loss is, and each once.
+    proxy.go_away();
+    watch.heard("trying again");
+    server.run(&["complete", "mail", &held]).ok();
+    proxy.come_back();
+    assert_eq!(line(&mut watch), "-  state  completed");
+    let ended = watch.end();
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn an_item_of_which_nothing_is_kept_has_ended_for_who_watched_it() {
+    for verb in [["item", "watch"].as_slice(), &["produce", "mail", "hello", "--watch"]] {
+        let server = Server::start();
+        let proxy = Proxy::before(&server);
+        server.run(&["queue", "create", "mail"]).ok();
+        let known =
+            if verb[0] == "item" { Some(server.run(&["produce", "mail", "hello"]).ok()) } else { None };
+        let args = [verb, known.as_deref().map(str::trim).as_slice()].concat();
+        let mut watch = server.begin_by(&proxy.url(), &args);
+        if known.is_none() {
+            watch.line();
+        } else {
+            watch.heard("so far");
+        }
+        proxy.go_away();
+        let held = lease(&server);
+        server.run(&["complete", "mail", &held]).ok();
+        proxy.come_back();
+        let ended = watch.end();
+        let told = format!("{} has ended, and nothing of it is kept\n", id(&held));
+        assert!(ended.code == Some(0) && ended.err.ends_with(&told), "{ended:?}");
+    }
+}
+
+#[test]
+fn an_item_that_never_was_cannot_be_watched() {
+    let (server, _) = leased();
+    let refused = server.run(&["item", "watch", "00000000-0000-8080-8000-0000000000ff"]);
+    assert!(refused.failed(1).contains("not_found"));
 }
 
 #[test]

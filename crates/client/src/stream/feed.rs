@@ -45,6 +45,8 @@ struct Open {
 struct Trouble {
     since: Option<Instant>,
     times: u32,
+    /// Before the next one.
+    pause: Option<Duration>,
 }
 
 impl Feed {
@@ -55,18 +57,19 @@ impl Feed {
 
     pub(super) async fn next(&mut self) -> Option<Result<Frame, ClientError>> {
         while !self.over {
+            if let Some(pause) = self.trouble.pause.take() {
+                sleep(pause).await;
+            }
             let error = match self.read().await {
                 Ok(Some(frame)) => return Some(Ok(frame)),
                 Ok(None) => continue,
                 Err(error) => error,
             };
             self.hang_up();
-            let pause = self.trouble.pause(self.client.retries(), &error);
-            let Some(pause) = pause.filter(|_| may_pass_some_day(&error)) else {
-                self.over = true;
+            self.over = !may_pass_some_day(&error);
+            if self.over || self.trouble.is_to_be_told(self.client.retries(), &error) {
                 return Some(Err(error));
-            };
-            sleep(pause).await;
+            }
         }
         None
     }
@@ -161,13 +164,13 @@ impl Open {
 }
 
 impl Trouble {
-    /// How long to wait before the next try; none if there shall be no more.
-    fn pause(&mut self, retries: Retries, error: &ClientError) -> Option<Duration> {
-        self.times += 1;
+    /// With one more: whether it has gone on for long enough, or is still passed over.
+    fn is_to_be_told(&mut self, retries: Retries, error: &ClientError) -> bool {
+        self.times = self.times.saturating_add(1);
         let pause = retries.backoff(self.times, fastrand::f64()).saturating_add(asked_pause(error));
+        self.pause = Some(pause);
         let spent = self.since.get_or_insert_with(Instant::now).elapsed();
-        let goes_on = self.times < retries.attempts_max && spent.saturating_add(pause) <= retries.total_max;
-        goes_on.then_some(pause)
+        self.times >= retries.attempts_max || spent.saturating_add(pause) > retries.total_max
     }
 }
 

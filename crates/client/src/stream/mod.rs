@@ -36,8 +36,13 @@ pub enum Frame {
 /// The stream of an item, made by [`Client::events`].
 ///
 /// It reconnects by itself and goes on after the last event that it gave, also when the server ended the subscription: no event
-/// comes twice, and none is left out. It ends after [`Frame::End`]; or after an error, when the server refuses, or could not
-/// be reached for as long as the client's [`Retries`](crate::Retries) allow.
+/// comes twice, and none is left out. It ends after [`Frame::End`], or after an error that will not pass
+/// ([`ClientError::may_pass`]), as when the server refuses.
+///
+/// A trouble of the moment is passed over for as long as the client's [`Retries`](crate::Retries) allow, and told from then on.
+/// Whoever asks again after it goes on where the stream was, after a pause by the same `Retries`.
+///
+/// `not_found` after other frames is no mistake: while there was no connection the item has ended, and nothing of it is kept.
 pub struct Events {
     client: Client,
     id: String,

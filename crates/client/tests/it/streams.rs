@@ -203,5 +203,24 @@ async fn without_retries_every_failure_is_the_callers() {
     let told =
         format!("the stream from {} ended before the item did: the server ended it (closed)", server.url);
     assert_eq!((error.to_string(), error.outcome()), (told, Outcome::NotApplied));
-    assert!(next(&mut events).await.is_none());
+}
+
+#[tokio::test]
+async fn who_asks_again_after_a_trouble_of_the_moment_goes_on_where_it_was() {
+    let server = Server::start([
+        stream(&[event(1), end("closed")]),
+        Act::Cut,
+        Act::Cut,
+        stream(&[event(1), event(2), completed(), end("final")]),
+    ])
+    .await;
+    let retries =
+        Retries { delay_initial: Duration::from_millis(1), total_max: Duration::ZERO, ..Retries::default() };
+    let mut events = Client::builder(&server.url).retries(retries).build().unwrap().events("i").after(0);
+    let mut told = Vec::new();
+    while let Some(frame) = next(&mut events).await {
+        told.push(frame.map_or_else(|error| format!("may pass: {}", error.may_pass()), words));
+    }
+    let trouble = "may pass: true";
+    assert_eq!(told, ["event 1", trouble, trouble, trouble, "event 2", "completed", "end final"]);
 }

@@ -6,12 +6,12 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use windlass_api::Span;
 use windlass_api::items::{NewItem, ProduceError, ProduceReply, ProduceRequest};
 use windlass_api::payload::Payload;
-use windlass_api::{Code, Span};
 
 use super::watch::watch;
-use crate::exit::{Exit, Failure, Why};
+use crate::exit::{Exit, Failure};
 use crate::feed::{Feed, Input, Limits, Stream};
 use crate::output::{Output, now};
 use crate::payload::{Form, payload};
@@ -144,7 +144,8 @@ impl Produce {
                 Err(Failure::local(format!("{} ({}{id})", error.message, error.code)))
             }
             Some(_) => Ok(Exit::Refused),
-            None if watch => watched(id, remote, out).await,
+            // From its first event on.
+            None if watch => self::watch(id, Some(0), remote, out).await,
             None => Ok(Exit::Done),
         }
     }
@@ -200,18 +201,6 @@ impl Feed for NewItems {
 
     fn refusals(reply: ProduceReply) -> Vec<Option<ProduceError>> {
         reply.items.into_iter().map(|item| item.error).collect()
-    }
-}
-
-/// From its first event on.
-async fn watched(id: String, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-    match watch(id.clone(), Some(0), remote, out).await {
-        // Of one that ended with nothing to show nothing is kept.
-        Err(Failure { why: Why::Server(error), .. }) if error.code == Code::NotFound.as_str() => {
-            out.talk(&format!("{id} has ended, and nothing of it is kept"));
-            Ok(Exit::Done)
-        }
-        watched => watched,
     }
 }
 
