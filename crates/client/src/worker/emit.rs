@@ -29,7 +29,8 @@ const UNSENT_BYTES_MAX: usize = 8 << 20;
 pub enum EmitError {
     #[error(transparent)]
     BadPayload(#[from] PayloadError),
-    /// The server refused this one or one before it, or did not take it in time. It takes no more of this attempt: a story with a hole is none.
+    /// The server refused this one or one before it, or did not take it in time. It takes no more of this attempt: a story with
+    /// a hole is none.
     #[error("the item's events are refused: {0}")]
     Refused(Arc<ClientError>),
     /// The handler has ended, or the item is not this worker's any more.
