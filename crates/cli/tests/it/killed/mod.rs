@@ -177,6 +177,7 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Unknown(Why::Told | Why::Abandoned) | Outcome::Open => "unknown",
         Outcome::Emitted(_)
         | Outcome::Followed(_)
+        | Outcome::Resumed
         | Outcome::Cleared(_)
         | Outcome::Redriven(_)
         | Outcome::Deleted
