@@ -33,17 +33,16 @@ impl Watch {
     }
 
     pub(super) fn see(&self, event: Event<'_>) {
-        match event {
-            Event::NotTold { id, why } if is_suspended(why) => {
-                self.seen().suspended.insert(id.to_owned());
-                return;
-            }
-            Event::Ended { id, fate } => {
-                let mut seen = self.seen();
-                let fate = if seen.suspended.remove(id) { Fate::Suspended } else { fate };
-                seen.tally.count(fate);
-            }
-            _ => {}
+        if let Event::NotTold { id, why } = event
+            && is_suspended(why)
+        {
+            self.seen().suspended.insert(id.to_owned());
+            return;
+        }
+        if let Event::Ended { id, fate } = event {
+            let mut seen = self.seen();
+            let fate = if seen.suspended.remove(id) { Fate::Suspended } else { fate };
+            seen.tally.count(fate);
         }
         if let Some(words) = words_of(event) {
             self.out.talk(&words);
