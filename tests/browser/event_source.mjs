@@ -1,4 +1,5 @@
-// A real browser's EventSource follows a stream over a close and a killed server, and sees every event once.
+// A real browser with the script of docs/concepts/streams.md follows a stream over a close, a killed server and refusals,
+// sees every event once, and stops at the end.
 //
 //   node tests/browser/event_source.mjs
 //
@@ -6,38 +7,45 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { Chromium, find } from "./chromium.mjs";
+import { Proxy } from "./proxy.mjs";
 import { Windlass } from "./windlass.mjs";
 
 /** Only against hanging: a browser comes back after about 3 s. */
 const PATIENCE_MS = 120_000;
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** In the page. The address begins at 0 each time: that nothing comes twice is the work of `Last-Event-ID`. */
-function follow(id) {
-  const page = { seen: [], ids: [], states: [], ends: [], opened: 0, told: () => {} };
+/** The script that the docs give to pages. */
+function scriptOfTheDocs() {
+  const page = readFileSync(join(ROOT, "docs/concepts/streams.md"), "utf8");
+  const [, script] = page.match(/```js\n(.*?)```/s);
+  return script;
+}
+
+/** In the page, with that script. Everything begins at 0: that nothing comes twice is the work of numbers. */
+function begin(id) {
+  const page = { seen: [], states: [], ends: [], sources: [], opened: 0, told: () => {} };
   window.page = page;
-  const source = new EventSource(`/v1/item.events?id=${id}&after=0`);
-  const on = (type, hear) =>
-    source.addEventListener(type, (event) => {
-      hear(event);
-      page.told();
-    });
-  on("open", () => page.opened++);
-  on("count", (event) => {
-    page.seen.push(JSON.parse(event.data).json);
-    page.ids.push(event.lastEventId);
-  });
-  on("state", (event) => page.states.push(JSON.parse(event.data).state));
-  on("end", (event) => {
-    const { reason } = JSON.parse(event.data);
-    page.ends.push(reason);
-    if (reason === "final") source.close();
+  window.EventSource = class extends EventSource {
+    constructor(url) {
+      super(url);
+      page.sources.push(this);
+      this.addEventListener("open", () => {
+        page.opened++;
+        page.told();
+      });
+    }
+  };
+  follow(id, ["count"], (type, data) => {
+    if (type === "count") page.seen.push([data.seq, data.json]);
+    if (type === "state") page.states.push(data.state);
+    if (type === "end") page.ends.push(data.reason);
+    page.told();
   });
   page.until = (reached) =>
     new Promise((resolve) => {
@@ -46,7 +54,7 @@ function follow(id) {
     });
 }
 
-/** `stage.server` is the one that runs. */
+/** `stage` has what runs. */
 async function test(program, browser, data, stage) {
   const call = (name, body) => stage.server.call(name, body);
   stage.server = await Windlass.start(program, data, "127.0.0.1:0");
@@ -58,10 +66,12 @@ async function test(program, browser, data, stage) {
     const events = Array.from({ length: to - from + 1 }, (_, index) => ({ type: "count", json: from + index }));
     return call("item.emit", { id, permit, after: from - 1, events });
   };
-  const evaluate = await browser.open(`${stage.server.url}/health`);
+  stage.proxy = await Proxy.start(stage.server.url);
+  const evaluate = await browser.open(`${stage.proxy.url}/health`);
   const until = (reached) => evaluate(`page.until(${reached})`);
 
-  await evaluate(`(${follow})(${JSON.stringify(id)})`);
+  await evaluate(scriptOfTheDocs());
+  await evaluate(`(${begin})(${JSON.stringify(id)})`);
   await emit(1, 10);
   await until("(page) => page.seen.length >= 10");
 
@@ -76,16 +86,25 @@ async function test(program, browser, data, stage) {
   await emit(21, 30);
   await until("(page) => page.seen.length >= 30 && page.opened >= 3");
 
+  // Refused when it comes back: a browser gives up then, and the page begins anew.
+  stage.proxy.refuse = 2;
+  await call("item.close_streams", { id, mode: "immediate" });
+  await emit(31, 40);
+  await until("(page) => page.seen.length >= 40 && page.opened >= 4");
+  assert.equal(stage.proxy.refused, 2);
+
   await call("queue.complete", { queue: "q", items: [{ id, permit }] });
   await until("(page) => page.ends.includes('final')");
 
-  const { seen, ids, states, ends, opened } = JSON.parse(await evaluate("JSON.stringify(page)"));
-  const numbers = Array.from({ length: 30 }, (_, index) => index + 1);
-  assert.deepEqual(seen, numbers, "every event once, in order");
-  assert.deepEqual(ids, numbers.map(String));
-  assert.deepEqual(ends, ["closed", "final"]);
+  const { seen, states, ends, opened } = JSON.parse(await evaluate("JSON.stringify(page)"));
+  const numbers = Array.from({ length: 40 }, (_, index) => index + 1);
+  assert.deepEqual(seen, numbers.map((number) => [number, number]), "every event once, in order");
+  assert.deepEqual(ends, ["closed", "closed", "final"]);
   assert.equal(states.at(-1), "completed");
-  assert.equal(opened, 3);
+  assert.equal(opened, 4);
+  const CLOSED = 2;
+  const left = await evaluate("page.sources.map((source) => source.readyState)");
+  assert.deepEqual(left, [CLOSED, CLOSED, CLOSED], "the first, one that was refused too, and one that saw the end");
 }
 
 const chromium = find();
@@ -105,10 +124,11 @@ try {
     hangs = setTimeout(() => reject(new Error("it hangs")), PATIENCE_MS);
   });
   await Promise.race([test(join(target, "debug", "windlass"), browser, data, stage), late]);
-  console.log("ok: 30 events, each once, over a close and a killed server");
+  console.log("ok: 40 events, each once, over a close, a killed server and refusals");
 } finally {
   clearTimeout(hangs);
   await browser.close();
+  stage.proxy?.close();
   await stage.server?.kill();
   rmSync(data, { recursive: true, force: true });
 }

@@ -11,7 +11,7 @@ use windlass_api::{Span, Time};
 use super::emit::{Emit, Resume, Suspend};
 use super::watch::Watch;
 use crate::exit::{Exit, Failure};
-use crate::human::{counted, moment};
+use crate::human::{count, counted, moment};
 use crate::output::Output;
 use crate::payload;
 use crate::remote::Remote;
@@ -188,6 +188,7 @@ fn of_its_state(item: &Item, now: Time) -> Vec<(&'static str, String)> {
         at("leased", item.leased_at),
         at("lease ends", item.lease_deadline),
         cancel.then(|| ("cancel", "requested".into())),
+        item.reason.clone().map(|reason| ("reason", reason)),
         at("expires", expires_at(item)),
         at("finished", item.finished_at),
     ];
@@ -206,6 +207,7 @@ fn if_there(item: &Item) -> Vec<(&'static str, String)> {
     facts.extend(item.group.clone().map(|group| ("group", group)));
     facts.extend(item.reference.clone().map(|reference| ("reference", reference)));
     facts.extend(item.headers.iter().map(|(name, value)| ("header", format!("{name}={value}"))));
+    facts.extend((item.event_count > 0).then(|| ("events", count(item.event_count))));
     facts.extend(item.error.as_ref().map(|error| ("error", error_of(error))));
     facts.extend(item.result.as_ref().map(|result| ("result", payload_of(result))));
     facts

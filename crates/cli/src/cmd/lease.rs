@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use windlass_api::items::{Kinds, LeaseReply, LeaseRequest};
+use windlass_api::items::{Kinds, LeaseReply, LeaseRequest, LeasedItem};
+use windlass_api::payload::Payload;
 use windlass_api::{Span, Time};
 
 use crate::client_id;
@@ -18,8 +19,8 @@ use crate::table::Table;
 /// Take items to work on, waiting for the first
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Prints ID:PERMIT of each item: that is what complete, retry, extend and release want. \
-Prints nothing if there was nothing in time.
+Prints ID:PERMIT of each item: that is what complete, retry, extend, release, `item emit` and `item suspend` want. \
+An item that was suspended and answered comes with the answer, as INPUT. Prints nothing if there was nothing in time.
 
 Examples:
   windlass lease mail
@@ -107,23 +108,29 @@ fn shown(reply: &LeaseReply, now: Time) -> String {
     if reply.items.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(&[
-        ("ID:PERMIT", Left),
-        ("KIND", Left),
-        ("PRIORITY", Right),
-        ("ATTEMPT", Right),
-        ("ENDS", Left),
-        ("PAYLOAD", Left),
-    ]);
+    let mut columns =
+        vec![("ID:PERMIT", Left), ("KIND", Left), ("PRIORITY", Right), ("ATTEMPT", Right), ("ENDS", Left)];
+    // Few items were ever suspended.
+    let some_answered = reply.items.iter().any(|item| item.input.is_some());
+    columns.extend(some_answered.then_some(("INPUT", Left)));
+    columns.push(("PAYLOAD", Left));
+    let mut table = Table::new(&columns);
     for item in &reply.items {
-        table.row([
+        let mut row = vec![
             format!("{}:{}", item.id, item.permit),
             item.kind.clone(),
             item.priority.to_string(),
             item.attempts.to_string(),
             relative(item.lease_deadline, now),
-            payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref()),
-        ]);
+        ];
+        row.extend(some_answered.then(|| answer(item)));
+        row.push(payload::shown(item.json.as_deref(), item.utf8.as_deref(), item.bytes.as_deref()));
+        table.row(row);
     }
     table.show()
+}
+
+fn answer(item: &LeasedItem) -> String {
+    let Some(Payload { json, utf8, bytes }) = &item.input else { return "-".into() };
+    payload::shown(json.as_deref(), utf8.as_deref(), bytes.as_deref())
 }

@@ -14,6 +14,13 @@ fn id(held: &str) -> &str {
     held.split_once(':').unwrap().0
 }
 
+/// Cells of a row.
+fn last_two(row: &str) -> [&str; 2] {
+    let mut cells = row.split_whitespace().rev();
+    let last = cells.next().unwrap();
+    [cells.next().unwrap(), last]
+}
+
 #[test]
 fn what_lease_prints_can_be_completed() {
     let (server, held) = leased(&["{\"to\": \"ada\"}", "--kind", "greeting", "--header", "trace=1"], &[]);
@@ -69,6 +76,31 @@ fn a_cancelled_item_that_is_leased_waits_for_its_worker() {
     let item = server.run(&["item", "cancel", id(&held)]).ok();
     assert!(item.contains("cancel      requested\n"), "{item}");
     assert!(server.run(&["extend", "mail", &held]).ok().contains("give it up"));
+}
+
+#[test]
+fn a_suspended_item_shows_what_it_waits_for_and_its_next_lease_the_answer() {
+    let (server, held) = leased(&["1"], &[]);
+    let item = server.run(&["item", "get", id(&held)]).ok();
+    assert!(!item.contains("\nreason ") && !item.contains("\nevents "), "{item}");
+    server.run(&["item", "emit", &held, "is it right?"]).ok();
+    server.run(&["item", "suspend", "mail", &held, "--reason", "to be approved"]).ok();
+    let item = server.run(&["item", "get", id(&held)]).ok();
+    assert!(item.contains("\nreason    to be approved\n") && item.contains("\nevents    1\n"), "{item}");
+    server.run(&["item", "resume", id(&held), "{\"approved\":true}"]).ok();
+    server.run(&["produce", "mail", "2"]).ok();
+    let table = server.run(&["lease", "mail", "--batch-size", "2"]).ok();
+    let ends: Vec<[&str; 2]> = table.lines().map(last_two).collect();
+    assert_eq!(ends, [["INPUT", "PAYLOAD"], ["{\"approved\":true}", "1"], ["-", "2"]], "{table}");
+}
+
+#[test]
+fn a_lease_without_answers_shows_none() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    server.run(&["produce", "mail", "1"]).ok();
+    let table = server.run(&["lease", "mail"]).ok();
+    assert_eq!(last_two(table.lines().next().unwrap()), ["ENDS", "PAYLOAD"], "{table}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use windlass_api::payload::Payload;
 use windlass_client::worker::{Failure, Work};
 
 use super::ResultForm;
+use super::facts::facts;
 use super::process::{Command, Exited};
 use crate::output::Output;
 use crate::payload::{Form, payload};
@@ -26,7 +27,9 @@ pub(super) struct Exec {
 
 impl Exec {
     pub(super) async fn handle(&self, work: Work<Payload>) -> Result<Option<Payload>, Failure> {
-        let started = self.command.start(work.queue().name(), work.item(), &work.payload, self.out);
+        let bad_input = |why| self.talked_of(&work, Failure::new(why).code("bad_input").dead());
+        let facts = facts(work.queue().name(), work.item()).map_err(bad_input)?;
+        let started = self.command.start(facts, &work.payload, self.out);
         let not_started = |error| Failure::new(format!("cannot start /bin/sh: {error}")).code("not_started");
         let mut running = started.await.map_err(|error| self.talked_of(&work, not_started(error)))?;
         tokio::select! {

@@ -2,6 +2,7 @@
 
 mod capture;
 mod exec;
+mod facts;
 mod process;
 pub(crate) mod supervise;
 mod tally;
@@ -19,8 +20,8 @@ use windlass_api::queues::QueueInfoRequest;
 use windlass_client::worker::{Builder, Until, Work as LeasedWork, Worker};
 
 use self::exec::Exec;
+pub(crate) use self::facts::VARIABLES;
 use self::process::Command;
-pub(crate) use self::process::VARIABLES;
 use self::watch::Watch;
 use super::lease::Wanted;
 use crate::client_id;
@@ -37,11 +38,19 @@ const KILL_MARGIN: Duration = Duration::from_secs(5);
 #[command(after_help = "\
 The command gets the payload on stdin, and in its environment WINDLASS_URL, WINDLASS_QUEUE, WINDLASS_ITEM_ID, \
 WINDLASS_PERMIT, WINDLASS_KIND, WINDLASS_PRIORITY, WINDLASS_ATTEMPTS, WINDLASS_CREATED_AT, WINDLASS_HEADERS (as \
-JSON) and, where there is one, WINDLASS_REFERENCE, WINDLASS_ADDRESS and WINDLASS_GROUP. How it ends decides:
+JSON) and, where there is one, WINDLASS_REFERENCE, WINDLASS_ADDRESS, WINDLASS_GROUP and WINDLASS_INPUT. How it ends \
+decides:
 
   0              the item is completed
   100            the item fails for good: no further attempt
   anything else  it is tried again later; the exit code and the end of stderr are its error
+
+The command can tell those who watch how it goes, with `windlass item emit`, and ask them something, with `windlass \
+item suspend`: both want $WINDLASS_ITEM_ID:$WINDLASS_PERMIT. Once it has asked it has nothing left to do but to end, and \
+how it ends is of no account: the item waits for `windlass item resume`, and the command runs anew with the answer in \
+WINDLASS_INPUT: JSON or a text as it is, bytes as base64. With no answer there is no WINDLASS_INPUT. An answer that it \
+cannot have, of more than 120 KiB or with a zero byte in its text, fails the item for good (bad_input). What `windlass` \
+prints counts as printed by the command: with --result, send it to stderr.
 
 While the command runs its lease is extended, at a third of the lease timeout. If the lease is lost or somebody \
 cancels the item, the command's process group gets SIGTERM, and SIGKILL after --kill-after; if the lease is lost, after \
@@ -58,7 +67,14 @@ end of the worker itself, however it comes: a process of its own (`windlass supe
 Examples:
   windlass work mail --exec './send-mail'
   windlass work thumbnails --exec 'convert - -resize 200x200 png:- | ./upload' --concurrency 4
-  windlass work orders --exec 'jq -e .total' --result json --drain")]
+  windlass work orders --exec 'jq -e .total' --result json --drain
+  windlass work invoices --exec '
+    item=$WINDLASS_ITEM_ID:$WINDLASS_PERMIT
+    [ -n \"$WINDLASS_INPUT\" ] || {
+      windlass item emit $item \"{\\\"done\\\": 1, \\\"total\\\": 2}\" --type progress
+      exec windlass item suspend invoices $item --reason \"to be approved\"
+    }
+    ./book \"$WINDLASS_INPUT\"'")]
 pub(crate) struct Work {
     queue: String,
     /// The command, run by `/bin/sh -c`

@@ -13,27 +13,13 @@ use tokio::process::Child;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use windlass_api::items::LeasedItem;
 use windlass_api::payload::Payload;
 
 use super::capture::{Tail, Whole};
+use super::facts::{Facts, VARIABLES};
 use super::supervise::{self, News, Order};
 use crate::output::Output;
 
-/// What the command is told, beside `WINDLASS_URL`.
-pub(crate) const VARIABLES: [&str; 11] = [
-    "WINDLASS_QUEUE",
-    "WINDLASS_ITEM_ID",
-    "WINDLASS_PERMIT",
-    "WINDLASS_KIND",
-    "WINDLASS_PRIORITY",
-    "WINDLASS_ATTEMPTS",
-    "WINDLASS_CREATED_AT",
-    "WINDLASS_HEADERS",
-    "WINDLASS_REFERENCE",
-    "WINDLASS_ADDRESS",
-    "WINDLASS_GROUP",
-];
 const BUFFER_BYTES: usize = 8 << 10;
 /// The most that the system keeps in a pipe, in buffers.
 const BUFFERS_LEFT_MAX: usize = (1 << 20) / BUFFER_BYTES;
@@ -69,15 +55,9 @@ pub(super) struct Exited {
 }
 
 impl Command {
-    pub(super) async fn start(
-        &self,
-        queue: &str,
-        item: &LeasedItem,
-        payload: &Payload,
-        out: Output,
-    ) -> io::Result<Running> {
+    pub(super) async fn start(&self, facts: Facts, payload: &Payload, out: Output) -> io::Result<Running> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        let supervisor = self.supervisor(queue, item, theirs, out)?.spawn()?;
+        let supervisor = self.supervisor(facts, theirs, out)?.spawn()?;
         ours.set_nonblocking(true)?;
         let mut line = UnixStream::from_std(ours)?;
         supervise::send_payload(&mut line, payload.as_bytes()).await?;
@@ -90,15 +70,14 @@ impl Command {
 
     fn supervisor(
         &self,
-        queue: &str,
-        item: &LeasedItem,
+        facts: Facts,
         line: std::os::unix::net::UnixStream,
         out: Output,
     ) -> io::Result<tokio::process::Command> {
         let mut command = supervise::command(&self.line)?;
         command.stdin(OwnedFd::from(line)).stderr(Stdio::piped()).stdout(self.stdout(out));
         command.env("WINDLASS_URL", &self.url);
-        VARIABLES.iter().zip(facts(queue, item)).for_each(|(name, value)| match value {
+        VARIABLES.iter().zip(facts).for_each(|(name, value)| match value {
             Some(value) => drop(command.env(name, value)),
             None => drop(command.env_remove(name)),
         });
@@ -115,24 +94,6 @@ impl Command {
             Stdio::inherit()
         }
     }
-}
-
-/// In the order of [`VARIABLES`].
-fn facts(queue: &str, item: &LeasedItem) -> [Option<String>; 11] {
-    let headers = serde_json::to_string(&item.headers).expect("texts can be written");
-    [
-        Some(queue.to_owned()),
-        Some(item.id.clone()),
-        Some(item.permit.to_string()),
-        Some(item.kind.clone()),
-        Some(item.priority.to_string()),
-        Some(item.attempts.to_string()),
-        Some(item.created_at.to_string()),
-        Some(headers),
-        item.reference.clone(),
-        item.address.clone(),
-        item.group.clone(),
-    ]
 }
 
 impl Running {

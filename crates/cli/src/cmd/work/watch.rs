@@ -1,8 +1,9 @@
 //! What a worker tells of itself, for whoever looks at the terminal; and the tally.
 
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use windlass_client::worker::{Event, Reason};
+use windlass_client::worker::{Event, Fate, NotTold, Reason};
 
 use super::tally::Tally;
 use crate::human::{counted, length};
@@ -12,26 +13,51 @@ use crate::remote;
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     out: Output,
-    tally: Arc<Mutex<Tally>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    tally: Tally,
+    /// Items that their commands have suspended, until they are counted.
+    suspended: BTreeSet<String>,
 }
 
 impl Watch {
     pub(super) fn new(out: Output) -> Self {
-        Self { out, tally: Arc::default() }
+        Self { out, seen: Arc::default() }
     }
 
     pub(super) fn tally(&self) -> Tally {
-        *self.tally.lock().expect("nothing panics while it holds this")
+        self.seen().tally
     }
 
     pub(super) fn see(&self, event: Event<'_>) {
-        if let Event::Ended { fate, .. } = event {
-            self.tally.lock().expect("nothing panics while it holds this").count(fate);
+        if let Event::NotTold { id, why } = event
+            && is_suspended(why)
+        {
+            self.seen().suspended.insert(id.to_owned());
+            return;
+        }
+        if let Event::Ended { id, fate } = event {
+            let mut seen = self.seen();
+            let fate = if seen.suspended.remove(id) { Fate::Suspended } else { fate };
+            seen.tally.count(fate);
         }
         if let Some(words) = words_of(event) {
             self.out.talk(&words);
         }
     }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().expect("nothing panics while it holds this")
+    }
+}
+
+/// Nobody but the command itself can do that with its permit, and then there is nothing to tell of its end.
+fn is_suspended(why: &NotTold) -> bool {
+    let NotTold::Refused(refusal) = why else { return false };
+    refusal.details.as_ref().is_some_and(|details| details.reason.as_deref() == Some("suspended"))
 }
 
 fn words_of(event: Event<'_>) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Parts of the program that need neither a process nor a server.
 
+mod answers;
 mod capturing;
 mod fates_of_lines;
 mod formats;
@@ -9,6 +10,8 @@ mod what_flags_take;
 
 #[path = "../../../src/cmd/work/capture.rs"]
 mod capture;
+#[path = "../../../src/cmd/work/facts.rs"]
+mod facts;
 #[path = "../../../src/feed/fates.rs"]
 mod fates;
 #[path = "../../../src/human.rs"]
