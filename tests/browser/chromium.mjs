@@ -5,6 +5,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+/** Only against hanging. */
+const APT_PATIENCE_MS = 300_000;
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /** The path of one that is there, or installed for it; or why there is none. */
@@ -18,7 +20,7 @@ export function find() {
   console.log("installing chromium with apt-get");
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
   for (const args of [["update"], ["install", "-y", "--no-install-recommends", "chromium"]]) {
-    const { status, stderr, error } = spawnSync("apt-get", args, { env });
+    const { status, stderr, error } = spawnSync("apt-get", args, { env, timeout: APT_PATIENCE_MS });
     if (status !== 0) return { why: `apt-get ${args[0]} failed: ${error ?? stderr}` };
   }
   const installed = there();

@@ -1,9 +1,9 @@
 // A real browser with the script of docs/concepts/streams.md follows a stream over a close, a killed server and refusals,
 // sees every event once, and stops at the end.
 //
-//   node tests/browser/event_source.mjs
+//   node tests/browser/event_source.mjs [PROGRAM]
 //
-// It installs Chromium with apt-get if there is none, or says that it was skipped and why.
+// Without a program it builds one. It installs Chromium with apt-get if there is none, or says that it was skipped and why.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -107,14 +107,18 @@ async function test(program, browser, data, stage) {
   assert.deepEqual(left, [CLOSED, CLOSED, CLOSED], "the first, one that was refused too, and one that saw the end");
 }
 
+function build() {
+  const built = spawnSync("cargo", ["build", "--quiet", "--bin", "windlass"], { cwd: ROOT, stdio: "inherit" });
+  assert.equal(built.status, 0, "it builds");
+  return join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "debug", "windlass");
+}
+
 const chromium = find();
 if (!chromium.path) {
   console.log(`SKIPPED: ${chromium.why}`);
   process.exit(0);
 }
-const built = spawnSync("cargo", ["build", "--quiet", "--bin", "windlass"], { cwd: ROOT, stdio: "inherit" });
-assert.equal(built.status, 0, "it builds");
-const target = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
+const program = process.argv[2] ?? build();
 const data = mkdtempSync(join(tmpdir(), "windlass-browser-data-"));
 const browser = new Chromium(chromium.path);
 const stage = {};
@@ -123,7 +127,7 @@ try {
   const late = new Promise((_, reject) => {
     hangs = setTimeout(() => reject(new Error("it hangs")), PATIENCE_MS);
   });
-  await Promise.race([test(join(target, "debug", "windlass"), browser, data, stage), late]);
+  await Promise.race([test(program, browser, data, stage), late]);
   console.log("ok: 40 events, each once, over a close, a killed server and refusals");
 } finally {
   clearTimeout(hangs);

@@ -84,7 +84,10 @@ fn a_suspended_item_shows_what_it_waits_for_and_its_next_lease_the_answer() {
     let item = server.run(&["item", "get", id(&held)]).ok();
     assert!(!item.contains("\nreason ") && !item.contains("\nevents "), "{item}");
     server.run(&["item", "emit", &held, "is it right?"]).ok();
+    assert!(!server.run(&["queue", "stats", "mail"]).ok().contains("suspended"));
     server.run(&["item", "suspend", "mail", &held, "--reason", "to be approved"]).ok();
+    let stats = server.run(&["queue", "stats", "mail"]).ok();
+    assert!(stats.lines().any(|line| line.split_whitespace().eq(["suspended", "1"])), "{stats}");
     let item = server.run(&["item", "get", id(&held)]).ok();
     assert!(item.contains("\nreason    to be approved\n") && item.contains("\nevents    1\n"), "{item}");
     server.run(&["item", "resume", id(&held), "{\"approved\":true}"]).ok();

@@ -110,10 +110,15 @@ fn summary(stats: &QueueStatsReply) -> String {
         ("waiting", count(counts.waiting)),
         ("scheduled", count(counts.scheduled)),
         ("leased", count(counts.leased)),
+    ];
+    // Few queues have any.
+    let rare = [("held", counts.held), ("suspended", counts.suspended)];
+    known.extend(rare.into_iter().filter(|(_, items)| *items > 0).map(|(name, items)| (name, count(items))));
+    known.extend([
         ("moving", count(stats.moving)),
         ("ended and kept", count(stats.retained)),
         ("leases that wait", count(stats.lease_waiters)),
-    ];
+    ]);
     known.extend(stopped(stats).map(|stopped| ("stopped", stopped)));
     if counts.waiting > 0 {
         known.push(("oldest waiting", length(stats.oldest_waiting_age.into())));

@@ -178,7 +178,6 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Resumed
         | Outcome::Emitted(_)
         | Outcome::Followed(_)
-        | Outcome::Resumed
         | Outcome::Cleared(_)
         | Outcome::Redriven(_)
         | Outcome::Deleted
