@@ -1,6 +1,7 @@
 //! A client: draws one call after another, as workers and producers make them, and some that they should not.
 
 mod groups;
+mod streams;
 mod suspends;
 
 use std::collections::BTreeSet;
@@ -134,6 +135,9 @@ impl Client {
         }
         if habits.suspends > 0 && self.rng.percent(habits.suspends) {
             return self.suspend_or_answer().await;
+        }
+        if habits.streams > 0 && self.rng.percent(habits.streams) {
+            return self.tell_or_close().await;
         }
         if self.rng.percent(habits.groups) {
             return self.group_call().await;
@@ -375,25 +379,6 @@ impl Client {
         let wait = self.wait();
         if let Some(id) = self.any_item() {
             self.caller.wait(id, wait).await;
-        }
-    }
-
-    async fn emit(&mut self) {
-        let Some((_, items)) = self.take_holds(true) else { return };
-        for (id, permit) in items {
-            let count = self.rng.between(1, 4);
-            let events = (0..count).map(|_| self.memory.serial()).collect();
-            self.caller.emit(id, permit, events).await;
-        }
-    }
-
-    /// From the beginning; and often once more from where it stopped.
-    async fn follow(&mut self) {
-        let Some(id) = self.any_item() else { return };
-        let micros = self.rng.skewed(1, 2_000_000);
-        let last = self.caller.follow(id, 0, micros).await;
-        if let Some(last) = last.filter(|_| self.rng.percent(50)) {
-            self.caller.follow(id, last, micros).await;
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod addresses;
 mod attempts;
+mod closes;
 mod counts;
 mod ends;
 mod expiry;
@@ -50,7 +51,7 @@ const ALWAYS: [Rule; 10] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 19] = [
+const LOSSLESS: [Rule; 20] = [
     permits::check,
     addresses::check,
     ends::check,
@@ -60,6 +61,7 @@ const LOSSLESS: [Rule; 19] = [
     lost::check,
     waits::check,
     streams::check,
+    closes::check,
     suspends::check,
     inputs::check,
     live::check,
