@@ -4,7 +4,7 @@ mod groups;
 mod streams;
 mod suspends;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -48,6 +48,8 @@ struct Known {
     calls: Vec<(QueueIndex, Vec<Made>)>,
     /// Items that somebody asked to suspend.
     suspended: Vec<ItemId>,
+    /// The groups of items that were leased.
+    groups: BTreeMap<ItemId, Arc<str>>,
 }
 
 impl Memory {
@@ -256,9 +258,10 @@ impl Client {
         let accept = !self.rng.percent(habits.drops_grants);
         if let Some(granted) = self.caller.lease(wish, accept).await {
             let mut known = self.memory.known();
-            let holds = granted.into_iter().map(|item| Hold { queue, id: item.id, permit: item.permit });
-            for hold in holds {
+            for item in granted {
+                let hold = Hold { queue, id: item.id, permit: item.permit };
                 known.items.insert(hold.id);
+                known.groups.extend(item.group.map(|group| (hold.id, group)));
                 let list = if accept { &mut known.held[self.caller.client] } else { &mut known.spent };
                 list.push(hold);
             }
