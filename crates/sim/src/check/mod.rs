@@ -15,6 +15,7 @@ mod grants;
 mod groups;
 mod inputs;
 mod live;
+mod looks;
 mod lost;
 mod moves;
 mod order;
@@ -51,11 +52,12 @@ const ALWAYS: [Rule; 10] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 20] = [
+const LOSSLESS: [Rule; 21] = [
     permits::check,
     addresses::check,
     ends::check,
     attempts::check,
+    looks::check,
     order::check,
     moves::check,
     lost::check,
