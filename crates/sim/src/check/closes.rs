@@ -132,10 +132,9 @@ impl<'f, 'a> Follower<'f, 'a> {
             |call: &Call| !call.outcome.is_unknown() && call.outcome.is_possible() && call.end < begin;
         for (said, serials) in self.item.speakers().filter(|(said, _)| before(said)) {
             // Whoever resumes is not told the number.
-            let is_due = match &said.outcome {
-                Outcome::Emitted(emitted) => emitted.first_seq > after,
-                _ => after == 0,
-            };
+            let first_seq =
+                if let Outcome::Emitted(emitted) = &said.outcome { Some(emitted.first_seq) } else { None };
+            let is_due = first_seq.map_or(after == 0, |first_seq| first_seq > after);
             let shown = |serial: &u64| followed.events.iter().any(|(_, shown)| shown == serial);
             if is_due && !serials.iter().all(shown) {
                 let text = format!("was closed at {begin} without what was said by {}", said.end);
