@@ -57,6 +57,10 @@ pub enum Mutant {
     KeepInput,
     /// core: whoever follows an item is not told that it is suspended.
     HideSuspended,
+    /// stream: a snapshot and what follows it begin one event too early.
+    NumberSnapshotLow,
+    /// stream: a graceful close shows nothing more.
+    CloseAtOnce,
     /// core: a held member can be leased.
     LeaseHeld,
     /// core: a cancelled group does not wait for its leased members.
@@ -69,7 +73,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Those that the simulator must find. It knows no crons yet: the histories of the core find [`Mutant::RunAgain`].
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 31] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -96,6 +100,8 @@ impl Mutant {
         Self::LoseInput,
         Self::KeepInput,
         Self::HideSuspended,
+        Self::NumberSnapshotLow,
+        Self::CloseAtOnce,
         Self::LeaseHeld,
         Self::AbortEarly,
         Self::ForgetEnd,

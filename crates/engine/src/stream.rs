@@ -12,6 +12,7 @@ use windlass_core::event::{NewEvent, unpack};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::Phase;
 use windlass_core::limits::Invalid;
+use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::oldest_event_of;
 use windlass_core::time::Timestamp;
 
@@ -124,12 +125,13 @@ impl Engine {
                 }
                 snapshot = Some(Box::new(view));
             }
+            let is_low = last_seq > 0 && mutant::active(Mutant::NumberSnapshotLow);
             return Ok(Subscription {
                 reader,
                 store: Arc::clone(&self.store),
                 id,
                 snapshot,
-                read: after.unwrap_or(last_seq),
+                read: after.unwrap_or(last_seq - u64::from(is_low)),
                 ready: VecDeque::new(),
                 ready_bytes: 0,
                 told,
@@ -148,8 +150,8 @@ impl Engine {
         let there = partition.query(move |partition, _| Some(event_count(&partition.get(number)?))).await?;
         let last_seq = there.ok_or(Refusal::NotFound)?;
         let close = match mode {
-            CloseMode::Graceful => Close::After(last_seq),
-            CloseMode::Immediate => Close::AtOnce,
+            CloseMode::Graceful if !mutant::active(Mutant::CloseAtOnce) => Close::After(last_seq),
+            CloseMode::Graceful | CloseMode::Immediate => Close::AtOnce,
         };
         Ok(partition.streams.close_item(number, close))
     }

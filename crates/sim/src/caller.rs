@@ -1,6 +1,7 @@
 //! Makes calls to the engine, and has each one recorded.
 
 mod groups;
+mod streams;
 mod suspends;
 
 use std::future::{Future, poll_fn};
@@ -13,19 +14,18 @@ use windlass_core::command::{
     Clear, CreateQueue, Extended, Filter, LeaseItems, LiftRule, NewItem, Refusal, Retried, SetRule,
     UpdateQueue,
 };
-use windlass_core::event::NewEvent;
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{ItemError, Phase};
 use windlass_core::rule::Stop;
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{
-    Engine, EngineError, Frame, Granted, ItemView, Judged, Outcome as Effect, ProducedItem, QueueStats,
-    Redrive, RetryItem,
+    Engine, EngineError, Granted, ItemView, Judged, Outcome as Effect, ProducedItem, QueueStats, Redrive,
+    RetryItem,
 };
 
 use crate::executor::{Handle, Sleep};
-use crate::history::{Followed, Made, Op, Outcome, QueueIndex, RetryOp, ShownState, Verdict, Why, reason_of};
+use crate::history::{Made, Op, Outcome, QueueIndex, RetryOp, Verdict, Why};
 use crate::plan::queue_name;
 use crate::recorder::Recorder;
 
@@ -143,28 +143,6 @@ impl Caller {
     pub async fn wait(&self, id: ItemId, wait: Span) {
         let call = self.engine.wait(id, wait);
         self.call(Op::Wait { id, wait }, call, |view| Outcome::Shown(Box::new(view.clone()))).await;
-    }
-
-    pub async fn emit(&self, id: ItemId, permit: Permit, events: Vec<u64>) {
-        let call =
-            self.engine.emit(id, permit, None, events.iter().map(|serial| new_event(*serial)).collect());
-        self.call(Op::Emit { id, permit, events }, call, |emitted| Outcome::Emitted(emitted.value)).await;
-    }
-
-    /// Tells the number of the last event that was shown.
-    pub async fn follow(&self, id: ItemId, after: u64, micros: u64) -> Option<u64> {
-        let call = async {
-            let mut stream = self.engine.subscribe(id, Some(after)).await?;
-            let mut sleep = self.handle.sleep_micros(micros);
-            let mut followed = Followed { opened: self.recorder.moment(), ..Followed::default() };
-            while let Some(frame) = sooner(pin!(stream.next()), &mut sleep).await.flatten() {
-                show(frame, after, &mut followed);
-            }
-            Ok(followed)
-        };
-        let op = Op::Follow { id, after, micros };
-        let followed = self.call(op, call, |followed| Outcome::Followed(followed.clone())).await?;
-        followed.events.last().map(|(seq, _)| *seq)
     }
 
     pub async fn clear(&self, queue: QueueIndex, clear: Clear) {
@@ -352,35 +330,4 @@ fn produced(made: &Judged<ProducedItem>) -> Vec<(ItemId, Phase)> {
         Err(error) => panic!("nothing stands against a single item: {error}"),
     };
     made.results.iter().map(item).collect()
-}
-
-fn new_event(serial: u64) -> NewEvent {
-    let content = Bytes::from(serial.to_string());
-    NewEvent { bytes: content.len() as u64, content }
-}
-
-fn show(frame: Frame, after: u64, followed: &mut Followed) {
-    match frame {
-        Frame::Event { seq, content, .. } => {
-            let serial = std::str::from_utf8(&content).ok().and_then(|text| text.parse().ok());
-            followed.events.push((seq, serial.unwrap_or_default()));
-        }
-        Frame::State { phase, reason, .. } => {
-            let after_seq = followed.events.last().map_or(after, |(seq, _)| *seq);
-            let reason = reason.map(|reason| reason_of(&reason));
-            followed.states.push(ShownState { after_seq, phase, reason });
-        }
-        Frame::Gap { .. } => followed.has_gap = true,
-        Frame::End { reason, .. } => followed.end = Some(reason),
-        Frame::Snapshot { .. } => {}
-    }
-}
-
-/// `None` if the sleep is over first.
-async fn sooner<T>(mut next: std::pin::Pin<&mut impl Future<Output = T>>, sleep: &mut Sleep) -> Option<T> {
-    poll_fn(|cx| match next.as_mut().poll(cx) {
-        Poll::Ready(value) => Poll::Ready(Some(value)),
-        Poll::Pending => std::pin::Pin::new(&mut *sleep).poll(cx).map(|()| None),
-    })
-    .await
 }

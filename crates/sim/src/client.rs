@@ -1,9 +1,10 @@
 //! A client: draws one call after another, as workers and producers make them, and some that they should not.
 
 mod groups;
+mod streams;
 mod suspends;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -47,6 +48,8 @@ struct Known {
     calls: Vec<(QueueIndex, Vec<Made>)>,
     /// Items that somebody asked to suspend.
     suspended: Vec<ItemId>,
+    /// The groups of items that were leased.
+    groups: BTreeMap<ItemId, Arc<str>>,
 }
 
 impl Memory {
@@ -134,6 +137,9 @@ impl Client {
         }
         if habits.suspends > 0 && self.rng.percent(habits.suspends) {
             return self.suspend_or_answer().await;
+        }
+        if habits.streams > 0 && self.rng.percent(habits.streams) {
+            return self.tell_or_close().await;
         }
         if self.rng.percent(habits.groups) {
             return self.group_call().await;
@@ -252,9 +258,10 @@ impl Client {
         let accept = !self.rng.percent(habits.drops_grants);
         if let Some(granted) = self.caller.lease(wish, accept).await {
             let mut known = self.memory.known();
-            let holds = granted.into_iter().map(|item| Hold { queue, id: item.id, permit: item.permit });
-            for hold in holds {
+            for item in granted {
+                let hold = Hold { queue, id: item.id, permit: item.permit };
                 known.items.insert(hold.id);
+                known.groups.extend(item.group.map(|group| (hold.id, group)));
                 let list = if accept { &mut known.held[self.caller.client] } else { &mut known.spent };
                 list.push(hold);
             }
@@ -375,25 +382,6 @@ impl Client {
         let wait = self.wait();
         if let Some(id) = self.any_item() {
             self.caller.wait(id, wait).await;
-        }
-    }
-
-    async fn emit(&mut self) {
-        let Some((_, items)) = self.take_holds(true) else { return };
-        for (id, permit) in items {
-            let count = self.rng.between(1, 4);
-            let events = (0..count).map(|_| self.memory.serial()).collect();
-            self.caller.emit(id, permit, events).await;
-        }
-    }
-
-    /// From the beginning; and often once more from where it stopped.
-    async fn follow(&mut self) {
-        let Some(id) = self.any_item() else { return };
-        let micros = self.rng.skewed(1, 2_000_000);
-        let last = self.caller.follow(id, 0, micros).await;
-        if let Some(last) = last.filter(|_| self.rng.percent(50)) {
-            self.caller.follow(id, last, micros).await;
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the runs have met: every command, every change of state, every kind of fault, how often.
 
 mod groups;
+mod streams;
 mod suspends;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 32] = [
+pub const COMMANDS: [&str; 34] = [
     "produce",
     "produce once",
     "lease",
@@ -28,7 +29,9 @@ pub const COMMANDS: [&str; 32] = [
     "get",
     "wait",
     "emit",
+    "subscribe",
     "follow",
+    "close streams",
     "clear",
     "redrive",
     "stats",
@@ -48,7 +51,7 @@ pub const COMMANDS: [&str; 32] = [
     "list groups",
 ];
 
-pub const CHANGES: [&str; 57] = [
+pub const CHANGES: [&str; 65] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -88,6 +91,14 @@ pub const CHANGES: [&str; 57] = [
     "leased with its input again",
     "leased without the input of before",
     "input, shown in a stream",
+    "followed from a live snapshot",
+    "followed from a final snapshot",
+    "snapshot with events → more of them",
+    "stream closed, the rest shown first",
+    "stream closed at once",
+    "streams closed with nobody there",
+    "stream closed → followed again",
+    "stream closed, later events not shown",
     "produced → held",
     "held → leased",
     "held → cancelled with its group",
@@ -140,6 +151,7 @@ impl Coverage {
             facts.items.iter().for_each(|item| coverage.add_item(item));
             facts.items.iter().for_each(|item| coverage.add_move(history, item));
             facts.items.iter().for_each(|item| coverage.add_suspends(item));
+            facts.items.iter().for_each(|item| coverage.add_streams(item));
             coverage.add_groups(&facts);
         }
         coverage
@@ -307,7 +319,9 @@ fn command(op: &Op) -> &'static str {
         Op::Get(_) => "get",
         Op::Wait { .. } => "wait",
         Op::Emit { .. } => "emit",
+        Op::Subscribe(_) => "subscribe",
         Op::Follow { .. } => "follow",
+        Op::Close { .. } => "close streams",
         Op::Clear { .. } => "clear",
         Op::Redrive { .. } => "redrive",
         Op::Stats(_) => "stats",
@@ -326,7 +340,7 @@ fn command(op: &Op) -> &'static str {
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (section, name, count) in self.rows() {
-            writeln!(f, "{section:>8}  {name:<34} {count:>9}")?;
+            writeln!(f, "{section:>8}  {name:<38} {count:>9}")?;
         }
         let share = self.unknown as f64 * 100.0 / self.calls.max(1) as f64;
         writeln!(

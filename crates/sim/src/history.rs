@@ -12,7 +12,7 @@ use windlass_core::row::Queue;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::{EndReason, Granted, ItemView, QueueStats};
+use windlass_engine::{CloseMode, EndReason, Granted, ItemView, QueueStats};
 
 use crate::fault::Fault;
 use crate::group::{Ends, GroupAsk, GroupOp, LastWord, Word};
@@ -168,11 +168,19 @@ pub enum Op {
         permit: Permit,
         events: Vec<u64>,
     },
+    /// Begins to follow, from the item's present state on: what that is shows is the answer.
+    Subscribe(ItemId),
     /// For so many microseconds at most.
     Follow {
         id: ItemId,
         after: u64,
+        /// It goes on where a [`Op::Subscribe`] of the same caller has begun.
+        is_subscribed: bool,
         micros: u64,
+    },
+    Close {
+        id: ItemId,
+        mode: CloseMode,
     },
     Clear {
         queue: QueueIndex,
@@ -258,7 +266,14 @@ pub enum Outcome {
     Cancelled(Phase),
     Shown(Box<ItemView>),
     Emitted(Emitted),
+    /// The item, and the number of its last event.
+    Subscribed {
+        view: Box<ItemView>,
+        last_seq: u64,
+    },
     Followed(Followed),
+    /// How many streams were told to end.
+    Closed(usize),
     Cleared(u64),
     Redriven(u64),
     Counted(Box<QueueStats>),
@@ -281,8 +296,12 @@ pub enum Outcome {
 /// What a stream showed.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
+    /// When it was asked for: from then on it may be closed.
+    pub asked: Moment,
     /// From then on changes of state are shown.
     pub opened: Moment,
+    /// When the last event was shown.
+    pub shown_until: Moment,
     /// Numbers and serials.
     pub events: Vec<(u64, u64)>,
     /// In their order.
@@ -297,6 +316,11 @@ impl Followed {
     /// Whether it came to the item's end.
     pub fn is_final(&self) -> bool {
         self.end == Some(EndReason::Final)
+    }
+
+    /// Whether it ended although the item may live.
+    pub fn is_closed(&self) -> bool {
+        self.end == Some(EndReason::Closed)
     }
 }
 
@@ -425,7 +449,7 @@ impl Outcome {
     }
 
     pub fn shown(&self) -> Option<&ItemView> {
-        if let Self::Shown(view) = self { Some(view) } else { None }
+        if let Self::Shown(view) | Self::Subscribed { view, .. } = self { Some(view) } else { None }
     }
 
     pub fn is_unknown(&self) -> bool {
@@ -445,7 +469,9 @@ impl Outcome {
             | Self::Resumed
             | Self::Cancelled(_)
             | Self::Shown(_)
+            | Self::Subscribed { .. }
             | Self::Followed(_)
+            | Self::Closed(_)
             | Self::Cleared(_)
             | Self::Redriven(_)
             | Self::Counted(_)

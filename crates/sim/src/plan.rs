@@ -109,6 +109,8 @@ pub struct Habits {
     pub stops: u32,
     /// Items suspended, answered, and what else happens to those.
     pub suspends: u32,
+    /// Events told to some who follow, and streams closed.
+    pub streams: u32,
     /// Produces under a key, most of which are sent again.
     pub repeats: u32,
     /// Produces of an item with an address.
@@ -151,7 +153,7 @@ impl Plan {
         };
         let plan = plan.with_repeats(rng);
         let plan = if rng.per_million(8_000) { plan.with_crowd() } else { plan };
-        plan.with_rebalances(rng).with_stops(rng).with_suspends(rng)
+        plan.with_rebalances(rng).with_stops(rng).with_suspends(rng).with_streams(rng)
     }
 
     /// A call that is sent again is the same only where nothing is lost, its queue stays and a day does not pass.
@@ -182,6 +184,12 @@ impl Plan {
             self.habits.suspends = rng.between(10, 30) as u32;
             self.habits.mortals = self.habits.mortals.max(30);
         }
+        self
+    }
+
+    fn with_streams(mut self, rng: &mut Rng) -> Self {
+        let fits = !self.has_crowd && self.habits.produces == 0;
+        self.habits.streams = if fits && rng.percent(30) { rng.between(5, 20) as u32 } else { 0 };
         self
     }
 
@@ -359,6 +367,7 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         rebalances: 0,
         stops: 0,
         suspends: 0,
+        streams: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
         groups: if stumbles { 0 } else { sometimes(rng, 70, 50) },

@@ -7,6 +7,7 @@ use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::Phase;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
+use windlass_engine::ItemView;
 
 use crate::fault::Fault;
 use crate::group::show_group;
@@ -245,7 +246,9 @@ fn show_op(op: &Op) -> String {
         Op::Get(id) => format!("get {}", show_id(*id)),
         Op::Wait { id, wait } => format!("wait {} for {}", show_id(*id), wait.0),
         Op::Emit { id, permit, events } => format!("emit {}@{} {events:?}", show_id(*id), permit.0),
-        Op::Follow { id, after, micros } => format!("follow {} after {after} for {micros}", show_id(*id)),
+        Op::Subscribe(id) => format!("subscribe to {}", show_id(*id)),
+        Op::Follow { id, after, micros, .. } => format!("follow {} after {after} for {micros}", show_id(*id)),
+        Op::Close { id, mode } => format!("close {} {mode:?}", show_id(*id)),
         Op::Clear { queue, clear } => {
             format!(
                 "clear q{queue} waiting {} scheduled {} leased {} suspended {}",
@@ -326,11 +329,11 @@ fn show_outcome(outcome: &Outcome) -> String {
         }
         Outcome::Resumed => "resumed".to_owned(),
         Outcome::Cancelled(phase) => format!("{phase:?}"),
-        Outcome::Shown(view) => {
-            format!("{:?} attempts {} place {}", view.item.state, view.item.attempts, view.item.place)
-        }
+        Outcome::Shown(view) => show_view(view),
+        Outcome::Subscribed { view, last_seq } => format!("{} with {last_seq} events", show_view(view)),
         Outcome::Emitted(emitted) => format!("emitted {} to {}", emitted.first_seq, emitted.last_seq),
         Outcome::Followed(followed) => format!("{followed:?}"),
+        Outcome::Closed(count) => format!("closed {count}"),
         Outcome::Cleared(count) => format!("cleared {count}"),
         Outcome::Redriven(count) => format!("redriven {count}"),
         Outcome::Counted(stats) => format!(
@@ -352,6 +355,10 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::NotApplied(reason) => format!("not applied: {reason}"),
         Outcome::Unknown(why) => format!("unknown: {why:?}"),
     }
+}
+
+fn show_view(view: &ItemView) -> String {
+    format!("{:?} attempts {} place {}", view.item.state, view.item.attempts, view.item.place)
 }
 
 fn show_verdict(verdict: &Verdict) -> String {

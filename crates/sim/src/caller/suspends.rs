@@ -4,7 +4,8 @@ use windlass_core::command::Input;
 use windlass_core::id::ItemId;
 use windlass_engine::SuspendItem;
 
-use super::{Caller, judge, new_event};
+use super::streams::new_event;
+use super::{Caller, judge};
 use crate::history::{Op, Outcome, QueueIndex, SuspendOp, Verdict, input_body};
 use crate::plan::queue_name;
 

@@ -3,7 +3,7 @@
 use windlass_core::item::Phase;
 
 use super::facts::{Facts, Granting, ItemFacts, Verb, violation};
-use crate::history::Violation;
+use crate::history::{Call, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
@@ -17,6 +17,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
             bounded(facts, item, &pair[1], least, most)?;
         }
         within_limit(facts, item)?;
+        item.shown().try_for_each(|(call, view)| shown_right(facts, item, call, view.item.attempts))?;
         did_not_fail_early(facts, item)?;
     }
     Ok(())
@@ -40,6 +41,24 @@ fn bounded(
         item.made.serial,
         grant.call.begin,
         most + ghosts
+    );
+    Err(violation("attempts", text))
+}
+
+/// Not fewer than before the look, if the lease was not given back, nor more than leases were asked for.
+fn shown_right(facts: &Facts<'_>, item: &ItemFacts<'_>, look: &Call, attempts: u32) -> Result<(), Violation> {
+    let before = item.grants.iter().rfind(|grant| grant.call.end < look.begin);
+    let free = |grant: &Granting<'_>| u32::from(item.may_be_free(grant));
+    let least = before.map_or(0, |grant| grant.given.attempts - free(grant));
+    let asked = item.grants.iter().filter(|grant| grant.call.begin < look.end);
+    let known = asked.map(|grant| grant.given.attempts).max().unwrap_or(0);
+    let ghosts = || facts.ghosts(item).filter(|ghost| ghost.begin < look.end).count() as u32;
+    if attempts >= least && (attempts <= known || attempts <= known + ghosts()) {
+        return Ok(());
+    }
+    let text = format!(
+        "item {} was shown at {} with {attempts} attempts, not {least} to {known}",
+        item.made.serial, look.begin
     );
     Err(violation("attempts", text))
 }

@@ -54,9 +54,10 @@ pub struct ItemFacts<'a> {
     pub verdicts: Vec<Judgement<'a>>,
     pub cancels: Vec<&'a Call>,
     pub resumes: Vec<&'a Call>,
-    /// Waits too: they show the item once.
+    /// Waits and subscribes too: they show the item once.
     pub gets: Vec<&'a Call>,
     pub follows: Vec<&'a Call>,
+    pub closes: Vec<&'a Call>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -308,12 +309,17 @@ impl<'a> Facts<'a> {
                     item.follows.push(call);
                 }
             }
+            Op::Close { id, .. } => {
+                if let Some(item) = self.item_mut(*id) {
+                    item.closes.push(call);
+                }
+            }
             Op::Cancel(id) => {
                 if let Some(item) = self.item_mut(*id) {
                     item.cancels.push(call);
                 }
             }
-            Op::Get(id) | Op::Wait { id, .. } => {
+            Op::Get(id) | Op::Wait { id, .. } | Op::Subscribe(id) => {
                 if let Some(item) = self.item_mut(*id) {
                     item.gets.push(call);
                 }
@@ -614,6 +620,7 @@ impl<'a> ItemFacts<'a> {
             resumes: Vec::new(),
             gets: Vec::new(),
             follows: Vec::new(),
+            closes: Vec::new(),
         }
     }
 
@@ -632,7 +639,7 @@ impl<'a> ItemFacts<'a> {
         self.made.group.is_some()
     }
 
-    /// What a get or a wait showed.
+    /// What a get, a wait or a subscribe showed.
     pub fn shown(&self) -> impl Iterator<Item = (&'a Call, &'a ItemView)> {
         self.gets.iter().filter_map(|call| Some((*call, call.outcome.shown()?)))
     }

@@ -6,6 +6,7 @@
 
 mod addresses;
 mod attempts;
+mod closes;
 mod counts;
 mod ends;
 mod expiry;
@@ -14,6 +15,7 @@ mod grants;
 mod groups;
 mod inputs;
 mod live;
+mod looks;
 mod lost;
 mod moves;
 mod order;
@@ -50,16 +52,18 @@ const ALWAYS: [Rule; 10] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 19] = [
+const LOSSLESS: [Rule; 21] = [
     permits::check,
     addresses::check,
     ends::check,
     attempts::check,
+    looks::check,
     order::check,
     moves::check,
     lost::check,
     waits::check,
     streams::check,
+    closes::check,
     suspends::check,
     inputs::check,
     live::check,

@@ -1,14 +1,14 @@
 //! A server with a sound disk serves.
 
-use windlass_engine::EndReason;
-
+use super::closes;
 use super::facts::{Facts, violation};
-use crate::history::{Call, Op, Outcome, Verdict, Violation, Why};
+use crate::history::{Call, Moment, Op, Outcome, Verdict, Violation, Why};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for call in &facts.history.calls {
         if let Some(answer) = turned_away(call)
-            && !had_a_reason(facts, call)
+            && !may_turn_away(facts, call.process, call.end)
+            && !closes::may_have_closed(facts, call)
         {
             let text = format!("{answer} at {} although nothing was wrong", call.end);
             return Err(violation("service", text));
@@ -22,7 +22,7 @@ fn turned_away(call: &Call) -> Option<String> {
     if let Outcome::NotApplied(reason) = &call.outcome {
         return Some(format!("not applied ({reason})"));
     }
-    if matches!(&call.outcome, Outcome::Followed(followed) if followed.end == Some(EndReason::Closed)) {
+    if matches!(&call.outcome, Outcome::Followed(followed) if followed.is_closed()) {
         return Some("a stream was closed".to_owned());
     }
     if matches!(call.outcome, Outcome::Unknown(Why::Told)) || answers(Verdict::Unknown) {
@@ -31,14 +31,14 @@ fn turned_away(call: &Call) -> Option<String> {
     answers(Verdict::NotApplied).then(|| "not applied".to_owned())
 }
 
-fn had_a_reason(facts: &Facts<'_>, call: &Call) -> bool {
+/// Whether the process may have been unable to serve, by that moment.
+pub(super) fn may_turn_away(facts: &Facts<'_>, process: usize, until: Moment) -> bool {
     let history = facts.history;
-    let process = &history.processes[call.process];
-    let closing = process.closing.is_some_and(|closing| closing < call.end);
+    let closing = history.processes[process].closing.is_some_and(|closing| closing < until);
     // Whoever asks from outside may come too late.
-    let gone = process.end.is_some_and(|end| end < call.end);
+    let gone = history.processes[process].end.is_some_and(|end| end < until);
     let deleting = history.calls.iter().any(|other| {
-        matches!(other.op, Op::Delete { .. }) && other.process == call.process && other.begin < call.end
+        matches!(other.op, Op::Delete { .. }) && other.process == process && other.begin < until
     });
-    closing || gone || deleting || history.is_troubled(call.process, call.end)
+    closing || gone || deleting || history.is_troubled(process, until)
 }

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::command::Emitted;
+use windlass_core::command::{Emitted, Refusal};
 use windlass_core::id::ItemId;
+use windlass_engine::ItemView;
 
 use super::facts::{Facts, violation};
 use crate::history::{Call, Followed, Op, Outcome, Violation};
@@ -45,17 +46,28 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
                 stream.emitted(id, call, serials, emitted)?;
             }
         }
-        if let (Op::Follow { id, after, .. }, Outcome::Followed(followed)) = (&call.op, &call.outcome) {
-            streams.entry(*id).or_default().followed(*id, call, *after, followed)?;
+        match (&call.op, &call.outcome) {
+            (Op::Follow { id, after, .. }, Outcome::Followed(followed)) => {
+                streams.entry(*id).or_default().followed(*id, call, *after, followed)?;
+            }
+            (Op::Subscribe(id), Outcome::Subscribed { view, last_seq }) => {
+                streams.entry(*id).or_default().subscribed(*id, call, view, *last_seq)?;
+            }
+            (_, _) => {}
         }
     }
     for call in &facts.history.calls {
-        if let (Op::Get(id), Outcome::Shown(view)) = (&call.op, &call.outcome)
+        if let Op::Get(id) | Op::Subscribe(id) = call.op
+            && let (Some(view), Some(stream)) = (call.outcome.shown(), streams.get(&id))
+        {
+            stream.is_not_behind(id, call, event_count(view))?;
+            stream.is_counted(id, call, event_count(view))?;
+        }
+        if let (Op::Follow { id, after, .. }, Outcome::Refused(Refusal::Invalid(_))) =
+            (&call.op, &call.outcome)
             && let Some(stream) = streams.get(id)
         {
-            let count = view.item.extras.as_ref().map_or(0, |extras| extras.event_count);
-            stream.is_not_behind(*id, call, count)?;
-            stream.is_counted(*id, call, count)?;
+            stream.is_not_behind(*id, call, after.saturating_sub(1))?;
         }
     }
     for (id, stream) in &streams {
@@ -65,8 +77,12 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
+fn event_count(view: &ItemView) -> u64 {
+    view.item.extras.as_ref().map_or(0, |extras| extras.event_count)
+}
+
 /// What a call adds to which stream.
-fn said(op: &Op) -> Option<(ItemId, &[u64])> {
+pub(super) fn said(op: &Op) -> Option<(ItemId, &[u64])> {
     if let Op::Emit { id, events, .. } = op {
         return Some((*id, events));
     }
@@ -118,6 +134,22 @@ impl<'a> Stream<'a> {
             self.finals.push((after, followed));
         }
         Ok(())
+    }
+
+    /// The item and the number were seen at one moment: what follows is all that came after it.
+    fn subscribed(
+        &mut self,
+        id: ItemId,
+        call: &'a Call,
+        view: &ItemView,
+        last_seq: u64,
+    ) -> Result<(), Violation> {
+        self.known.push((call, last_seq));
+        let count = event_count(view);
+        if count == last_seq {
+            return Ok(());
+        }
+        Err(told(id, format!("a snapshot with {count} events was numbered {last_seq} at {}", call.end)))
     }
 
     /// One number, one event, whoever tells.

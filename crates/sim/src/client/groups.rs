@@ -14,7 +14,7 @@ impl Client {
             0..=23 => self.creation(),
             24..=53 => return self.produce_member().await,
             54..=68 => GroupAsk::Start,
-            69..=76 => GroupAsk::Cancel,
+            69..=76 => return self.cancel_group().await,
             77..=83 => GroupAsk::SetEnd(self.ends(50)),
             84..=93 => GroupAsk::Delete,
             _ => GroupAsk::Info,
@@ -24,6 +24,21 @@ impl Client {
         if let Some(ids) = self.caller.group(GroupOp { queue, group, ask }).await {
             self.memory.learn(&ids);
         }
+    }
+
+    /// Often one with members at work.
+    async fn cancel_group(&mut self) {
+        let at_work = if self.rng.percent(65) { self.group_at_work() } else { None };
+        let (queue, group) = at_work.unwrap_or_else(|| self.group());
+        self.caller.group(GroupOp { queue, group, ask: GroupAsk::Cancel }).await;
+    }
+
+    /// That of the member which somebody was given last.
+    fn group_at_work(&self) -> Option<(QueueIndex, Arc<str>)> {
+        let known = self.memory.known();
+        let members = known.held.iter().flatten().filter(|hold| known.groups.contains_key(&hold.id));
+        let hold = members.max_by_key(|hold| hold.permit)?;
+        Some((hold.queue, Arc::clone(&known.groups[&hold.id])))
     }
 
     fn group(&mut self) -> (QueueIndex, Arc<str>) {

@@ -4,7 +4,7 @@ use windlass_core::command::Filter;
 use windlass_core::id::{ItemId, Permit};
 
 use super::{Client, Hold};
-use crate::caller::{Caller, Wish};
+use crate::caller::Wish;
 use crate::history::{QueueIndex, SuspendOp};
 
 /// How often a dialogue goes to and fro at most.
@@ -87,10 +87,6 @@ impl Client {
         self.memory.known().held[self.caller.client].push(hold);
     }
 
-    fn latest_hold(&mut self) -> Option<Hold> {
-        self.memory.known().held[self.caller.client].pop()
-    }
-
     /// What else is leased with it is kept for later.
     async fn lease_again(&mut self, hold: Hold) -> Option<Hold> {
         let wish = Wish {
@@ -113,16 +109,5 @@ impl Client {
             }
         }
         again
-    }
-
-    /// From now on, for a while.
-    async fn follow_beside(&mut self, id: ItemId) {
-        let caller = Caller { patience: None, ..self.caller.clone() };
-        let micros = self.rng.skewed(1_000, 10_000_000);
-        let follow = async move {
-            caller.follow(id, 0, micros).await;
-        };
-        self.caller.handle.spawn("follower", Box::pin(follow));
-        self.think().await;
     }
 }

@@ -29,7 +29,7 @@ fn follow(story: &mut Story, after: u64, events: &[(u64, u64)], is_final: bool) 
         end: is_final.then_some(EndReason::Final),
         ..Followed::default()
     };
-    story.call(Op::Follow { id: id(1), after, micros: 1 }, Outcome::Followed(followed));
+    story.call(Op::Follow { id: id(1), after, is_subscribed: false, micros: 1 }, Outcome::Followed(followed));
 }
 
 /// Nothing else is wrong with it.

@@ -302,7 +302,7 @@ fn a_suspended_item_outlives_a_clear_that_leaves_it() {
 
 /// Opened as soon as it begins.
 fn follow(story: &mut Story, followed: Followed) {
-    let follow = Op::Follow { id: id(1), after: 0, micros: 1 };
+    let follow = Op::Follow { id: id(1), after: 0, is_subscribed: false, micros: 1 };
     story.call(follow, Outcome::Followed(followed.clone()));
     let call = story.history.calls.last_mut().expect("a call");
     call.outcome = Outcome::Followed(Followed { opened: call.begin, ..followed });
@@ -310,7 +310,7 @@ fn follow(story: &mut Story, followed: Followed) {
 
 /// From the end of an earlier call on.
 fn follow_since(story: &mut Story, begin: Moment, followed: Followed) {
-    let follow = Op::Follow { id: id(1), after: 0, micros: 1 };
+    let follow = Op::Follow { id: id(1), after: 0, is_subscribed: false, micros: 1 };
     story.call(follow, Outcome::Followed(Followed { opened: begin, ..followed }));
     story.history.calls.last_mut().expect("a call").begin = begin;
 }

@@ -1,6 +1,7 @@
 //! What the simulator promises of itself: runs that repeat, a disk that behaves like one, a checker that can fail.
 
 mod checker;
+mod checker_closes;
 mod checker_groups;
 mod checker_moves;
 mod checker_streams;

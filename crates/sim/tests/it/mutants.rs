@@ -64,6 +64,8 @@ caught! {
     a_lost_answer_is_caught: LoseInput,
     an_answer_given_again_is_caught: KeepInput,
     a_hidden_suspend_is_caught: HideSuspended,
+    a_snapshot_numbered_too_low_is_caught: NumberSnapshotLow,
+    a_graceful_close_at_once_is_caught: CloseAtOnce,
     a_held_member_that_is_leased_is_caught: LeaseHeld,
     an_abort_before_the_last_member_is_gone_is_caught: AbortEarly,
     a_forgotten_end_of_a_group_is_caught: ForgetEnd,

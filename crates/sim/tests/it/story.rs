@@ -67,6 +67,7 @@ pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
         dead_timeout: None,
         address: None,
         origin: None,
+        event_count: 0,
         body: made(serial).body(),
     }
 }
