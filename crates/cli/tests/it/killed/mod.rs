@@ -177,7 +177,9 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         Outcome::Unknown(Why::Told | Why::Abandoned) | Outcome::Open => "unknown",
         Outcome::Resumed
         | Outcome::Emitted(_)
+        | Outcome::Subscribed { .. }
         | Outcome::Followed(_)
+        | Outcome::Closed(_)
         | Outcome::Cleared(_)
         | Outcome::Redriven(_)
         | Outcome::Deleted
