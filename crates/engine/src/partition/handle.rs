@@ -315,20 +315,24 @@ impl Handle {
         }
     }
 
-    /// Takes note of what became durable, and tells whom it concerns.
-    pub(crate) fn took_effect(&self, mut effects: Effects) {
-        self.published.took_effect(&mut effects);
+    /// Takes note of what became durable.
+    pub(crate) fn took_effect(&self, effects: &mut Effects) {
+        self.published.took_effect(effects);
         effects.died.iter().for_each(|died| self.log_death(died));
-        effects.changed.iter().for_each(|(number, changed)| self.streams.changed(*number, changed));
-        for ended in &effects.ended {
-            self.watchers.ended(ended);
-            self.streams.ended(ended);
-        }
         if effects.outgoing {
             self.sends();
         }
         if effects.cron_leaves {
             self.emptied.notify_one();
+        }
+    }
+
+    /// Tells those who wait for items or follow them.
+    pub(crate) fn tell(&self, effects: &Effects) {
+        effects.changed.iter().for_each(|(number, changed)| self.streams.changed(*number, changed));
+        for ended in &effects.ended {
+            self.watchers.ended(ended);
+            self.streams.ended(ended);
         }
     }
 

@@ -87,21 +87,30 @@ impl InFlight {
             // Nothing was made: every item was refused by itself.
             self.effects.reserved.clear();
         }
-        self.handle.took_effect(std::mem::take(&mut self.effects));
+        self.handle.took_effect(&mut self.effects);
         if let Some(summary) = summary {
             self.handle.publish(summary);
         }
-        for pending in std::mem::take(&mut self.answers) {
-            match pending {
-                Pending::Command { responder, reply } => {
-                    let answer = reply.map(|reply| answer(&self.handle, reply, self.sequence));
-                    // A grant that comes back undelivered is given back as it is dropped here.
-                    let _caller_gone = responder.send(answer);
-                }
-                Pending::Query(answer) => answer(),
-                Pending::Ticket { ticket, items } => {
-                    ticket.grant(GrantPart::new(Arc::clone(&self.handle), items, self.sequence));
-                }
+        let mut answers = std::mem::take(&mut self.answers);
+        let watched = !(self.effects.changed.is_empty() && self.effects.ended.is_empty());
+        // A worker does not wait for those who watch it, of whom there may be many; but who asks is told no more than they.
+        let is_later = |pending: &mut Pending| watched && !matches!(pending, Pending::Command { .. });
+        let later: Vec<Pending> = answers.extract_if(.., is_later).collect();
+        answers.into_iter().for_each(|pending| self.answer(pending));
+        self.handle.tell(&self.effects);
+        later.into_iter().for_each(|pending| self.answer(pending));
+    }
+
+    fn answer(&self, pending: Pending) {
+        match pending {
+            Pending::Command { responder, reply } => {
+                let answer = reply.map(|reply| answer(&self.handle, reply, self.sequence));
+                // A grant that comes back undelivered is given back as it is dropped here.
+                let _caller_gone = responder.send(answer);
+            }
+            Pending::Query(answer) => answer(),
+            Pending::Ticket { ticket, items } => {
+                ticket.grant(GrantPart::new(Arc::clone(&self.handle), items, self.sequence));
             }
         }
     }
@@ -173,10 +182,11 @@ pub(crate) struct Undelivered {
 impl Undelivered {
     /// The last durable sequence tells. If the batch made it, its grants reached nobody; if not, what it released is
     /// still leased.
-    pub(crate) fn settle(self, sequence: u64) {
+    pub(crate) fn settle(mut self, sequence: u64) {
         let made_it = self.sequence <= sequence;
         if made_it {
-            self.handle.took_effect(self.effects);
+            self.handle.took_effect(&mut self.effects);
+            self.handle.tell(&self.effects);
         }
         self.handle.give_back(if made_it { self.granted } else { self.releases });
     }

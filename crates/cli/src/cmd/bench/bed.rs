@@ -99,6 +99,10 @@ impl HttpBed {
         Target { url: self.url.clone(), started_here, durability }
     }
 
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// With a pool of its own, hence a connection of its own.
     pub(super) fn client(&self, encoding: Encoding) -> Result<Client, Failure> {
         Ok(Client::builder(&self.url).encoding(encoding.into()).build()?)

@@ -4,8 +4,9 @@ use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 use windlass_api::events::{EmitRequest, NewEvent};
 use windlass_api::items::{Held, LeaseRequest, NewItem, ProduceRequest};
@@ -49,12 +50,12 @@ pub(super) async fn measure(
     let (mut alone, mut followed, mut delivery) = (Latencies::new(), Latencies::new(), Latencies::new());
     let mut took = Duration::ZERO;
     for _ in 0..ROUNDS {
-        alone.add(&worker.emit_for(load.time() / ROUNDS).await?);
+        alone.add(&worker.emit_for(load.time() / ROUNDS, None).await?);
         let mut crowd = Crowd::gather(bed, &worker, subscribers).await?;
         let began = Instant::now();
-        followed.add(&worker.emit_for(load.time() / ROUNDS).await?);
+        let over = NewEvent { r#type: Some(OVER.into()), ..worker.event() };
+        followed.add(&worker.emit_for(load.time() / ROUNDS, Some(over)).await?);
         took += began.elapsed();
-        worker.emit(vec![NewEvent { r#type: Some(OVER.into()), ..worker.event() }]).await?;
         delivery.add(&crowd.leave().await?);
     }
     bed.delete(QUEUE).await?;
@@ -67,8 +68,10 @@ pub(super) async fn measure(
 }
 
 /// Holds an item, and emits as if it worked on it.
+#[derive(Clone)]
 struct Worker {
-    client: Client,
+    url: String,
+    encoding: Encoding,
     held: Held,
     began: Instant,
     batch: usize,
@@ -86,24 +89,50 @@ impl Worker {
         let leased = client.call(&lease).await?.items.pop();
         let leased = leased.ok_or_else(|| Failure::local("somebody else took the item to be watched"))?;
         let held = Held { id: leased.id, permit: leased.permit };
-        Ok(Self { client, held, began: Instant::now(), batch: load.batch, payload: load.payload })
+        let (url, began) = (bed.url().to_owned(), Instant::now());
+        Ok(Self { url, encoding, held, began, batch: load.batch, payload: load.payload })
     }
 
-    async fn emit_for(&self, time: Duration) -> Result<Latencies, Failure> {
+    /// On a thread of its own, as a worker has a process of its own: what those do who follow is not to be measured.
+    async fn emit_for(&self, time: Duration, last: Option<NewEvent>) -> Result<Latencies, Failure> {
+        let worker = self.clone();
+        // Dropped with whoever waits for this.
+        let (_wanted, unwanted) = oneshot::channel::<()>();
+        let emitting = spawn_blocking(move || {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            let runtime =
+                runtime.map_err(|error| Failure::local(format!("no thread for a worker: {error}")))?;
+            runtime.block_on(async {
+                tokio::select! {
+                    emitted = worker.emits(time, last) => emitted,
+                    _ = unwanted => Ok(Latencies::new()),
+                }
+            })
+        });
+        emitting.await.expect("a worker does not panic")
+    }
+
+    async fn emits(&self, time: Duration, last: Option<NewEvent>) -> Result<Latencies, Failure> {
+        let client = Client::builder(&self.url).encoding(self.encoding.into()).build()?;
+        // So that no emit has to connect.
+        client.item(&self.held.id).await?;
         let mut latencies = Latencies::new();
         let mut ticks = interval(Duration::from_secs(1) * self.batch as u32 / EVENTS_PER_SECOND as u32);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let until = Instant::now() + time;
         while Instant::now() < until {
             ticks.tick().await;
-            latencies.time(self.emit(vec![self.event(); self.batch])).await?;
+            latencies.time(self.emit(&client, vec![self.event(); self.batch])).await?;
+        }
+        if let Some(last) = last {
+            self.emit(&client, vec![last]).await?;
         }
         Ok(latencies)
     }
 
-    async fn emit(&self, events: Vec<NewEvent>) -> Result<(), Failure> {
+    async fn emit(&self, client: &Client, events: Vec<NewEvent>) -> Result<(), Failure> {
         let Held { id, permit } = self.held.clone();
-        self.client.emit(EmitRequest { id, permit, after: None, events }).await?;
+        client.emit(EmitRequest { id, permit, after: None, events }).await?;
         Ok(())
     }
 
