@@ -26,8 +26,8 @@ mod linux {
 
     use crate::listener::scratch;
 
-    /// Fits in one packet nearly everywhere, and so in the least room that a reader tells of.
-    const SEGMENT_BYTES: usize = 1200;
+    /// Whatever takes less than this within the timeout is as good as silent; and most pieces are one segment.
+    const SEGMENT_BYTES: usize = 4096;
     /// The kernel doubles it, for what it needs itself. Left alone it would hold megabytes for each slow reader.
     const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
