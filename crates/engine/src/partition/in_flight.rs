@@ -82,7 +82,7 @@ impl InFlight {
 
     /// It is durable: everybody hears what was decided, refusals too. What is published comes first, so that nobody
     /// who has an answer sees less than it says.
-    pub(crate) fn committed(mut self, summary: Option<Summary>) {
+    pub(crate) async fn committed(mut self, summary: Option<Summary>) {
         if summary.is_none() {
             // Nothing was made: every item was refused by itself.
             self.effects.reserved.clear();
@@ -91,14 +91,17 @@ impl InFlight {
         if let Some(summary) = summary {
             self.handle.publish(summary);
         }
-        let mut answers = std::mem::take(&mut self.answers);
-        let watched = !(self.effects.changed.is_empty() && self.effects.ended.is_empty());
-        // A worker does not wait for those who watch it, of whom there may be many; but who asks is told no more than they.
-        let is_later = |pending: &mut Pending| watched && !matches!(pending, Pending::Command { .. });
-        let later: Vec<Pending> = answers.extract_if(.., is_later).collect();
+        if !self.effects.changed.is_empty() || !self.effects.ended.is_empty() {
+            // A worker does not wait for those who watch it, of whom there may be many: its answer is on its way before they
+            // wake. Whoever asks comes after them.
+            let is_command = |pending: &mut Pending| matches!(pending, Pending::Command { .. });
+            let commands: Vec<Pending> = self.answers.extract_if(.., is_command).collect();
+            commands.into_iter().for_each(|pending| self.answer(pending));
+            tokio::task::yield_now().await;
+            self.handle.tell(&self.effects);
+        }
+        let answers = std::mem::take(&mut self.answers);
         answers.into_iter().for_each(|pending| self.answer(pending));
-        self.handle.tell(&self.effects);
-        later.into_iter().for_each(|pending| self.answer(pending));
     }
 
     fn answer(&self, pending: Pending) {

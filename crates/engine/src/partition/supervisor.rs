@@ -120,7 +120,7 @@ impl Supervisor {
     async fn take_over(&mut self) -> Result<Writer, StoreError> {
         self.reload = self.handle.reload.wanted();
         let acquired = self.store.acquire(self.handle.id).await?;
-        self.settle(acquired.sequence);
+        self.settle(acquired.sequence).await;
         let mut writer = self.load(acquired).await?;
         self.configure(&mut writer).await?;
         self.prove(&mut writer).await?;
@@ -134,13 +134,13 @@ impl Supervisor {
     }
 
     /// The last durable sequence decides what became of the batch that was in flight when the writer failed.
-    fn settle(&mut self, sequence: u64) {
+    async fn settle(&mut self, sequence: u64) {
         if let Some(undelivered) = self.undelivered.take() {
             undelivered.settle(sequence);
         }
         let Some(batch) = self.in_flight.take() else { return };
         if batch.sequence <= sequence || mutant::active(Mutant::ForgetOutcome) {
-            batch.committed(None);
+            batch.committed(None).await;
         } else {
             batch.not_applied(&EngineError::not_applied("the commit failed, and nothing of it is durable"));
         }

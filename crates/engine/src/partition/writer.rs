@@ -355,7 +355,7 @@ impl Writer {
             if !self.store.is_owner(self.handle.id, self.epoch) {
                 return Err((CommitError::NotApplied(StoreError::Fenced), in_flight));
             }
-            in_flight.committed(None);
+            in_flight.committed(None).await;
             return Ok(());
         }
         in_flight.sequence = self.sequence + 1;
@@ -372,14 +372,14 @@ impl Writer {
         };
         if mutant::active(Mutant::AnswerBeforeCommit) {
             let hasty = std::mem::replace(&mut in_flight, InFlight::new(&self.handle, self.sequence + 1));
-            hasty.committed(None);
+            hasty.committed(None).await;
         }
         if let Err(error) = self.commit(batch).await {
             return Err((error, in_flight));
         }
         self.sequence += 1;
         let summary = self.summary();
-        in_flight.committed(Some(summary));
+        in_flight.committed(Some(summary)).await;
         Ok(())
     }
 
