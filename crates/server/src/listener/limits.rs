@@ -19,7 +19,7 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// A request body must keep up, and a reply must be taken: no longer than this without progress.
     pub stall_timeout: Duration,
-    /// A stream's reader may take it as slowly as it likes, but it must take something: no longer than this without.
+    /// A stream's reader may be slow, but it must take something: no longer than this without.
     pub stream_stall_timeout: Duration,
     pub body_bytes_max: usize,
     /// Bytes of all request bodies together that are being read or worked on, and as many of large replies that have
