@@ -2,14 +2,13 @@
 
 use windlass_core::command::{Emitted, Refusal};
 use windlass_core::id::Permit;
-use windlass_core::item::{Extras, Item, Lease, State};
+use windlass_core::item::{Extras, Lease, State};
 use windlass_core::limits::Invalid;
-use windlass_engine::{CloseMode, EndReason, ItemView};
+use windlass_engine::{CloseMode, EndReason};
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Followed, Moment, Op, Outcome, Verdict, Why};
-use windlass_sim::plan::queue_name;
 
-use crate::story::{LEASE, SECOND, Story, given, id, made, story};
+use crate::story::{LEASE, SECOND, Story, given, id, shown, story};
 
 use CloseMode::{Graceful, Immediate};
 
@@ -50,28 +49,7 @@ fn held(story: &Story) -> State {
 }
 
 fn subscribe_as(story: &mut Story, state: State, attempts: u32, event_count: u64, last_seq: u64) {
-    let item = Item {
-        group: None,
-        number: id(1).number,
-        place: 1,
-        kind: "mail".into(),
-        priority: 0,
-        created_at: given(1, 0, 0).created_at,
-        attempts,
-        era: 0,
-        state,
-        extras: Some(Box::new(Extras { event_count, ..Extras::default() })),
-    };
-    let view = Box::new(ItemView {
-        member: None,
-        queue: queue_name(0),
-        id: id(1),
-        item,
-        max_attempts: 3,
-        payload: Some(made(1).body()),
-        result: None,
-        facts: None,
-    });
+    let view = shown(state, attempts, Extras { event_count, ..Extras::default() });
     story.call(Op::Subscribe(id(1)), Outcome::Subscribed { view, last_seq });
 }
 

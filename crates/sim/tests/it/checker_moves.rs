@@ -7,7 +7,7 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{Granted, QueueStats};
 use windlass_sim::history::{Op, Outcome, Verdict};
 
-use crate::story::{SECOND, Story, given, id, story};
+use crate::story::{SECOND, Story, given, id, shown, story};
 
 fn there(number: u64) -> ItemId {
     ItemId { partition: PartitionId(2), number: ItemNumber(number) }
@@ -93,7 +93,7 @@ fn an_item_that_is_leased_where_it_left_is_found() {
 
 #[test]
 fn an_item_that_left_and_never_arrived_is_found() {
-    use windlass_core::item::{End, Extras, Item, ItemError, Outcome as Ended, State};
+    use windlass_core::item::{End, Extras, ItemError, Outcome as Ended, State};
     let mut story = one_dead();
     give_up(&mut story);
     let ended = Ended {
@@ -104,29 +104,8 @@ fn an_item_that_left_and_never_arrived_is_found() {
         outgoing: None,
     };
     let error = Some(ItemError { code: None, message: "it did not work".into() });
-    let item = Item {
-        group: None,
-        number: id(1).number,
-        place: 1,
-        kind: "mail".into(),
-        priority: 0,
-        created_at: given(1, 0, 0).created_at,
-        attempts: 1,
-        era: 0,
-        state: State::Final(Box::new(ended)),
-        extras: Some(Box::new(Extras { error, ..Extras::default() })),
-    };
-    let view = windlass_engine::ItemView {
-        member: None,
-        queue: windlass_sim::plan::queue_name(0),
-        id: id(1),
-        item,
-        max_attempts: 3,
-        payload: None,
-        result: None,
-        facts: None,
-    };
-    story.call(Op::Get(id(1)), Outcome::Shown(Box::new(view)));
+    let view = shown(State::Final(Box::new(ended)), 1, Extras { error, ..Extras::default() });
+    story.call(Op::Get(id(1)), Outcome::Shown(view));
     assert_eq!(story.verdict(), None, "the dead queue may not be there");
     story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
     assert_eq!(story.verdict(), Some("lost on the way"));

@@ -2,16 +2,15 @@
 
 use windlass_core::command::{Clear, Emitted, Filter, Refusal};
 use windlass_core::id::Permit;
-use windlass_core::item::{Extras, Item, LeaseEnd, Phase, State, Suspension};
+use windlass_core::item::{Extras, LeaseEnd, Phase, State, Suspension};
 use windlass_core::time::Span;
-use windlass_engine::{EndReason, Granted, ItemView};
+use windlass_engine::{EndReason, Granted};
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{
     Followed, Made, Moment, Op, Outcome, Process, ShownState, SuspendOp, Verdict, Why, input_body,
 };
-use windlass_sim::plan::queue_name;
 
-use crate::story::{LEASE, SECOND, Story, given, id, made, story};
+use crate::story::{LEASE, SECOND, Story, given, id, made, shown, story};
 
 const REASON: u64 = 500;
 const ANSWER: u64 = 600;
@@ -55,29 +54,8 @@ fn lease_lost() -> Verdict {
 }
 
 fn get(story: &mut Story, state: State, attempts: u32, event_count: u64) {
-    let item = Item {
-        group: None,
-        number: id(1).number,
-        place: 1,
-        kind: "mail".into(),
-        priority: 0,
-        created_at: given(1, 0, 0).created_at,
-        attempts,
-        era: 0,
-        state,
-        extras: Some(Box::new(Extras { event_count, ..Extras::default() })),
-    };
-    let view = ItemView {
-        member: None,
-        queue: queue_name(0),
-        id: id(1),
-        item,
-        max_attempts: 3,
-        payload: Some(made(1).body()),
-        result: None,
-        facts: None,
-    };
-    story.call(Op::Get(id(1)), Outcome::Shown(Box::new(view)));
+    let view = shown(state, attempts, Extras { event_count, ..Extras::default() });
+    story.call(Op::Get(id(1)), Outcome::Shown(view));
 }
 
 fn is_suspended(reason: u64) -> State {

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use windlass_core::command::Filter;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
-use windlass_core::item::Phase;
+use windlass_core::item::{Extras, Item, Phase, State};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::Granted;
+use windlass_engine::{Granted, ItemView};
 use windlass_sim::check::check;
 use windlass_sim::history::{Call, History, Made, Moment, Op, Outcome, Process, Verdict};
+use windlass_sim::plan::queue_name;
 
 /// Where the story's clock begins: engine time is virtual time plus this.
 const START: u64 = 1_000_000_000;
@@ -70,6 +71,25 @@ pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
         event_count: 0,
         body: made(serial).body(),
     }
+}
+
+/// The first item of `q0`, as whoever looks at it is shown it.
+pub(crate) fn shown(state: State, attempts: u32, extras: Extras) -> Box<ItemView> {
+    let payload = (!state.phase().is_final()).then(|| made(1).body());
+    let item = Item {
+        group: None,
+        number: id(1).number,
+        place: 1,
+        kind: "mail".into(),
+        priority: 0,
+        created_at: Timestamp(START),
+        attempts,
+        era: 0,
+        state,
+        extras: Some(Box::new(extras)),
+    };
+    let (queue, id) = (queue_name(0), id(1));
+    Box::new(ItemView { member: None, queue, id, item, max_attempts: 3, payload, result: None, facts: None })
 }
 
 impl Story {
