@@ -1,6 +1,7 @@
-//! The one place where core, clock and store meet: drain the inbox, apply each command at one `now`, commit once,
-//! then answer everybody. While a batch is made durable the next one gathers; that is all there is to group commit.
+//! The one place where core, clock and store meet: drain the inbox, apply what came at one `now`, commit once, then
+//! answer everybody. While a batch is made durable the next one gathers; that is all there is to group commit.
 
+use std::iter::from_fn;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -89,6 +90,8 @@ struct Gathered {
     copies: Vec<BodyCopy>,
     /// About what the changes come to.
     bytes: usize,
+    messages: usize,
+    sweeps: usize,
     in_flight: InFlight,
     /// Somebody new waits, or there is something new to be had.
     look_for_waiters: bool,
@@ -105,16 +108,7 @@ impl Writer {
                 return Ended::Reload;
             }
             let stop = matches!(event, Event::Stop);
-            let mut gathered = self.begin(&event);
-            // A sweep comes first, so that whoever asks sees what time has brought.
-            let late = mutant::active(Mutant::IgnoreDeadline) && matches!(event, Event::Message(_));
-            if !late {
-                self.sweep(&mut gathered);
-            }
-            self.configure(&mut gathered);
-            self.take_back(&mut gathered);
-            self.forget_watched();
-            self.gather(event, inbox, &mut gathered);
+            let mut gathered = self.gather(event, inbox);
             if !stop && gathered.look_for_waiters {
                 self.serve_waiters(&mut gathered);
             }
@@ -152,33 +146,58 @@ impl Writer {
         }
     }
 
-    fn begin(&mut self, event: &Event) -> Gathered {
+    /// In rounds, each at a time of its own: who comes while one is taken belongs to the same batch, but must not be
+    /// judged by a time before they asked.
+    fn gather(&mut self, event: Event, inbox: &mut mpsc::Receiver<Message>) -> Gathered {
+        let mut gathered = self.begin(&event);
+        let mut first = if let Event::Message(message) = event { Some(message) } else { None };
+        loop {
+            // Counted before the clock is read.
+            let arrived = inbox.len();
+            gathered.now = self.clock.now();
+            // A sweep comes first, so that whoever asks sees what time has brought.
+            if !(mutant::active(Mutant::IgnoreDeadline) && first.is_some()) {
+                self.sweep(&mut gathered);
+            }
+            self.configure(&mut gathered);
+            self.take_back(&mut gathered);
+            self.forget_watched();
+            let round = first.take().into_iter().chain(from_fn(|| inbox.try_recv().ok()).take(arrived));
+            self.take_round(round, &mut gathered);
+            if inbox.is_empty() || self.is_full(&gathered) {
+                return gathered;
+            }
+        }
+    }
+
+    fn begin(&self, event: &Event) -> Gathered {
         Gathered {
-            now: self.clock.now(),
+            now: Timestamp(0),
             changes: Vec::new(),
             copies: Vec::new(),
             bytes: 0,
+            messages: 0,
+            sweeps: 0,
             in_flight: InFlight::new(&self.handle, self.sequence),
             look_for_waiters: matches!(event, Event::Attention),
         }
     }
 
-    fn gather(&mut self, event: Event, inbox: &mut mpsc::Receiver<Message>, gathered: &mut Gathered) {
-        let mut next = match event {
-            Event::Message(message) => Some(message),
-            Event::Attention | Event::Stop | Event::Reload => inbox.try_recv().ok(),
-        };
-        let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4);
-        let mut messages = 0;
-        while let Some(message) = next {
+    fn take_round(&mut self, round: impl Iterator<Item = Message>, gathered: &mut Gathered) {
+        for message in round {
             self.handle.taken(&message);
             self.take(message, gathered);
-            messages += 1;
-            let full = messages >= BATCH_MESSAGES_MAX
-                || gathered.bytes >= bytes_max
-                || gathered.changes.len() >= BATCH_CHANGES_MAX;
-            next = if full { None } else { inbox.try_recv().ok() };
+            gathered.messages += 1;
+            if self.is_full(gathered) {
+                return;
+            }
         }
+    }
+
+    fn is_full(&self, gathered: &Gathered) -> bool {
+        gathered.messages >= BATCH_MESSAGES_MAX
+            || gathered.bytes >= BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4)
+            || gathered.changes.len() >= BATCH_CHANGES_MAX
     }
 
     /// Releases grants that reached nobody.
@@ -318,11 +337,12 @@ impl Writer {
         // A store that takes little at once gets less at once.
         let bytes_max = SWEEP_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
         let limit = SWEEP_SLICE.min(bytes_max / SWEEP_ITEM_BYTES).max(1);
-        for _ in 0..SWEEP_SLICES {
+        while gathered.sweeps < SWEEP_SLICES {
             let due = self.partition.next_due().is_some_and(|due| due <= gathered.now);
             if !due || gathered.bytes >= bytes_max {
                 return;
             }
+            gathered.sweeps += 1;
             let _count = self.apply(Command::Sweep { limit }, gathered);
         }
     }

@@ -1,11 +1,11 @@
 //! A small world for tests: an engine on some store, and a clock that only the test moves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::row::QueueName;
@@ -29,6 +29,33 @@ pub(crate) struct ManualEnv {
     set_by_micros: Mutex<i64>,
     /// How often somebody went to sleep.
     pub(crate) sleeps: AtomicUsize,
+    /// Keeps the next who reads the boot clock.
+    held: Mutex<Option<Arc<HeldReading>>>,
+}
+
+/// Somebody who has read the clock and does not come to act on it.
+#[derive(Debug, Default)]
+pub(crate) struct HeldReading {
+    begun: Notify,
+    let_go: (Mutex<bool>, Condvar),
+}
+
+impl HeldReading {
+    /// Until somebody is held.
+    pub(crate) async fn begun(&self) {
+        self.begun.notified().await;
+    }
+
+    pub(crate) fn let_go(&self) {
+        *self.let_go.0.lock().expect("not poisoned") = true;
+        self.let_go.1.notify_all();
+    }
+
+    fn hold(&self) {
+        self.begun.notify_one();
+        let let_go = self.let_go.0.lock().expect("not poisoned");
+        let _gone = self.let_go.1.wait_while(let_go, |let_go| !*let_go).expect("not poisoned");
+    }
 }
 
 impl ManualEnv {
@@ -39,11 +66,18 @@ impl ManualEnv {
             started_at: Timestamp(1_700_000_000_000_000),
             set_by_micros: Mutex::new(0),
             sleeps: AtomicUsize::new(0),
+            held: Mutex::default(),
         }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
         self.boot.send_modify(|boot| *boot += by);
+    }
+
+    pub(crate) fn hold_next_reading(&self) -> Arc<HeldReading> {
+        let held = Arc::<HeldReading>::default();
+        *self.held.lock().expect("not poisoned") = Some(held.clone());
+        held
     }
 
     /// The wall clock as it should be, but for so much.
@@ -54,11 +88,16 @@ impl ManualEnv {
 
 impl Env for ManualEnv {
     fn boot(&self) -> Duration {
-        *self.boot.borrow()
+        let boot = *self.boot.borrow();
+        let held = self.held.lock().expect("not poisoned").take();
+        if let Some(held) = held {
+            held.hold();
+        }
+        boot
     }
 
     fn wall(&self) -> Timestamp {
-        let right = self.started_at + Span::from(self.boot());
+        let right = self.started_at + Span::from(*self.boot.borrow());
         let set_by = *self.set_by_micros.lock().expect("not poisoned");
         Timestamp(right.0.saturating_add_signed(set_by))
     }

@@ -1,5 +1,9 @@
 //! A wall clock that is set: nothing runs twice, nothing starts early, nothing waits longer than it should.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::Duration;
 
 use windlass_core::command::NewItem;
@@ -18,6 +22,7 @@ on_every_store!(
     a_clock_set_back_delays_nothing_and_repeats_nothing,
     a_clock_forward_for_a_moment_ends_and_starts_nothing,
     a_clock_that_stays_ahead_is_believed,
+    nobody_is_judged_by_a_time_before_they_asked,
 );
 
 fn settings() -> Settings {
@@ -75,4 +80,25 @@ async fn a_clock_that_stays_ahead_is_believed(world: &World) {
     world.engine().stats(&queue).await.expect("stats");
     world.env.advance(Duration::from_secs(61));
     assert_eq!(bodies(&waiting.await.expect("the task ran").expect("leased").accept()), ["due"]);
+}
+
+/// Although both calls go into one batch, which the first began before time went on.
+async fn nobody_is_judged_by_a_time_before_they_asked(world: &World) {
+    let queue = world.queue("q", 1, settings()).await;
+    let sleeps = world.env.sleeps.load(Ordering::Relaxed);
+    let mortal = world.produce(&queue, vec![NewItem { dead_timeout: lives(5), ..item("mortal") }]).await[0];
+    while world.env.sleeps.load(Ordering::Relaxed) == sleeps {
+        tokio::task::yield_now().await;
+    }
+    let reading = world.env.hold_next_reading();
+    let engine = world.engine();
+    let first = tokio::spawn(async move { engine.get(mortal).await });
+    reading.begun().await;
+    world.env.advance(Duration::from_secs(5));
+    let engine = world.engine();
+    let mut second = pin!(engine.get(mortal));
+    assert!(poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx))).await.is_pending(), "it stands in line");
+    reading.let_go();
+    assert_eq!(second.await.expect("shown").item.state.phase(), Phase::Expired);
+    first.await.expect("the task ran").expect("shown");
 }
