@@ -12,8 +12,8 @@ use crate::error::{EngineError, Outcome};
 use crate::queue::{Arriving, QueueHandle};
 use crate::types::{Judged, ProducedItem};
 
-/// Each is for a change that came while the call was under way. There are no more unless the registry went back to
-/// before such a change, and knows less than its partitions.
+/// Each is for a change that came while the call was under way. There are no more unless the registry is of a copy
+/// from before such a change, and knows less than its partitions.
 const REROUTES_MAX: usize = 32;
 
 impl Engine {

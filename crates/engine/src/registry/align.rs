@@ -250,7 +250,7 @@ impl Registry {
             stored.into_iter().filter(|id| *id != PartitionId::REGISTRY && !lock(&self.running).has(*id));
         for id in orphans {
             if id > last {
-                // Only without a sync for every commit: the registry went back to before the queue was made. Its
+                // Only of a damaged log that was salvaged, or of stores that were copied at different moments. Its
                 // numbers were seen, and must not be given out again.
                 warn!(partition = %id, "dropping a partition of a queue whose creation was lost");
                 self.home.command(Command::SkipPartitions(id)).await?;

@@ -1,15 +1,19 @@
 //! Deletes, places and what is published, when the store fails in the middle.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_core::command::Refusal;
+use windlass_core::command::{CreateQueue, Refusal};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_engine::{EngineError, Judged, Outcome, PartitionState, ProducedItem, Totals};
+use windlass_engine::store::log::{Durability, LogOptions, LogStore};
+use windlass_engine::{Engine, EngineError, Judged, Outcome, PartitionState, ProducedItem, Totals};
 
 use crate::failures::{Broken, world, world_of};
 use crate::faulty::Fault;
-use crate::world::{items, lease};
+use crate::log_disk::MemDisk;
+use crate::world::{ManualEnv, items, lease, queue_name};
 
 type Produce = tokio::task::JoinHandle<Result<Judged<ProducedItem>, EngineError>>;
 
@@ -244,4 +248,44 @@ async fn a_commit_that_failed_is_not_measured() {
     world.store.fail_next(Fault::NotApplied);
     assert!(is_not_applied(&world.engine.produce(&world.queue, items(1)).await));
     assert_eq!(world.engine.commit_stats().commits, before);
+}
+
+/// With relaxed durability a failed write takes back what was not synced yet. What there is in queues would go with
+/// them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_went_back_has_the_queues_it_answered_for() {
+    let env = Arc::new(ManualEnv::new());
+    let disk: Arc<MemDisk> = Arc::default();
+    let durability = Durability::Interval(Span::from_secs(3600));
+    let options = LogOptions { durability, segment_bytes: 1 << 20, ..LogOptions::default() };
+    let open = async |disk: Arc<MemDisk>| {
+        let store = LogStore::open(env.clone(), disk, options.clone()).await.expect("the log opens");
+        Engine::open(env.clone(), Arc::new(store)).await.expect("the engine opens")
+    };
+    let engine = open(disk.clone()).await;
+    let queue = queue_name("q");
+    let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
+    engine.create_queue(create).await.expect("the queue is made");
+    engine.rebalance(&queue, 2).await.expect("it has two partitions");
+    // Which may strike elsewhere first: segments are made ready ahead.
+    disk.faults().writes.store(1, Ordering::SeqCst);
+    while engine.produce(&queue, items(1)).await.is_ok() {
+        disk.faults().writes.store(1, Ordering::SeqCst);
+    }
+    let (producer, name) = (engine.clone(), queue.clone());
+    let produced = tokio::spawn(async move {
+        loop {
+            if let Ok(produced) = producer.produce(&name, items(1)).await {
+                return produced.results[0].as_ref().expect("produced").id;
+            }
+        }
+    });
+    while !produced.is_finished() {
+        env.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    engine.close().await;
+    let engine = open(disk.after_power_loss()).await;
+    engine.get(produced.await.expect("the task ran")).await.expect("it is there");
+    assert_eq!(engine.queue_info(&queue).expect("it is there").width(), 2);
 }

@@ -199,6 +199,19 @@ async fn without_a_sync_per_commit_everything_is_durable_after_a_close() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn which_queues_there_are_is_durable_before_it_is_answered_in_every_mode() {
+    for durability in [Durability::Always, Durability::Interval(Span::from_secs(3600)), Durability::None] {
+        let disk = Arc::new(MemDisk::default());
+        let options = LogOptions { durability, ..small() };
+        let store = open(&disk, options.clone()).await.unwrap();
+        let mut registry = Owner::acquire(&store, PartitionId::REGISTRY.0).await.unwrap();
+        registry.commit([Change::Put(item(1))]).await.unwrap();
+        let copy = open(&disk.after_power_loss(), options).await.unwrap();
+        assert_eq!(Owner::acquire(&copy, PartitionId::REGISTRY.0).await.unwrap().rows, registry.rows);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_interval_syncs_by_itself() {
     let disk = Arc::new(MemDisk::default());
     let durability = Durability::Interval(Span::from_millis(1));

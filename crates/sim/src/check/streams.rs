@@ -56,12 +56,12 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
             (_, _) => {}
         }
     }
+    let empty = Stream::default();
     for call in &facts.history.calls {
-        if let Op::Get(id) | Op::Subscribe(id) = call.op
-            && let (Some(view), Some(stream)) = (call.outcome.shown(), streams.get(&id))
-        {
-            stream.is_not_behind(id, call, event_count(view))?;
-            stream.is_counted(id, call, event_count(view))?;
+        for (id, count) in counted(call) {
+            let stream = streams.get(&id).unwrap_or(&empty);
+            stream.is_not_behind(id, call, count)?;
+            stream.is_counted(id, call, count)?;
         }
         if let (Op::Follow { id, after, .. }, Outcome::Refused(Refusal::Invalid(_))) =
             (&call.op, &call.outcome)
@@ -79,6 +79,13 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
 
 fn event_count(view: &ItemView) -> u64 {
     view.item.extras.as_ref().map_or(0, |extras| extras.event_count)
+}
+
+/// How many events a call was told that items have.
+fn counted(call: &Call) -> impl Iterator<Item = (ItemId, u64)> {
+    let shown = call.outcome.shown().map(|view| (view.id, event_count(view)));
+    let granted = call.outcome.granted().iter().map(|item| (item.id, item.event_count));
+    shown.into_iter().chain(granted)
 }
 
 /// What a call adds to which stream.

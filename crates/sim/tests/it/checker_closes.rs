@@ -8,7 +8,7 @@ use windlass_engine::{CloseMode, EndReason};
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Followed, Moment, Op, Outcome, Verdict, Why};
 
-use crate::story::{LEASE, SECOND, Story, given, id, shown, story};
+use crate::story::{LEASE, SECOND, Story, after_events, given, id, shown, story};
 
 use CloseMode::{Graceful, Immediate};
 
@@ -154,7 +154,7 @@ fn a_snapshot_of_before_the_lease_is_caught() {
         if past == 0 {
             story.complete(1, 11, Verdict::Done);
         } else {
-            story.lease(vec![given(1, 12, 2)]).complete(1, 12, Verdict::Done);
+            story.lease(vec![after_events(1, given(1, 12, 2))]).complete(1, 12, Verdict::Done);
         }
         assert_eq!(story.verdict(), rule);
     }

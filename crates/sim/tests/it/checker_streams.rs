@@ -5,7 +5,7 @@ use windlass_core::id::Permit;
 use windlass_engine::EndReason;
 use windlass_sim::history::{Followed, Op, Outcome, Verdict, Why};
 
-use crate::story::{Story, given, id, story};
+use crate::story::{Story, after_events, given, id, story};
 
 /// One item, leased.
 fn leased() -> Story {
@@ -56,6 +56,23 @@ fn a_number_given_twice_is_found() {
     emit(&mut story, &[101, 102], 1);
     emit(&mut story, &[103], 2);
     assert_eq!(verdict(story), Some("stream"));
+}
+
+/// One item with two events, given back, and leased as one that has so many.
+fn leased_again_with(event_count: u64) -> Option<&'static str> {
+    let mut story = leased();
+    emit(&mut story, &[101, 102], 1);
+    story.release(1, 11, Verdict::Done);
+    story.lease(vec![after_events(event_count, given(1, 12, 1))]);
+    story.complete(1, 12, Verdict::Done);
+    story.verdict()
+}
+
+#[test]
+fn a_lease_tells_how_many_events_there_are() {
+    assert_eq!(leased_again_with(2), None);
+    assert_eq!(leased_again_with(1), Some("stream"));
+    assert_eq!(leased_again_with(3), Some("stream"));
 }
 
 #[test]

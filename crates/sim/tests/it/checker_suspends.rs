@@ -10,7 +10,7 @@ use windlass_sim::history::{
     Followed, Made, Moment, Op, Outcome, Process, ShownState, SuspendOp, Verdict, Why, input_body,
 };
 
-use crate::story::{LEASE, SECOND, Story, given, id, made, shown, story};
+use crate::story::{LEASE, SECOND, Story, after_events, given, id, made, shown, story};
 
 const REASON: u64 = 500;
 const ANSWER: u64 = 600;
@@ -24,8 +24,9 @@ fn resume(story: &mut Story, input: Option<u64>, outcome: Outcome) {
     story.call(Op::Resume { id: id(1), input }, outcome);
 }
 
+/// The answer is an event.
 fn given_with(permit: u64, attempts: u32, input: u64) -> Granted {
-    Granted { input: Some(input_body(input)), ..given(1, permit, attempts) }
+    Granted { input: Some(input_body(input)), event_count: 1, ..given(1, permit, attempts) }
 }
 
 /// One item, leased and suspended.
@@ -71,7 +72,7 @@ fn items_suspended_and_answered_pass() {
     get(&mut story, is_suspended(501), 0, 1);
     resume(&mut story, None, Outcome::Resumed);
     resume(&mut story, None, Outcome::Refused(Refusal::NotSuspended));
-    story.lease(vec![given(1, 14, 1)]);
+    story.lease(vec![after_events(1, given(1, 14, 1))]);
     assert_eq!(verdict(story, 14), None);
 }
 
@@ -131,7 +132,7 @@ fn a_resume_of_before_does_not_count() {
     let mut story = answered();
     story.lease(vec![given_with(12, 1, ANSWER)]);
     suspend(&mut story, 12, 501, Verdict::Done);
-    story.lease(vec![given(1, 13, 1)]);
+    story.lease(vec![after_events(1, given(1, 13, 1))]);
     assert_eq!(verdict(story, 13), Some("suspended"));
 }
 
@@ -178,14 +179,14 @@ fn a_suspended_item_that_cannot_be_resumed_is_caught() {
 fn an_item_resumed_twice_is_caught() {
     let mut story = answered();
     resume(&mut story, None, Outcome::Resumed);
-    story.lease(vec![given(1, 12, 1)]);
+    story.lease(vec![after_events(1, given(1, 12, 1))]);
     assert_eq!(verdict(story, 12), Some("resumed"));
 }
 
 #[test]
 fn a_lost_answer_is_caught() {
     let mut story = answered();
-    story.lease(vec![given(1, 12, 1)]);
+    story.lease(vec![after_events(1, given(1, 12, 1))]);
     assert_eq!(verdict(story, 12), Some("input"));
 }
 
@@ -193,18 +194,18 @@ fn a_lost_answer_is_caught() {
 fn an_answer_lost_after_the_first_lease_is_caught() {
     let mut story = answered();
     story.lease(vec![given_with(12, 1, ANSWER)]).release(1, 12, Verdict::Done);
-    story.lease(vec![given(1, 13, 1)]);
+    story.lease(vec![after_events(1, given(1, 13, 1))]);
     assert_eq!(verdict(story, 13), Some("input"));
 }
 
 #[test]
 fn an_answer_to_an_earlier_question_is_caught() {
-    for input in [None, Some(601)] {
+    for (input, events) in [(None, 1), (Some(601), 2)] {
         let mut story = answered();
         story.lease(vec![given_with(12, 1, ANSWER)]);
         suspend(&mut story, 12, 501, Verdict::Done);
         resume(&mut story, input, Outcome::Resumed);
-        story.lease(vec![given_with(13, 1, ANSWER)]);
+        story.lease(vec![after_events(events, given_with(13, 1, ANSWER))]);
         assert_eq!(verdict(story, 13), Some("input"));
     }
 }
@@ -212,7 +213,7 @@ fn an_answer_to_an_earlier_question_is_caught() {
 #[test]
 fn an_answer_that_nobody_gave_is_caught() {
     let mut story = story();
-    story.produce(&[1]).lease(vec![given_with(11, 1, ANSWER)]);
+    story.produce(&[1]).lease(vec![after_events(0, given_with(11, 1, ANSWER))]);
     assert_eq!(verdict(story, 11), Some("input"));
 }
 
@@ -226,7 +227,7 @@ fn an_answer_that_is_newer_than_its_lease_passes() {
     resume(&mut story, Some(601), Outcome::Resumed);
     // It was leased before all that, and its bodies were read after it.
     story.history.calls[slow].end = story.history.calls.last().expect("a call").end;
-    story.lease(vec![given_with(14, 2, 601)]);
+    story.lease(vec![after_events(2, given_with(14, 2, 601))]);
     assert_eq!(verdict(story, 14), None);
 }
 
@@ -328,7 +329,7 @@ fn an_answer_numbered_before_what_came_before_it_is_caught() {
         let mut events = vec![(order[0], ANSWER), (order[1], 601)];
         events.sort_unstable();
         follow(&mut story, seen(&events, None));
-        story.lease(vec![given_with(13, 1, 601)]);
+        story.lease(vec![after_events(2, given_with(13, 1, 601))]);
         assert_eq!(verdict(story, 13), rule);
     }
 }
@@ -342,7 +343,7 @@ fn followed(states: &[ShownState], end: Option<EndReason>) -> Story {
     story.call(Op::Emit { id: id(1), permit: Permit(11), events: vec![101] }, emitted);
     suspend(&mut story, 11, REASON, Verdict::Done);
     resume(&mut story, Some(ANSWER), Outcome::Resumed);
-    story.lease(vec![given_with(12, 1, ANSWER)]).complete(1, 12, Verdict::Done);
+    story.lease(vec![after_events(2, given_with(12, 1, ANSWER))]).complete(1, 12, Verdict::Done);
     let events = vec![(1, 101), (2, ANSWER)];
     follow_since(&mut story, begin, Followed { states: states.to_vec(), ..seen(&events, end) });
     story

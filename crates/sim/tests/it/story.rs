@@ -73,6 +73,10 @@ pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
     }
 }
 
+pub(crate) fn after_events(event_count: u64, item: Granted) -> Granted {
+    Granted { event_count, ..item }
+}
+
 /// The first item of `q0`, as whoever looks at it is shown it.
 pub(crate) fn shown(state: State, attempts: u32, extras: Extras) -> Box<ItemView> {
     let payload = (!state.phase().is_final()).then(|| made(1).body());

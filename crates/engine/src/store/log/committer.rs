@@ -205,7 +205,7 @@ impl Committer {
             self.carried.push_front(Request::Write(write));
         }
         let sync_now = self.shared.options.durability == Durability::Always
-            || run.writes.iter().any(|write| write.kind == Kind::Drop);
+            || run.writes.iter().any(Write::is_of_queues);
         let mut done = run.segment.write(run.base, &run.buffer).await;
         if done.is_ok() && sync_now {
             done = self.sync(&run.segment).await;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use windlass_core::id::PartitionId;
 
 use super::entry::BodyChange;
 use super::frame::{self, Header, Kind, padded};
@@ -25,6 +26,11 @@ pub(super) struct Write {
 }
 
 impl Write {
+    /// Which queues there are is never taken back: what came into them later would be lost with them.
+    pub(super) fn is_of_queues(&self) -> bool {
+        self.kind == Kind::Drop || self.partition == PartitionId::REGISTRY.0
+    }
+
     pub(super) fn answer(self, result: Result<(), CommitError>) {
         let _caller_gone = self.answer.send(result);
     }
