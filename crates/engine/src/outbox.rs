@@ -33,6 +33,8 @@ use crate::store::Store;
 /// What one batch holds at most, and how many bytes of bodies unless there is only one.
 const BATCH_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 4 << 20;
+/// What the row of an item that leaves comes to, if its errors are of ordinary length.
+const ROW_BYTES: usize = 512;
 /// Bodies that are read at once: their sizes are only known afterwards.
 const READ_SLICE: usize = 25;
 /// What of a body goes along.
@@ -185,7 +187,7 @@ impl Carrier {
                 // It takes nothing new any more.
                 Err(EngineError::Refused(Refusal::Moved)) => {
                     self.settle(&queue, taker).await?;
-                    if self.assign(to, &queue, Some(taker), BATCH_MAX).await? == Progress::Some {
+                    if self.assign(to, &queue, Some(taker), self.batch_max()).await? == Progress::Some {
                         progress = Progress::Some;
                     }
                 }
@@ -200,7 +202,7 @@ impl Carrier {
             }
         }
         if unassigned && progress == Progress::None {
-            progress = self.assign(to, &queue, None, BATCH_MAX).await?;
+            progress = self.assign(to, &queue, None, self.batch_max()).await?;
         }
         if progress == Progress::Some { Ok(progress) } else { refused }
     }
@@ -217,7 +219,7 @@ impl Carrier {
         let Some(queue) = self.source.query(dead_queue).await?.and_then(|to| self.find(&to)) else {
             return Ok(Progress::None);
         };
-        let progress = self.assign(from, &queue, None, BATCH_MAX).await?;
+        let progress = self.assign(from, &queue, None, self.batch_max()).await?;
         if progress == Progress::Some {
             // Somebody else carries what goes there.
             self.source.sends();
@@ -227,7 +229,7 @@ impl Carrier {
 
     /// The next batch for one partition. It takes a batch whole or not at all: if not, it is asked for the first alone.
     async fn deliver_some(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
-        match self.deliver(queue, taker, BATCH_MAX).await {
+        match self.deliver(queue, taker, self.batch_max()).await {
             moved @ Err(EngineError::Refused(Refusal::Moved)) => moved,
             Err(EngineError::Refused(_)) => self.deliver(queue, taker, 1).await,
             delivered => delivered,
@@ -243,7 +245,7 @@ impl Carrier {
         let Ok(target) = queue.find(taker) else {
             // Of an earlier queue of that name, and gone with it; or empty, and all that it took was heard of. Partition
             // numbers do not come again.
-            return self.assign(&queue.queue.name.name, queue, Some(taker), BATCH_MAX).await;
+            return self.assign(&queue.queue.name.name, queue, Some(taker), self.batch_max()).await;
         };
         if target.state() != PartitionState::Available {
             return Ok(Progress::None);
@@ -292,6 +294,11 @@ impl Carrier {
             Answer { reply: Done::Reply(Reply::Carried { count }), .. } if count > 0 => Ok(Progress::Some),
             Answer { .. } => Ok(Progress::None),
         }
+    }
+
+    /// Rows that are written at once: fewer where a store takes little.
+    fn batch_max(&self) -> usize {
+        (self.store.batch_bytes_max() / ROW_BYTES).clamp(1, BATCH_MAX)
     }
 
     /// As many as fit a batch, with their payloads, and the number of the last one. Nothing if there are none.

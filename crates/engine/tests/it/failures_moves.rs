@@ -5,14 +5,18 @@ use std::time::Duration;
 
 use windlass_core::command::{CreateQueue, NewItem};
 use windlass_core::id::PartitionId;
-use windlass_core::item::{MoveReason, Phase};
+use windlass_core::item::{ItemError, MoveReason, Phase};
 use windlass_core::limits::KINDS_MAX;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_engine::store::log::LogStore;
 use windlass_engine::{Engine, Granted, PartitionState, QueueStats, Redrive, RetryItem};
 
+use crate::behaviour::retry_item;
 use crate::faulty::{Fault, FaultyStore};
+use crate::log_disk::MemDisk;
+use crate::log_rows::small;
 use crate::world::{ManualEnv, bodies, item, items, lease, queue_name};
 
 pub(crate) const FAULTS: [Fault; 5] =
@@ -295,4 +299,31 @@ async fn a_full_store_takes_nothing_over_and_loses_nothing() {
     *moving.store.full.lock().expect("not poisoned") = false;
     moving.settled().await;
     assert_eq!(bodies(&moving.lease(&moving.dead).await), ["item 0"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_go_through_a_store_that_takes_little_at_once() {
+    const COUNT: usize = 90;
+    let env = Arc::new(ManualEnv::new());
+    let store = LogStore::open(env.clone(), Arc::<MemDisk>::default(), small()).await.expect("the log opens");
+    let engine = Engine::open(env.clone(), Arc::new(store)).await.expect("the engine opens");
+    let (queue, dead) = (queue_name("q"), queue_name("dead"));
+    let settings = Settings { dead_queue: Some("dead".into()), ..Settings::default() };
+    engine.create_queue(CreateQueue { name: queue.clone(), settings, partitions: 1 }).await.expect("made");
+    // They cannot leave yet, so that all leave at once.
+    for _ in 0..COUNT / 10 {
+        engine.produce(&queue, items(10)).await.expect("produced");
+        let leased = engine.lease(&queue, lease(10), Span::ZERO).await.expect("leased").accept();
+        let error = Some(ItemError { code: None, message: "x".repeat(200).into() });
+        let dead = |item: &Granted| RetryItem { dead: true, error: error.clone(), ..retry_item(item) };
+        engine.retry(&queue, leased.iter().map(dead).collect()).await.expect("judged");
+    }
+    let create = CreateQueue { name: dead.clone(), settings: Settings::default(), partitions: 1 };
+    engine.create_queue(create).await.expect("made");
+    let mut arrived = 0;
+    while arrived < COUNT {
+        let leased = engine.lease(&dead, lease(10), Span::from_secs(3600)).await.expect("leased").accept();
+        arrived += leased.len();
+    }
+    engine.close().await;
 }
