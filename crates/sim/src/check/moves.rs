@@ -143,7 +143,6 @@ fn shows_all(facts: &Facts<'_>, queue: QueueIndex, seen: &mut BTreeSet<QueueInde
     }
     let never_ends =
         facts.settings(queue).all(|settings| settings.max_attempts == 0 && settings.dead_timeout.0 == 0);
-    let goes_on = facts.only_dead_queue(queue).is_some_and(|dead| shows_all(facts, dead, seen));
     let mut onward: BTreeSet<QueueIndex> = BTreeSet::new();
     for redrive in facts.redrives(queue) {
         let named = if let Op::Redrive { to, .. } = redrive.op { to } else { None };
@@ -152,7 +151,9 @@ fn shows_all(facts: &Facts<'_>, queue: QueueIndex, seen: &mut BTreeSet<QueueInde
             None => onward.extend(0..facts.queues()),
         }
     }
-    (never_ends || goes_on) && onward.into_iter().all(|next| shows_all(facts, next, seen))
+    // Asked only where it matters: whatever does not show all says so for the whole chain.
+    let goes_on = never_ends || facts.only_dead_queue(queue).is_some_and(|dead| shows_all(facts, dead, seen));
+    goes_on && onward.into_iter().all(|next| shows_all(facts, next, seen))
 }
 
 /// Whether it was seen again in another queue.

@@ -1,5 +1,6 @@
 //! Bad histories of items that were moved or grew too old, one for each rule, and good ones that come close.
 
+use windlass_core::command::Clear;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::item::{MoveReason, Origin};
 use windlass_core::settings::Settings;
@@ -34,7 +35,8 @@ fn one_dead() -> Story {
     let mut story = story();
     story.history.calls.clear();
     let dead = Settings { dead_queue: Some("q1".into()), ..Settings::default() };
-    let grave = Settings { max_attempts: 0, ..Settings::default() };
+    // Whose dead go back, of which there are none.
+    let grave = Settings { max_attempts: 0, dead_queue: Some("q0".into()), ..Settings::default() };
     story.call(Op::Create { queue: 0, settings: dead, partitions: 1 }, Outcome::Deleted);
     story.call(Op::Create { queue: 1, settings: grave, partitions: 1 }, Outcome::Deleted);
     story.produce(&[1]).lease(vec![given(1, 11, 1)]);
@@ -91,8 +93,8 @@ fn an_item_that_is_leased_where_it_left_is_found() {
     assert_eq!(story.verdict(), Some("back"));
 }
 
-#[test]
-fn an_item_that_left_and_never_arrived_is_found() {
+/// One item that was given up, and of which nothing was seen afterwards.
+fn one_gone() -> Story {
     use windlass_core::item::{End, Extras, ItemError, Outcome as Ended, State};
     let mut story = one_dead();
     give_up(&mut story);
@@ -106,6 +108,23 @@ fn an_item_that_left_and_never_arrived_is_found() {
     let error = Some(ItemError { code: None, message: "it did not work".into() });
     let view = shown(State::Final(Box::new(ended)), 1, Extras { error, ..Extras::default() });
     story.call(Op::Get(id(1)), Outcome::Shown(view));
+    story
+}
+
+#[test]
+fn an_item_that_was_sent_back_and_cleared_is_not_missed() {
+    let mut story = one_gone();
+    story.call(Op::Redrive { queue: 1, to: None, kind: None, limit: None }, Outcome::Redriven(1));
+    let clear = Clear { waiting: true, scheduled: true, leased: false, suspended: false };
+    story.call(Op::Clear { queue: 0, clear }, Outcome::Cleared(1));
+    story.call(Op::Stats(0), Outcome::Counted(Box::default()));
+    story.call(Op::Stats(1), Outcome::Counted(Box::default()));
+    assert_eq!(story.verdict(), None);
+}
+
+#[test]
+fn an_item_that_left_and_never_arrived_is_found() {
+    let mut story = one_gone();
     assert_eq!(story.verdict(), None, "the dead queue may not be there");
     story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
     assert_eq!(story.verdict(), Some("lost on the way"));
