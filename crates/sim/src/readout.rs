@@ -19,6 +19,8 @@ use crate::plan::queue_name;
 const SECOND: u64 = 1_000_000;
 const ROUNDS_MAX: usize = 400;
 const SLEEP_MAX: u64 = 600 * SECOND;
+/// Rounds after which what still moves has nowhere to go: longer than anybody who carries it rests.
+const STILL_MAX: usize = 60;
 
 /// Reads everything out of all queues. An error if something refuses to come out.
 /// `complete` says whether every queue is there that something may be on its way to.
@@ -115,15 +117,16 @@ async fn drain_all(
     suspended: &mut Vec<ItemView>,
     seen: &mut BTreeSet<ItemId>,
 ) -> Result<(), Violation> {
-    let mut moving = Vec::new();
+    let (mut moving, mut still) = (Vec::new(), 0);
     for _ in 0..ROUNDS_MAX {
-        let before = seen.len();
+        let (before, moved) = (seen.len(), moving);
         for queue in queues {
             drain(caller, *queue, suspended, seen).await?;
         }
         let stats = all_stats(caller, queues).await;
-        moving = stats.iter().map(|stats| stats.moving).collect();
-        let arrived = moving.iter().sum::<u64>() == 0 || !complete;
+        moving = stats.iter().map(|stats| stats.moving).collect::<Vec<u64>>();
+        still = if moving == moved { still + 1 } else { 0 };
+        let arrived = moving.iter().sum::<u64>() == 0 || (!complete && still >= STILL_MAX);
         if seen.len() == before && stats.iter().all(is_empty) && arrived {
             return Ok(());
         }
