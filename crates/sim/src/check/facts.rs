@@ -402,6 +402,11 @@ impl<'a> Facts<'a> {
         self.sweeping_calls(queue).any(|sweep| matches!(sweep.op, Op::Delete { .. }))
     }
 
+    /// With whatever was on its way out of it.
+    pub fn is_deleted_by_force(&self, queue: QueueIndex) -> bool {
+        self.sweeping_calls(queue).any(|sweep| matches!(sweep.op, Op::Delete { force: true, .. }))
+    }
+
     /// Whether the item's time may run out.
     pub fn may_expire(&self, item: &ItemFacts<'_>) -> bool {
         match item.made.dead_timeout {

@@ -450,6 +450,25 @@ fn a_done_group_whose_end_item_is_nowhere_is_found() {
 }
 
 #[test]
+fn an_end_item_on_its_way_goes_with_the_queue_it_left_if_that_is_deleted_by_force() {
+    for (force, rule) in [(true, None), (false, Some("no last word"))] {
+        let mut story = one_done();
+        for call in &mut story.history.calls {
+            if let Op::Group(op) = &mut call.op
+                && let GroupAsk::Create { ends, .. } = &mut op.ask
+            {
+                *ends = Ends { end: ends.end.take().map(|end| LastWord { queue: 1, ..end }), abort: None };
+            }
+        }
+        let create = Op::Create { queue: 1, settings: Settings::default(), partitions: 1 };
+        story.call(create, Outcome::Deleted);
+        story.call(Op::Delete { queue: 0, force }, Outcome::Deleted);
+        story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
+        assert_eq!(story.verdict(), rule);
+    }
+}
+
+#[test]
 fn an_end_item_from_a_group_that_did_not_send_it_is_found() {
     for (group, verdict) in [("g", None), ("h", Some("origin"))] {
         let mut story = story();
