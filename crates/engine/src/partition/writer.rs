@@ -353,6 +353,8 @@ impl Writer {
         while gathered.changes.len() < BATCH_CHANGES_MAX && gathered.bytes < bytes_max {
             let waiters = Arc::clone(&self.handle.waiters);
             let Some(ticket) = waiters.take(|filter| self.partition.head(filter).is_some()) else { return };
+            // It may have come since the last round.
+            gathered.now = self.clock.now();
             let Ok(Reply::Leased(items)) = self.apply(Command::Lease(ticket.lease().clone()), gathered)
             else {
                 unreachable!("a lease is never refused")

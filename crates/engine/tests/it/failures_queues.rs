@@ -254,6 +254,7 @@ async fn a_commit_that_failed_is_not_measured() {
 /// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_went_back_has_the_queues_it_answered_for() {
+    const TRIES_MAX: usize = 10_000;
     let env = Arc::new(ManualEnv::new());
     let disk: Arc<MemDisk> = Arc::default();
     let durability = Durability::Interval(Span::from_secs(3600));
@@ -274,11 +275,12 @@ async fn a_log_that_went_back_has_the_queues_it_answered_for() {
     }
     let (producer, name) = (engine.clone(), queue.clone());
     let produced = tokio::spawn(async move {
-        loop {
+        for _ in 0..TRIES_MAX {
             if let Ok(produced) = producer.produce(&name, items(1)).await {
                 return produced.results[0].as_ref().expect("produced").id;
             }
         }
+        panic!("nothing can be produced any more");
     });
     while !produced.is_finished() {
         env.advance(Duration::from_secs(1));

@@ -402,9 +402,11 @@ impl<'a> Facts<'a> {
         self.sweeping_calls(queue).any(|sweep| matches!(sweep.op, Op::Delete { .. }))
     }
 
-    /// With whatever was on its way out of it.
-    pub fn is_deleted_by_force(&self, queue: QueueIndex) -> bool {
-        self.sweeping_calls(queue).any(|sweep| matches!(sweep.op, Op::Delete { force: true, .. }))
+    /// Whether the queue may have been deleted since, with whatever was on its way out of it.
+    pub fn is_deleted_by_force_since(&self, queue: QueueIndex, moment: Moment) -> bool {
+        self.sweeping_calls(queue)
+            .filter(|sweep| matches!(sweep.op, Op::Delete { force: true, .. }))
+            .any(|sweep| sweep.end > moment || sweep.outcome.is_unknown())
     }
 
     /// Whether the item's time may run out.

@@ -108,6 +108,9 @@ fn arrived_once(facts: &Facts<'_>) -> Result<(), Violation> {
 
 fn arrived_at_all(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
     let targets = targets(facts, item);
+    if facts.is_deleted_by_force_since(item.queue, item.produce.begin) {
+        return Ok(());
+    }
     let is_seen_there = targets.iter().all(|target| shows_all(facts, *target, &mut BTreeSet::new()));
     if targets.is_empty() || !is_seen_there || lives_on(facts, item) {
         return Ok(());

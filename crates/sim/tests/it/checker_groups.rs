@@ -449,23 +449,36 @@ fn a_done_group_whose_end_item_is_nowhere_is_found() {
     assert_eq!(story.verdict(), Some("no last word"));
 }
 
+/// A group that is done, the end item of which was to go to another queue that is there, and is nowhere.
+fn end_gone(mut story: Story) -> Story {
+    let end = word(END).map(|end| LastWord { queue: 1, ..end });
+    let create = GroupAsk::Create { ends: Ends { end, abort: None }, items: vec![member(1)], start: true };
+    ask(&mut story, create, Outcome::GroupMade(Box::new(waiting(1)), vec![(id(1), Phase::Waiting)]));
+    story.lease(vec![given_member(1, 11, 1)]).complete(1, 11, Verdict::Done);
+    let done = completed(1, done(&story));
+    tell(&mut story, GroupAsk::Info, done);
+    let create = Op::Create { queue: 1, settings: Settings::default(), partitions: 1 };
+    story.call(create, Outcome::Deleted);
+    story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
+    story
+}
+
 #[test]
 fn an_end_item_on_its_way_goes_with_the_queue_it_left_if_that_is_deleted_by_force() {
     for (force, rule) in [(true, None), (false, Some("no last word"))] {
-        let mut story = one_done();
-        for call in &mut story.history.calls {
-            if let Op::Group(op) = &mut call.op
-                && let GroupAsk::Create { ends, .. } = &mut op.ask
-            {
-                *ends = Ends { end: ends.end.take().map(|end| LastWord { queue: 1, ..end }), abort: None };
-            }
-        }
-        let create = Op::Create { queue: 1, settings: Settings::default(), partitions: 1 };
-        story.call(create, Outcome::Deleted);
+        let mut story = end_gone(story());
         story.call(Op::Delete { queue: 0, force }, Outcome::Deleted);
-        story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
         assert_eq!(story.verdict(), rule);
     }
+}
+
+#[test]
+fn a_queue_deleted_before_there_was_the_group_takes_no_end_item_along() {
+    let mut story = story();
+    story.call(Op::Delete { queue: 0, force: true }, Outcome::Deleted);
+    let create = Op::Create { queue: 0, settings: Settings::default(), partitions: 1 };
+    story.call(create, Outcome::Deleted);
+    assert_eq!(end_gone(story).verdict(), Some("no last word"));
 }
 
 #[test]

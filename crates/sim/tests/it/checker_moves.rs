@@ -123,6 +123,16 @@ fn an_item_that_was_sent_back_and_cleared_is_not_missed() {
 }
 
 #[test]
+fn an_item_on_its_way_goes_with_the_queue_it_left_if_that_is_deleted_by_force() {
+    for (force, rule) in [(true, None), (false, Some("lost on the way"))] {
+        let mut story = one_gone();
+        story.call(Op::Delete { queue: 0, force }, Outcome::Deleted);
+        story.call(Op::Stats(1), Outcome::Counted(Box::default()));
+        assert_eq!(story.verdict(), rule);
+    }
+}
+
+#[test]
 fn an_item_that_left_and_never_arrived_is_found() {
     let mut story = one_gone();
     assert_eq!(story.verdict(), None, "the dead queue may not be there");

@@ -247,6 +247,7 @@ impl Committer {
 
     fn carried_out(&mut self, run: Run, synced: bool) {
         self.shared.counters.written(run.writes.len(), run.buffer.len());
+        let before = self.lsn;
         self.offset = run.end();
         self.lsn = run.lsn();
         self.current = run.segment;
@@ -259,6 +260,8 @@ impl Committer {
             tables.apply(header, *place, &write.bodies);
         }
         if synced {
+            // What died before it was durable can be let go only now.
+            tables.something_died |= tables.synced < before;
             tables.synced = self.lsn;
             self.sync_at = None;
         } else {

@@ -1,20 +1,22 @@
 //! A wall clock that is set: nothing runs twice, nothing starts early, nothing waits longer than it should.
 
 use std::future::poll_fn;
-use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use windlass_core::command::NewItem;
 use windlass_core::item::Phase;
+use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_engine::env::Env;
 
 use super::expiry::lives;
 use super::waiting_lease;
-use crate::world::{World, bodies, item, items, lease};
+use crate::world::{HeldReading, World, bodies, item, items, lease};
 
 const HOUR: i64 = 3600;
 
@@ -23,6 +25,7 @@ on_every_store!(
     a_clock_forward_for_a_moment_ends_and_starts_nothing,
     a_clock_that_stays_ahead_is_believed,
     nobody_is_judged_by_a_time_before_they_asked,
+    a_lease_that_waits_is_not_given_what_was_overdue_when_it_came,
 );
 
 fn settings() -> Settings {
@@ -82,23 +85,47 @@ async fn a_clock_that_stays_ahead_is_believed(world: &World) {
     assert_eq!(bodies(&waiting.await.expect("the task ran").expect("leased").accept()), ["due"]);
 }
 
-/// Although both calls go into one batch, which the first began before time went on.
-async fn nobody_is_judged_by_a_time_before_they_asked(world: &World) {
-    let queue = world.queue("q", 1, settings()).await;
-    let sleeps = world.env.sleeps.load(Ordering::Relaxed);
-    let mortal = world.produce(&queue, vec![NewItem { dead_timeout: lives(5), ..item("mortal") }]).await[0];
-    while world.env.sleeps.load(Ordering::Relaxed) == sleeps {
-        tokio::task::yield_now().await;
-    }
+/// A writer that has an item in hand, read the clock for it, and is held there while the item's time runs out.
+async fn held_over_an_end(world: &World, queue: &QueueName) -> (Arc<HeldReading>, JoinHandle<()>) {
+    // Nobody reads the clock any more once this is answered: there is nothing to wait for.
+    world.engine().stats(queue).await.expect("stats");
     let reading = world.env.hold_next_reading();
-    let engine = world.engine();
-    let first = tokio::spawn(async move { engine.get(mortal).await });
+    let (engine, name) = (world.engine(), queue.clone());
+    let mortal = NewItem { dead_timeout: lives(5), ..item("mortal") };
+    let produce = tokio::spawn(async move {
+        engine.produce(&name, vec![mortal]).await.expect("produced");
+    });
     reading.begun().await;
     world.env.advance(Duration::from_secs(5));
+    (reading, produce)
+}
+
+async fn first_poll<T>(call: Pin<&mut impl Future<Output = T>>) {
+    let mut call = Some(call);
+    let polled = poll_fn(|cx| Poll::Ready(call.take().expect("polled once").poll(cx))).await;
+    assert!(polled.is_pending(), "it stands in line");
+}
+
+/// Although it goes into the same batch.
+async fn nobody_is_judged_by_a_time_before_they_asked(world: &World) {
+    let queue = world.queue("q", 1, settings()).await;
+    let (reading, produce) = held_over_an_end(world, &queue).await;
     let engine = world.engine();
-    let mut second = pin!(engine.get(mortal));
-    assert!(poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx))).await.is_pending(), "it stands in line");
+    let mut stats = pin!(engine.stats(&queue));
+    first_poll(stats.as_mut()).await;
     reading.let_go();
-    assert_eq!(second.await.expect("shown").item.state.phase(), Phase::Expired);
-    first.await.expect("the task ran").expect("shown");
+    assert_eq!(stats.await.expect("stats").counts.waiting, 0);
+    produce.await.expect("the task ran");
+}
+
+async fn a_lease_that_waits_is_not_given_what_was_overdue_when_it_came(world: &World) {
+    let queue = world.queue("q", 1, settings()).await;
+    let (reading, produce) = held_over_an_end(world, &queue).await;
+    let engine = world.engine();
+    let mut lease = pin!(engine.lease(&queue, lease(1), Span::from_secs(3600)));
+    first_poll(lease.as_mut()).await;
+    reading.let_go();
+    produce.await.expect("the task ran");
+    world.produce(&queue, vec![item("fresh")]).await;
+    assert_eq!(bodies(&lease.await.expect("leased").accept()), ["fresh"]);
 }

@@ -139,7 +139,7 @@ fn once(facts: &Facts<'_>, group: &GroupFacts<'_>, said: &[Said<'_, '_>]) -> Res
 
 /// What was said is seen by somebody in the end, unless it may have ended before.
 fn at_all(facts: &Facts<'_>, group: &GroupFacts<'_>, said: &[Said<'_, '_>]) -> Result<(), Violation> {
-    if facts.is_deleted_by_force(group.queue) {
+    if facts.is_deleted_by_force_since(group.queue, group.create.begin) {
         return Ok(());
     }
     for (word, is_so) in [
