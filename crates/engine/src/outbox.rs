@@ -28,7 +28,7 @@ use crate::partition::handle::{Arrivals, Handle, PartitionState};
 use crate::partition::message::{Answer, Done, received};
 use crate::queue::QueueHandle;
 use crate::registry::RunningQueues;
-use crate::store::Store;
+use crate::store::{Store, settle};
 
 /// What one batch holds at most, and how many bytes of bodies unless there is only one.
 const BATCH_MAX: usize = 100;
@@ -259,6 +259,9 @@ impl Carrier {
             let take = Command::Take(Take { source: self.source.id, moves });
             received(queue.door.pass(|| target.submit(take)).await??.await)?;
         }
+        settle(&*self.store, self.source.id, taker)
+            .await
+            .map_err(|error| EngineError::not_applied(error.to_string()))?;
         self.forget(taker, last).await?;
         Ok(Progress::Some)
     }

@@ -3,6 +3,7 @@
 //! without a cron, which is as good as none.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,6 +22,7 @@ use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
 use crate::partition::sound;
 use crate::queue::QueueHandle;
+use crate::store::settle;
 use crate::types::Commit;
 
 /// A cron as a partition has it.
@@ -306,13 +308,11 @@ impl Registry {
         let Done::Reply(Reply::CronGivenUp(cron)) = given.reply else {
             unreachable!("what is given up is told")
         };
-        // It runs nowhere until it is taken: whoever asked is told, and the registry goes on trying.
-        let on_its_way =
-            |error| EngineError::unknown(format!("the cron is on its way to another partition: {error}"));
         let (body, facts) = self.bodies_of(from, &cron).await.map_err(on_its_way)?;
         let take = TakeCron { cron: *cron, body, facts };
         let taken = to.command(Command::from(CronCommand::Take(Box::new(take)))).await.map_err(on_its_way)?;
         commits.push(commit(to, &taken));
+        settle(&*self.store, from.id, to.id).await.map_err(on_its_way)?;
         commits.push(self.name_cron(name, queue, to, Some(self.named_at(name).await?)).await?);
         let forgotten = from.command(Command::from(CronCommand::Forget(Arc::clone(name)))).await?;
         commits.push(commit(from, &forgotten));
@@ -423,4 +423,9 @@ fn check_change(change: &CronChange, cron: &Cron) -> Result<(), EngineError> {
 
 fn commit(handle: &Handle, answer: &Answer) -> Commit {
     Commit { partition: handle.id, sequence: answer.sequence }
+}
+
+/// It runs nowhere until it is taken: whoever asked is told, and the registry goes on trying.
+fn on_its_way(error: impl Display) -> EngineError {
+    EngineError::unknown(format!("the cron is on its way to another partition: {error}"))
 }

@@ -128,6 +128,10 @@ impl Store for MemoryStore {
         Box::pin(std::future::ready(result))
     }
 
+    fn sync(&self, _partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
         lock(&self.tables).partitions.get(&partition).is_some_and(|table| table.epoch == epoch)
     }

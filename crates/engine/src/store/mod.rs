@@ -29,6 +29,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Makes a batch durable, whole or not at all.
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>>;
 
+    /// Makes durable what was committed to a partition, where commits are answered before they are.
+    fn sync(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>>;
+
     /// Whether nobody has taken the partition over since: asked before an answer that commits nothing.
     fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool;
 
@@ -87,6 +90,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Finishes what is under way, stops the store's threads, and lets the directory go.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Before one partition forgets what another took from it: where stores may lose their newest commits, each loses its
+/// own.
+pub(crate) async fn settle(store: &dyn Store, from: PartitionId, to: PartitionId) -> Result<(), StoreError> {
+    if store.name_of(from) == store.name_of(to) { Ok(()) } else { store.sync(to).await }
 }
 
 /// A partition as its new owner finds it.

@@ -186,6 +186,13 @@ impl Store for Spread {
         }
     }
 
+    fn sync(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        match self.open_home(partition) {
+            Ok(store) => Box::pin(async move { store.sync(partition).await }),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
     fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
         self.open_home(partition).is_ok_and(|store| store.is_owner(partition, epoch))
     }

@@ -10,11 +10,14 @@ use windlass_core::id::PartitionId;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Opening, Spread};
 use windlass_engine::store::{Store, StoreError};
-use windlass_engine::{Engine, PartitionState, PartitionStats};
+use windlass_engine::{Engine, PartitionState, PartitionStats, RetryItem};
 
+use crate::behaviour::retry_item;
 use crate::faulty::{Fault, FaultyStore};
+use crate::log_disk::MemDisk;
 use crate::world::{ManualEnv, items, lease, queue_name};
 
 struct Stores {
@@ -225,4 +228,39 @@ async fn a_full_store_refuses_only_what_would_go_there() {
     }
     let stats = engine.stats(&queue).await.expect("stats");
     assert_eq!((stats.partitions[0].counts.waiting, stats.partitions[1].counts.waiting), (6, 0));
+}
+
+/// With relaxed durability each store may lose its newest commits; what is old must not be lost on its way from one
+/// to another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_moved_from_one_store_to_another_outlives_a_power_loss_of_both() {
+    let env = Arc::new(ManualEnv::new());
+    let open = async |first: Arc<MemDisk>, second: Arc<MemDisk>| {
+        let durability = Durability::Interval(Span::from_secs(3600));
+        let options = LogOptions { durability, segment_bytes: 1 << 20, ..LogOptions::default() };
+        let log = async |disk| LogStore::open(env.clone(), disk, options.clone()).await.expect("it opens");
+        let second = Member::opened("second", Arc::new(log(second).await));
+        let spread = Spread::open(Arc::new(log(first).await), vec![second]).await;
+        Engine::open(env.clone(), Arc::new(spread)).await.expect("the engine opens")
+    };
+    let (first, second): (Arc<MemDisk>, Arc<MemDisk>) = Default::default();
+    let engine = open(first.clone(), second.clone()).await;
+    let (queue, dead) = (queue_name("q"), queue_name("dead"));
+    let settings = Settings { dead_queue: Some("dead".into()), ..Settings::default() };
+    for (name, settings) in [(&queue, settings), (&dead, Settings::default())] {
+        let create = CreateQueue { name: name.clone(), settings, partitions: 1 };
+        engine.create_queue(create).await.expect("the queue is made");
+    }
+    assert_eq!(homes(&engine, &dead).await, ["second"]);
+    engine.produce(&queue, items(1)).await.expect("produced");
+    let leased = engine.lease(&queue, lease(1), Span::ZERO).await.expect("leased").accept();
+    let failed = RetryItem { dead: true, ..retry_item(&leased[0]) };
+    engine.retry(&queue, vec![failed]).await.expect("judged");
+    while engine.stats(&queue).await.expect("stats").moving > 0 {
+        tokio::task::yield_now().await;
+    }
+    // Which syncs the first store, and with it that the item has gone.
+    create(&engine, "another", 1).await;
+    let engine = open(first.after_power_loss(), second.after_power_loss()).await;
+    assert_eq!(engine.stats(&dead).await.expect("stats").counts.waiting, 1);
 }

@@ -47,6 +47,10 @@ impl Store for Failing {
         })
     }
 
+    fn sync(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.sync(partition)
+    }
+
     fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
         self.inner.is_owner(partition, epoch)
     }

@@ -344,6 +344,10 @@ impl Store for LogStore {
         Box::pin(async { Ok(partitions) })
     }
 
+    fn sync(&self, _partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(ask(&self.requests, |answer| Request::Sync { answer }))
+    }
+
     fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
         self.shared.tables().partitions.get(&partition.0).is_some_and(|table| table.epoch == epoch)
     }
