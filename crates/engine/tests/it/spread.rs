@@ -15,6 +15,7 @@ use windlass_engine::store::spread::{Member, Opening, Spread};
 use windlass_engine::store::{Store, StoreError};
 use windlass_engine::{Engine, PartitionState, PartitionStats, RetryItem};
 
+use crate::behaviour::crons::cron;
 use crate::behaviour::retry_item;
 use crate::faulty::{Fault, FaultyStore};
 use crate::log_disk::MemDisk;
@@ -230,21 +231,37 @@ async fn a_full_store_refuses_only_what_would_go_there() {
     assert_eq!((stats.partitions[0].counts.waiting, stats.partitions[1].counts.waiting), (6, 0));
 }
 
-/// With relaxed durability each store may lose its newest commits; what is old must not be lost on its way from one
-/// to another.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_moved_from_one_store_to_another_outlives_a_power_loss_of_both() {
-    let env = Arc::new(ManualEnv::new());
-    let open = async |first: Arc<MemDisk>, second: Arc<MemDisk>| {
+/// Several logs that are synced once an hour.
+#[derive(Clone, Default)]
+struct Relaxed {
+    disks: [Arc<MemDisk>; 3],
+}
+
+impl Relaxed {
+    async fn open(&self) -> Engine {
+        let env = Arc::new(ManualEnv::new());
         let durability = Durability::Interval(Span::from_secs(3600));
         let options = LogOptions { durability, segment_bytes: 1 << 20, ..LogOptions::default() };
-        let log = async |disk| LogStore::open(env.clone(), disk, options.clone()).await.expect("it opens");
-        let second = Member::opened("second", Arc::new(log(second).await));
-        let spread = Spread::open(Arc::new(log(first).await), vec![second]).await;
+        let [first, second, third] = self.disks.clone();
+        let open = async |disk| {
+            Arc::new(LogStore::open(env.clone(), disk, options.clone()).await.expect("the log opens"))
+        };
+        let others =
+            vec![Member::opened("second", open(second).await), Member::opened("third", open(third).await)];
+        let spread = Spread::open(open(first).await, others).await;
         Engine::open(env.clone(), Arc::new(spread)).await.expect("the engine opens")
-    };
-    let (first, second): (Arc<MemDisk>, Arc<MemDisk>) = Default::default();
-    let engine = open(first.clone(), second.clone()).await;
+    }
+
+    fn after_power_loss(&self) -> Self {
+        Self { disks: self.disks.each_ref().map(|disk| disk.after_power_loss()) }
+    }
+}
+
+/// Each store may lose its newest commits. What is old must not be lost on its way from one to another.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_moved_from_one_store_to_another_outlives_a_power_loss() {
+    let stores = Relaxed::default();
+    let engine = stores.open().await;
     let (queue, dead) = (queue_name("q"), queue_name("dead"));
     let settings = Settings { dead_queue: Some("dead".into()), ..Settings::default() };
     for (name, settings) in [(&queue, settings), (&dead, Settings::default())] {
@@ -261,6 +278,27 @@ async fn what_moved_from_one_store_to_another_outlives_a_power_loss_of_both() {
     }
     // Which syncs the first store, and with it that the item has gone.
     create(&engine, "another", 1).await;
-    let engine = open(first.after_power_loss(), second.after_power_loss()).await;
+    let engine = stores.after_power_loss().open().await;
     assert_eq!(engine.stats(&dead).await.expect("stats").counts.waiting, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crons_that_moved_from_one_store_to_another_outlive_a_power_loss() {
+    const CRONS: usize = 12;
+    let stores = Relaxed::default();
+    let engine = stores.open().await;
+    let queue = create(&engine, "q", 3).await;
+    assert_eq!(homes(&engine, &queue).await, ["default", "second", "third"]);
+    for index in 0..CRONS {
+        engine.create_cron(&queue, cron(&format!("c{index}"), "@every 1h")).await.expect("it is made");
+    }
+    // After which they are durable.
+    engine.close().await;
+    let engine = stores.open().await;
+    engine.rebalance(&queue, 2).await.expect("the third goes");
+    while engine.stats(&queue).await.expect("stats").partitions.len() > 2 {
+        tokio::task::yield_now().await;
+    }
+    let engine = stores.after_power_loss().open().await;
+    assert_eq!(engine.crons(None, 100).await.expect("listed").len(), CRONS);
 }
