@@ -4,9 +4,12 @@ import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 
 /** Only against hanging. */
 const APT_PATIENCE_MS = 300_000;
+const REMOVALS_MAX = 100;
+const REMOVAL_PAUSE_MS = 50;
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 /** The path of one that is there, or installed for it; or why there is none. */
@@ -39,7 +42,8 @@ export class Chromium {
     const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
     const all = [...flags, `--user-data-dir=${this.#profile}`, "--remote-debugging-pipe"];
     // It hears on descriptor 3 and speaks on 4, each message followed by a zero byte.
-    this.#child = spawn(path, all, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+    // In a group of its own, which it dies with: its helpers write into the profile as well.
+    this.#child = spawn(path, all, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"], detached: true });
     this.#child.stdio[4].setEncoding("utf8").on("data", (text) => this.#hear(text));
     this.#child.on("exit", () => this.#calls.forEach(({ reject }) => reject(new Error("chromium is gone"))));
   }
@@ -58,9 +62,21 @@ export class Chromium {
 
   async close() {
     const gone = new Promise((resolve) => this.#child.on("exit", resolve));
-    this.#child.kill("SIGKILL");
+    process.kill(-this.#child.pid, "SIGKILL");
     await gone;
-    rmSync(this.#profile, { recursive: true, force: true, maxRetries: 5 });
+    await this.#removeProfile();
+  }
+
+  /** Helpers that were killed may take a moment to go, and leave a file behind what was just emptied. */
+  async #removeProfile() {
+    for (let left = REMOVALS_MAX; ; left--) {
+      try {
+        return rmSync(this.#profile, { recursive: true, force: true });
+      } catch (error) {
+        if (error.code !== "ENOTEMPTY" || left === 0) throw error;
+        await setTimeout(REMOVAL_PAUSE_MS);
+      }
+    }
   }
 
   async #evaluate(expression, sessionId) {
