@@ -143,6 +143,21 @@ pub struct NewItem {
 }
 
 impl NewItem {
+    /// Waiting at once, and with nothing special about it.
+    pub fn plain(kind: impl Into<Arc<str>>, body: Bytes) -> Self {
+        Self {
+            kind: kind.into(),
+            priority: 0,
+            group: None,
+            enqueue_at: None,
+            max_attempts: None,
+            dead_timeout: None,
+            address: None,
+            body,
+            facts: None,
+        }
+    }
+
     /// What it is at home by, if anything.
     pub fn key(&self) -> Option<&str> {
         self.group.as_deref().or(self.address.as_deref())

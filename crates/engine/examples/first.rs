@@ -28,17 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
         engine.create_queue(create).await?;
     }
-    let items = ["hello", "good evening", "goodbye"].map(|text| NewItem {
-        kind: "default".into(),
-        priority: 0,
-        group: None,
-        enqueue_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        address: None,
-        body: text.into(),
-        facts: None,
-    });
+    let items = ["hello", "good evening", "goodbye"].map(|text| NewItem::plain("default", text.into()));
     let produced = engine.produce(&queue, items.to_vec()).await?;
     println!("produced {} items, durable as commit {}", produced.results.len(), produced.commits[0].sequence);
 

@@ -28,7 +28,7 @@ use crate::partition::handle::{Arrivals, Handle, PartitionState};
 use crate::partition::message::{Answer, Done, received};
 use crate::queue::QueueHandle;
 use crate::registry::RunningQueues;
-use crate::store::{Store, settle};
+use crate::store::{Store, sync_if_apart};
 
 /// What one batch holds at most, and how many bytes of bodies unless there is only one.
 const BATCH_MAX: usize = 100;
@@ -259,9 +259,6 @@ impl Carrier {
             let take = Command::Take(Take { source: self.source.id, moves });
             received(queue.door.pass(|| target.submit(take)).await??.await)?;
         }
-        settle(&*self.store, self.source.id, taker)
-            .await
-            .map_err(|error| EngineError::not_applied(error.to_string()))?;
         self.forget(taker, last).await?;
         Ok(Progress::Some)
     }
@@ -277,7 +274,10 @@ impl Carrier {
         Ok(())
     }
 
+    /// However it was learned that the partition took it.
     async fn forget(&self, taker: PartitionId, last: MoveNumber) -> Result<(), EngineError> {
+        let synced = sync_if_apart(&*self.store, self.source.id, taker).await;
+        synced.map_err(|error| EngineError::not_applied(error.to_string()))?;
         self.source.command(Command::Moved(Moved { partition: taker, last })).await?;
         Ok(())
     }

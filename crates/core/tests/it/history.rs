@@ -4,183 +4,32 @@ mod crons;
 mod events;
 mod groups;
 mod intake;
+mod moves;
 mod rules;
+mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use proptest::prelude::*;
 use windlass_core::command::{
-    Assign, Claim, Clear, Command, Completion, Digest, Ended, Extend, Filter, Held, Import, ImportItem,
-    LeaseItems, Leased, Move, Moved, NewItem, News, Produce, ProduceOnce, Produced, Redrive, RedriveTo,
-    Refusal, Reply, Retried, Retry, Take,
+    Claim, Clear, Command, Completion, Digest, Ended, Extend, Filter, Held, Import, ImportItem, LeaseItems,
+    Leased, NewItem, News, Produce, ProduceOnce, Produced, Refusal, Reply, Retried, Retry,
 };
 use windlass_core::cron::Cron;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
-use windlass_core::item::{End, Extras, Item, ItemError, MoveNumber, MoveReason, Origin, Phase, State};
+use windlass_core::item::{End, Extras, Item, ItemError, Phase, State};
 use windlass_core::limits::IDEMPOTENCY_MARGIN;
-use windlass_core::partition::{Partition, Target, Totals};
+use windlass_core::partition::{Partition, Totals};
 use windlass_core::row::{BodyCopy, Change, Intake, Row};
 use windlass_core::rule::RuleSet;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::script::START;
-use crons::CronStep;
 use events::Streams;
-use groups::{Ends, Known};
-
-/// One command to be, with what it is about chosen when its turn comes.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Pass(u64),
-    Produce(Vec<New>),
-    /// Under a key, a call that some partition claimed so many seconds ago, or this one now.
-    ProduceOnce(u8, Option<u8>, Vec<New>),
-    /// How many, bits of kinds (0: any), the largest priority.
-    Lease(usize, u8, u8),
-    Complete(Pick, bool),
-    /// Seconds until due (none: the policy decides), dead, with an error.
-    Retry(Pick, Option<u8>, bool, bool),
-    Extend(Pick, Option<u8>),
-    Release(Pick),
-    Revoke(Pick),
-    Watch(usize),
-    Unwatch(usize),
-    Cancel(usize),
-    Clear(bool, bool, bool, bool),
-    Sweep(usize),
-    Import(Vec<Imported>),
-    Delete(usize),
-    /// How many.
-    Redrive(usize),
-    Assign(usize),
-    /// What was assigned so far has arrived, all but so many of it.
-    Arrive(usize),
-    /// So many arrive here, and so many of them for the second time.
-    Take(usize, usize),
-    /// Which group, what is made at its end, its first members, whether it is started.
-    CreateGroup(u8, Ends, Vec<New>, bool),
-    SetGroupEnd(u8, Ends),
-    StartGroup(u8),
-    CancelGroup(u8),
-    DeleteGroup(u8),
-    Route(bool, Option<u16>),
-    /// Which of all rules there can be, seconds until they lift themselves, whether what is said of them is out of date.
-    TakeRules(u8, Option<u8>, bool),
-    /// After which number, counted back from the last (none: any), and how many bytes each event comes to.
-    Emit(Pick, Option<u8>, Vec<u32>),
-    Suspend(Pick),
-    /// With an answer or without.
-    Resume(usize, bool),
-    Follow(usize),
-    Unfollow(usize),
-    Cron(CronStep),
-}
-
-/// Kind, priority, seconds until due (0: at once), own attempts, seconds it may live, address, group.
-pub(crate) type New = (u8, u8, u8, Option<u8>, Option<u8>, Option<u8>, Option<u8>);
-
-/// Kind, priority, seconds until due (0: at once), attempts so far, address, group.
-pub(crate) type Imported = (u8, u8, u8, u8, Option<u8>, Option<u8>);
-
-/// One of the permits given out so far, counted from the latest; now and then a forged one.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pick {
-    back: usize,
-    forged: bool,
-}
-
-pub(crate) fn settings() -> impl Strategy<Value = Settings> {
-    let dead = (prop_oneof![Just(0), 1..30u64], prop::option::of(Just(Arc::from("dead"))));
-    // A batch of events alone comes to more than most others have to show.
-    let retention_max_bytes = prop_oneof![0..60u64, 0..1000u64];
-    (0..4u32, any::<bool>(), 1..40u64, 0..6u64, retention_max_bytes, dead).prop_map(
-        |(
-            max_attempts,
-            tail,
-            retention,
-            retention_max_items,
-            retention_max_bytes,
-            (dead_timeout, dead_queue),
-        )| Settings {
-            dead_timeout: Span::from_secs(dead_timeout),
-            dead_queue,
-            version: 1,
-            lease_timeout: Span::from_secs(5),
-            max_attempts,
-            requeue: if tail { Requeue::Tail } else { Requeue::Keep },
-            retention: Span::from_secs(retention),
-            retention_max_items,
-            retention_max_bytes,
-            ..Settings::default()
-        },
-    )
-}
-
-pub(crate) fn steps(len: usize) -> impl Strategy<Value = Vec<Step>> {
-    prop::collection::vec(step(), 1..len)
-}
-
-fn new() -> impl Strategy<Value = New> {
-    (
-        0..3u8,
-        0..3u8,
-        prop_oneof![3 => Just(0), 1 => 1..8u8],
-        prop::option::weighted(0.2, 0..3u8),
-        prop::option::weighted(0.3, 0..9u8),
-        prop::option::weighted(0.3, 0..3u8),
-        prop::option::weighted(0.4, 0..3u8),
-    )
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        12 => plain_step(),
-        3 => groups::step(),
-        1 => intake::step(),
-        1 => rules::step(),
-        4 => events::step(),
-        1 => crons::step(),
-    ]
-}
-
-fn plain_step() -> impl Strategy<Value = Step> {
-    let one_of_three = || prop::option::weighted(0.3, 0..3u8);
-    let imported = (0..3u8, 0..3u8, 0..4u8, 0..3u8, one_of_three(), one_of_three());
-    prop_oneof![
-        4 => prop_oneof![Just(1), 1..3_000_000u64, 1..20_000_000u64].prop_map(Step::Pass),
-        4 => prop::collection::vec(new(), 1..6).prop_map(Step::Produce),
-        3 => (0..3u8, prop::option::weighted(0.3, 0..3u8), prop::collection::vec(new(), 0..3))
-            .prop_map(|(key, claimed, items)| Step::ProduceOnce(key, claimed, items)),
-        1 => (80_000_000_000..90_000_000_000u64).prop_map(Step::Pass),
-        5 => (1..5usize, prop_oneof![Just(0), 0..8u8], prop_oneof![Just(255), 0..3u8])
-            .prop_map(|(count, kinds, max)| Step::Lease(count, kinds, max)),
-        3 => (pick(), any::<bool>()).prop_map(|(pick, result)| Step::Complete(pick, result)),
-        3 => (pick(), prop::option::of(0..6u8), prop::bool::weighted(0.1), any::<bool>())
-            .prop_map(|(pick, due, dead, error)| Step::Retry(pick, due, dead, error)),
-        2 => (pick(), prop::option::of(1..9u8)).prop_map(|(pick, timeout)| Step::Extend(pick, timeout)),
-        2 => pick().prop_map(Step::Release),
-        2 => pick().prop_map(Step::Revoke),
-        3 => (0..20usize).prop_map(Step::Watch),
-        1 => (0..20usize).prop_map(Step::Unwatch),
-        2 => (0..20usize).prop_map(Step::Cancel),
-        1 => any::<(bool, bool, bool, bool)>()
-            .prop_map(|(waiting, scheduled, leased, suspended)| Step::Clear(waiting, scheduled, leased, suspended)),
-        4 => prop_oneof![Just(1000), 1..6usize].prop_map(Step::Sweep),
-        1 => prop::collection::vec(imported, 1..4).prop_map(Step::Import),
-        1 => (0..20usize).prop_map(Step::Delete),
-        1 => (0..4usize).prop_map(Step::Redrive),
-        1 => (1..6usize).prop_map(Step::Assign),
-        1 => (0..3usize).prop_map(Step::Arrive),
-        1 => (1..4usize, 0..3usize).prop_map(|(new, old)| Step::Take(new, old)),
-    ]
-}
-
-fn pick() -> impl Strategy<Value = Pick> {
-    (0..8usize, prop::bool::weighted(0.1)).prop_map(|(back, forged)| Pick { back, forged })
-}
+use groups::Known;
+pub(crate) use steps::{Imported, New, Pick, Step, settings, steps};
 
 pub(crate) struct History {
     pub(crate) partition: Partition,
@@ -802,84 +651,6 @@ impl History {
         }
     }
 
-    /// The first ones that wait and came from elsewhere.
-    fn redrive(&mut self, limit: usize, before: &BTreeMap<ItemNumber, Item>) {
-        let came = |item: &&Item| {
-            self.is_waiting(item)
-                && item.extras.as_ref().is_some_and(|extras| extras.origin.is_some())
-                && !self.is_overdue(item.number)
-        };
-        let mut expected: Vec<_> = before.values().filter(came).collect();
-        expected.sort_by_key(|item| (item.priority, item.place));
-        expected.truncate(limit);
-        let to = RedriveTo::Origins(Arc::new(["elsewhere".into()].into()));
-        let redrive = Redrive { to, kind: None, limit, from: None };
-        let Ok(Reply::Redriven { count, .. }) = self.apply(Command::Redrive(redrive)) else {
-            panic!("a redrive is never refused")
-        };
-        assert_eq!(count, expected.len() as u64);
-        for item in expected {
-            assert_eq!(self.partition.get(item.number), None, "it has left");
-            self.ended.insert(item.number);
-        }
-    }
-
-    fn assign(&mut self, limit: usize) {
-        for Target { queue, partition } in self.partition.targets() {
-            let taker = taker(&queue);
-            let instead_of = partition.filter(|_| limit == 1);
-            if partition.is_some() && instead_of.is_none() {
-                continue;
-            }
-            let before = self.partition.departures(taker, 1000).len();
-            let to = Arc::clone(&queue);
-            let assign = Assign { queue, to, partition: taker, instead_of, limit };
-            let Ok(Reply::Carried { count }) = self.apply(Command::Assign(assign)) else {
-                panic!("an assignment is never refused")
-            };
-            assert!((1..=limit).contains(&count));
-            let added = if instead_of.is_none() { count } else { 0 };
-            assert_eq!(self.partition.departures(taker, 1000).len(), before + added);
-        }
-    }
-
-    /// The payload goes when the item has arrived, not before.
-    fn arrive(&mut self, but: usize) {
-        for queue in ["dead", "elsewhere"] {
-            self.arrive_at(taker(queue), but);
-        }
-    }
-
-    fn arrive_at(&mut self, taker: PartitionId, but: usize) {
-        let departures = self.partition.departures(taker, 1000);
-        assert!(departures.is_sorted_by_key(|departure| departure.number));
-        let Some(last) = departures.len().checked_sub(1 + but) else { return };
-        let moved = Moved { partition: taker, last: departures[last].number };
-        assert_eq!(self.apply(Command::Moved(moved)), Ok(Reply::Carried { count: last + 1 }));
-        assert_eq!(self.partition.departures(taker, 1000), departures[last + 1..]);
-    }
-
-    fn take(&mut self, new: usize, old: usize) {
-        let first = self.taken.saturating_sub(old as u64) + 1;
-        let last = self.taken + new as u64;
-        let moves = (first..=last).map(|number| moved(MoveNumber(number), self.now)).collect();
-        let take = Take { source: PartitionId(3), moves };
-        let before: BTreeSet<_> = self.items().into_keys().collect();
-        let reply = self.apply(Command::Take(take));
-        if !self.takes_moves() {
-            assert_eq!(reply, Err(Refusal::Moved));
-            return;
-        }
-        assert_eq!(reply, Ok(Reply::Carried { count: new }));
-        self.taken = last;
-        for number in self.items().into_keys().filter(|number| !before.contains(number)) {
-            self.made.push(number);
-            self.not_before.insert(number, Timestamp(0));
-            self.max_attempts.insert(number, self.settings.max_attempts);
-            self.made(number, None);
-        }
-    }
-
     /// There is something to do exactly if it is due.
     fn sweep(&mut self, limit: usize) {
         let due = self.partition.next_due().is_some_and(|due| due <= self.now);
@@ -947,36 +718,6 @@ fn arrived(item: &Item) -> Item {
         outcome.outgoing = None;
     }
     item
-}
-
-/// Who takes what leaves.
-fn taker(queue: &str) -> PartitionId {
-    PartitionId(if queue == "dead" { 9 } else { 8 })
-}
-
-fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
-    let origin = Origin {
-        queue: "elsewhere".into(),
-        id: None,
-        group: None,
-        address: None,
-        attempts: Some(3),
-        reason: MoveReason::Attempts,
-        error: None,
-        moved_at,
-        unknown: Vec::new(),
-    };
-    Move {
-        number,
-        kind: kind_name((number.0 % 3) as u8),
-        priority: 0,
-        origin,
-        enqueue_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        body: Bytes::new(),
-        facts: None,
-    }
 }
 
 fn address_name(address: u8) -> Arc<str> {

@@ -245,17 +245,7 @@ pub(crate) fn assert_same(one: &Partition, other: &Partition) {
 }
 
 pub(crate) fn item(kind: &str) -> NewItem {
-    NewItem {
-        kind: kind.into(),
-        priority: 0,
-        group: None,
-        enqueue_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        address: None,
-        body: Bytes::from_static(b"payload"),
-        facts: None,
-    }
+    NewItem::plain(kind, Bytes::from_static(b"payload"))
 }
 
 pub(crate) fn items(count: usize) -> Vec<NewItem> {

@@ -85,17 +85,7 @@ pub(crate) async fn open(directory: &std::path::Path, options: LogOptions) -> En
 }
 
 pub(crate) fn new_items(count: usize, priority: u8) -> Vec<NewItem> {
-    let item = NewItem {
-        kind: "default".into(),
-        priority,
-        group: None,
-        enqueue_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        address: None,
-        body: Bytes::from_static(PAYLOAD),
-        facts: None,
-    };
+    let item = NewItem { priority, ..NewItem::plain("default", Bytes::from_static(PAYLOAD)) };
     vec![item; count]
 }
 

@@ -1,5 +1,5 @@
-//! The one place where core, clock and store meet: drain the inbox, apply what came at one `now`, commit once, then
-//! answer everybody. While a batch is made durable the next one gathers; that is all there is to group commit.
+//! The one place where core, clock and store meet: drain the inbox, apply each command at a `now` that is not
+//! before it came, commit once, then answer everybody. While a batch is made durable the next one gathers; that is all there is to group commit.
 
 use std::iter::from_fn;
 use std::sync::Arc;
@@ -149,12 +149,11 @@ impl Writer {
     /// In rounds, each at a time of its own: who comes while one is taken belongs to the same batch, but must not be
     /// judged by a time before they asked.
     fn gather(&mut self, event: Event, inbox: &mut mpsc::Receiver<Message>) -> Gathered {
+        // Counted before the clock is read.
+        let mut arrived = inbox.len();
         let mut gathered = self.begin(&event);
         let mut first = if let Event::Message(message) = event { Some(message) } else { None };
         loop {
-            // Counted before the clock is read.
-            let arrived = inbox.len();
-            gathered.now = self.clock.now();
             // A sweep comes first, so that whoever asks sees what time has brought.
             if !(mutant::active(Mutant::IgnoreDeadline) && first.is_some()) {
                 self.sweep(&mut gathered);
@@ -167,12 +166,14 @@ impl Writer {
             if inbox.is_empty() || self.is_full(&gathered) {
                 return gathered;
             }
+            arrived = inbox.len();
+            gathered.now = self.clock.now();
         }
     }
 
     fn begin(&self, event: &Event) -> Gathered {
         Gathered {
-            now: Timestamp(0),
+            now: self.clock.now(),
             changes: Vec::new(),
             copies: Vec::new(),
             bytes: 0,

@@ -230,17 +230,7 @@ mod tests {
     use super::*;
 
     fn item() -> NewItem {
-        NewItem {
-            kind: "default".into(),
-            priority: 0,
-            group: None,
-            enqueue_at: None,
-            max_attempts: None,
-            dead_timeout: None,
-            address: None,
-            body: Bytes::from_static(b"payload"),
-            facts: None,
-        }
+        NewItem::plain("default", Bytes::from_static(b"payload"))
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
 use crate::partition::sound;
 use crate::queue::QueueHandle;
-use crate::store::settle;
+use crate::store::sync_if_apart;
 use crate::types::Commit;
 
 /// A cron as a partition has it.
@@ -312,7 +312,7 @@ impl Registry {
         let take = TakeCron { cron: *cron, body, facts };
         let taken = to.command(Command::from(CronCommand::Take(Box::new(take)))).await.map_err(on_its_way)?;
         commits.push(commit(to, &taken));
-        settle(&*self.store, from.id, to.id).await.map_err(on_its_way)?;
+        sync_if_apart(&*self.store, from.id, to.id).await.map_err(on_its_way)?;
         commits.push(self.name_cron(name, queue, to, Some(self.named_at(name).await?)).await?);
         let forgotten = from.command(Command::from(CronCommand::Forget(Arc::clone(name)))).await?;
         commits.push(commit(from, &forgotten));

@@ -94,7 +94,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
 /// Before one partition forgets what another took from it: where stores may lose their newest commits, each loses its
 /// own.
-pub(crate) async fn settle(store: &dyn Store, from: PartitionId, to: PartitionId) -> Result<(), StoreError> {
+pub(crate) async fn sync_if_apart(
+    store: &dyn Store,
+    from: PartitionId,
+    to: PartitionId,
+) -> Result<(), StoreError> {
     if store.name_of(from) == store.name_of(to) { Ok(()) } else { store.sync(to).await }
 }
 

@@ -216,17 +216,7 @@ pub(crate) fn queue_name(name: &str) -> QueueName {
 }
 
 pub(crate) fn item(payload: &str) -> NewItem {
-    NewItem {
-        kind: "default".into(),
-        priority: 0,
-        group: None,
-        enqueue_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        address: None,
-        body: Bytes::copy_from_slice(payload.as_bytes()),
-        facts: None,
-    }
+    NewItem::plain("default", Bytes::copy_from_slice(payload.as_bytes()))
 }
 
 pub(crate) fn items(count: usize) -> Vec<NewItem> {

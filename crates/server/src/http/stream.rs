@@ -243,17 +243,7 @@ mod tests {
     }
 
     async fn item(engine: &Engine, queue: &QueueName) -> ItemId {
-        let item = NewItem {
-            kind: "default".into(),
-            priority: 0,
-            enqueue_at: None,
-            max_attempts: None,
-            dead_timeout: None,
-            address: None,
-            group: None,
-            body: Bytes::new(),
-            facts: None,
-        };
+        let item = NewItem::plain("default", Bytes::new());
         let made = engine.produce(queue, vec![item]).await.unwrap();
         made.results[0].clone().unwrap().id
     }

@@ -97,17 +97,7 @@ impl Caller {
     fn item(&self) -> NewItem {
         let number = self.bodies.fetch_add(1, Ordering::Relaxed);
         let body = format!("{number:020}{}", "x".repeat((number % 300) as usize));
-        NewItem {
-            group: None,
-            kind: "default".into(),
-            priority: 0,
-            enqueue_at: None,
-            max_attempts: None,
-            dead_timeout: None,
-            address: None,
-            body: body.into(),
-            facts: None,
-        }
+        NewItem::plain("default", body.into())
     }
 
     async fn lease(&mut self, batch_size: usize) {

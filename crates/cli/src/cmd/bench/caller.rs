@@ -131,17 +131,7 @@ impl HttpCaller {
 
 impl EngineCaller {
     pub(super) fn new(engine: Engine, queue: QueueName, load: Load) -> Self {
-        let item = command::NewItem {
-            group: None,
-            kind: "default".into(),
-            priority: 0,
-            enqueue_at: None,
-            max_attempts: None,
-            dead_timeout: None,
-            address: None,
-            body: Bytes::from(vec![b'x'; load.payload]),
-            facts: None,
-        };
+        let item = command::NewItem::plain("default", Bytes::from(vec![b'x'; load.payload]));
         let lease = LeaseItems {
             client_id: "bench".into(),
             batch_size: load.batch,

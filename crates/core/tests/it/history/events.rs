@@ -11,7 +11,8 @@ use windlass_core::item::{Extras, Outcome, Phase, State};
 use windlass_core::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX};
 use windlass_core::row::Row;
 
-use super::{History, Pick, Step, pick};
+use super::steps::pick;
+use super::{History, Pick, Step};
 
 #[derive(Default)]
 pub(super) struct Streams {

@@ -13,7 +13,8 @@ use windlass_core::limits::Invalid;
 use windlass_core::partition::Counts;
 use windlass_core::row::{BodyCopy, Change, Part, Row};
 
-use super::{History, Step, kind_name, new};
+use super::steps::new;
+use super::{History, Step, kind_name};
 
 /// What is made at the end of a group, and what if it is cancelled.
 pub(crate) type Ends = (Made, Made);
@@ -59,15 +60,10 @@ pub(super) fn name(group: u8) -> Arc<str> {
 
 fn end(made: Made) -> Option<NewEnd> {
     let item = NewItem {
-        kind: kind_name(1),
         priority: 1,
-        group: None,
-        enqueue_at: None,
         max_attempts: Some(2),
-        dead_timeout: None,
-        address: None,
-        body: Bytes::from_static(b"the last one"),
         facts: Some(Bytes::from_static(b"facts")),
+        ..NewItem::plain(kind_name(1), Bytes::from_static(b"the last one"))
     };
     match made {
         Made::Nothing => None,

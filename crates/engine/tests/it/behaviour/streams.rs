@@ -31,6 +31,7 @@ on_every_store!(
     streams_leave_nothing_behind,
     two_hundred_who_come_and_go_see_the_same_four_thousand_events,
     fifty_who_follow_cost_no_commits,
+    who_comes_at_the_moment_of_the_end_still_sees_all_of_it,
 );
 
 pub(crate) fn event(content: &str) -> NewEvent {
@@ -376,10 +377,8 @@ async fn fifty_who_follow_cost_no_commits(world: &World) {
 }
 
 /// Ten thousand items, each followed at the very moment of its end: always the whole story with its end.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_at_the_moment_of_the_end_still_sees_all_of_it() {
+async fn who_comes_at_the_moment_of_the_end_still_sees_all_of_it(world: &World) {
     const ROUNDS: usize = 10_000;
-    let world = World::new(crate::world::Medium::memory()).await;
     let queue = Arc::new(world.queue("q", 1, Settings::default()).await);
     let engine = world.engine();
     for round in 0..ROUNDS / 100 {

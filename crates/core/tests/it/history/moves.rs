@@ -1,0 +1,123 @@
+//! Items that leave for other queues, and some that come from there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::command::{Assign, Command, Move, Moved, Redrive, RedriveTo, Refusal, Reply, Take};
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::item::{Item, MoveNumber, MoveReason, Origin};
+use windlass_core::partition::Target;
+use windlass_core::time::Timestamp;
+
+use super::{History, kind_name};
+
+impl History {
+    /// The first ones that wait and came from elsewhere.
+    pub(super) fn redrive(&mut self, limit: usize, before: &BTreeMap<ItemNumber, Item>) {
+        let came = |item: &&Item| {
+            self.is_waiting(item)
+                && item.extras.as_ref().is_some_and(|extras| extras.origin.is_some())
+                && !self.is_overdue(item.number)
+        };
+        let mut expected: Vec<_> = before.values().filter(came).collect();
+        expected.sort_by_key(|item| (item.priority, item.place));
+        expected.truncate(limit);
+        let to = RedriveTo::Origins(Arc::new(["elsewhere".into()].into()));
+        let redrive = Redrive { to, kind: None, limit, from: None };
+        let Ok(Reply::Redriven { count, .. }) = self.apply(Command::Redrive(redrive)) else {
+            panic!("a redrive is never refused")
+        };
+        assert_eq!(count, expected.len() as u64);
+        for item in expected {
+            assert_eq!(self.partition.get(item.number), None, "it has left");
+            self.ended.insert(item.number);
+        }
+    }
+
+    pub(super) fn assign(&mut self, limit: usize) {
+        for Target { queue, partition } in self.partition.targets() {
+            let taker = taker(&queue);
+            let instead_of = partition.filter(|_| limit == 1);
+            if partition.is_some() && instead_of.is_none() {
+                continue;
+            }
+            let before = self.partition.departures(taker, 1000).len();
+            let to = Arc::clone(&queue);
+            let assign = Assign { queue, to, partition: taker, instead_of, limit };
+            let Ok(Reply::Carried { count }) = self.apply(Command::Assign(assign)) else {
+                panic!("an assignment is never refused")
+            };
+            assert!((1..=limit).contains(&count));
+            let added = if instead_of.is_none() { count } else { 0 };
+            assert_eq!(self.partition.departures(taker, 1000).len(), before + added);
+        }
+    }
+
+    /// The payload goes when the item has arrived, not before.
+    pub(super) fn arrive(&mut self, but: usize) {
+        for queue in ["dead", "elsewhere"] {
+            self.arrive_at(taker(queue), but);
+        }
+    }
+
+    pub(super) fn arrive_at(&mut self, taker: PartitionId, but: usize) {
+        let departures = self.partition.departures(taker, 1000);
+        assert!(departures.is_sorted_by_key(|departure| departure.number));
+        let Some(last) = departures.len().checked_sub(1 + but) else { return };
+        let moved = Moved { partition: taker, last: departures[last].number };
+        assert_eq!(self.apply(Command::Moved(moved)), Ok(Reply::Carried { count: last + 1 }));
+        assert_eq!(self.partition.departures(taker, 1000), departures[last + 1..]);
+    }
+
+    pub(super) fn take(&mut self, new: usize, old: usize) {
+        let first = self.taken.saturating_sub(old as u64) + 1;
+        let last = self.taken + new as u64;
+        let moves = (first..=last).map(|number| moved(MoveNumber(number), self.now)).collect();
+        let take = Take { source: PartitionId(3), moves };
+        let before: BTreeSet<_> = self.items().into_keys().collect();
+        let reply = self.apply(Command::Take(take));
+        if !self.takes_moves() {
+            assert_eq!(reply, Err(Refusal::Moved));
+            return;
+        }
+        assert_eq!(reply, Ok(Reply::Carried { count: new }));
+        self.taken = last;
+        for number in self.items().into_keys().filter(|number| !before.contains(number)) {
+            self.made.push(number);
+            self.not_before.insert(number, Timestamp(0));
+            self.max_attempts.insert(number, self.settings.max_attempts);
+            self.made(number, None);
+        }
+    }
+}
+
+/// Who takes what leaves.
+fn taker(queue: &str) -> PartitionId {
+    PartitionId(if queue == "dead" { 9 } else { 8 })
+}
+
+fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
+    let origin = Origin {
+        queue: "elsewhere".into(),
+        id: None,
+        group: None,
+        address: None,
+        attempts: Some(3),
+        reason: MoveReason::Attempts,
+        error: None,
+        moved_at,
+        unknown: Vec::new(),
+    };
+    Move {
+        number,
+        kind: kind_name((number.0 % 3) as u8),
+        priority: 0,
+        origin,
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+        body: Bytes::new(),
+        facts: None,
+    }
+}
