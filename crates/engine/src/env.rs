@@ -1,9 +1,10 @@
-//! Everything the engine takes from the outside world: time, tasks and threads. Disks come with the store.
+//! Everything the engine takes from the outside world: time, chance, tasks and threads. Disks come with the store.
 //!
 //! Production uses [`TokioEnv`]; the simulator brings its own, and then the whole engine runs from one seed.
 
 use std::fmt;
 use std::future::Future;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
@@ -20,6 +21,9 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
 
     /// What the machine's clock says, right or wrong.
     fn wall(&self) -> Timestamp;
+
+    /// A number that nobody outside can guess.
+    fn random(&self) -> u64;
 
     /// Ends no earlier than `at` on the boot clock.
     fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()>;
@@ -99,6 +103,11 @@ impl Env for TokioEnv {
     fn wall(&self) -> Timestamp {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Timestamp(u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    fn random(&self) -> u64 {
+        // Its keys come from the operating system, and differ from call to call.
+        RandomState::new().build_hasher().finish()
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is where the clock comes in")]

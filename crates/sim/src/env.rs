@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use windlass_core::time::Timestamp;
 use windlass_engine::env::{BoxFuture, Env};
 
 use crate::executor::Handle;
+use crate::rng::Rng;
 
 /// What the machine's clock says at virtual time 0: some day in 2025.
 pub const WALL_AT_START: u64 = 1_750_000_000_000_000;
@@ -47,12 +48,14 @@ pub struct SimEnv {
     handle: Handle,
     wall: WallClock,
     booted_at_nanos: u64,
+    /// How many random numbers were drawn.
+    drawn: AtomicU64,
 }
 
 impl SimEnv {
     pub fn new(handle: Handle, wall: WallClock) -> Self {
         let booted_at_nanos = handle.now_nanos();
-        Self { handle, wall, booted_at_nanos }
+        Self { handle, wall, booted_at_nanos, drawn: AtomicU64::new(0) }
     }
 }
 
@@ -69,6 +72,12 @@ impl Env for SimEnv {
 
     fn wall(&self) -> Timestamp {
         self.wall.at(self.handle.now_micros())
+    }
+
+    /// From the virtual time, which the seed decides.
+    fn random(&self) -> u64 {
+        let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
+        Rng::new(self.handle.now_nanos().rotate_left(16) ^ drawn).draw()
     }
 
     fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {

@@ -226,6 +226,8 @@ pub struct StoreStats {
     pub bytes_live: u64,
     pub snapshots: u64,
     pub compactions: u64,
+    /// Wanted bodies that were found damaged when the store was opened.
+    pub damaged_bodies: u64,
 }
 
 impl Sum for StoreStats {
@@ -238,6 +240,7 @@ impl Sum for StoreStats {
             bytes_live: one.bytes_live + other.bytes_live,
             snapshots: one.snapshots + other.snapshots,
             compactions: one.compactions + other.compactions,
+            damaged_bodies: one.damaged_bodies + other.damaged_bodies,
         })
     }
 }

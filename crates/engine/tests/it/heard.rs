@@ -14,11 +14,11 @@ use windlass_core::time::Span;
 
 use crate::world::{Medium, World, item};
 
-type Line = BTreeMap<String, String>;
+pub(crate) type Line = BTreeMap<String, String>;
 
 /// Keeps every line in memory.
 #[derive(Clone, Default)]
-struct Ear(Arc<Mutex<Vec<Line>>>);
+pub(crate) struct Ear(Arc<Mutex<Vec<Line>>>);
 
 struct Fields<'a>(&'a mut Line);
 
@@ -57,6 +57,15 @@ impl Subscriber for Ear {
 }
 
 impl Ear {
+    /// The one line with this message.
+    pub(crate) fn line(&self, message: &str) -> Line {
+        let lines = self.0.lock().expect("not poisoned");
+        let mut said = lines.iter().filter(|line| line.get("message").is_some_and(|said| said == message));
+        let line = said.next().unwrap_or_else(|| panic!("{message:?} was not said in {lines:?}")).clone();
+        assert_eq!(said.next(), None, "said twice");
+        line
+    }
+
     fn lines_about_items(&self) -> Vec<Line> {
         let lines = self.0.lock().expect("not poisoned");
         lines.iter().filter(|line| line.contains_key("item")).cloned().collect()

@@ -233,10 +233,10 @@ async fn a_directory_that_is_not_ours_or_of_a_newer_format_is_refused() {
     let refused = open(&foreign, small()).await.unwrap_err();
     assert!(refused.to_string().contains("holiday.jpg"), "{refused}");
 
-    let newer = b"windlass log\nformat = 2\nlog = 01\n".to_vec();
+    let newer = b"windlass log\nformat = 3\nlog = 01\n".to_vec();
     let newer = MemDisk::of([("format".to_owned(), newer)].into());
     let refused = open(&newer, small()).await.unwrap_err();
-    assert!(refused.to_string().contains("format 2"), "{refused}");
+    assert!(refused.to_string().contains("format 3"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

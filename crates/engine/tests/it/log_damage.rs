@@ -11,24 +11,24 @@ use windlass_engine::store::{Store, StoreError};
 use crate::log_disk::MemDisk;
 use crate::log_rows::{Owner, open, put, remove, small};
 
-const TINY: u32 = 4 << 10;
-const HEADER: usize = 80;
+pub(crate) const TINY: u32 = 4 << 10;
+const HEADER: usize = 88;
 
-type Files = BTreeMap<String, Vec<u8>>;
+pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-fn tiny() -> LogOptions {
+pub(crate) fn tiny() -> LogOptions {
     LogOptions { segment_bytes: TINY, ..small() }
 }
 
 /// A log, and what its partition was after each commit.
-struct History {
-    files: Files,
-    states: Vec<BTreeMap<Key, Row>>,
+pub(crate) struct History {
+    pub(crate) files: Files,
+    pub(crate) states: Vec<BTreeMap<Key, Row>>,
 }
 
 impl History {
     /// Every commit is a run of its own: its frame says that all before it are durable.
-    async fn write(options: LogOptions, commits: u64) -> Self {
+    pub(crate) async fn write(options: LogOptions, commits: u64) -> Self {
         Self::write_sized(options, commits, |number| 40 + number as usize % 50, false).await
     }
 
@@ -88,7 +88,7 @@ impl History {
     }
 
     /// The segment that the log ends in.
-    fn last_segment(&self) -> String {
+    pub(crate) fn last_segment(&self) -> String {
         let generation = |bytes: &Vec<u8>| u64::from_le_bytes(bytes[32..40].try_into().unwrap());
         let segments = self.files.iter().filter(|(name, _)| name.ends_with(".seg"));
         let last =
@@ -110,14 +110,14 @@ fn is_frame(bytes: &[u8], at: usize) -> bool {
     bytes.get(at + 8..at + 12) == Some(b"WndL")
 }
 
-fn lsn(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn lsn(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at + 40..at + 48].try_into().unwrap())
 }
 
 const END: u8 = 7;
 
 /// Offset and length of a segment's frames, without the hint at its end and old frames after them.
-fn frames(bytes: &[u8]) -> Vec<(usize, usize)> {
+pub(crate) fn frames(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut frames = Vec::new();
     let mut at = 0;
     while is_frame(bytes, at) && bytes[at + 32..at + 40] == bytes[32..40] && bytes[at + 14] != END {
@@ -128,7 +128,12 @@ fn frames(bytes: &[u8]) -> Vec<(usize, usize)> {
     frames
 }
 
-fn assert_damaged(refused: &StoreError, name: &str, offset: usize) {
+/// The bytes of header and entries of the frame: its bodies stand behind.
+pub(crate) fn head(bytes: &[u8], at: usize) -> usize {
+    HEADER + u32::from_le_bytes(bytes[at + 80..at + 84].try_into().unwrap()) as usize
+}
+
+pub(crate) fn assert_damaged(refused: &StoreError, name: &str, offset: usize) {
     let StoreError::Damaged { file, offset: at, .. } = refused else {
         panic!("damage at {name} {offset} was reported as {refused}");
     };
@@ -179,7 +184,8 @@ async fn a_flipped_frame_is_reported_with_file_and_offset_unless_it_is_the_last(
     for (name, bytes) in history.files.iter().filter(|(name, _)| name.ends_with(".seg")) {
         let frames = frames(bytes);
         for (index, (at, length)) in frames.iter().enumerate() {
-            for byte in [0, 4, 9, 14, 30, 33, 41, 50, HEADER - 1, *length / 2, *length - 1] {
+            let head = head(bytes, *at);
+            for byte in [0, 4, 9, 14, 30, 33, 41, 50, 81, HEADER - 1, HEADER, (HEADER + head) / 2, head - 1] {
                 let flip =
                     |files: &mut Files| files.get_mut(name).unwrap()[at + byte.min(length - 1)] ^= 0x10;
                 let opened = history.open_with(flip).await;

@@ -33,6 +33,8 @@ pub(crate) struct Faults {
     pub(crate) held: AtomicBool,
     used: AtomicU64,
     pub(crate) synced: AtomicU64,
+    /// Bytes that were read.
+    pub(crate) read: AtomicU64,
 }
 
 impl Default for Faults {
@@ -46,6 +48,7 @@ impl Default for Faults {
             held: AtomicBool::new(false),
             used: zero(),
             synced: zero(),
+            read: zero(),
         }
     }
 }
@@ -246,6 +249,7 @@ impl File for MemFile {
         let left = images.live.get(offset as usize..).unwrap_or_default();
         let length = buffer.len().min(left.len());
         buffer[..length].copy_from_slice(&left[..length]);
+        self.faults.read.fetch_add(length as u64, Ordering::SeqCst);
         done(Ok(length))
     }
 

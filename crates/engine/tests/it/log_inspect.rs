@@ -152,8 +152,9 @@ async fn damage_is_found_and_everything_else_salvaged() {
     let mut files = disk.images();
     let name = "00000001.seg";
     // The start of the segment, the open frame, then one commit for each item.
-    let (at, length) = frames(&files[name])[1 + 20];
-    files.get_mut(name).unwrap()[at + length / 2] ^= 1;
+    let (at, _) = frames(&files[name])[1 + 20];
+    let first_entry = at + 88;
+    files.get_mut(name).unwrap()[first_entry] ^= 1;
     let disk = MemDisk::of(files);
 
     let report = inspect::check(as_disk(&disk)).await.unwrap();
@@ -245,7 +246,7 @@ async fn a_segment_without_its_start_loses_no_frame() {
     for name in used(&files) {
         for zeros in [false, true] {
             let mut files = files.clone();
-            let start = &mut files.get_mut(&name).unwrap()[..80];
+            let start = &mut files.get_mut(&name).unwrap()[..88];
             if zeros {
                 start.fill(0)
             } else {

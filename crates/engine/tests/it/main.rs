@@ -47,6 +47,8 @@ mod log_failure;
 #[cfg(test)]
 mod log_inspect;
 #[cfg(test)]
+mod log_rot;
+#[cfg(test)]
 mod log_rows;
 #[cfg(test)]
 mod log_upkeep;

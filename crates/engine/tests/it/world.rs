@@ -102,6 +102,10 @@ impl Env for ManualEnv {
         Timestamp(right.0.saturating_add_signed(set_by))
     }
 
+    fn random(&self) -> u64 {
+        self.tasks.random()
+    }
+
     fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {
         self.sleeps.fetch_add(1, Ordering::Relaxed);
         let mut boot = self.boot.subscribe();

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::body_key::BodyKey;
-use super::entry;
+use super::entry::Draft;
 use super::fetch::fetch;
 use super::frame::{self, HEADER_BYTES, Header, Kind, Role, padded};
 use super::segment::{self, Pin, Segment};
@@ -242,12 +242,14 @@ fn lay_out(
     segment: u32,
     offset: u32,
 ) -> (Vec<u8>, Vec<Option<Place>>) {
-    let mut frame = vec![0; HEADER_BYTES];
+    let mut draft = Draft::with_capacity(bodies.iter().flatten().map(|body| 24 + body.len()).sum());
     let mut put = |(moving, body): (&Moving, &Option<Bytes>)| {
-        let at = entry::put_body(&mut frame, moving.key, moving.from.crc, body.as_ref()?);
+        let at = draft.put_body(moving.key, moving.from.crc, body.as_ref()?);
         Some(Place { segment, offset: offset + at as u32, ..moving.from })
     };
-    let places = group.iter().zip(bodies).map(&mut put).collect();
+    let mut places: Vec<Option<Place>> = group.iter().zip(bodies).map(&mut put).collect();
+    let (mut frame, bodies_at) = draft.finish();
+    places.iter_mut().flatten().for_each(|place| place.offset += bodies_at as u32);
     frame::seal(&mut frame, header);
     (frame, places)
 }

@@ -1,4 +1,5 @@
-//! What a commit frame holds: rows put and removed, bodies put and removed, in the order of the batch.
+//! What a commit frame holds: rows put and removed, bodies put and removed, in the order of the batch. The bytes of the
+//! bodies stand behind all entries, in the order of theirs.
 
 use bytes::Bytes;
 use windlass_core::codec;
@@ -6,14 +7,14 @@ use windlass_core::id::ItemNumber;
 use windlass_core::row::{Change, Key, Part};
 
 use super::body_key::BodyKey;
-use super::frame::HEADER_BYTES;
+use super::frame::{self, HEADER_BYTES};
 
-/// One entry of a payload. `at` is where its bytes begin within the frame.
+/// One entry. `at` is where the value of the row or the bytes of the body begin within the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry<'a> {
     PutRow { key: &'a [u8], value: &'a [u8], at: usize },
     RemoveRow { key: &'a [u8] },
-    PutBody { key: BodyKey, crc: u32, body: &'a [u8], at: usize },
+    PutBody { key: BodyKey, crc: u32, at: usize, length: usize },
     RemoveBody { key: BodyKey },
 }
 
@@ -74,20 +75,26 @@ impl BodyChange {
 /// A commit's bytes, made by its caller so that the committer has little to do.
 #[derive(Debug)]
 pub(super) struct Encoded {
-    /// Room for the header, then the payload.
+    /// Room for the header, with the entries described already; the entries; the bodies.
     pub(super) frame: Vec<u8>,
     pub(super) bodies: Vec<BodyChange>,
 }
 
 pub(super) fn encode(changes: &[Change]) -> Encoded {
-    let mut frame = Vec::with_capacity(HEADER_BYTES + changes.iter().map(size_hint).sum::<usize>());
-    frame.resize(HEADER_BYTES, 0);
-    let mut encoded = Encoded { frame, bodies: Vec::new() };
+    let mut draft = Draft::with_capacity(changes.iter().map(size_hint).sum());
+    let mut bodies = Vec::new();
     let mut scratch = Scratch::default();
     for change in changes {
-        encoded.push(change, &mut scratch);
+        bodies.extend(draft.push(change, &mut scratch));
     }
-    encoded
+    let (frame, bodies_at) = draft.finish();
+    for change in &mut bodies {
+        if let BodyChange::Put { at, .. } = change {
+            // A frame too large for this is refused before anybody looks at it.
+            *at += bodies_at as u32;
+        }
+    }
+    Encoded { frame, bodies }
 }
 
 #[derive(Default)]
@@ -104,8 +111,23 @@ fn size_hint(change: &Change) -> usize {
     }
 }
 
-impl Encoded {
-    fn push(&mut self, change: &Change, scratch: &mut Scratch) {
+/// A frame in the making: its entries so far, and the bodies that come behind the last entry.
+#[derive(Debug)]
+pub(super) struct Draft {
+    frame: Vec<u8>,
+    bodies: Vec<Bytes>,
+    bodies_length: usize,
+}
+
+impl Draft {
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        let mut frame = Vec::with_capacity(HEADER_BYTES + bytes);
+        frame.resize(HEADER_BYTES, 0);
+        Self { frame, bodies: Vec::new(), bodies_length: 0 }
+    }
+
+    /// Tells what the change does to bodies. The `at` of a body counts from where bodies begin.
+    fn push(&mut self, change: &Change, scratch: &mut Scratch) -> Option<BodyChange> {
         match change {
             Change::Put(row) => {
                 scratch.key.clear();
@@ -113,30 +135,50 @@ impl Encoded {
                 codec::encode_key(&row.key(), &mut scratch.key);
                 codec::encode_value(row, &mut scratch.value);
                 put_row(&mut self.frame, &scratch.key, &scratch.value);
+                None
             }
             Change::Remove(key) => {
                 scratch.key.clear();
                 codec::encode_key(key, &mut scratch.key);
                 self.frame.push(REMOVE_ROW);
                 put_bytes(&mut self.frame, &scratch.key);
-                self.bodies.extend(BodyChange::with_row(key));
+                BodyChange::with_row(key)
             }
-            Change::PutBody { number, part, body } => self.put_body(BodyKey::new(*number, *part), body),
+            Change::PutBody { number, part, body } => {
+                let (key, crc) = (BodyKey::new(*number, *part), crc32c::crc32c(body));
+                let at = self.put_body(key, crc, body) as u32;
+                Some(BodyChange::Put { key, at, length: body.len() as u32, crc, body: body.clone() })
+            }
             Change::RemoveBody { number, part } => {
                 let key = BodyKey::new(*number, *part);
                 self.frame.push(REMOVE_BODY);
                 key.put(&mut self.frame);
-                self.bodies.push(BodyChange::Remove { key });
+                Some(BodyChange::Remove { key })
             }
         }
     }
 
-    fn put_body(&mut self, key: BodyKey, body: &Bytes) {
-        let crc = crc32c::crc32c(body);
-        let at = put_body(&mut self.frame, key, crc, body);
-        // A frame too large for these is refused before anybody looks at them.
-        let (at, length) = (at as u32, body.len() as u32);
-        self.bodies.push(BodyChange::Put { key, at, length, crc, body: body.clone() });
+    /// Tells where the body's bytes will be, counted from where bodies begin.
+    pub(super) fn put_body(&mut self, key: BodyKey, crc: u32, body: &Bytes) -> usize {
+        self.frame.push(PUT_BODY);
+        key.put(&mut self.frame);
+        self.frame.extend_from_slice(&crc.to_le_bytes());
+        put_varint(&mut self.frame, body.len() as u64);
+        let at = self.bodies_length;
+        self.bodies_length += body.len();
+        self.bodies.push(body.clone());
+        at
+    }
+
+    /// The frame but for its header, and where in it the bodies begin.
+    pub(super) fn finish(mut self) -> (Vec<u8>, usize) {
+        frame::describe_entries(&mut self.frame);
+        let bodies_at = self.frame.len();
+        self.frame.reserve(self.bodies_length);
+        for body in &self.bodies {
+            self.frame.extend_from_slice(body);
+        }
+        (self.frame, bodies_at)
     }
 }
 
@@ -144,17 +186,6 @@ fn put_row(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     out.push(PUT_ROW);
     put_bytes(out, key);
     put_bytes(out, value);
-}
-
-/// Tells where the body's bytes begin.
-pub(super) fn put_body(out: &mut Vec<u8>, key: BodyKey, crc: u32, body: &[u8]) -> usize {
-    out.push(PUT_BODY);
-    key.put(out);
-    out.extend_from_slice(&crc.to_le_bytes());
-    put_varint(out, body.len() as u64);
-    let at = out.len();
-    out.extend_from_slice(body);
-    at
 }
 
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -170,7 +201,7 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Why a payload cannot be read although its checksum is right: a bug, or a later version's words.
+/// Why entries cannot be read although their checksum is right: a bug, or a later version's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unreadable;
 
@@ -178,12 +209,40 @@ pub(super) struct Unreadable;
 #[derive(Debug)]
 pub(super) struct Entries<'a> {
     cursor: Cursor<'a>,
+    /// Where the next body begins within the frame.
+    body_at: usize,
+    /// Where the frame ends, and with it the last body.
+    end: usize,
 }
 
 impl<'a> Entries<'a> {
-    /// Of a whole frame, header included.
+    /// Of a frame whose header is right. Its bodies need not be there: an entry only tells where its body is.
     pub(super) fn of(frame: &'a [u8]) -> Self {
-        Self { cursor: Cursor { bytes: frame, at: HEADER_BYTES } }
+        let body_at = frame::head_length(frame);
+        let cursor = Cursor { bytes: &frame[..body_at], at: HEADER_BYTES };
+        Self { cursor, body_at, end: frame::length(frame) }
+    }
+
+    fn entry(&mut self) -> Option<Entry<'a>> {
+        let cursor = &mut self.cursor;
+        match cursor.take(1)?[0] {
+            PUT_ROW => {
+                let key = cursor.take_bytes()?;
+                let value = cursor.take_bytes()?;
+                Some(Entry::PutRow { key, value, at: cursor.at - value.len() })
+            }
+            REMOVE_ROW => Some(Entry::RemoveRow { key: cursor.take_bytes()? }),
+            PUT_BODY => {
+                let key = BodyKey::take(cursor)?;
+                let crc = cursor.take_u32()?;
+                let length = usize::try_from(cursor.take_varint()?).ok()?;
+                let at = self.body_at;
+                self.body_at = at.checked_add(length).filter(|end| *end <= self.end)?;
+                Some(Entry::PutBody { key, crc, at, length })
+            }
+            REMOVE_BODY => Some(Entry::RemoveBody { key: BodyKey::take(cursor)? }),
+            _ => None,
+        }
     }
 }
 
@@ -194,7 +253,7 @@ impl<'a> Iterator for Entries<'a> {
         if self.cursor.is_empty() {
             return None;
         }
-        let entry = self.cursor.entry().ok_or(Unreadable);
+        let entry = self.entry().ok_or(Unreadable);
         if entry.is_err() {
             self.cursor.at = self.cursor.bytes.len();
         }
@@ -212,25 +271,6 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub(super) fn is_empty(&self) -> bool {
         self.at >= self.bytes.len()
-    }
-
-    fn entry(&mut self) -> Option<Entry<'a>> {
-        match self.take(1)?[0] {
-            PUT_ROW => {
-                let key = self.take_bytes()?;
-                let value = self.take_bytes()?;
-                Some(Entry::PutRow { key, value, at: self.at - value.len() })
-            }
-            REMOVE_ROW => Some(Entry::RemoveRow { key: self.take_bytes()? }),
-            PUT_BODY => {
-                let key = BodyKey::take(self)?;
-                let crc = self.take_u32()?;
-                let body = self.take_bytes()?;
-                Some(Entry::PutBody { key, crc, body, at: self.at - body.len() })
-            }
-            REMOVE_BODY => Some(Entry::RemoveBody { key: BodyKey::take(self)? }),
-            _ => None,
-        }
     }
 
     pub(super) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
@@ -275,12 +315,35 @@ pub(super) fn body_changes(frame: &[u8]) -> Result<Vec<BodyChange>, Unreadable> 
                 let key = codec::decode_key(key).ok();
                 changes.extend(key.as_ref().and_then(BodyChange::with_row));
             }
-            Entry::PutBody { key, crc, body, at } => {
-                let (at, length) = (at as u32, body.len() as u32);
+            Entry::PutBody { key, crc, at, length } => {
+                let (at, length) = (at as u32, length as u32);
                 changes.push(BodyChange::Put { key, at, length, crc, body: Bytes::new() });
             }
             Entry::RemoveBody { key } => changes.push(BodyChange::Remove { key }),
         }
     }
     Ok(changes)
+}
+
+/// A body whose bytes are not those that its entry tells the checksum of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RottenBody {
+    pub(super) key: BodyKey,
+    /// Where its bytes begin within the frame.
+    pub(super) at: u32,
+}
+
+/// The rotten bodies of a whole frame whose entries are right.
+pub(super) fn rotten_bodies(frame: &[u8]) -> Vec<RottenBody> {
+    let rotten = |entry| match entry {
+        Ok(Entry::PutBody { key, crc, at, length }) => {
+            let body = frame.get(at..at + length);
+            let is_right = body.is_some_and(|body| crc32c::crc32c(body) == crc);
+            (!is_right).then_some(RottenBody { key, at: at as u32 })
+        }
+        Ok(Entry::PutRow { .. } | Entry::RemoveRow { .. } | Entry::RemoveBody { .. }) | Err(Unreadable) => {
+            None
+        }
+    };
+    Entries::of(frame).filter_map(rotten).collect()
 }

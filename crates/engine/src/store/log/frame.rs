@@ -3,11 +3,15 @@
 //! Segments are reused, so a segment holds old frames whose checksums are right. That is why a frame says, inside its
 //! checksum, which log, open and segment generation it belongs to and the place it has in the order of all frames.
 //! Frames begin at multiples of eight bytes. All numbers are little-endian.
+//!
+//! A frame is a header, then entries, then the bytes of bodies. Header and entries have a checksum each, and an entry
+//! holds the checksum of its body: a rotten body costs that body and not the frame, and the header's length is used
+//! only once the header is known to be right and of this log.
 
 use windlass_core::mutant::{Mutant, active};
 
-pub(super) const HEADER_BYTES: usize = 80;
-pub(super) const FORMAT: u16 = 1;
+pub(super) const HEADER_BYTES: usize = 88;
+pub(super) const FORMAT: u16 = 2;
 const MAGIC: u32 = u32::from_le_bytes(*b"WndL");
 const ALIGNMENT: usize = 8;
 
@@ -89,7 +93,15 @@ pub(super) fn bare(header: &Header) -> [u8; HEADER_BYTES] {
     frame
 }
 
-/// Fills in the header of a frame whose payload is in place already.
+/// Writes into the header how long the entries are, and their checksum. The frame ends with its entries as yet.
+pub(super) fn describe_entries(frame: &mut [u8]) {
+    let entries = u32::try_from(frame.len() - HEADER_BYTES).expect("entries fit a segment");
+    let crc = crc32c::crc32c(&frame[HEADER_BYTES..]);
+    frame[80..84].copy_from_slice(&entries.to_le_bytes());
+    frame[84..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Fills in the header of a frame whose entries are described and whose bodies are in place.
 pub(super) fn seal(frame: &mut [u8], header: &Header) {
     let length = u32::try_from(frame.len()).expect("a frame fits a segment, and a segment is under 4 GiB");
     frame[4..8].copy_from_slice(&length.to_le_bytes());
@@ -101,39 +113,62 @@ pub(super) fn seal(frame: &mut [u8], header: &Header) {
     frame[24..28].copy_from_slice(&header.open.to_le_bytes());
     frame[28..32].copy_from_slice(&header.partition.to_le_bytes());
     let numbers = [header.generation, header.lsn, header.synced, header.epoch, header.sequence, header.now];
-    for (field, number) in frame[32..HEADER_BYTES].chunks_exact_mut(8).zip(numbers) {
+    for (field, number) in frame[32..80].chunks_exact_mut(8).zip(numbers) {
         field.copy_from_slice(&number.to_le_bytes());
     }
-    let crc = crc32c::crc32c(&frame[4..]);
+    let crc = crc32c::crc32c(&frame[4..HEADER_BYTES]);
     frame[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The length of the frame that begins here, as far as its first bytes can be believed.
-pub(super) fn claimed_length(bytes: &[u8]) -> Option<usize> {
-    let start = bytes.get(..HEADER_BYTES)?;
-    let is_frame = u32_at(start, 8) == MAGIC && u16::from_le_bytes([start[12], start[13]]) == FORMAT;
-    let length = u32_at(start, 4) as usize;
-    (is_frame && length >= HEADER_BYTES).then_some(length)
+/// Of a frame whose header is right: its bytes without padding.
+pub(super) fn length(frame: &[u8]) -> usize {
+    u32_at(frame, 4) as usize
 }
 
-/// The header of a whole frame, if its checksum is right.
-pub(super) fn open(frame: &[u8]) -> Option<Header> {
-    if claimed_length(frame)? != frame.len() || u32_at(frame, 0) != crc32c::crc32c(&frame[4..]) {
+/// Of a frame whose header is right: the bytes of header and entries, behind which the bodies begin.
+pub(super) fn head_length(frame: &[u8]) -> usize {
+    HEADER_BYTES + u32_at(frame, 80) as usize
+}
+
+/// Whether the bytes may be the beginning of a frame of the log: cheap to ask, at every place of a segment.
+pub(super) fn may_begin(bytes: &[u8], log: u64) -> bool {
+    bytes.len() >= HEADER_BYTES && u32_at(bytes, 8) == MAGIC && u64_at(bytes, 16) == log
+}
+
+/// The header that the bytes begin with, if its checksum is right. Nothing of it is looked at before.
+pub(super) fn header_of(bytes: &[u8]) -> Option<Header> {
+    let bytes = bytes.get(..HEADER_BYTES)?;
+    if u32_at(bytes, 0) != crc32c::crc32c(&bytes[4..]) {
+        return None;
+    }
+    let is_frame = u32_at(bytes, 8) == MAGIC && u16::from_le_bytes([bytes[12], bytes[13]]) == FORMAT;
+    if !is_frame || head_length(bytes) > length(bytes) {
         return None;
     }
     Some(Header {
-        kind: Kind::from_code(frame[14])?,
-        role: Role::from_code(frame[15])?,
-        log: u64_at(frame, 16),
-        open: u32_at(frame, 24),
-        partition: u32_at(frame, 28),
-        generation: u64_at(frame, 32),
-        lsn: u64_at(frame, 40),
-        synced: u64_at(frame, 48),
-        epoch: u64_at(frame, 56),
-        sequence: u64_at(frame, 64),
-        now: u64_at(frame, 72),
+        kind: Kind::from_code(bytes[14])?,
+        role: Role::from_code(bytes[15])?,
+        log: u64_at(bytes, 16),
+        open: u32_at(bytes, 24),
+        partition: u32_at(bytes, 28),
+        generation: u64_at(bytes, 32),
+        lsn: u64_at(bytes, 40),
+        synced: u64_at(bytes, 48),
+        epoch: u64_at(bytes, 56),
+        sequence: u64_at(bytes, 64),
+        now: u64_at(bytes, 72),
     })
+}
+
+/// Whether the entries of a frame whose header is right have the checksum that it says.
+pub(super) fn entries_are_right(frame: &[u8]) -> bool {
+    let entries = frame.get(HEADER_BYTES..head_length(frame));
+    entries.is_some_and(|entries| u32_at(frame, 84) == crc32c::crc32c(entries))
+}
+
+/// The header of a frame, if it and the entries are right. Bodies need not be there.
+pub(super) fn open(frame: &[u8]) -> Option<Header> {
+    header_of(frame).filter(|_| entries_are_right(frame))
 }
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {

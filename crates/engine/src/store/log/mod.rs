@@ -375,6 +375,7 @@ impl Store for LogStore {
             bytes_live,
             snapshots: counters.snapshots.load(Ordering::Relaxed),
             compactions: counters.compactions.load(Ordering::Relaxed),
+            damaged_bodies: counters.damaged_bodies.load(Ordering::Relaxed),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Opening a log: takes the directory, recovers, makes sure that what it found is durable, and starts the tasks.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{mpsc, oneshot};
@@ -11,7 +12,7 @@ use super::frame::{self, HEADER_BYTES, Header, Kind, Role};
 use super::hint::Hint;
 use super::keeper::Keeper;
 use super::pool::Pool;
-use super::recovery::{self, End, Recovered};
+use super::recovery::{self, Cut, End, Recovered};
 use super::segment::{self, Segment, TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
 use super::snapshot_file;
@@ -88,6 +89,7 @@ async fn open_locked(
     // Names that a process before this one gave may not be durable yet, and what follows rests on them.
     disk.sync().await.map_err(|error| io_failed("cannot sync", disk.path(""), error))?;
     let mut recovered = recover(&*disk, format).await?;
+    tell(&recovered);
     remove_leftovers(&*disk, recovered.tables.snapshot_lsn()).await?;
     let open = recovered.open + 1;
     let end = begin(&*disk, &options, &mut recovered, format.log, open).await?;
@@ -95,6 +97,18 @@ async fn open_locked(
         format::write(&*disk, Format { is_new: false, ..format }).await?;
     }
     Ok(start(env, disk, options, format.log, recovered, end, open))
+}
+
+/// Logs what an operator should know of a log that opens all the same.
+fn tell(recovered: &Recovered) {
+    if let Some(first) = recovered.rotten.first() {
+        let bodies = recovered.rotten.len();
+        tracing::error!(bodies, %first, "bodies in the log are damaged: each costs its item");
+    }
+    if let Some(end) = recovered.end.as_ref().filter(|end| end.cut.frames > 0) {
+        let (file, offset, Cut { frames, bytes }) = (&end.segment.path, end.offset, end.cut);
+        tracing::warn!(%file, offset, frames, bytes, "the torn tail of the log was cut: nothing says that it was durable");
+    }
 }
 
 /// What the files tell. Only a new log may have no segment yet.
@@ -119,10 +133,10 @@ async fn format_of(env: &dyn Env, disk: &dyn Disk) -> Result<Format, StoreError>
     Ok(format)
 }
 
-/// Tells logs apart that ever shared a disk, so the moment of birth will do.
+/// Random, so that logs that ever shared a disk are told apart, and that no client can put a frame of this log into a
+/// payload. 0 is no log's.
 fn new_id(env: &dyn Env) -> u64 {
-    let moment = env.wall().0 ^ (env.boot().as_nanos() as u64).rotate_left(32);
-    moment.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1
+    env.random().max(1)
 }
 
 /// Temporary files, and snapshots older than the one that counts.
@@ -210,7 +224,7 @@ async fn first_segment(
     let generation = tables.take_generation();
     tables.slots.insert(segment.number, Slot::new(Arc::clone(&segment), generation, Role::Main));
     tables.chain.push_back(Link { segment: segment.number, after });
-    Ok(End { segment, generation, offset: 0, lsn: after, unsynced_from: 0 })
+    Ok(End { segment, generation, offset: 0, lsn: after, unsynced_from: 0, cut: Cut::default() })
 }
 
 fn start(
@@ -222,9 +236,10 @@ fn start(
     end: End,
     open: u32,
 ) -> LogStore {
-    let Recovered { tables, free, next_number, .. } = recovered;
+    let Recovered { tables, free, next_number, rotten, .. } = recovered;
     let pool = Pool::new(free, next_number, options.segment_bytes);
     let shared = Shared::new(env, disk, options, log, tables, pool);
+    shared.counters.damaged_bodies.store(rotten.len() as u64, Ordering::Relaxed);
     let (requests, received) = mpsc::channel(REQUESTS_MAX);
     let (jobs, received_jobs) = mpsc::channel(JOBS_MAX);
     let committer = Committer::new(Arc::clone(&shared), received, end, open);

@@ -1,14 +1,15 @@
 //! From files to tables: which segments are the log, where it ends, and whether anything of it is missing.
 //!
 //! Nothing here writes. A frame counts if it is the next one; the first place where there is none is the end of the
-//! log, unless some frame says that more than that was durable once: then the log is damaged, and not opened.
+//! log, unless some frame says that more than that was durable once: then the log is damaged, and not opened. A frame
+//! that was durable counts although a body in it is rotten: whoever reads that body finds out.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::body_key::BodyKey;
 use super::disk::Disk;
-use super::entry;
+use super::entry::{self, RottenBody};
 use super::frame::{Expected, HEADER_BYTES, Header, Kind};
 use super::scan::{Found, Scanner};
 use super::segment::{Segment, Start};
@@ -28,6 +29,8 @@ pub(super) struct Recovered {
     pub(super) end: Option<End>,
     /// The highest open number found.
     pub(super) open: u32,
+    /// Bodies in the chain that are still wanted and have a wrong checksum.
+    pub(super) rotten: Vec<StoreError>,
 }
 
 #[derive(Debug)]
@@ -39,6 +42,16 @@ pub(super) struct End {
     pub(super) lsn: u64,
     /// From here on nobody knows whether it is durable.
     pub(super) unsynced_from: u32,
+    pub(super) cut: Cut,
+}
+
+/// What stands behind the end of the log and belongs to its torn tail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// Frames whose header is right.
+    pub(super) frames: u64,
+    /// From the end of the log to that of the last such frame.
+    pub(super) bytes: u32,
 }
 
 pub(super) async fn recover(disk: &dyn Disk, log: u64) -> Result<Recovered, StoreError> {
@@ -69,12 +82,12 @@ pub(super) async fn recover(disk: &dyn Disk, log: u64) -> Result<Recovered, Stor
     if let Some(what) = replay.missing_body() {
         return Err(survey.missing_at(disk, log, end.as_ref(), &what).await);
     }
-    let open = replay.open;
+    let (open, rotten) = (replay.open, replay.rotten_and_wanted());
     let mut tables = replay.tables;
     tables.synced = end.as_ref().map_or(0, |end| end.lsn);
     tables.applied = tables.synced;
     let free = unused(&mut tables, &survey);
-    Ok(Recovered { tables, free, next_number, end, open })
+    Ok(Recovered { tables, free, next_number, end, open, rotten })
 }
 
 fn tables_of(survey: &Survey, snapshot: Option<Arc<SnapshotFile>>) -> Tables {
@@ -120,6 +133,23 @@ pub(super) struct Replay {
     lost: Vec<(u32, BodyKey, u64)>,
     /// The segment in which the log goes on, if a hint behind its last frame says so.
     goes_on_in: Option<u32>,
+    /// Bodies in frames that count.
+    rotten: Vec<Rotten>,
+}
+
+/// A rotten body, and where it is.
+#[derive(Clone, Copy, Debug)]
+struct Rotten {
+    partition: u32,
+    key: BodyKey,
+    segment: u32,
+    offset: u32,
+}
+
+/// A frame found by a search.
+struct Heard {
+    header: Header,
+    end: u32,
 }
 
 /// How far the frames of a segment go.
@@ -140,16 +170,18 @@ impl Replay {
             unsynced: VecDeque::new(),
             lost: Vec::new(),
             goes_on_in: None,
+            rotten: Vec::new(),
         }
     }
 
     /// The tables as they were at a frame known to be durable, from the files alone.
     pub(super) async fn up_to(mut self, lsn: u64) -> Result<Tables, StoreError> {
         self.load_snapshot().await?;
+        self.synced = self.synced.max(lsn);
         let links: Vec<Link> = self.tables.chain.iter().copied().collect();
         for (at, link) in links.iter().enumerate() {
             let last = links.get(at + 1).map_or(lsn, |next| next.after.min(lsn));
-            let walked = self.walk(*link, last).await?;
+            let walked = self.walk(*link, last, &Survey::default()).await?;
             if walked.lsn < last {
                 return Err(self.segment(*link).damaged(walked.offset, "a durable frame cannot be read"));
             }
@@ -219,25 +251,29 @@ impl Replay {
     ) -> Result<Option<End>, StoreError> {
         let mut end = None;
         for (link, last) in links {
-            let walked = self.walk(*link, *last).await?;
+            let walked = self.walk(*link, *last, survey).await?;
+            let mut cut = Cut::default();
             if walked.lsn < *last {
-                self.check_end(*link, &walked, survey).await?;
+                cut = self.check_end(*link, &walked, survey).await?;
             }
-            end = Some((*link, walked));
+            end = Some((*link, walked, cut));
         }
-        Ok(end.map(|(link, walked)| self.end_at(link, walked)))
+        Ok(end.map(|(link, walked, cut)| self.end_at(link, walked, cut)))
     }
 
     /// Applies a segment's frames up to the last that counts, or up to the first place where the next one is not.
-    async fn walk(&mut self, link: Link, last: u64) -> Result<Walked, StoreError> {
+    async fn walk(&mut self, link: Link, last: u64, survey: &Survey) -> Result<Walked, StoreError> {
         let slot = &self.tables.slots[&link.segment];
         let (segment, generation) = (Arc::clone(&slot.segment), slot.generation);
         let mut scanner = Scanner::new(&segment);
         let mut walked = Walked { lsn: link.after, offset: HEADER_BYTES as u32 };
         while walked.lsn < last {
             let expected = Expected { log: self.log, generation, lsn: walked.lsn + 1, open: self.last_open };
-            let Some(found) = scanner.frame_at(walked.offset).await? else { break };
-            if !expected.accepts(&found.header) {
+            let Some(found) = scanner.frame_at(walked.offset, self.log).await? else { break };
+            if !expected.accepts(&found.header) || !found.is_readable {
+                break;
+            }
+            if !found.is_whole() && !self.was_durable(&segment, &found, survey).await? {
                 break;
             }
             if found.header.kind == Kind::End {
@@ -251,8 +287,34 @@ impl Replay {
         Ok(walked)
     }
 
+    /// Whether anything that can be read says so of a frame with a rotten body. If nothing does, the frame is the torn
+    /// tail.
+    async fn was_durable(
+        &mut self,
+        segment: &Segment,
+        found: &Found<'_>,
+        survey: &Survey,
+    ) -> Result<bool, StoreError> {
+        let lsn = found.header.lsn;
+        if self.synced < lsn {
+            self.search(segment, found.search_from()).await?;
+        }
+        for other in survey.without_start() {
+            if self.synced < lsn {
+                self.search(other, 0).await?;
+            }
+        }
+        Ok(self.synced >= lsn)
+    }
+
     fn take(&mut self, segment: &Segment, found: &Found<'_>) -> Result<(), StoreError> {
         let header = &found.header;
+        let (partition, number) = (header.partition, segment.number);
+        let rotten = |body: &RottenBody| {
+            let offset = found.offset + body.at;
+            Rotten { partition, key: body.key, segment: number, offset }
+        };
+        self.rotten.extend(found.rotten.iter().map(rotten));
         self.last_open = header.open;
         self.hear_frame(header);
         self.unsynced.push_back((header.lsn, segment.number, found.offset));
@@ -270,12 +332,7 @@ impl Replay {
                 Vec::new()
             }
         };
-        let place = FramePlace {
-            lsn: header.lsn,
-            segment: segment.number,
-            offset: found.offset,
-            length: found.frame.len() as u32,
-        };
+        let place = FramePlace::new(header.lsn, segment.number, found.offset, found.frame);
         self.tables.apply(header, place, &bodies);
         Ok(())
     }
@@ -292,34 +349,44 @@ impl Replay {
     }
 
     /// The next frame is not there: a torn tail, unless anything that can still be read says it was durable.
-    async fn check_end(&mut self, link: Link, walked: &Walked, survey: &Survey) -> Result<(), StoreError> {
+    async fn check_end(&mut self, link: Link, walked: &Walked, survey: &Survey) -> Result<Cut, StoreError> {
         let next = walked.lsn + 1;
-        let segment = Arc::clone(self.segment(link));
+        let slot = &self.tables.slots[&link.segment];
+        let (segment, generation) = (Arc::clone(&slot.segment), slot.generation);
         let mut damaged = segment.damaged(walked.offset, format!("frame {next} is missing or damaged"));
-        self.search(&segment, walked.offset).await?;
+        let found = self.search(&segment, walked.offset).await?;
         for other in survey.without_start() {
-            if self.search(other, 0).await?.is_some_and(|lsn| lsn <= next) && self.synced >= next {
+            let first = self.search(other, 0).await?.into_iter().next();
+            if first.is_some_and(|first| first.header.lsn <= next) && self.synced >= next {
                 damaged = other.damaged(0, "the segment's first frame is damaged");
             }
         }
-        if self.synced >= next { Err(damaged) } else { Ok(()) }
+        if self.synced >= next {
+            return Err(damaged);
+        }
+        let is_cut = |heard: &&Heard| {
+            let Header { generation: of, lsn, open, .. } = heard.header;
+            of == generation && lsn >= next && open >= self.last_open
+        };
+        let cut: Vec<&Heard> = found.iter().filter(is_cut).collect();
+        let bytes = cut.last().map_or(0, |last| last.end - walked.offset);
+        Ok(Cut { frames: cut.len() as u64, bytes })
     }
 
-    /// Hears every frame of this log that can be found. Tells the number of the first.
-    async fn search(&mut self, segment: &Segment, from: u32) -> Result<Option<u64>, StoreError> {
+    /// Hears every frame of this log that can be found, whole or not.
+    async fn search(&mut self, segment: &Segment, from: u32) -> Result<Vec<Heard>, StoreError> {
         let mut scanner = Scanner::new(segment);
         let mut offset = from;
-        let mut first = None;
+        let mut heard = Vec::new();
         while let Some(found) = scanner.search(offset, self.log).await? {
-            first = first.or(Some(found.header.lsn));
-            offset = found.next_offset();
-            let header = found.header;
-            self.hear_frame(&header);
+            offset = found.search_from();
+            heard.push(Heard { header: found.header, end: found.next_offset() });
         }
-        Ok(first)
+        heard.iter().for_each(|heard| self.hear_frame(&heard.header));
+        Ok(heard)
     }
 
-    fn end_at(&self, link: Link, walked: Walked) -> End {
+    fn end_at(&self, link: Link, walked: Walked, cut: Cut) -> End {
         let slot = &self.tables.slots[&link.segment];
         let first = HEADER_BYTES as u32;
         let unsynced = self.unsynced.iter().find(|(_, number, _)| *number == link.segment);
@@ -331,7 +398,21 @@ impl Replay {
             lsn: walked.lsn,
             // The segment's first frame was synced together with the one after it.
             unsynced_from: if unsynced_from == first { 0 } else { unsynced_from },
+            cut,
         }
+    }
+
+    /// A rotten body that was removed or put anew since costs nothing.
+    fn rotten_and_wanted(&self) -> Vec<StoreError> {
+        let is_wanted = |rotten: &&Rotten| {
+            let place = self.tables.body(rotten.partition, rotten.key);
+            place.is_some_and(|place| (place.segment, place.offset) == (rotten.segment, rotten.offset))
+        };
+        let told = |rotten: &Rotten| {
+            let segment = &self.tables.slots[&rotten.segment].segment;
+            segment.damaged(rotten.offset, "a body has a wrong checksum")
+        };
+        self.rotten.iter().filter(is_wanted).map(told).collect()
     }
 
     /// A body in a segment that is gone must be gone too.

@@ -34,6 +34,7 @@ pub(super) struct FrameSource {
 /// A commit frame read back, and where it is.
 #[derive(Debug)]
 pub(super) struct CommitFrame {
+    /// Header and entries: a rotten body must not keep the rows from being read.
     pub(super) bytes: Bytes,
     pub(super) place: FramePlace,
     pub(super) segment: Arc<Segment>,
@@ -63,7 +64,7 @@ impl FrameSource {
         let mut slice = Vec::new();
         let mut bytes = 0;
         while let Some(place) = self.frames.last() {
-            bytes += place.length as usize;
+            bytes += place.head as usize;
             if !slice.is_empty() && (bytes > SLICE_BYTES_MAX || slice.len() == SLICE_FRAMES_MAX) {
                 break;
             }
@@ -74,7 +75,7 @@ impl FrameSource {
 
     fn piece(&self, place: &FramePlace) -> Piece {
         let segment = Arc::clone(&self.pins[&place.segment].segment);
-        Piece { segment, offset: place.offset, length: place.length }
+        Piece { segment, offset: place.offset, length: place.head }
     }
 }
 

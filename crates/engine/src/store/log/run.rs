@@ -12,7 +12,7 @@ use super::segment::Segment;
 use super::tables::{FramePlace, Tables};
 use crate::store::{CommitError, StoreError};
 
-/// A frame to be written, complete but for its header.
+/// A frame to be written, complete but for its header, which describes the entries already.
 #[derive(Debug)]
 pub(super) struct Write {
     pub(super) kind: Kind,
@@ -101,8 +101,7 @@ impl Run {
             ..self.last
         };
         frame::seal(&mut write.frame, &header);
-        let length = write.frame.len() as u32;
-        let place = FramePlace { lsn: header.lsn, segment: self.segment.number, offset: self.end(), length };
+        let place = FramePlace::new(header.lsn, self.segment.number, self.end(), &write.frame);
         self.frames.push((header, place));
         self.buffer.extend_from_slice(&write.frame);
         self.buffer.resize(padded(self.buffer.len()), 0);

@@ -45,6 +45,7 @@ pub(super) struct Counters {
     pub(super) bytes_written: AtomicU64,
     pub(super) snapshots: AtomicU64,
     pub(super) compactions: AtomicU64,
+    pub(super) damaged_bodies: AtomicU64,
 }
 
 impl Counters {

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::body_key::{Bodies, BodyKey};
 use super::entry::BodyChange;
-use super::frame::{Header, Kind, Role, padded};
+use super::frame::{self, Header, Kind, Role, padded};
 use super::segment::{Pin, Segment};
 use super::snapshot_file::{Section, SnapshotFile};
 
@@ -38,6 +38,15 @@ pub(super) struct FramePlace {
     pub(super) segment: u32,
     pub(super) offset: u32,
     pub(super) length: u32,
+    /// Of header and entries, which are all that is read again of a frame: bodies have places of their own.
+    pub(super) head: u32,
+}
+
+impl FramePlace {
+    pub(super) fn new(lsn: u64, segment: u32, offset: u32, frame: &[u8]) -> Self {
+        let (length, head) = (frame::length(frame) as u32, frame::head_length(frame) as u32);
+        Self { lsn, segment, offset, length, head }
+    }
 }
 
 /// A segment in use.

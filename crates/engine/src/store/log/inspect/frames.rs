@@ -41,7 +41,7 @@ pub(super) async fn source_of_frames(segment: &Arc<Segment>, log: u64) -> Result
         if is_newer && found.header.kind != Kind::SegmentStart {
             newest = Some((found.offset, found.header));
         }
-        offset = found.next_offset();
+        offset = found.search_from();
     }
     Ok(newest.map(|(from, first)| {
         let start = Header { kind: Kind::SegmentStart, lsn: first.lsn.saturating_sub(1), ..first };
@@ -55,7 +55,7 @@ pub(super) struct Frames {
     pub(super) damage: Vec<StoreError>,
 }
 
-/// A frame that can be read.
+/// A frame whose entries can be read. Some of its bodies may be rotten.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sound {
     pub(super) header: Header,
@@ -79,8 +79,9 @@ async fn read_frames(source: &Source, frames: &mut Frames) -> Result<(), StoreEr
     let (log, generation) = (start.log, start.generation);
     let mut expected = Expected { log, generation, lsn: start.lsn + 1, open: 0 };
     loop {
-        if let Some(found) = scanner.frame_at(offset).await?
+        if let Some(found) = scanner.frame_at(offset, log).await?
             && expected.accepts(&found.header)
+            && found.is_readable
         {
             let (header, length) = (found.header, found.frame.len() as u32);
             if header.kind == Kind::End {
@@ -122,10 +123,10 @@ async fn later_frame(
     while let Some(found) = scanner.search(offset, expected.log).await? {
         let header = found.header;
         let belongs = header.generation == expected.generation && header.kind != Kind::SegmentStart;
-        if belongs && header.lsn >= expected.lsn && header.open >= expected.open {
+        if belongs && found.is_readable && header.lsn >= expected.lsn && header.open >= expected.open {
             return Ok(Some((found.offset, header)));
         }
-        offset = found.next_offset();
+        offset = found.search_from();
     }
     Ok(None)
 }

@@ -17,7 +17,7 @@ use super::gaps::{Gaps, Position};
 use super::rescue::Rescue;
 use crate::env::Env;
 use crate::store::log::disk::Disk;
-use crate::store::log::entry::{Entries, Entry};
+use crate::store::log::entry::{Entries, Entry, rotten_bodies};
 use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::frame::{self, HEADER_BYTES, Header, Kind, Role};
 use crate::store::log::rows::changes_of_block;
@@ -261,14 +261,21 @@ impl Salvage<'_> {
             Kind::SegmentStart | Kind::Open | Kind::Survivors | Kind::Close | Kind::End => return Ok(()),
         }
         let bytes = segment.read(frame.offset, frame.length as usize).await;
-        let changes =
-            bytes.and_then(|bytes| changes_of(&bytes).map_err(|what| segment.damaged(frame.offset, what)));
+        let changes = bytes.and_then(|bytes| {
+            let changes = changes_of(&bytes).map_err(|what| segment.damaged(frame.offset, what));
+            changes.map(|changes| (changes, rotten_bodies(&bytes)))
+        });
         match changes {
-            Ok(changes) if lsn <= self.snapshot_lsn => {
+            Ok((changes, _)) if lsn <= self.snapshot_lsn => {
                 let changes = self.gaps.fill(partition, changes);
                 self.rescue.commit(partition, now, changes).await
             }
-            Ok(changes) => self.rescue.commit(partition, now, changes).await,
+            Ok((changes, rotten)) => {
+                for body in rotten {
+                    self.rescue.lose(segment.damaged(frame.offset + body.at, "a body has a wrong checksum"));
+                }
+                self.rescue.commit(partition, now, changes).await
+            }
             Err(error) => {
                 self.rescue.lose(error);
                 Ok(())
@@ -294,23 +301,25 @@ fn checked(body: Bytes, record: &BodyRecord, segment: &Segment) -> Result<Change
     Ok(Change::PutBody { number: record.key.number(), part: record.key.part(), body })
 }
 
-/// Everything a commit did, in its order.
+/// Everything a commit did, in its order, but for bodies that are rotten.
 fn changes_of(frame: &[u8]) -> Result<Vec<Change>, String> {
     let mut changes = Vec::new();
     for entry in Entries::of(frame) {
-        changes.push(match entry.map_err(|_| "a frame holds entries of an unknown kind")? {
+        let change = match entry.map_err(|_| "a frame holds entries of an unknown kind")? {
             Entry::PutRow { key, value, .. } => {
                 Change::Put(codec::decode_row(key, value).map_err(|error| error.to_string())?)
             }
             Entry::RemoveRow { key } => {
                 Change::Remove(codec::decode_key(key).map_err(|error| error.to_string())?)
             }
-            Entry::PutBody { key, body, .. } => {
-                let body = Bytes::copy_from_slice(body);
+            Entry::PutBody { key, crc, at, length } => {
+                let sound = frame.get(at..at + length).filter(|body| crc32c::crc32c(body) == crc);
+                let Some(body) = sound.map(Bytes::copy_from_slice) else { continue };
                 Change::PutBody { number: key.number(), part: key.part(), body }
             }
             Entry::RemoveBody { key } => Change::RemoveBody { number: key.number(), part: key.part() },
-        });
+        };
+        changes.push(change);
     }
     Ok(changes)
 }
