@@ -35,6 +35,14 @@ sim seed:
 sims count="1000":
     cargo run --release -p windlass-sim --bin windlass-sim -- --seeds {{count}}
 
+# Real processes killed under load, so many in each of the tests: one store, several, a full disk.
+kills count="1000":
+    WINDLASS_KILLS={{count}} cargo test --release -p windlass-sim --test it killed_processes -- --nocapture
+
+# Real disks (loop-mounted ext4, as root) whose power is cut under load: one, several at once, full ones.
+power-cuts count="1000":
+    WINDLASS_POWER_CUTS={{count}} cargo test --release -p windlass-sim --test it power_cut -- --nocapture
+
 # Benchmarks of the engine in process: cycles, backlog, memory, churn.
 bench *args:
     cargo bench -p windlass-engine -- {{args}}

@@ -26,3 +26,4 @@ pub mod run;
 pub mod server;
 pub mod store;
 pub mod trace;
+pub mod victim;
