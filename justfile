@@ -37,7 +37,7 @@ sims count="1000":
 
 # Real processes killed under load, so many in each of the tests: one store, several, a full disk.
 kills count="1000":
-    WINDLASS_KILLS={{count}} cargo test --release -p windlass-sim --test it killed_processes -- --nocapture
+    WINDLASS_KILLS={{count}} cargo test --release -p windlass-sim -p windlass-cli --test it killed_ -- --nocapture
 
 # Real disks (loop-mounted ext4, as root) whose power is cut under load: one, several at once, full ones.
 power-cuts count="1000":

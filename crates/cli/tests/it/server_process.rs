@@ -1,5 +1,6 @@
 //! `windlass serve` for tests that call it while it runs, and that are about its end. Gone with whoever started it.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -24,9 +25,15 @@ pub(crate) struct ServerProcess {
 impl ServerProcess {
     /// Returns once it is ready.
     pub(crate) async fn start(data: &Path) -> Self {
+        Self::start_with(data, &[]).await
+    }
+
+    /// With further flags of `windlass serve`.
+    pub(crate) async fn start_with(data: &Path, flags: &[OsString]) -> Self {
         let mut child = Command::from(windlass())
             .args(["--json", "serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--data"])
             .arg(data)
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)

@@ -1,6 +1,6 @@
-//! A hundred servers killed under load, one after the other on one directory, and the history of all calls held
+//! A hundred servers killed under load, one after the other on the same directories, and the history of all calls held
 //! against what was promised: nothing acknowledged is lost, nothing is doubled, permits count over restarts, and so
-//! on. The checker is the simulator's.
+//! on. The checker is the simulator's. `WINDLASS_KILLS` sets another number of kills.
 
 mod caller;
 mod life;
@@ -10,12 +10,14 @@ mod told;
 mod worker;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use fastrand::Rng;
+use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -30,23 +32,59 @@ use self::life::Life;
 use self::worker::{BUSY, QUIET, Worker, now};
 use crate::server_process::{PATIENCE, ServerProcess};
 
-const KILLS: usize = 100;
 const WORKERS: usize = 8;
 /// How many calls a life answers at least, drawn anew for each.
 const CALLS_MIN: std::ops::Range<usize> = 20..140;
 const TRACE_LINES_MAX: usize = 1_000_000;
 
+/// The data of all lives.
+struct Site {
+    data: TempDir,
+    /// Names further stores.
+    flags: Vec<OsString>,
+    kills: usize,
+}
+
+impl Site {
+    fn new(kills: usize) -> Self {
+        let kills = std::env::var("WINDLASS_KILLS").map_or(kills, |kills| kills.parse().expect("a number"));
+        let data = tempfile::tempdir().expect("a temporary directory");
+        Self { data, flags: Vec::new(), kills }
+    }
+
+    fn with_stores(mut self, names: &[&str]) -> Self {
+        let at = |name: &str| self.data.path().join(name);
+        let store = |name: &&str| format!("[[stores]]\nname = {name:?}\ndata = {:?}\n", at(name));
+        let config = at("windlass.toml");
+        std::fs::write(&config, names.iter().map(store).collect::<String>()).expect("it can be written");
+        self.flags = vec!["--config".into(), config.into()];
+        self
+    }
+
+    async fn start(&self) -> ServerProcess {
+        ServerProcess::start_with(&self.data.path().join("data"), &self.flags).await
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_hundred_killed_servers_acknowledged_holds() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
+    what_killed_servers_acknowledged_holds(Site::new(100)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_killed_servers_with_several_stores_acknowledged_holds() {
+    what_killed_servers_acknowledged_holds(Site::new(30).with_stores(&["second", "third"])).await;
+}
+
+async fn what_killed_servers_acknowledged_holds(site: Site) {
     let world = Arc::new(World {
         recorder: recorder(),
         serials: AtomicU64::new(1),
         known: Mutex::default(),
         held: AtomicUsize::new(0),
     });
-    let held = live_and_die(directory.path(), &world, Rng::new()).await;
-    readout::read_out(directory.path(), &world, held).await;
+    let held = live_and_die(&site, &world, Rng::new()).await;
+    readout::read_out(&site, &world, held).await;
     let (history, trace) = world.recorder.finish();
     println!("figures: {}", Figures::of(&history));
     if let Err(violation) = check::check(&history) {
@@ -54,7 +92,7 @@ async fn what_a_hundred_killed_servers_acknowledged_holds() {
         std::fs::write(&path, trace.to_string()).expect("the trace can be written");
         panic!("{violation}\nAll calls are in {}", path.display());
     }
-    Figures::of(&history).are_worth_something();
+    Figures::of(&history).are_worth_something(site.kills);
 }
 
 fn trace_path() -> PathBuf {
@@ -80,9 +118,9 @@ fn recorder() -> Recorder {
 }
 
 /// All lives but the last. Gives back what workers have in their hands at the end.
-async fn live_and_die(directory: &Path, world: &Arc<World>, mut rng: Rng) -> Vec<worker::Holding> {
+async fn live_and_die(site: &Site, world: &Arc<World>, mut rng: Rng) -> Vec<worker::Holding> {
     world.recorder.process_begins();
-    let mut server = ServerProcess::start(directory).await;
+    let mut server = site.start().await;
     world.recorder.process_opened();
     let mut life = Arc::new(Life::new(0, server.url(), rng.usize(CALLS_MIN)));
     create_queues(&Caller::new(world, &life, 0)).await;
@@ -93,7 +131,7 @@ async fn live_and_die(directory: &Path, world: &Arc<World>, mut rng: Rng) -> Vec
         let worker = Worker { world: Arc::clone(world), number, rng, held: Vec::new() };
         workers.spawn(worker.work(watching.clone()));
     }
-    for process in 1..=KILLS {
+    for process in 1..=site.kills {
         // A worker that panics is not waited for.
         tokio::select! {
             enough = timeout(PATIENCE, life.enough()) => enough.expect("calls are answered"),
@@ -102,11 +140,11 @@ async fn live_and_die(directory: &Path, world: &Arc<World>, mut rng: Rng) -> Vec
         world.recorder.process_ended("is killed");
         life.doom();
         server.kill().await;
-        if process == KILLS {
+        if process == site.kills {
             break;
         }
         world.recorder.process_begins();
-        server = ServerProcess::start(directory).await;
+        server = site.start().await;
         world.recorder.process_opened();
         life = Arc::new(Life::new(process, server.url(), rng.usize(CALLS_MIN)));
         lives.send_replace(Some(Arc::clone(&life)));
@@ -119,7 +157,7 @@ async fn create_queues(caller: &Caller) {
     let strategy = RetryStrategy::Fixed;
     let retry = RetryPolicy { strategy, initial: Span::from_millis(20), ..RetryPolicy::default() };
     let settings = Settings { max_attempts: 0, retry, ..Settings::default() };
-    caller.create(BUSY, settings.clone(), 2).await;
+    caller.create(BUSY, settings.clone(), 3).await;
     caller.create(QUIET, Settings { max_attempts: 3, ..settings }, 1).await;
 }
 
@@ -146,9 +184,9 @@ impl Figures {
     }
 
     /// A history without much in it proves nothing.
-    fn are_worth_something(&self) {
-        assert_eq!(self.kills, KILLS);
-        assert!(self.interrupted >= KILLS, "the servers were killed while nobody called");
+    fn are_worth_something(&self, kills: usize) {
+        assert_eq!(self.kills, kills);
+        assert!(self.interrupted >= kills, "the servers were killed while nobody called");
         for outcome in ["produced", "granted", "judged", "cancelled", "shown", "counted"] {
             assert!(self.outcomes.contains_key(outcome), "no call was {outcome}");
         }

@@ -1,6 +1,5 @@
 //! The last life, which nobody ends early: what is there is counted, shown, leased and completed, until nothing is.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
@@ -10,21 +9,21 @@ use windlass_core::id::ItemId;
 use windlass_core::time::Span;
 use windlass_sim::history::QueueIndex;
 
-use super::KILLS;
+use super::Site;
 use super::caller::{Caller, Wish, World};
 use super::life::Life;
 use super::worker::{BUSY, Holding, LONG, QUIET};
-use crate::server_process::{PATIENCE, ServerProcess};
+use crate::server_process::PATIENCE;
 
 const READERS: usize = 4;
 const BATCH_SIZE: usize = 50;
 const NEVER: usize = usize::MAX;
 
-pub(super) async fn read_out(directory: &Path, world: &Arc<World>, held: Vec<Holding>) {
+pub(super) async fn read_out(site: &Site, world: &Arc<World>, held: Vec<Holding>) {
     world.recorder.process_begins();
-    let server = ServerProcess::start(directory).await;
+    let server = site.start().await;
     world.recorder.process_opened();
-    let life = Arc::new(Life::new(KILLS, server.url(), NEVER));
+    let life = Arc::new(Life::new(site.kills, server.url(), NEVER));
     let caller = Caller::new(world, &life, 0);
     // Counted before and after: with the same counts nothing ended meanwhile, and all must fit together.
     count(&caller).await;
