@@ -226,6 +226,8 @@ pub struct StoreStats {
     pub bytes_live: u64,
     pub snapshots: u64,
     pub compactions: u64,
+    /// Partitions of which something cannot be read back: refused to their next owner.
+    pub damaged_partitions: u64,
     /// Wanted bodies that were found damaged when the store was opened.
     pub damaged_bodies: u64,
 }
@@ -240,6 +242,7 @@ impl Sum for StoreStats {
             bytes_live: one.bytes_live + other.bytes_live,
             snapshots: one.snapshots + other.snapshots,
             compactions: one.compactions + other.compactions,
+            damaged_partitions: one.damaged_partitions + other.damaged_partitions,
             damaged_bodies: one.damaged_bodies + other.damaged_bodies,
         })
     }

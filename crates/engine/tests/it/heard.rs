@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 use windlass_core::command::NewItem;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
@@ -56,7 +57,18 @@ impl Subscriber for Ear {
     fn exit(&self, _: &Id) {}
 }
 
+/// With only one subscriber, what other threads without any say first is taken for unwanted by all, for good.
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Ear::default()));
+
 impl Ear {
+    /// Hears what this thread says, until the guard is dropped.
+    pub(crate) fn listening() -> (Self, DefaultGuard) {
+        LazyLock::force(&ANOTHER);
+        let ear = Self::default();
+        let guard = tracing::subscriber::set_default(ear.clone());
+        (ear, guard)
+    }
+
     /// The one line with this message.
     pub(crate) fn line(&self, message: &str) -> Line {
         let lines = self.0.lock().expect("not poisoned");
@@ -75,8 +87,7 @@ impl Ear {
 // On one thread, so that the subscriber hears all of it and nothing else.
 #[tokio::test]
 async fn an_item_that_dies_without_a_dead_queue_is_told_once_and_in_full() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _listening) = Ear::listening();
     let world = World::new(Medium::memory()).await;
     let queue = world.queue("q", 1, Settings { max_attempts: 1, ..Settings::default() }).await;
     let mail = NewItem { kind: "mail".into(), ..item("fails") };
@@ -111,8 +122,7 @@ async fn an_item_that_dies_without_a_dead_queue_is_told_once_and_in_full() {
 
 #[tokio::test]
 async fn an_item_that_goes_to_a_dead_queue_is_not_told() {
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _listening) = Ear::listening();
     let world = World::new(Medium::memory()).await;
     let settings = Settings { max_attempts: 1, dead_queue: Some("dead".into()), ..Settings::default() };
     let queue = world.queue("q", 1, settings).await;

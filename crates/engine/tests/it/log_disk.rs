@@ -129,6 +129,11 @@ impl MemDisk {
         spoilt
     }
 
+    /// Flips bits of a byte, behind the back of who has the file open.
+    pub(crate) fn flip(&self, name: &str, at: usize) {
+        self.state.lock().unwrap().files[name].bytes.lock().unwrap().live[at] ^= 0x10;
+    }
+
     /// From now on every read of the file fails.
     pub(crate) fn make_unreadable(&self, name: &str) {
         self.state.lock().unwrap().files[name].unreadable.store(true, Ordering::SeqCst);

@@ -107,8 +107,7 @@ async fn a_torn_tail_is_cut_and_told() {
     for torn in [at + head(bytes, at) - 1, at + length - 1] {
         let mut files = history.files.clone();
         files.get_mut(&name).unwrap()[torn] ^= 0x10;
-        let ear = Ear::default();
-        let listening = tracing::subscriber::set_default(ear.clone());
+        let (ear, listening) = Ear::listening();
         let store = open_here(&MemDisk::of(files), tiny()).await;
         drop(listening);
         let owner = Owner::acquire(&store, 1).await.unwrap();
@@ -129,8 +128,7 @@ async fn rotten_bodies_are_told_once_per_open() {
     for (name, _, from, ..) in &rotten {
         files.get_mut(name).unwrap()[*from] ^= 1;
     }
-    let ear = Ear::default();
-    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (ear, _listening) = Ear::listening();
     open_here(&MemDisk::of(files), tiny()).await;
     let line = ear.line("bodies in the log are damaged: each costs its item");
     assert_eq!(line["bodies"], "2", "item 20 was removed");

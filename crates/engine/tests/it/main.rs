@@ -37,6 +37,8 @@ mod log_basics;
 #[cfg(test)]
 mod log_damage;
 #[cfg(test)]
+mod log_damaged_partition;
+#[cfg(test)]
 mod log_disk;
 #[cfg(test)]
 mod log_events;

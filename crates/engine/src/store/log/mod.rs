@@ -5,7 +5,8 @@
 //! snapshot and the frames since ([`rows`]), bodies by their place ([`body_key`], [`reader`], [`fetch`], [`bodies`]). The [`keeper`]
 //! has segments ready ([`pool`]); the [`upkeep`] writes a [`snapshot`] when the log has grown ([`tail`],
 //! [`snapshot_file`]), and moves bodies together when much around them is dead ([`compaction`]). At the start,
-//! [`opening`] lets [`survey`] and [`recovery`] turn files into tables again; [`repair`] does so after a failed write.
+//! [`opening`] lets [`survey`] and [`recovery`] ([`load`], [`replay`]) turn files into tables again; [`repair`] does so
+//! after a failed write. A partition whose part of the snapshot is damaged is carried over as it is ([`carry`], [`changes`]).
 //! [`backup`] copies a log in use, [`inspect`] looks at one that is not. Everything goes through the narrow door of
 //! [`disk`]; [`real`] is the one with files behind it.
 //!
@@ -15,6 +16,8 @@
 mod backup;
 mod bodies;
 mod body_key;
+mod carry;
+mod changes;
 mod committer;
 mod compaction;
 pub mod disk;
@@ -25,12 +28,15 @@ mod frame;
 mod hint;
 pub mod inspect;
 mod keeper;
+mod load;
 mod opening;
+mod output;
 mod pool;
 mod reader;
 pub mod real;
 mod recovery;
 mod repair;
+mod replay;
 mod rows;
 mod run;
 mod scan;
@@ -363,9 +369,9 @@ impl Store for LogStore {
 
     fn stats(&self) -> StoreStats {
         let counters = &self.shared.counters;
-        let (stored, bytes_live) = {
+        let (stored, bytes_live, damaged_partitions) = {
             let tables = self.shared.tables();
-            (tables.bytes_stored(), tables.bytes_live())
+            (tables.bytes_stored(), tables.bytes_live(), tables.damaged_partitions())
         };
         StoreStats {
             commits: counters.commits.load(Ordering::Relaxed),
@@ -375,6 +381,7 @@ impl Store for LogStore {
             bytes_live,
             snapshots: counters.snapshots.load(Ordering::Relaxed),
             compactions: counters.compactions.load(Ordering::Relaxed),
+            damaged_partitions,
             damaged_bodies: counters.damaged_bodies.load(Ordering::Relaxed),
         }
     }

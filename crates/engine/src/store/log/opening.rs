@@ -105,6 +105,12 @@ fn tell(recovered: &Recovered) {
         let bodies = recovered.rotten.len();
         tracing::error!(bodies, %first, "bodies in the log are damaged: each costs its item");
     }
+    for (partition, table) in &recovered.tables.partitions {
+        if let Some(damage) = &table.damage {
+            let error = &damage.error;
+            tracing::error!(partition, %error, "a partition is damaged and will be refused; the others are served");
+        }
+    }
     if let Some(end) = recovered.end.as_ref().filter(|end| end.cut.frames > 0) {
         let (file, offset, Cut { frames, bytes }) = (&end.segment.path, end.offset, end.cut);
         tracing::warn!(%file, offset, frames, bytes, "the torn tail of the log was cut: nothing says that it was durable");

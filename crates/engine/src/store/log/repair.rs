@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Durability;
 use super::committer::Committer;
-use super::recovery::Replay;
+use super::replay::Replay;
 use super::tables::{Slot, Tables};
 use crate::store::StoreError;
 

@@ -49,15 +49,21 @@ impl FrameSource {
 
     /// The next slice, checked; empty after the last.
     pub(super) async fn next(&mut self) -> Result<Vec<CommitFrame>, StoreError> {
+        let slice = self.next_of_some().await;
+        slice.into_iter().collect()
+    }
+
+    /// The next slice, in which each frame that is not right stands as what is wrong with it.
+    pub(super) async fn next_of_some(&mut self) -> Vec<Result<CommitFrame, StoreError>> {
         let places = self.take_slice();
         let pieces: Vec<Piece> = places.iter().map(|place| self.piece(place)).collect();
-        let mut frames = Vec::with_capacity(places.len());
-        for ((bytes, place), piece) in fetch(&pieces).await.into_iter().zip(places).zip(pieces) {
-            let (bytes, segment) = (bytes?, piece.segment);
+        let read = fetch(&pieces).await.into_iter().zip(places).zip(pieces);
+        let checked = read.map(|((bytes, place), Piece { segment, .. })| {
+            let bytes = bytes?;
             check_frame(&bytes, self.partition, &place, &segment)?;
-            frames.push(CommitFrame { bytes, place, segment });
-        }
-        Ok(frames)
+            Ok(CommitFrame { bytes, place, segment })
+        });
+        checked.collect()
     }
 
     fn take_slice(&mut self) -> Vec<FramePlace> {
@@ -88,6 +94,8 @@ impl CommitFrame {
 /// Everything durable of a partition at a moment, without bodies.
 #[derive(Debug)]
 pub(super) struct RowSource {
+    /// Why the partition is refused, if something of it is known to be lost.
+    pub(super) damage: Option<StoreError>,
     pub(super) blocks: Option<Blocks>,
     pub(super) frames: FrameSource,
 }
@@ -95,6 +103,9 @@ pub(super) struct RowSource {
 impl RowSource {
     /// The next slice; `None` after the last.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Change>>, StoreError> {
+        if let Some(damage) = &self.damage {
+            return Err(damage.clone());
+        }
         if let Some(blocks) = &mut self.blocks {
             if let Some(block) = blocks.next().await? {
                 let rows = changes_of_block(&block);

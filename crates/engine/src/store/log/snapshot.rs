@@ -15,20 +15,20 @@ use tokio::sync::mpsc;
 use super::Durability;
 use super::body_key::BodyKey;
 use super::committer::{Request, ask};
-use super::disk::{File, write_all};
+use super::disk::File;
 use super::fetch::fetch;
+use super::output::Output;
 use super::rows::FrameSource;
 use super::segment::{TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
-use super::snapshot_file::{self, BLOCK_BYTES, Blocks, BodyRecord, Content, Section, SnapshotFile};
+use super::snapshot_file::{self, Blocks, BodyRecord, Content, Section, SnapshotFile};
 use super::tables::{Place, Tables};
 use super::tail::{self, LastWord, Tail, piece};
 use super::view::{PartitionFrames, View};
 use crate::store::StoreError;
 
-const WRITE_BYTES: usize = 1 << 20;
 /// Rows merged, and bodies copied under the lock, at a time.
-const SLICE: usize = 1024;
+pub(super) const SLICE: usize = 1024;
 
 /// Writes a snapshot of the view, and makes it the one that counts. Returns the one before.
 pub(super) async fn take(
@@ -108,10 +108,10 @@ async fn write_and_name(
     Ok(SnapshotFile { name: name.to_owned(), path, file, bytes, lsn: view.lsn, synced, sections })
 }
 
-struct Writer<'a> {
-    shared: &'a Shared,
-    view: &'a View,
-    output: Output,
+pub(super) struct Writer<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) view: &'a View,
+    pub(super) output: Output,
     merged: Merged,
     /// How the keys of rows begin that went all at once; empty if none did.
     cut: Vec<u8>,
@@ -125,31 +125,42 @@ impl<'a> Writer<'a> {
     async fn write(&mut self) -> Result<BTreeMap<u32, Section>, StoreError> {
         self.output.block.extend(snapshot_file::head(self.shared.log, self.view.lsn));
         let mut sections = BTreeMap::new();
-        for (partition, frames) in &self.view.partitions {
-            let rows = self.begin(Content::Rows(*partition)).await?;
-            self.write_rows(*partition, frames).await?;
-            let bodies = self.begin(Content::Bodies(*partition)).await?;
-            self.write_bodies(*partition).await?;
-            let end = self.begin(Content::Index).await?;
-            let PartitionFrames { epoch, sequence, now, .. } = *frames;
-            sections.insert(*partition, Section { epoch, sequence, now, rows, bodies, end });
+        for (partition, since) in &self.view.partitions {
+            sections.insert(*partition, self.write_partition(*partition, since).await?);
         }
         Ok(sections)
     }
 
+    async fn write_partition(
+        &mut self,
+        partition: u32,
+        since: &PartitionFrames,
+    ) -> Result<Section, StoreError> {
+        let pins = Arc::clone(&self.view.pins);
+        let (tail, lost) = Tail::read(FrameSource::new(partition, since.frames.clone(), pins)).await?;
+        if let Some(damage) = self.damage_of(partition, since, lost).await? {
+            return self.carry(partition, since, &tail, damage.keeps_below).await;
+        }
+        let rows = self.begin(Content::Rows(partition)).await?;
+        self.write_rows(since, &tail).await?;
+        let bodies = self.begin(Content::Bodies(partition)).await?;
+        self.write_bodies(partition).await?;
+        let end = self.begin(Content::Index).await?;
+        let PartitionFrames { epoch, sequence, now, .. } = *since;
+        Ok(Section { epoch, sequence, now, rows, bodies, changes: end, end, keeps_below: 0 })
+    }
+
     /// Begins a block of its own, and tells where.
-    async fn begin(&mut self, content: Content) -> Result<u64, StoreError> {
+    pub(super) async fn begin(&mut self, content: Content) -> Result<u64, StoreError> {
         self.output.begin(content).await.map_err(|error| self.failed(error))
     }
 
-    fn failed(&self, error: io::Error) -> StoreError {
+    pub(super) fn failed(&self, error: io::Error) -> StoreError {
         let name = snapshot_file::name_of(self.view.lsn);
         io_failed("cannot write", self.shared.disk.path(&name), error)
     }
 
-    async fn write_rows(&mut self, partition: u32, since: &PartitionFrames) -> Result<(), StoreError> {
-        let pins = Arc::clone(&self.view.pins);
-        let tail = Tail::read(FrameSource::new(partition, since.frames.clone(), pins)).await?;
+    async fn write_rows(&mut self, since: &PartitionFrames, tail: &Tail) -> Result<(), StoreError> {
         let mut words = tail.iter().peekable();
         self.cut.clear();
         let before = self.view.snapshot.clone().zip(since.section);
@@ -215,7 +226,7 @@ impl<'a> Writer<'a> {
         if self.shared.is_closing() { Err(StoreError::Closed) } else { Ok(()) }
     }
 
-    fn check_value(&self, value: &[u8], place: Place) -> Result<(), StoreError> {
+    pub(super) fn check_value(&self, value: &[u8], place: Place) -> Result<(), StoreError> {
         if crc32c::crc32c(value) == place.crc {
             return Ok(());
         }
@@ -223,7 +234,7 @@ impl<'a> Writer<'a> {
         Err(segment.damaged(place.offset, "a row reads differently from before"))
     }
 
-    async fn write_bodies(&mut self, partition: u32) -> Result<(), StoreError> {
+    pub(super) async fn write_bodies(&mut self, partition: u32) -> Result<(), StoreError> {
         let mut from = BodyKey::FIRST;
         loop {
             let records = body_records(&self.shared.tables(), partition, from);
@@ -242,14 +253,18 @@ impl<'a> Writer<'a> {
 
 fn body_records(tables: &Tables, partition: u32, from: BodyKey) -> Vec<BodyRecord> {
     let Some(table) = tables.partitions.get(&partition) else { return Vec::new() };
-    let record = |(key, place): (BodyKey, &Place)| BodyRecord {
+    let record = |(key, place): (BodyKey, &Place)| record_of(tables, key, place);
+    table.bodies.range(from).take(SLICE).map(record).collect()
+}
+
+pub(super) fn record_of(tables: &Tables, key: BodyKey, place: &Place) -> BodyRecord {
+    BodyRecord {
         key,
         generation: tables.slots.get(&place.segment).map_or(0, |slot| slot.generation),
         offset: place.offset,
         length: place.length,
         crc: place.crc,
-    };
-    table.bodies.range(from).take(SLICE).map(record).collect()
+    }
 }
 
 /// Rows on their way out, in order: whole ones of the last snapshot, and keys of those whose value is in the log.
@@ -276,70 +291,5 @@ impl Merged {
         let from = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.rows.push(MergedRow { bytes: from..self.bytes.len(), place: Some(place) });
-    }
-}
-
-/// Blocks on their way to the file.
-struct Output {
-    file: Arc<dyn File>,
-    /// The block that is being filled.
-    block: Vec<u8>,
-    content: Content,
-    /// Finished blocks that are not written yet.
-    ready: Vec<u8>,
-    written: u64,
-}
-
-impl Output {
-    fn new(file: Arc<dyn File>) -> Self {
-        let content = Content::Head;
-        Self { file, block: snapshot_file::new_block(content), content, ready: Vec::new(), written: 0 }
-    }
-
-    async fn close_full_block(&mut self) -> io::Result<()> {
-        if self.block.len() >= BLOCK_BYTES {
-            self.close_block().await?;
-        }
-        Ok(())
-    }
-
-    /// Tells where the next block begins.
-    async fn begin(&mut self, content: Content) -> io::Result<u64> {
-        self.close_block().await?;
-        self.content = content;
-        self.block = snapshot_file::new_block(content);
-        Ok(self.written + self.ready.len() as u64)
-    }
-
-    async fn close_block(&mut self) -> io::Result<()> {
-        if !snapshot_file::is_empty_block(&self.block) {
-            let next = snapshot_file::new_block(self.content);
-            let mut block = std::mem::replace(&mut self.block, next);
-            snapshot_file::seal_block(&mut block);
-            self.ready.extend_from_slice(&block);
-        }
-        if self.ready.len() >= WRITE_BYTES {
-            self.write_ready().await?;
-        }
-        Ok(())
-    }
-
-    async fn write_ready(&mut self) -> io::Result<()> {
-        write_all(&*self.file, self.written, &self.ready).await?;
-        self.written += self.ready.len() as u64;
-        self.ready.clear();
-        Ok(())
-    }
-
-    /// Tells the size of the whole file.
-    async fn finish(&mut self, sections: &BTreeMap<u32, Section>, synced: u64) -> io::Result<u64> {
-        let index_at = self.begin(Content::Index).await?;
-        let mut index = snapshot_file::new_block(Content::Index);
-        index.extend(snapshot_file::index(sections));
-        snapshot_file::seal_block(&mut index);
-        self.ready.extend(index);
-        self.ready.extend(snapshot_file::footer(index_at, synced));
-        self.write_ready().await?;
-        Ok(self.written)
     }
 }

@@ -20,7 +20,7 @@ pub(super) const BLOCK_BYTES: usize = 64 << 10;
 /// No block is ever larger: a length above it is damage, not a reason to allocate.
 const BLOCK_BYTES_MAX: usize = 1 << 30;
 const MAGIC: &[u8; 8] = b"WndLsnap";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const FOOTER_BYTES: u64 = (BLOCK_HEADER_BYTES + TAG_BYTES) as u64 + 16;
 
 /// What a block holds. The codes are part of the disk format.
@@ -31,6 +31,8 @@ pub(super) enum Content {
     Bodies(u32),
     Index,
     Footer,
+    /// What commits did to a partition whose rows or places of bodies are carried over unread.
+    Changes(u32),
 }
 
 const TAG_BYTES: usize = 5;
@@ -43,6 +45,7 @@ impl Content {
             Self::Bodies(partition) => (2, partition),
             Self::Index => (3, 0),
             Self::Footer => (4, 0),
+            Self::Changes(partition) => (5, partition),
         };
         let [a, b, c, d] = partition.to_le_bytes();
         [code, a, b, c, d]
@@ -56,6 +59,7 @@ impl Content {
             2 => Some(Self::Bodies(partition)),
             3 => Some(Self::Index),
             4 => Some(Self::Footer),
+            5 => Some(Self::Changes(partition)),
             _ => None,
         }
     }
@@ -90,7 +94,17 @@ pub(super) struct Section {
     pub(super) now: u64,
     pub(super) rows: u64,
     pub(super) bodies: u64,
+    pub(super) changes: u64,
     pub(super) end: u64,
+    /// See [`super::tables::Damage`].
+    pub(super) keeps_below: u64,
+}
+
+impl Section {
+    /// Whether rows or places of bodies were carried over unread, with the changes since behind them.
+    pub(super) fn is_carried(&self) -> bool {
+        self.changes < self.end
+    }
 }
 
 #[derive(Debug)]
@@ -135,7 +149,7 @@ impl BodyRecord {
         out.extend_from_slice(&self.crc.to_le_bytes());
     }
 
-    fn take(cursor: &mut Cursor<'_>) -> Option<Self> {
+    pub(super) fn take(cursor: &mut Cursor<'_>) -> Option<Self> {
         Some(Self {
             key: BodyKey::take(cursor)?,
             generation: cursor.take_varint()?,
@@ -163,8 +177,8 @@ pub(super) fn index(sections: &BTreeMap<u32, Section>) -> Vec<u8> {
     let mut index = Vec::new();
     for (partition, section) in sections {
         index.extend_from_slice(&partition.to_le_bytes());
-        let Section { epoch, sequence, now, rows, bodies, end } = *section;
-        for number in [epoch, sequence, now, rows, bodies, end] {
+        let Section { epoch, sequence, now, rows, bodies, changes, end, keeps_below } = *section;
+        for number in [epoch, sequence, now, rows, bodies, changes, end, keeps_below] {
             index.extend_from_slice(&number.to_le_bytes());
         }
     }
@@ -261,7 +275,7 @@ impl SnapshotFile {
         Ok((header, end))
     }
 
-    async fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
+    pub(super) async fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StoreError> {
         match read_full(&*self.file, offset, buffer).await {
             Ok(read) if read == buffer.len() => Ok(()),
             Ok(read) => Err(self.damaged(offset + read as u64, "the snapshot ends too early")),
@@ -293,7 +307,9 @@ fn take_index(index: &[u8]) -> Option<BTreeMap<u32, Section>> {
             now: cursor.take_u64()?,
             rows: cursor.take_u64()?,
             bodies: cursor.take_u64()?,
+            changes: cursor.take_u64()?,
             end: cursor.take_u64()?,
+            keeps_below: cursor.take_u64()?,
         };
         sections.insert(partition, section);
     }
@@ -314,7 +330,7 @@ impl Blocks {
     }
 
     pub(super) fn of_bodies(snapshot: Arc<SnapshotFile>, section: Section) -> Self {
-        Self { snapshot, at: section.bodies, end: section.end }
+        Self { snapshot, at: section.bodies, end: section.changes }
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<Block>, StoreError> {

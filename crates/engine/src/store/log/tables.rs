@@ -11,6 +11,7 @@ use super::entry::BodyChange;
 use super::frame::{self, Header, Kind, Role, padded};
 use super::segment::{Pin, Segment};
 use super::snapshot_file::{Section, SnapshotFile};
+use crate::store::StoreError;
 
 /// Marks a body whose segment is gone: fine only if its removal is in the log too.
 pub(super) const LOST: u32 = u32::MAX;
@@ -89,6 +90,16 @@ pub(super) struct PartitionTable {
     /// Its part of the snapshot.
     pub(super) section: Option<Section>,
     pub(super) bodies: Bodies,
+    /// Why it cannot be read back, if that is known: its next owner is refused.
+    pub(super) damage: Option<Damage>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Damage {
+    pub(super) error: StoreError,
+    /// Segments of lower generations may hold bodies whose places are not known: they are kept as they are. 0 if all
+    /// places are known.
+    pub(super) keeps_below: u64,
 }
 
 #[derive(Debug, Default)]
@@ -121,6 +132,19 @@ impl Tables {
         let generation = self.next_generation;
         self.next_generation += 1;
         generation
+    }
+
+    /// A partition cannot be read back: the first reason counts.
+    pub(super) fn damage(&mut self, partition: u32, error: StoreError, keeps_below: u64) {
+        let table = self.partitions.entry(partition).or_default();
+        let damage = table.damage.get_or_insert(Damage { error, keeps_below });
+        damage.keeps_below = damage.keeps_below.max(keeps_below);
+    }
+
+    /// Whether a segment may hold bodies of a damaged partition whose places are not known.
+    pub(super) fn keeps(&self, slot: &Slot) -> bool {
+        let damages = self.partitions.values().filter_map(|table| table.damage.as_ref());
+        damages.into_iter().any(|damage| slot.generation < damage.keeps_below)
     }
 
     /// Takes in a frame of the main chain.
@@ -209,6 +233,8 @@ impl Tables {
 
     fn drop_partition(&mut self, partition: u32) {
         let Some(table) = self.partitions.remove(&partition) else { return };
+        // What was kept for its sake may be free now.
+        self.something_died |= table.damage.is_some();
         self.release_all(table.bodies.iter().map(|(_, place)| *place));
     }
 
@@ -246,6 +272,7 @@ impl Tables {
                 slot.live_bytes == 0
                     && !slot.retired
                     && slot.dead_since <= self.synced
+                    && !self.keeps(slot)
                     && !self.in_chain(**number)
                     && slot.segment.is_unread()
             })
@@ -278,6 +305,10 @@ impl Tables {
     pub(super) fn bytes_stored(&self) -> u64 {
         let segments: u64 = self.slots.values().map(|slot| u64::from(slot.segment.bytes)).sum();
         segments + self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes)
+    }
+
+    pub(super) fn damaged_partitions(&self) -> u64 {
+        self.partitions.values().filter(|table| table.damage.is_some()).count() as u64
     }
 
     pub(super) fn bytes_live(&self) -> u64 {

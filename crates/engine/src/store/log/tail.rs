@@ -24,6 +24,15 @@ pub(super) enum LastWord {
     Removed,
 }
 
+impl LastWord {
+    pub(super) fn place(self) -> Option<Place> {
+        match self {
+            Self::Value(place) => Some(place),
+            Self::Removed => None,
+        }
+    }
+}
+
 /// Rows of items and of their events are by far the most, and have numbers.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
@@ -34,15 +43,20 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) async fn read(mut frames: FrameSource) -> Result<Self, StoreError> {
-        let mut tail = Self::default();
+    /// Of all frames that can be read. Tells what is wrong with the first that cannot; an error of the disk is no damage,
+    /// because it may pass.
+    pub(super) async fn read(mut frames: FrameSource) -> Result<(Self, Option<StoreError>), StoreError> {
+        let (mut tail, mut damage) = (Self::default(), None);
         loop {
-            let slice = frames.next().await?;
+            let slice = frames.next_of_some().await;
             if slice.is_empty() {
-                return Ok(tail);
+                return Ok((tail, damage));
             }
             for frame in slice {
-                tail.take(&frame)?;
+                match frame.and_then(|frame| tail.take(&frame)) {
+                    Err(error) if error.is_damage() => damage = damage.or(Some(error)),
+                    taken => taken?,
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use super::rows::{FrameSource, RowSource};
 use super::segment::Pin;
 use super::snapshot_file::{Blocks, Section, SnapshotFile};
-use super::tables::{FramePlace, Link, PartitionTable, Tables};
+use super::tables::{Damage, FramePlace, Link, PartitionTable, Tables};
 
 #[derive(Debug)]
 pub(super) struct PartitionView {
@@ -25,12 +25,13 @@ impl PartitionView {
         let blocks = snapshot.zip(table.section).map(|(file, section)| Blocks::of_rows(file, section));
         let frames: Vec<FramePlace> = table.frames.iter().copied().collect();
         let pins = Arc::new(pin_all(tables, frames.iter().map(|frame| frame.segment), released));
+        let damage = table.damage.as_ref().map(|damage| damage.error.clone());
         let PartitionTable { epoch, sequence, now, .. } = *table;
         Self {
             epoch,
             sequence,
             now,
-            rows: RowSource { blocks, frames: FrameSource::new(partition, frames, pins) },
+            rows: RowSource { damage, blocks, frames: FrameSource::new(partition, frames, pins) },
         }
     }
 }
@@ -74,6 +75,7 @@ pub(super) struct PartitionFrames {
     pub(super) now: u64,
     pub(super) section: Option<Section>,
     pub(super) frames: Vec<FramePlace>,
+    pub(super) damage: Option<Damage>,
 }
 
 impl View {
@@ -100,6 +102,7 @@ impl PartitionFrames {
             now: table.now,
             section: table.section,
             frames: table.frames.iter().copied().collect(),
+            damage: table.damage.clone(),
         }
     }
 }

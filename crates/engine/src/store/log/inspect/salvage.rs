@@ -16,6 +16,7 @@ use super::frames::{Sound, Source, frames_of, source_of_frames, valid_sources};
 use super::gaps::{Gaps, Position};
 use super::rescue::Rescue;
 use crate::env::Env;
+use crate::store::log::changes::{self, Saved};
 use crate::store::log::disk::Disk;
 use crate::store::log::entry::{Entries, Entry, rotten_bodies};
 use crate::store::log::fetch::{Piece, fetch};
@@ -84,7 +85,7 @@ async fn salvage_into(store: &LogStore, from: &dyn Disk, log: u64) -> Result<Sal
     let (survey, failed) = survey::survey_readable(from, log).await?;
     failed.into_iter().for_each(|error| rescue.lose(error));
     let sources = sources_of(&survey, log, &mut rescue).await;
-    let mut salvage = Salvage { sources, snapshot_lsn: 0, gaps: Gaps::default(), rescue };
+    let mut salvage = Salvage { sources, snapshot_lsn: 0, gaps: Gaps::default(), held: Vec::new(), rescue };
     if let Some(lsn) = survey.snapshots.iter().max() {
         salvage.snapshot(from, *lsn, log).await?;
     }
@@ -117,6 +118,8 @@ struct Salvage<'a> {
     snapshot_lsn: u64,
     /// What the snapshot should tell, but does not.
     gaps: Gaps,
+    /// What commits up to the snapshot did to partitions that it does not tell whole: to be done after those commits.
+    held: Vec<(u32, Vec<Change>)>,
     rescue: Rescue<'a>,
 }
 
@@ -156,7 +159,8 @@ impl Salvage<'_> {
                     match snapshot.claimed_content(offset).await {
                         // Nothing else is behind these.
                         Some(Content::Index | Content::Footer) => None,
-                        Some(Content::Head | Content::Rows(_) | Content::Bodies(_)) | None => {
+                        Some(Content::Head | Content::Rows(_) | Content::Bodies(_) | Content::Changes(_))
+                        | None => {
                             self.gaps.open();
                             after_damage(snapshot, offset).await
                         }
@@ -197,6 +201,13 @@ impl Salvage<'_> {
                     Ok(())
                 }
             },
+            Content::Changes(partition) => {
+                match saved_changes(block) {
+                    Ok(saved) => self.hold(partition, saved).await,
+                    Err(what) => self.rescue.lose(snapshot.damaged(block.offset, &what)),
+                }
+                Ok(())
+            }
             Content::Head | Content::Index | Content::Footer => Ok(()),
         }
     }
@@ -205,6 +216,25 @@ impl Salvage<'_> {
         if let (Some(first), Some(last)) = (records.first(), records.last()) {
             self.gaps.read(Position::body(partition, first.key), Position::body(partition, last.key));
         }
+        let changes = self.read_bodies(partition, records).await;
+        self.rescue.commit(partition, 0, changes).await
+    }
+
+    /// Keeps changes for later, with the bodies that they only tell the places of.
+    async fn hold(&mut self, partition: u32, (mut changes, records): (Vec<Change>, Vec<BodyRecord>)) {
+        changes.extend(self.read_bodies(partition, records).await);
+        self.held.push((partition, changes));
+    }
+
+    /// What was held back, once no older commit is left to be done.
+    async fn release(&mut self) -> Result<(), StoreError> {
+        for (partition, changes) in std::mem::take(&mut self.held) {
+            self.rescue.commit(partition, 0, changes).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_bodies(&mut self, partition: u32, records: Vec<BodyRecord>) -> Vec<Change> {
         let segments: BTreeMap<u64, &Arc<Segment>> =
             self.sources.iter().map(|source| (source.start.generation, &source.segment)).collect();
         let mut pieces = Vec::new();
@@ -226,7 +256,7 @@ impl Salvage<'_> {
                 Err(error) => self.rescue.lose(error),
             }
         }
-        self.rescue.commit(partition, 0, changes).await
+        changes
     }
 
     async fn commits(&mut self) -> Result<(), StoreError> {
@@ -244,13 +274,16 @@ impl Salvage<'_> {
             let frames = frames_of(&source).await;
             frames.damage.into_iter().for_each(|damage| self.rescue.lose(damage));
             for frame in frames.sound.iter().filter(|frame| frame.header.lsn <= last) {
+                if frame.header.lsn > self.snapshot_lsn {
+                    self.release().await?;
+                }
                 if frame.header.lsn > done {
                     self.frame(&source.segment, frame).await?;
                     done = frame.header.lsn;
                 }
             }
         }
-        Ok(())
+        self.release().await
     }
 
     async fn frame(&mut self, segment: &Segment, frame: &Sound) -> Result<(), StoreError> {
@@ -284,13 +317,36 @@ impl Salvage<'_> {
     }
 }
 
+/// The changes of a block, and the places of the bodies that they put.
+fn saved_changes(block: &Block) -> Result<(Vec<Change>, Vec<BodyRecord>), String> {
+    let (mut changes, mut records) = (Vec::new(), Vec::new());
+    for saved in changes::changes_of(block).ok_or("the changes cannot be read")? {
+        match saved {
+            Saved::PutRow { key, value } => {
+                let row = codec::decode_row(key, value).map_err(|error| error.to_string())?;
+                changes.push(Change::Put(row));
+            }
+            Saved::RemoveRow { key } => {
+                let key = codec::decode_key(key).map_err(|error| error.to_string())?;
+                changes.push(Change::Remove(key));
+            }
+            Saved::PutBody(record) => records.push(record),
+            Saved::RemoveBody { key } => {
+                changes.push(Change::RemoveBody { number: key.number(), part: key.part() });
+            }
+        }
+    }
+    Ok((changes, records))
+}
+
 /// Where to go on behind a damaged block: behind its end, or where the next part of the snapshot begins.
 async fn after_damage(snapshot: &SnapshotFile, offset: u64) -> Option<u64> {
     if let Ok(end) = snapshot.after_block(offset).await {
         return Some(end);
     }
     let sections = snapshot.sections.values();
-    let parts: BTreeSet<u64> = sections.flat_map(|part| [part.rows, part.bodies, part.end]).collect();
+    let parts: BTreeSet<u64> =
+        sections.flat_map(|part| [part.rows, part.bodies, part.changes, part.end]).collect();
     parts.range(offset + 1..).next().copied()
 }
 

@@ -1,0 +1,165 @@
+//! A partition whose part of the last snapshot cannot be read must not keep the others from being snapshotted, and the
+//! log from being shortened. Its blocks are carried over as they are, byte for byte, so that a salvage finds what it
+//! would have found before; behind them comes what the commits since did. Its next owner is refused.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::body_key::BodyKey;
+use super::changes::Saved;
+use super::entry::{Entries, Entry};
+use super::fetch::fetch;
+use super::load::first_damage;
+use super::output::WRITE_BYTES;
+use super::rows::FrameSource;
+use super::snapshot::{SLICE, Writer, record_of};
+use super::snapshot_file::{Blocks, Content, Section, SnapshotFile};
+use super::tables::Damage;
+use super::tail::{LastWord, Tail, piece};
+use super::view::PartitionFrames;
+use crate::store::StoreError;
+
+impl Writer<'_> {
+    /// Why the partition cannot be merged, if it cannot. `lost` is what is wrong with a commit since the last snapshot.
+    pub(super) async fn damage_of(
+        &self,
+        partition: u32,
+        since: &PartitionFrames,
+        lost: Option<StoreError>,
+    ) -> Result<Option<Damage>, StoreError> {
+        if since.damage.is_some() {
+            return Ok(since.damage.clone());
+        }
+        let found = match (lost, self.view.snapshot.clone().zip(since.section)) {
+            (Some(lost), _) => Some(lost),
+            (None, Some((snapshot, section))) => first_damage(Blocks::of_rows(snapshot, section)).await?,
+            (None, None) => None,
+        };
+        let Some(error) = found else { return Ok(None) };
+        tracing::error!(partition, %error, "a partition is damaged: it works on, but will be refused to its next owner");
+        // Where its bodies are is in the tables.
+        let keeps_below = 0;
+        self.shared.tables().damage(partition, error.clone(), keeps_below);
+        Ok(Some(Damage { error, keeps_below }))
+    }
+
+    pub(super) async fn carry(
+        &mut self,
+        partition: u32,
+        since: &PartitionFrames,
+        tail: &Tail,
+        keeps_below: u64,
+    ) -> Result<Section, StoreError> {
+        let before = self.view.snapshot.clone().zip(since.section);
+        let rows = self.begin(Content::Rows(partition)).await?;
+        if let Some((snapshot, section)) = &before {
+            self.carry_over(snapshot, section.rows..section.bodies).await?;
+        }
+        let bodies = self.begin(Content::Bodies(partition)).await?;
+        match &before {
+            Some((snapshot, section)) if keeps_below > 0 => {
+                self.carry_over(snapshot, section.bodies..section.changes).await?;
+            }
+            Some(_) | None => self.write_bodies(partition).await?,
+        }
+        let changes = self.begin(Content::Changes(partition)).await?;
+        if let Some((snapshot, section)) = &before {
+            self.carry_over(snapshot, section.changes..section.end).await?;
+        }
+        self.write_changes(tail).await?;
+        if keeps_below > 0 {
+            self.write_body_changes(partition, since).await?;
+        }
+        let end = self.begin(Content::Index).await?;
+        let PartitionFrames { epoch, sequence, now, .. } = *since;
+        Ok(Section { epoch, sequence, now, rows, bodies, changes, end, keeps_below })
+    }
+
+    /// Copies a part of the last snapshot as it is, right or wrong.
+    async fn carry_over(&mut self, from: &SnapshotFile, part: Range<u64>) -> Result<(), StoreError> {
+        let mut at = part.start;
+        while at < part.end {
+            let mut bytes = vec![0; (part.end - at).min(WRITE_BYTES as u64) as usize];
+            from.read(at, &mut bytes).await?;
+            at += bytes.len() as u64;
+            self.output.put_raw(&bytes).await.map_err(|error| self.failed(error))?;
+        }
+        Ok(())
+    }
+
+    /// The last word on each row.
+    async fn write_changes(&mut self, tail: &Tail) -> Result<(), StoreError> {
+        let mut words = tail.iter().peekable();
+        while words.peek().is_some() {
+            let slice: Vec<(Vec<u8>, LastWord)> = words.by_ref().take(SLICE).collect();
+            let places = || slice.iter().filter_map(|(_, word)| word.place());
+            let pieces: Vec<_> = places().map(|place| piece(&self.view.pins, &place)).collect();
+            let mut values = fetch(&pieces).await.into_iter().zip(places());
+            for (key, word) in &slice {
+                match word {
+                    LastWord::Removed => self.save(&Saved::RemoveRow { key }).await?,
+                    LastWord::Value(_) => {
+                        let (value, place) = values.next().expect("one value for each place");
+                        let value = value?;
+                        self.check_value(&value, place)?;
+                        self.save(&Saved::PutRow { key, value: &value }).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of the bodies that commits name. Those that went with a row go with its removal.
+    async fn write_body_changes(
+        &mut self,
+        partition: u32,
+        since: &PartitionFrames,
+    ) -> Result<(), StoreError> {
+        let pins = Arc::clone(&self.view.pins);
+        let named = named_bodies(FrameSource::new(partition, since.frames.clone(), pins)).await?;
+        for key in named {
+            let saved = {
+                let tables = self.shared.tables();
+                match tables.body(partition, key) {
+                    Some(place) => Saved::PutBody(record_of(&tables, key, &place)),
+                    None => Saved::RemoveBody { key },
+                }
+            };
+            self.save(&saved).await?;
+        }
+        Ok(())
+    }
+
+    async fn save(&mut self, saved: &Saved<'_>) -> Result<(), StoreError> {
+        saved.put(&mut self.output.block);
+        self.output.close_full_block().await.map_err(|error| self.failed(error))?;
+        if self.shared.is_closing() { Err(StoreError::Closed) } else { Ok(()) }
+    }
+}
+
+async fn named_bodies(mut frames: FrameSource) -> Result<BTreeSet<BodyKey>, StoreError> {
+    let mut named = BTreeSet::new();
+    loop {
+        let slice = frames.next_of_some().await;
+        if slice.is_empty() {
+            return Ok(named);
+        }
+        for frame in slice {
+            match frame {
+                Ok(frame) => named.extend(Entries::of(&frame.bytes).filter_map(named_body)),
+                // Told, and the reason why the partition is carried.
+                Err(error) if error.is_damage() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn named_body<E>(entry: Result<Entry<'_>, E>) -> Option<BodyKey> {
+    match entry.ok()? {
+        Entry::PutBody { key, .. } | Entry::RemoveBody { key } => Some(key),
+        Entry::PutRow { .. } | Entry::RemoveRow { .. } => None,
+    }
+}

@@ -1,0 +1,228 @@
+//! A partition of which something cannot be read is refused, with file and offset. The others are served, snapshots are
+//! taken, the log stays short, and a salvage finds no less than before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use windlass_core::id::PartitionId;
+use windlass_core::row::{Key, Row};
+use windlass_engine::env::TokioEnv;
+use windlass_engine::store::log::disk::Disk;
+use windlass_engine::store::log::inspect;
+use windlass_engine::store::log::{LogOptions, LogStore};
+use windlass_engine::store::{Store, StoreError};
+
+use crate::log_damage::{Files, assert_damaged, frames, head};
+use crate::log_disk::MemDisk;
+use crate::log_rows::{Owner, SMALL, open, put, remove, small};
+
+const DAMAGED: u32 = 1;
+const SOUND: u32 = 2;
+
+fn tidy() -> LogOptions {
+    LogOptions { snapshot_min_bytes: u64::from(SMALL), ..small() }
+}
+
+fn snapshot_of(files: &Files) -> String {
+    files.keys().rfind(|name| name.ends_with(".snap")).expect("a snapshot").clone()
+}
+
+/// Where the first block of such content is in a snapshot: its first byte, and that behind its last.
+fn block(snapshot: &[u8], content: u8, partition: u32) -> (usize, usize) {
+    let mut at = 0;
+    loop {
+        let length = u32::from_le_bytes(snapshot[at + 4..at + 8].try_into().unwrap()) as usize;
+        let of = u32::from_le_bytes(snapshot[at + 9..at + 13].try_into().unwrap());
+        if (snapshot[at + 8], of) == (content, partition) {
+            return (at, at + 8 + length);
+        }
+        at += 8 + length;
+    }
+}
+
+const ROWS: u8 = 1;
+const BODIES: u8 = 2;
+
+/// Commits items that come and go, until so many more snapshots are taken. Returns the number after the last.
+async fn churn(owner: &mut Owner<'_>, mut number: u64, snapshots: u64) -> u64 {
+    let enough = owner.store.stats().snapshots + snapshots;
+    while owner.store.stats().snapshots < enough {
+        owner.commit(put(number, 300)).await.unwrap();
+        owner.commit([remove(number)]).await.unwrap();
+        number += 1;
+    }
+    number
+}
+
+/// A closed log with a snapshot of two partitions, whose items all stay: every frame is still on the disk.
+async fn kept() -> (Files, BTreeMap<Key, Row>) {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, tidy()).await.unwrap();
+    let mut rows = BTreeMap::new();
+    for partition in [DAMAGED, SOUND] {
+        let mut owner = Owner::acquire(&store, partition).await.unwrap();
+        for number in 1..=60 {
+            owner.commit(put(number, 300)).await.unwrap();
+        }
+        rows = owner.rows.clone();
+    }
+    while store.stats().snapshots == 0 {
+        tokio::task::yield_now().await;
+    }
+    let mut owner = Owner::acquire(&store, SOUND).await.unwrap();
+    let next = churn(&mut owner, 1000, 2).await;
+    assert_eq!(owner.rows, rows);
+    // Commits of both behind the snapshot.
+    let mut damaged = Owner::acquire(&store, DAMAGED).await.unwrap();
+    for owner in [&mut damaged, &mut owner] {
+        owner.commit(put(next, 300)).await.unwrap();
+        owner.commit([remove(30)]).await.unwrap();
+        rows = owner.rows.clone();
+    }
+    store.close().await;
+    let mut files = disk.images();
+    files.retain(|name, _| !name.ends_with(".tmp"));
+    (files, rows)
+}
+
+async fn refused(store: &LogStore) -> StoreError {
+    Owner::acquire(store, DAMAGED).await.err().expect("a damaged partition is refused")
+}
+
+async fn assert_sound(store: &LogStore, rows: &BTreeMap<Key, Row>) {
+    let owner = Owner::acquire(store, SOUND).await.unwrap();
+    assert_eq!(&owner.rows, rows);
+    owner.check_bodies().await;
+}
+
+/// What a salvage finds of both partitions, every item with its body.
+async fn assert_salvaged(disk: &Arc<MemDisk>, damaged: &BTreeMap<Key, Row>, sound: &BTreeMap<Key, Row>) {
+    let target = Arc::new(MemDisk::default());
+    let (env, from) = (Arc::new(TokioEnv::new()), Arc::clone(disk) as Arc<dyn Disk>);
+    let salvaged = inspect::salvage(env, from, Arc::clone(&target) as Arc<dyn Disk>, small()).await.unwrap();
+    assert!(!salvaged.lost.is_empty());
+    let store = open(&target, small()).await.unwrap();
+    for (partition, rows) in [(DAMAGED, damaged), (SOUND, sound)] {
+        let owner = Owner::acquire(&store, partition).await.unwrap();
+        assert_eq!(&owner.rows, rows, "partition {partition}");
+        owner.check_bodies().await;
+    }
+}
+
+/// Opens a log with one damaged partition, goes on with the other through snapshots and another open, and salvages it.
+async fn goes_on_without_it(
+    files: Files,
+    rows: &BTreeMap<Key, Row>,
+    damaged: &BTreeMap<Key, Row>,
+) -> StoreError {
+    assert_salvaged(&MemDisk::of(files.clone()), damaged, rows).await;
+    let disk = MemDisk::of(files);
+    let store = open(&disk, tidy()).await.unwrap();
+    let first = refused(&store).await;
+    assert_sound(&store, rows).await;
+    let before = store.stats().bytes_stored;
+    let mut owner = Owner::acquire(&store, SOUND).await.unwrap();
+    let next = churn(&mut owner, 2000, 4).await;
+    // Rows are read when they are wanted: by an owner, or for a snapshot.
+    assert_eq!(store.stats().damaged_partitions, 1);
+    assert!(store.stats().bytes_stored <= before + 5 * u64::from(SMALL), "the log grows");
+    refused(&store).await;
+    store.close().await;
+    let disk = disk.after_kill();
+    let store = open(&disk, tidy()).await.unwrap();
+    assert!(refused(&store).await.is_damage());
+    assert_sound(&store, rows).await;
+    let mut owner = Owner::acquire(&store, SOUND).await.unwrap();
+    churn(&mut owner, next, 2).await;
+    store.close().await;
+    let disk = disk.after_kill();
+    assert_salvaged(&disk, damaged, rows).await;
+    // Once it is dropped, nothing is kept for its sake.
+    let store = open(&disk, tidy()).await.unwrap();
+    store.drop_partition(PartitionId(DAMAGED)).await.unwrap();
+    assert_eq!(store.stats().damaged_partitions, 0);
+    assert_sound(&store, rows).await;
+    first
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_block_of_rows_costs_its_partition_alone() {
+    let (mut files, rows) = kept().await;
+    let name = snapshot_of(&files);
+    let (at, end) = block(&files[&name], ROWS, DAMAGED);
+    files.get_mut(&name).unwrap()[(at + end) / 2] ^= 0x10;
+    let told = goes_on_without_it(files, &rows, &rows).await;
+    assert_damaged(&told, &name, at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_block_of_body_places_costs_its_partition_alone() {
+    let (mut files, rows) = kept().await;
+    let name = snapshot_of(&files);
+    let (at, end) = block(&files[&name], BODIES, DAMAGED);
+    files.get_mut(&name).unwrap()[(at + end) / 2] ^= 0x10;
+    let told = goes_on_without_it(files, &rows, &rows).await;
+    assert_damaged(&told, &name, at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_with_an_impossible_length_costs_its_partition_alone() {
+    let (mut files, rows) = kept().await;
+    let name = snapshot_of(&files);
+    let (at, _) = block(&files[&name], ROWS, DAMAGED);
+    files.get_mut(&name).unwrap()[at + 7] ^= 0x10;
+    let told = goes_on_without_it(files, &rows, &rows).await;
+    assert_damaged(&told, &name, at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_with_rotten_entries_costs_its_partition_alone() {
+    let (mut files, rows) = kept().await;
+    // The last frame that puts a body in the damaged partition: what it put is lost, and nothing else.
+    let of_damaged = |bytes: &[u8], at: usize| bytes[at + 14] == 3 && bytes[at + 28] == DAMAGED as u8;
+    let lsn = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at + 40..at + 48].try_into().unwrap());
+    let mut puts = Vec::new();
+    for (name, bytes) in files.iter().filter(|(name, _)| name.ends_with(".seg")) {
+        let with_body = frames(bytes).into_iter().filter(|(at, length)| head(bytes, *at) < *length);
+        puts.extend(
+            with_body
+                .filter(|(at, _)| of_damaged(bytes, *at))
+                .map(|(at, _)| (lsn(bytes, at), name.clone(), at)),
+        );
+    }
+    let (_, name, at) = puts.into_iter().max().unwrap();
+    files.get_mut(&name).unwrap()[at + 90] ^= 0x10;
+    let mut left = rows.clone();
+    left.pop_last();
+    let told = goes_on_without_it(files, &rows, &left).await;
+    assert_damaged(&told, &name, at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_in_use_works_on_when_its_snapshot_rots_and_loses_no_change_since() {
+    let (files, rows) = kept().await;
+    let name = snapshot_of(&files);
+    let (at, end) = block(&files[&name], ROWS, DAMAGED);
+    let disk = MemDisk::of(files);
+    let store = open(&disk, tidy()).await.unwrap();
+    let mut damaged = Owner::acquire(&store, DAMAGED).await.unwrap();
+    let mut sound = Owner::acquire(&store, SOUND).await.unwrap();
+    disk.flip(&name, (at + end) / 2);
+    for round in 0..3 {
+        damaged.commit(put(5000 + round, 300)).await.unwrap();
+        damaged.commit([remove(10 + round)]).await.unwrap();
+        churn(&mut sound, 2000 + 1000 * round, 2).await;
+        assert_eq!(store.stats().damaged_partitions, 1);
+    }
+    assert_eq!(sound.rows, rows);
+    let expected = damaged.rows.clone();
+    damaged.check_bodies().await;
+    assert!(refused(&store).await.is_damage());
+    store.close().await;
+    let disk = disk.after_kill();
+    let again = open(&disk, tidy()).await.unwrap();
+    assert!(refused(&again).await.is_damage());
+    assert_sound(&again, &rows).await;
+    again.close().await;
+    assert_salvaged(&disk.after_kill(), &expected, &rows).await;
+}
