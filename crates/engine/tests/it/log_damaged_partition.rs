@@ -12,9 +12,9 @@ use windlass_engine::store::log::inspect;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::{Store, StoreError};
 
-use crate::log_damage::{Files, assert_damaged, frames, head};
+use crate::log_damage::{Files, assert_damaged, frames, lsn};
 use crate::log_disk::MemDisk;
-use crate::log_rows::{Owner, SMALL, open, put, remove, small};
+use crate::log_rows::{Owner, SMALL, item, open, put, remove, small};
 
 const DAMAGED: u32 = 1;
 const SOUND: u32 = 2;
@@ -175,27 +175,47 @@ async fn a_block_with_an_impossible_length_costs_its_partition_alone() {
     assert_damaged(&told, &name, at);
 }
 
+/// The commits of the damaged partition in their order, each by segment and offset.
+fn commits(files: &Files) -> Vec<(String, usize)> {
+    let mut commits = Vec::new();
+    for (name, bytes) in files.iter().filter(|(name, _)| name.ends_with(".seg")) {
+        let of_damaged = |at: &usize| bytes[at + 14] == 3 && bytes[at + 28] == DAMAGED as u8;
+        let offsets = frames(bytes).into_iter().map(|(at, _)| at);
+        commits.extend(offsets.filter(of_damaged).map(|at| (lsn(bytes, at), name.clone(), at)));
+    }
+    commits.sort();
+    commits.into_iter().map(|(_, name, at)| (name, at)).collect()
+}
+
+/// What is left when the last item of the partition was not put.
+fn without_last(rows: &BTreeMap<Key, Row>) -> BTreeMap<Key, Row> {
+    let mut left = rows.clone();
+    left.pop_last();
+    left
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_with_rotten_entries_costs_its_partition_alone() {
     let (mut files, rows) = kept().await;
-    // The last frame that puts a body in the damaged partition: what it put is lost, and nothing else.
-    let of_damaged = |bytes: &[u8], at: usize| bytes[at + 14] == 3 && bytes[at + 28] == DAMAGED as u8;
-    let lsn = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at + 40..at + 48].try_into().unwrap());
-    let mut puts = Vec::new();
-    for (name, bytes) in files.iter().filter(|(name, _)| name.ends_with(".seg")) {
-        let with_body = frames(bytes).into_iter().filter(|(at, length)| head(bytes, *at) < *length);
-        puts.extend(
-            with_body
-                .filter(|(at, _)| of_damaged(bytes, *at))
-                .map(|(at, _)| (lsn(bytes, at), name.clone(), at)),
-        );
-    }
-    let (_, name, at) = puts.into_iter().max().unwrap();
+    // Before it goes the one that puts the last item, whose entries begin at byte 88.
+    let (name, at) = commits(&files).into_iter().nth_back(1).unwrap();
     files.get_mut(&name).unwrap()[at + 90] ^= 0x10;
-    let mut left = rows.clone();
-    left.pop_last();
-    let told = goes_on_without_it(files, &rows, &left).await;
+    let told = goes_on_without_it(files, &rows, &without_last(&rows)).await;
     assert_damaged(&told, &name, at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_that_lost_all_commits_since_the_snapshot_is_refused_for_good() {
+    let (mut files, rows) = kept().await;
+    let lost: Vec<(String, usize)> = commits(&files).into_iter().rev().take(2).collect();
+    for (name, at) in &lost {
+        files.get_mut(name).unwrap()[at + 90] ^= 0x10;
+    }
+    // The second of them removed an item.
+    let mut left = without_last(&rows);
+    left.insert(item(30).key(), item(30));
+    let told = goes_on_without_it(files, &rows, &left).await;
+    assert_damaged(&told, &lost[1].0, lost[1].1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

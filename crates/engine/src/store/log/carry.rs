@@ -14,7 +14,7 @@ use super::load::first_damage;
 use super::output::WRITE_BYTES;
 use super::rows::FrameSource;
 use super::snapshot::{SLICE, Writer, record_of};
-use super::snapshot_file::{Blocks, Content, Section, SnapshotFile};
+use super::snapshot_file::{Blocks, Carried, Content, Section, SnapshotFile};
 use super::tables::Damage;
 use super::tail::{LastWord, Tail, piece};
 use super::view::PartitionFrames;
@@ -73,7 +73,8 @@ impl Writer<'_> {
         }
         let end = self.begin(Content::Index).await?;
         let PartitionFrames { epoch, sequence, now, .. } = *since;
-        Ok(Section { epoch, sequence, now, rows, bodies, changes, end, keeps_below })
+        let carried = Some(Carried { keeps_below });
+        Ok(Section { epoch, sequence, now, rows, bodies, changes, end, carried })
     }
 
     /// Copies a part of the last snapshot as it is, right or wrong.

@@ -20,9 +20,9 @@ impl Replay {
             table.sequence = section.sequence;
             table.now = section.now;
             table.section = Some(*section);
-            if section.is_carried() {
+            if let Some(carried) = section.carried {
                 let why = why_carried(&snapshot, *section).await?;
-                self.tables.damage(*partition, why, section.keeps_below);
+                self.tables.damage(*partition, why, carried.keeps_below);
             }
             self.load_bodies_of(*partition, *section, &snapshot, &numbers).await?;
         }
@@ -40,7 +40,7 @@ impl Replay {
         let blocks = Blocks::of_bodies(Arc::clone(snapshot), section);
         match self.load_bodies(partition, blocks, numbers).await {
             Err(error) if error.is_damage() => {
-                let known = (section.keeps_below > 0).then_some(section.keeps_below);
+                let known = section.carried.map(|carried| carried.keeps_below).filter(|below| *below > 0);
                 self.tables.damage(partition, error, known.unwrap_or(self.tables.next_generation));
                 Ok(())
             }

@@ -147,7 +147,7 @@ impl<'a> Writer<'a> {
         self.write_bodies(partition).await?;
         let end = self.begin(Content::Index).await?;
         let PartitionFrames { epoch, sequence, now, .. } = *since;
-        Ok(Section { epoch, sequence, now, rows, bodies, changes: end, end, keeps_below: 0 })
+        Ok(Section { epoch, sequence, now, rows, bodies, changes: end, end, carried: None })
     }
 
     /// Begins a block of its own, and tells where.

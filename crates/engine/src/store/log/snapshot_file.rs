@@ -96,15 +96,15 @@ pub(super) struct Section {
     pub(super) bodies: u64,
     pub(super) changes: u64,
     pub(super) end: u64,
-    /// See [`super::tables::Damage`].
-    pub(super) keeps_below: u64,
+    /// Set if rows or places of bodies were carried over unread, with the changes since behind them.
+    pub(super) carried: Option<Carried>,
 }
 
-impl Section {
-    /// Whether rows or places of bodies were carried over unread, with the changes since behind them.
-    pub(super) fn is_carried(&self) -> bool {
-        self.changes < self.end
-    }
+/// A partition of which something was lost before or in this snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Carried {
+    /// See [`super::tables::Damage`].
+    pub(super) keeps_below: u64,
 }
 
 #[derive(Debug)]
@@ -177,10 +177,12 @@ pub(super) fn index(sections: &BTreeMap<u32, Section>) -> Vec<u8> {
     let mut index = Vec::new();
     for (partition, section) in sections {
         index.extend_from_slice(&partition.to_le_bytes());
-        let Section { epoch, sequence, now, rows, bodies, changes, end, keeps_below } = *section;
-        for number in [epoch, sequence, now, rows, bodies, changes, end, keeps_below] {
+        let Section { epoch, sequence, now, rows, bodies, changes, end, carried } = *section;
+        for number in [epoch, sequence, now, rows, bodies, changes, end] {
             index.extend_from_slice(&number.to_le_bytes());
         }
+        index.push(u8::from(carried.is_some()));
+        index.extend_from_slice(&carried.map_or(0, |carried| carried.keeps_below).to_le_bytes());
     }
     index
 }
@@ -309,7 +311,11 @@ fn take_index(index: &[u8]) -> Option<BTreeMap<u32, Section>> {
             bodies: cursor.take_u64()?,
             changes: cursor.take_u64()?,
             end: cursor.take_u64()?,
-            keeps_below: cursor.take_u64()?,
+            carried: {
+                let is_carried = cursor.take(1)?[0] != 0;
+                let keeps_below = cursor.take_u64()?;
+                is_carried.then_some(Carried { keeps_below })
+            },
         };
         sections.insert(partition, section);
     }
