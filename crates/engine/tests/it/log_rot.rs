@@ -1,11 +1,12 @@
 //! Single bits that flip in a log, and payloads that look like a log: what is rotten is lost and told, nothing else.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::id::ItemNumber;
-use windlass_core::row::{Change, Key, Part};
+use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::env::{BoxFuture, Env, TokioEnv};
 use windlass_engine::store::Store;
@@ -15,7 +16,7 @@ use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use crate::heard::Ear;
 use crate::log_damage::{Files, History, assert_damaged, frames, head, lsn, tiny};
 use crate::log_disk::MemDisk;
-use crate::log_rows::{Owner, body, item, open, put, small};
+use crate::log_rows::{Owner, SMALL, body, item, open, put, remove, small};
 
 /// Runs everything on one thread, so that a subscriber hears all of it. The clocks stand still.
 #[derive(Debug)]
@@ -227,4 +228,81 @@ async fn the_id_of_a_log_does_not_follow_from_clocks() {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), 3, "logs made at one moment have one id");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn padding_between_frames_counts_for_nothing() {
+    let history = History::write(tiny(), 60).await;
+    let mut flipped = 0;
+    for (name, bytes) in history.files.iter().filter(|(name, _)| name.ends_with(".seg")) {
+        for (at, length) in frames(bytes) {
+            for padding in at + length..at + length.next_multiple_of(8) {
+                let mut files = history.files.clone();
+                files.get_mut(name).unwrap()[padding] ^= 0x10;
+                let store = open(&MemDisk::of(files), tiny()).await.unwrap();
+                let owner = Owner::acquire(&store, 1).await.unwrap();
+                assert_eq!(owner.rows, history.states[60]);
+                owner.check_bodies().await;
+                flipped += 1;
+            }
+        }
+    }
+    assert!(flipped > 60, "only {flipped} bytes of padding");
+}
+
+/// A closed log in which compaction has moved bodies, and what its partition is.
+async fn compacted() -> (Files, BTreeMap<Key, Row>) {
+    let disk = Arc::new(MemDisk::default());
+    let options = LogOptions { snapshot_min_bytes: u64::from(SMALL), ..small() };
+    let store = open(&disk, options).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let mut number = 0;
+    while store.stats().compactions < 2 {
+        number += 1;
+        owner.commit(put(number, 500)).await.unwrap();
+        if !number.is_multiple_of(50) {
+            owner.commit([remove(number)]).await.unwrap();
+        }
+    }
+    let rows = owner.rows.clone();
+    store.close().await;
+    let mut files = disk.images();
+    files.retain(|name, _| !name.ends_with(".tmp"));
+    (files, rows)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_compacted_segment_only_its_start_and_its_bodies_are_needed() {
+    const COMPACTED: u8 = 1;
+    let (files, rows) = compacted().await;
+    let mut lost = 0;
+    for (name, bytes) in &files {
+        if !name.ends_with(".seg") || bytes[15] != COMPACTED {
+            continue;
+        }
+        for (at, length) in frames(bytes).into_iter().skip(1) {
+            let head = head(bytes, at);
+            for place in [at, at + 5, at + 50, at + 88, at + head - 1, at + head, at + length - 1] {
+                let mut files = files.clone();
+                files.get_mut(name).unwrap()[place] ^= 0x10;
+                let store = open(&MemDisk::of(files), small()).await.unwrap();
+                let owner = Owner::acquire(&store, 1).await.unwrap();
+                assert_eq!(owner.rows, rows);
+                let mut unreadable = 0;
+                for key in rows.keys() {
+                    let Key::Item(ItemNumber(number)) = key else { continue };
+                    match owner.read(*number).await {
+                        Ok(found) => assert_eq!(found.unwrap(), body(*number, 500)),
+                        Err(refused) => {
+                            assert!(refused.is_damage(), "{refused}");
+                            unreadable += 1;
+                        }
+                    }
+                }
+                assert!(unreadable <= u32::from(place >= at + head), "{name} {place}: {unreadable}");
+                lost += unreadable;
+            }
+        }
+    }
+    assert!(lost > 0, "no living body is in a compacted segment: the test shows nothing");
 }
