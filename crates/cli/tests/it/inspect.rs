@@ -119,11 +119,80 @@ fn damaged_data_is_told_and_what_is_left_can_be_saved() {
 
 /// Turns a byte of the first payload that is still wanted.
 fn damage(data: &Path) {
+    damage_at(data, b"{\"n\":1}");
+}
+
+/// Turns the first byte of what is found in the first segment.
+fn damage_at(data: &Path, wanted: &[u8]) {
     let segment = data.join("00000001.seg");
     let mut bytes = std::fs::read(&segment).unwrap();
-    let payload = bytes.windows(7).position(|window| window == b"{\"n\":1}").unwrap();
-    bytes[payload] ^= 1;
+    let found = bytes.windows(wanted.len()).position(|window| window == wanted).unwrap();
+    bytes[found] ^= 1;
     std::fs::write(segment, bytes).unwrap();
+}
+
+#[test]
+fn a_lost_payload_is_told_with_its_queue() {
+    let (directory, data) = data();
+    damage(&data);
+    let path = data.to_str().unwrap();
+    let check = run(&["inspect", path]);
+    assert!(check.out.contains("(queue mail): 1 items; lost: 1 payload"), "{check:?}");
+    let rescued = directory.path().join("rescued");
+    for ask in [vec!["inspect", path], vec!["inspect", path, "--salvage", rescued.to_str().unwrap()]] {
+        let told = run(&[&ask[..], &["--json"]].concat());
+        assert_eq!(told.code, Some(5), "{told:?}");
+        let document: Value = serde_json::from_str(&told.out).unwrap();
+        let items = &document["items"];
+        assert_eq!((&items["kept"], &items["lost"]), (&3.into(), &0.into()), "{items}");
+        assert_eq!(items["may_miss_more"], Value::Bool(false), "{items}");
+        assert_eq!(items["payloads_lost"], 1, "{items}");
+        assert_eq!(items["hurt"][0]["queue"], "mail", "{items}");
+        assert_eq!(items["unclaimed"], Value::Array(Vec::new()), "{items}");
+    }
+}
+
+#[test]
+fn damage_to_a_payload_that_nobody_wants_is_harmless() {
+    let directory = TempDir::new().unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start_on(&data);
+    server.run(&["queue", "create", "mail"]).ok();
+    server.run(&["produce", "mail", "done-and-gone"]).ok();
+    let lease = server.run(&["lease", "mail", "--json"]).json();
+    let held = format!("{}:{}", lease["items"][0]["id"].as_str().unwrap(), lease["items"][0]["permit"]);
+    server.run(&["complete", "mail", &held]).ok();
+    assert_eq!(server.stop(), Some(0));
+    damage_at(&data, b"done-and-gone");
+    let path = data.to_str().unwrap();
+    let shown = run(&["inspect", path]).ok();
+    assert!(shown.contains("damage: none\n"), "{shown}");
+    assert!(shown.contains("harmless damage, by which nothing is lost: 1 place"), "{shown}");
+    let rescued = directory.path().join("rescued");
+    let shown = run(&["inspect", path, "--salvage", rescued.to_str().unwrap()]).ok();
+    assert!(shown.contains("lost: none\n") && shown.contains("harmless damage"), "{shown}");
+}
+
+#[test]
+fn a_wrong_format_file_costs_nothing_but_a_salvage() {
+    let (directory, data) = data();
+    let format = data.join("format");
+    let text = std::fs::read_to_string(&format).unwrap();
+    let digit = text.find("log = ").unwrap() + 6;
+    let other = if &text[digit..=digit] == "0" { "1" } else { "0" };
+    std::fs::write(&format, format!("{}{other}{}", &text[..digit], &text[digit + 1..])).unwrap();
+    let path = data.to_str().unwrap();
+    let check = run(&["inspect", path]);
+    assert_eq!(check.code, Some(5), "{check:?}");
+    assert!(
+        check.out.contains("a server does not start on it") && check.out.contains("items: 3\n"),
+        "{check:?}"
+    );
+    let rescued = directory.path().join("rescued");
+    let shown = run(&["inspect", path, "--salvage", rescued.to_str().unwrap()]).ok();
+    assert!(shown.contains("lost: none\n") && shown.contains("items       3\n"), "{shown}");
+    let server = Server::start_on(&rescued);
+    assert_eq!(server.run(&["queue", "list", "--json"]).json()["queues"].as_array().unwrap().len(), 2);
 }
 
 #[test]

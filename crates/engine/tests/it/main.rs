@@ -47,11 +47,15 @@ mod log_facts;
 #[cfg(test)]
 mod log_failure;
 #[cfg(test)]
+mod log_flips;
+#[cfg(test)]
 mod log_inspect;
 #[cfg(test)]
 mod log_rot;
 #[cfg(test)]
 mod log_rows;
+#[cfg(test)]
+mod log_salvage;
 #[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]

@@ -9,7 +9,9 @@ use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::inspect::{self, FileReport, PartitionReport, Report, Use};
 use windlass_server::http::show::time;
 
+use super::bar::Bar;
 use super::failure;
+use super::loss::Items;
 use crate::exit::{Exit, Failure};
 use crate::human::{bytes, count, counted};
 use crate::output::Output;
@@ -21,7 +23,12 @@ struct Document {
     segments: Vec<Segment>,
     snapshot: Option<Snapshot>,
     partitions: Vec<Partition>,
+    /// Why a server does not start on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
     damage: Vec<Damage>,
+    harmless: Vec<Damage>,
+    items: Items,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,7 +68,10 @@ pub(super) struct Damage {
 }
 
 pub(super) async fn run(disk: Arc<dyn Disk>, out: Output) -> Result<Exit, Failure> {
-    let report = inspect::check(disk).await.map_err(|error| failure(&error))?;
+    let mut bar = Bar::new(out, "checked");
+    let report = inspect::check_with(disk, &mut |done, total| bar.tell(done, total)).await;
+    bar.end();
+    let report = report.map_err(|error| failure(&error))?;
     let document = Document::of(report);
     out.reply(&document, |_| document.shown())?;
     Ok(if document.damage.is_empty() { Exit::Done } else { Exit::Damaged })
@@ -74,7 +84,10 @@ impl Document {
             segments: report.segments.into_iter().map(Segment::of).collect(),
             snapshot: report.snapshot.map(|(file, bytes)| Snapshot { file, bytes }),
             partitions: partitions.map(|(id, partition)| Partition::of(id.0, partition)).collect(),
+            refused: report.refused.as_ref().map(ToString::to_string),
             damage: report.damage.iter().map(Damage::of).collect(),
+            harmless: report.harmless.iter().map(Damage::of).collect(),
+            items: Items::of(&report.account),
         }
     }
 
@@ -82,11 +95,16 @@ impl Document {
         let snapshot = self.snapshot.as_ref();
         let snapshot =
             snapshot.map_or("none".into(), |found| format!("{}, {}", found.file, bytes(found.bytes)));
+        let refused = self.refused.as_ref().map(|why| format!("a server does not start on it: {why}\n"));
         format!(
-            "{}\n{}\nsnapshot: {snapshot}\ndamage: {}\n",
+            "{}\n{}\nsnapshot: {snapshot}\n{}damage: {}\n{}items: {}\n{}",
             segments(&self.segments),
             partitions(&self.partitions),
-            Damage::shown(&self.damage)
+            refused.unwrap_or_default(),
+            Damage::shown(&self.damage),
+            Damage::shown_harmless(&self.harmless),
+            self.items.total(),
+            self.items.shown(!self.damage.is_empty()),
         )
     }
 }
@@ -136,6 +154,16 @@ impl Damage {
             _ => format!("\n  {}", damage.what),
         });
         format!("{}{}", counted(damage.len() as u64, "place"), lines.collect::<String>())
+    }
+}
+
+impl Damage {
+    /// Nothing if there is none.
+    pub(super) fn shown_harmless(damage: &[Self]) -> String {
+        if damage.is_empty() {
+            return String::new();
+        }
+        format!("harmless damage, by which nothing is lost: {}\n", Self::shown(damage))
     }
 }
 

@@ -1,8 +1,10 @@
 //! `windlass inspect`: a data directory, looked at while no server has it open.
 
+mod bar;
 mod check;
 mod contents;
 mod export;
+mod loss;
 mod salvage;
 
 use std::io;
@@ -24,10 +26,12 @@ use crate::output::Output;
 Stop the server first, or look at a backup: a directory that a server has open is refused. \
 Nothing is ever written to DIR itself.
 
-  --check      reads all there is and tells what of it is damaged (the default); exit code 5 if anything is
-  --export     prints every queue and every item, one JSON document to a line, as the API shows them; \
-nothing if the data is damaged: salvage it first
-  --salvage TO writes what can still be read into the new data directory TO; exit code 5 if anything is lost
+  --check      reads all there is, tells what is damaged and how many items that costs (the default); exit code 5 if \
+anything is or may be lost, or a server does not start on it
+  --export     prints every queue and every item, one JSON document to a line, as the API shows them; an item whose \
+payload is damaged comes without it; nothing if a server would not start on DIR: salvage it first
+  --salvage TO writes what can still be read into the new data directory TO, and tells how many items are lost; exit \
+code 5 if anything is or may be lost
 
 Examples:
   windlass inspect ./windlass-data

@@ -10,8 +10,10 @@ use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::inspect;
 use windlass_engine::store::log::real::RealDisk;
 
+use super::bar::Bar;
 use super::check::Damage;
 use super::failure;
+use super::loss::Items;
 use crate::exit::{Exit, Failure};
 use crate::human::count;
 use crate::output::Output;
@@ -23,19 +25,26 @@ struct Document {
     removals: u64,
     bodies: u64,
     lost: Vec<Damage>,
+    harmless: Vec<Damage>,
+    items: Items,
 }
 
 pub(super) async fn run(from: Arc<dyn Disk>, to: &Path, out: Output) -> Result<Exit, Failure> {
     let target = RealDisk::new(to);
     let target = target.map_err(|error| Failure::local(format!("cannot use {}: {error}", to.display())))?;
     let (env, target) = (Arc::new(TokioEnv::new()), Arc::new(target));
-    let salvaged = inspect::salvage(env, from, target, LogOptions::default()).await;
+    let mut bar = Bar::new(out, "salvaged");
+    let progress = &mut |done, total| bar.tell(done, total);
+    let salvaged = inspect::salvage_with(env, from, target, LogOptions::default(), progress).await;
+    bar.end();
     let salvaged = salvaged.map_err(|error| failure(&error))?;
     let document = Document {
         rows: salvaged.rows,
         removals: salvaged.removals,
         bodies: salvaged.bodies,
         lost: salvaged.lost.iter().map(Damage::of).collect(),
+        harmless: salvaged.harmless.iter().map(Damage::of).collect(),
+        items: Items::of(&salvaged.account),
     };
     out.reply(&document, |_| document.shown(to))?;
     Ok(if document.lost.is_empty() { Exit::Done } else { Exit::Damaged })
@@ -48,7 +57,13 @@ impl Document {
             ("rows", count(self.rows)),
             ("removals", count(self.removals)),
             ("bodies", count(self.bodies)),
+            ("items", self.items.total()),
         ]);
-        format!("{counts}lost: {}\n", Damage::shown(&self.lost))
+        let harmless = Damage::shown_harmless(&self.harmless);
+        format!(
+            "{counts}lost: {}\n{harmless}{}",
+            Damage::shown(&self.lost),
+            self.items.shown(!self.lost.is_empty())
+        )
     }
 }

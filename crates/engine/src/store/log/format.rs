@@ -70,6 +70,12 @@ fn parse(disk: &dyn Disk, text: &str) -> Result<Format, StoreError> {
     Ok(Format { log, is_new: field("state") == Some("new") })
 }
 
+/// The file reads well, but no other file is of the log that it names.
+pub(super) fn of_another_log(disk: &dyn Disk) -> StoreError {
+    let what = "the id of the log: the segments are of another".to_owned();
+    StoreError::Damaged { file: disk.path(NAME), offset: 0, what }
+}
+
 fn newer(disk: &dyn Disk, format: u32) -> StoreError {
     StoreError::Unusable(format!(
         "{}: the log has format {format}, and this version of Windlass reads up to {}. Start the version that wrote \

@@ -25,7 +25,7 @@ use crate::store::StoreError;
 const REQUESTS_MAX: usize = 1024;
 const JOBS_MAX: usize = 1024;
 const SEGMENT_BYTES_MIN: u32 = 4 << 10;
-const SEGMENT_BYTES_MAX: u32 = 1 << 30;
+pub(super) const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 const REWRITE_BYTES: u32 = 1 << 20;
 
 pub(super) async fn open(

@@ -3,24 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::Notify;
 use windlass_core::id::PartitionId;
-use windlass_core::row::Change;
 use windlass_core::time::Timestamp;
 
-use super::Locked;
-use super::frames::{Source, frames_of, valid_sources};
+use super::verdict::{self, Verdict};
+use super::{Account, Locked, Progress, guess, reading};
+use crate::store::StoreError;
 use crate::store::log::body_key::BodyKey;
 use crate::store::log::disk::Disk;
 use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::frame::Role;
 use crate::store::log::opening;
 use crate::store::log::recovery::Recovered;
-use crate::store::log::segment::{self, Start};
+use crate::store::log::segment::{self, Segment, Start};
 use crate::store::log::survey::{self, Survey};
 use crate::store::log::tables::{Place, Tables};
-use crate::store::log::view::PartitionView;
-use crate::store::{StoreError, remove_row};
 
 const SLICE: usize = 1024;
 
@@ -33,8 +30,15 @@ pub struct Report {
     pub snapshot: Option<(String, u64)>,
     /// Empty if the log cannot be opened.
     pub partitions: BTreeMap<PartitionId, PartitionReport>,
-    /// Each with file and offset where that can be told.
+    /// Where something is or may be lost, and whatever keeps a server from opening the log. Each with file and offset where
+    /// that can be told.
     pub damage: Vec<StoreError>,
+    /// Damage that costs nothing and keeps no server from opening the log.
+    pub harmless: Vec<StoreError>,
+    /// Why a server does not open the log.
+    pub refused: Option<StoreError>,
+    /// What is there and what is missing, in items.
+    pub account: Account,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,128 +76,95 @@ pub struct PartitionReport {
 
 /// Reads every frame, row and body of a log that no server has open.
 pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
+    check_with(disk, &mut |_, _| {}).await
+}
+
+/// Like [`check`], and tells how many bytes of segments are read, of how many.
+pub async fn check_with(disk: Arc<dyn Disk>, progress: Progress<'_>) -> Result<Report, StoreError> {
     let locked = Locked::take(&*disk).await?;
-    let format = locked.format().await?;
-    let log = format.log;
-    let (survey, damage) = survey::survey_readable(&*disk, log).await?;
-    let mut report =
-        Report { log, segments: Vec::new(), snapshot: None, partitions: BTreeMap::new(), damage };
-    check_segments(&survey, &mut report).await;
-    match opening::recover(&*disk, format).await {
-        Ok(recovered) => check_content(recovered, &mut report).await,
-        Err(error) => report.add_damage(error),
+    let format = locked.format().await;
+    let log = guess::log_of(&*disk, &format).await?;
+    let (survey, failed) = survey::survey_readable(&*disk, log).await?;
+    let read = reading::read(&*disk, log, &survey, failed, None, progress).await?;
+    let segments = segments(&survey, &read.frames);
+    let Verdict { lost, harmless, account } = read.verdict;
+    let mut report = Report {
+        log,
+        segments,
+        snapshot: None,
+        partitions: BTreeMap::new(),
+        damage: lost,
+        harmless,
+        refused: None,
+        account,
+    };
+    let recovered = match format {
+        Ok(format) => opening::recover(&*disk, format).await,
+        Err(error) => Err(error),
+    };
+    match recovered {
+        Ok(recovered) => report.tell(&recovered),
+        Err(error) => report.refuse(error),
     }
     Ok(report)
 }
 
 impl Report {
-    /// The same place may be come by in several ways.
-    fn add_damage(&mut self, error: StoreError) {
-        let place = |error: &StoreError| match error {
-            StoreError::Damaged { file, offset, .. } => Some((file.clone(), *offset)),
-            StoreError::Fenced
-            | StoreError::Full
-            | StoreError::TooLarge { .. }
-            | StoreError::Closed
-            | StoreError::Io { .. }
-            | StoreError::Incomplete { .. }
-            | StoreError::Unusable(_) => None,
-        };
-        let new = place(&error);
-        if new.is_none() || self.damage.iter().all(|known| place(known) != new) {
-            self.damage.push(error);
+    /// Whatever keeps a server from opening the log is damage, also where nothing is lost by it.
+    fn refuse(&mut self, error: StoreError) {
+        let place = verdict::place(&error);
+        let is_told = place.is_some() && self.damage.iter().any(|known| verdict::place(known) == place);
+        if !is_told {
+            self.harmless.retain(|known| place.is_none() || verdict::place(known) != place);
+            self.damage.push(error.clone());
+        }
+        self.refused = Some(error);
+    }
+
+    fn tell(&mut self, recovered: &Recovered) {
+        let tables = &recovered.tables;
+        self.snapshot = tables.snapshot.as_ref().map(|snapshot| (snapshot.name.clone(), snapshot.bytes));
+        for file in &mut self.segments {
+            let slot = segment::number_of(&file.name).and_then(|number| tables.slots.get(&number));
+            match slot {
+                Some(slot) => file.live_bytes = slot.live_bytes,
+                None => file.used_for = Use::Free,
+            }
+        }
+        for (partition, table) in &tables.partitions {
+            let id = PartitionId(*partition);
+            let counted = PartitionReport {
+                sequence: table.sequence,
+                now: Timestamp(table.now),
+                rows: self.account.partitions.get(&id).map_or(0, |account| account.rows),
+                bodies: table.bodies.len() as u64,
+                body_bytes: table.bodies.iter().map(|(_, place)| u64::from(place.length)).sum(),
+                commits_since_snapshot: table.frames.len() as u64,
+            };
+            self.partitions.insert(id, counted);
         }
     }
 }
 
-async fn check_segments(survey: &Survey, report: &mut Report) {
-    for source in valid_sources(survey) {
-        let Source { segment, start, .. } = &source;
-        let frames = frames_of(&source).await;
-        let generation = start.generation;
-        report.segments.push(FileReport {
-            name: segment::name_of(segment.number),
-            bytes: segment.bytes.into(),
-            used_for: match start.role {
-                Role::Main => Use::Log { generation },
-                Role::Compacted => Use::Compacted { generation },
+fn segments(survey: &Survey, frames: &BTreeMap<u32, (u64, u64)>) -> Vec<FileReport> {
+    let mut sorted: Vec<_> = survey.starts.iter().collect();
+    sorted.sort_by_key(|(_, start)| match start {
+        Start::Valid(header) => header.generation,
+        Start::Blank | Start::Bad => u64::MAX,
+    });
+    let report = |(segment, start): &(Arc<Segment>, Start)| {
+        let (frames, frame_bytes) = frames.get(&segment.number).copied().unwrap_or_default();
+        let used_for = match start {
+            Start::Valid(header) => match header.role {
+                Role::Main => Use::Log { generation: header.generation },
+                Role::Compacted => Use::Compacted { generation: header.generation },
             },
-            frames: frames.sound.len() as u64,
-            frame_bytes: frames.sound.iter().map(|frame| u64::from(frame.length)).sum(),
-            live_bytes: 0,
-        });
-        for damage in frames.damage {
-            report.add_damage(damage);
-        }
-    }
-    let unused = survey.starts.iter().filter(|(_, start)| !matches!(start, Start::Valid(_)));
-    report.segments.extend(unused.map(|(segment, _)| FileReport {
-        name: segment::name_of(segment.number),
-        bytes: segment.bytes.into(),
-        used_for: Use::Free,
-        frames: 0,
-        frame_bytes: 0,
-        live_bytes: 0,
-    }));
-}
-
-async fn check_content(recovered: Recovered, report: &mut Report) {
-    let tables = recovered.tables;
-    report.snapshot = tables.snapshot.as_ref().map(|snapshot| (snapshot.name.clone(), snapshot.bytes));
-    for file in &mut report.segments {
-        let slot = segment::number_of(&file.name).and_then(|number| tables.slots.get(&number));
-        match slot {
-            Some(slot) => file.live_bytes = slot.live_bytes,
-            None => file.used_for = Use::Free,
-        }
-    }
-    let partitions: Vec<u32> = tables.partitions.keys().copied().collect();
-    for partition in partitions {
-        let table = &tables.partitions[&partition];
-        let counted = PartitionReport {
-            sequence: table.sequence,
-            now: Timestamp(table.now),
-            rows: count_rows(&tables, partition, report).await,
-            bodies: table.bodies.len() as u64,
-            body_bytes: table.bodies.iter().map(|(_, place)| u64::from(place.length)).sum(),
-            commits_since_snapshot: table.frames.len() as u64,
+            Start::Blank | Start::Bad => Use::Free,
         };
-        report.partitions.insert(PartitionId(partition), counted);
-        check_bodies(&tables, partition, report).await;
-    }
-}
-
-async fn count_rows(tables: &Tables, partition: u32, report: &mut Report) -> u64 {
-    let mut rows = PartitionView::of(tables, partition, &Arc::new(Notify::new())).rows;
-    let mut keys = BTreeMap::new();
-    loop {
-        match rows.next().await {
-            Ok(Some(changes)) => changes.into_iter().for_each(|change| match change {
-                Change::Put(row) => drop(keys.insert(row.key(), ())),
-                Change::Remove(key) => remove_row(&mut keys, &key),
-                Change::PutBody { .. } | Change::RemoveBody { .. } => {}
-            }),
-            Ok(None) => return keys.len() as u64,
-            Err(error) => {
-                report.add_damage(error);
-                return keys.len() as u64;
-            }
-        }
-    }
-}
-
-async fn check_bodies(tables: &Tables, partition: u32, report: &mut Report) {
-    let mut from = BodyKey::FIRST;
-    loop {
-        let slice = body_slice(tables, partition, from);
-        let Some((last, ..)) = slice.last() else { return };
-        from = last.next();
-        for (_, body) in read_bodies(tables, slice).await {
-            if let Err(error) = body {
-                report.add_damage(error);
-            }
-        }
-    }
+        let (name, bytes) = (segment::name_of(segment.number), segment.bytes.into());
+        FileReport { name, bytes, used_for, frames, frame_bytes, live_bytes: 0 }
+    };
+    sorted.into_iter().map(report).collect()
 }
 
 /// Some bodies of a partition from a key on, and where they are.

@@ -17,18 +17,20 @@ use crate::store::log::view::PartitionView;
 use crate::store::{StoreError, remove_row};
 
 /// Tells every row and body of a log that no server has open, as the changes that make it anew: partition by
-/// partition, rows in the order of keys, then bodies. The rows of one partition at a time are in memory.
+/// partition, rows in the order of keys, then bodies. The rows of one partition at a time are in memory. Bodies that are
+/// damaged are left out, and the first of them is the error at the end: one payload does not keep the others back.
 pub async fn export(
     disk: Arc<dyn Disk>,
     each: &mut (dyn FnMut(PartitionId, Change) + Send),
 ) -> Result<(), StoreError> {
     let locked = Locked::take(&*disk).await?;
     let tables = opening::recover(&*disk, locked.format().await?).await?.tables;
+    let mut damaged = None;
     for partition in tables.partitions.keys() {
         export_rows(&tables, *partition, each).await?;
-        export_bodies(&tables, *partition, each).await?;
+        damaged = damaged.or(export_bodies(&tables, *partition, each).await);
     }
-    Ok(())
+    damaged.map_or(Ok(()), Err)
 }
 
 async fn export_rows(
@@ -51,19 +53,24 @@ async fn export_rows(
     Ok(())
 }
 
+/// Tells the first body that cannot be read.
 async fn export_bodies(
     tables: &Tables,
     partition: u32,
     each: &mut (dyn FnMut(PartitionId, Change) + Send),
-) -> Result<(), StoreError> {
+) -> Option<StoreError> {
+    let mut damaged = None;
     let mut from = BodyKey::FIRST;
     loop {
         let slice = body_slice(tables, partition, from);
-        let Some((last, _)) = slice.last() else { return Ok(()) };
+        let Some((last, _)) = slice.last() else { return damaged };
         from = last.next();
         for (key, body) in read_bodies(tables, slice).await {
             let (number, part) = (key.number(), key.part());
-            each(PartitionId(partition), Change::PutBody { number, part, body: body? });
+            match body {
+                Ok(body) => each(PartitionId(partition), Change::PutBody { number, part, body }),
+                Err(error) => damaged = damaged.or(Some(error)),
+            }
         }
     }
 }

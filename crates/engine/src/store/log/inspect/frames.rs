@@ -1,9 +1,9 @@
-//! All frames of a segment that can still be read, also those after a damaged one.
+//! All frames of a segment that can still be read, also those behind a damaged one.
 
 use std::sync::Arc;
 
 use crate::store::StoreError;
-use crate::store::log::frame::{Expected, HEADER_BYTES, Header, Kind, Role};
+use crate::store::log::frame::{self, Expected, HEADER_BYTES, Header, Kind, u64_at};
 use crate::store::log::scan::Scanner;
 use crate::store::log::segment::{Segment, Start};
 use crate::store::log::survey::Survey;
@@ -49,13 +49,25 @@ pub(super) async fn source_of_frames(segment: &Arc<Segment>, log: u64) -> Result
     }))
 }
 
+/// What a segment holds, in the order of its bytes.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    pub(super) sound: Vec<Sound>,
-    pub(super) damage: Vec<StoreError>,
+    pub(super) found: Vec<Found>,
+    /// Where bodies begin that are not what their entries say.
+    pub(super) rotten_bodies: Vec<u32>,
+    /// The number of the file in which the log goes on, if a hint behind the last frame says so.
+    pub(super) goes_on_in: Option<u32>,
+    /// Why the segment could not be read to its end. Frames behind that place are not looked for.
+    pub(super) failed: Option<StoreError>,
 }
 
-/// A frame whose entries can be read. Some of its bodies may be rotten.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Found {
+    Sound(Sound),
+    Break(Break),
+}
+
+/// A frame whose header and entries can be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sound {
     pub(super) header: Header,
@@ -63,70 +75,122 @@ pub(super) struct Sound {
     pub(super) length: u32,
 }
 
-/// What is behind a place that the disk does not read is not looked for.
-pub(super) async fn frames_of(source: &Source) -> Frames {
-    let mut frames = Frames::default();
-    if let Err(error) = read_frames(source, &mut frames).await {
-        frames.damage.push(error);
+/// A place where the next frame should be and cannot be read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Break {
+    pub(super) offset: u32,
+    /// The number of the frame that should be here.
+    pub(super) lsn: u64,
+    /// Its header, if that can be read.
+    pub(super) header: Option<Header>,
+    /// Where the next frame begins that can be read, and its number.
+    pub(super) next: Option<(u32, u64)>,
+}
+
+impl Break {
+    /// The last frame that is missing here, as far as that can be known.
+    pub(super) fn last(&self) -> u64 {
+        self.next.map_or(self.lsn, |(_, next)| next.saturating_sub(1).max(self.lsn))
     }
+
+    /// Whether by their size the missing frames held neither entries nor bodies.
+    pub(super) fn is_bare(&self) -> bool {
+        let holds_nothing = |(at, lsn): (u32, u64)| {
+            u64::from(at - self.offset) == lsn.saturating_sub(self.lsn) * HEADER_BYTES as u64
+        };
+        self.next.is_some_and(holds_nothing)
+    }
+}
+
+/// The frames of a segment up to the last that counts.
+pub(super) async fn frames_of(source: &Source, last: u64) -> Frames {
+    let mut frames = Frames::default();
+    frames.failed = read_frames(source, last, &mut frames).await.err();
     frames
 }
 
-async fn read_frames(source: &Source, frames: &mut Frames) -> Result<(), StoreError> {
+async fn read_frames(source: &Source, last: u64, frames: &mut Frames) -> Result<(), StoreError> {
     let Source { segment, start, from } = source;
     let mut scanner = Scanner::new(segment);
     let mut offset = *from;
     let (log, generation) = (start.log, start.generation);
     let mut expected = Expected { log, generation, lsn: start.lsn + 1, open: 0 };
-    loop {
-        if let Some(found) = scanner.frame_at(offset, log).await?
-            && expected.accepts(&found.header)
-            && found.is_readable
-        {
-            let (header, length) = (found.header, found.frame.len() as u32);
+    while expected.lsn <= last {
+        let found = scanner.frame_at(offset, log).await?.filter(|found| expected.accepts(&found.header));
+        let mut broken = Break { offset, lsn: expected.lsn, header: None, next: None };
+        let mut behind = None;
+        if let Some(found) = found {
+            let header = found.header;
             if header.kind == Kind::End {
+                frames.goes_on_in = Some(header.partition);
                 return Ok(());
             }
-            frames.sound.push(Sound { header, offset, length });
-            offset = found.next_offset();
-            expected = Expected { lsn: header.lsn + 1, open: header.open, ..expected };
-            continue;
+            expected.open = header.open;
+            if found.is_readable {
+                let length = frame::length(found.frame) as u32;
+                frames.rotten_bodies.extend(found.rotten.iter().map(|body| offset + body.at));
+                offset = found.next_offset();
+                expected.lsn = header.lsn + 1;
+                frames.found.push(Found::Sound(Sound { header, offset: broken.offset, length }));
+                continue;
+            }
+            broken.header = Some(header);
+            behind = Some(found.next_offset());
         }
-        let Some((next, header)) = later_frame(&mut scanner, offset, &expected).await? else {
+        broken.next = later_frame(&mut scanner, &broken, behind, &expected).await?;
+        let Some((next, lsn)) = broken.next else {
+            if broken.header.is_some() || remains_at(segment, offset, &expected).await? {
+                frames.found.push(Found::Break(broken));
+            }
             return Ok(());
         };
-        if start.role == Role::Main && header.synced < expected.lsn {
-            // Left over from a run that was torn before it was durable: void.
-            return Ok(());
-        }
-        frames.damage.push(segment.damaged(offset, unreadable(expected.lsn, header.lsn)));
+        frames.found.push(Found::Break(broken));
         offset = next;
-        expected.lsn = header.lsn;
+        expected.lsn = lsn;
     }
+    Ok(())
 }
 
-fn unreadable(from: u64, next: u64) -> String {
-    match next - from {
-        0 => format!("what stands before frame {next} cannot be read"),
-        1 => format!("frame {from} cannot be read"),
-        _ => format!("frames {from} to {} cannot be read", next - 1),
-    }
-}
-
-/// The next frame that can only have been written after those so far.
+/// The next frame that can only have been written after those so far. `behind`: where it begins if the header of the
+/// broken frame is right about its length.
 async fn later_frame(
     scanner: &mut Scanner<'_>,
-    from: u32,
+    broken: &Break,
+    behind: Option<u32>,
     expected: &Expected,
-) -> Result<Option<(u32, Header)>, StoreError> {
-    let mut offset = from;
+) -> Result<Option<(u32, u64)>, StoreError> {
+    let least = expected.lsn + u64::from(broken.header.is_some());
+    let belongs = |header: &Header| {
+        header.generation == expected.generation
+            && header.kind != Kind::SegmentStart
+            && header.lsn >= least
+            && header.open >= expected.open
+    };
+    if let Some(behind) = behind
+        && let Some(found) = scanner.frame_at(behind, expected.log).await?
+        && belongs(&found.header)
+    {
+        return Ok(Some((behind, found.header.lsn)));
+    }
+    let mut offset = broken.offset + if behind.is_some() { HEADER_BYTES as u32 } else { 0 };
     while let Some(found) = scanner.search(offset, expected.log).await? {
-        let header = found.header;
-        let belongs = header.generation == expected.generation && header.kind != Kind::SegmentStart;
-        if belongs && found.is_readable && header.lsn >= expected.lsn && header.open >= expected.open {
-            return Ok(Some((found.offset, header)));
+        if belongs(&found.header) {
+            return Ok(Some((found.offset, found.header.lsn)));
         }
         offset = found.search_from();
     }
     Ok(None)
+}
+
+/// Whether the bytes at the end of the frames are the remains of the next one, and not what an earlier use of the segment
+/// left: at least two of three numbers are those of the next frame, in a header whose checksum is wrong.
+async fn remains_at(segment: &Segment, offset: u32, expected: &Expected) -> Result<bool, StoreError> {
+    if segment.bytes < offset.saturating_add(HEADER_BYTES as u32) {
+        return Ok(false);
+    }
+    let bytes = segment.read(offset, HEADER_BYTES).await?;
+    let is_right = frame::header_of(&bytes).is_some();
+    let agree = [(16, expected.log), (32, expected.generation), (40, expected.lsn)];
+    let agreeing = agree.iter().filter(|(at, number)| u64_at(&bytes, *at) == *number).count();
+    Ok(!is_right && agreeing >= 2)
 }

@@ -7,6 +7,7 @@ use windlass_core::codec;
 use windlass_core::id::ItemNumber;
 use windlass_core::row::{Change, Key, Part};
 
+use super::rescue::Step;
 use crate::store::log::body_key::BodyKey;
 
 /// A place in the order of a snapshot.
@@ -86,9 +87,23 @@ impl Gaps {
         exists && self.gaps.iter().any(within)
     }
 
+    /// Whether the index named the partition among those of the snapshot.
+    pub(super) fn names(&self, partition: u32) -> bool {
+        self.partitions.as_ref().is_some_and(|all| all.contains(&partition))
+    }
+
     /// Of what a commit before the snapshot did, only that which the snapshot does not tell any more.
-    pub(super) fn fill(&self, partition: u32, changes: Vec<Change>) -> Vec<Change> {
-        changes.into_iter().flat_map(|change| self.fill_one(partition, change)).collect()
+    pub(super) fn fill(&self, partition: u32, steps: Vec<Step>) -> Vec<Step> {
+        let fill = |step| match step {
+            Step::Change(change) => {
+                self.fill_one(partition, change).into_iter().map(Step::Change).collect::<Vec<_>>()
+            }
+            Step::Rotten(rotten) if self.contains(&Position::body(partition, rotten.key)) => {
+                vec![Step::Rotten(rotten)]
+            }
+            Step::Rotten(_) => Vec::new(),
+        };
+        steps.into_iter().flat_map(fill).collect()
     }
 
     fn fill_one(&self, partition: u32, change: Change) -> Vec<Change> {

@@ -3,21 +3,32 @@
 //!
 //! On a real disk these block: call them from a thread that may.
 
+mod account;
+mod blocks;
 mod check;
+mod copies;
 mod export;
 mod frames;
 mod gaps;
+mod guess;
+mod ledger;
+mod reading;
 mod rescue;
 mod salvage;
+mod verdict;
 
-pub use check::{FileReport, PartitionReport, Report, Use, check};
+pub use account::{Account, PartitionAccount};
+pub use check::{FileReport, PartitionReport, Report, Use, check, check_with};
 pub use export::export;
-pub use salvage::{Salvaged, salvage};
+pub use salvage::{Salvaged, salvage, salvage_with};
 
 use super::disk::Disk;
 use super::format::{self, Format};
 use super::opening;
 use crate::store::StoreError;
+
+/// Is told how many bytes are done, and of how many.
+pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
 
 /// Takes the log for as long as it is looked at, so that no server writes to it meanwhile.
 struct Locked<'a>(&'a dyn Disk);

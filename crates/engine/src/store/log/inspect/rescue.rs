@@ -1,12 +1,12 @@
-//! The new log that salvaged rows and bodies go to, and the account of them.
+//! Takes in what is read of a log: counts it, and writes it to a new log if there is one.
 
 use std::collections::BTreeMap;
 
 use windlass_core::id::PartitionId;
-use windlass_core::row::{Change, Key};
+use windlass_core::row::{Change, Key, Part};
 use windlass_core::time::Timestamp;
 
-use super::Salvaged;
+use super::ledger::Ledger;
 use crate::store::log::LogStore;
 use crate::store::log::body_key::BodyKey;
 use crate::store::{Batch, CommitError, Store, StoreError};
@@ -14,12 +14,61 @@ use crate::store::{Batch, CommitError, Store, StoreError};
 /// A commit of the new log is at most about this large, unless a single change is larger.
 const BATCH_BYTES: usize = 256 << 10;
 
+/// What a commit did, as far as it can be read.
+#[derive(Debug)]
+pub(super) enum Step {
+    Change(Change),
+    /// A body was put, and reads differently from what was written.
+    Rotten(Rotten),
+}
+
+#[derive(Debug)]
+pub(super) struct Rotten {
+    pub(super) key: BodyKey,
+    pub(super) crc: u32,
+    pub(super) error: StoreError,
+}
+
+/// A body that a frame or the snapshot names and that could not be read.
+#[derive(Debug)]
+pub(super) enum Missing {
+    Rotten {
+        crc: u32,
+        error: StoreError,
+    },
+    /// It was in a segment of this generation, which is gone.
+    Gone {
+        generation: u64,
+        crc: u32,
+    },
+}
+
+impl Missing {
+    pub(super) fn crc(&self) -> u32 {
+        match self {
+            Self::Rotten { crc, .. } | Self::Gone { crc, .. } => *crc,
+        }
+    }
+}
+
+/// How much was taken in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taken {
+    pub(super) rows: u64,
+    pub(super) removals: u64,
+    pub(super) bodies: u64,
+}
+
 pub(super) struct Rescue<'a> {
-    store: &'a LogStore,
+    /// The new log, if one is to be made.
+    store: Option<&'a LogStore>,
     owners: BTreeMap<u32, Owner>,
-    pub(super) salvaged: Salvaged,
-    /// Bodies whose segment is gone, with its generation: lost, unless a commit removes or replaces them.
-    missing: BTreeMap<(u32, BodyKey), u64>,
+    pub(super) ledger: Ledger,
+    pub(super) taken: Taken,
+    /// Lost, unless a later commit removes or replaces the body.
+    missing: BTreeMap<(u32, BodyKey), Missing>,
+    /// Rotten bodies that were removed or replaced later.
+    pub(super) harmless: Vec<StoreError>,
 }
 
 #[derive(Clone, Copy)]
@@ -30,30 +79,53 @@ struct Owner {
 }
 
 impl<'a> Rescue<'a> {
-    pub(super) fn new(store: &'a LogStore) -> Self {
-        Self { store, owners: BTreeMap::new(), salvaged: Salvaged::default(), missing: BTreeMap::new() }
+    pub(super) fn new(store: Option<&'a LogStore>) -> Self {
+        Self {
+            store,
+            owners: BTreeMap::new(),
+            ledger: Ledger::default(),
+            taken: Taken::default(),
+            missing: BTreeMap::new(),
+            harmless: Vec::new(),
+        }
     }
 
-    pub(super) fn lose(&mut self, error: StoreError) {
-        self.salvaged.lost.push(error);
+    pub(super) fn miss(&mut self, partition: u32, key: BodyKey, missing: Missing) {
+        self.unmiss(partition, key);
+        self.missing.insert((partition, key), missing);
     }
 
-    pub(super) fn miss(&mut self, partition: u32, key: BodyKey, generation: u64) {
-        self.missing.insert((partition, key), generation);
+    pub(super) fn missing(&self, partition: u32, key: BodyKey) -> Option<&Missing> {
+        self.missing.get(&(partition, key))
     }
 
-    /// Commits in slices that fit.
+    /// The body is not wanted any more, or was found elsewhere.
+    fn unmiss(&mut self, partition: u32, key: BodyKey) {
+        match self.missing.remove(&(partition, key)) {
+            Some(Missing::Rotten { error, .. }) => self.harmless.push(error),
+            Some(Missing::Gone { .. }) | None => {}
+        }
+    }
+
+    fn unmiss_events(&mut self, partition: u32, from: BodyKey, to: BodyKey) {
+        let events = self.missing.range((partition, from)..=(partition, to));
+        let events: Vec<BodyKey> = events.map(|((_, key), _)| *key).collect();
+        events.into_iter().for_each(|key| self.unmiss(partition, key));
+    }
+
+    /// Takes in what a commit did, in slices that fit.
     pub(super) async fn commit(
         &mut self,
         partition: u32,
         now: u64,
-        changes: Vec<Change>,
+        steps: Vec<Step>,
     ) -> Result<(), StoreError> {
-        let bytes_max = BATCH_BYTES.min(self.store.batch_bytes_max());
+        let bytes_max = BATCH_BYTES.min(self.store.map_or(BATCH_BYTES, Store::batch_bytes_max));
         let mut slice = Vec::new();
         let mut bytes = 0;
-        for change in changes {
-            let size = self.count(partition, &change);
+        for step in steps {
+            let change = self.take_step(partition, step);
+            let size = size_of(&change);
             if bytes + size > bytes_max && !slice.is_empty() {
                 self.commit_slice(partition, now, std::mem::take(&mut slice)).await?;
                 bytes = 0;
@@ -64,55 +136,65 @@ impl<'a> Rescue<'a> {
         if slice.is_empty() { Ok(()) } else { self.commit_slice(partition, now, slice).await }
     }
 
-    fn count(&mut self, partition: u32, change: &Change) -> usize {
-        match change {
-            Change::Put(_) => {
-                self.salvaged.rows += 1;
-                256
+    fn take_step(&mut self, partition: u32, step: Step) -> Change {
+        match step {
+            Step::Change(change) => {
+                self.count(partition, &change);
+                change
             }
+            Step::Rotten(Rotten { key, crc, error }) => {
+                // An earlier body of that name is not the one that the row speaks of.
+                let change = Change::RemoveBody { number: key.number(), part: key.part() };
+                self.ledger.apply(partition, &change);
+                self.miss(partition, key, Missing::Rotten { crc, error });
+                change
+            }
+        }
+    }
+
+    fn count(&mut self, partition: u32, change: &Change) {
+        self.ledger.apply(partition, change);
+        match change {
+            Change::Put(_) => self.taken.rows += 1,
             Change::Remove(key) => {
-                self.salvaged.removals += 1;
-                match key {
-                    Key::Item(number) => {
-                        for body in BodyKey::all_of(*number) {
-                            self.missing.remove(&(partition, body));
-                        }
-                    }
-                    Key::Events(number, first_seq) => {
-                        let gone = first_seq.map_or(1..=u64::MAX, |first_seq| first_seq..=first_seq);
-                        self.missing.retain(|(of, body), _| match body {
-                            BodyKey::More(item, more) => {
-                                (*of, *item) != (partition, number.0) || !gone.contains(more)
-                            }
-                            BodyKey::Plain(_) => true,
-                        });
-                    }
-                    Key::Numbers
-                    | Key::Settings
-                    | Key::Cleared
-                    | Key::Partitions
-                    | Key::Queue(_)
-                    | Key::Taken(_)
-                    | Key::Once(_)
-                    | Key::Group(_)
-                    | Key::Intake
-                    | Key::Rules(_)
-                    | Key::Rule(_)
-                    | Key::Cron(_)
-                    | Key::CronHome(_) => {}
-                }
-                32
+                self.taken.removals += 1;
+                self.forget_bodies(partition, key);
             }
             Change::RemoveBody { number, part } => {
-                self.salvaged.removals += 1;
-                self.missing.remove(&(partition, BodyKey::new(*number, *part)));
-                32
+                self.taken.removals += 1;
+                self.unmiss(partition, BodyKey::new(*number, *part));
             }
-            Change::PutBody { number, part, body } => {
-                self.salvaged.bodies += 1;
-                self.missing.remove(&(partition, BodyKey::new(*number, *part)));
-                body.len() + 32
+            Change::PutBody { number, part, .. } => {
+                self.taken.bodies += 1;
+                self.unmiss(partition, BodyKey::new(*number, *part));
             }
+        }
+    }
+
+    /// Bodies that go with a row are not missed.
+    fn forget_bodies(&mut self, partition: u32, key: &Key) {
+        let batch = |number, first_seq| BodyKey::new(number, Part::Events(first_seq));
+        match *key {
+            Key::Item(number) => {
+                BodyKey::all_of(number).into_iter().for_each(|body| self.unmiss(partition, body));
+            }
+            Key::Events(number, None) => {
+                self.unmiss_events(partition, batch(number, 1), batch(number, u64::MAX));
+            }
+            Key::Events(number, Some(first_seq)) => self.unmiss(partition, batch(number, first_seq)),
+            Key::Numbers
+            | Key::Settings
+            | Key::Cleared
+            | Key::Partitions
+            | Key::Queue(_)
+            | Key::Taken(_)
+            | Key::Once(_)
+            | Key::Group(_)
+            | Key::Intake
+            | Key::Rules(_)
+            | Key::Rule(_)
+            | Key::Cron(_)
+            | Key::CronHome(_) => {}
         }
     }
 
@@ -122,10 +204,11 @@ impl<'a> Rescue<'a> {
         now: u64,
         changes: Vec<Change>,
     ) -> Result<(), StoreError> {
+        let Some(store) = self.store else { return Ok(()) };
         let owner = match self.owners.get(&partition) {
             Some(owner) => *owner,
             None => {
-                let acquired = self.store.acquire(PartitionId(partition)).await?;
+                let acquired = store.acquire(PartitionId(partition)).await?;
                 Owner { epoch: acquired.epoch, sequence: acquired.sequence, now: acquired.now.0 }
             }
         };
@@ -134,28 +217,46 @@ impl<'a> Rescue<'a> {
         let Owner { epoch, sequence, now } = owner;
         let batch =
             Batch { partition: PartitionId(partition), epoch, sequence, now: Timestamp(now), changes };
-        self.store.commit(batch).await.map_err(|error| match error {
-            CommitError::NotApplied(error) | CommitError::Unknown(error) => error,
-        })
+        store.commit(batch).await.map_err(CommitError::into_cause)
     }
 
     pub(super) async fn drop_partition(&mut self, partition: u32) -> Result<(), StoreError> {
         self.owners.remove(&partition);
-        self.missing.retain(|(of, _), _| *of != partition);
-        self.store.drop_partition(PartitionId(partition)).await
+        let all: Vec<BodyKey> =
+            self.missing.keys().filter(|(of, _)| *of == partition).map(|(_, key)| *key).collect();
+        all.into_iter().for_each(|key| self.unmiss(partition, key));
+        self.ledger.drop_partition(partition);
+        match self.store {
+            Some(store) => store.drop_partition(PartitionId(partition)).await,
+            None => Ok(()),
+        }
     }
 
-    /// The account, once everything is done.
-    pub(super) fn finish(mut self) -> Salvaged {
-        let mut bodies: BTreeMap<(u64, u32), u64> = BTreeMap::new();
-        for ((partition, _), generation) in &self.missing {
-            *bodies.entry((*generation, *partition)).or_default() += 1;
+    /// Why bodies are missing that are still wanted, once everything is read.
+    pub(super) fn missing_bodies(&self, directory: &str) -> Vec<StoreError> {
+        let mut gone: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+        let mut errors = Vec::new();
+        for ((partition, _), missing) in &self.missing {
+            match missing {
+                Missing::Rotten { error, .. } => errors.push(error.clone()),
+                Missing::Gone { generation, .. } => *gone.entry((*generation, *partition)).or_default() += 1,
+            }
         }
-        for ((generation, partition), count) in bodies {
-            self.lose(StoreError::Unusable(format!(
+        errors.extend(gone.into_iter().map(|((generation, partition), count)| {
+            let what = format!(
                 "the segment of generation {generation} is gone, and {count} bodies of partition {partition} were in it"
-            )));
-        }
-        self.salvaged
+            );
+            StoreError::Incomplete { directory: directory.to_owned(), what }
+        }));
+        errors
+    }
+}
+
+/// About what a change takes in a commit.
+fn size_of(change: &Change) -> usize {
+    match change {
+        Change::Put(_) => 256,
+        Change::Remove(_) | Change::RemoveBody { .. } => 32,
+        Change::PutBody { body, .. } => body.len() + 32,
     }
 }

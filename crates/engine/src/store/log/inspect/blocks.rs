@@ -1,0 +1,141 @@
+//! What can be told of a damaged block of the snapshot, or of a frame that cannot be read: where it belongs, and which items
+//! its bytes still name.
+
+use std::collections::BTreeSet;
+
+use windlass_core::codec;
+use windlass_core::id::ItemNumber;
+use windlass_core::row::Row;
+
+use super::frames::Break;
+use crate::store::StoreError;
+use crate::store::log::disk::read_full;
+use crate::store::log::entry::{Cursor, Entries, Entry};
+use crate::store::log::frame::{self, HEADER_BYTES, u32_at};
+use crate::store::log::segment::Segment;
+use crate::store::log::snapshot_file::{Content, SnapshotFile};
+
+/// The bytes of a block before its payload: checksum, length, content.
+const BLOCK_START_BYTES: u64 = 13;
+/// No more of a damaged place is looked at.
+const LOOK_BYTES_MAX: u64 = 64 << 20;
+
+#[derive(Debug)]
+pub(super) struct DamagedBlock {
+    pub(super) error: StoreError,
+    /// By its place between the blocks of the index, or by its own word. `None`: nothing can be told of the snapshot.
+    pub(super) content: Option<Content>,
+    /// Items that its bytes name: nothing vouches for them.
+    pub(super) items: Vec<(u32, ItemNumber)>,
+    /// Where to go on reading.
+    pub(super) after: Option<u64>,
+}
+
+impl DamagedBlock {
+    /// A snapshot that cannot be read at all.
+    pub(super) fn unknown(error: StoreError) -> Self {
+        Self { error, content: None, items: Vec::new(), after: None }
+    }
+
+    pub(super) async fn of(snapshot: &SnapshotFile, offset: u64, error: StoreError) -> Self {
+        let content = content_at(snapshot, offset).await;
+        let after = after_damage(snapshot, offset, content).await;
+        let items = match content {
+            Some(Content::Rows(partition)) => items_in_rows(snapshot, offset, after, partition).await,
+            Some(Content::Head | Content::Bodies(_) | Content::Index | Content::Footer) | None => Vec::new(),
+        };
+        Self { error, content, items, after }
+    }
+
+    /// Whether rows or places of bodies may be lost with it.
+    pub(super) fn holds_content(&self) -> bool {
+        match self.content {
+            Some(Content::Rows(_) | Content::Bodies(_)) | None => true,
+            Some(Content::Head | Content::Index | Content::Footer) => false,
+        }
+    }
+
+    pub(super) fn partition(&self) -> Option<u32> {
+        match self.content {
+            Some(Content::Rows(partition) | Content::Bodies(partition)) => Some(partition),
+            Some(Content::Head | Content::Index | Content::Footer) | None => None,
+        }
+    }
+}
+
+async fn content_at(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
+    for (partition, section) in &snapshot.sections {
+        if (section.rows..section.bodies).contains(&offset) {
+            return Some(Content::Rows(*partition));
+        }
+        if (section.bodies..section.end).contains(&offset) {
+            return Some(Content::Bodies(*partition));
+        }
+    }
+    if offset == 0 {
+        return Some(Content::Head);
+    }
+    let ends = snapshot.sections.values().map(|section| section.end).max();
+    if ends.is_some_and(|end| offset >= end) {
+        return Some(Content::Index);
+    }
+    snapshot.claimed_content(offset).await
+}
+
+/// Where to go on behind a damaged block: behind its end, or where the next part of the snapshot begins.
+async fn after_damage(snapshot: &SnapshotFile, offset: u64, content: Option<Content>) -> Option<u64> {
+    if matches!(content, Some(Content::Index | Content::Footer)) {
+        // Nothing else is behind these.
+        return None;
+    }
+    let sections = snapshot.sections.values();
+    let parts: BTreeSet<u64> = sections.flat_map(|part| [part.rows, part.bodies, part.end]).collect();
+    let next_part = parts.range(offset + 1..).next().copied();
+    let claimed = snapshot.after_block(offset).await.ok();
+    // A length that reaches into the next part is wrong.
+    claimed.filter(|end| next_part.is_none_or(|next| *end <= next)).or(next_part)
+}
+
+async fn items_in_rows(
+    snapshot: &SnapshotFile,
+    offset: u64,
+    after: Option<u64>,
+    partition: u32,
+) -> Vec<(u32, ItemNumber)> {
+    let from = offset + BLOCK_START_BYTES;
+    let length = after.unwrap_or(snapshot.bytes).saturating_sub(from).min(LOOK_BYTES_MAX);
+    let mut bytes = vec![0; length as usize];
+    if read_full(&*snapshot.file, from, &mut bytes).await.is_err() {
+        return Vec::new();
+    }
+    let mut cursor = Cursor { bytes: &bytes, at: 0 };
+    let mut items = Vec::new();
+    while let (Some(key), Some(value)) = (cursor.take_bytes(), cursor.take_bytes()) {
+        items.extend(item_of(key, value).map(|number| (partition, number)));
+    }
+    items
+}
+
+fn item_of(key: &[u8], value: &[u8]) -> Option<ItemNumber> {
+    match codec::decode_row(key, value) {
+        Ok(Row::Item(item)) => Some(item.number),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// The partition that a frame claims to be of, and the items whose rows its bytes still show. Nothing vouches for them.
+pub(super) async fn items_in_frame(segment: &Segment, broken: &Break) -> (u32, Vec<ItemNumber>) {
+    let end = broken.next.map_or(segment.bytes, |(next, _)| next);
+    let length = u64::from(end.saturating_sub(broken.offset)).min(LOOK_BYTES_MAX);
+    let bytes = segment.read(broken.offset, length as usize).await.unwrap_or_default();
+    if bytes.len() < HEADER_BYTES || frame::head_length(&bytes) > bytes.len() {
+        return (0, Vec::new());
+    }
+    let partition = broken.header.map_or_else(|| u32_at(&bytes, 28), |header| header.partition);
+    let readable = Entries::of(&bytes).map_while(Result::ok);
+    let item = |entry| match entry {
+        Entry::PutRow { key, value, .. } => item_of(key, value),
+        Entry::RemoveRow { .. } | Entry::PutBody { .. } | Entry::RemoveBody { .. } => None,
+    };
+    (partition, readable.filter_map(item).collect())
+}

@@ -1,0 +1,71 @@
+//! Which log the files of a directory belong to, when the `format` file is damaged or of another log.
+
+use std::collections::BTreeMap;
+
+use crate::store::StoreError;
+use crate::store::log::disk::Disk;
+use crate::store::log::format::Format;
+use crate::store::log::frame::{self, HEADER_BYTES, u64_at};
+use crate::store::log::segment::Segment;
+use crate::store::log::snapshot_file::{self, SnapshotFile};
+use crate::store::log::survey;
+
+const READ_BYTES: u32 = 1 << 20;
+const STEP: usize = 8;
+
+/// The log's id: the one that `format` tells, if any file bears it or none bears another; else that of most files.
+pub(super) async fn log_of(disk: &dyn Disk, format: &Result<Format, StoreError>) -> Result<u64, StoreError> {
+    let votes = votes(disk).await?;
+    let named = format.as_ref().ok().map(|format| format.log);
+    let of_most = votes.iter().max_by_key(|(_, files)| **files).map(|(log, _)| *log);
+    let chosen = named.filter(|log| votes.contains_key(log)).or(of_most).or(named);
+    match (chosen, format) {
+        (Some(log), _) => Ok(log),
+        (None, Err(error)) => Err(error.clone()),
+        (None, Ok(format)) => Ok(format.log),
+    }
+}
+
+/// How many files bear which id.
+async fn votes(disk: &dyn Disk) -> Result<BTreeMap<u64, u64>, StoreError> {
+    let (survey, _told_later) = survey::survey_readable(disk, 0).await?;
+    let mut votes = BTreeMap::new();
+    for (segment, _) in &survey.starts {
+        if let Some(log) = log_of_segment(segment).await {
+            *votes.entry(log).or_default() += 1;
+        }
+    }
+    for lsn in &survey.snapshots {
+        if let Some(log) = log_of_snapshot(disk, *lsn).await {
+            *votes.entry(log).or_default() += 1;
+        }
+    }
+    Ok(votes)
+}
+
+/// That of the first frame whose header can be read.
+async fn log_of_segment(segment: &Segment) -> Option<u64> {
+    let mut offset = 0;
+    while offset < segment.bytes {
+        let length = (READ_BYTES + HEADER_BYTES as u32).min(segment.bytes - offset);
+        let bytes = segment.read(offset, length as usize).await.ok()?;
+        let mut places = (0..bytes.len()).step_by(STEP);
+        let found = places.find_map(|at| {
+            let is_blank = bytes[at..].iter().take(STEP).all(|byte| *byte == 0);
+            if is_blank { None } else { frame::header_of(&bytes[at..]) }
+        });
+        if let Some(header) = found {
+            return Some(header.log);
+        }
+        offset += READ_BYTES;
+    }
+    None
+}
+
+async fn log_of_snapshot(disk: &dyn Disk, lsn: u64) -> Option<u64> {
+    const LOG_AT: usize = 12;
+    let snapshot = SnapshotFile::open_bare(disk, &snapshot_file::name_of(lsn)).await.ok()?;
+    let head = snapshot.block(0).await.ok()?.bytes;
+    let log = (head.len() >= LOG_AT + 8).then(|| u64_at(&head, LOG_AT))?;
+    (head == snapshot_file::head(log, lsn)).then_some(log)
+}

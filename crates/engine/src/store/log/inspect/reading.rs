@@ -1,0 +1,437 @@
+//! Reads everything that a log's files still tell, damaged or not.
+//!
+//! The rows and bodies of the snapshot first, then the commits in their order, as far as they are there. After a gap the
+//! rest is taken all the same: a row that was put later is worth having, even if what came before it is lost. Where the
+//! snapshot cannot be read, commits before it that are still on the disk stand in for it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::codec;
+use windlass_core::row::Change;
+
+use super::Progress;
+use super::blocks::{self, DamagedBlock};
+use super::copies;
+use super::frames::{Break, Found, Sound, Source, frames_of, source_of_frames, valid_sources};
+use super::gaps::{Gaps, Position};
+use super::rescue::{Missing, Rescue, Rotten, Step, Taken};
+use super::verdict::{Damage, ROTTEN_BODY, Verdict};
+use crate::store::StoreError;
+use crate::store::log::LogStore;
+use crate::store::log::disk::Disk;
+use crate::store::log::entry::{Entries, Entry};
+use crate::store::log::fetch::{Piece, fetch};
+use crate::store::log::frame::{Header, Kind, Role};
+use crate::store::log::rows::changes_of_block;
+use crate::store::log::segment::{Segment, Start};
+use crate::store::log::snapshot_file::{self, Block, BodyRecord, Content, SnapshotFile, bodies_of};
+use crate::store::log::survey::Survey;
+
+/// What was read of a log.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) verdict: Verdict,
+    pub(super) rows: u64,
+    pub(super) removals: u64,
+    pub(super) bodies: u64,
+    /// How many frames can be read in each segment, by the number of its file, and their bytes.
+    pub(super) frames: BTreeMap<u32, (u64, u64)>,
+}
+
+/// Reads a log, and writes what it finds to the store, if there is one.
+pub(super) async fn read(
+    disk: &dyn Disk,
+    log: u64,
+    survey: &Survey,
+    failed: Vec<StoreError>,
+    store: Option<&LogStore>,
+    progress: Progress<'_>,
+) -> Result<Read, StoreError> {
+    let mut damage = Damage::new(disk);
+    failed.into_iter().for_each(|error| damage.lose(error));
+    let sources = sources_of(survey, log, &mut damage).await;
+    let mut reading = Reading {
+        damage,
+        sources,
+        snapshot_lsn: 0,
+        knows_partitions: true,
+        gaps: Gaps::default(),
+        rescue: Rescue::new(store),
+        frames: BTreeMap::new(),
+    };
+    let mut progress = Told::of(survey, progress);
+    if let Some(lsn) = survey.snapshots.iter().max() {
+        reading.snapshot(disk, *lsn, log).await?;
+    }
+    reading.commits(&mut progress).await?;
+    reading.compacted(&mut progress).await?;
+    copies::find(&reading.sources, &mut reading.rescue).await?;
+    progress.end();
+    Ok(reading.finish())
+}
+
+/// All segments with frames, by generation, whether their start can be read or not.
+async fn sources_of(survey: &Survey, log: u64, damage: &mut Damage<'_>) -> Vec<Source> {
+    let mut sources = valid_sources(survey);
+    for (segment, start) in &survey.starts {
+        if matches!(start, Start::Valid(_)) {
+            continue;
+        }
+        match source_of_frames(segment, log).await {
+            Ok(Some(source)) => {
+                let what = "the segment's first frame cannot be read: its other frames tell what it is";
+                damage.harmless.push(segment.damaged(0, what));
+                sources.push(source);
+            }
+            Ok(None) if *start == Start::Bad => {
+                damage.lose(segment.damaged(0, "the segment's first frame, and no other frame can be read"));
+            }
+            Ok(None) => {}
+            Err(error) => damage.lose(error),
+        }
+    }
+    sources.sort_by_key(|source| source.start.generation);
+    sources
+}
+
+/// Tells how far the reading is, in bytes of segments.
+struct Told<'a> {
+    done: u64,
+    total: u64,
+    progress: Progress<'a>,
+}
+
+impl<'a> Told<'a> {
+    fn of(survey: &Survey, progress: Progress<'a>) -> Self {
+        let total = survey.starts.iter().map(|(segment, _)| u64::from(segment.bytes)).sum();
+        progress(0, total);
+        Self { done: 0, total, progress }
+    }
+
+    /// Segments without frames were not read.
+    fn end(&mut self) {
+        (self.progress)(self.total, self.total);
+    }
+
+    fn read(&mut self, segment: &Segment) {
+        self.done = (self.done + u64::from(segment.bytes)).min(self.total);
+        (self.progress)(self.done, self.total);
+    }
+}
+
+struct Reading<'a> {
+    damage: Damage<'a>,
+    sources: Vec<Source>,
+    snapshot_lsn: u64,
+    /// Whether there is no snapshot, or its index tells all its partitions.
+    knows_partitions: bool,
+    /// What the snapshot should tell, but does not.
+    gaps: Gaps,
+    rescue: Rescue<'a>,
+    frames: BTreeMap<u32, (u64, u64)>,
+}
+
+impl Reading<'_> {
+    async fn snapshot(&mut self, disk: &dyn Disk, lsn: u64, log: u64) -> Result<(), StoreError> {
+        self.snapshot_lsn = lsn;
+        self.damage.hear(lsn);
+        let name = snapshot_file::name_of(lsn);
+        let whole = SnapshotFile::open(disk, &name, log).await;
+        self.knows_partitions = whole.is_ok();
+        let partitions = whole.as_ref().ok().map(|snapshot| snapshot.sections.keys().copied().collect());
+        let snapshot = match whole {
+            Ok(snapshot) => Ok(snapshot),
+            Err(_told_with_its_block) => SnapshotFile::open_bare(disk, &name).await,
+        };
+        match snapshot {
+            Ok(snapshot) => {
+                self.damage.hear(snapshot.synced);
+                for (partition, section) in &snapshot.sections {
+                    self.rescue.ledger.begin(*partition, section.sequence);
+                }
+                self.gaps = Gaps::within(partitions);
+                self.blocks(&snapshot).await
+            }
+            Err(error) => {
+                self.gaps = Gaps::everything();
+                self.damage.block(DamagedBlock::unknown(error));
+                Ok(())
+            }
+        }
+    }
+
+    async fn blocks(&mut self, snapshot: &SnapshotFile) -> Result<(), StoreError> {
+        let mut at = Some(0);
+        while let Some(offset) = at.filter(|at| *at < snapshot.bytes) {
+            at = match snapshot.block(offset).await {
+                Ok(block) => {
+                    self.block(snapshot, &block).await?;
+                    Some(block.end)
+                }
+                Err(error) => self.damaged_block(snapshot, offset, error).await,
+            };
+        }
+        self.gaps.finish();
+        Ok(())
+    }
+
+    /// Tells where to go on.
+    async fn damaged_block(
+        &mut self,
+        snapshot: &SnapshotFile,
+        offset: u64,
+        error: StoreError,
+    ) -> Option<u64> {
+        let damaged = DamagedBlock::of(snapshot, offset, error).await;
+        let goes_on = damaged.after;
+        if damaged.holds_content() {
+            self.gaps.open();
+            for (partition, number) in &damaged.items {
+                self.rescue.ledger.suspect(*partition, *number);
+            }
+        }
+        self.damage.block(damaged);
+        goes_on
+    }
+
+    async fn block(&mut self, snapshot: &SnapshotFile, block: &Block) -> Result<(), StoreError> {
+        match block.content {
+            Content::Rows(partition) => match changes_of_block(block) {
+                Ok(rows) => self.rows(snapshot, partition, rows).await,
+                Err(what) => {
+                    let error = snapshot.damaged(block.offset, &what);
+                    self.damaged_block(snapshot, block.offset, error).await;
+                    Ok(())
+                }
+            },
+            Content::Bodies(partition) => match bodies_of(block) {
+                Some(records) => self.bodies(partition, records).await,
+                None => {
+                    let error = snapshot.damaged(block.offset, "the places of bodies cannot be read");
+                    self.damaged_block(snapshot, block.offset, error).await;
+                    Ok(())
+                }
+            },
+            Content::Head | Content::Index | Content::Footer => Ok(()),
+        }
+    }
+
+    async fn rows(
+        &mut self,
+        snapshot: &SnapshotFile,
+        partition: u32,
+        rows: Vec<Change>,
+    ) -> Result<(), StoreError> {
+        let position = |change: Option<&Change>| match change {
+            Some(Change::Put(row)) => Some(Position::row(partition, &row.key())),
+            Some(Change::Remove(_) | Change::PutBody { .. } | Change::RemoveBody { .. }) | None => None,
+        };
+        if let (Some(first), Some(last)) = (position(rows.first()), position(rows.last())) {
+            self.gaps.read(first, last);
+        }
+        let now = snapshot.section(partition).map_or(0, |section| section.now);
+        self.rescue.commit(partition, now, rows.into_iter().map(Step::Change).collect()).await
+    }
+
+    async fn bodies(&mut self, partition: u32, records: Vec<BodyRecord>) -> Result<(), StoreError> {
+        if let (Some(first), Some(last)) = (records.first(), records.last()) {
+            self.gaps.read(Position::body(partition, first.key), Position::body(partition, last.key));
+        }
+        let segments: BTreeMap<u64, &Arc<Segment>> =
+            self.sources.iter().map(|source| (source.start.generation, &source.segment)).collect();
+        let mut pieces = Vec::new();
+        let mut wanted = Vec::new();
+        for record in records {
+            match segments.get(&record.generation) {
+                Some(segment) => {
+                    let (offset, length) = (record.offset, record.length);
+                    pieces.push(Piece { segment: Arc::clone(segment), offset, length });
+                    wanted.push(record);
+                }
+                None => {
+                    let missing = Missing::Gone { generation: record.generation, crc: record.crc };
+                    self.rescue.miss(partition, record.key, missing);
+                }
+            }
+        }
+        let found = fetch(&pieces).await.into_iter().zip(wanted).zip(&pieces);
+        let steps = found.map(|((body, record), piece)| step_of(body, &record, &piece.segment));
+        self.rescue.commit(partition, 0, steps.collect()).await
+    }
+
+    async fn commits(&mut self, progress: &mut Told<'_>) -> Result<(), StoreError> {
+        let mains = self.sources.iter().filter(|source| source.start.role == Role::Main);
+        let mut mains: VecDeque<Source> = mains.cloned().collect();
+        let mut done = if self.gaps.is_empty() { self.snapshot_lsn } else { 0 };
+        while let Some(source) = mains.pop_front() {
+            // A later segment that continues after an earlier frame makes void the frames after that one.
+            let last = mains.iter().map(|later| later.start.lsn).min().unwrap_or(u64::MAX);
+            let (known, after) = (done.max(self.snapshot_lsn), source.start.lsn);
+            if last > known && after > known {
+                self.damage.frames_in_no_file(known + 1, after);
+                done = after;
+            }
+            self.damage.hear(source.start.synced);
+            let frames = frames_of(&source, last).await;
+            self.count_frames(&source.segment, &frames.found);
+            self.damage.rotten_bodies(&source.segment, &frames.rotten_bodies);
+            for found in &frames.found {
+                match found {
+                    Found::Sound(frame) => {
+                        self.damage.hear(frame.header.synced);
+                        if frame.header.lsn > done {
+                            self.damage.rebuilt &= frame.header.lsn == done + 1;
+                            self.frame(&source.segment, frame).await?;
+                            done = frame.header.lsn;
+                        }
+                    }
+                    Found::Break(broken) => {
+                        self.broken(&source.segment, broken, last).await;
+                        done = done.max(broken.last().min(last));
+                    }
+                }
+            }
+            self.damage.end(frames.goes_on_in.filter(|_| last == u64::MAX), done);
+            frames.failed.into_iter().for_each(|error| self.damage.lose(error));
+            progress.read(&source.segment);
+        }
+        self.damage.rebuilt &= done >= self.snapshot_lsn && !self.gaps.is_empty();
+        Ok(())
+    }
+
+    fn count_frames(&mut self, segment: &Segment, found: &[Found]) {
+        let lengths = found.iter().filter_map(|found| match found {
+            Found::Sound(frame) => Some(u64::from(frame.length)),
+            Found::Break(_) => None,
+        });
+        let counted = lengths.fold((0, 0), |(frames, bytes), length| (frames + 1, bytes + length));
+        self.frames.insert(segment.number, counted);
+    }
+
+    /// The number before a partition's first commit, where nothing else is known of the partition.
+    fn first_sequence(&self) -> Option<u64> {
+        self.knows_partitions.then_some(0)
+    }
+
+    async fn frame(&mut self, segment: &Segment, frame: &Sound) -> Result<(), StoreError> {
+        let Header { kind, partition, now, lsn, sequence, .. } = frame.header;
+        let is_covered = lsn <= self.snapshot_lsn;
+        match kind {
+            Kind::Commit => {}
+            Kind::Drop if is_covered && self.gaps.names(partition) => return Ok(()),
+            Kind::Drop => {
+                self.damage.drop_partition(partition);
+                return self.rescue.drop_partition(partition).await;
+            }
+            Kind::SegmentStart | Kind::Open | Kind::Survivors | Kind::Close | Kind::End => return Ok(()),
+        }
+        // A file that was cut may end within the last body.
+        let length = frame.length.min(segment.bytes.saturating_sub(frame.offset));
+        let bytes = segment.read(frame.offset, length as usize).await;
+        let steps = bytes.and_then(|bytes| {
+            steps_of(&bytes, segment, frame.offset).map_err(|what| segment.damaged(frame.offset, what))
+        });
+        let first = self.first_sequence();
+        match steps {
+            Ok(steps) if is_covered => {
+                let steps = self.gaps.fill(partition, steps);
+                self.rescue.commit(partition, now, steps).await
+            }
+            Ok(steps) => {
+                self.rescue.ledger.commit(partition, sequence, first);
+                self.rescue.commit(partition, now, steps).await
+            }
+            Err(error) => {
+                self.rescue.ledger.lost_commit(partition, sequence, first);
+                self.damage.lost_frame(error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes note of frames that cannot be read, and of the items that their remains name.
+    async fn broken(&mut self, segment: &Arc<Segment>, broken: &Break, last: u64) {
+        let is_covered = broken.last().min(last) <= self.snapshot_lsn;
+        if is_covered && self.gaps.is_empty() {
+            return self.damage.covered(segment, broken);
+        }
+        if is_covered {
+            self.damage.rebuilt = false;
+            return self.damage.stand_in(segment, broken);
+        }
+        let commit = broken.header.filter(|header| header.kind == Kind::Commit);
+        if let Some(header) = commit {
+            let first = self.first_sequence();
+            self.rescue.ledger.lost_commit(header.partition, header.sequence, first);
+        }
+        let (partition, items) = blocks::items_in_frame(segment, broken).await;
+        if self.rescue.ledger.knows(partition) {
+            items.into_iter().for_each(|number| self.rescue.ledger.suspect(partition, number));
+        }
+        self.damage.broken(segment, broken, self.snapshot_lsn, last);
+    }
+
+    /// Segments of moved bodies: a frame that cannot be read costs nothing but the bodies in it, which are checked one by one.
+    async fn compacted(&mut self, progress: &mut Told<'_>) -> Result<(), StoreError> {
+        let compacted = self.sources.iter().filter(|source| source.start.role == Role::Compacted);
+        for source in compacted.cloned().collect::<Vec<_>>() {
+            self.damage.hear(source.start.synced);
+            let frames = frames_of(&source, u64::MAX).await;
+            self.count_frames(&source.segment, &frames.found);
+            self.damage.rotten_bodies(&source.segment, &frames.rotten_bodies);
+            for found in &frames.found {
+                if let Found::Break(broken) = found {
+                    self.damage.covered(&source.segment, broken);
+                }
+            }
+            frames.failed.into_iter().for_each(|error| self.damage.lose(error));
+            progress.read(&source.segment);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Read {
+        let known = self.snapshot_lsn;
+        let verdict = self.damage.finish(&mut self.rescue, known);
+        let Taken { rows, removals, bodies } = self.rescue.taken;
+        Read { verdict, rows, removals, bodies, frames: self.frames }
+    }
+}
+
+fn step_of(body: Result<Bytes, StoreError>, record: &BodyRecord, segment: &Segment) -> Step {
+    let BodyRecord { key, crc, offset, .. } = *record;
+    match body {
+        Ok(body) if crc32c::crc32c(&body) == crc => {
+            Step::Change(Change::PutBody { number: key.number(), part: key.part(), body })
+        }
+        Ok(_) => Step::Rotten(Rotten { key, crc, error: segment.damaged(offset, ROTTEN_BODY) }),
+        Err(error) => Step::Rotten(Rotten { key, crc, error }),
+    }
+}
+
+/// Everything a commit did, in its order.
+fn steps_of(frame: &[u8], segment: &Segment, offset: u32) -> Result<Vec<Step>, String> {
+    let mut steps = Vec::new();
+    for entry in Entries::of(frame) {
+        steps.push(match entry.map_err(|_| "a frame holds entries of an unknown kind")? {
+            Entry::PutRow { key, value, .. } => {
+                Step::Change(Change::Put(codec::decode_row(key, value).map_err(|error| error.to_string())?))
+            }
+            Entry::RemoveRow { key } => {
+                Step::Change(Change::Remove(codec::decode_key(key).map_err(|error| error.to_string())?))
+            }
+            Entry::PutBody { key, crc, at, length } => {
+                let body = Bytes::copy_from_slice(frame.get(at..at + length).unwrap_or_default());
+                let record =
+                    BodyRecord { key, generation: 0, offset: offset + at as u32, length: length as u32, crc };
+                step_of(Ok(body), &record, segment)
+            }
+            Entry::RemoveBody { key } => {
+                Step::Change(Change::RemoveBody { number: key.number(), part: key.part() })
+            }
+        });
+    }
+    Ok(steps)
+}

@@ -1,0 +1,443 @@
+//! What salvage keeps behind damage, what it and `check` tell of the cost, and which damage is harmless.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::row::{Change, Key, Part, Partitions, Row};
+use windlass_engine::env::TokioEnv;
+use windlass_engine::store::log::disk::Disk;
+use windlass_engine::store::log::inspect::{self, PartitionAccount, Salvaged};
+use windlass_engine::store::log::{Durability, LogOptions, LogStore};
+use windlass_engine::store::{Store, StoreError};
+
+use crate::log_disk::MemDisk;
+use crate::log_inspect::{Files, frames, kept, used};
+use crate::log_rows::{Owner, open, put, remove, small};
+
+const FIRST: &str = "00000001.seg";
+/// Where the entries of a frame begin.
+const ENTRIES: usize = 88;
+
+/// Commits that share one sync: no frame says that the one before it was durable.
+fn unsynced() -> LogOptions {
+    LogOptions { durability: Durability::None, ..small() }
+}
+
+fn as_disk(disk: &Arc<MemDisk>) -> Arc<dyn Disk> {
+    Arc::clone(disk) as Arc<dyn Disk>
+}
+
+pub(crate) async fn salvage(disk: &Arc<MemDisk>) -> (Salvaged, LogStore) {
+    let target = Arc::new(MemDisk::default());
+    let env = Arc::new(TokioEnv::new());
+    let salvaged = inspect::salvage(env, as_disk(disk), as_disk(&target), small()).await.unwrap();
+    (salvaged, open(&target, small()).await.unwrap())
+}
+
+/// The numbers of the items that a partition holds, each with its payload.
+async fn items(store: &LogStore, partition: u32) -> Vec<u64> {
+    let owner = Owner::acquire(store, partition).await.unwrap();
+    owner.check_bodies().await;
+    owner.rows.keys().map(number_of).collect()
+}
+
+fn number_of(key: &Key) -> u64 {
+    let Key::Item(number) = key else { panic!("{key:?}") };
+    number.0
+}
+
+/// The files of a process that was killed after it put items 1 to `count` into partition 1, without any sync.
+async fn killed(count: u64) -> Files {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, unsynced()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..=count {
+        owner.commit(put(number, 200)).await.unwrap();
+    }
+    let files = disk.after_kill().images();
+    store.close().await;
+    files
+}
+
+fn flip(files: &mut Files, name: &str, at: usize) {
+    files.get_mut(name).unwrap()[at] ^= 1;
+}
+
+/// Where the commit of an item begins that was the so-manieth: the start of the segment and the Open frame come first.
+fn commit_at(files: &Files, nth: usize) -> usize {
+    frames(&files[FIRST])[1 + nth].0
+}
+
+fn only(salvaged: &Salvaged) -> &PartitionAccount {
+    &salvaged.account.partitions[&PartitionId(1)]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn frames_behind_an_unreadable_frame_of_their_own_sync_are_salvaged() {
+    let files = killed(30).await;
+    // In the header, and in the entries.
+    for within in [20, ENTRIES + 3] {
+        let mut files = files.clone();
+        let at = commit_at(&files, 10);
+        flip(&mut files, FIRST, at + within);
+        let (salvaged, store) = salvage(&MemDisk::of(files.clone())).await;
+        let expected: Vec<u64> = (1..=30).filter(|number| *number != 10).collect();
+        assert_eq!(items(&store, 1).await, expected);
+        let [StoreError::Damaged { offset, what, .. }] = &salvaged.lost[..] else { panic!("{salvaged:?}") };
+        assert_eq!(*offset, at as u64);
+        assert!(what.contains("possibly lost"), "{what}");
+        let account = only(&salvaged);
+        assert_eq!((account.items, account.commits_missing), (29, 1), "{account:?}");
+        assert!(account.may_miss_more, "{account:?}");
+
+        let report = inspect::check(as_disk(&MemDisk::of(files))).await.unwrap();
+        assert_eq!(report.damage.len(), 1, "{report:?}");
+        assert_eq!(report.account, salvaged.account);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn items_that_an_unreadable_frame_still_names_are_counted_as_lost() {
+    let mut files = killed(30).await;
+    let at = commit_at(&files, 10);
+    flip(&mut files, FIRST, at + 20);
+    let (salvaged, _) = salvage(&MemDisk::of(files)).await;
+    assert_eq!(only(&salvaged).items_lost, 1, "{salvaged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_frame_may_be_torn_or_damaged_and_is_told_as_a_possible_loss() {
+    let files = killed(5).await;
+    for within in [20, 36, 45, ENTRIES + 3] {
+        let mut files = files.clone();
+        let at = commit_at(&files, 5);
+        flip(&mut files, FIRST, at + within);
+        let (salvaged, store) = salvage(&MemDisk::of(files.clone())).await;
+        assert_eq!(items(&store, 1).await, [1, 2, 3, 4]);
+        let [StoreError::Damaged { what, .. }] = &salvaged.lost[..] else { panic!("{salvaged:?}") };
+        assert!(what.contains("possibly lost"), "{what}");
+        assert!(salvaged.account.may_miss_more());
+        let report = inspect::check(as_disk(&MemDisk::of(files))).await.unwrap();
+        assert_eq!((report.damage.len(), report.refused.is_none()), (1, true), "{report:?}");
+    }
+    let (salvaged, _) = salvage(&MemDisk::of(files)).await;
+    assert!(salvaged.lost.is_empty() && salvaged.harmless.is_empty(), "{salvaged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotten_payload_costs_its_payload_exactly() {
+    let mut files = killed(5).await;
+    let (at, length) = frames(&files[FIRST])[1 + 3];
+    flip(&mut files, FIRST, at + length - 1);
+    let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+    let owner = Owner::acquire(&store, 1).await.unwrap();
+    assert_eq!(owner.rows.len(), 5);
+    let account = only(&salvaged);
+    assert_eq!((account.items, account.items_lost, account.payloads_lost), (5, 0, 1), "{account:?}");
+    assert!(!salvaged.account.may_miss_more(), "{account:?}");
+    assert_eq!(salvaged.lost.len(), 1, "{salvaged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_to_what_was_removed_later_is_harmless() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, unsynced()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(1, 200)).await.unwrap();
+    owner.commit(put(2, 200)).await.unwrap();
+    owner.commit([remove(1)]).await.unwrap();
+    let mut files = disk.after_kill().images();
+    store.close().await;
+    let (at, length) = frames(&files[FIRST])[1 + 1];
+    flip(&mut files, FIRST, at + length - 1);
+    let disk = MemDisk::of(files);
+    let (salvaged, store) = salvage(&disk).await;
+    assert_eq!(items(&store, 1).await, [2]);
+    assert_eq!((salvaged.lost.len(), salvaged.harmless.len()), (0, 1), "{salvaged:?}");
+    let report = inspect::check(as_disk(&disk)).await.unwrap();
+    assert_eq!((report.damage.len(), report.harmless.len()), (0, 1), "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_to_a_partition_that_was_dropped_later_is_harmless() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut dropped = Owner::acquire(&store, 2).await.unwrap();
+    dropped.commit(put(1, 200)).await.unwrap();
+    dropped.commit(put(2, 200)).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(1, 200)).await.unwrap();
+    store.drop_partition(PartitionId(2)).await.unwrap();
+    store.close().await;
+    let mut files = disk.images();
+    let at = commit_at(&files, 1);
+    flip(&mut files, FIRST, at + ENTRIES + 3);
+    let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+    assert_eq!(items(&store, 1).await, [1]);
+    assert_eq!((salvaged.lost.len(), salvaged.harmless.len()), (0, 1), "{salvaged:?}");
+    assert_eq!(salvaged.account.frames_missing, 0);
+    assert!(!salvaged.account.may_miss_more(), "{salvaged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_to_a_frame_that_the_snapshot_covers_is_harmless() {
+    let (files, rows) = kept(200).await;
+    let name = used(&files).into_iter().min_by_key(|name| crate::log_inspect::lsn(&files[name], 0)).unwrap();
+    let mut files = files;
+    let (at, _) = frames(&files[&name])[2];
+    flip(&mut files, &name, at + ENTRIES + 3);
+    let disk = MemDisk::of(files);
+    let report = inspect::check(as_disk(&disk)).await.unwrap();
+    assert_eq!((report.damage.len(), report.harmless.len()), (0, 1), "{report:?}");
+    let (salvaged, store) = salvage(&disk).await;
+    assert_eq!((salvaged.lost.len(), salvaged.harmless.len()), (0, 1), "{salvaged:?}");
+    assert_eq!(items(&store, 1).await.len(), rows.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn frames_of_an_earlier_use_of_a_segment_are_not_taken_for_later_ones() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, crate::log_inspect::tidy()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..=400 {
+        owner.commit(put(number, 300)).await.unwrap();
+        owner.commit([remove(number)]).await.unwrap();
+    }
+    owner.commit(put(401, 300)).await.unwrap();
+    store.close().await;
+    let files = disk.images();
+    let mut salvages = 0;
+    for name in used(&files) {
+        for (at, _) in frames(&files[&name]).into_iter().skip(1).rev().take(3) {
+            let mut files = files.clone();
+            flip(&mut files, &name, at + 20);
+            let (_, store) = salvage(&MemDisk::of(files)).await;
+            let found = items(&store, 1).await;
+            // The frame that is damaged may have removed an item; nothing else may come back.
+            let back = found.iter().filter(|number| **number != 401).count();
+            assert!(back <= 1, "{name} at {at}: {found:?}");
+            salvages += 1;
+        }
+    }
+    assert!(salvages >= 6, "only {salvages}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn frames_that_an_earlier_start_cut_off_do_not_come_back() {
+    let mut files = killed(5).await;
+    let at = commit_at(&files, 3);
+    files.get_mut(FIRST).unwrap()[at..at + ENTRIES].fill(0);
+    // The start cuts the log after item 2; the frames of items 4 and 5 stay behind the new end.
+    let disk = MemDisk::of(files);
+    let store = open(&disk, unsynced()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(6, 10)).await.unwrap();
+    let files = disk.after_kill().images();
+    store.close().await;
+    let (salvaged, store) = salvage(&MemDisk::of(files.clone())).await;
+    assert_eq!(items(&store, 1).await, [1, 2, 6]);
+    assert!(salvaged.lost.is_empty() && salvaged.harmless.is_empty(), "{salvaged:?}");
+    // The frames of the second start: its Open frame, then item 6.
+    let mut files = files;
+    let at = commit_at(&files, 4);
+    flip(&mut files, FIRST, at + 20);
+    let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+    assert_eq!(items(&store, 1).await, [1, 2]);
+    assert_eq!(salvaged.lost.len(), 1, "{salvaged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frame_behind_which_the_log_went_on_elsewhere_does_not_come_back() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..=5 {
+        owner.commit(put(number, 200)).await.unwrap();
+    }
+    disk.faults().syncs.store(1, std::sync::atomic::Ordering::SeqCst);
+    owner.commit(put(6, 200)).await.unwrap_err();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(7, 200)).await.unwrap();
+    store.close().await;
+    let mut files = disk.images();
+    let at = commit_at(&files, 5);
+    flip(&mut files, FIRST, at + ENTRIES + 3);
+    let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+    assert_eq!(items(&store, 1).await, [1, 2, 3, 4, 7]);
+    let [StoreError::Damaged { what, .. }] = &salvaged.lost[..] else { panic!("{salvaged:?}") };
+    assert!(what.contains("it was durable"), "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_logs_id_is_found_although_the_format_file_is_wrong_or_gone() {
+    let (files, rows) = kept(100).await;
+    let text = String::from_utf8(files["format"].clone()).unwrap();
+    let digit = text.find("log = ").expect("the file names the log") + 8;
+    let mut wrong = text.clone().into_bytes();
+    wrong[digit] = if wrong[digit] == b'0' { b'1' } else { b'0' };
+    for format in [Some(wrong), Some(b"nonsense".to_vec()), None] {
+        let mut files = files.clone();
+        match format {
+            Some(format) => drop(files.insert("format".to_owned(), format)),
+            None => drop(files.remove("format")),
+        }
+        // A segment of another log is outvoted.
+        files.insert("00000900.seg".to_owned(), killed(3).await[FIRST].clone());
+        let disk = MemDisk::of(files);
+        let (salvaged, store) = salvage(&disk).await;
+        assert_eq!(items(&store, 1).await.len(), rows.len(), "{salvaged:?}");
+        let report = inspect::check(as_disk(&disk)).await.unwrap();
+        assert!(report.refused.is_some() && !report.damage.is_empty(), "{report:?}");
+        assert_eq!(report.account.items(), rows.len() as u64);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_whose_queue_is_lost_are_named() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut registry = Owner::acquire(&store, 0).await.unwrap();
+    registry
+        .commit([Change::Put(Row::Partitions(Partitions { last: 1, unknown: Vec::new() }))])
+        .await
+        .unwrap();
+    Owner::acquire(&store, 1).await.unwrap().commit(put(1, 10)).await.unwrap();
+    store.close().await;
+    let (salvaged, _) = salvage(&disk).await;
+    assert_eq!(salvaged.account.unclaimed().collect::<Vec<_>>(), [PartitionId(1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_and_salvage_tell_how_far_they_are() {
+    let (files, _) = kept(100).await;
+    let is_segment = |(name, _): &(&String, &Vec<u8>)| name.ends_with(".seg");
+    let bytes: u64 = files.iter().filter(is_segment).map(|(_, bytes)| bytes.len() as u64).sum();
+    let disk = MemDisk::of(files);
+    let mut heard = Vec::new();
+    inspect::check_with(as_disk(&disk), &mut |done, total| heard.push((done, total))).await.unwrap();
+    assert_eq!((heard.first(), heard.last()), (Some(&(0, bytes)), Some(&(bytes, bytes))));
+    assert!(heard.is_sorted() && heard.len() > 3, "{heard:?}");
+    let mut again = Vec::new();
+    let (env, target) = (Arc::new(TokioEnv::new()), Arc::new(MemDisk::default()));
+    let progress = &mut |done, total| again.push((done, total));
+    inspect::salvage_with(env, as_disk(&disk), as_disk(&target), small(), progress).await.unwrap();
+    assert_eq!(again, heard);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_whose_places_are_lost_with_the_snapshot_are_found_where_compaction_put_them() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, crate::log_inspect::tidy()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let mut number = 0;
+    // Every hundredth item stays, until its payload was moved by compaction and a snapshot names the new place.
+    while store.stats().compactions == 0 || store.stats().snapshots < 4 {
+        number += 1;
+        owner.commit(put(number, 300)).await.unwrap();
+        if !number.is_multiple_of(20) {
+            owner.commit([remove(number)]).await.unwrap();
+        }
+    }
+    let kept: BTreeSet<u64> = owner.rows.keys().map(number_of).collect();
+    store.close().await;
+    let files = disk.images();
+    let name = files.keys().filter(|name| name.ends_with(".snap")).max().unwrap().clone();
+    let snapshot = &files[&name];
+    // The places of bodies are the last block before the index: its payload begins with the first kept item.
+    let places =
+        blocks(snapshot).into_iter().find(|at| snapshot[at + 8] == 2).expect("a block of body places");
+    let mut files = files.clone();
+    flip(&mut files, &name, places + 20);
+    let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+    assert_eq!(items(&store, 1).await, kept.into_iter().collect::<Vec<_>>());
+    assert_eq!((salvaged.lost.len(), salvaged.account.payloads_lost()), (0, 0), "{salvaged:?}");
+}
+
+/// Where the blocks of a snapshot begin.
+fn blocks(snapshot: &[u8]) -> Vec<usize> {
+    let mut blocks = Vec::new();
+    let mut at = 0;
+    while at < snapshot.len() {
+        blocks.push(at);
+        at += 8 + u32::from_le_bytes(snapshot[at + 4..at + 8].try_into().unwrap()) as usize;
+    }
+    blocks
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn items_whose_rows_are_lost_with_a_block_of_the_snapshot_are_counted() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, crate::log_inspect::tidy()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let mut number = 0;
+    while store.stats().snapshots < 3 {
+        number += 1;
+        owner.commit(put(number, 300)).await.unwrap();
+        if !number.is_multiple_of(20) {
+            owner.commit([remove(number)]).await.unwrap();
+        }
+    }
+    let kept: BTreeSet<u64> = owner.rows.keys().map(number_of).collect();
+    store.close().await;
+    let mut files = disk.images();
+    let name = files.keys().filter(|name| name.ends_with(".snap")).max().unwrap().clone();
+    let rows =
+        blocks(&files[&name]).into_iter().find(|at| files[&name][at + 8] == 1).expect("a block of rows");
+    flip(&mut files, &name, rows + 30);
+    let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+    let found: BTreeSet<u64> = Owner::acquire(&store, 1).await.unwrap().rows.keys().map(number_of).collect();
+    let lost = kept.difference(&found).count() as u64;
+    assert!(lost > 0, "older frames replaced every row");
+    let account = only(&salvaged);
+    assert!(account.items_lost >= lost && account.may_miss_more, "{lost} lost: {account:?}");
+    assert_eq!(salvaged.lost.len(), 1, "{salvaged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_and_other_bodies_are_counted_by_what_they_are() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, unsynced()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let Row::Item(mut item) = crate::log_rows::item(1) else { unreachable!() };
+    let outcome = windlass_core::item::Outcome {
+        end: windlass_core::item::End::Completed,
+        finished_at: windlass_core::time::Timestamp(1),
+        kept_bytes: 3,
+        has_result: true,
+        outgoing: None,
+    };
+    item.state = windlass_core::item::State::Final(Box::new(outcome));
+    let result = Change::PutBody { number: ItemNumber(1), part: Part::Result, body: "yes".into() };
+    owner.commit([Change::Put(Row::Item(item)), result]).await.unwrap();
+    let mut files = disk.after_kill().images();
+    store.close().await;
+    let (at, length) = frames(&files[FIRST])[1 + 1];
+    flip(&mut files, FIRST, at + length - 1);
+    let (salvaged, _) = salvage(&MemDisk::of(files)).await;
+    let account = only(&salvaged);
+    assert_eq!((account.items, account.results_lost, account.payloads_lost), (1, 1, 0), "{account:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_leaves_out_a_rotten_payload_and_tells_it_at_the_end() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..=5 {
+        owner.commit(put(number, 200)).await.unwrap();
+    }
+    store.close().await;
+    let mut files = disk.images();
+    let (at, length) = frames(&files[FIRST])[1 + 3];
+    flip(&mut files, FIRST, at + length - 1);
+    let (mut rows, mut bodies) = (0, Vec::new());
+    let mut each = |_, change| match change {
+        Change::Put(_) => rows += 1,
+        Change::PutBody { number, .. } => bodies.push(number.0),
+        Change::Remove(_) | Change::RemoveBody { .. } => panic!("an export removes nothing"),
+    };
+    let told = inspect::export(as_disk(&MemDisk::of(files)), &mut each).await.unwrap_err();
+    assert!(told.is_damage(), "{told}");
+    assert_eq!((rows, bodies), (5, vec![1, 2, 4, 5]));
+}
