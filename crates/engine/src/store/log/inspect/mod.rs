@@ -11,10 +11,13 @@ mod export;
 mod frames;
 mod gaps;
 mod guess;
+mod known;
 mod ledger;
 mod reading;
 mod rescue;
 mod salvage;
+mod snapshot;
+mod steps;
 mod verdict;
 
 pub use account::{Account, PartitionAccount};

@@ -7,26 +7,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use windlass_core::codec;
-use windlass_core::row::Change;
-
-use super::Progress;
-use super::blocks::{self, DamagedBlock};
-use super::copies;
 use super::frames::{Break, Found, Sound, Source, frames_of, source_of_frames, valid_sources};
-use super::gaps::{Gaps, Position};
-use super::rescue::{Missing, Rescue, Rotten, Step, Taken};
-use super::verdict::{Damage, ROTTEN_BODY, Verdict};
+use super::gaps::Gaps;
+use super::rescue::{Rescue, Taken};
+use super::steps::steps_of;
+use super::verdict::{Damage, Verdict};
+use super::{Progress, blocks, copies};
 use crate::store::StoreError;
 use crate::store::log::LogStore;
 use crate::store::log::disk::Disk;
-use crate::store::log::entry::{Entries, Entry};
-use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::frame::{Header, Kind, Role};
-use crate::store::log::rows::changes_of_block;
 use crate::store::log::segment::{Segment, Start};
-use crate::store::log::snapshot_file::{self, Block, BodyRecord, Content, SnapshotFile, bodies_of};
 use crate::store::log::survey::Survey;
 
 /// What was read of a log.
@@ -121,146 +112,19 @@ impl<'a> Told<'a> {
     }
 }
 
-struct Reading<'a> {
-    damage: Damage<'a>,
-    sources: Vec<Source>,
-    snapshot_lsn: u64,
+pub(super) struct Reading<'a> {
+    pub(super) damage: Damage<'a>,
+    pub(super) sources: Vec<Source>,
+    pub(super) snapshot_lsn: u64,
     /// Whether there is no snapshot, or its index tells all its partitions.
-    knows_partitions: bool,
+    pub(super) knows_partitions: bool,
     /// What the snapshot should tell, but does not.
-    gaps: Gaps,
-    rescue: Rescue<'a>,
+    pub(super) gaps: Gaps,
+    pub(super) rescue: Rescue<'a>,
     frames: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Reading<'_> {
-    async fn snapshot(&mut self, disk: &dyn Disk, lsn: u64, log: u64) -> Result<(), StoreError> {
-        self.snapshot_lsn = lsn;
-        self.damage.hear(lsn);
-        let name = snapshot_file::name_of(lsn);
-        let whole = SnapshotFile::open(disk, &name, log).await;
-        self.knows_partitions = whole.is_ok();
-        let partitions = whole.as_ref().ok().map(|snapshot| snapshot.sections.keys().copied().collect());
-        let snapshot = match whole {
-            Ok(snapshot) => Ok(snapshot),
-            Err(_told_with_its_block) => SnapshotFile::open_bare(disk, &name).await,
-        };
-        match snapshot {
-            Ok(snapshot) => {
-                self.damage.hear(snapshot.synced);
-                for (partition, section) in &snapshot.sections {
-                    self.rescue.ledger.begin(*partition, section.sequence);
-                }
-                self.gaps = Gaps::within(partitions);
-                self.blocks(&snapshot).await
-            }
-            Err(error) => {
-                self.gaps = Gaps::everything();
-                self.damage.block(DamagedBlock::unknown(error));
-                Ok(())
-            }
-        }
-    }
-
-    async fn blocks(&mut self, snapshot: &SnapshotFile) -> Result<(), StoreError> {
-        let mut at = Some(0);
-        while let Some(offset) = at.filter(|at| *at < snapshot.bytes) {
-            at = match snapshot.block(offset).await {
-                Ok(block) => {
-                    self.block(snapshot, &block).await?;
-                    Some(block.end)
-                }
-                Err(error) => self.damaged_block(snapshot, offset, error).await,
-            };
-        }
-        self.gaps.finish();
-        Ok(())
-    }
-
-    /// Tells where to go on.
-    async fn damaged_block(
-        &mut self,
-        snapshot: &SnapshotFile,
-        offset: u64,
-        error: StoreError,
-    ) -> Option<u64> {
-        let damaged = DamagedBlock::of(snapshot, offset, error).await;
-        let goes_on = damaged.after;
-        if damaged.holds_content() {
-            self.gaps.open();
-            for (partition, number) in &damaged.items {
-                self.rescue.ledger.suspect(*partition, *number);
-            }
-        }
-        self.damage.block(damaged);
-        goes_on
-    }
-
-    async fn block(&mut self, snapshot: &SnapshotFile, block: &Block) -> Result<(), StoreError> {
-        match block.content {
-            Content::Rows(partition) => match changes_of_block(block) {
-                Ok(rows) => self.rows(snapshot, partition, rows).await,
-                Err(what) => {
-                    let error = snapshot.damaged(block.offset, &what);
-                    self.damaged_block(snapshot, block.offset, error).await;
-                    Ok(())
-                }
-            },
-            Content::Bodies(partition) => match bodies_of(block) {
-                Some(records) => self.bodies(partition, records).await,
-                None => {
-                    let error = snapshot.damaged(block.offset, "the places of bodies cannot be read");
-                    self.damaged_block(snapshot, block.offset, error).await;
-                    Ok(())
-                }
-            },
-            Content::Head | Content::Index | Content::Footer => Ok(()),
-        }
-    }
-
-    async fn rows(
-        &mut self,
-        snapshot: &SnapshotFile,
-        partition: u32,
-        rows: Vec<Change>,
-    ) -> Result<(), StoreError> {
-        let position = |change: Option<&Change>| match change {
-            Some(Change::Put(row)) => Some(Position::row(partition, &row.key())),
-            Some(Change::Remove(_) | Change::PutBody { .. } | Change::RemoveBody { .. }) | None => None,
-        };
-        if let (Some(first), Some(last)) = (position(rows.first()), position(rows.last())) {
-            self.gaps.read(first, last);
-        }
-        let now = snapshot.section(partition).map_or(0, |section| section.now);
-        self.rescue.commit(partition, now, rows.into_iter().map(Step::Change).collect()).await
-    }
-
-    async fn bodies(&mut self, partition: u32, records: Vec<BodyRecord>) -> Result<(), StoreError> {
-        if let (Some(first), Some(last)) = (records.first(), records.last()) {
-            self.gaps.read(Position::body(partition, first.key), Position::body(partition, last.key));
-        }
-        let segments: BTreeMap<u64, &Arc<Segment>> =
-            self.sources.iter().map(|source| (source.start.generation, &source.segment)).collect();
-        let mut pieces = Vec::new();
-        let mut wanted = Vec::new();
-        for record in records {
-            match segments.get(&record.generation) {
-                Some(segment) => {
-                    let (offset, length) = (record.offset, record.length);
-                    pieces.push(Piece { segment: Arc::clone(segment), offset, length });
-                    wanted.push(record);
-                }
-                None => {
-                    let missing = Missing::Gone { generation: record.generation, crc: record.crc };
-                    self.rescue.miss(partition, record.key, missing);
-                }
-            }
-        }
-        let found = fetch(&pieces).await.into_iter().zip(wanted).zip(&pieces);
-        let steps = found.map(|((body, record), piece)| step_of(body, &record, &piece.segment));
-        self.rescue.commit(partition, 0, steps.collect()).await
-    }
-
     async fn commits(&mut self, progress: &mut Told<'_>) -> Result<(), StoreError> {
         let mains = self.sources.iter().filter(|source| source.start.role == Role::Main);
         let mut mains: VecDeque<Source> = mains.cloned().collect();
@@ -268,37 +132,43 @@ impl Reading<'_> {
         while let Some(source) = mains.pop_front() {
             // A later segment that continues after an earlier frame makes void the frames after that one.
             let last = mains.iter().map(|later| later.start.lsn).min().unwrap_or(u64::MAX);
-            let (known, after) = (done.max(self.snapshot_lsn), source.start.lsn);
-            if last > known && after > known {
-                self.damage.frames_in_no_file(known + 1, after);
-                done = after;
-            }
-            self.damage.hear(source.start.synced);
-            let frames = frames_of(&source, last).await;
-            self.count_frames(&source.segment, &frames.found);
-            self.damage.rotten_bodies(&source.segment, &frames.rotten_bodies);
-            for found in &frames.found {
-                match found {
-                    Found::Sound(frame) => {
-                        self.damage.hear(frame.header.synced);
-                        if frame.header.lsn > done {
-                            self.damage.rebuilt &= frame.header.lsn == done + 1;
-                            self.frame(&source.segment, frame).await?;
-                            done = frame.header.lsn;
-                        }
-                    }
-                    Found::Break(broken) => {
-                        self.broken(&source.segment, broken, last).await;
-                        done = done.max(broken.last().min(last));
-                    }
-                }
-            }
-            self.damage.end(frames.goes_on_in.filter(|_| last == u64::MAX), done);
-            frames.failed.into_iter().for_each(|error| self.damage.lose(error));
+            done = self.main(&source, done, last).await?;
             progress.read(&source.segment);
         }
         self.damage.rebuilt &= done >= self.snapshot_lsn && !self.gaps.is_empty();
         Ok(())
+    }
+
+    /// Takes the frames of a segment from behind `done` up to the last that counts. Tells the last it came to.
+    async fn main(&mut self, source: &Source, mut done: u64, last: u64) -> Result<u64, StoreError> {
+        let (known, after) = (done.max(self.snapshot_lsn), source.start.lsn);
+        if last > known && after > known {
+            self.damage.frames_in_no_file(known + 1, after);
+            done = after;
+        }
+        self.damage.hear(source.start.synced);
+        let frames = frames_of(source, last).await;
+        self.count_frames(&source.segment, &frames.found);
+        self.damage.rotten_bodies(&source.segment, &frames.rotten_bodies);
+        for found in &frames.found {
+            match found {
+                Found::Sound(frame) => {
+                    self.damage.hear(frame.header.synced);
+                    if frame.header.lsn > done {
+                        self.damage.rebuilt &= frame.header.lsn == done + 1;
+                        self.frame(&source.segment, frame).await?;
+                        done = frame.header.lsn;
+                    }
+                }
+                Found::Break(broken) => {
+                    self.broken(&source.segment, broken, last).await;
+                    done = done.max(broken.last().min(last));
+                }
+            }
+        }
+        self.damage.end(frames.goes_on_in.filter(|_| last == u64::MAX), done);
+        frames.failed.into_iter().for_each(|error| self.damage.lose(error));
+        Ok(done)
     }
 
     fn count_frames(&mut self, segment: &Segment, found: &[Found]) {
@@ -398,40 +268,4 @@ impl Reading<'_> {
         let Taken { rows, removals, bodies } = self.rescue.taken;
         Read { verdict, rows, removals, bodies, frames: self.frames }
     }
-}
-
-fn step_of(body: Result<Bytes, StoreError>, record: &BodyRecord, segment: &Segment) -> Step {
-    let BodyRecord { key, crc, offset, .. } = *record;
-    match body {
-        Ok(body) if crc32c::crc32c(&body) == crc => {
-            Step::Change(Change::PutBody { number: key.number(), part: key.part(), body })
-        }
-        Ok(_) => Step::Rotten(Rotten { key, crc, error: segment.damaged(offset, ROTTEN_BODY) }),
-        Err(error) => Step::Rotten(Rotten { key, crc, error }),
-    }
-}
-
-/// Everything a commit did, in its order.
-fn steps_of(frame: &[u8], segment: &Segment, offset: u32) -> Result<Vec<Step>, String> {
-    let mut steps = Vec::new();
-    for entry in Entries::of(frame) {
-        steps.push(match entry.map_err(|_| "a frame holds entries of an unknown kind")? {
-            Entry::PutRow { key, value, .. } => {
-                Step::Change(Change::Put(codec::decode_row(key, value).map_err(|error| error.to_string())?))
-            }
-            Entry::RemoveRow { key } => {
-                Step::Change(Change::Remove(codec::decode_key(key).map_err(|error| error.to_string())?))
-            }
-            Entry::PutBody { key, crc, at, length } => {
-                let body = Bytes::copy_from_slice(frame.get(at..at + length).unwrap_or_default());
-                let record =
-                    BodyRecord { key, generation: 0, offset: offset + at as u32, length: length as u32, crc };
-                step_of(Ok(body), &record, segment)
-            }
-            Entry::RemoveBody { key } => {
-                Step::Change(Change::RemoveBody { number: key.number(), part: key.part() })
-            }
-        });
-    }
-    Ok(steps)
 }
