@@ -42,22 +42,27 @@ impl DamagedBlock {
         let after = after_damage(snapshot, offset, content).await;
         let items = match content {
             Some(Content::Rows(partition)) => items_in_rows(snapshot, offset, after, partition).await,
-            Some(Content::Head | Content::Bodies(_) | Content::Index | Content::Footer) | None => Vec::new(),
+            Some(
+                Content::Head | Content::Bodies(_) | Content::Changes(_) | Content::Index | Content::Footer,
+            )
+            | None => Vec::new(),
         };
         Self { error, content, items, after }
     }
 
-    /// Whether rows or places of bodies may be lost with it.
-    pub(super) fn holds_content(&self) -> bool {
+    /// Whether older commits can stand in for it. For changes they cannot: those are of no certain keys.
+    pub(super) fn leaves_gap(&self) -> bool {
         match self.content {
             Some(Content::Rows(_) | Content::Bodies(_)) | None => true,
-            Some(Content::Head | Content::Index | Content::Footer) => false,
+            Some(Content::Head | Content::Changes(_) | Content::Index | Content::Footer) => false,
         }
     }
 
     pub(super) fn partition(&self) -> Option<u32> {
         match self.content {
-            Some(Content::Rows(partition) | Content::Bodies(partition)) => Some(partition),
+            Some(Content::Rows(partition) | Content::Bodies(partition) | Content::Changes(partition)) => {
+                Some(partition)
+            }
             Some(Content::Head | Content::Index | Content::Footer) | None => None,
         }
     }
@@ -68,8 +73,11 @@ async fn content_at(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
         if (section.rows..section.bodies).contains(&offset) {
             return Some(Content::Rows(*partition));
         }
-        if (section.bodies..section.end).contains(&offset) {
+        if (section.bodies..section.changes).contains(&offset) {
             return Some(Content::Bodies(*partition));
+        }
+        if (section.changes..section.end).contains(&offset) {
+            return Some(Content::Changes(*partition));
         }
     }
     if offset == 0 {
@@ -89,7 +97,8 @@ async fn after_damage(snapshot: &SnapshotFile, offset: u64, content: Option<Cont
         return None;
     }
     let sections = snapshot.sections.values();
-    let parts: BTreeSet<u64> = sections.flat_map(|part| [part.rows, part.bodies, part.end]).collect();
+    let parts: BTreeSet<u64> =
+        sections.flat_map(|part| [part.rows, part.bodies, part.changes, part.end]).collect();
     let next_part = parts.range(offset + 1..).next().copied();
     let claimed = snapshot.after_block(offset).await.ok();
     // A length that reaches into the next part is wrong.

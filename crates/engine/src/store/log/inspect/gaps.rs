@@ -98,10 +98,10 @@ impl Gaps {
             Step::Change(change) => {
                 self.fill_one(partition, change).into_iter().map(Step::Change).collect::<Vec<_>>()
             }
-            Step::Rotten(rotten) if self.contains(&Position::body(partition, rotten.key)) => {
-                vec![Step::Rotten(rotten)]
+            Step::Missing(key, missing) if self.contains(&Position::body(partition, key)) => {
+                vec![Step::Missing(key, missing)]
             }
-            Step::Rotten(_) => Vec::new(),
+            Step::Missing(..) => Vec::new(),
         };
         steps.into_iter().flat_map(fill).collect()
     }

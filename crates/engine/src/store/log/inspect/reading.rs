@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::frames::{Break, Found, Sound, Source, frames_of, source_of_frames, valid_sources};
 use super::gaps::Gaps;
 use super::rescue::{Rescue, Taken};
-use super::steps::steps_of;
+use super::steps::{Held, steps_of};
 use super::verdict::{Damage, Verdict};
 use super::{Progress, blocks, copies};
 use crate::store::StoreError;
@@ -49,6 +49,7 @@ pub(super) async fn read(
         snapshot_lsn: 0,
         knows_partitions: true,
         gaps: Gaps::default(),
+        held: Vec::new(),
         rescue: Rescue::new(store),
         frames: BTreeMap::new(),
     };
@@ -120,6 +121,8 @@ pub(super) struct Reading<'a> {
     pub(super) knows_partitions: bool,
     /// What the snapshot should tell, but does not.
     pub(super) gaps: Gaps,
+    /// What blocks of changes say, to be done after the commits up to the snapshot.
+    pub(super) held: Vec<(u32, Vec<Held>)>,
     pub(super) rescue: Rescue<'a>,
     frames: BTreeMap<u32, (u64, u64)>,
 }
@@ -136,7 +139,7 @@ impl Reading<'_> {
             progress.read(&source.segment);
         }
         self.damage.rebuilt &= done >= self.snapshot_lsn && !self.gaps.is_empty();
-        Ok(())
+        self.release().await
     }
 
     /// Takes the frames of a segment from behind `done` up to the last that counts. Tells the last it came to.
@@ -154,6 +157,9 @@ impl Reading<'_> {
             match found {
                 Found::Sound(frame) => {
                     self.damage.hear(frame.header.synced);
+                    if frame.header.lsn > self.snapshot_lsn {
+                        self.release().await?;
+                    }
                     if frame.header.lsn > done {
                         self.damage.rebuilt &= frame.header.lsn == done + 1;
                         self.frame(&source.segment, frame).await?;

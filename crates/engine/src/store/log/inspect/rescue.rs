@@ -18,15 +18,8 @@ const BATCH_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) enum Step {
     Change(Change),
-    /// A body was put, and reads differently from what was written.
-    Rotten(Rotten),
-}
-
-#[derive(Debug)]
-pub(super) struct Rotten {
-    pub(super) key: BodyKey,
-    pub(super) crc: u32,
-    pub(super) error: StoreError,
+    /// A body was put, and cannot be read or reads differently from what was written.
+    Missing(BodyKey, Missing),
 }
 
 /// A body that a frame or the snapshot names and that could not be read.
@@ -90,7 +83,7 @@ impl<'a> Rescue<'a> {
         }
     }
 
-    pub(super) fn miss(&mut self, partition: u32, key: BodyKey, missing: Missing) {
+    fn miss(&mut self, partition: u32, key: BodyKey, missing: Missing) {
         self.unmiss(partition, key);
         self.missing.insert((partition, key), missing);
     }
@@ -142,11 +135,11 @@ impl<'a> Rescue<'a> {
                 self.count(partition, &change);
                 change
             }
-            Step::Rotten(Rotten { key, crc, error }) => {
+            Step::Missing(key, missing) => {
                 // An earlier body of that name is not the one that the row speaks of.
                 let change = Change::RemoveBody { number: key.number(), part: key.part() };
                 self.ledger.apply(partition, &change);
-                self.miss(partition, key, Missing::Rotten { crc, error });
+                self.miss(partition, key, missing);
                 change
             }
         }

@@ -9,13 +9,16 @@ use super::blocks::DamagedBlock;
 use super::gaps::{Gaps, Position};
 use super::reading::Reading;
 use super::rescue::{Missing, Step};
-use super::steps::step_of;
+use super::steps::{Held, held_in, step_of};
 use crate::store::StoreError;
 use crate::store::log::disk::Disk;
 use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::rows::changes_of_block;
 use crate::store::log::segment::Segment;
 use crate::store::log::snapshot_file::{self, Block, BodyRecord, Content, SnapshotFile, bodies_of};
+
+/// Bodies of about so many bytes are in memory at once.
+const SLICE_BYTES: usize = 16 << 20;
 
 impl Reading<'_> {
     pub(super) async fn snapshot(&mut self, disk: &dyn Disk, lsn: u64, log: u64) -> Result<(), StoreError> {
@@ -70,7 +73,7 @@ impl Reading<'_> {
     ) -> Option<u64> {
         let damaged = DamagedBlock::of(snapshot, offset, error).await;
         let goes_on = damaged.after;
-        if damaged.holds_content() {
+        if damaged.leaves_gap() {
             self.gaps.open();
             for (partition, number) in &damaged.items {
                 self.rescue.ledger.suspect(*partition, *number);
@@ -98,6 +101,16 @@ impl Reading<'_> {
                     Ok(())
                 }
             },
+            Content::Changes(partition) => {
+                match held_in(block) {
+                    Ok(held) => self.held.push((partition, held)),
+                    Err(what) => {
+                        let error = snapshot.damaged(block.offset, &what);
+                        self.damaged_block(snapshot, block.offset, error).await;
+                    }
+                }
+                Ok(())
+            }
             Content::Head | Content::Index | Content::Footer => Ok(()),
         }
     }
@@ -123,25 +136,66 @@ impl Reading<'_> {
         if let (Some(first), Some(last)) = (records.first(), records.last()) {
             self.gaps.read(Position::body(partition, first.key), Position::body(partition, last.key));
         }
+        let mut rest = &records[..];
+        while !rest.is_empty() {
+            let (slice, after) = rest.split_at(slice_length(rest));
+            let steps = self.bodies_at(slice).await;
+            self.rescue.commit(partition, 0, steps).await?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Reads bodies where the records say they are.
+    async fn bodies_at(&self, records: &[BodyRecord]) -> Vec<Step> {
         let segments: BTreeMap<u64, &Arc<Segment>> =
             self.sources.iter().map(|source| (source.start.generation, &source.segment)).collect();
-        let mut pieces = Vec::new();
-        let mut wanted = Vec::new();
-        for record in records {
-            match segments.get(&record.generation) {
-                Some(segment) => {
-                    let (offset, length) = (record.offset, record.length);
-                    pieces.push(Piece { segment: Arc::clone(segment), offset, length });
-                    wanted.push(record);
+        let piece = |record: &BodyRecord| {
+            let segment = Arc::clone(segments.get(&record.generation)?);
+            Some(Piece { segment, offset: record.offset, length: record.length })
+        };
+        let pieces: Vec<Option<Piece>> = records.iter().map(piece).collect();
+        let there: Vec<Piece> = pieces.iter().flatten().cloned().collect();
+        let mut found = fetch(&there).await.into_iter();
+        let step = |(record, piece): (&BodyRecord, &Option<Piece>)| match piece {
+            Some(piece) => step_of(found.next().expect("one body for each piece"), record, &piece.segment),
+            None => {
+                let missing = Missing::Gone { generation: record.generation, crc: record.crc };
+                Step::Missing(record.key, missing)
+            }
+        };
+        records.iter().zip(&pieces).map(step).collect()
+    }
+
+    /// Does what the blocks of changes say, once no commit before the snapshot is left to be done.
+    pub(super) async fn release(&mut self) -> Result<(), StoreError> {
+        for (partition, held) in std::mem::take(&mut self.held) {
+            let (mut steps, mut bytes) = (Vec::new(), 0);
+            for held in held {
+                match held {
+                    Held::Change(change) => steps.push(Step::Change(change)),
+                    Held::Body(record) => {
+                        bytes += record.length as usize;
+                        steps.extend(self.bodies_at(&[record]).await);
+                    }
                 }
-                None => {
-                    let missing = Missing::Gone { generation: record.generation, crc: record.crc };
-                    self.rescue.miss(partition, record.key, missing);
+                if bytes > SLICE_BYTES {
+                    self.rescue.commit(partition, 0, std::mem::take(&mut steps)).await?;
+                    bytes = 0;
                 }
             }
+            self.rescue.commit(partition, 0, steps).await?;
         }
-        let found = fetch(&pieces).await.into_iter().zip(wanted).zip(&pieces);
-        let steps = found.map(|((body, record), piece)| step_of(body, &record, &piece.segment));
-        self.rescue.commit(partition, 0, steps.collect()).await
+        Ok(())
     }
+}
+
+/// How many of the first bodies are read at once.
+fn slice_length(records: &[BodyRecord]) -> usize {
+    let mut bytes = 0;
+    let fits = |record: &&BodyRecord| {
+        bytes += record.length as usize;
+        bytes <= SLICE_BYTES
+    };
+    records.iter().take_while(fits).count().max(1)
 }

@@ -1,15 +1,16 @@
 //! What frames and body places say was done, step by step.
 
 use bytes::Bytes;
-use windlass_core::codec;
+use windlass_core::codec::{self, DecodeError};
 use windlass_core::row::Change;
 
-use super::rescue::{Rotten, Step};
+use super::rescue::{Missing, Step};
 use super::verdict::ROTTEN_BODY;
 use crate::store::StoreError;
+use crate::store::log::changes::{self, Saved};
 use crate::store::log::entry::{Entries, Entry};
 use crate::store::log::segment::Segment;
-use crate::store::log::snapshot_file::BodyRecord;
+use crate::store::log::snapshot_file::{Block, BodyRecord};
 
 /// A body read from its place.
 pub(super) fn step_of(body: Result<Bytes, StoreError>, record: &BodyRecord, segment: &Segment) -> Step {
@@ -18,8 +19,8 @@ pub(super) fn step_of(body: Result<Bytes, StoreError>, record: &BodyRecord, segm
         Ok(body) if crc32c::crc32c(&body) == crc => {
             Step::Change(Change::PutBody { number: key.number(), part: key.part(), body })
         }
-        Ok(_) => Step::Rotten(Rotten { key, crc, error: segment.damaged(offset, ROTTEN_BODY) }),
-        Err(error) => Step::Rotten(Rotten { key, crc, error }),
+        Ok(_) => Step::Missing(key, Missing::Rotten { crc, error: segment.damaged(offset, ROTTEN_BODY) }),
+        Err(error) => Step::Missing(key, Missing::Rotten { crc, error }),
     }
 }
 
@@ -46,4 +47,26 @@ pub(super) fn steps_of(frame: &[u8], segment: &Segment, offset: u32) -> Result<V
         });
     }
     Ok(steps)
+}
+
+/// What a block of changes says was done to a partition since its rows or places of bodies could be read.
+#[derive(Debug)]
+pub(super) enum Held {
+    Change(Change),
+    Body(BodyRecord),
+}
+
+pub(super) fn held_in(block: &Block) -> Result<Vec<Held>, String> {
+    let held = |saved| {
+        Ok::<Held, DecodeError>(match saved {
+            Saved::PutRow { key, value } => Held::Change(Change::Put(codec::decode_row(key, value)?)),
+            Saved::RemoveRow { key } => Held::Change(Change::Remove(codec::decode_key(key)?)),
+            Saved::PutBody(record) => Held::Body(record),
+            Saved::RemoveBody { key } => {
+                Held::Change(Change::RemoveBody { number: key.number(), part: key.part() })
+            }
+        })
+    };
+    let saved = changes::changes_of(block).ok_or("the changes cannot be read")?;
+    saved.into_iter().map(|saved| held(saved).map_err(|error| error.to_string())).collect()
 }

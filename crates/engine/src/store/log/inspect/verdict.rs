@@ -211,6 +211,7 @@ impl<'a> Damage<'a> {
                 Some(Content::Head | Content::Index | Content::Footer) => true,
                 Some(Content::Bodies(partition)) => !ledger.lacks_bodies(partition),
                 Some(Content::Rows(_)) => self.rebuilt,
+                Some(Content::Changes(_)) => false,
                 None => self.rebuilt && ledger.lacking().is_empty(),
             };
             if is_harmless {
@@ -219,7 +220,7 @@ impl<'a> Damage<'a> {
                 continue;
             }
             match block.content {
-                Some(Content::Rows(partition)) => ledger.miss_rows(partition),
+                Some(Content::Rows(partition) | Content::Changes(partition)) => ledger.miss_rows(partition),
                 Some(Content::Head | Content::Bodies(_) | Content::Index | Content::Footer) => {}
                 None => self.is_unsure = true,
             }
