@@ -330,6 +330,16 @@ async fn the_logs_id_is_found_although_the_format_file_is_wrong_or_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_logs_id_is_found_in_any_frame_if_no_file_begins_well() {
+    let mut files = killed(5).await;
+    files.remove("format");
+    files.get_mut(FIRST).unwrap()[..ENTRIES].fill(0xff);
+    let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+    assert_eq!(items(&store, 1).await, [1, 2, 3, 4, 5]);
+    assert_eq!((salvaged.lost.len(), salvaged.harmless.len()), (0, 2), "{salvaged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn partitions_whose_queue_is_lost_are_named() {
     let disk = Arc::new(MemDisk::default());
     let store = open(&disk, small()).await.unwrap();

@@ -58,6 +58,15 @@ impl DamagedBlock {
         }
     }
 
+    /// Whether rows of the partition may be lost with it.
+    pub(super) fn is_of_rows(&self, partition: u32) -> bool {
+        match self.content {
+            Some(Content::Rows(of) | Content::Changes(of)) => of == partition,
+            Some(Content::Bodies(_) | Content::Head | Content::Index | Content::Footer) => false,
+            None => true,
+        }
+    }
+
     pub(super) fn partition(&self) -> Option<u32> {
         match self.content {
             Some(Content::Rows(partition) | Content::Bodies(partition) | Content::Changes(partition)) => {

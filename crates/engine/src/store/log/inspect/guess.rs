@@ -26,34 +26,37 @@ pub(super) async fn log_of(disk: &dyn Disk, format: &Result<Format, StoreError>)
     }
 }
 
-/// How many files bear which id.
+/// How many files bear which id, by how they begin. Segments are searched only if no file begins well.
 async fn votes(disk: &dyn Disk) -> Result<BTreeMap<u64, u64>, StoreError> {
     let (survey, _told_later) = survey::survey_readable(disk, 0).await?;
-    let mut votes = BTreeMap::new();
+    let mut bearers = Vec::new();
     for (segment, _) in &survey.starts {
-        if let Some(log) = log_of_segment(segment).await {
-            *votes.entry(log).or_default() += 1;
-        }
+        let start = segment.read(0, HEADER_BYTES.min(segment.bytes as usize)).await;
+        bearers.extend(start.ok().and_then(|start| frame::header_of(&start)).map(|header| header.log));
     }
     for lsn in &survey.snapshots {
-        if let Some(log) = log_of_snapshot(disk, *lsn).await {
-            *votes.entry(log).or_default() += 1;
+        bearers.extend(log_of_snapshot(disk, *lsn).await);
+    }
+    if bearers.is_empty() {
+        for (segment, _) in &survey.starts {
+            bearers.extend(log_of_any_frame(segment).await);
         }
+    }
+    let mut votes = BTreeMap::new();
+    for log in bearers {
+        *votes.entry(log).or_default() += 1;
     }
     Ok(votes)
 }
 
 /// That of the first frame whose header can be read.
-async fn log_of_segment(segment: &Segment) -> Option<u64> {
+async fn log_of_any_frame(segment: &Segment) -> Option<u64> {
     let mut offset = 0;
     while offset < segment.bytes {
         let length = (READ_BYTES + HEADER_BYTES as u32).min(segment.bytes - offset);
         let bytes = segment.read(offset, length as usize).await.ok()?;
         let mut places = (0..bytes.len()).step_by(STEP);
-        let found = places.find_map(|at| {
-            let is_blank = bytes[at..].iter().take(STEP).all(|byte| *byte == 0);
-            if is_blank { None } else { frame::header_of(&bytes[at..]) }
-        });
+        let found = places.find_map(|at| frame::header_of(&bytes[at..]));
         if let Some(header) = found {
             return Some(header.log);
         }

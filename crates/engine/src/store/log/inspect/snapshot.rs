@@ -37,6 +37,11 @@ impl Reading<'_> {
                 self.damage.hear(snapshot.synced);
                 for (partition, section) in &snapshot.sections {
                     self.rescue.ledger.begin(*partition, section.sequence);
+                    if section.carried.is_some() {
+                        let what =
+                            format!("partition {partition} had lost something before this snapshot was made");
+                        self.damage.carried(*partition, snapshot.damaged(section.rows, &what));
+                    }
                 }
                 self.gaps = Gaps::within(partitions);
                 self.blocks(&snapshot).await

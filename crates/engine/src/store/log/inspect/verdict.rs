@@ -33,6 +33,8 @@ pub(super) struct Damage<'a> {
     pub(super) harmless: Vec<StoreError>,
     breaks: Vec<LostFrames>,
     blocks: Vec<DamagedBlock>,
+    /// Partitions that had lost something before the snapshot was made, as it says itself.
+    carried: Vec<(u32, StoreError)>,
     rotten: Vec<StoreError>,
     frames_missing: u64,
     /// Something could not be read that may have held anything.
@@ -75,6 +77,7 @@ impl<'a> Damage<'a> {
             harmless: Vec::new(),
             breaks: Vec::new(),
             blocks: Vec::new(),
+            carried: Vec::new(),
             rotten: Vec::new(),
             frames_missing: 0,
             is_unsure: false,
@@ -97,6 +100,10 @@ impl<'a> Damage<'a> {
 
     pub(super) fn block(&mut self, block: DamagedBlock) {
         self.blocks.push(block);
+    }
+
+    pub(super) fn carried(&mut self, partition: u32, error: StoreError) {
+        self.carried.push((partition, error));
     }
 
     fn incomplete(&mut self, what: String) {
@@ -157,6 +164,7 @@ impl<'a> Damage<'a> {
         self.harmless.extend(breaks.map(|lost| lost.damaged(dropped)));
         let blocks = self.blocks.extract_if(.., |block| block.partition() == Some(partition));
         self.harmless.extend(blocks.map(|block| block.error));
+        self.carried.retain(|(carried, _)| *carried != partition);
     }
 
     pub(super) fn finish(mut self, rescue: &mut Rescue<'_>, snapshot_lsn: u64) -> Verdict {
@@ -205,6 +213,14 @@ impl<'a> Damage<'a> {
     }
 
     fn judge_blocks(&mut self, rescue: &mut Rescue<'_>) {
+        let rebuilt = self.rebuilt;
+        for (partition, error) in self.carried.extract_if(.., |_| !rebuilt) {
+            rescue.ledger.miss_rows(partition);
+            // A damaged block of the partition tells where it lost something.
+            if self.blocks.iter().all(|block| !block.is_of_rows(partition)) {
+                self.lost.push(error);
+            }
+        }
         for block in std::mem::take(&mut self.blocks) {
             let ledger = &mut rescue.ledger;
             let is_harmless = match block.content {
