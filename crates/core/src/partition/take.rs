@@ -1,13 +1,13 @@
 //! The target's side of moves: each is taken once, whatever is sent again.
 
 use super::entry::Entry;
-use super::produce::{facts_bytes, put_bodies};
+use super::produce::facts_bytes;
 use super::{Output, Partition};
 use crate::command::{Move, Refusal, Reply, Take};
 use crate::id::PartitionId;
 use crate::item::{Extras, MoveNumber, State};
 use crate::mutant::{self, Mutant};
-use crate::row::{Row, Taken};
+use crate::row::{Change, Part, Row, Taken};
 use crate::time::Timestamp;
 
 impl Partition {
@@ -54,6 +54,7 @@ impl Partition {
             dead_timeout: self.dead_timeout(moved.dead_timeout),
             origin: Some(Box::new(moved.origin)),
             facts_bytes: facts_bytes(moved.facts.as_ref()),
+            payload_lost: moved.body.is_none(),
             ..Extras::default()
         };
         let entry = Entry {
@@ -68,6 +69,8 @@ impl Partition {
             priority: moved.priority,
         };
         self.write(number, entry, out);
-        put_bodies(number, moved.body, moved.facts, out);
+        let payload = moved.body.map(|body| Change::PutBody { number, part: Part::Payload, body });
+        let facts = moved.facts.map(|body| Change::PutBody { number, part: Part::Facts, body });
+        out.changes.extend(payload.into_iter().chain(facts));
     }
 }

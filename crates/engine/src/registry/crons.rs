@@ -20,9 +20,8 @@ use super::Registry;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
-use crate::partition::sound;
 use crate::queue::QueueHandle;
-use crate::store::sync_if_apart;
+use crate::store::{sound, sync_if_apart};
 use crate::types::Commit;
 
 /// A cron as a partition has it.
@@ -326,9 +325,9 @@ impl Registry {
     async fn bodies_of(&self, from: &Handle, cron: &Cron) -> Result<(Bytes, Option<Bytes>), EngineError> {
         let number = cron.template.body;
         let wanted = vec![(number, Part::Payload), (number, Part::Facts)];
-        let read = sound::read(&*self.store, from.id, wanted).await;
+        let read = sound(self.store.read(from.id, wanted).await);
         let mut read = read.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
-        // Only a log that was damaged lacks it.
+        // The payload is absent only if it is lost.
         Ok((read.next().flatten().unwrap_or_default(), read.next().flatten()))
     }
 

@@ -55,6 +55,10 @@ mod log_upkeep;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]
+mod rot;
+#[cfg(test)]
+mod rot_unreadable;
+#[cfg(test)]
 mod spread;
 #[cfg(test)]
 mod world;
