@@ -259,6 +259,7 @@ impl Carrier {
         if mutant::active(Mutant::ForgetMove) {
             self.forget(taker, last).await?;
         }
+        self.sync(self.source.id, taker).await?;
         let take = Command::Take(Take { source: self.source.id, moves });
         received(queue.door.pass(|| target.submit(take)).await??.await)?;
         self.count_lost(&lost);
@@ -275,6 +276,13 @@ impl Carrier {
         let assign = Assign { queue, to, partition: taker, instead_of, limit: 1 };
         self.source.command(Command::Assign(assign)).await?;
         Ok(())
+    }
+
+    /// Makes one partition's commits durable before another commits what rests on them: a taker must not have what its
+    /// source does not know to have sent, nor a source forget what its taker does not know to have.
+    async fn sync(&self, committed: PartitionId, next: PartitionId) -> Result<(), EngineError> {
+        let synced = sync_if_apart(&*self.store, committed, next).await;
+        synced.map_err(|error| EngineError::not_applied(error.to_string()))
     }
 
     fn count_lost(&self, lost: &[Lost]) {
@@ -298,8 +306,7 @@ impl Carrier {
 
     /// However it was learned that the partition took it.
     async fn forget(&self, taker: PartitionId, last: MoveNumber) -> Result<(), EngineError> {
-        let synced = sync_if_apart(&*self.store, self.source.id, taker).await;
-        synced.map_err(|error| EngineError::not_applied(error.to_string()))?;
+        self.sync(taker, self.source.id).await?;
         self.source.command(Command::Moved(Moved { partition: taker, last })).await?;
         Ok(())
     }

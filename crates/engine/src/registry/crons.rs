@@ -308,10 +308,12 @@ impl Registry {
             unreachable!("what is given up is told")
         };
         let (body, facts) = self.bodies_of(from, &cron).await.map_err(on_its_way)?;
+        // If `from` forgot that it gave the cron up, both would run it.
+        sync_if_apart(&*self.store, from.id, to.id).await.map_err(on_its_way)?;
         let take = TakeCron { cron: *cron, body, facts };
         let taken = to.command(Command::from(CronCommand::Take(Box::new(take)))).await.map_err(on_its_way)?;
         commits.push(commit(to, &taken));
-        sync_if_apart(&*self.store, from.id, to.id).await.map_err(on_its_way)?;
+        sync_if_apart(&*self.store, to.id, from.id).await.map_err(on_its_way)?;
         commits.push(self.name_cron(name, queue, to, Some(self.named_at(name).await?)).await?);
         let forgotten = from.command(Command::from(CronCommand::Forget(Arc::clone(name)))).await?;
         commits.push(commit(from, &forgotten));

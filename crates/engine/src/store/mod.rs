@@ -88,14 +88,14 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Before one partition forgets what another took from it: where stores may lose their newest commits, each loses its
-/// own.
+/// Makes durable what was committed to one partition, before another partition commits what rests on it. In one store
+/// a commit never outlives an earlier one; of two stores that may lose their newest commits, each loses its own.
 pub(crate) async fn sync_if_apart(
     store: &dyn Store,
-    from: PartitionId,
-    to: PartitionId,
+    committed: PartitionId,
+    next: PartitionId,
 ) -> Result<(), StoreError> {
-    if store.name_of(from) == store.name_of(to) { Ok(()) } else { store.sync(to).await }
+    if store.name_of(committed) == store.name_of(next) { Ok(()) } else { store.sync(committed).await }
 }
 
 /// What a store has to say of one body.

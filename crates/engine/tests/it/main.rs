@@ -53,6 +53,8 @@ mod log_rows;
 #[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]
+mod power_loss;
+#[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod rot;
