@@ -1,13 +1,13 @@
 //! The target's side of moves: each is taken once, whatever is sent again.
 
 use super::entry::Entry;
-use super::produce::facts_bytes;
+use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
 use crate::command::{Move, Refusal, Reply, Take};
 use crate::id::PartitionId;
 use crate::item::{Extras, MoveNumber, State};
 use crate::mutant::{self, Mutant};
-use crate::row::{Change, Part, Row, Taken};
+use crate::row::{Row, Taken};
 use crate::time::Timestamp;
 
 impl Partition {
@@ -69,8 +69,6 @@ impl Partition {
             priority: moved.priority,
         };
         self.write(number, entry, out);
-        let payload = moved.body.map(|body| Change::PutBody { number, part: Part::Payload, body });
-        let facts = moved.facts.map(|body| Change::PutBody { number, part: Part::Facts, body });
-        out.changes.extend(payload.into_iter().chain(facts));
+        put_bodies(number, moved.body, moved.facts, out);
     }
 }

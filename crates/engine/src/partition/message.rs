@@ -137,7 +137,7 @@ fn cron_bytes(command: &CronCommand) -> usize {
     match command {
         CronCommand::Create(new) => new_bytes(&new.item),
         CronCommand::Update(change) => change.item.as_ref().map_or(0, new_bytes),
-        CronCommand::Take(take) => stored_bytes(&take.body, take.facts.as_ref()),
+        CronCommand::Take(take) => [&take.body, &take.facts].into_iter().flatten().map(Bytes::len).sum(),
         CronCommand::Delete(_)
         | CronCommand::Pause(_)
         | CronCommand::Resume(_)

@@ -324,13 +324,17 @@ impl Registry {
         Ok(self.cron_home(name).await?.ok_or(NOT_FOUND)?.partition)
     }
 
-    async fn bodies_of(&self, from: &Handle, cron: &Cron) -> Result<(Bytes, Option<Bytes>), EngineError> {
+    /// The payload and the facts of a cron's template. A lost payload stays lost: items are made without it, and fail.
+    async fn bodies_of(
+        &self,
+        from: &Handle,
+        cron: &Cron,
+    ) -> Result<(Option<Bytes>, Option<Bytes>), EngineError> {
         let number = cron.template.body;
         let wanted = vec![(number, Part::Payload), (number, Part::Facts)];
         let read = sound(self.store.read(from.id, wanted).await);
         let mut read = read.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
-        // The payload is absent only if it is lost.
-        Ok((read.next().flatten().unwrap_or_default(), read.next().flatten()))
+        Ok((read.next().flatten(), read.next().flatten()))
     }
 
     /// With nobody else about to change crons.

@@ -182,7 +182,7 @@ impl Store for FaultyStore {
                     let what = "on purpose".to_owned();
                     StoreError::Damaged { file: "the log".to_owned(), offset: 0, what }.into()
                 }
-                body => body,
+                body @ (Body::Found(_) | Body::Absent | Body::Damaged(_) | Body::Unreadable(_)) => body,
             };
             read.into_iter().map(spoilt).collect()
         })

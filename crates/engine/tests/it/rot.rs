@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::command::{Clear, CreateGroup, CreateQueue, Input, List, NewItem};
+use windlass_core::cron::NewCron;
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::row::QueueName;
@@ -12,6 +13,7 @@ use windlass_core::time::Span;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::{Engine, Granted, ItemView, Page, Redrive, RetryItem, SuspendItem};
 
+use crate::behaviour::crons::cron;
 use crate::behaviour::expiry::error_code;
 use crate::behaviour::groups::{end, group};
 use crate::behaviour::retry_item;
@@ -114,6 +116,8 @@ async fn a_lease_fails_an_item_whose_payload_is_rotten_and_grants_the_others() {
     assert_eq!(rot.engine.stats(&queue).await.expect("stats").counts.leased, 2);
     assert_eq!(rot.damaged(), 1);
     // It is written down: no later lease meets it.
+    rot.engine.reload(&queue).await.expect("read back");
+    assert!(is_damaged(&rot.get(ids[1]).await));
     assert_eq!((rot.lease(&queue, 10).await.len(), rot.damaged()), (0, 1));
 }
 
@@ -267,6 +271,27 @@ async fn an_end_item_made_of_a_rotten_template_fails_as_damaged() {
     assert_eq!(end.payload, None);
     assert!(rot.lease(&queue, 1).await.is_empty());
     assert!(is_damaged(&rot.get(end.id).await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crons_with_rotten_payloads_make_items_that_fail_as_damaged_also_where_they_moved() {
+    const CRONS: usize = 6;
+    let rot = Rot::new().await;
+    let queue = rot.queue("q", None).await;
+    let names: Vec<String> = (0..CRONS).map(|index| format!("c{index}")).collect();
+    for name in &names {
+        let new = NewCron { item: item("rotten"), ..cron(name, "@every 1h") };
+        rot.engine.create_cron(&queue, new).await.expect("it is made");
+    }
+    assert_eq!(rot.disk.spoil(b"rotten"), CRONS);
+    // Some of them belong to another partition then.
+    rot.engine.rebalance(&queue, 4).await.expect("three more");
+    for name in &names {
+        assert_eq!(rot.engine.cron(&name.as_str().into()).await.expect("shown").body, None);
+        let made = rot.engine.trigger_cron(&name.as_str().into()).await.expect("triggered").value;
+        assert!(rot.lease(&queue, 1).await.is_empty());
+        assert!(is_damaged(&rot.get(made.id).await));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
