@@ -29,6 +29,8 @@ pub enum Command {
     Release(Vec<Held>),
     /// Takes leased items away from their workers.
     Revoke(Vec<Held>),
+    /// Ends leased items that no worker can be given, because a body of theirs is lost.
+    FailDamaged(Vec<Damaged>),
     Cancel(ItemNumber),
     /// Appends to the events of a leased item.
     Emit(Emit),
@@ -271,6 +273,14 @@ impl Filter {
     }
 }
 
+/// A leased item with a body that the store has lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    pub held: Held,
+    /// The payload is lost. If not, the input of a resumed item is.
+    pub payload_lost: bool,
+}
+
 /// An item and the permit its caller believes to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -398,8 +408,9 @@ pub struct Move {
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,
+    /// As that of a [`NewItem`]; unset if the payload is lost.
+    pub body: Option<Bytes>,
     /// As those of a [`NewItem`].
-    pub body: Bytes,
     pub facts: Option<Bytes>,
 }
 
@@ -429,6 +440,8 @@ pub struct Departure {
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,
+    /// The payload was found lost before the item left: there is none to read.
+    pub payload_lost: bool,
     pub left_at: Timestamp,
 }
 

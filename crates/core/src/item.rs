@@ -111,7 +111,7 @@ pub struct MoveNumber(pub u64);
 pub enum MoveReason {
     /// It failed: its attempts were used up.
     Attempts,
-    /// It failed: a worker gave it up for good.
+    /// It failed: a worker gave it up for good, or its payload was lost.
     Dead,
     /// It was older than its `dead_timeout`.
     Expired,
@@ -192,6 +192,8 @@ pub struct Extras {
     pub event_bytes: u64,
     /// The store holds the answer that it was resumed with: for as long as it is not final.
     pub has_input: bool,
+    /// The payload was found damaged or missing: the item is never granted, and is moved without it.
+    pub payload_lost: bool,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }

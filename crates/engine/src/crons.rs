@@ -12,8 +12,8 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done, received};
-use crate::partition::sound;
 use crate::queue::QueueHandle;
+use crate::store::sound;
 use crate::types::{Commit, Committed, CronInfo, ProducedItem};
 
 /// How many of its next times a cron is shown with.
@@ -155,7 +155,7 @@ impl Engine {
         view: CronView,
     ) -> Result<CronInfo, EngineError> {
         let wanted = vec![(view.cron.template.body, Part::Payload)];
-        let body = sound::read(&*self.store, home.id, wanted).await;
+        let body = sound(self.store.read(home.id, wanted).await);
         let body: Option<Bytes> =
             body.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter().next().flatten();
         Ok(CronInfo { queue: queue.queue.name.clone(), view, body })

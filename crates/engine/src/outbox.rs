@@ -7,19 +7,20 @@
 //!
 //! Nothing polls: a source tells when something leaves, and everybody who comes to serve is announced.
 
+mod load;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::watch;
 use tracing::{error, warn};
-use windlass_core::command::{Assign, Command, Departure, Move, Moved, Refusal, Reply, Take};
+use windlass_core::command::{Assign, Command, Moved, Refusal, Reply, Take};
 use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::item::{MoveNumber, Origin};
+use windlass_core::item::MoveNumber;
 use windlass_core::mutant::{self, Mutant};
-use windlass_core::partition::{Partition, Target};
-use windlass_core::row::{Part, QueueName};
+use windlass_core::partition::{Partition, Target, Totals};
+use windlass_core::row::QueueName;
 
 use crate::env::{self, Env};
 use crate::error::EngineError;
@@ -29,16 +30,12 @@ use crate::partition::message::{Answer, Done, received};
 use crate::queue::QueueHandle;
 use crate::registry::RunningQueues;
 use crate::store::{Store, sync_if_apart};
+use load::{Load, Lost};
 
-/// What one batch holds at most, and how many bytes of bodies unless there is only one.
+/// What one batch holds at most.
 const BATCH_MAX: usize = 100;
-const BATCH_BYTES_MAX: usize = 4 << 20;
 /// What the row of an item that leaves comes to, if its errors are of ordinary length.
 const ROW_BYTES: usize = 512;
-/// Bodies that are read at once: their sizes are only known afterwards.
-const READ_SLICE: usize = 25;
-/// What of a body goes along.
-const PARTS: [Part; 2] = [Part::Payload, Part::Facts];
 
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -251,16 +248,49 @@ impl Carrier {
             return Ok(Progress::None);
         }
         let departures = self.source.query(move |partition, _| partition.departures(taker, limit)).await?;
-        let Some((last, moves)) = self.load(departures).await? else { return Ok(Progress::None) };
+        let load = match self.load(departures).await {
+            Ok(load) => load,
+            Err(error) => {
+                self.put_behind(queue, taker).await?;
+                return Err(error);
+            }
+        };
+        let Some(Load { last, moves, lost, .. }) = load else { return Ok(Progress::None) };
         if mutant::active(Mutant::ForgetMove) {
             self.forget(taker, last).await?;
         }
-        if !moves.is_empty() {
-            let take = Command::Take(Take { source: self.source.id, moves });
-            received(queue.door.pass(|| target.submit(take)).await??.await)?;
-        }
+        self.sync(self.source.id, taker).await?;
+        let take = Command::Take(Take { source: self.source.id, moves });
+        received(queue.door.pass(|| target.submit(take)).await??.await)?;
+        self.count_lost(&lost);
         self.forget(taker, last).await?;
         Ok(Progress::Some)
+    }
+
+    /// Puts the first move to a partition behind the others: its payload cannot be read now, and moves are taken in the
+    /// order of their numbers.
+    async fn put_behind(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
+        self.settle(queue, taker).await?;
+        let to = Arc::clone(&queue.queue.name.name);
+        let (queue, instead_of) = (Arc::clone(&to), Some(taker));
+        let assign = Assign { queue, to, partition: taker, instead_of, limit: 1 };
+        self.source.command(Command::Assign(assign)).await?;
+        Ok(())
+    }
+
+    /// Makes one partition's commits durable before another commits what rests on them: a taker must not have what its
+    /// source does not know to have sent, nor a source forget what its taker does not know to have.
+    async fn sync(&self, committed: PartitionId, next: PartitionId) -> Result<(), EngineError> {
+        let synced = sync_if_apart(&*self.store, committed, next).await;
+        synced.map_err(|error| EngineError::not_applied(error.to_string()))
+    }
+
+    fn count_lost(&self, lost: &[Lost]) {
+        for Lost { item, damage } in lost {
+            let id = ItemId { partition: self.source.id, number: *item };
+            error!(queue = &*self.queue.name, item = %id, damage, "item moved without its payload, which is lost");
+        }
+        self.source.published.count(Totals { damaged: lost.len() as u64, ..Totals::default() });
     }
 
     /// Forgets what a partition has taken, as far as that was not written down: it must not go to anybody else.
@@ -276,8 +306,7 @@ impl Carrier {
 
     /// However it was learned that the partition took it.
     async fn forget(&self, taker: PartitionId, last: MoveNumber) -> Result<(), EngineError> {
-        let synced = sync_if_apart(&*self.store, self.source.id, taker).await;
-        synced.map_err(|error| EngineError::not_applied(error.to_string()))?;
+        self.sync(taker, self.source.id).await?;
         self.source.command(Command::Moved(Moved { partition: taker, last })).await?;
         Ok(())
     }
@@ -302,59 +331,6 @@ impl Carrier {
     /// Rows that are written at once: fewer where a store takes little.
     fn batch_max(&self) -> usize {
         (self.store.batch_bytes_max() / ROW_BYTES).clamp(1, BATCH_MAX)
-    }
-
-    /// As many as fit a batch, with their payloads, and the number of the last one. Nothing if there are none.
-    async fn load(&self, departures: Vec<Departure>) -> Result<Option<(MoveNumber, Vec<Move>)>, EngineError> {
-        let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
-        let (mut last, mut moves, mut bytes) = (None, Vec::new(), 0);
-        for slice in departures.chunks(READ_SLICE) {
-            let parts = |departure: &Departure| PARTS.map(|part| (departure.item, part));
-            let bodies = self.store.read(self.source.id, slice.iter().flat_map(parts).collect()).await;
-            let bodies = bodies.map_err(|error| EngineError::not_applied(error.to_string()))?;
-            for (departure, bodies) in slice.iter().zip(bodies.chunks_exact(PARTS.len())) {
-                bytes += bodies.iter().flatten().map(Bytes::len).sum::<usize>();
-                // The first one goes however large it is: it was taken in once.
-                if bytes > bytes_max && last.is_some() {
-                    return Ok(last.map(|last| (last, moves)));
-                }
-                last = Some(departure.number);
-                moves.extend(self.loaded(departure, bodies));
-            }
-        }
-        Ok(last.map(|last| (last, moves)))
-    }
-
-    fn loaded(&self, departure: &Departure, bodies: &[Option<Bytes>]) -> Option<Move> {
-        let id = ItemId { partition: self.source.id, number: departure.item };
-        let [Some(body), facts] = bodies else {
-            // Only a log that was damaged and salvaged lacks one. The others must not wait for it for ever.
-            error!(queue = &*self.queue.name, item = %id, "an item without its payload cannot be moved: it is dropped");
-            return None;
-        };
-        let was_an_item = !departure.reason.is_of_group();
-        let origin = Origin {
-            queue: Arc::clone(&self.queue.name),
-            id: was_an_item.then_some(id),
-            group: departure.group.clone(),
-            address: departure.address.clone(),
-            attempts: was_an_item.then_some(departure.attempts),
-            reason: departure.reason,
-            error: departure.error.clone(),
-            moved_at: departure.left_at,
-            unknown: Vec::new(),
-        };
-        Some(Move {
-            number: departure.number,
-            kind: Arc::clone(&departure.kind),
-            priority: departure.priority,
-            origin,
-            enqueue_at: departure.enqueue_at,
-            max_attempts: departure.max_attempts,
-            dead_timeout: departure.dead_timeout,
-            body: body.clone(),
-            facts: facts.clone(),
-        })
     }
 }
 

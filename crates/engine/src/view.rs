@@ -11,7 +11,7 @@ use windlass_core::row::{Part, Queue};
 use crate::error::EngineError;
 use crate::partition::message::{Answer, Done};
 use crate::registry::Home;
-use crate::store::{Store, StoreError};
+use crate::store::{Body, Store, StoreError, sound};
 use crate::types::{Commit, Committed, ItemView};
 
 const SHOWN: [Part; 3] = [Part::Payload, Part::Result, Part::Facts];
@@ -43,7 +43,7 @@ pub(crate) async fn with_bodies(
 
 impl ItemView {
     /// Whether the item may have ended between the look at it and that at its bodies: then the first no longer counts. If a
-    /// second look shows the same, its payload is lost: a salvaged log may lack it.
+    /// second look shows the same, its payload is lost: the item is shown without it.
     pub(crate) fn may_have_ended(&self) -> bool {
         self.payload.is_none() && !self.item.state.phase().is_final()
     }
@@ -74,15 +74,16 @@ pub(crate) async fn cancel(
     Ok(Committed { value, commits: vec![Commit { partition: id.partition, sequence }] })
 }
 
-/// Payload, result and facts, as far as they are there.
+/// Payload, result and facts, as far as they are there and not damaged.
 pub(crate) async fn read(store: &dyn Store, id: ItemId) -> Result<[Option<Bytes>; 3], StoreError> {
     let wanted = SHOWN.map(|part| (id.number, part)).to_vec();
-    let mut bodies = store.read(id.partition, wanted).await?.into_iter();
-    Ok(SHOWN.map(|_| bodies.next().flatten()))
+    let [payload, result, facts]: [Body; 3] =
+        store.read(id.partition, wanted).await.try_into().expect("a store answers for each body");
+    Ok([payload.sound()?, result.sound()?, facts.sound()?])
 }
 
 pub(crate) async fn facts(store: &dyn Store, id: ItemId) -> Result<Option<Bytes>, EngineError> {
-    let facts = store.read(id.partition, vec![(id.number, Part::Facts)]).await;
+    let facts = sound(store.read(id.partition, vec![(id.number, Part::Facts)]).await);
     let facts = facts.map_err(|error| EngineError::not_applied(error.to_string()))?;
     Ok(facts.into_iter().next().flatten())
 }

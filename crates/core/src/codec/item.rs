@@ -47,7 +47,8 @@ const EVENT_BYTES: u8 = 30;
 /// The reason, empty if there is none. The fourth state.
 const SUSPENDED: u8 = 31;
 const HAS_INPUT: u8 = 32;
-const KNOWN_MAX: u8 = HAS_INPUT;
+const PAYLOAD_LOST: u8 = 33;
+const KNOWN_MAX: u8 = PAYLOAD_LOST;
 
 pub(super) fn encode(item: &Item, out: &mut Vec<u8>) {
     let number = item.number.0;
@@ -123,6 +124,7 @@ fn encode_extras(extras: &Extras, number: u64, out: &mut Vec<u8>) {
     put_unless_zero(out, EVENT_COUNT, extras.event_count);
     put_unless_zero(out, EVENT_BYTES, extras.event_bytes);
     put_unless_zero(out, HAS_INPUT, extras.has_input.into());
+    put_unless_zero(out, PAYLOAD_LOST, extras.payload_lost.into());
     if let Some(address) = &extras.address {
         put_bytes(out, ADDRESS, address.as_bytes());
     }
@@ -208,6 +210,7 @@ fn decode_extras(record: &mut Record<'_>, number: u64) -> Result<Option<Box<Extr
         event_count: record.number_or_zero(EVENT_COUNT)?,
         event_bytes: record.number_or_zero(EVENT_BYTES)?,
         has_input: record.flag(HAS_INPUT)?,
+        payload_lost: record.flag(PAYLOAD_LOST)?,
         unknown: std::mem::take(&mut record.unknown),
     };
     Ok((extras != Extras::default()).then(|| Box::new(extras)))

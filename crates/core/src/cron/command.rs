@@ -68,8 +68,9 @@ pub struct CronChange {
 pub struct TakeCron {
     /// As the partition that gave it up told.
     pub cron: Cron,
+    /// The payload of its template, as that of a [`NewItem`]; unset if it is lost.
+    pub body: Option<Bytes>,
     /// Of its template, as those of a [`NewItem`].
-    pub body: Bytes,
     pub facts: Option<Bytes>,
 }
 

@@ -76,6 +76,8 @@ pub struct Totals {
     pub moved_out: u64,
     /// Taken over from another queue.
     pub moved_in: u64,
+    /// Bodies found damaged or missing, each counted once: by the lease or the move that met it.
+    pub damaged: u64,
 }
 
 impl AddAssign for Totals {
@@ -97,6 +99,7 @@ impl AddAssign for Totals {
         self.redriven += other.redriven;
         self.moved_out += other.moved_out;
         self.moved_in += other.moved_in;
+        self.damaged += other.damaged;
     }
 }
 

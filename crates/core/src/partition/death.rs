@@ -23,20 +23,26 @@ pub(super) enum Death {
     /// Its last attempt failed.
     NoAttemptsLeft,
     GivenUp,
+    /// A body that its worker needs is lost.
+    Damaged,
     TooOld,
 }
 
 impl Death {
     fn end(self) -> End {
         match self {
-            Self::LeaseExpired | Self::Revoked | Self::NoAttemptsLeft | Self::GivenUp => End::Failed,
+            Self::LeaseExpired | Self::Revoked | Self::NoAttemptsLeft | Self::GivenUp | Self::Damaged => {
+                End::Failed
+            }
             Self::TooOld => End::Expired,
         }
     }
 
     pub(super) fn phase(self) -> Phase {
         match self {
-            Self::LeaseExpired | Self::Revoked | Self::NoAttemptsLeft | Self::GivenUp => Phase::Failed,
+            Self::LeaseExpired | Self::Revoked | Self::NoAttemptsLeft | Self::GivenUp | Self::Damaged => {
+                Phase::Failed
+            }
             Self::TooOld => Phase::Expired,
         }
     }
@@ -44,13 +50,13 @@ impl Death {
     fn reason(self) -> MoveReason {
         match self {
             Self::LeaseExpired | Self::Revoked | Self::NoAttemptsLeft => MoveReason::Attempts,
-            Self::GivenUp => MoveReason::Dead,
+            Self::GivenUp | Self::Damaged => MoveReason::Dead,
             Self::TooOld => MoveReason::Expired,
         }
     }
 
     /// What the server says of it if no worker has said anything.
-    fn error(self, last: &Entry) -> ItemError {
+    pub(super) fn error(self, last: &Entry) -> ItemError {
         let attempts = last.attempts;
         let (code, message) = match self {
             Self::LeaseExpired => (
@@ -71,6 +77,9 @@ impl Death {
                 "max_attempts",
                 format!("a worker gave the item up for good at attempt {attempts}, without an error"),
             ),
+            Self::Damaged => {
+                ("damaged", "the stored payload cannot be read: it is damaged or missing".to_owned())
+            }
             Self::TooOld => {
                 let timeout = last.extras.as_ref().and_then(|extras| extras.dead_timeout).unwrap_or_default();
                 let timeout = Duration::from(timeout);
@@ -120,17 +129,27 @@ impl Partition {
                 }
                 self.send(now, number, last, death.end(), outgoing(to, death.reason(), false), out);
             }
-            None => {
-                out.news.push(News::Died(Box::new(Died {
-                    number,
-                    kind: self.kinds.name(last.kind).clone(),
-                    attempts: last.attempts,
-                    end: death.end(),
-                    reason: death.reason(),
-                })));
-                self.finish(now, number, last, death.end(), out);
-            }
+            None => self.die_here(now, number, last, death, out),
         }
+    }
+
+    /// Ends an item that no dead queue takes.
+    pub(super) fn die_here(
+        &mut self,
+        now: Timestamp,
+        number: ItemNumber,
+        last: Entry,
+        death: Death,
+        out: &mut Output,
+    ) {
+        out.news.push(News::Died(Box::new(Died {
+            number,
+            kind: self.kinds.name(last.kind).clone(),
+            attempts: last.attempts,
+            end: death.end(),
+            reason: death.reason(),
+        })));
+        self.finish(now, number, last, death.end(), out);
     }
 
     /// Ends an item here that goes on in another queue. Its payload stays until it has arrived.

@@ -11,8 +11,9 @@ use crate::id::{ItemNumber, Permit};
 use crate::item::{Lease, State};
 use crate::time::{Span, Timestamp};
 
-/// Overdue items that one lease ends in passing; the sweep sees to the rest.
-const OVERDUE_MAX: usize = 100;
+/// Items that one lease ends in passing, because they are overdue or lack their payload. Later leases end the rest, and
+/// the sweep those that are overdue.
+const PASSED_MAX: usize = 100;
 
 impl Partition {
     pub(super) fn lease(&mut self, now: Timestamp, lease: LeaseItems, out: &mut Output) -> Reply {
@@ -21,18 +22,23 @@ impl Partition {
         let expected = lease.batch_size.min(self.counts.waiting as usize);
         out.changes.reserve(expected + 1);
         let mut leased = Vec::with_capacity(expected);
-        let mut overdue = 0;
+        let mut passed = 0;
         while leased.len() < lease.batch_size {
             let Some((rank, number)) = self.next_of(&mut source) else { break };
             if priority_of(rank) > lease.filter.max_priority {
                 break;
             }
-            if self.is_overdue(number, now) {
-                if overdue == OVERDUE_MAX {
+            let is_overdue = self.is_overdue(number, now);
+            if is_overdue || self.lacks_payload(number) {
+                if passed == PASSED_MAX {
                     break;
                 }
-                overdue += 1;
-                self.expire(now, number, out);
+                passed += 1;
+                if is_overdue {
+                    self.expire(now, number, out);
+                } else {
+                    self.fail_without_payload(now, number, out);
+                }
                 self.moved_on(&mut source);
                 continue;
             }

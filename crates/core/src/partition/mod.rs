@@ -14,6 +14,7 @@ mod cron;
 mod cron_names;
 mod cron_run;
 mod crons;
+mod damaged;
 mod death;
 mod delete;
 mod emit;
@@ -264,6 +265,7 @@ impl Partition {
             Command::Extend(extend) => Ok(self.extend(now, &extend, out)),
             Command::Release(items) => Ok(self.release(now, &items, out)),
             Command::Revoke(items) => Ok(self.revoke(now, &items, out)),
+            Command::FailDamaged(items) => Ok(self.fail_damaged(now, &items, out)),
             Command::Cancel(number) => self.cancel(now, number, out),
             Command::Emit(emit) => self.emit(now, emit, out),
             Command::Suspend(items) => Ok(self.suspend(now, items, out)),

@@ -54,6 +54,7 @@ impl Partition {
             enqueue_at: outgoing.due_at,
             max_attempts: as_made.and_then(|extras| extras.max_attempts),
             dead_timeout: as_made.and_then(|extras| extras.dead_timeout),
+            payload_lost: extras.is_some_and(|extras| extras.payload_lost),
             left_at: outcome.finished_at,
         }
     }

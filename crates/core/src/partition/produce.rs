@@ -135,10 +135,15 @@ impl Partition {
     }
 }
 
-/// What an item brings along goes to the store.
-pub(super) fn put_bodies(number: ItemNumber, body: Bytes, facts: Option<Bytes>, out: &mut Output) {
-    out.changes.push(Change::PutBody { number, part: Part::Payload, body });
-    out.changes.extend(facts.map(|body| Change::PutBody { number, part: Part::Facts, body }));
+/// What an item brings along goes to the store. An item that was moved may have lost its payload.
+pub(super) fn put_bodies(
+    number: ItemNumber,
+    payload: impl Into<Option<Bytes>>,
+    facts: Option<Bytes>,
+    out: &mut Output,
+) {
+    let bodies = [(Part::Payload, payload.into()), (Part::Facts, facts)].into_iter();
+    out.changes.extend(bodies.filter_map(|(part, body)| Some(Change::PutBody { number, part, body: body? })));
 }
 
 pub(super) fn facts_bytes(facts: Option<&Bytes>) -> u64 {

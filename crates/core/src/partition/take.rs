@@ -54,6 +54,7 @@ impl Partition {
             dead_timeout: self.dead_timeout(moved.dead_timeout),
             origin: Some(Box::new(moved.origin)),
             facts_bytes: facts_bytes(moved.facts.as_ref()),
+            payload_lost: moved.body.is_none(),
             ..Extras::default()
         };
         let entry = Entry {

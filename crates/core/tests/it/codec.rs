@@ -159,10 +159,10 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
     let (error, origin) = (prop::option::of(item_error()), prop::option::of(origin()));
     let address = prop::option::of(text());
     let facts_bytes = prop_oneof![Just(0), any::<u64>()];
-    let events = (any::<u64>(), any::<u64>(), any::<bool>());
+    let events = (any::<u64>(), any::<u64>(), any::<bool>(), any::<bool>());
     (limits, address, last_lease, error, origin, facts_bytes, events, unknown()).prop_map(
         |((max_attempts, dead_timeout), address, last_lease, error, origin, facts_bytes, events, unknown)| {
-            let (event_count, event_bytes, has_input) = events;
+            let (event_count, event_bytes, has_input, payload_lost) = events;
             let (dead_timeout, origin) = (dead_timeout.map(Span), origin.map(Box::new));
             let extras = Extras {
                 max_attempts,
@@ -175,6 +175,7 @@ fn extras() -> impl Strategy<Value = Option<Box<Extras>>> {
                 event_count,
                 event_bytes,
                 has_input,
+                payload_lost,
                 unknown,
             };
             (extras != Extras::default()).then(|| Box::new(extras))

@@ -348,7 +348,7 @@ fn given_up(script: &mut Script, name: &str) -> Result<Cron, Refusal> {
 }
 
 fn take(cron: Cron) -> CronCommand {
-    CronCommand::Take(Box::new(TakeCron { cron, body: Bytes::from_static(b"payload"), facts: None }))
+    CronCommand::Take(Box::new(TakeCron { cron, body: Some(Bytes::from_static(b"payload")), facts: None }))
 }
 
 #[test]

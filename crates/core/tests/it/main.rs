@@ -13,6 +13,7 @@ mod codec;
 mod complete;
 mod cron_schedule;
 mod crons;
+mod damaged;
 mod events;
 mod expiry;
 mod extend;

@@ -63,7 +63,7 @@ fn moved(number: u64) -> Move {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
-        body: Bytes::from_static(b"payload"),
+        body: Some(Bytes::from_static(b"payload")),
         facts: Some(Bytes::from_static(b"facts")),
     }
 }

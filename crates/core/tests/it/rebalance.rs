@@ -154,7 +154,7 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
-        body,
+        body: Some(body),
         facts: None,
     };
     let take = Take { source: PartitionId(9), moves: vec![moved] };

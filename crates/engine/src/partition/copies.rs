@@ -2,11 +2,11 @@
 //! read before the batch is committed.
 
 use bytes::Bytes;
+use tracing::error;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{BodyCopy, Change, Part};
 
-use crate::partition::sound;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, sound};
 
 /// The changes of a batch with the copies made. They come first: an item may be gone again within the same batch.
 pub(super) async fn made(
@@ -19,10 +19,14 @@ pub(super) async fn made(
         return Ok(changes);
     }
     let wanted = copies.iter().map(|copy| (copy.from, copy.part)).collect();
-    let stored = sound::read(store, partition, wanted).await?;
+    let stored = sound(store.read(partition, wanted).await)?;
     let put = |(copy, stored): (&BodyCopy, Option<Bytes>)| {
-        // Only a log that was damaged has neither: the item is made all the same, and fails for want of a payload.
-        let body = stored.or_else(|| put_before(&changes, copy.from, copy.part))?;
+        let Some(body) = stored.or_else(|| put_before(&changes, copy.from, copy.part)) else {
+            // The item is made all the same, and the lease that meets it fails it as damaged.
+            let (from, to) = (copy.from.0, copy.to.0);
+            error!(%partition, from, to, part = ?copy.part, "a body to be copied is lost");
+            return None;
+        };
         Some(Change::PutBody { number: copy.to, part: copy.part, body })
     };
     let mut with_copies: Vec<Change> = copies.iter().zip(stored).filter_map(put).collect();

@@ -29,6 +29,16 @@ impl GrantPart {
         &self.items
     }
 
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Takes the leases out that are chosen.
+    pub(crate) fn split(&mut self, chosen: impl Fn(&Leased) -> bool) -> Self {
+        let items = self.items.extract_if(.., |item| chosen(item)).collect();
+        Self { handle: Arc::clone(&self.handle), items, sequence: self.sequence }
+    }
+
     /// Keeps the first `kept`, and gives the others back.
     pub(crate) fn give_back_after(&mut self, kept: usize) {
         if kept < self.items.len() {

@@ -98,13 +98,15 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
             resume.input.as_ref().map_or(0, |input| input.event.content.len() + input.body.len())
         }
         Command::Take(take) => {
-            take.moves.iter().map(|moved| stored_bytes(&moved.body, moved.facts.as_ref())).sum()
+            let bodies = take.moves.iter().flat_map(|moved| [&moved.body, &moved.facts]);
+            bodies.flatten().map(Bytes::len).sum()
         }
         Command::Cron(command) => cron_bytes(command),
         Command::Lease(_)
         | Command::Extend(_)
         | Command::Release(_)
         | Command::Revoke(_)
+        | Command::FailDamaged(_)
         | Command::Suspend(_)
         | Command::Cancel(_)
         | Command::Clear(_)
@@ -135,7 +137,7 @@ fn cron_bytes(command: &CronCommand) -> usize {
     match command {
         CronCommand::Create(new) => new_bytes(&new.item),
         CronCommand::Update(change) => change.item.as_ref().map_or(0, new_bytes),
-        CronCommand::Take(take) => stored_bytes(&take.body, take.facts.as_ref()),
+        CronCommand::Take(take) => [&take.body, &take.facts].into_iter().flatten().map(Bytes::len).sum(),
         CronCommand::Delete(_)
         | CronCommand::Pause(_)
         | CronCommand::Resume(_)

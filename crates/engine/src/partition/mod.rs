@@ -13,7 +13,6 @@ pub(crate) mod message;
 pub(crate) mod places;
 pub(crate) mod published;
 pub(crate) mod reload;
-pub(crate) mod sound;
 pub(crate) mod streams;
 pub(crate) mod supervisor;
 pub(crate) mod waiters;

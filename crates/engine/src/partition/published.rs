@@ -93,6 +93,11 @@ impl Published {
         *lock(&self.totals) += effects.totals;
     }
 
+    /// Adds what no batch of the partition tells.
+    pub(crate) fn count(&self, totals: Totals) {
+        *lock(&self.totals) += totals;
+    }
+
     pub(crate) fn totals(&self) -> Totals {
         *lock(&self.totals)
     }

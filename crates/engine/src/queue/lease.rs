@@ -1,31 +1,23 @@
 //! Filling leases, from what there is or what comes.
 
-use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use windlass_core::command::{Command, LeaseItems, Leased, Refusal};
-use windlass_core::id::{ItemId, PartitionId};
+use windlass_core::command::{Command, LeaseItems, Refusal};
 use windlass_core::limits;
 use windlass_core::partition::Head;
-use windlass_core::row::Part;
 use windlass_core::time::{Span, Timestamp};
 
+use super::bodies::Filled;
 use super::{QueueHandle, fault};
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
-use crate::partition::sound;
 use crate::partition::waiters::Waited;
-use crate::store::StoreError;
-use crate::types::{Grant, Granted};
+use crate::types::Grant;
 
-/// An answer takes no further bodies once it has come to so many bytes.
-const GRANT_BYTES_MAX: usize = 32 << 20;
-/// Bodies that are read at first, when nothing is known of their sizes.
-const FIRST_SLICE: usize = 4;
+/// How often one lease asks again, because items that it was given could not be read.
+const ROUNDS_MAX: usize = 100;
 
 impl QueueHandle {
     /// What there is, up to the batch size; waits up to `wait` for the first item.
@@ -35,16 +27,23 @@ impl QueueHandle {
             return Ok(Grant::default());
         }
         let deadline = self.env.boot() + Duration::from(wait);
-        let mut grant = Vec::new();
-        let refused = self.fill(&lease, &mut grant).await;
-        if grant.is_empty() && wait > Span::ZERO {
-            self.wait_for_work(&lease, deadline, &mut grant).await?;
+        let mut filled = Filled::default();
+        for _ in 0..ROUNDS_MAX {
+            let missing = LeaseItems { batch_size: lease.batch_size - filled.count(), ..lease.clone() };
+            let mut parts = Vec::new();
+            let refused = self.fill(&missing, &mut parts).await;
+            if parts.is_empty() && filled.may_wait() && wait > Span::ZERO {
+                self.wait_for_work(&missing, deadline, &mut parts).await?;
+            }
+            if parts.is_empty() && filled.may_wait() && wait == Span::ZERO {
+                self.check_serving()?;
+                refused?;
+            }
+            if !self.add_bodies(parts, &mut filled).await || !filled.has_room(lease.batch_size) {
+                break;
+            }
         }
-        if grant.is_empty() && wait == Span::ZERO {
-            self.check_serving()?;
-            refused?;
-        }
-        self.with_bodies(grant).await
+        filled.into_grant()
     }
 
     fn check_serving(&self) -> Result<(), EngineError> {
@@ -96,94 +95,6 @@ impl QueueHandle {
             }
         }
         refused
-    }
-
-    /// What does not fit the bytes of one answer is given back, uncharged.
-    async fn with_bodies(&self, mut parts: Vec<GrantPart>) -> Result<Grant, EngineError> {
-        let mut items = Vec::with_capacity(granted_count(&parts));
-        let mut sizes = Sizes::default();
-        for part in &mut parts {
-            let mut read = 0;
-            while read < part.items().len() && sizes.bytes < GRANT_BYTES_MAX {
-                let slice = read..part.items().len().min(read + sizes.next_slice());
-                let granted = self.read_slice(part, slice.clone()).await?;
-                granted
-                    .iter()
-                    .for_each(|item| sizes.add(item.body.len() + item.input.as_ref().map_or(0, Bytes::len)));
-                items.extend(granted);
-                read = slice.end;
-            }
-            part.give_back_after(read);
-        }
-        Ok(Grant { items, parts })
-    }
-
-    async fn read_slice(&self, part: &GrantPart, slice: Range<usize>) -> Result<Vec<Granted>, EngineError> {
-        let partition = part.commit().partition;
-        let leased = &part.items()[slice];
-        let wanted = leased.iter().map(|item| (item.number, Part::Payload)).collect();
-        let bodies = sound::read(&*self.store, partition, wanted).await;
-        // The leases are given back as they are dropped.
-        let given_back = |error| EngineError::not_applied(format!("the items were given back: {error}"));
-        let bodies = bodies.map_err(given_back)?;
-        let mut inputs = self.read_inputs(partition, leased).await.map_err(given_back)?.into_iter();
-        let mut granted = |(item, body): (&Leased, Option<Bytes>)| {
-            Some(Granted {
-                id: ItemId { partition, number: item.number },
-                permit: item.permit,
-                kind: Arc::clone(&item.kind),
-                priority: item.priority,
-                attempts: item.attempts,
-                deadline: item.deadline,
-                created_at: item.created_at,
-                dead_timeout: item.dead_timeout,
-                address: item.address.clone(),
-                origin: item.origin.clone(),
-                group: item.group.clone(),
-                // Taken out before anything else can end this one.
-                input: if item.has_input { Some(inputs.next().flatten()?) } else { None },
-                event_count: item.event_count,
-                // Gone already: cleared, or expired and done by another. The permit is void then. Or damaged: then nobody
-                // can work on it, and the lease costs an attempt until none is left.
-                body: body?,
-            })
-        };
-        Ok(leased.iter().zip(bodies).filter_map(&mut granted).collect())
-    }
-
-    /// The answers to those that were suspended, in their order. Most were not.
-    async fn read_inputs(
-        &self,
-        partition: PartitionId,
-        leased: &[Leased],
-    ) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let answered = leased.iter().filter(|item| item.has_input);
-        let wanted: Vec<_> = answered.map(|item| (item.number, Part::Input)).collect();
-        if wanted.is_empty() { Ok(Vec::new()) } else { sound::read(&*self.store, partition, wanted).await }
-    }
-}
-
-/// The bodies of an answer so far. The size of one is known only once it is read, so those before it must tell how many
-/// to read at once.
-#[derive(Default)]
-struct Sizes {
-    count: usize,
-    bytes: usize,
-    largest: usize,
-}
-
-impl Sizes {
-    fn add(&mut self, bytes: usize) {
-        self.count += 1;
-        self.bytes += bytes;
-        self.largest = self.largest.max(bytes);
-    }
-
-    /// As many as fit if none is larger than those before; and no more than as many again, because a few small ones say
-    /// little about many.
-    fn next_slice(&self) -> usize {
-        let room = GRANT_BYTES_MAX.saturating_sub(self.bytes);
-        (room / self.largest.max(1)).clamp(1, self.count.max(FIRST_SLICE))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A queue: its partitions, seen as one. Routes what is produced, fills leases, and sends each item's calls home.
 
+mod bodies;
 mod door;
 mod former;
 mod groups;

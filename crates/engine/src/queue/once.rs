@@ -22,6 +22,7 @@ use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Awaited, Done, received};
 use crate::partition::places::Reserved;
+use crate::store::sync_if_apart;
 use crate::types::{Commit, Judged, ProducedItem};
 
 /// What every partition is told of a call.
@@ -53,6 +54,8 @@ impl QueueHandle {
         let call = Call { digest: digest(&items), key, held: known.by_index() };
         let home = self.home(&call.key)?;
         let mut results = vec![Err(self.unavailable()); items.len()];
+        let claimants: Vec<PartitionId> =
+            known.calls.iter().map(|(partition, _)| *partition).chain([home.id]).collect();
         let before = self.made_before(&call, known.calls)?;
         let decided: BTreeSet<usize> = before.answers.keys().chain(known.unsure.keys()).copied().collect();
         known.unsure.into_iter().for_each(|(index, error)| results[index] = Err(error));
@@ -74,6 +77,7 @@ impl QueueHandle {
                 (claimed_at, Some(commit))
             }
         };
+        self.sync_claim(&claimants, shares.keys().flatten().copied()).await?;
         let asked = self.pass_with_routes(|| {
             let ask = |(home, share)| self.ask_once(&call, claimed_at, home, share, &mut reserved);
             shares.into_iter().filter_map(ask).collect::<Vec<_>>()
@@ -111,6 +115,24 @@ impl QueueHandle {
         let (claimed_at, made, commit) = claimed(home.id, first).await?;
         indexes.into_iter().zip(made).for_each(|(index, result)| results[index] = result);
         Ok((claimed_at, commit))
+    }
+
+    /// Makes the claim durable before partitions in other stores act on it: if a power loss took the claim and left their
+    /// parts, the same call would get another claim, and be carried out there again.
+    async fn sync_claim(
+        &self,
+        claimants: &[PartitionId],
+        others: impl Iterator<Item = PartitionId> + Clone,
+    ) -> Result<(), EngineError> {
+        for claimant in claimants {
+            let mut others = others.clone();
+            let store = self.store.name_of(*claimant);
+            if let Some(apart) = others.find(|other| self.store.name_of(*other) != store) {
+                let synced = sync_if_apart(&*self.store, *claimant, apart).await;
+                synced.map_err(|error| EngineError::unknown(format!("made in part: {error}")))?;
+            }
+        }
+        Ok(())
     }
 
     /// What those who were home to the call, or to items of it, were told to do before they were not.

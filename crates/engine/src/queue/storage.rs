@@ -43,13 +43,22 @@ impl QueueHandle {
         found.ok_or(EngineError::Refused(Refusal::NoSuchPartition))
     }
 
-    /// As many of the first ones as fit a page.
+    /// As many of the first ones as fit a page, up to the first whose payload cannot be read now. If that is the first of
+    /// all, its error: a list without it would hide that it may still be there.
     async fn with_payloads(&self, handle: &Handle, items: Vec<Listed>) -> Result<Vec<ItemView>, EngineError> {
         let mut views = Vec::with_capacity(items.len());
         let mut bytes = 0;
         for slice in items.chunks(READ_SLICE) {
-            let payloads = self.read_payloads(handle, slice).await?;
+            let wanted = slice.iter().map(|(item, _)| (item.number, Part::Payload)).collect();
+            let payloads = self.store.read(handle.id, wanted).await;
             for ((item, member), payload) in slice.iter().zip(payloads) {
+                let payload = match payload.sound() {
+                    Ok(payload) => payload,
+                    Err(error) if views.is_empty() => {
+                        return Err(EngineError::not_applied(error.to_string()));
+                    }
+                    Err(_) => return Ok(views),
+                };
                 bytes += payload.as_ref().map_or(0, Bytes::len);
                 if bytes > PAGE_BYTES_MAX && !views.is_empty() {
                     return Ok(views);
@@ -64,17 +73,7 @@ impl QueueHandle {
         Ok(views)
     }
 
-    async fn read_payloads(
-        &self,
-        handle: &Handle,
-        items: &[Listed],
-    ) -> Result<Vec<Option<Bytes>>, EngineError> {
-        let wanted = items.iter().map(|(item, _)| (item.number, Part::Payload)).collect();
-        let payloads = self.store.read(handle.id, wanted).await;
-        payloads.map_err(|error| EngineError::not_applied(error.to_string()))
-    }
-
-    /// An item without a payload has ended since it was found; or its payload is lost, as after a salvage.
+    /// Whether an item without a payload is still live: then its payload is lost, else it has ended since it was found.
     async fn is_there(&self, handle: &Handle, item: &Item) -> Result<bool, EngineError> {
         let number = item.number;
         let found = handle.query(move |partition, _| partition.get(number)).await?;

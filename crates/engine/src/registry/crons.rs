@@ -20,9 +20,8 @@ use super::Registry;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
-use crate::partition::sound;
 use crate::queue::QueueHandle;
-use crate::store::sync_if_apart;
+use crate::store::{sound, sync_if_apart};
 use crate::types::Commit;
 
 /// A cron as a partition has it.
@@ -309,10 +308,12 @@ impl Registry {
             unreachable!("what is given up is told")
         };
         let (body, facts) = self.bodies_of(from, &cron).await.map_err(on_its_way)?;
+        // If `from` forgot that it gave the cron up, both would run it.
+        sync_if_apart(&*self.store, from.id, to.id).await.map_err(on_its_way)?;
         let take = TakeCron { cron: *cron, body, facts };
         let taken = to.command(Command::from(CronCommand::Take(Box::new(take)))).await.map_err(on_its_way)?;
         commits.push(commit(to, &taken));
-        sync_if_apart(&*self.store, from.id, to.id).await.map_err(on_its_way)?;
+        sync_if_apart(&*self.store, to.id, from.id).await.map_err(on_its_way)?;
         commits.push(self.name_cron(name, queue, to, Some(self.named_at(name).await?)).await?);
         let forgotten = from.command(Command::from(CronCommand::Forget(Arc::clone(name)))).await?;
         commits.push(commit(from, &forgotten));
@@ -323,13 +324,17 @@ impl Registry {
         Ok(self.cron_home(name).await?.ok_or(NOT_FOUND)?.partition)
     }
 
-    async fn bodies_of(&self, from: &Handle, cron: &Cron) -> Result<(Bytes, Option<Bytes>), EngineError> {
+    /// The payload and the facts of a cron's template. A lost payload stays lost: items are made without it, and fail.
+    async fn bodies_of(
+        &self,
+        from: &Handle,
+        cron: &Cron,
+    ) -> Result<(Option<Bytes>, Option<Bytes>), EngineError> {
         let number = cron.template.body;
         let wanted = vec![(number, Part::Payload), (number, Part::Facts)];
-        let read = sound::read(&*self.store, from.id, wanted).await;
+        let read = sound(self.store.read(from.id, wanted).await);
         let mut read = read.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
-        // Only a log that was damaged lacks it.
-        Ok((read.next().flatten().unwrap_or_default(), read.next().flatten()))
+        Ok((read.next().flatten(), read.next().flatten()))
     }
 
     /// With nobody else about to change crons.

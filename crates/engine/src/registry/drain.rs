@@ -13,6 +13,7 @@ use crate::lock::lock;
 use crate::partition::handle::Handle;
 use crate::partition::published::Rest;
 use crate::queue::QueueHandle;
+use crate::store::sync_if_apart;
 
 impl Registry {
     /// Tells whether there was any.
@@ -39,11 +40,14 @@ impl Registry {
         Ok(any)
     }
 
-    /// Whoever sent it something has heard that it was taken: else that would be sent to somebody else again.
+    /// Every partition that sent it something has heard, durably, that it was taken: else that would be sent to another
+    /// partition again.
     async fn is_settled(&self, handle: &Handle) -> bool {
         let Ok(sources) = handle.query(|partition, _| partition.taken_from()).await else { return false };
         for source in sources {
-            if self.sends_to(source, handle.id).await {
+            if self.sends_to(source, handle.id).await
+                || sync_if_apart(&*self.store, source, PartitionId::REGISTRY).await.is_err()
+            {
                 return false;
             }
         }

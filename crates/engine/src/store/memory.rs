@@ -10,7 +10,9 @@ use windlass_core::time::Timestamp;
 
 use crate::env::BoxFuture;
 use crate::lock::lock;
-use crate::store::{Acquired, Batch, CommitError, Room, Rows, Store, StoreError, StoreStats, remove_row};
+use crate::store::{
+    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, remove_row,
+};
 
 const BATCH_BYTES_MAX: usize = 32 << 20;
 const SLICE: usize = 1000;
@@ -136,15 +138,12 @@ impl Store for MemoryStore {
         lock(&self.tables).partitions.get(&partition).is_some_and(|table| table.epoch == epoch)
     }
 
-    fn read(
-        &self,
-        partition: PartitionId,
-        bodies: Vec<(ItemNumber, Part)>,
-    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
+    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
         let tables = lock(&self.tables);
         let table = tables.partitions.get(&partition);
-        let found = bodies.iter().map(|body| table?.bodies.get(body).cloned()).collect();
-        Box::pin(std::future::ready(Ok(found)))
+        let stored = |body| table.and_then(|table| table.bodies.get(body)).cloned();
+        let found = bodies.iter().map(|body| stored(body).into()).collect();
+        Box::pin(std::future::ready(found))
     }
 
     fn read_events(

@@ -35,12 +35,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Whether nobody has taken the partition over since: asked before an answer that commits nothing.
     fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool;
 
-    /// Bodies in the order asked for; `None` for what is not there (any more).
-    fn read(
-        &self,
-        partition: PartitionId,
-        bodies: Vec<(ItemNumber, Part)>,
-    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>>;
+    /// Bodies in the order asked for. Each is answered by itself: one that cannot be read takes no other with it.
+    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>>;
 
     /// The batches of an item's events in their order, each with the number of its first: from the one that holds `from` on,
     /// or the one before that if it is gone; as many as come to about so many bytes, and one at least. Whatever is durable,
@@ -92,14 +88,54 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Before one partition forgets what another took from it: where stores may lose their newest commits, each loses its
-/// own.
+/// Makes durable what was committed to one partition, before another partition commits what rests on it. In one store
+/// a commit never outlives an earlier one; of two stores that may lose their newest commits, each loses its own.
 pub(crate) async fn sync_if_apart(
     store: &dyn Store,
-    from: PartitionId,
-    to: PartitionId,
+    committed: PartitionId,
+    next: PartitionId,
 ) -> Result<(), StoreError> {
-    if store.name_of(from) == store.name_of(to) { Ok(()) } else { store.sync(to).await }
+    if store.name_of(committed) == store.name_of(next) { Ok(()) } else { store.sync(committed).await }
+}
+
+/// What a store has to say of one body.
+#[derive(Clone, Debug)]
+pub enum Body {
+    Found(Bytes),
+    /// Nothing is stored under this key (any more).
+    Absent,
+    /// What was written is lost: reading again does not help.
+    Damaged(StoreError),
+    /// The store cannot read it now. Nothing is known to be lost: reading again may help.
+    Unreadable(StoreError),
+}
+
+impl Body {
+    /// The body as far as it can be had: a damaged one counts as absent.
+    pub fn sound(self) -> Result<Option<Bytes>, StoreError> {
+        match self {
+            Self::Found(body) => Ok(Some(body)),
+            Self::Absent | Self::Damaged(_) => Ok(None),
+            Self::Unreadable(error) => Err(error),
+        }
+    }
+}
+
+/// Bodies for a caller that needs all that can be had: an error if the store cannot read one of them now.
+pub(crate) fn sound(bodies: Vec<Body>) -> Result<Vec<Option<Bytes>>, StoreError> {
+    bodies.into_iter().map(Body::sound).collect()
+}
+
+impl From<Option<Bytes>> for Body {
+    fn from(body: Option<Bytes>) -> Self {
+        body.map_or(Self::Absent, Self::Found)
+    }
+}
+
+impl From<StoreError> for Body {
+    fn from(error: StoreError) -> Self {
+        if error.is_damage() { Self::Damaged(error) } else { Self::Unreadable(error) }
+    }
 }
 
 /// A partition as its new owner finds it.

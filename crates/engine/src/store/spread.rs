@@ -15,7 +15,9 @@ use tracing::{info, warn};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Part, StoreNames};
 
-use super::{Acquired, Batch, CommitError, DEFAULT_STORE, Room, Store, StoreError, StoreState, StoreStats};
+use super::{
+    Acquired, Batch, Body, CommitError, DEFAULT_STORE, Room, Store, StoreError, StoreState, StoreStats,
+};
 use crate::env::BoxFuture;
 use crate::lock::lock;
 
@@ -197,14 +199,13 @@ impl Store for Spread {
         self.open_home(partition).is_ok_and(|store| store.is_owner(partition, epoch))
     }
 
-    fn read(
-        &self,
-        partition: PartitionId,
-        bodies: Vec<(ItemNumber, Part)>,
-    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
+    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
         match self.open_home(partition) {
             Ok(store) => store.read(partition, bodies),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
+            Err(error) => {
+                let unreadable = vec![Body::Unreadable(error); bodies.len()];
+                Box::pin(std::future::ready(unreadable))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Part};
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
-use windlass_engine::store::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
+use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Store, StoreError, StoreStats};
 
 /// What goes wrong with the next commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,21 +171,20 @@ impl Store for FaultyStore {
         self.inner.is_owner(partition, epoch)
     }
 
-    fn read(
-        &self,
-        partition: PartitionId,
-        bodies: Vec<(ItemNumber, Part)>,
-    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
+    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
         Box::pin(async move {
             let mut held = self.reads_held.subscribe();
             held.wait_for(|held| !held).await.expect("the store is still there");
-            let read = self.inner.read(partition, bodies).await?;
-            let damaged = self.damaged.lock().expect("not poisoned").clone();
-            if damaged.is_some() && read.contains(&damaged) {
-                let what = "on purpose".to_owned();
-                return Err(StoreError::Damaged { file: "the log".to_owned(), offset: 0, what });
-            }
-            Ok(read)
+            let read = self.inner.read(partition, bodies).await;
+            let wanted = self.damaged.lock().expect("not poisoned").clone();
+            let spoilt = |body: Body| match body {
+                Body::Found(body) if Some(&body) == wanted.as_ref() => {
+                    let what = "on purpose".to_owned();
+                    StoreError::Damaged { file: "the log".to_owned(), offset: 0, what }.into()
+                }
+                body @ (Body::Found(_) | Body::Absent | Body::Damaged(_) | Body::Unreadable(_)) => body,
+            };
+            read.into_iter().map(spoilt).collect()
         })
     }
 

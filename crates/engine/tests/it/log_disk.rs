@@ -139,6 +139,10 @@ impl MemDisk {
         self.state.lock().unwrap().files[name].unreadable.store(true, Ordering::SeqCst);
     }
 
+    pub(crate) fn make_readable(&self, name: &str) {
+        self.state.lock().unwrap().files[name].unreadable.store(false, Ordering::SeqCst);
+    }
+
     /// Cuts a file, behind the back of who has it open.
     pub(crate) fn cut(&self, name: &str, length: usize) {
         self.state.lock().unwrap().files[name].bytes.lock().unwrap().live.truncate(length);

@@ -12,7 +12,7 @@ use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::{LogOptions, LogStore, inspect};
 
 use crate::log_disk::MemDisk;
-use crate::log_rows::{Owner, SMALL, body, open, put, remove, small};
+use crate::log_rows::{Owner, SMALL, body, open, put, remove, small, sound};
 
 fn tidy() -> LogOptions {
     LogOptions { snapshot_min_bytes: u64::from(SMALL), ..small() }
@@ -35,7 +35,7 @@ fn drop_payload(number: u64) -> Change {
 
 async fn read(store: &LogStore, number: u64) -> (Option<Bytes>, Option<Bytes>) {
     let wanted = [Part::Payload, Part::Facts].map(|part| (ItemNumber(number), part)).to_vec();
-    let mut found = store.read(PartitionId(1), wanted).await.unwrap().into_iter();
+    let mut found = sound(store.read(PartitionId(1), wanted).await).into_iter();
     (found.next().unwrap(), found.next().unwrap())
 }
 

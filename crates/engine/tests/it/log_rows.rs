@@ -11,7 +11,7 @@ use windlass_core::time::Timestamp;
 use windlass_engine::env::TokioEnv;
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::{LogOptions, LogStore};
-use windlass_engine::store::{Acquired, Batch, CommitError, Store, StoreError};
+use windlass_engine::store::{Acquired, Batch, Body, CommitError, Store, StoreError};
 
 pub(crate) const SMALL: u32 = 16 << 10;
 
@@ -54,6 +54,11 @@ pub(crate) fn put(number: u64, length: usize) -> [Change; 2] {
     [Change::Put(item(number)), Change::PutBody { number: ItemNumber(number), part: Part::Payload, body }]
 }
 
+/// Bodies of which none is damaged.
+pub(crate) fn sound(bodies: Vec<Body>) -> Vec<Option<Bytes>> {
+    bodies.into_iter().map(|body| body.sound().unwrap()).collect()
+}
+
 pub(crate) fn remove(number: u64) -> Change {
     Change::Remove(Key::Item(ItemNumber(number)))
 }
@@ -93,7 +98,11 @@ impl<'a> Owner<'a> {
 
     pub(crate) async fn read(&self, number: u64) -> Result<Option<Bytes>, StoreError> {
         let wanted = vec![(ItemNumber(number), Part::Payload)];
-        Ok(self.store.read(self.partition, wanted).await?.remove(0))
+        match self.store.read(self.partition, wanted).await.remove(0) {
+            Body::Found(body) => Ok(Some(body)),
+            Body::Absent => Ok(None),
+            Body::Damaged(error) | Body::Unreadable(error) => Err(error),
+        }
     }
 
     /// Every item of the partition has its body, whole.

@@ -59,7 +59,13 @@ mod log_salvage;
 #[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]
+mod power_loss;
+#[cfg(test)]
 mod reload;
+#[cfg(test)]
+mod rot;
+#[cfg(test)]
+mod rot_unreadable;
 #[cfg(test)]
 mod spread;
 #[cfg(test)]

@@ -60,14 +60,14 @@ impl Stores {
     }
 }
 
-async fn create(engine: &Engine, name: &str, partitions: u32) -> QueueName {
+pub(crate) async fn create(engine: &Engine, name: &str, partitions: u32) -> QueueName {
     let name = queue_name(name);
     let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions };
     engine.create_queue(create).await.expect("the queue is made");
     name
 }
 
-async fn homes(engine: &Engine, queue: &QueueName) -> Vec<String> {
+pub(crate) async fn homes(engine: &Engine, queue: &QueueName) -> Vec<String> {
     let partitions = engine.stats(queue).await.expect("stats").partitions;
     partitions.iter().map(|partition| partition.store.to_string()).collect()
 }

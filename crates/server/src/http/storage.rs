@@ -125,6 +125,11 @@ fn import_item(
     let kind = item.kind.as_deref().unwrap_or(KIND_DEFAULT);
     limits::check_kind(kind).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let payload = Payload { json: item.json, utf8: item.utf8, bytes: item.bytes };
+    if payload == Payload::default() {
+        return Ok(Err(refused(
+            "the item has no payload: it was lost before the item was listed".to_owned(),
+        )));
+    }
     check::payload(within, &payload, context.payload_rule())?;
     let address = item.address.map(|address| check::address(within, address)).transpose()?;
     let group = item.group.map(|group| check::group(within, group)).transpose()?;

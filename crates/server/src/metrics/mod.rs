@@ -175,6 +175,7 @@ fn totals(page: &mut Page, queues: &[QueueOverview]) {
     each_queue(page, &REDRIVEN, queues, |seen| seen.totals.redriven);
     each_queue(page, &MOVED_OUT, queues, |seen| seen.totals.moved_out);
     each_queue(page, &MOVED_IN, queues, |seen| seen.totals.moved_in);
+    each_queue(page, &DAMAGED, queues, |seen| seen.totals.damaged);
     each_queue(page, &LEASES_EXPIRED, queues, |seen| seen.totals.lease_expired);
 }
 

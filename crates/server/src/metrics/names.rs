@@ -75,6 +75,8 @@ metrics! {
     REDRIVEN = Counter "windlass_items_redriven_total" ["queue"]: "Items sent on by a redrive.";
     MOVED_OUT = Counter "windlass_items_moved_out_total" ["queue"]: "Items that arrived in another queue.";
     MOVED_IN = Counter "windlass_items_moved_in_total" ["queue"]: "Items that came from another queue.";
+    DAMAGED = Counter "windlass_bodies_damaged_total" ["queue"]:
+        "Stored payloads and inputs that leases and moves found damaged or missing, each counted once.";
     LEASES_EXPIRED = Counter "windlass_leases_expired_total" ["queue"]: "Leases that ended by their deadline.";
     PARTITIONS = Gauge "windlass_partitions" ["state"]: "Partitions of all queues, by state.";
 

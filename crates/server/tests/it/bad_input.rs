@@ -343,7 +343,7 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ),
         ("storage/items.import", json!({"queue": "q", "items": []}), "invalid_argument", "1 to 1000"),
         ("storage/items.import", json!({"queue": "none", "items": [{"utf8": "x"}]}), "not_found", "queue"),
-        ("storage/items.import", item(json!({"kind": "x"})), "invalid_argument", "exactly one"),
+        ("storage/items.import", item(json!({"utf8": "x", "json": 1})), "invalid_argument", "exactly one"),
         ("storage/items.import", item(json!({"utf8": "x", "kind": ""})), "invalid_argument", "items[0].kind"),
         (
             "storage/items.import",

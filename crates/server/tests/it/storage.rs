@@ -214,7 +214,7 @@ async fn a_pivot_that_is_gone_is_not_found_and_the_next_one_goes_on() {
 }
 
 #[tokio::test]
-async fn items_that_have_ended_are_refused_one_by_one() {
+async fn items_that_have_ended_or_lost_their_payload_are_refused_one_by_one() {
     let server = TestServer::start().await;
     let mut http = server.connect().await;
     create(&mut http, JSON, QUEUE).await;
@@ -223,17 +223,19 @@ async fn items_that_have_ended_are_refused_one_by_one() {
         {"utf8": "b", "state": "failed", "finished_at": "2026-01-31T12:00:00Z"},
         {"utf8": "c", "state": "scheduled", "enqueue_at": "2999-01-31T12:00:00Z", "max_attempts": 0},
         {"utf8": "d", "state": "suspended"},
-        {"json": null}
+        {"json": null},
+        {"kind": "lost"}
     ]);
     let imported = http.ok("storage/items.import", json!({"queue": QUEUE, "items": items})).await;
-    let taken: Vec<bool> = (0..5)
+    let taken: Vec<bool> = (0..6)
         .map(|at| {
             imported["items"][at]["id"].is_string() != imported["items"][at]["error"].is_object()
                 && imported["items"][at]["id"].is_string()
         })
         .collect();
-    assert_eq!(taken, [true, false, true, true, true]);
+    assert_eq!(taken, [true, false, true, true, true, false]);
     assert_eq!(imported["items"][1]["error"]["code"], "invalid_argument");
+    assert_eq!(imported["items"][5]["error"]["code"], "invalid_argument");
     let listed = http.ok("storage/items.list", json!({"queue": QUEUE, "partition": 1})).await;
     assert_eq!((&listed["items"][0]["utf8"], &listed["items"][2]["json"]), (&json!("a"), &Value::Null));
     assert_eq!(listed["items"][1]["state"], "suspended");

@@ -15,13 +15,13 @@ use windlass_core::row::Part;
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::spread::Member;
-use windlass_engine::store::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
+use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Store, StoreError, StoreStats};
 use windlass_server::config::{self, Config, RawConfig};
 use windlass_server::lifecycle::Server;
 
 use crate::support::Http;
 
-/// A store that fails its commits, or does not end them, when it is told to.
+/// A store that fails its commits, or does not end them, when it is told to. Bodies that say `rotten` are damaged.
 #[derive(Debug, Default)]
 struct Failing {
     inner: MemoryStore,
@@ -55,12 +55,8 @@ impl Store for Failing {
         self.inner.is_owner(partition, epoch)
     }
 
-    fn read(
-        &self,
-        partition: PartitionId,
-        bodies: Vec<(ItemNumber, Part)>,
-    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
-        self.inner.read(partition, bodies)
+    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
+        Box::pin(async move { self.inner.read(partition, bodies).await.into_iter().map(rotten).collect() })
     }
 
     fn read_events(
@@ -95,6 +91,17 @@ impl Store for Failing {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         self.inner.close()
+    }
+}
+
+/// What became of a body: one that says so is damaged.
+fn rotten(body: Body) -> Body {
+    match body {
+        Body::Found(body) if body.windows(6).any(|word| word == b"rotten") => {
+            let (file, what) = ("the log".to_owned(), "on purpose".to_owned());
+            Body::Damaged(StoreError::Damaged { file, offset: 0, what })
+        }
+        body @ (Body::Found(_) | Body::Absent | Body::Damaged(_) | Body::Unreadable(_)) => body,
     }
 }
 
@@ -290,5 +297,34 @@ async fn a_directory_of_another_server_or_one_that_lost_its_files_is_refused_and
     fs::rename(&away, &second).expect("moved back");
     http.ok("queue.reload", json!({"queue": "q"})).await;
     assert_eq!(until(&mut http, "second", "available").await.len(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_item_with_a_damaged_payload_is_shown_without_it_and_failed_by_its_lease() {
+    let directory = directory();
+    let config = configured(directory.path(), &[]);
+    let store = Arc::new(Failing::default());
+    let server = Server::start_on(config, store, Vec::new()).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    http.ok("queues.create", json!({"queue": "q"})).await;
+    let item = |payload: &str| json!({"utf8": payload, "headers": {"trace": "1"}});
+    let items = json!([item("one"), item("rotten"), item("three")]);
+    let made = http.ok("queue.produce", json!({"queue": "q", "items": items})).await;
+    let id = made["items"][1]["id"].clone();
+    let shown = http.ok("item.get", json!({"id": id})).await["item"].clone();
+    assert_eq!((&shown["state"], &shown["utf8"]), (&json!("waiting"), &Value::Null));
+    assert_eq!(shown["headers"]["trace"], "1", "its headers are stored by themselves");
+    let listed = http.ok("storage/items.list", json!({"queue": "q", "partition": 1})).await;
+    let payloads: Vec<&Value> = (0..3).map(|index| &listed["items"][index]["utf8"]).collect();
+    assert_eq!(payloads, [&json!("one"), &Value::Null, &json!("three")]);
+    let lease = json!({"queue": "q", "client_id": "worker", "batch_size": 3});
+    let leased = http.ok("queue.lease", lease).await;
+    assert_eq!(leased["items"].as_array().map(Vec::len), Some(2));
+    let failed = http.ok("item.get", json!({"id": id})).await["item"].clone();
+    assert_eq!((&failed["state"], &failed["attempts"]), (&json!("failed"), &json!(0)));
+    assert_eq!(failed["error"]["code"], "damaged");
+    let metrics = String::from_utf8(http.get("/metrics").await.body).expect("text");
+    assert!(metrics.contains("windlass_bodies_damaged_total{queue=\"q\"} 1\n"), "{metrics}");
     server.stop().await;
 }

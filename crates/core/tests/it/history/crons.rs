@@ -171,7 +171,7 @@ impl History {
         self.partition.audit().unwrap();
         self.apply_cron(CronCommand::Forget(name(which))).unwrap();
         self.assert_body_removed(given_up.template.body);
-        let (body, facts) = (Bytes::from_static(b"the time has come"), Some(Bytes::from_static(b"facts")));
+        let (body, facts) = (Some("the time has come".into()), Some("facts".into()));
         let take = TakeCron { cron: *given_up, body, facts };
         self.apply_cron(CronCommand::Take(Box::new(take))).unwrap();
     }

@@ -117,7 +117,7 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
         enqueue_at: None,
         max_attempts: None,
         dead_timeout: None,
-        body: Bytes::new(),
+        body: Some(Bytes::new()),
         facts: None,
     }
 }

@@ -60,7 +60,7 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_core::time::{Span, Timestamp};
 
-use super::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
+use super::{Acquired, Batch, Body, CommitError, Room, Store, StoreError, StoreStats};
 use crate::env::{BoxFuture, Env, Task};
 use crate::lock::lock;
 use body_key::BodyKey;
@@ -179,51 +179,48 @@ impl LogStore {
         })
     }
 
-    async fn read_bodies(
-        &self,
-        partition: u32,
-        keys: Vec<BodyKey>,
-    ) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let mut found = vec![None; keys.len()];
-        let missing = self.read_cached(partition, &keys, &mut found);
+    async fn read_bodies(&self, partition: u32, keys: Vec<BodyKey>) -> Vec<Body> {
+        let (mut bodies, missing) = self.read_cached(partition, &keys);
         if missing.is_empty() {
-            return Ok(found);
+            return bodies;
         }
         let (at, wanted): (Vec<usize>, Vec<(Pin, Place)>) =
             missing.into_iter().map(|(at, pin, place)| (at, (pin, place))).unzip();
-        let (answer, answered) = oneshot::channel();
-        let job = Job::Bodies(ReadBodies { wanted, answer });
-        self.reader.send(job).await.map_err(|_| StoreError::Closed)?;
-        let bodies = answered.await.map_err(|_| StoreError::Closed)??;
-        for (at, body) in at.into_iter().zip(bodies) {
-            found[at] = Some(body);
+        let found = self.read_places(wanted).await;
+        for (at, body) in at.into_iter().zip(found) {
+            bodies[at] = body;
         }
-        Ok(found)
+        bodies
     }
 
-    /// Fills in what is in memory, and tells what has to be read from where.
-    fn read_cached(
-        &self,
-        partition: u32,
-        keys: &[BodyKey],
-        found: &mut [Option<Bytes>],
-    ) -> Vec<(usize, Pin, Place)> {
-        let mut missing = Vec::new();
+    async fn read_places(&self, wanted: Vec<(Pin, Place)>) -> Vec<Body> {
+        let closed = vec![Body::Unreadable(StoreError::Closed); wanted.len()];
+        let (answer, answered) = oneshot::channel();
+        match self.reader.send(Job::Bodies(ReadBodies { wanted, answer })).await {
+            Ok(()) => answered.await.unwrap_or(closed),
+            Err(_) => closed,
+        }
+    }
+
+    /// The bodies that are in memory, and what has to be read from where.
+    fn read_cached(&self, partition: u32, keys: &[BodyKey]) -> (Vec<Body>, Vec<(usize, Pin, Place)>) {
+        let (mut bodies, mut missing) = (Vec::with_capacity(keys.len()), Vec::new());
         let tables = self.shared.tables();
         let cache = self.shared.cache();
         for (at, key) in keys.iter().enumerate() {
-            let Some(place) = tables.body(partition, *key) else { continue };
-            found[at] = cache.get(partition, *key);
-            if found[at].is_none()
+            let place = tables.body(partition, *key);
+            let cached = place.and_then(|_| cache.get(partition, *key));
+            if let (None, Some(place)) = (&cached, place)
                 && let Some(pin) = tables.pin(place.segment, &self.shared.keeper_kick)
             {
                 missing.push((at, pin, place));
             }
+            bodies.push(cached.into());
         }
-        missing
+        (bodies, missing)
     }
 
-    /// What is damaged is passed over: whoever reads finds the numbers missing, and the rest.
+    /// Damaged batches are passed over: the reader finds their numbers missing, and the rest.
     async fn read_batches(
         &self,
         partition: u32,
@@ -238,38 +235,17 @@ impl LogStore {
             after = *last;
             let key = |first_seq: &u64| BodyKey::new(number, Part::Events(*first_seq));
             let keys = first_seqs.iter().map(key).collect();
-            let bodies = match self.read_bodies(partition, keys).await {
-                Err(damage) if damage.is_damage() => self.read_sound(partition, number, &first_seqs).await?,
-                read => read?,
-            };
-            // Some may have gone meanwhile.
-            let found = first_seqs.into_iter().zip(bodies);
-            let found: Vec<_> = found.filter_map(|(first_seq, body)| Some((first_seq, body?))).collect();
+            let bodies = self.read_bodies(partition, keys).await;
+            let read = first_seqs.into_iter().zip(bodies);
+            let found = sound_batches(read.inspect(|(first_seq, body)| {
+                if let Body::Damaged(damage) = body {
+                    tracing::error!(partition, number = number.0, first_seq, %damage, "events are lost");
+                }
+            }))?;
             if !found.is_empty() {
                 return Ok(found);
             }
         }
-    }
-
-    /// One by one, without those that are damaged.
-    async fn read_sound(
-        &self,
-        partition: u32,
-        number: ItemNumber,
-        first_seqs: &[u64],
-    ) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let mut bodies = Vec::with_capacity(first_seqs.len());
-        for first_seq in first_seqs {
-            let key = BodyKey::new(number, Part::Events(*first_seq));
-            match self.read_bodies(partition, vec![key]).await {
-                Err(damage) if damage.is_damage() => {
-                    tracing::error!(partition, number = number.0, first_seq, %damage, "events are lost");
-                    bodies.push(None);
-                }
-                read => bodies.push(read?.pop().flatten()),
-            }
-        }
-        Ok(bodies)
     }
 
     /// Which of an item's batches to read, from the one that holds an event on and after another: by the numbers of their
@@ -311,6 +287,19 @@ impl LogStore {
     }
 }
 
+/// The batches that are there, up to the first one that cannot be read now. If that is the first, its error.
+fn sound_batches(read: impl Iterator<Item = (u64, Body)>) -> Result<Vec<(u64, Bytes)>, StoreError> {
+    let mut found = Vec::new();
+    for (first_seq, body) in read {
+        match body.sound() {
+            Ok(body) => found.extend(body.map(|body| (first_seq, body))),
+            Err(error) if found.is_empty() => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(found)
+}
+
 impl Store for LogStore {
     fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
         Box::pin(self.acquire_partition(partition))
@@ -320,11 +309,7 @@ impl Store for LogStore {
         Box::pin(self.commit_batch(batch))
     }
 
-    fn read(
-        &self,
-        partition: PartitionId,
-        bodies: Vec<(ItemNumber, Part)>,
-    ) -> BoxFuture<'_, Result<Vec<Option<Bytes>>, StoreError>> {
+    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
         let keys = bodies.into_iter().map(|(number, part)| BodyKey::new(number, part)).collect();
         Box::pin(self.read_bodies(partition.0, keys))
     }

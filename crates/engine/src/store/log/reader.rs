@@ -12,7 +12,7 @@ use super::segment::Pin;
 use super::shared::Shared;
 use super::tables::Place;
 use crate::env::BoxFuture;
-use crate::store::StoreError;
+use crate::store::{Body, StoreError};
 
 const JOBS_TOGETHER_MAX: usize = 64;
 
@@ -24,7 +24,7 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) struct ReadBodies {
     pub(super) wanted: Vec<(Pin, Place)>,
-    pub(super) answer: oneshot::Sender<Result<Vec<Bytes>, StoreError>>,
+    pub(super) answer: oneshot::Sender<Vec<Body>>,
 }
 
 impl fmt::Debug for Job {
@@ -70,9 +70,8 @@ async fn read_bodies(reads: Vec<ReadBodies>) {
     drop(pieces);
     for ReadBodies { wanted, answer } in reads {
         let bodies = found.by_ref().take(wanted.len()).zip(&wanted);
-        // All of them are taken, also after one that failed: the next caller's come after.
-        let checked: Vec<_> = bodies.map(|(body, (pin, place))| check(body?, pin, place)).collect();
-        let _caller_gone = answer.send(checked.into_iter().collect());
+        let checked = bodies.map(|(body, (pin, place))| check(body, pin, place)).collect();
+        let _caller_gone = answer.send(checked);
     }
 }
 
@@ -80,10 +79,10 @@ fn piece(pin: &Pin, place: &Place) -> Piece {
     Piece { segment: Arc::clone(&pin.segment), offset: place.offset, length: place.length }
 }
 
-fn check(body: Bytes, pin: &Pin, place: &Place) -> Result<Bytes, StoreError> {
-    if crc32c::crc32c(&body) == place.crc {
-        Ok(body)
-    } else {
-        Err(pin.segment.damaged(place.offset, "a body has a wrong checksum"))
+fn check(body: Result<Bytes, StoreError>, pin: &Pin, place: &Place) -> Body {
+    match body {
+        Ok(body) if crc32c::crc32c(&body) == place.crc => Body::Found(body),
+        Ok(_) => pin.segment.damaged(place.offset, "a body has a wrong checksum").into(),
+        Err(error) => error.into(),
     }
 }

@@ -33,7 +33,7 @@ mod counts;
 pub(crate) mod crons;
 mod dead_queues;
 mod error_policy;
-mod expiry;
+pub(crate) mod expiry;
 pub(crate) mod groups;
 mod idempotency;
 mod items;

@@ -1,0 +1,133 @@
+use bytes::Bytes;
+use windlass_core::command::{Command, Damaged, Held, List, Move, Refusal, Reply, Take};
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::item::{ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
+use windlass_core::row::{Change, Part};
+use windlass_core::settings::Settings;
+use windlass_core::time::Timestamp;
+
+use crate::script::{Retry, Script, at_once, error, held, items};
+
+fn fail(script: &mut Script, held: Held) -> Result<(), Refusal> {
+    let damaged = Damaged { held, payload_lost: true };
+    match script.apply(Command::FailDamaged(vec![damaged])) {
+        Ok(Reply::Done(mut results)) => results.remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn error_of(script: &Script, number: ItemNumber) -> Option<ItemError> {
+    script.get(number).extras.and_then(|extras| extras.error)
+}
+
+fn to_dead() -> Settings {
+    Settings { dead_queue: Some("dead".into()), ..Settings::default() }
+}
+
+fn code(error: Option<ItemError>) -> Option<String> {
+    error?.code.map(|code| code.to_string())
+}
+
+/// An item that lost its payload on its way here, or before.
+fn take_without_payload(script: &mut Script, moves: u64) {
+    let origin = || Origin {
+        queue: "elsewhere".into(),
+        id: None,
+        group: None,
+        address: None,
+        attempts: Some(1),
+        reason: MoveReason::Attempts,
+        error: Some(error("no worker could do it")),
+        moved_at: Timestamp(5),
+        unknown: Vec::new(),
+    };
+    let moved = |number| Move {
+        number: MoveNumber(number),
+        kind: "default".into(),
+        priority: 0,
+        origin: origin(),
+        enqueue_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+        body: None,
+        facts: Some(Bytes::from_static(b"facts")),
+    };
+    let take = Take { source: PartitionId(9), moves: (1..=moves).map(moved).collect() };
+    script.apply(Command::Take(take)).unwrap();
+}
+
+#[test]
+fn a_damaged_item_fails_with_its_own_error_and_no_attempt_counted() {
+    let mut script = Script::new();
+    let number = script.produce_one();
+    let first = script.lease_one();
+    script.retry(Retry { error: Some(error("the worker's word")), ..at_once(first) }).unwrap();
+    let second = script.lease_one();
+    fail(&mut script, second).unwrap();
+    let item = script.get(number);
+    assert_eq!((item.state.phase(), item.attempts), (Phase::Failed, 1));
+    assert_eq!(code(error_of(&script, number)).as_deref(), Some("damaged"));
+    assert_eq!((script.totals.damaged, script.totals.failed), (1, 1));
+    let lost = Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Released) });
+    assert_eq!(script.complete(second, None), lost);
+}
+
+#[test]
+fn only_the_holder_of_the_lease_fails_an_item_as_damaged() {
+    let mut script = Script::new();
+    script.produce_one();
+    let first = script.lease_one();
+    script.release(first).unwrap();
+    script.lease_one();
+    fail(&mut script, first).unwrap_err();
+    assert_eq!((script.changes.len(), script.totals.damaged), (0, 0));
+}
+
+#[test]
+fn a_damaged_item_that_somebody_wants_cancelled_is() {
+    let mut script = Script::new();
+    let number = script.produce_one();
+    let held = script.lease_one();
+    script.cancel(number).unwrap();
+    fail(&mut script, held).unwrap();
+    assert_eq!((script.phase(number), script.totals.cancelled, script.totals.failed), (None, 1, 0));
+}
+
+#[test]
+fn a_damaged_item_leaves_for_the_dead_queue_and_says_that_its_payload_is_lost() {
+    let mut script = Script::with_settings(to_dead());
+    let number = script.produce_one();
+    let held = script.lease_one();
+    fail(&mut script, held).unwrap();
+    let state = script.get(number).state;
+    assert_eq!(state.outgoing().map(|outgoing| outgoing.reason), Some(MoveReason::Dead));
+    assert!(script.get(number).extras.is_some_and(|extras| extras.payload_lost));
+}
+
+#[test]
+fn an_item_that_came_without_payload_is_never_granted_and_ends_where_it_is() {
+    let mut script = Script::with_settings(to_dead());
+    take_without_payload(&mut script, 1);
+    let put = |change: &&Change| matches!(change, Change::PutBody { part: Part::Payload, .. });
+    assert_eq!(script.changes.iter().filter(put).count(), 0);
+    let number = script.partition.list(List::Queue, None, 1).unwrap()[0].number;
+    script.produce(items(1));
+    let leased = script.lease(2);
+    assert_eq!(leased.len(), 1, "the lease goes on with the next");
+    assert_ne!(leased[0].number, number);
+    assert_eq!(script.get(number).state.outgoing(), None, "no dead queue takes it");
+    assert_eq!(code(error_of(&script, number)).as_deref(), Some("damaged"));
+    assert_eq!((script.phase(number), script.totals.damaged), (Some(Phase::Failed), 0));
+    script.release(held(&leased[0])).unwrap();
+}
+
+#[test]
+fn one_lease_ends_no_more_than_a_hundred_items_without_payload() {
+    let mut script = Script::new();
+    take_without_payload(&mut script, 150);
+    script.produce(items(1));
+    assert_eq!(script.lease(1).len(), 0);
+    assert_eq!(script.totals.failed, 100);
+    assert_eq!(script.lease(1).len(), 1);
+    assert_eq!(script.totals.failed, 150);
+}

@@ -1,0 +1,123 @@
+//! The next batch of moves, with their bodies. An item whose payload is lost goes without it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::command::{Departure, Move};
+use windlass_core::id::{ItemId, ItemNumber};
+use windlass_core::item::{MoveNumber, Origin};
+use windlass_core::row::Part;
+
+use super::Carrier;
+use crate::error::EngineError;
+use crate::store::{Body, StoreError};
+
+/// How many bytes of bodies one batch holds, unless it is only one item.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Bodies that are read at once: their sizes are only known afterwards.
+const READ_SLICE: usize = 25;
+/// The bodies that go along.
+const PARTS: [Part; 2] = [Part::Payload, Part::Facts];
+
+/// One batch of moves.
+#[derive(Default)]
+pub(super) struct Load {
+    pub(super) last: MoveNumber,
+    pub(super) moves: Vec<Move>,
+    pub(super) lost: Vec<Lost>,
+    bytes: usize,
+}
+
+/// One move of a batch.
+struct Loaded {
+    moved: Move,
+    lost: Option<Lost>,
+    bytes: usize,
+}
+
+/// An item whose payload this move found lost.
+pub(super) struct Lost {
+    pub(super) item: ItemNumber,
+    pub(super) damage: String,
+}
+
+impl Load {
+    fn with(mut self, Loaded { moved, lost, bytes }: Loaded) -> Self {
+        self.last = moved.number;
+        self.moves.push(moved);
+        self.lost.extend(lost);
+        self.bytes += bytes;
+        self
+    }
+}
+
+impl Carrier {
+    /// As many as fit a batch, with their payloads, up to the first whose payload cannot be read now. Nothing if there are
+    /// none.
+    pub(super) async fn load(&self, departures: Vec<Departure>) -> Result<Option<Load>, EngineError> {
+        let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
+        let mut load: Option<Load> = None;
+        for slice in departures.chunks(READ_SLICE) {
+            let parts = |departure: &Departure| PARTS.map(|part| (departure.item, part));
+            let bodies = self.store.read(self.source.id, slice.iter().flat_map(parts).collect()).await;
+            let mut bodies = bodies.into_iter();
+            for departure in slice {
+                let bodies = PARTS.map(|_| bodies.next().expect("a store answers for each body"));
+                let loaded = match load.take() {
+                    // The first one goes however large it is: it was taken in once.
+                    None => Load::default().with(self.moved(departure, bodies)?),
+                    Some(load) => match self.moved(departure, bodies) {
+                        Ok(next) if load.bytes + next.bytes <= bytes_max => load.with(next),
+                        Ok(_) | Err(_) => return Ok(Some(load)),
+                    },
+                };
+                load = Some(loaded);
+            }
+        }
+        Ok(load)
+    }
+
+    /// A departure with its bodies. A lost payload stays behind: its item goes without.
+    fn moved(&self, departure: &Departure, bodies: [Body; PARTS.len()]) -> Result<Loaded, EngineError> {
+        let unreadable = |error: StoreError| EngineError::not_applied(error.to_string());
+        let [payload, facts] = bodies;
+        let facts = facts.sound().map_err(unreadable)?;
+        let (payload, damage) = match payload {
+            _ if departure.payload_lost => (None, None),
+            Body::Found(payload) => (Some(payload), None),
+            Body::Absent => (None, Some("the store has no such body".to_owned())),
+            Body::Damaged(damage) => (None, Some(damage.to_string())),
+            Body::Unreadable(error) => return Err(unreadable(error)),
+        };
+        let lost = damage.map(|damage| Lost { item: departure.item, damage });
+        let bytes = [&payload, &facts].into_iter().flatten().map(Bytes::len).sum();
+        Ok(Loaded { moved: self.as_move(departure, payload, facts), lost, bytes })
+    }
+
+    fn as_move(&self, departure: &Departure, body: Option<Bytes>, facts: Option<Bytes>) -> Move {
+        let id = ItemId { partition: self.source.id, number: departure.item };
+        let was_an_item = !departure.reason.is_of_group();
+        let origin = Origin {
+            queue: Arc::clone(&self.queue.name),
+            id: was_an_item.then_some(id),
+            group: departure.group.clone(),
+            address: departure.address.clone(),
+            attempts: was_an_item.then_some(departure.attempts),
+            reason: departure.reason,
+            error: departure.error.clone(),
+            moved_at: departure.left_at,
+            unknown: Vec::new(),
+        };
+        Move {
+            number: departure.number,
+            kind: Arc::clone(&departure.kind),
+            priority: departure.priority,
+            origin,
+            enqueue_at: departure.enqueue_at,
+            max_attempts: departure.max_attempts,
+            dead_timeout: departure.dead_timeout,
+            body,
+            facts,
+        }
+    }
+}

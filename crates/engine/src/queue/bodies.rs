@@ -1,0 +1,233 @@
+//! Bodies for leased items. An item whose payload or input is lost fails, and the lease goes on with others.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tracing::{error, warn};
+use windlass_core::command::{Command, Damaged, Held, Leased, Reply};
+use windlass_core::id::{ItemId, PartitionId};
+use windlass_core::row::Part;
+
+use super::QueueHandle;
+use crate::error::EngineError;
+use crate::partition::grant::GrantPart;
+use crate::partition::message::{Answer, Done};
+use crate::store::{Body, StoreError};
+use crate::types::{Grant, Granted};
+
+/// An answer takes no further bodies once it has come to so many bytes.
+const GRANT_BYTES_MAX: usize = 32 << 20;
+/// Bodies that are read at first, when nothing is known of their sizes.
+const FIRST_SLICE: usize = 4;
+/// Items that one lease keeps aside because their bodies cannot be read now. More of them are a failing disk.
+const ASIDE_MAX: usize = 16;
+
+/// What a lease has come to so far.
+#[derive(Default)]
+pub(super) struct Filled {
+    grant: Grant,
+    sizes: Sizes,
+    /// Leases of items whose bodies cannot be read now: kept so that this lease does not meet them again, and given back
+    /// uncharged when it ends.
+    aside: Vec<GrantPart>,
+    /// Why the lease is refused if it comes to nothing.
+    refused: Option<EngineError>,
+}
+
+impl Filled {
+    pub(super) fn count(&self) -> usize {
+        self.grant.items.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.grant.items.is_empty()
+    }
+
+    /// Whether nothing was kept aside: a lease must not wait while it does.
+    pub(super) fn may_wait(&self) -> bool {
+        self.is_empty() && self.aside.is_empty()
+    }
+
+    /// Whether further items may be asked for.
+    pub(super) fn has_room(&self, batch_size: usize) -> bool {
+        let aside: usize = self.aside.iter().map(|part| part.items().len()).sum();
+        self.count() < batch_size && self.sizes.bytes < GRANT_BYTES_MAX && aside <= ASIDE_MAX
+    }
+
+    pub(super) fn into_grant(self) -> Result<Grant, EngineError> {
+        match self.refused {
+            Some(error) if self.grant.items.is_empty() => Err(error),
+            Some(_) | None => Ok(self.grant),
+        }
+    }
+}
+
+/// What was found of a leased item.
+enum Found {
+    Sound(Box<Granted>),
+    /// A body is missing, or damaged with this error.
+    Lost(Damaged, Option<StoreError>),
+    Unreadable(Held, StoreError),
+}
+
+impl QueueHandle {
+    /// Adds leased items with their bodies. Tells whether some could not be added, so that others may be asked for. What
+    /// does not fit the bytes of one answer is given back, uncharged.
+    pub(super) async fn add_bodies(&self, parts: Vec<GrantPart>, filled: &mut Filled) -> bool {
+        let mut missed = false;
+        for mut part in parts {
+            let (mut lost, mut unreadable) = (Vec::new(), Vec::new());
+            let mut read = 0;
+            while read < part.items().len() && filled.sizes.bytes < GRANT_BYTES_MAX {
+                let slice = read..part.items().len().min(read + filled.sizes.next_slice());
+                read = slice.end;
+                for found in self.read_slice(&part, slice).await {
+                    match found {
+                        Found::Sound(item) => filled.add(*item),
+                        Found::Lost(damaged, damage) => lost.push((damaged, damage)),
+                        Found::Unreadable(held, error) => unreadable.push((held, error)),
+                    }
+                }
+            }
+            part.give_back_after(read);
+            missed |= !lost.is_empty() || !unreadable.is_empty();
+            filled.keep_aside(&mut part, unreadable);
+            self.fail_lost(&mut part, lost, filled).await;
+            filled.grant.parts.extend((!part.items().is_empty()).then_some(part));
+        }
+        missed
+    }
+
+    async fn read_slice(&self, part: &GrantPart, slice: Range<usize>) -> Vec<Found> {
+        let partition = part.commit().partition;
+        let leased = &part.items()[slice];
+        let payloads = leased.iter().map(|item| (item.number, Part::Payload)).collect();
+        let payloads = self.store.read(partition, payloads).await;
+        let mut inputs = self.read_inputs(partition, leased).await.into_iter();
+        let mut found = |(item, payload): (&Leased, Body)| {
+            let input = if item.has_input { inputs.next() } else { None };
+            found(partition, item, payload, input)
+        };
+        leased.iter().zip(payloads).map(&mut found).collect()
+    }
+
+    /// The answers to those that were suspended, in their order. Most were not.
+    async fn read_inputs(&self, partition: PartitionId, leased: &[Leased]) -> Vec<Body> {
+        let answered = leased.iter().filter(|item| item.has_input);
+        let wanted: Vec<_> = answered.map(|item| (item.number, Part::Input)).collect();
+        if wanted.is_empty() { Vec::new() } else { self.store.read(partition, wanted).await }
+    }
+
+    /// Fails leased items whose bodies are lost. If that cannot be written down now, they are given back, and the next
+    /// lease meets them.
+    async fn fail_lost(
+        &self,
+        part: &mut GrantPart,
+        lost: Vec<(Damaged, Option<StoreError>)>,
+        filled: &mut Filled,
+    ) {
+        if lost.is_empty() {
+            return;
+        }
+        let mut leases = part.split(|item| lost.iter().any(|(lost, _)| lost.held.number == item.number));
+        let command = Command::FailDamaged(lost.iter().map(|(damaged, _)| *damaged).collect());
+        match leases.handle().command(command).await {
+            Ok(Answer { reply: Done::Reply(Reply::Done(results)), .. }) => {
+                leases.accept();
+                let partition = leases.commit().partition;
+                // Those that are refused have ended otherwise, and their bodies with them.
+                let failed = lost.iter().zip(results).filter(|(_, result)| result.is_ok());
+                failed.for_each(|((lost, damage), _)| self.log_lost(partition, lost, damage.as_ref()));
+            }
+            Ok(Answer { .. }) => unreachable!("damaged items are answered one by one"),
+            Err(error) => {
+                warn!(queue = &*self.queue.name.name, %error, "damaged items could not be failed yet");
+                filled.refused = Some(error);
+            }
+        }
+    }
+
+    fn log_lost(&self, partition: PartitionId, lost: &Damaged, damage: Option<&StoreError>) {
+        let item = ItemId { partition, number: lost.held.number };
+        let queue = &*self.queue.name.name;
+        let damage = damage.map_or_else(|| "the store has no such body".to_owned(), StoreError::to_string);
+        error!(queue, %item, damage, "item failed as damaged: a stored body of it is lost");
+    }
+}
+
+impl Filled {
+    fn add(&mut self, item: Granted) {
+        self.sizes.add(item.body.len() + item.input.as_ref().map_or(0, Bytes::len));
+        self.grant.items.push(item);
+    }
+
+    fn keep_aside(&mut self, part: &mut GrantPart, unreadable: Vec<(Held, StoreError)>) {
+        let Some((_, error)) = unreadable.last() else { return };
+        self.refused = Some(EngineError::not_applied(format!("the items were given back: {error}")));
+        let is_unreadable = |item: &Leased| unreadable.iter().any(|(held, _)| held.number == item.number);
+        self.aside.push(part.split(is_unreadable));
+    }
+}
+
+fn found(partition: PartitionId, item: &Leased, payload: Body, input: Option<Body>) -> Found {
+    let held = Held { number: item.number, permit: item.permit };
+    let lost = |payload_lost, damage| Found::Lost(Damaged { held, payload_lost }, damage);
+    let body = match payload {
+        Body::Found(body) => body,
+        Body::Absent => return lost(true, None),
+        Body::Damaged(damage) => return lost(true, Some(damage)),
+        Body::Unreadable(error) => return Found::Unreadable(held, error),
+    };
+    let input = match input {
+        None => None,
+        Some(Body::Found(input)) => Some(input),
+        Some(Body::Absent) => return lost(false, None),
+        Some(Body::Damaged(damage)) => return lost(false, Some(damage)),
+        Some(Body::Unreadable(error)) => return Found::Unreadable(held, error),
+    };
+    Found::Sound(Box::new(granted(partition, item, body, input)))
+}
+
+fn granted(partition: PartitionId, item: &Leased, body: Bytes, input: Option<Bytes>) -> Granted {
+    Granted {
+        id: ItemId { partition, number: item.number },
+        permit: item.permit,
+        kind: Arc::clone(&item.kind),
+        priority: item.priority,
+        attempts: item.attempts,
+        deadline: item.deadline,
+        created_at: item.created_at,
+        dead_timeout: item.dead_timeout,
+        address: item.address.clone(),
+        origin: item.origin.clone(),
+        group: item.group.clone(),
+        input,
+        event_count: item.event_count,
+        body,
+    }
+}
+
+/// The bodies of an answer so far. The size of one is known only once it is read, so those before it must tell how many
+/// to read at once.
+#[derive(Default)]
+struct Sizes {
+    count: usize,
+    bytes: usize,
+    largest: usize,
+}
+
+impl Sizes {
+    fn add(&mut self, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes;
+        self.largest = self.largest.max(bytes);
+    }
+
+    /// As many as fit if none is larger than those before; and no more than as many again, because a few small ones say
+    /// little about many.
+    fn next_slice(&self) -> usize {
+        let room = GRANT_BYTES_MAX.saturating_sub(self.bytes);
+        (room / self.largest.max(1)).clamp(1, self.count.max(FIRST_SLICE))
+    }
+}
