@@ -44,6 +44,8 @@ mod log_events;
 mod log_facts;
 #[cfg(test)]
 mod log_failure;
+mod log_full;
+mod log_handles;
 #[cfg(test)]
 mod log_inspect;
 #[cfg(test)]

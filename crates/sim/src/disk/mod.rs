@@ -349,6 +349,11 @@ impl Disk for SimDisk {
         })
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        let state = self.hardware.state();
+        Some(state.capacity.saturating_sub(state.used()))
+    }
+
     fn path(&self, name: &str) -> String {
         format!("/sim/{name}")
     }

@@ -7,7 +7,7 @@
 //! [`snapshot_file`]), and moves bodies together when much around them is dead ([`compaction`]). At the start,
 //! [`opening`] lets [`survey`] and [`recovery`] turn files into tables again; [`repair`] does so after a failed write.
 //! [`backup`] copies a log in use, [`inspect`] looks at one that is not. Everything goes through the narrow door of
-//! [`disk`]; [`real`] is the one with files behind it.
+//! [`disk`]; [`real`] is the one with files behind it, of which [`handles`] keeps few open.
 //!
 //! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
 //! void comes back, and damage is refused with file and offset, never read as data.
@@ -22,6 +22,7 @@ mod entry;
 mod fetch;
 mod format;
 mod frame;
+mod handles;
 mod hint;
 pub mod inspect;
 mod keeper;
@@ -376,6 +377,7 @@ impl Store for LogStore {
             snapshots: counters.snapshots.load(Ordering::Relaxed),
             compactions: counters.compactions.load(Ordering::Relaxed),
             damaged_bodies: counters.damaged_bodies.load(Ordering::Relaxed),
+            bytes_free: self.shared.disk.free_bytes(),
         }
     }
 
