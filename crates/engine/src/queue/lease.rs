@@ -37,6 +37,12 @@ impl QueueHandle {
         let deadline = self.env.boot() + Duration::from(wait);
         let mut grant = Vec::new();
         let refused = self.fill(&lease, &mut grant).await;
+        if let Err(error) = &refused
+            && grant.is_empty()
+            && error.is_store_full()
+        {
+            return Err(error.clone());
+        }
         if grant.is_empty() && wait > Span::ZERO {
             self.wait_for_work(&lease, deadline, &mut grant).await?;
         }
@@ -71,6 +77,7 @@ impl QueueHandle {
                 Ok(())
             }
             Waited::TimedOut | Waited::Closed => Ok(()),
+            Waited::Refused(error) => Err(error),
         }
     }
 
