@@ -5,16 +5,49 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use windlass_core::id::PartitionId;
+use windlass_core::time::Timestamp;
+use windlass_engine::env::{BoxFuture, Env};
 use windlass_engine::store::log::LogStore;
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::{CommitError, Room, Store, StoreError};
 
+use crate::heard::Ear;
 use crate::log_disk::MemDisk;
 use crate::log_failure::{ready, until};
 use crate::log_rows::{Owner, SMALL, open, put, remove, small};
 use crate::world::ManualEnv;
 
 const P: PartitionId = PartitionId(1);
+
+/// Runs the log's threads as tasks of the test's own thread, so that a subscriber hears them.
+#[derive(Debug)]
+struct OneThread(ManualEnv);
+
+impl Env for OneThread {
+    fn boot(&self) -> Duration {
+        self.0.boot()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.0.wall()
+    }
+
+    fn random(&self) -> u64 {
+        self.0.random()
+    }
+
+    fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {
+        self.0.sleep_until(at)
+    }
+
+    fn spawn_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>) {
+        self.0.spawn_boxed(name, future);
+    }
+
+    fn spawn_thread_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>) {
+        self.0.spawn_boxed(name, future);
+    }
+}
 
 /// A log on a disk with this much room left, whose time stands still.
 async fn with_room(room: u64) -> (Arc<ManualEnv>, Arc<MemDisk>, LogStore) {
@@ -133,4 +166,32 @@ async fn a_reserve_that_cannot_be_written_to_is_a_full_disk_and_no_broken_log() 
     owner.commit(put(2, 500)).await.unwrap();
     let copy = open(&disk.after_power_loss(), small()).await.unwrap();
     assert_eq!(Owner::acquire(&copy, 1).await.unwrap().rows, owner.rows);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_logged_once_and_once_when_it_is_over() {
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    let (env, disk) = (Arc::new(OneThread(ManualEnv::new())), Arc::new(MemDisk::default()));
+    let store = LogStore::open(env.clone(), Arc::clone(&disk) as Arc<dyn Disk>, small()).await.unwrap();
+    ready(&disk, &store).await;
+    disk.faults().room.store(disk.used(), Ordering::SeqCst);
+    disk.faults().hides_room.store(true, Ordering::SeqCst);
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let first_refused = use_up(&mut owner).await;
+    let created = || disk.faults().created.load(Ordering::SeqCst);
+    for _ in 0..10 {
+        let before = created();
+        env.0.advance(Duration::from_secs(60));
+        until(|| created() > before).await;
+        owner.commit(put(first_refused, 500)).await.unwrap_err();
+        owner.sequence -= 1;
+    }
+    disk.faults().room.store(u64::MAX, Ordering::SeqCst);
+    env.0.advance(Duration::from_secs(60));
+    until(|| store.room(P) == Room::Enough).await;
+    owner.commit(put(first_refused, 500)).await.unwrap();
+    let full = "the disk is full: new work is refused. Free some space, or let workers complete items";
+    assert_eq!(ear.line(full)["directory"], "mem/");
+    ear.line("the disk has room again");
 }

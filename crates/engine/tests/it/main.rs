@@ -55,6 +55,7 @@ mod log_rows;
 #[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]
+mod real_disks;
 mod reload;
 #[cfg(test)]
 mod spread;

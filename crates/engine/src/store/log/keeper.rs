@@ -138,8 +138,7 @@ impl Keeper {
             (Room::Enough, Room::Full | Room::Last) => tracing::warn!(
                 directory,
                 bytes_free,
-                "the disk is full: only what ends or removes items is sure to be taken. Free some space, or let workers \
-                 complete items"
+                "the disk is full: new work is refused. Free some space, or let workers complete items"
             ),
             (Room::Full | Room::Last, Room::Enough) => {
                 tracing::info!(directory, bytes_free, "the disk has room again");
