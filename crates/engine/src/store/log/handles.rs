@@ -100,7 +100,7 @@ impl Handles {
     }
 
     /// Opens something. If the process may not have more files open, others are closed for it.
-    fn with_a_handle_to_spare(&self, open: impl Fn() -> io::Result<Handle>) -> io::Result<Handle> {
+    pub(super) fn with_a_handle_to_spare<T>(&self, open: impl Fn() -> io::Result<T>) -> io::Result<T> {
         loop {
             match open() {
                 Err(error) if is_out_of_handles(&error) && close_one(&mut lock(&self.open)) => {}

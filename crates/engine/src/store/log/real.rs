@@ -63,7 +63,7 @@ impl RealDisk {
 
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.directory)? {
+        for entry in self.handles.with_a_handle_to_spare(|| std::fs::read_dir(&self.directory))? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
         names.sort();
