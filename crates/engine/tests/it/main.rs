@@ -44,7 +44,9 @@ mod log_events;
 mod log_facts;
 #[cfg(test)]
 mod log_failure;
+#[cfg(test)]
 mod log_full;
+#[cfg(test)]
 mod log_handles;
 #[cfg(test)]
 mod log_inspect;
@@ -56,6 +58,7 @@ mod log_rows;
 mod log_upkeep;
 #[cfg(test)]
 mod real_disks;
+#[cfg(test)]
 mod reload;
 #[cfg(test)]
 mod spread;

@@ -1,6 +1,8 @@
 //! The log on file systems that are mounted for it, each as full as it can be. Where nothing can be mounted, the tests
 //! say so and are skipped.
 
+#![expect(clippy::disallowed_types, reason = "what fills a disk comes from outside of the log")]
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
