@@ -505,6 +505,9 @@ pub struct PartitionStats {
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<Remaining>,
+    /// The disk of its store is full: nothing new is taken in, and workers can finish what they have.
+    #[prost(bool, tag = "7")]
+    pub disk_full: bool,
 }
 
 /// What a partition that drains has still to do before it is removed.

@@ -17,6 +17,7 @@ pub mod codec;
 pub mod command;
 pub mod cron;
 pub mod event;
+pub mod footprint;
 pub mod group;
 pub mod hash;
 pub mod id;

@@ -1,5 +1,7 @@
 //! What a caller of the engine can be told, one variant per thing it can do about it.
 
+use std::sync::Arc;
+
 use windlass_core::command::Refusal;
 use windlass_core::id::{ItemId, PartitionId};
 
@@ -21,7 +23,12 @@ pub enum EngineError {
     TooLarge(StoreError),
     /// The partition or its store cannot serve now.
     #[error("{reason} ({})", .outcome.describe())]
-    Unavailable { outcome: Outcome, reason: String },
+    Unavailable {
+        outcome: Outcome,
+        reason: String,
+        /// The store whose full disk is the reason, if it is.
+        full: Option<Arc<str>>,
+    },
 }
 
 /// What became of a request that was not answered properly.
@@ -44,11 +51,21 @@ impl Outcome {
 
 impl EngineError {
     pub(crate) fn not_applied(reason: impl Into<String>) -> Self {
-        Self::Unavailable { outcome: Outcome::NotApplied, reason: reason.into() }
+        Self::Unavailable { outcome: Outcome::NotApplied, reason: reason.into(), full: None }
     }
 
     pub(crate) fn unknown(reason: impl Into<String>) -> Self {
-        Self::Unavailable { outcome: Outcome::Unknown, reason: reason.into() }
+        Self::Unavailable { outcome: Outcome::Unknown, reason: reason.into(), full: None }
+    }
+
+    pub(crate) fn store_full(store: Arc<str>) -> Self {
+        let reason = format!("store `{store}`: {}", StoreError::Full);
+        Self::Unavailable { outcome: Outcome::NotApplied, reason, full: Some(store) }
+    }
+
+    /// Whether nothing was done because a store's disk is full.
+    pub fn is_store_full(&self) -> bool {
+        matches!(self, Self::Unavailable { full: Some(_), .. })
     }
 
     /// Whether it may have happened.

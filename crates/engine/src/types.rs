@@ -16,6 +16,7 @@ use windlass_core::time::{Span, Timestamp};
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
 use crate::partition::handle::PartitionState;
+use crate::store::Room;
 
 /// The place of a change in the order in which its partition committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +230,8 @@ pub struct PartitionStats {
     pub paused: bool,
     /// The name of the store that it is in.
     pub store: Arc<str>,
+    /// How much room that store has.
+    pub room: Room,
     pub counts: Counts,
     /// What is left to do, while it drains.
     pub remaining: Option<Remaining>,

@@ -25,6 +25,7 @@ mod explain;
 mod extend;
 mod finish;
 mod follow;
+mod footprint;
 mod group;
 mod group_end;
 mod groups;

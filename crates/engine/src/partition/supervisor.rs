@@ -248,6 +248,9 @@ impl Supervisor {
         self.fault(&error.to_string());
         self.unproven |= matches!(error.cause(), StoreError::Io { .. });
         match error {
+            CommitError::NotApplied(cause) if cause.is_full() => {
+                batch.not_applied(&EngineError::store_full(self.store.name_of(self.handle.id)));
+            }
             CommitError::NotApplied(_) => batch.not_applied(&EngineError::from(error)),
             CommitError::Unknown(_) => self.in_flight = Some(batch),
         }

@@ -52,6 +52,8 @@ enum TicketState {
     Done,
     /// The queue or the server closed.
     Closed,
+    /// The partition that has the work cannot lease it now.
+    Refused(EngineError),
 }
 
 impl Ticket {
@@ -67,9 +69,11 @@ impl Ticket {
                 *state = TicketState::Granted(part);
                 None
             }
-            TicketState::Waiting | TicketState::Granted(_) | TicketState::Done | TicketState::Closed => {
-                Some(part)
-            }
+            TicketState::Waiting
+            | TicketState::Granted(_)
+            | TicketState::Done
+            | TicketState::Closed
+            | TicketState::Refused(_) => Some(part),
         };
         drop(state);
         if mutant::active(Mutant::WakeTwice) {
@@ -77,6 +81,15 @@ impl Ticket {
             refused.into_iter().for_each(|mut part| part.accept());
         }
         self.changed.notify_one();
+    }
+
+    /// Tells the owner of a ticket that was taken why it is not granted.
+    pub(crate) fn refuse(&self, error: EngineError) {
+        let mut state = lock(&self.state);
+        if matches!(*state, TicketState::Taken) {
+            *state = TicketState::Refused(error);
+            self.changed.notify_one();
+        }
     }
 }
 
@@ -225,6 +238,7 @@ pub(crate) enum Waited {
     Granted(GrantPart),
     TimedOut,
     Closed,
+    Refused(EngineError),
 }
 
 impl Waiting {
@@ -255,12 +269,15 @@ impl Waiting {
             }
             TicketState::Waiting | TicketState::Taken => None,
             TicketState::Closed => Some(Waited::Closed),
+            TicketState::Refused(error) => Some(Waited::Refused(error.clone())),
             TicketState::Done => Some(Waited::TimedOut),
             TicketState::Granted(_) => match std::mem::replace(&mut *state, TicketState::Done) {
                 TicketState::Granted(part) => Some(Waited::Granted(part)),
-                TicketState::Waiting | TicketState::Taken | TicketState::Done | TicketState::Closed => {
-                    unreachable!("it was granted a line above")
-                }
+                TicketState::Waiting
+                | TicketState::Taken
+                | TicketState::Done
+                | TicketState::Closed
+                | TicketState::Refused(_) => unreachable!("it was granted a line above"),
             },
         }
     }

@@ -5,8 +5,8 @@ use std::iter::from_fn;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use windlass_core::command::{Applied, Command, Filter, News, Refusal, Reply, Resume};
-use windlass_core::cron::CronCommand;
+use windlass_core::command::{Applied, Command, Filter, News, Refusal, Reply};
+use windlass_core::footprint::Footprint;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::row::{BodyCopy, Change};
@@ -274,44 +274,34 @@ impl Writer {
         bytes: usize,
         gathered: &mut Gathered,
     ) -> Result<Reply, EngineError> {
-        self.check_room(&command, bytes)?;
+        self.check_room(&command, bytes, gathered.now)?;
         Ok(self.apply(command, gathered)?)
     }
 
     /// Looked at before anything is applied: a store that is full must still take completions in the same batch.
-    fn check_room(&self, command: &Command, bytes: usize) -> Result<(), EngineError> {
+    fn check_room(&self, command: &Command, bytes: usize, now: Timestamp) -> Result<(), EngineError> {
         let max = self.store.batch_bytes_max();
         if bytes > max {
             return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max }));
         }
-        let grows = matches!(
-            command,
-            Command::Produce(_)
-                | Command::ProduceOnce(_)
-                | Command::Import(_)
-                | Command::CreateGroup(_)
-                | Command::SetGroupEnd(_)
-                | Command::Take(_)
-                | Command::Emit(_)
-                | Command::Resume(Resume { input: Some(_), .. })
-                | Command::CreateQueue(..)
-                | Command::Rebalance(_)
-        );
-        let cron_grows = |cron: &CronCommand| {
-            matches!(
-                cron,
-                CronCommand::Create(_)
-                    | CronCommand::Update(_)
-                    | CronCommand::Trigger(_)
-                    | CronCommand::Take(_)
-                    | CronCommand::Name(_)
-            )
-        };
-        let grows = grows || matches!(command, Command::Cron(cron) if cron_grows(cron));
-        if grows && self.store.room(self.handle.id) == Room::Full {
-            return Err(EngineError::not_applied(StoreError::Full.to_string()));
+        let least = self.least_footprint();
+        if least > Footprint::Grows && self.partition.footprint(now, command) < least {
+            return Err(self.store_full());
         }
         Ok(())
+    }
+
+    /// What is refused, with the room that is left: everything before it in the order of [`Footprint`].
+    fn least_footprint(&self) -> Footprint {
+        match self.store.room(self.handle.id) {
+            Room::Enough => Footprint::Grows,
+            Room::Full => Footprint::Rewrites,
+            Room::Last => Footprint::Frees,
+        }
+    }
+
+    fn store_full(&self) -> EngineError {
+        EngineError::store_full(self.store.name_of(self.handle.id))
     }
 
     fn apply(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
@@ -333,7 +323,7 @@ impl Writer {
 
     /// Acts on some of what has come due.
     fn sweep(&mut self, gathered: &mut Gathered) {
-        let full = self.store.room(self.handle.id) == Room::Full;
+        let full = self.least_footprint() > Footprint::Grows;
         self.partition.hold_crons_until(if full { gathered.now + CRONS_WAIT } else { Timestamp(0) });
         // A store that takes little at once gets less at once.
         let bytes_max = SWEEP_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
@@ -350,6 +340,9 @@ impl Writer {
 
     /// Grants to whoever waits, in the same commit that made the work available.
     fn serve_waiters(&mut self, gathered: &mut Gathered) {
+        if self.least_footprint() > Footprint::Rewrites {
+            return self.refuse_waiters();
+        }
         let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4);
         while gathered.changes.len() < BATCH_CHANGES_MAX && gathered.bytes < bytes_max {
             let waiters = Arc::clone(&self.handle.waiters);
@@ -369,6 +362,14 @@ impl Writer {
         }
         // There may be more than fits this batch: come again.
         self.handle.wake();
+    }
+
+    /// Tells those who could be served, if there were room for their leases: nobody would wake them once there is.
+    fn refuse_waiters(&self) {
+        let error = self.store_full();
+        while let Some(ticket) = self.handle.waiters.take(|filter| self.partition.head(filter).is_some()) {
+            ticket.refuse(error.clone());
+        }
     }
 
     /// Makes the batch durable and answers. Nobody hears anything before.

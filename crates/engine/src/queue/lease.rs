@@ -32,6 +32,13 @@ impl QueueHandle {
             let missing = LeaseItems { batch_size: lease.batch_size - filled.count(), ..lease.clone() };
             let mut parts = Vec::new();
             let refused = self.fill(&missing, &mut parts).await;
+            if let Err(error) = &refused
+                && parts.is_empty()
+                && filled.may_wait()
+                && error.is_store_full()
+            {
+                return Err(error.clone());
+            }
             if parts.is_empty() && filled.may_wait() && wait > Span::ZERO {
                 self.wait_for_work(&missing, deadline, &mut parts).await?;
             }
@@ -70,6 +77,7 @@ impl QueueHandle {
                 Ok(())
             }
             Waited::TimedOut | Waited::Closed => Ok(()),
+            Waited::Refused(error) => Err(error),
         }
     }
 

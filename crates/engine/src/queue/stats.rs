@@ -39,9 +39,18 @@ impl QueueHandle {
             };
             let state = handle.state();
             let (partition, store) = (handle.id, self.store.name_of(handle.id));
+            let room = self.store.room(partition);
             let (counts, paused) = (counted.counts, counted.stops.contains(&true));
             let remaining = self.queue.draining.contains(&partition).then_some(counted.remaining);
-            stats.partitions.push(PartitionStats { partition, state, paused, store, counts, remaining });
+            stats.partitions.push(PartitionStats {
+                partition,
+                state,
+                paused,
+                store,
+                room,
+                counts,
+                remaining,
+            });
             add(&mut stats, counted);
         }
         // What is kept counts wherever it is.

@@ -58,7 +58,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// The most bytes of bodies that one batch may hold. Asked before a command is applied.
     fn batch_bytes_max(&self) -> usize;
 
-    /// Whether there is room for more in a partition. Asked before a command that only grows the store is applied.
+    /// How much room there is for a partition. Asked before a command is applied.
     fn room(&self, partition: PartitionId) -> Room;
 
     /// Of all stores together, where there are several.
@@ -68,7 +68,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// Each by itself, in a fixed order.
     fn stores(&self) -> Vec<StoreState> {
-        vec![StoreState { name: DEFAULT_STORE.into(), is_open: true, stats: self.stats() }]
+        let (name, room) = (DEFAULT_STORE.into(), self.room(PartitionId::REGISTRY));
+        vec![StoreState { name, is_open: true, room, stats: self.stats() }]
     }
 
     /// The name of the store that a partition is in.
@@ -166,11 +167,16 @@ pub struct Batch {
     pub changes: Vec<Change>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How much room a store has. Which commands may still be carried out is the core's to say:
+/// [`windlass_core::footprint`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Room {
+    #[default]
     Enough,
-    /// What only grows the store is refused; what ends items still works, on the reserve.
+    /// The disk is full, and the log goes on in its reserve: for what does not make the store grow.
     Full,
+    /// The last of the reserve: for what ends or removes items.
+    Last,
 }
 
 /// Why a commit did not return. Memory is thrown away after any of them.
@@ -202,7 +208,7 @@ impl CommitError {
 pub enum StoreError {
     #[error("another owner has taken the partition over")]
     Fenced,
-    #[error("the store is full: free some disk space, or let workers complete items")]
+    #[error("the disk is full: free some space, or let workers complete items")]
     Full,
     #[error(
         "a batch of {bytes} bytes does not fit the store's limit of {max}: send fewer or smaller items at once"
@@ -229,6 +235,20 @@ impl StoreError {
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Incomplete { .. })
     }
+
+    /// Whether there was no room: no other failure of a disk is a full one.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Full => true,
+            Self::Io { source, .. } => log::disk::is_full(source),
+            Self::Fenced
+            | Self::TooLarge { .. }
+            | Self::Closed
+            | Self::Damaged { .. }
+            | Self::Incomplete { .. }
+            | Self::Unusable(_) => false,
+        }
+    }
 }
 
 /// Takes a row out of those that are held in the order of their keys, or several that go at once.
@@ -247,6 +267,7 @@ fn remove_row<V>(rows: &mut BTreeMap<Key, V>, key: &Key) {
 pub struct StoreState {
     pub name: Arc<str>,
     pub is_open: bool,
+    pub room: Room,
     pub stats: StoreStats,
 }
 
@@ -266,6 +287,8 @@ pub struct StoreStats {
     pub damaged_partitions: u64,
     /// Wanted bodies that were found damaged when the store was opened.
     pub damaged_bodies: u64,
+    /// What its disk has left, if it tells.
+    pub bytes_free: Option<u64>,
 }
 
 impl Sum for StoreStats {
@@ -280,6 +303,7 @@ impl Sum for StoreStats {
             compactions: one.compactions + other.compactions,
             damaged_partitions: one.damaged_partitions + other.damaged_partitions,
             damaged_bodies: one.damaged_bodies + other.damaged_bodies,
+            bytes_free: one.bytes_free.into_iter().chain(other.bytes_free).reduce(|one, other| one + other),
         })
     }
 }

@@ -247,6 +247,7 @@ impl Store for Spread {
         let state = |member: &Member| StoreState {
             name: Arc::clone(&member.name),
             is_open: member.get().is_some(),
+            room: member.get().map(|store| store.room(PartitionId::REGISTRY)).unwrap_or_default(),
             stats: member.get().map(|store| store.stats()).unwrap_or_default(),
         };
         self.members.iter().map(state).collect()

@@ -10,8 +10,9 @@ use windlass_core::command::{CreateQueue, NewItem};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_engine::store::Room;
 use windlass_engine::store::log::{LogOptions, LogStore};
-use windlass_engine::{Engine, EngineError, Outcome};
+use windlass_engine::{Engine, EngineError, Granted, Outcome, SuspendItem};
 
 use crate::behaviour::streams::event;
 use crate::log_disk::MemDisk;
@@ -40,8 +41,8 @@ fn is_refused(error: &EngineError) -> bool {
     matches!(error, EngineError::Unavailable { outcome: Outcome::NotApplied, .. })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_still_ends_items_and_recovers_once_there_is_room() {
+/// An engine with one queue on a disk of so many bytes.
+async fn small_world(settings: Settings) -> (Arc<ManualEnv>, Arc<MemDisk>, Engine, QueueName) {
     let env = Arc::new(ManualEnv::new());
     let disk: Arc<MemDisk> = Arc::default();
     disk.faults().room.store(DISK_BYTES, Ordering::SeqCst);
@@ -50,20 +51,35 @@ async fn a_full_disk_still_ends_items_and_recovers_once_there_is_room() {
     let store = LogStore::open(env.clone(), disk.clone(), options).await.expect("the log opens");
     let engine = Engine::open(env.clone(), Arc::new(store)).await.expect("the engine opens");
     let queue = queue_name("q");
-    let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
+    let create = CreateQueue { name: queue.clone(), settings, partitions: 1 };
     engine.create_queue(create).await.expect("the queue is made");
+    (env, disk, engine, queue)
+}
 
+async fn complete_all(engine: &Engine, queue: &QueueName, items: &[Granted]) {
+    for items in items.chunks(100) {
+        let done = items.iter().map(|item| (item.id, item.permit, None)).collect();
+        let results = engine.complete(queue, done).await.expect("judged").results;
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_still_ends_items_and_recovers_once_there_is_room() {
+    let (env, disk, engine, queue) = small_world(Settings::default()).await;
     let (produced, error) = fill_up(&engine, &queue).await;
-    assert!(is_refused(&error), "{error}");
-    assert_eq!(engine.stats(&queue).await.expect("stats").counts.waiting, produced);
+    assert!(is_refused(&error) && error.is_store_full(), "{error}");
+    let stats = engine.stats(&queue).await.expect("stats");
+    assert_eq!(stats.counts.waiting, produced);
+    assert_eq!((stats.partitions[0].room, engine.stores()[0].room), (Room::Full, Room::Full));
+    assert!(engine.stores()[0].stats.bytes_free.is_some_and(|free| free < 2 * u64::from(SEGMENT_BYTES)));
 
     let leased = engine.lease(&queue, lease(20), Span::ZERO).await.expect("leased").accept();
     assert_eq!(leased.len(), 20);
     // What a worker says takes room like what is produced, however little it is.
     let emitted = engine.emit(leased[0].id, leased[0].permit, None, vec![event("")]).await;
     assert!(emitted.as_ref().is_err_and(is_refused), "{emitted:?}");
-    let done = leased.iter().map(|item| (item.id, item.permit, None)).collect();
-    assert!(engine.complete(&queue, done).await.expect("judged").results.iter().all(Result::is_ok));
+    complete_all(&engine, &queue, &leased).await;
     assert_eq!(engine.stats(&queue).await.expect("stats").counts.waiting, produced - 20);
 
     disk.faults().room.store(u64::MAX, Ordering::SeqCst);
@@ -73,5 +89,45 @@ async fn a_full_disk_still_ends_items_and_recovers_once_there_is_room() {
         tokio::task::yield_now().await;
     }
     assert_eq!(engine.stats(&queue).await.expect("stats").counts.waiting, produced - 12);
+    engine.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_and_heartbeats_do_not_use_up_what_completions_need() {
+    let settings = Settings { retention: Span::ZERO, ..Settings::default() };
+    let (env, disk, engine, queue) = small_world(settings).await;
+    let (produced, _) = fill_up(&engine, &queue).await;
+
+    let mut leased = engine.lease(&queue, lease(5), Span::ZERO).await.expect("leased").accept();
+    let refused = loop {
+        match engine.lease(&queue, lease(1), Span::ZERO).await {
+            Ok(grant) => leased.extend(grant.accept()),
+            Err(error) => break error,
+        }
+        let held = leased.iter().map(|item| (item.id, item.permit)).collect();
+        engine.extend(&queue, None, held).await.expect("judged");
+        assert!((leased.len() as u64) < produced, "nothing was ever refused");
+    };
+    assert!(refused.is_store_full(), "{refused}");
+    // Nor do leases wait for what cannot be leased, and suspending frees nothing.
+    let waited = engine.lease(&queue, lease(1), Span::from_secs(60)).await;
+    assert!(waited.as_ref().is_err_and(EngineError::is_store_full), "{waited:?}");
+    let suspend = SuspendItem { id: leased[0].id, permit: leased[0].permit, reason: None };
+    let suspended = engine.suspend(&queue, vec![suspend]).await;
+    let told = suspended.expect("judged").results.remove(0);
+    assert!(told.as_ref().is_err_and(EngineError::is_store_full), "{told:?}");
+    assert_eq!(engine.stats(&queue).await.expect("stats").partitions[0].room, Room::Last);
+
+    complete_all(&engine, &queue, &leased).await;
+    let left = produced - leased.len() as u64;
+    assert_eq!(engine.stats(&queue).await.expect("stats").counts.waiting, left);
+    disk.faults().room.store(u64::MAX, Ordering::SeqCst);
+    while engine.stats(&queue).await.expect("stats").counts.waiting > 0 {
+        env.advance(Duration::from_secs(1));
+        if let Ok(grant) = engine.lease(&queue, lease(100), Span::ZERO).await {
+            complete_all(&engine, &queue, &grant.accept()).await;
+        }
+    }
+    engine.produce(&queue, large_items(8)).await.expect("there is room again");
     engine.close().await;
 }

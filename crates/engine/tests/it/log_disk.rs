@@ -22,33 +22,47 @@ struct State {
     locked: bool,
 }
 
-/// How many of the next calls fail; and how many bytes all files together may have.
+/// How many of the next calls fail; how many bytes all files together may have; and what was asked of the disk.
 #[derive(Debug)]
 pub(crate) struct Faults {
+    pub(crate) creates: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) syncs: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) room: AtomicU64,
+    /// `free_bytes` tells nothing.
+    pub(crate) hides_room: AtomicBool,
+    /// Writes need room for what they replace too, as on file systems that copy on write.
+    pub(crate) copies_on_write: AtomicBool,
     /// While set, writes do not come to an end.
     pub(crate) held: AtomicBool,
     used: AtomicU64,
     pub(crate) synced: AtomicU64,
     /// Bytes that were read.
     pub(crate) read: AtomicU64,
+    /// Files that were to be made, whether or not they could be.
+    pub(crate) created: AtomicU64,
+    /// Bytes that were to be written, whether or not they could be.
+    pub(crate) written: AtomicU64,
 }
 
 impl Default for Faults {
     fn default() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
+            creates: zero(),
             writes: zero(),
             syncs: zero(),
             reads: zero(),
             room: AtomicU64::new(u64::MAX),
+            hides_room: AtomicBool::new(false),
+            copies_on_write: AtomicBool::new(false),
             held: AtomicBool::new(false),
             used: zero(),
             synced: zero(),
             read: zero(),
+            created: zero(),
+            written: zero(),
         }
     }
 }
@@ -56,6 +70,11 @@ impl Default for Faults {
 impl Faults {
     fn strikes(counter: &AtomicU64) -> bool {
         counter.try_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+    }
+
+    /// How many bytes must be free to write `bytes`, of which `more` make the file longer.
+    fn needed(&self, bytes: usize, more: u64) -> u64 {
+        if self.copies_on_write.load(Ordering::SeqCst) { bytes as u64 } else { more }
     }
 }
 
@@ -191,6 +210,10 @@ impl Disk for MemDisk {
     }
 
     fn create(&self, name: &str) -> BoxFuture<'_, io::Result<Arc<dyn File>>> {
+        self.faults.created.fetch_add(1, Ordering::SeqCst);
+        if Faults::strikes(&self.faults.creates) {
+            return done(Err(broken()));
+        }
         let mut state = self.state.lock().unwrap();
         if state.files.contains_key(name) {
             return done(Err(io::ErrorKind::AlreadyExists.into()));
@@ -222,6 +245,11 @@ impl Disk for MemDisk {
         done(Ok(()))
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        let room = self.faults.room.load(Ordering::SeqCst);
+        (!self.faults.hides_room.load(Ordering::SeqCst)).then(|| room.saturating_sub(self.used()))
+    }
+
     fn path(&self, name: &str) -> String {
         format!("mem/{name}")
     }
@@ -232,6 +260,7 @@ impl File for MemFile {
         while self.faults.held.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
+        self.faults.written.fetch_add(bytes.len() as u64, Ordering::SeqCst);
         if Faults::strikes(&self.faults.writes) {
             return done(Err(broken()));
         }
@@ -239,7 +268,8 @@ impl File for MemFile {
         let (from, to) = (offset as usize, offset as usize + bytes.len());
         let more = to.saturating_sub(images.live.len()) as u64;
         let used = self.faults.used.load(Ordering::SeqCst);
-        if more > 0 && used + more > self.faults.room.load(Ordering::SeqCst) {
+        let needed = self.faults.needed(bytes.len(), more);
+        if needed > 0 && used + needed > self.faults.room.load(Ordering::SeqCst) {
             return done(Err(io::ErrorKind::StorageFull.into()));
         }
         self.faults.used.fetch_add(more, Ordering::SeqCst);

@@ -12,14 +12,14 @@ use windlass_engine::store::{CommitError, Room, Store, StoreError};
 use crate::log_disk::MemDisk;
 use crate::log_rows::{Owner, SMALL, item, open, put, remove, small};
 
-async fn until(done: impl Fn() -> bool) {
+pub(crate) async fn until(done: impl Fn() -> bool) {
     while !done() {
         tokio::task::yield_now().await;
     }
 }
 
 /// The pool has its spare and its reserve: nothing writes but who is asked to.
-async fn ready(disk: &MemDisk, store: &LogStore) {
+pub(crate) async fn ready(disk: &MemDisk, store: &LogStore) {
     until(|| store.stats().bytes_stored == 3 * u64::from(SMALL) && disk.used() > 3 * u64::from(SMALL)).await;
     let no_temporary = || disk.names().iter().all(|name| !name.ends_with(".tmp"));
     until(no_temporary).await;

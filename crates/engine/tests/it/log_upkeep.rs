@@ -102,6 +102,40 @@ async fn old_bodies_among_dead_ones_are_moved_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_idle_log_gives_back_the_space_of_what_died() {
+    // So large that the log never grows enough for a snapshot.
+    let options = LogOptions { snapshot_min_bytes: 1 << 30, ..small() };
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, options.clone()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..=2000 {
+        owner.commit(put(number, 500)).await.unwrap();
+    }
+    let before = store.stats();
+    assert_eq!(before.snapshots, 0, "nothing is dead yet");
+    // One small commit, and nothing after it.
+    let dead: Vec<Change> = (1..=2000).filter(|number| number % 50 != 0).map(remove).collect();
+    for some in dead.chunks(100) {
+        owner.commit(some.to_vec()).await.unwrap();
+    }
+    let enough = |store: &LogStore| {
+        let stats = store.stats();
+        stats.bytes_stored <= 3 * stats.bytes_live + 12 * u64::from(SMALL)
+    };
+    settled(&store, enough).await;
+    let stats = store.stats();
+    assert!(stats.bytes_written - before.bytes_written < 10 * u64::from(SMALL));
+    // Every snapshot is paid for: by a compaction, or by an eighth of what was stored before it that died.
+    assert!(stats.snapshots <= 16 + stats.compactions, "{} snapshots", stats.snapshots);
+    owner.check_bodies().await;
+    let rows = owner.rows.clone();
+    let (_, store) = reopened(&disk, options).await;
+    let owner = Owner::acquire(&store, 1).await.unwrap();
+    assert_eq!(owner.rows, rows);
+    owner.check_bodies().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_cannot_be_read_does_not_keep_compaction_busy() {
     let disk = Arc::new(MemDisk::default());
     let store = open(&disk, tidy()).await.unwrap();

@@ -49,6 +49,10 @@ mod log_failure;
 #[cfg(test)]
 mod log_flips;
 #[cfg(test)]
+mod log_full;
+#[cfg(test)]
+mod log_handles;
+#[cfg(test)]
 mod log_inspect;
 #[cfg(test)]
 mod log_rot;
@@ -60,6 +64,8 @@ mod log_salvage;
 mod log_upkeep;
 #[cfg(test)]
 mod power_loss;
+#[cfg(test)]
+mod real_disks;
 #[cfg(test)]
 mod reload;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The only mapping from what went wrong to what a client is told.
 
 use std::fmt;
+use std::sync::Arc;
 
 use windlass_api::Code;
 use windlass_api::error::{Details, Error, ErrorReply, NOT_APPLIED, UNKNOWN};
@@ -108,17 +109,23 @@ impl From<EngineError> for Problem {
                 format!("too many {what}: at most {max}. Try again a little later"),
             ),
             EngineError::TooLarge(error) => Self::new(Code::TooLarge, error.to_string()),
-            EngineError::Unavailable { outcome, reason } => Self {
-                outcome: Some(outcome),
-                cause: Some(reason),
-                ..Self::new(Code::Unavailable, unavailable_message(outcome))
-            },
+            EngineError::Unavailable { outcome, reason, full } => {
+                let message = full.map_or_else(|| unavailable_message(outcome).to_owned(), disk_full_message);
+                Self { outcome: Some(outcome), cause: Some(reason), ..Self::new(Code::Unavailable, message) }
+            }
         }
     }
 }
 
 const DUPLICATE_ADDRESS: &str =
     "an item of that address is not final yet: wait for it with item.wait, or choose another address";
+
+fn disk_full_message(store: Arc<str>) -> String {
+    format!(
+        "the disk of the store `{store}` is full, and nothing was changed: free space on that disk, or let workers complete \
+         items, and send it again"
+    )
+}
 
 fn unavailable_message(outcome: Outcome) -> &'static str {
     match outcome {

@@ -3,6 +3,7 @@
 use http::Response;
 use windlass_api::JSON;
 use windlass_engine::PartitionState;
+use windlass_engine::store::Room;
 
 use super::App;
 use super::reply::plain;
@@ -24,7 +25,10 @@ pub(super) fn page() -> Response<Reply> {
 pub(super) fn ready(app: &App) -> Response<Reply> {
     let reasons = reasons(app);
     let status = if reasons.is_empty() { 200 } else { 503 };
-    let body = serde_json::json!({"ready": reasons.is_empty(), "reasons": reasons, "faulty": faulty(app)});
+    let ready = reasons.is_empty();
+    let body = serde_json::json!({
+        "ready": ready, "reasons": reasons, "faulty": faulty(app), "disks_full": disks_full(app),
+    });
     plain(status, JSON, body.to_string())
 }
 
@@ -42,6 +46,13 @@ fn faulty(app: &App) -> Vec<u32> {
     let partitions = overview.into_iter().flat_map(|seen| seen.partitions);
     let faulty = partitions.filter(|(_, state)| matches!(state, PartitionState::Faulty { .. }));
     faulty.map(|(partition, _)| partition.0).collect()
+}
+
+/// Stores whose disk is full: workers can finish what they have, so the server is ready.
+fn disks_full(app: &App) -> Vec<String> {
+    let stores = app.opened().map(|opened| opened.engine.stores()).unwrap_or_default();
+    let full = stores.into_iter().filter(|store| store.room != Room::Enough);
+    full.map(|store| store.name.to_string()).collect()
 }
 
 pub(super) fn metrics(app: &App) -> Response<Reply> {

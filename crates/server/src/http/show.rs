@@ -10,6 +10,7 @@ use windlass_core::item::{Extras, ItemError, Origin, Phase, State};
 use windlass_core::row;
 use windlass_core::settings::{Requeue, RetryStrategy};
 use windlass_core::time::{Span, Timestamp};
+use windlass_engine::store::Room;
 use windlass_engine::{Granted, Holding, ItemView, PartitionState, PartitionStats, QueueOverview, Remaining};
 
 use super::record::Record;
@@ -240,6 +241,7 @@ pub(super) fn partition(stats: &PartitionStats) -> queues::PartitionStats {
         partition: stats.partition.0,
         state: state.to_owned(),
         store: stats.store.to_string(),
+        disk_full: stats.room != Room::Enough,
         counts: counts(stats.counts),
         error,
         remaining: stats.remaining.map(|Remaining { items, groups }| queues::Remaining { items, groups }),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
-use windlass_engine::store::{StoreState, StoreStats};
+use windlass_engine::store::{Room, StoreState, StoreStats};
 use windlass_engine::{CommitStats, Engine, PartitionState, QueueOverview};
 
 pub use names::{Kind, METRICS, Metric};
@@ -229,6 +229,15 @@ fn each_store(page: &mut Page, engine: &EngineNow) {
     engine.stores.iter().for_each(|store| open.sample(&[&store.name], u8::from(store.is_open)));
     let mut stored = page.begin(&STORE_STORED);
     engine.stores.iter().for_each(|store| stored.sample(&[&store.name], store.stats.bytes_stored));
+    let mut free = page.begin(&STORE_FREE);
+    for store in &engine.stores {
+        if let Some(bytes) = store.stats.bytes_free {
+            free.sample(&[&store.name], bytes);
+        }
+    }
+    let mut full = page.begin(&STORE_FULL);
+    let is_full = |store: &StoreState| u8::from(store.room != Room::Enough);
+    engine.stores.iter().for_each(|store| full.sample(&[&store.name], is_full(store)));
     let mut faulty = page.begin(&STORE_FAULTY);
     engine.stores.iter().for_each(|store| faulty.sample(&[&store.name], engine.faulty_in(&store.name)));
 }

@@ -89,6 +89,10 @@ metrics! {
         "Disk space that the store takes up (stored), and what of it is bodies that are still wanted (live).";
     STORE_OPEN = Gauge "windlass_store_open" ["store"]: "Whether a store is open (1) or cannot be opened (0).";
     STORE_STORED = Gauge "windlass_store_stored_bytes" ["store"]: "Disk space that each store takes up.";
+    STORE_FREE = Gauge "windlass_store_bytes_free" ["store"]:
+        "Bytes that may still be written to the disk of each store, as `df` shows them.";
+    STORE_FULL = Gauge "windlass_store_full" ["store"]:
+        "Whether the disk of a store is full (1): what makes the store grow is refused until there is room.";
     STORE_FAULTY = Gauge "windlass_store_partitions_faulty" ["store"]: "Partitions in each store that cannot serve.";
     SNAPSHOTS = Counter "windlass_store_snapshots_total": "Snapshots written.";
     COMPACTIONS = Counter "windlass_store_compactions_total": "Compactions of the log.";

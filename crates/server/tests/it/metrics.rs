@@ -8,7 +8,7 @@ use windlass_core::route::SlotMap;
 use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
-use windlass_engine::store::{StoreState, StoreStats};
+use windlass_engine::store::{Room, StoreState, StoreStats};
 use windlass_engine::{CommitStats, Histogram, PartitionState, QueueOverview, Totals};
 use windlass_server::metrics::{EngineNow, Kind, METRICS, Metric, Requests, Scrape, TrafficNow, render};
 
@@ -162,7 +162,8 @@ fn engine(queues: Vec<QueueOverview>) -> EngineNow {
     let stores = [("default", true), ("other", false)].map(|(name, is_open)| StoreState {
         name: name.into(),
         is_open,
-        stats: StoreStats { bytes_stored: 50, ..StoreStats::default() },
+        room: if is_open { Room::Full } else { Room::Enough },
+        stats: StoreStats { bytes_stored: 50, bytes_free: is_open.then_some(70), ..StoreStats::default() },
     });
     EngineNow { queues, commits, store, stores: stores.to_vec(), now: Timestamp(3_500_000) }
 }
@@ -241,7 +242,10 @@ fn the_page_shows_what_the_engine_tells() {
     {
         assert_eq!(page.value("windlass_http_connections_closed_total", &[("reason", reason)]), count);
     }
+    assert_eq!(page.value("windlass_store_bytes_free", &[("store", "default")]), 70.0);
     for (store, open, faulty) in [("default", 1.0, 0.0), ("other", 0.0, 2.0)] {
+        // The first store of this engine is full, the other is not open.
+        assert_eq!(page.value("windlass_store_full", &[("store", store)]), open);
         assert_eq!(page.value("windlass_store_open", &[("store", store)]), open);
         assert_eq!(page.value("windlass_store_stored_bytes", &[("store", store)]), 50.0);
         assert_eq!(page.value("windlass_store_partitions_faulty", &[("store", store)]), faulty);

@@ -21,11 +21,13 @@ use windlass_server::lifecycle::Server;
 
 use crate::support::Http;
 
-/// A store that fails its commits, or does not end them, when it is told to. Bodies that say `rotten` are damaged.
+/// A store that fails its commits, does not end them, or has no room, when it is told to. Bodies that say `rotten` are
+/// damaged.
 #[derive(Debug, Default)]
 struct Failing {
     inner: MemoryStore,
     fails: AtomicBool,
+    is_full: AtomicBool,
     held: watch::Sender<bool>,
 }
 
@@ -82,7 +84,7 @@ impl Store for Failing {
     }
 
     fn room(&self, partition: PartitionId) -> Room {
-        self.inner.room(partition)
+        if self.is_full.load(Ordering::SeqCst) { Room::Full } else { self.inner.room(partition) }
     }
 
     fn stats(&self) -> StoreStats {
@@ -101,7 +103,7 @@ fn rotten(body: Body) -> Body {
             let (file, what) = ("the log".to_owned(), "on purpose".to_owned());
             Body::Damaged(StoreError::Damaged { file, offset: 0, what })
         }
-        body @ (Body::Found(_) | Body::Absent | Body::Damaged(_) | Body::Unreadable(_)) => body,
+        body => body,
     }
 }
 
@@ -136,6 +138,40 @@ async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Value> {
         }
     };
     tokio::time::timeout(Duration::from_secs(60), asking).await.expect("it comes about")
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_to_clients_and_operators() {
+    let directory = directory();
+    let first = Arc::new(Failing::default());
+    let server = Server::start_on(configured(directory.path(), &[]), first.clone(), Vec::new());
+    let server = server.await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    http.ok("queues.create", json!({"queue": "q", "partitions": 1})).await;
+    http.ok("queue.produce", json!({"queue": "q", "items": [{"json": 1}]})).await;
+    assert_eq!(partitions(&mut http).await[0]["disk_full"], false);
+
+    first.is_full.store(true, Ordering::SeqCst);
+    let produce = json!({"queue": "q", "items": [{"json": 2}]}).to_string();
+    let refused = http.post("queue.produce", &produce).await;
+    assert_eq!((refused.status, refused.code().as_str()), (503, "unavailable"));
+    assert_eq!(refused.json()["error"]["details"]["outcome"], "not_applied");
+    let message = refused.message();
+    assert!(message.contains("the disk of the store `default` is full"), "{message}");
+    assert!(message.contains("free space") && message.contains("workers complete"), "{message}");
+    assert_eq!(partitions(&mut http).await[0]["disk_full"], true);
+    let ready = http.get("/ready").await;
+    assert_eq!((ready.status, &ready.json()["disks_full"]), (200, &json!(["default"])));
+    let metrics = String::from_utf8(http.get("/metrics").await.body).expect("a text");
+    assert!(metrics.contains("windlass_store_full{store=\"default\"} 1"), "{metrics}");
+
+    // What is there can be worked on.
+    let lease = json!({"queue": "q", "client_id": "worker", "batch_size": 1, "request_timeout": "0s"});
+    assert_eq!(http.ok("queue.lease", lease).await["items"].as_array().map(Vec::len), Some(1));
+    first.is_full.store(false, Ordering::SeqCst);
+    http.ok("queue.produce", json!({"queue": "q", "items": [{"json": 2}]})).await;
+    assert_eq!(http.get("/ready").await.json()["disks_full"], json!([]));
+    server.stop().await;
 }
 
 #[tokio::test]

@@ -349,6 +349,18 @@ impl Disk for SimDisk {
         })
     }
 
+    /// A disk whose room is short and says so may be taken for full, though no write ever fails for it.
+    fn free_bytes(&self) -> Option<u64> {
+        let (free, is_short) = {
+            let state = self.hardware.state();
+            (state.capacity.saturating_sub(state.used()), state.capacity < u64::MAX)
+        };
+        if is_short {
+            (self.hardware.log)(Fault::DiskFull);
+        }
+        Some(free)
+    }
+
     fn path(&self, name: &str) -> String {
         format!("/sim/{name}")
     }

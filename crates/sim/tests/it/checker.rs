@@ -6,6 +6,7 @@ use windlass_core::id::Permit;
 use windlass_core::item::{End, Extras, Item, ItemError, Outcome as Ended, Phase, State};
 use windlass_core::partition::Counts;
 use windlass_core::time::{Span, Timestamp};
+use windlass_engine::store::Room;
 use windlass_engine::{ItemView, PartitionState, PartitionStats, QueueStats};
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Op, Outcome, Process, Promise, RetryOp, Verdict, Why};
@@ -451,6 +452,7 @@ fn stats(waiting: u64, by_kind: u64) -> Outcome {
             partition,
             state: PartitionState::Available,
             store: "default".into(),
+            room: Room::Enough,
             counts,
             remaining: None,
         }],

@@ -95,7 +95,8 @@ pub(super) fn stats(stats: &QueueStatsReply) -> String {
             None => partition.state.clone(),
         };
         let remaining = partition.remaining.as_ref().map(|remaining| format!(", {}", left(remaining)));
-        let state = state + remaining.as_deref().unwrap_or_default();
+        let full = if partition.disk_full { ", disk full" } else { "" };
+        let state = state + remaining.as_deref().unwrap_or_default() + full;
         let cells = row_of_counts(partition.partition.to_string(), &partition.counts);
         partitions.row(cells.into_iter().chain([partition.store.clone(), state]));
     }

@@ -20,6 +20,7 @@ use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{self, End, Extras, ItemError, Lease, LeaseEnd, Phase, State};
 use windlass_core::partition::Counts;
 use windlass_core::time::{Span, Timestamp};
+use windlass_engine::store::Room;
 use windlass_engine::{Granted, ItemView, PartitionState, PartitionStats, QueueStats};
 use windlass_sim::history::{Made, Outcome, RetryOp, Verdict, Why};
 use windlass_sim::plan::queue_name;
@@ -254,6 +255,7 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
         partition: PartitionId(stats.partition),
         state: PartitionState::Available,
         store: stats.store.as_str().into(),
+        room: if stats.disk_full { Room::Full } else { Room::Enough },
         counts: counts(&stats.counts),
         remaining: None,
     };

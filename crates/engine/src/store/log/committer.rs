@@ -207,6 +207,9 @@ impl Committer {
         let sync_now = self.shared.options.durability == Durability::Always
             || run.writes.iter().any(Write::is_of_queues);
         let mut done = run.segment.write(run.base, &run.buffer).await;
+        if matches!(done, Err(StoreError::Full)) {
+            return self.no_room(run);
+        }
         if done.is_ok() && sync_now {
             done = self.sync(&run.segment).await;
         }
@@ -220,6 +223,11 @@ impl Committer {
         if sync_now {
             self.leave_hint().await;
         }
+    }
+
+    /// Tells the pool how much of the current segment is left.
+    fn tell_left(&self) {
+        self.shared.pool().set_left(self.current.bytes.saturating_sub(self.offset));
     }
 
     /// Says behind the last frame of the segment so far where the log goes on.
@@ -251,6 +259,7 @@ impl Committer {
         self.offset = run.end();
         self.lsn = run.lsn();
         self.current = run.segment;
+        self.tell_left();
         let mut tables = self.shared.tables();
         if let Some(Begins { segment, generation, after }) = run.begins {
             self.generation = generation;
@@ -276,9 +285,18 @@ impl Committer {
         }
     }
 
+    /// The disk took nothing of the run: the log is as it was, and sound.
+    fn no_room(&self, run: Run) {
+        self.shared.no_room_to_write(run.begins.map(|begins| begins.segment));
+        refuse(run.writes, &StoreError::Full);
+    }
+
     fn broken(&mut self, run: Run, error: StoreError) {
         for write in run.writes {
             write.answer(Err(CommitError::Unknown(error.clone())));
+        }
+        if error.is_full() {
+            self.shared.no_room_to_write(None);
         }
         if let Some(begins) = run.begins {
             self.shared.discard(begins.segment);
@@ -357,6 +375,7 @@ impl Committer {
         self.generation = generation;
         self.current = segment;
         self.offset = HEADER_BYTES as u32;
+        self.tell_left();
         self.lsn = after;
         self.failed = None;
         Ok(())

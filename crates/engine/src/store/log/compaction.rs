@@ -12,7 +12,7 @@ use super::body_key::BodyKey;
 use super::entry::Draft;
 use super::fetch::fetch;
 use super::frame::{self, HEADER_BYTES, Header, Kind, Role, padded};
-use super::segment::{self, Pin, Segment};
+use super::segment::{Pin, Segment};
 use super::shared::Shared;
 use super::tables::{Place, Slot, Tables};
 use super::tail::piece;
@@ -37,6 +37,39 @@ pub(super) fn is_due(tables: &Tables, segment_bytes: u32) -> bool {
     held > 2 * live + u64::from(segment_bytes)
 }
 
+/// Whether a snapshot, and compaction after it, would give back more than they write: to be asked once much has died.
+/// `urgent`: the disk is full, and every segment counts.
+pub(super) fn pays_off(tables: &Tables, segment_bytes: u32, urgent: bool) -> bool {
+    let snapshot = tables.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes);
+    let cost = if urgent { 0 } else { snapshot.max(u64::from(segment_bytes)) };
+    dead_in_chain(tables) > cost || would_be_due(tables, segment_bytes, cost)
+}
+
+/// What a snapshot alone would free: segments of the log in which nothing lives, but for the one that is written to.
+fn dead_in_chain(tables: &Tables) -> u64 {
+    let covered = tables.chain.iter().rev().skip(1).filter_map(|link| tables.slots.get(&link.segment));
+    covered.filter(|slot| slot.live_bytes == 0).map(|slot| u64::from(slot.segment.bytes)).sum()
+}
+
+/// Whether compaction would be due after a snapshot, by more than `cost`, and find something to do.
+fn would_be_due(tables: &Tables, segment_bytes: u32, cost: u64) -> bool {
+    let written_to = tables.chain.back().map(|link| link.segment);
+    let idle = |slot: &&Slot| slot.live_bytes > 0 && !slot.stuck && Some(slot.segment.number) != written_to;
+    let (mut held, mut live, mut emptiest) = (0, 0, [u64::MAX; 2]);
+    for slot in tables.slots.values().filter(idle) {
+        held += u64::from(slot.segment.bytes);
+        live += slot.live_bytes;
+        emptiest = [emptiest[0].min(slot.live_bytes), emptiest[1].min(slot.live_bytes.max(emptiest[0]))];
+    }
+    held > 2 * live + u64::from(segment_bytes) + cost
+        && emptiest[0].saturating_add(emptiest[1]) <= moved_at_most(segment_bytes)
+}
+
+/// How much one compaction moves into its one new segment: the rest is for frames around the bodies.
+fn moved_at_most(segment_bytes: u32) -> u64 {
+    u64::from(segment_bytes) / 4 * 3
+}
+
 /// Segments that nothing but the bodies in them keeps.
 fn containers(tables: &Tables) -> impl Iterator<Item = &Slot> {
     let idle = |slot: &&Slot| slot.live_bytes > 0 && !slot.retired && !slot.stuck && !tables.keeps(slot);
@@ -56,7 +89,7 @@ fn retire_victims(shared: &Shared) -> Option<BTreeMap<u32, Pin>> {
     let mut candidates: Vec<(u64, u32)> =
         containers(&tables).map(|slot| (slot.live_bytes, slot.segment.number)).collect();
     candidates.sort_unstable();
-    let room = u64::from(shared.options.segment_bytes) / 4 * 3;
+    let room = moved_at_most(shared.options.segment_bytes);
     let mut live = 0;
     candidates.retain(|(bytes, _)| {
         live += bytes;
@@ -78,7 +111,7 @@ async fn move_out(shared: &Shared, era: u64, victims: &BTreeMap<u32, Pin>) -> Re
     let numbers: BTreeSet<u32> = victims.keys().copied().collect();
     let mut moving = bodies_in(shared, &numbers);
     moving.sort_unstable_by_key(|body| (body.partition, body.from.segment, body.from.offset));
-    let target = new_segment(shared).await?;
+    let target = shared.make_segment().await?;
     let copied = copy(shared, victims, &moving, &target).await;
     match copied {
         Ok(copied) if copied.is_empty() => {
@@ -144,17 +177,6 @@ fn collect_slice(
         }
     }
     last
-}
-
-async fn new_segment(shared: &Shared) -> Result<Arc<Segment>, StoreError> {
-    let (free, number) = {
-        let mut pool = shared.pool();
-        (pool.take_free(), pool.take_number())
-    };
-    match free {
-        Some(free) => Ok(free),
-        None => segment::create(&*shared.disk, number, shared.options.segment_bytes).await,
-    }
 }
 
 /// What became of the bodies that were to be moved.

@@ -33,6 +33,11 @@ pub trait Disk: Send + Sync + fmt::Debug + 'static {
     /// Makes names durable.
     fn sync(&self) -> BoxFuture<'_, io::Result<()>>;
 
+    /// How many bytes may still be written, if the disk tells.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// How to speak of a file in an error: its whole path on a real disk.
     fn path(&self, name: &str) -> String;
 }
@@ -48,7 +53,15 @@ pub trait File: Send + Sync + fmt::Debug + 'static {
     /// `fdatasync`: what was written is durable when it returns well. After an error nobody knows.
     fn sync(&self) -> BoxFuture<'_, io::Result<()>>;
 
+    /// What was written since the last sync need not become durable: the file may be closed before it is.
+    fn leave_unsynced(&self) {}
+
     fn len(&self) -> BoxFuture<'_, io::Result<u64>>;
+}
+
+/// Whether an operation failed for want of room, of the disk or of a quota. No other failure is a full disk.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 pub async fn write_all(file: &dyn File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {

@@ -26,6 +26,7 @@ impl Hint {
     pub(super) async fn leave(self) {
         if self.segment.has_room(self.offset, 0) {
             let _only_a_hint = self.segment.write(self.offset, &self.frame).await;
+            self.segment.file.leave_unsynced();
         }
     }
 }

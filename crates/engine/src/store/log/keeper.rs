@@ -1,5 +1,8 @@
 //! The keeper: takes back segments that nobody needs, and sees to it that there is always one ready and one in
 //! reserve. It never waits for the committer, because the committer may be waiting for it.
+//!
+//! After a failed attempt the keeper waits, longer each time. A kick does not cut that short, unless a segment was freed:
+//! a full disk is busy enough.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +10,7 @@ use std::time::Duration;
 use super::pool::Lack;
 use super::segment::{self, Segment};
 use super::shared::Shared;
-use crate::store::StoreError;
+use crate::store::{Room, StoreError};
 
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(8);
@@ -15,48 +18,79 @@ const RETRY_MAX: Duration = Duration::from_secs(8);
 #[derive(Debug)]
 pub(super) struct Keeper {
     shared: Arc<Shared>,
-    /// How long to wait for room, while there is none.
-    retry: Option<Duration>,
+    /// While something is amiss: the next attempt, and how long the wait for it is.
+    retry: Option<Retry>,
+    /// What was last said in the server's log.
+    told: Room,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: Duration,
+    wait: Duration,
 }
 
 impl Keeper {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, retry: None }
+        Self { shared, retry: None, told: Room::Enough }
     }
 
     pub(super) async fn serve(mut self) {
         while !self.shared.is_closing() {
-            let free = self.shared.tables().take_free();
-            self.shared.pool().put_free(free);
-            self.fill().await;
-            self.delete_surplus().await;
+            self.take_freed();
+            if self.may_try() {
+                self.fill().await;
+            }
+            if self.delete_surplus().await {
+                // Their space may be what the next segment needs.
+                self.retry_now();
+            }
+            self.tell();
             self.wait().await;
+        }
+    }
+
+    fn take_freed(&self) {
+        let free = self.shared.tables().take_free();
+        self.shared.pool().put_free(free);
+    }
+
+    fn may_try(&mut self) -> bool {
+        if self.retry.is_none() && self.shared.pool().is_unwritable() {
+            self.back_off();
+        }
+        let now = self.shared.env.boot();
+        self.retry.is_none_or(|retry| retry.at <= now) || self.shared.pool().has_free()
+    }
+
+    fn retry_now(&mut self) {
+        if let Some(retry) = &mut self.retry {
+            retry.at = Duration::ZERO;
+            self.shared.keeper_kick.notify_one();
         }
     }
 
     async fn wait(&self) {
         let kicked = self.shared.keeper_kick.notified();
-        let Some(retry) = self.retry else { return kicked.await };
-        let retry_at = self.shared.env.boot() + retry;
+        let Some(Retry { at, .. }) = self.retry else { return kicked.await };
         tokio::select! {
             biased;
             () = kicked => {}
-            () = self.shared.env.sleep_until(retry_at) => {}
+            () = self.shared.env.sleep_until(at) => {}
         }
     }
 
     async fn fill(&mut self) {
         loop {
-            let Some(lack) = self.shared.pool().lack() else { break };
+            let Some(lack) = self.shared.pool().lack() else { return self.filled() };
             if self.shared.is_closing() {
                 return;
             }
-            match self.ready_segment().await {
+            match self.shared.make_segment().await {
                 Ok(segment) => self.put(lack, segment),
-                Err(error) => return self.is_full(&error),
+                Err(error) => return self.not_made(error),
             }
         }
-        self.retry = None;
     }
 
     fn put(&self, lack: Lack, segment: Arc<Segment>) {
@@ -64,35 +98,67 @@ impl Keeper {
         self.shared.pool_changed.notify_one();
     }
 
-    fn is_full(&mut self, error: &StoreError) {
-        tracing::warn!(%error, "no room for another segment: the log takes only what ends items");
-        self.retry = Some(self.retry.map_or(RETRY_MIN, |retry| (2 * retry).min(RETRY_MAX)));
-        self.shared.pool().set_full();
-        self.shared.pool_changed.notify_one();
-        // A snapshot may free what stands before it.
-        self.shared.upkeep_kick.notify_one();
+    fn filled(&mut self) {
+        if self.shared.pool().is_unwritable() && !self.shared.disk_has_room_for(0) {
+            return self.back_off();
+        }
+        self.shared.pool().set_writable();
+        self.retry = None;
     }
 
-    async fn ready_segment(&self) -> Result<Arc<Segment>, StoreError> {
-        let (free, number) = {
-            let mut pool = self.shared.pool();
-            (pool.take_free(), pool.take_number())
-        };
-        match free {
-            Some(free) => Ok(free),
-            None => segment::create(&*self.shared.disk, number, self.shared.options.segment_bytes).await,
+    fn not_made(&mut self, error: StoreError) {
+        self.back_off();
+        if !error.is_full() {
+            self.tell_failure(error);
+        } else {
+            self.shared.pool().not_made(error);
+            // A snapshot may free what stands before it.
+            self.shared.upkeep_kick.notify_one();
+        }
+        self.shared.pool_changed.notify_one();
+    }
+
+    fn tell_failure(&self, error: StoreError) {
+        let told = error.to_string();
+        if self.shared.pool().not_made(error) {
+            tracing::error!(error = told, "no segment can be made: commits fail once the last one is full");
         }
     }
 
-    async fn delete_surplus(&self) {
+    fn back_off(&mut self) {
+        let wait = self.retry.map_or(RETRY_MIN, |retry| (2 * retry.wait).min(RETRY_MAX));
+        self.retry = Some(Retry { at: self.shared.env.boot() + wait, wait });
+    }
+
+    /// Says once when the disk becomes full, and once when that is over.
+    fn tell(&mut self) {
+        let room = self.shared.pool().room();
+        let (directory, bytes_free) = (self.shared.disk.path(""), self.shared.disk.free_bytes());
+        match (self.told, room) {
+            (Room::Enough, Room::Full | Room::Last) => tracing::warn!(
+                directory,
+                bytes_free,
+                "the disk is full: new work is refused. Free some space, or let workers complete items"
+            ),
+            (Room::Full | Room::Last, Room::Enough) => {
+                tracing::info!(directory, bytes_free, "the disk has room again");
+            }
+            (Room::Enough, Room::Enough) | (Room::Full | Room::Last, Room::Full | Room::Last) => {}
+        }
+        self.told = room;
+    }
+
+    /// Tells whether anything was deleted.
+    async fn delete_surplus(&self) -> bool {
         let surplus = self.shared.pool().take_surplus();
         if surplus.is_empty() {
-            return;
+            return false;
         }
         for segment in &surplus {
             // What stays is found at the next open.
             let _may_stay = self.shared.disk.remove(&segment::name_of(segment.number)).await;
         }
         let _may_come_back = self.shared.disk.sync().await;
+        true
     }
 }

@@ -8,7 +8,7 @@
 //! [`opening`] lets [`survey`] and [`recovery`] ([`load`], [`replay`]) turn files into tables again; [`repair`] does so
 //! after a failed write. A partition whose part of the snapshot is damaged is carried over as it is ([`carry`], [`changes`]).
 //! [`backup`] copies a log in use, [`inspect`] looks at one that is not. Everything goes through the narrow door of
-//! [`disk`]; [`real`] is the one with files behind it.
+//! [`disk`]; [`real`] is the one with files behind it, of which [`handles`] keeps few open.
 //!
 //! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
 //! void comes back, and damage is refused with file and offset, never read as data.
@@ -25,6 +25,7 @@ mod entry;
 mod fetch;
 mod format;
 mod frame;
+mod handles;
 mod hint;
 pub mod inspect;
 mod keeper;
@@ -368,6 +369,7 @@ impl Store for LogStore {
             compactions: counters.compactions.load(Ordering::Relaxed),
             damaged_partitions,
             damaged_bodies: counters.damaged_bodies.load(Ordering::Relaxed),
+            bytes_free: self.shared.disk.free_bytes(),
         }
     }
 

@@ -2,23 +2,33 @@
 
 use std::sync::Arc;
 
-use super::segment::Segment;
+use super::segment::{self, Segment};
 use super::shared::Shared;
 use crate::store::{Room, StoreError};
 
 /// Freed segments kept for the next spare: making one anew costs as much writing as filling it.
 const FREE_MAX: usize = 1;
+/// The share of a segment that must stay free on the disk when one is made: for snapshots, and the file system itself.
+const MARGIN_SHARE: u64 = 4;
+/// The share of the last segment that is kept for what ends or removes items.
+const KEPT_SHARE: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct Pool {
     spare: Option<Arc<Segment>>,
-    /// Taken only when there is no other and none can be made: what ends items still works then.
+    /// Taken only when there is no other and the disk is full: what ends items still works then.
     reserve: Option<Arc<Segment>>,
     free: Vec<Arc<Segment>>,
     /// To be deleted.
     unwanted: Vec<Arc<Segment>>,
-    /// No segment could be made when one was needed.
+    /// The disk had no room for a segment that is lacking.
     full: bool,
+    /// The disk had no room for a write into a segment that was made before: see [`Pool::set_unwritable`].
+    unwritable: bool,
+    /// Why the last segment could not be made, if not because the disk is full.
+    failure: Option<StoreError>,
+    /// Bytes that are left in the segment that the log is written to.
+    left: u32,
     next_number: u32,
     segment_bytes: u32,
 }
@@ -38,6 +48,9 @@ impl Pool {
             free: Vec::new(),
             unwanted: Vec::new(),
             full: false,
+            unwritable: false,
+            failure: None,
+            left: segment_bytes,
             next_number,
             segment_bytes,
         };
@@ -57,11 +70,23 @@ impl Pool {
         self.unwanted.push(segment);
     }
 
+    /// Takes a segment back that was taken and never written to.
+    pub(super) fn put_back(&mut self, segment: Arc<Segment>) {
+        let place = if self.reserve.is_none() { &mut self.reserve } else { &mut self.spare };
+        if let Some(one_too_many) = place.replace(segment) {
+            self.free.push(one_too_many);
+        }
+    }
+
     pub(super) fn take_free(&mut self) -> Option<Arc<Segment>> {
         self.free.pop()
     }
 
-    pub(super) fn take_number(&mut self) -> u32 {
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    fn take_number(&mut self) -> u32 {
         let number = self.next_number;
         self.next_number += 1;
         number
@@ -82,15 +107,46 @@ impl Pool {
             Lack::Spare => self.spare = Some(segment),
             Lack::Reserve => self.reserve = Some(segment),
         }
+        self.failure = None;
         self.full &= self.lack().is_some();
     }
 
-    pub(super) fn set_full(&mut self) {
-        self.full = true;
+    /// A segment could not be made. Tells whether that is news.
+    pub(super) fn not_made(&mut self, error: StoreError) -> bool {
+        if error.is_full() {
+            self.failure = None;
+            !std::mem::replace(&mut self.full, true)
+        } else {
+            self.failure.replace(error).is_none()
+        }
+    }
+
+    /// A write into a segment that was made before found no room, as happens where a file system copies on write.
+    pub(super) fn set_unwritable(&mut self) {
+        self.unwritable = true;
+    }
+
+    pub(super) fn set_writable(&mut self) {
+        self.unwritable = false;
+    }
+
+    pub(super) fn is_unwritable(&self) -> bool {
+        self.unwritable
+    }
+
+    pub(super) fn set_left(&mut self, bytes: u32) {
+        self.left = bytes;
     }
 
     pub(super) fn room(&self) -> Room {
-        if self.full { Room::Full } else { Room::Enough }
+        let more = self.spare.is_some() || self.reserve.is_some();
+        match (self.full, more) {
+            _ if self.unwritable => Room::Last,
+            (false, _) => Room::Enough,
+            (true, true) => Room::Full,
+            (true, false) if self.left > self.segment_bytes / KEPT_SHARE => Room::Full,
+            (true, false) => Room::Last,
+        }
     }
 
     /// What is more than the pool keeps.
@@ -112,10 +168,13 @@ impl Pool {
         if let Some(spare) = self.spare.take() {
             return Some(Ok(spare));
         }
-        if !self.full {
-            return None;
+        if self.full
+            && let Some(reserve) = self.reserve.take()
+        {
+            return Some(Ok(reserve));
         }
-        Some(self.reserve.take().ok_or(StoreError::Full))
+        let cause = self.failure.clone().or_else(|| self.full.then_some(StoreError::Full))?;
+        Some(Err(cause))
     }
 }
 
@@ -135,8 +194,39 @@ impl Shared {
         }
     }
 
+    /// A freed segment, or a new one if the disk has room for it.
+    pub(super) async fn make_segment(&self) -> Result<Arc<Segment>, StoreError> {
+        if let Some(free) = self.pool().take_free() {
+            return Ok(free);
+        }
+        let bytes = self.options.segment_bytes;
+        // Asked first: zeros written until the disk is full would be all for nothing.
+        if !self.disk_has_room_for(bytes.into()) {
+            return Err(StoreError::Full);
+        }
+        let number = self.pool().take_number();
+        segment::create(&*self.disk, number, bytes).await
+    }
+
+    /// Whether so many bytes fit, and the margin beside them. A disk that does not tell is taken to have room.
+    pub(super) fn disk_has_room_for(&self, bytes: u64) -> bool {
+        let margin = u64::from(self.options.segment_bytes) / MARGIN_SHARE;
+        self.disk.free_bytes().is_none_or(|free| free >= bytes + margin)
+    }
+
     pub(super) fn discard(&self, segment: Arc<Segment>) {
         self.pool().discard(segment);
+        self.keeper_kick.notify_one();
+    }
+
+    /// Takes note that a write found no room. `untouched` is the segment that was to be begun with it.
+    pub(super) fn no_room_to_write(&self, untouched: Option<Arc<Segment>>) {
+        let mut pool = self.pool();
+        pool.set_unwritable();
+        if let Some(segment) = untouched {
+            pool.put_back(segment);
+        }
+        drop(pool);
         self.keeper_kick.notify_one();
     }
 }

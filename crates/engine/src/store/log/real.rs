@@ -3,23 +3,24 @@
 use std::fmt;
 use std::future::ready;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use super::disk::{Disk, File};
 use super::format::LOCK_NAME;
+use super::handles::{Handle, Handles};
 use crate::env::BoxFuture;
 use crate::lock::lock;
 
-#[expect(clippy::disallowed_types, reason = "this is where files come in")]
-type Handle = std::fs::File;
+/// Files of one directory that are open at once: enough for the segments that are read again and again.
+const OPEN_FILES_MAX: usize = 64;
 
 pub struct RealDisk {
     directory: PathBuf,
     /// Nothing is written, not even to lock it.
     read_only: bool,
     lock: Mutex<Option<Handle>>,
+    handles: Arc<Handles>,
 }
 
 impl RealDisk {
@@ -27,12 +28,17 @@ impl RealDisk {
     pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
         std::fs::create_dir_all(&directory)?;
-        Ok(Self { directory, read_only: false, lock: Mutex::new(None) })
+        Ok(Self::of(directory, false))
     }
 
     /// To look at a directory that is there: works also where nothing may be written.
     pub fn read_only(directory: impl Into<PathBuf>) -> Self {
-        Self { directory: directory.into(), read_only: true, lock: Mutex::new(None) }
+        Self::of(directory.into(), true)
+    }
+
+    fn of(directory: PathBuf, read_only: bool) -> Self {
+        let handles = Handles::new(directory.clone(), read_only, OPEN_FILES_MAX);
+        Self { directory, read_only, lock: Mutex::new(None), handles }
     }
 
     fn take_lock(&self) -> io::Result<()> {
@@ -57,7 +63,7 @@ impl RealDisk {
 
     fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.directory)? {
+        for entry in self.handles.with_a_handle_to_spare(|| std::fs::read_dir(&self.directory))? {
             names.push(entry?.file_name().to_string_lossy().into_owned());
         }
         names.sort();
@@ -76,7 +82,7 @@ impl fmt::Debug for RealDisk {
 }
 
 /// Done before anybody asks.
-fn done<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
+pub(super) fn done<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
     Box::pin(ready(value))
 }
 
@@ -94,67 +100,33 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str) -> BoxFuture<'_, io::Result<Arc<dyn File>>> {
-        let opened = Handle::options().read(true).write(!self.read_only).open(self.at(name));
-        done(opened.map(RealFile::shared))
+        done(self.handles.open(name).map(|file| file as Arc<dyn File>))
     }
 
     fn create(&self, name: &str) -> BoxFuture<'_, io::Result<Arc<dyn File>>> {
-        let created = Handle::options().read(true).write(true).create_new(true).open(self.at(name));
-        done(created.map(RealFile::shared))
+        done(self.handles.create(name).map(|file| file as Arc<dyn File>))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where files come in")]
     fn rename(&self, from: &str, to: &str) -> BoxFuture<'_, io::Result<()>> {
-        done(std::fs::rename(self.at(from), self.at(to)))
+        done(self.handles.rename(from, to))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where files come in")]
     fn remove(&self, name: &str) -> BoxFuture<'_, io::Result<()>> {
-        done(std::fs::remove_file(self.at(name)))
+        done(self.handles.remove(name))
     }
 
     fn sync(&self) -> BoxFuture<'_, io::Result<()>> {
-        done(Handle::open(&self.directory).and_then(|directory| directory.sync_all()))
+        done(self.handles.sync_directory())
+    }
+
+    /// What `df` shows as available: blocks that a file system keeps for root do not count.
+    fn free_bytes(&self) -> Option<u64> {
+        let disk = rustix::fs::statvfs(&self.directory).ok()?;
+        disk.f_bavail.checked_mul(disk.f_frsize)
     }
 
     fn path(&self, name: &str) -> String {
         let path = if name.is_empty() { self.directory.clone() } else { self.at(name) };
         path.display().to_string()
-    }
-}
-
-#[derive(Debug)]
-struct RealFile(Handle);
-
-impl RealFile {
-    fn shared(file: Handle) -> Arc<dyn File> {
-        Arc::new(Self(file))
-    }
-}
-
-impl File for RealFile {
-    fn write_at<'a>(&'a self, offset: u64, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<usize>> {
-        done(retried(|| self.0.write_at(bytes, offset)))
-    }
-
-    fn read_at<'a>(&'a self, offset: u64, buffer: &'a mut [u8]) -> BoxFuture<'a, io::Result<usize>> {
-        done(retried(|| self.0.read_at(buffer, offset)))
-    }
-
-    fn sync(&self) -> BoxFuture<'_, io::Result<()>> {
-        done(self.0.sync_data())
-    }
-
-    fn len(&self) -> BoxFuture<'_, io::Result<u64>> {
-        done(self.0.metadata().map(|metadata| metadata.len()))
-    }
-}
-
-fn retried(mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match attempt() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
     }
 }

@@ -21,8 +21,11 @@ impl Committer {
         }
         let segment = self.shared.take_segment().await?;
         let begun = self.begin_anew(Arc::clone(&segment)).await;
-        if begun.is_err() {
-            self.shared.discard(segment);
+        match &begun {
+            Ok(()) => {}
+            // Nothing was written to it: what holds no start frame can be begun another time.
+            Err(StoreError::Full) => self.shared.no_room_to_write(Some(segment)),
+            Err(_) => self.shared.discard(segment),
         }
         begun
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-use super::disk::{Disk, File, read_full, write_all};
+use super::disk::{Disk, File, is_full, read_full, write_all};
 use super::frame::{self, HEADER_BYTES, Header, Kind};
 use crate::store::StoreError;
 
@@ -59,8 +59,13 @@ impl Segment {
         }
     }
 
+    /// [`StoreError::Full`]: the disk had no room, and nothing was written. After any other error something may have been.
     pub(super) async fn write(&self, offset: u32, bytes: &[u8]) -> Result<(), StoreError> {
-        let written = write_all(&*self.file, offset.into(), bytes).await;
+        let written = match self.file.write_at(offset.into(), bytes).await {
+            Ok(first) => write_all(&*self.file, u64::from(offset) + first as u64, &bytes[first..]).await,
+            Err(error) if is_full(&error) => return Err(StoreError::Full),
+            Err(error) => Err(error),
+        };
         written.map_err(|error| self.failed("cannot write", error))
     }
 
@@ -126,6 +131,11 @@ pub(super) fn name_of(number: u32) -> String {
 pub(super) fn number_of(name: &str) -> Option<u32> {
     let number = name.strip_suffix(SUFFIX)?.parse().ok()?;
     (name_of(number) == name).then_some(number)
+}
+
+/// Whether a file bears the name that a segment has until it is full of zeros.
+pub(super) fn is_being_made(name: &str) -> bool {
+    name.strip_suffix(TEMPORARY_SUFFIX).is_some_and(|name| number_of(name).is_some())
 }
 
 /// Makes a segment full of zeros, durable with its name.

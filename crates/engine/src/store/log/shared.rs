@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) counters: Counters,
     /// Segments were freed, taken or discarded.
     pub(super) keeper_kick: Arc<Notify>,
-    /// The log has grown, or the disk is full.
+    /// The log has grown, much in it has died, or the disk is full.
     pub(super) upkeep_kick: Notify,
     /// A segment is ready, or none can be made.
     pub(super) pool_changed: Notify,
@@ -113,7 +113,8 @@ impl Shared {
     }
 
     pub(super) fn kicks(&self, tables: &mut Tables) -> Kicks {
-        Kicks { keeper: tables.something_died, upkeep: self.snapshot_is_due(tables) }
+        let upkeep = self.snapshot_is_due(tables) || tables.much_died();
+        Kicks { keeper: tables.something_died, upkeep }
     }
 
     /// As often as its writing is worth the reading it saves: when the log since is as large as the snapshot.

@@ -121,6 +121,10 @@ pub(super) struct Tables {
     pub(super) frozen: bool,
     /// Some segment may be free that was not.
     pub(super) something_died: bool,
+    /// Bytes of bodies that died since the upkeep last looked whether tidying pays off.
+    pub(super) died_bytes: u64,
+    /// So much must have died until it looks again.
+    pub(super) look_at_bytes: u64,
 }
 
 impl Tables {
@@ -225,6 +229,7 @@ impl Tables {
     fn release(&mut self, segment: u32, bytes: u64) {
         let Some(slot) = self.slots.get_mut(&segment) else { return };
         slot.live_bytes -= bytes;
+        self.died_bytes += bytes;
         if slot.live_bytes == 0 {
             slot.dead_since = self.applied;
             self.something_died |= !self.in_chain(segment);
@@ -302,9 +307,23 @@ impl Tables {
         self.snapshot.replace(snapshot)
     }
 
+    pub(super) fn much_died(&self) -> bool {
+        self.died_bytes >= self.look_at_bytes
+    }
+
+    /// The upkeep has looked. An eighth of what is held must die until it looks again, so that the looks, and the
+    /// snapshots that follow from some, become no more than a few for every doubling.
+    pub(super) fn looked(&mut self, segment_bytes: u32) {
+        self.died_bytes = 0;
+        self.look_at_bytes = (self.segment_bytes() / 8).max(segment_bytes.into());
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.slots.values().map(|slot| u64::from(slot.segment.bytes)).sum()
+    }
+
     pub(super) fn bytes_stored(&self) -> u64 {
-        let segments: u64 = self.slots.values().map(|slot| u64::from(slot.segment.bytes)).sum();
-        segments + self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes)
+        self.segment_bytes() + self.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes)
     }
 
     pub(super) fn damaged_partitions(&self) -> u64 {

@@ -1,5 +1,5 @@
 //! The upkeep: keeps the log short and the directory small. A snapshot when the log has grown, compaction when much of
-//! what is kept is dead, and both when the disk is full, because they free segments.
+//! what is kept is dead, and both when they give back more than they write: because much has died, or the disk is full.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +15,9 @@ use crate::store::{Room, StoreError};
 
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+/// Compactions before the snapshot that frees what they emptied: one snapshot for several, but no more than so many
+/// segments in use beside those they replace.
+const COMPACTIONS_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Upkeep {
@@ -43,9 +46,20 @@ impl Upkeep {
     }
 
     fn is_due(&self) -> bool {
-        let full = self.shared.pool().room() == Room::Full;
-        let tables = self.shared.tables();
-        self.shared.snapshot_is_due(&tables) || (full && tables.tail_bytes > 0) || self.retry.is_some()
+        let full = self.disk_is_full();
+        let mut tables = self.shared.tables();
+        let space = (full || tables.much_died()) && {
+            tables.looked(self.shared.options.segment_bytes);
+            compaction::pays_off(&tables, self.shared.options.segment_bytes, full)
+        };
+        space || self.shared.snapshot_is_due(&tables) || self.retry.is_some()
+    }
+
+    fn disk_is_full(&self) -> bool {
+        match self.shared.pool().room() {
+            Room::Enough => false,
+            Room::Full | Room::Last => true,
+        }
     }
 
     async fn attempt(&mut self) {
@@ -53,7 +67,10 @@ impl Upkeep {
             Ok(()) => self.retry = None,
             Err(StoreError::Closed) => {}
             Err(error) => {
-                tracing::warn!(%error, "a snapshot or compaction failed and will be tried again");
+                // The keeper says that the disk is full, and says it once.
+                if !error.is_full() {
+                    tracing::warn!(%error, "a snapshot or compaction failed and will be tried again");
+                }
                 self.retry = Some(self.retry.map_or(RETRY_MIN, |retry| (2 * retry).min(RETRY_MAX)));
             }
         }
@@ -61,11 +78,23 @@ impl Upkeep {
 
     async fn tidy(&mut self) -> Result<(), StoreError> {
         self.take_snapshot().await?;
-        while self.compaction_is_due() && compaction::compact(&self.shared).await? {
+        while self.compact_some().await? {
             // Only now are the segments free that were compacted.
             self.take_snapshot().await?;
         }
+        self.shared.tables().looked(self.shared.options.segment_bytes);
         Ok(())
+    }
+
+    /// Tells whether anything was moved.
+    async fn compact_some(&self) -> Result<bool, StoreError> {
+        let most = if self.disk_is_full() { 1 } else { COMPACTIONS_MAX };
+        for done in 0..most {
+            if !self.compaction_is_due() || !compaction::compact(&self.shared).await? {
+                return Ok(done > 0);
+            }
+        }
+        Ok(true)
     }
 
     fn compaction_is_due(&self) -> bool {
