@@ -42,4 +42,5 @@ mod sorted;
 mod storage;
 mod suspend;
 mod totals;
+mod unclaimed;
 mod watch;
