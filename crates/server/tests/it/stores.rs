@@ -15,7 +15,7 @@ use windlass_core::row::Part;
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::spread::Member;
-use windlass_engine::store::{Acquired, Batch, CommitError, Room, Store, StoreError, StoreStats};
+use windlass_engine::store::{Acquired, Batch, CommitError, Room, Rows, Store, StoreError, StoreStats};
 use windlass_server::config::{self, Config, RawConfig};
 use windlass_server::lifecycle::Server;
 
@@ -71,6 +71,10 @@ impl Store for Failing {
         bytes_max: usize,
     ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
         self.inner.read_events(partition, number, from, bytes_max)
+    }
+
+    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
+        self.inner.peek(partition)
     }
 
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -99,7 +99,8 @@ impl<'a> Rescue<'a> {
                     | Key::Rules(_)
                     | Key::Rule(_)
                     | Key::Cron(_)
-                    | Key::CronHome(_) => {}
+                    | Key::CronHome(_)
+                    | Key::Dropped(_) => {}
                 }
                 32
             }
