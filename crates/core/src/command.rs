@@ -644,6 +644,10 @@ pub enum Refusal {
     NoSuchPartition,
     /// No unclaimed partition of that number is in that store.
     NotUnclaimed,
+    /// The unclaimed partition still has so many items that are not final, or not yet where they are moved to.
+    UnclaimedNotEmpty {
+        live: u64,
+    },
     /// A queue has a partition of that number, in another store.
     PartitionNamed {
         queue: Arc<str>,

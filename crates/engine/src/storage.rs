@@ -63,14 +63,16 @@ impl Engine {
         Ok(committed_queue(self.registry.adopt(queue.clone(), partition, store).await?))
     }
 
-    /// Drops an unclaimed partition and everything in it.
+    /// Drops an unclaimed partition and everything in it. Without `force` the drop is refused while an item in it is not
+    /// final, or on its way to another queue, or if the partition cannot be read.
     pub async fn drop_unclaimed(
         &self,
         partition: PartitionId,
         store: Option<Arc<str>>,
+        force: bool,
     ) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
-        let answer = self.registry.drop_unclaimed(partition, store).await?;
+        let answer = self.registry.drop_unclaimed(partition, store, force).await?;
         let commits = vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }];
         Ok(Committed { value: (), commits })
     }

@@ -170,13 +170,25 @@ impl Registry {
         self: &Arc<Self>,
         partition: PartitionId,
         store: Option<Arc<str>>,
+        force: bool,
     ) -> Result<Answer, EngineError> {
         let registry = Arc::clone(self);
         self.alone(async move {
             let stored = registry.find_unclaimed(partition, store.as_ref())?;
+            if !force {
+                registry.check_empty(&stored).await?;
+            }
             registry.carry_out(Command::DropUnclaimed(stored)).await
         })
         .await
+    }
+
+    async fn check_empty(&self, stored: &Stored) -> Result<(), EngineError> {
+        let peeked = self.peek(stored).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
+        match peeked.counts().live() + peeked.moving() {
+            0 => Ok(()),
+            live => Err(Refusal::UnclaimedNotEmpty { live }.into()),
+        }
     }
 
     /// What is known of unclaimed partitions after a number. Never ends between two stores that hold the same number.

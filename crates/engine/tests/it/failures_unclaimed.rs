@@ -113,7 +113,7 @@ async fn a_fault_at_any_step_of_a_drop_leaves_the_partition_unclaimed_or_gone() 
         for commits in 0..COMMITS_MAX {
             let (store, engine, queue) = with_unclaimed().await;
             store.fail_after(commits, fault);
-            unless_it_crashes(&store, engine.drop_unclaimed(PartitionId(1), None)).await;
+            unless_it_crashes(&store, engine.drop_unclaimed(PartitionId(1), None, true)).await;
             let (engine, store, env) = next(&store).await;
             let context = format!("{fault:?} after {commits}");
             let held = store.partitions().await.expect("listed").contains(&PartitionId(1));

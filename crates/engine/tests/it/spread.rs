@@ -255,7 +255,7 @@ async fn the_same_number_in_another_store_is_neither_served_nor_dropped_as_the_n
     engine.adopt(&other, PartitionId(2), Some("default".into())).await.expect("adopted");
     let refused = engine.adopt(&other, PartitionId(0), None).await;
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::Invalid(_)))), "{refused:?}");
-    engine.drop_unclaimed(PartitionId(0), None).await.expect("dropped");
+    engine.drop_unclaimed(PartitionId(0), None, false).await.expect("dropped");
     assert_eq!(engine.unclaimed(), []);
     assert_eq!(stores.first.partitions().await.expect("read"), [0, 2, 3].map(PartitionId));
     assert_eq!(stores.second.partitions().await.expect("read"), []);
@@ -279,7 +279,7 @@ async fn an_unclaimed_number_in_two_stores_is_named_with_its_store() {
         2,
         "a number is not cut in two"
     );
-    engine.drop_unclaimed(PartitionId(5), Some("second".into())).await.expect("dropped");
+    engine.drop_unclaimed(PartitionId(5), Some("second".into()), false).await.expect("dropped");
     assert_eq!(stores.first.partitions().await.expect("read"), [0, 5, 6].map(PartitionId));
     engine.adopt(&queue, PartitionId(5), None).await.expect("the only one left");
     assert_eq!(homes(&engine, &queue).await, ["default", "default"]);

@@ -2,12 +2,16 @@
 
 use http::Response;
 use windlass_api::JSON;
+use windlass_core::row::Stored;
 use windlass_engine::PartitionState;
 
 use super::App;
 use super::reply::plain;
 use crate::listener::Reply;
 use crate::metrics::{self, EngineNow, Scrape, TrafficNow};
+
+/// Unclaimed partitions that `/ready` shows.
+const UNCLAIMED_SHOWN_MAX: usize = 1000;
 
 pub(super) fn page() -> Response<Reply> {
     let version = env!("CARGO_PKG_VERSION");
@@ -24,7 +28,7 @@ pub(super) fn page() -> Response<Reply> {
 pub(super) fn ready(app: &App) -> Response<Reply> {
     let reasons = reasons(app);
     let status = if reasons.is_empty() { 200 } else { 503 };
-    let body = serde_json::json!({"ready": reasons.is_empty(), "reasons": reasons, "faulty": faulty(app)});
+    let body = serde_json::json!({"ready": reasons.is_empty(), "reasons": reasons, "faulty": faulty(app), "unclaimed": unclaimed(app)});
     plain(status, JSON, body.to_string())
 }
 
@@ -42,6 +46,14 @@ fn faulty(app: &App) -> Vec<u32> {
     let partitions = overview.into_iter().flat_map(|seen| seen.partitions);
     let faulty = partitions.filter(|(_, state)| matches!(state, PartitionState::Faulty { .. }));
     faulty.map(|(partition, _)| partition.0).collect()
+}
+
+/// Partitions that no queue names: kept, and of no concern to those that serve. The metric counts all of them.
+fn unclaimed(app: &App) -> Vec<serde_json::Value> {
+    let found = app.opened().map(|opened| opened.engine.unclaimed()).unwrap_or_default();
+    let shown =
+        |stored: &Stored| serde_json::json!({"store": stored.store_name(), "partition": stored.partition.0});
+    found.iter().take(UNCLAIMED_SHOWN_MAX).map(shown).collect()
 }
 
 pub(super) fn metrics(app: &App) -> Response<Reply> {

@@ -77,6 +77,8 @@ metrics! {
     MOVED_IN = Counter "windlass_items_moved_in_total" ["queue"]: "Items that came from another queue.";
     LEASES_EXPIRED = Counter "windlass_leases_expired_total" ["queue"]: "Leases that ended by their deadline.";
     PARTITIONS = Gauge "windlass_partitions" ["state"]: "Partitions of all queues, by state.";
+    UNCLAIMED = Gauge "windlass_partitions_unclaimed" ["store"]:
+        "Partitions that each store holds and no queue names: kept, and served by nobody until they are adopted or dropped.";
 
     COMMITS = Counter "windlass_commits_total": "Commits that succeeded.";
     COMMIT_SECONDS = Histogram "windlass_commit_seconds": "How long a commit took.";

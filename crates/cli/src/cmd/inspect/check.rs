@@ -10,6 +10,7 @@ use windlass_engine::store::log::inspect::{self, FileReport, PartitionReport, Re
 use windlass_server::http::show::time;
 
 use super::failure;
+use super::unclaimed::{self, Unclaimed};
 use crate::exit::{Exit, Failure};
 use crate::human::{bytes, count, counted};
 use crate::output::Output;
@@ -21,6 +22,8 @@ struct Document {
     segments: Vec<Segment>,
     snapshot: Option<Snapshot>,
     partitions: Vec<Partition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unclaimed: Option<Vec<Unclaimed>>,
     damage: Vec<Damage>,
 }
 
@@ -74,6 +77,7 @@ impl Document {
             segments: report.segments.into_iter().map(Segment::of).collect(),
             snapshot: report.snapshot.map(|(file, bytes)| Snapshot { file, bytes }),
             partitions: partitions.map(|(id, partition)| Partition::of(id.0, partition)).collect(),
+            unclaimed: unclaimed::of(report.unclaimed),
             damage: report.damage.iter().map(Damage::of).collect(),
         }
     }
@@ -83,9 +87,10 @@ impl Document {
         let snapshot =
             snapshot.map_or("none".into(), |found| format!("{}, {}", found.file, bytes(found.bytes)));
         format!(
-            "{}\n{}\nsnapshot: {snapshot}\ndamage: {}\n",
+            "{}\n{}\nsnapshot: {snapshot}\nunclaimed partitions: {}\ndamage: {}\n",
             segments(&self.segments),
             partitions(&self.partitions),
+            unclaimed::shown(self.unclaimed.as_deref()),
             Damage::shown(&self.damage)
         )
     }

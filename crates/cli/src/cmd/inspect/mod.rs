@@ -4,6 +4,7 @@ mod check;
 mod contents;
 mod export;
 mod salvage;
+mod unclaimed;
 
 use std::io;
 use std::path::{Path, PathBuf};

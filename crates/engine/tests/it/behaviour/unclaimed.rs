@@ -143,7 +143,9 @@ async fn a_new_queue_gets_no_number_of_an_unclaimed_partition(world: &World) {
 async fn an_unclaimed_partition_is_dropped_by_its_number_alone(world: &World) {
     lost_queue(world, 3).await;
     let queue = world.queue("mail", 1, Settings::default()).await;
-    let drop = async |partition| world.engine().drop_unclaimed(PartitionId(partition), None).await;
+    let drop = async |partition| world.engine().drop_unclaimed(PartitionId(partition), None, true).await;
+    let unforced = world.engine().drop_unclaimed(PartitionId(1), None, false).await;
+    assert!(is_refused(&unforced, &Refusal::UnclaimedNotEmpty { live: 3 }));
     drop(1).await.expect("dropped");
     assert_eq!(numbers(world), [2]);
     for claimed in [0, 1, 3, 99] {

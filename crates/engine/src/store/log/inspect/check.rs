@@ -10,6 +10,7 @@ use windlass_core::time::Timestamp;
 
 use super::Locked;
 use super::frames::{Source, frames_of, valid_sources};
+use super::unclaimed::{self, Unclaimed};
 use crate::store::log::body_key::BodyKey;
 use crate::store::log::disk::Disk;
 use crate::store::log::fetch::{Piece, fetch};
@@ -33,6 +34,8 @@ pub struct Report {
     pub snapshot: Option<(String, u64)>,
     /// Empty if the log cannot be opened.
     pub partitions: BTreeMap<PartitionId, PartitionReport>,
+    /// Partitions that no queue names: nothing is wrong with them, but nobody serves them.
+    pub unclaimed: Unclaimed,
     /// Each with file and offset where that can be told.
     pub damage: Vec<StoreError>,
 }
@@ -76,8 +79,14 @@ pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
     let format = locked.format().await?;
     let log = format.log;
     let (survey, damage) = survey::survey_readable(&*disk, log).await?;
-    let mut report =
-        Report { log, segments: Vec::new(), snapshot: None, partitions: BTreeMap::new(), damage };
+    let mut report = Report {
+        log,
+        segments: Vec::new(),
+        snapshot: None,
+        partitions: BTreeMap::new(),
+        unclaimed: Unclaimed::NotKnown,
+        damage,
+    };
     check_segments(&survey, &mut report).await;
     match opening::recover(&*disk, format).await {
         Ok(recovered) => check_content(recovered, &mut report).await,
@@ -139,6 +148,7 @@ async fn check_segments(survey: &Survey, report: &mut Report) {
 
 async fn check_content(recovered: Recovered, report: &mut Report) {
     let tables = recovered.tables;
+    report.unclaimed = unclaimed::find(&tables).await;
     report.snapshot = tables.snapshot.as_ref().map(|snapshot| (snapshot.name.clone(), snapshot.bytes));
     for file in &mut report.segments {
         let slot = segment::number_of(&file.name).and_then(|number| tables.slots.get(&number));

@@ -9,10 +9,12 @@ mod frames;
 mod gaps;
 mod rescue;
 mod salvage;
+mod unclaimed;
 
 pub use check::{FileReport, PartitionReport, Report, Use, check};
 pub use export::export;
 pub use salvage::{Salvaged, salvage};
+pub use unclaimed::{Unclaimed, UnclaimedReport};
 
 use super::disk::Disk;
 use super::format::{self, Format};
