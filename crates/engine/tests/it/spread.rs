@@ -8,7 +8,7 @@ use std::time::Duration;
 use windlass_core::command::{CreateQueue, Refusal, UpdateQueue};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
-use windlass_core::row::{Change, Numbers, QueueName, Row, Stored};
+use windlass_core::row::{Change, Key, Numbers, QueueName, Row, Stored};
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
@@ -227,6 +227,28 @@ async fn hold(store: &FaultyStore, partition: u32) {
     let sequence = acquired.sequence + 1;
     let batch = Batch { partition, epoch: acquired.epoch, sequence, now: acquired.now, changes };
     store.commit(batch).await.expect("committed");
+}
+
+/// As a salvage that could not read the row leaves it.
+async fn forget_last_number(store: &FaultyStore) {
+    let partition = PartitionId::REGISTRY;
+    let acquired = store.acquire(partition).await.expect("acquired");
+    let changes = vec![Change::Remove(Key::Partitions)];
+    let sequence = acquired.sequence + 1;
+    let batch = Batch { partition, epoch: acquired.epoch, sequence, now: acquired.now, changes };
+    store.commit(batch).await.expect("committed");
+}
+
+#[tokio::test]
+async fn numbers_that_queues_have_are_not_given_again_although_the_registry_forgot_the_last() {
+    let stores = Stores::new();
+    let engine = stores.open_both().await;
+    create(&engine, "q", 3).await;
+    engine.close().await;
+    forget_last_number(&stores.first).await;
+    let engine = stores.open_both().await;
+    let made = create(&engine, "made", 1).await;
+    assert_eq!(engine.queue_info(&made).expect("it is there").partitions, [PartitionId(4)]);
 }
 
 fn stored(partition: u32, store: &str) -> Stored {

@@ -102,7 +102,7 @@ impl Store for Failing {
     }
 }
 
-fn configured(directory: &Path, stores: &[(&str, &Path)]) -> Config {
+pub(crate) fn configured(directory: &Path, stores: &[(&str, &Path)]) -> Config {
     let mut text = format!("data = {:?}\nlisten = \"127.0.0.1:0\"\n", directory.join("data"));
     for (name, data) in stores {
         text.push_str(&format!("[[stores]]\nname = {name:?}\ndata = {data:?}\n"));
@@ -112,7 +112,7 @@ fn configured(directory: &Path, stores: &[(&str, &Path)]) -> Config {
     config::load(RawConfig::default(), Some(file), std::iter::empty()).expect("a valid configuration")
 }
 
-fn directory() -> TempDir {
+pub(crate) fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
