@@ -18,6 +18,9 @@ use crate::partition::message::Answer;
 use crate::store::{StoreError, member};
 use crate::types::Unclaimed;
 
+/// Numbers that one log line shows.
+const SHOWN_MAX: usize = 20;
+
 const SEVERAL_STORES: Invalid =
     Invalid { field: "store", rule: "named: several stores hold an unclaimed partition of that number" };
 
@@ -144,8 +147,9 @@ impl Registry {
             let stored = registry.find_unclaimed(partition, store.as_ref())?;
             registry.check_crons(&stored).await?;
             let answer = registry.carry_out(Command::Adopt(Adopt { queue, stored })).await;
-            if registry.mend_crons().await.is_err() {
-                registry.stale.notify_one();
+            match registry.mend_crons().await {
+                Ok(asked_all) if asked_all => {}
+                Ok(_) | Err(_) => registry.stale.notify_one(),
             }
             answer
         })
@@ -243,6 +247,3 @@ impl Registry {
         Ok(partition)
     }
 }
-
-/// Numbers that one log line shows.
-const SHOWN_MAX: usize = 20;
