@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{crons, events, explain, groups, items, permits, queues, rules, service, storage};
+use crate::{crons, events, explain, groups, items, permits, queues, rules, service, storage, unclaimed};
 
 /// What can be a request or a reply.
 pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static {}
@@ -93,6 +93,9 @@ calls! {
     "storage/scheduled.list" storage::ListScheduledRequest => storage::ListItemsReply, reads: "Lists what is due later in a partition, by time.";
     "storage/items.import" storage::ImportItemsRequest => storage::ImportItemsReply, changes: "Brings in items as a list shows them.";
     "storage/items.delete" storage::DeleteItemsRequest => storage::DeleteItemsReply, changes: "Takes live items out; nothing of them is kept.";
+    "storage/unclaimed.list" unclaimed::ListUnclaimedRequest => unclaimed::ListUnclaimedReply, reads: "Lists partitions that a store holds and no queue names.";
+    "storage/unclaimed.adopt" unclaimed::AdoptPartitionRequest => queues::QueueReply, changes: "Makes an unclaimed partition one of a queue's.";
+    "storage/unclaimed.drop" unclaimed::DropPartitionRequest => unclaimed::DropPartitionReply, changes: "Deletes an unclaimed partition and everything in it.";
     "queue.pause" rules::PauseQueueRequest => rules::RuleReply, changes: "Stops a queue or a kind, for the user.";
     "queue.resume" rules::ResumeQueueRequest => rules::LiftRuleReply, changes: "Lifts a pause.";
     "queue.block" rules::BlockQueueRequest => rules::RuleReply, changes: "Stops a queue or a kind, for the administrator.";

@@ -23,6 +23,7 @@ pub mod service;
 pub mod storage;
 mod tidy;
 pub mod time;
+pub mod unclaimed;
 
 pub use crate::call::Call;
 pub use crate::error::Code;

@@ -56,6 +56,7 @@ mod retries;
 mod rules;
 mod storage;
 mod stream;
+mod unclaimed;
 mod url;
 pub mod worker;
 

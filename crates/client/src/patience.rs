@@ -8,6 +8,7 @@ use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest, WaitIte
 use windlass_api::queues::RedriveQueueRequest;
 use windlass_api::service::BackupRequest;
 use windlass_api::storage::ReloadQueueRequest;
+use windlass_api::unclaimed::{AdoptPartitionRequest, DropPartitionRequest, ListUnclaimedRequest};
 use windlass_api::{Call, Span};
 
 use crate::error::Outcome;
@@ -20,14 +21,23 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 const PROMPT: Duration = Duration::from_secs(60);
 /// A backup copies all there is.
 const BACKUP: Duration = Duration::from_secs(60 * 60);
-/// A reload reads all of a queue back, a redrive sends all of it on, and the server gives up after a quarter of an hour.
+/// A reload reads all of a queue back, a redrive sends all of it on, calls about unclaimed partitions read them as a whole,
+/// and the server gives up after a quarter of an hour.
 const WHOLE_QUEUE: Duration = Duration::from_secs(16 * 60);
+
+const WHOLE_QUEUE_CALLS: [&str; 5] = [
+    ReloadQueueRequest::NAME,
+    RedriveQueueRequest::NAME,
+    ListUnclaimedRequest::NAME,
+    AdoptPartitionRequest::NAME,
+    DropPartitionRequest::NAME,
+];
 
 /// How long to wait for the answer.
 pub(crate) fn patience<C: Call>(request: &C) -> Duration {
     if C::NAME == BackupRequest::NAME {
         BACKUP
-    } else if [ReloadQueueRequest::NAME, RedriveQueueRequest::NAME].contains(&C::NAME) {
+    } else if WHOLE_QUEUE_CALLS.contains(&C::NAME) {
         WHOLE_QUEUE
     } else if C::WAITS {
         request_timeout(request).map_or(WAIT_DEFAULT, Duration::from) + MARGIN

@@ -12,7 +12,7 @@ use crate::id::{ItemId, ItemNumber, PartitionId, Permit};
 use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase, Suspension};
 use crate::limits::Invalid;
 use crate::partition::Totals;
-use crate::row::{BodyCopy, Change, Intake, Queue, QueueName, StoreNames};
+use crate::row::{BodyCopy, Change, Intake, Queue, QueueName, StoreNames, Stored};
 use crate::rule::{Rule, RuleSet, Stop};
 use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
@@ -63,9 +63,10 @@ pub enum Command {
     Sweep {
         limit: usize,
     },
-    /// Takes the queue's settings over, unless they are older than those it has.
+    /// Takes the queue's settings over, unless their version is the one the partition has. An older version counts too:
+    /// the registry may have been restored from a backup.
     Configure(Box<Settings>),
-    /// Takes over what it is to take in, unless that is older than what it has.
+    /// Takes over what the partition is to take in, as [`Command::Configure`] does the settings.
     Route(Box<Intake>),
     /// Registry only.
     CreateQueue(Box<CreateQueue>, StoreNames),
@@ -81,11 +82,17 @@ pub enum Command {
     ForgetPartition(QueueName, PartitionId),
     /// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
     SkipPartitions(PartitionId),
+    /// Registry only: makes a partition that no queue names one of a queue's.
+    Adopt(Adopt),
+    /// Registry only: records that a partition is to be dropped which no queue names.
+    DropUnclaimed(Stored),
+    /// Registry only: these were dropped by their stores, and their records go.
+    ForgetDropped(Vec<Stored>),
     /// Registry only: sets a rule, or says anew what there is to say of it.
     SetRule(Box<SetRule>),
     /// Registry only.
     LiftRule(Box<LiftRule>),
-    /// Takes the queue's rules over, unless they are older than those it has.
+    /// Takes the queue's rules over, as [`Command::Configure`] does the settings.
     TakeRules(Arc<RuleSet>),
     Cron(Box<CronCommand>),
 }
@@ -468,6 +475,12 @@ pub struct Rebalance {
 }
 
 #[derive(Clone, Debug)]
+pub struct Adopt {
+    pub queue: QueueName,
+    pub stored: Stored,
+}
+
+#[derive(Clone, Debug)]
 pub struct SetRule {
     pub queue: QueueName,
     /// Unset: the whole queue.
@@ -642,6 +655,20 @@ pub enum Refusal {
     NoSuchQueue,
     /// The queue has no partition of that number.
     NoSuchPartition,
+    /// No unclaimed partition of that number is in that store.
+    NotUnclaimed,
+    /// The unclaimed partition still has so many items that are not final, or not yet where they are moved to.
+    UnclaimedNotEmpty {
+        live: u64,
+    },
+    /// A queue has a partition of that number, in another store.
+    PartitionNamed {
+        queue: Arc<str>,
+    },
+    /// A cron of the unclaimed partition has a name that another cron bears by now.
+    CronNamed {
+        cron: Arc<str>,
+    },
     /// The queue still has so many items that are not final, or not yet where they are moved to.
     NotEmpty {
         live: u64,

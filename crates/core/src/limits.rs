@@ -232,6 +232,9 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::Retire(..)
         | Command::ForgetPartition(..)
         | Command::SkipPartitions(_)
+        | Command::Adopt(_)
+        | Command::DropUnclaimed(_)
+        | Command::ForgetDropped(_)
         // Nobody can have set one on a kind that is none.
         | Command::LiftRule(_)
         | Command::TakeRules(_) => Ok(()),

@@ -38,6 +38,8 @@ pub enum Row {
     Cron(Box<Cron>),
     /// Registry only.
     CronHome(Box<CronHome>),
+    /// Registry only.
+    Dropped(Dropped),
 }
 
 /// The order of keys is the order in which a snapshot holds them.
@@ -64,6 +66,7 @@ pub enum Key {
     Events(ItemNumber, Option<u64>),
     /// By the name of the cron.
     CronHome(Arc<str>),
+    Dropped(Stored),
 }
 
 /// The highest numbers issued so far: durable, because the item that bore one may be gone.
@@ -94,6 +97,8 @@ pub struct Intake {
     pub closed: bool,
     /// The keys that are at home here. Unset: any.
     pub at_home: Option<SlotSet>,
+    /// The queue that the partition is of: told by listings once the registry has lost the queue.
+    pub queue: Option<QueueName>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -255,8 +260,13 @@ impl Queue {
         serving.chain(self.retired.iter().map(|(id, store)| (*id, store.as_ref())))
     }
 
+    /// The same, as values that can be compared.
+    pub fn stored(&self) -> impl Iterator<Item = Stored> {
+        self.homes().map(|(partition, store)| Stored { partition, store: store.cloned() })
+    }
+
     pub(crate) fn store(&self, index: usize) -> Option<&Arc<str>> {
-        self.stores.0.get(index).filter(|name| !name.is_empty())
+        self.stores.0.get(index).filter(|name| !name.is_empty() && ***name != *FIRST_STORE)
     }
 
     /// How many partitions it is to have: those that drain are about to go.
@@ -280,6 +290,7 @@ impl Queue {
             version: self.route_version,
             closed: place.is_none() || self.draining.contains(&partition),
             at_home: moved.then(at_home),
+            queue: Some(self.name.clone()),
             unknown: Vec::new(),
         }
     }
@@ -294,6 +305,37 @@ impl Queue {
     pub fn home(&self, slot: Slot) -> Option<usize> {
         self.slots.home(slot, self.width())
     }
+}
+
+/// The name of the first store of all, which holds the registry.
+pub const FIRST_STORE: &str = "default";
+
+/// A partition in a store. Two stores may hold something under the same number, and only one of the two is the partition
+/// that the registry names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stored {
+    pub partition: PartitionId,
+    /// Unset for the first store of all: see [`Stored::new`].
+    pub store: Option<Arc<str>>,
+}
+
+impl Stored {
+    pub fn new(partition: PartitionId, store: &Arc<str>) -> Self {
+        Self { partition, store: (**store != *FIRST_STORE).then(|| Arc::clone(store)) }
+    }
+
+    pub fn store_name(&self) -> &str {
+        self.store.as_deref().unwrap_or(FIRST_STORE)
+    }
+}
+
+/// A partition that is to be dropped, written in the commit that takes it from its queue. A store drops a partition for no
+/// other reason; the record goes once the store has done so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dropped {
+    pub stored: Stored,
+    /// Encoded fields of a newer version, carried along untouched.
+    pub unknown: Vec<u8>,
 }
 
 /// The highest partition number given out so far.
@@ -370,6 +412,7 @@ impl Row {
             Self::Rule(rule) => Key::Rule(rule.key.clone()),
             Self::Cron(cron) => Key::Cron(Arc::clone(&cron.name)),
             Self::CronHome(home) => Key::CronHome(Arc::clone(&home.name)),
+            Self::Dropped(dropped) => Key::Dropped(dropped.stored.clone()),
         }
     }
 }
@@ -390,12 +433,13 @@ impl Change {
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),
             Self::Put(Row::Once(once)) => FIXED + once.bytes(),
             Self::Put(Row::Group(group)) => 4 * FIXED + group.bytes(),
-            Self::Put(Row::Intake(intake)) => 4 * FIXED + intake.unknown.len(),
+            Self::Put(Row::Intake(intake)) => 6 * FIXED + intake.unknown.len(),
             Self::Put(Row::Rule(rule)) => 4 * FIXED + rule.bytes(),
             Self::Put(Row::Cron(cron)) => 2 * FIXED + cron.bytes(),
             Self::Put(Row::CronHome(home)) => FIXED + home.name.len() + home.queue.name.len(),
             Self::Put(Row::Numbers(_) | Row::Taken(_) | Row::Events(_) | Row::Partitions(_)) => FIXED,
             Self::Put(Row::Rules(_)) => 4 * FIXED,
+            Self::Put(Row::Dropped(dropped)) => FIXED + dropped.stored.store_name().len(),
             Self::Remove(_) | Self::RemoveBody { .. } => FIXED / 4,
             Self::PutBody { body, .. } => FIXED / 4 + body.len(),
         }

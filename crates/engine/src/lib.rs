@@ -57,7 +57,7 @@ pub use crate::stream::{CloseMode, EndReason, Frame, Subscription};
 pub use crate::types::{
     Commit, CommitStats, Committed, CreatedGroup, CronInfo, Delivery, Grant, Granted, Histogram, Holding,
     ItemView, Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
-    SuspendItem,
+    SuspendItem, Unclaimed,
 };
 pub use windlass_core::partition::{Remaining, Totals};
 

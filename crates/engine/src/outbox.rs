@@ -183,7 +183,7 @@ impl Carrier {
                 Ok(Progress::None) => {}
                 // It takes nothing new any more.
                 Err(EngineError::Refused(Refusal::Moved)) => {
-                    self.settle(&queue, taker).await?;
+                    self.settle(taker).await?;
                     if self.assign(to, &queue, Some(taker), self.batch_max()).await? == Progress::Some {
                         progress = Progress::Some;
                     }
@@ -191,7 +191,7 @@ impl Carrier {
                 Err(error) => {
                     // Somebody else may take what it will not; but not in a hurry.
                     if matches!(error, EngineError::Refused(_)) {
-                        self.settle(&queue, taker).await?;
+                        self.settle(taker).await?;
                         self.assign(to, &queue, Some(taker), 1).await?;
                     }
                     refused = Err(error);
@@ -240,8 +240,13 @@ impl Carrier {
         limit: usize,
     ) -> Result<Progress, EngineError> {
         let Ok(target) = queue.find(taker) else {
-            // Of an earlier queue of that name, and gone with it; or empty, and all that it took was heard of. Partition
-            // numbers do not come again.
+            if lock(&self.running).is_unclaimed(taker) {
+                // An unclaimed taker may have taken some of it: that is known once it was adopted or dropped.
+                return Ok(Progress::None);
+            }
+            // A taker of another queue was adopted there. Any other taker is gone with an earlier queue of that name, or
+            // was empty, and all that it took was heard of. Partition numbers do not come again.
+            self.settle(taker).await?;
             return self.assign(&queue.queue.name.name, queue, Some(taker), self.batch_max()).await;
         };
         if target.state() != PartitionState::Available {
@@ -294,8 +299,9 @@ impl Carrier {
     }
 
     /// Forgets what a partition has taken, as far as that was not written down: it must not go to anybody else.
-    async fn settle(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
-        let Ok(target) = queue.find(taker) else { return Ok(()) };
+    async fn settle(&self, taker: PartitionId) -> Result<(), EngineError> {
+        let Some(home) = lock(&self.running).home_of(taker) else { return Ok(()) };
+        let target = home.partition;
         let source = self.source.id;
         let last = target.query(move |partition, _| partition.last_taken(source)).await?;
         self.forget(taker, last).await?;

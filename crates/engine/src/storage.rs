@@ -1,13 +1,15 @@
 //! The engine's calls for operators: what stands in a partition, what is brought in, and what is taken out.
 
-use windlass_core::command::{ImportItem, Refusal};
-use windlass_core::id::ItemId;
-use windlass_core::limits;
-use windlass_core::row::QueueName;
+use std::sync::Arc;
 
-use crate::Engine;
+use windlass_core::command::{ImportItem, Refusal};
+use windlass_core::id::{ItemId, PartitionId};
+use windlass_core::limits;
+use windlass_core::row::{Queue, QueueName, Stored};
+
 use crate::error::EngineError;
-use crate::types::{ItemView, Judged, Page, ProducedItem};
+use crate::types::{Commit, Committed, ItemView, Judged, Page, ProducedItem, Unclaimed};
+use crate::{Engine, committed_queue};
 
 impl Engine {
     /// A page of a list. It may be shorter than its limit, because it is bounded in bytes too; it is empty only at the
@@ -32,6 +34,47 @@ impl Engine {
     pub async fn delete_items(&self, queue: &QueueName, ids: Vec<ItemId>) -> Result<Judged<()>, EngineError> {
         let _call = self.registry.enter()?;
         Ok(self.queue(queue)?.delete(ids).await)
+    }
+
+    /// Partitions that stores hold and no queue names, by number.
+    pub fn unclaimed(&self) -> Vec<Stored> {
+        self.registry.unclaimed()
+    }
+
+    /// Reads unclaimed partitions from the first one after a number on, and tells what is in them.
+    pub async fn describe_unclaimed(
+        &self,
+        after: Option<PartitionId>,
+        limit: usize,
+    ) -> Result<Vec<Unclaimed>, EngineError> {
+        let _call = self.registry.enter()?;
+        Ok(self.registry.describe_unclaimed(after, limit).await)
+    }
+
+    /// Makes an unclaimed partition one of a queue's, with everything in it. The store need be named only if several hold
+    /// an unclaimed partition of that number.
+    pub async fn adopt(
+        &self,
+        queue: &QueueName,
+        partition: PartitionId,
+        store: Option<Arc<str>>,
+    ) -> Result<Committed<Queue>, EngineError> {
+        let _call = self.registry.enter()?;
+        Ok(committed_queue(self.registry.adopt(queue.clone(), partition, store).await?))
+    }
+
+    /// Drops an unclaimed partition and everything in it. Without `force` the drop is refused while an item in it is not
+    /// final, or on its way to another queue, or if the partition cannot be read.
+    pub async fn drop_unclaimed(
+        &self,
+        partition: PartitionId,
+        store: Option<Arc<str>>,
+        force: bool,
+    ) -> Result<Committed<()>, EngineError> {
+        let _call = self.registry.enter()?;
+        let answer = self.registry.drop_unclaimed(partition, store, force).await?;
+        let commits = vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }];
+        Ok(Committed { value: (), commits })
     }
 
     /// Has every partition acquired anew, a faulty one at once. Requests meanwhile wait. An error tells which could not

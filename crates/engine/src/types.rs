@@ -10,7 +10,7 @@ use windlass_core::group::{GroupView, Member};
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Lease, Origin, Phase};
 use windlass_core::partition::{Counts, Remaining, Totals};
-use windlass_core::row::{Queue, QueueName};
+use windlass_core::row::{Queue, QueueName, Stored};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::error::EngineError;
@@ -283,4 +283,16 @@ pub struct Histogram {
     pub buckets: Vec<u64>,
     pub sum: u64,
     pub count: u64,
+}
+
+/// A partition that a store holds and no queue names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unclaimed {
+    pub stored: Stored,
+    /// The queue that the partition was of when it was last served.
+    pub queue: Option<QueueName>,
+    /// Items that have not ended. Unset if the partition cannot be read.
+    pub items: Option<u64>,
+    /// Items that have ended and are kept. Unset if the partition cannot be read.
+    pub retained: Option<u64>,
 }

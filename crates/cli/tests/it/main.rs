@@ -45,6 +45,8 @@ mod storage;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod unclaimed;
+#[cfg(test)]
 mod usage;
 #[cfg(test)]
 mod waiters;

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::support::{run, windlass};
 
-const COMMANDS: [&[&str]; 36] = [
+const COMMANDS: [&[&str]; 39] = [
     &["serve"],
     &["queue", "create"],
     &["queue", "list"],
@@ -36,6 +36,9 @@ const COMMANDS: [&[&str]; 36] = [
     &["storage", "export"],
     &["storage", "import"],
     &["storage", "delete"],
+    &["storage", "unclaimed"],
+    &["storage", "adopt"],
+    &["storage", "drop"],
     &["work"],
     &["bench"],
     &["inspect"],

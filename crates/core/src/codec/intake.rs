@@ -7,11 +7,13 @@ use super::DecodeError;
 use super::wire::{Input, Record, put_bytes, put_unless_zero, put_varint};
 use crate::id::PartitionId;
 use crate::route::SlotSet;
-use crate::row::Intake;
+use crate::row::{Intake, QueueName};
 
 const VERSION: u8 = 1;
 const CLOSED: u8 = 2;
 const AT_HOME: u8 = 3;
+const NAMESPACE: u8 = 4;
+const QUEUE: u8 = 5;
 
 pub(super) fn encode(intake: &Intake, out: &mut Vec<u8>) {
     put_unless_zero(out, VERSION, intake.version);
@@ -19,16 +21,24 @@ pub(super) fn encode(intake: &Intake, out: &mut Vec<u8>) {
     if let Some(slots) = &intake.at_home {
         put_bytes(out, AT_HOME, &slots.to_bytes());
     }
+    if let Some(QueueName { namespace, name }) = &intake.queue {
+        put_bytes(out, NAMESPACE, namespace.as_bytes());
+        put_bytes(out, QUEUE, name.as_bytes());
+    }
     out.extend_from_slice(&intake.unknown);
 }
 
 pub(super) fn decode(value: &[u8]) -> Result<Intake, DecodeError> {
-    let record = Record::read(value, AT_HOME)?;
+    let record = Record::read(value, QUEUE)?;
     let slots = |bytes| SlotSet::of_bytes(bytes).ok_or(DecodeError::new(AT_HOME, "is no set of slots"));
     Ok(Intake {
         version: record.number_or_zero(VERSION)?,
         closed: record.flag(CLOSED)?,
         at_home: record.bytes(AT_HOME)?.map(slots).transpose()?,
+        queue: record
+            .text(NAMESPACE)?
+            .zip(record.text(QUEUE)?)
+            .map(|(namespace, name)| QueueName { namespace, name }),
         unknown: record.unknown,
     })
 }

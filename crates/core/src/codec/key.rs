@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{DecodeError, rule_key};
 use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, PartitionId};
-use crate::row::{Key, QueueName};
+use crate::row::{Key, QueueName, Stored};
 
 const NUMBERS: u8 = 0;
 const SETTINGS: u8 = 1;
@@ -21,6 +21,8 @@ const RULE: u8 = 10;
 const EVENTS: u8 = 12;
 const CRON: u8 = 11;
 const CRON_HOME: u8 = 13;
+/// The partition's number, and the name of its store unless that is the first of all.
+const DROPPED: u8 = 14;
 
 // A namespace ends before whatever could continue it: a zero within is followed by 0xff, the one that ends it by 0x00.
 const ZERO: [u8; 2] = [0, 0xff];
@@ -77,6 +79,11 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(CRON_HOME);
             out.extend_from_slice(name.as_bytes());
         }
+        Key::Dropped(Stored { partition, store }) => {
+            out.push(DROPPED);
+            out.extend_from_slice(&partition.0.to_be_bytes());
+            out.extend_from_slice(store.as_deref().unwrap_or_default().as_bytes());
+        }
     }
 }
 
@@ -97,6 +104,7 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         EVENTS => decode_events(rest),
         CRON => text(rest).map(Key::Cron),
         CRON_HOME => text(rest).map(Key::CronHome),
+        DROPPED => decode_stored(rest).map(Key::Dropped),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
 }
@@ -125,6 +133,14 @@ fn decode_events(bytes: &[u8]) -> Result<Key, DecodeError> {
 fn decode_partition(bytes: &[u8]) -> Result<PartitionId, DecodeError> {
     let number = bytes.try_into().map(u32::from_be_bytes);
     number.map(PartitionId).map_err(|_| DecodeError::key("holds no partition number"))
+}
+
+fn decode_stored(bytes: &[u8]) -> Result<Stored, DecodeError> {
+    let Some((partition, store)) = bytes.split_at_checked(4) else {
+        return Err(DecodeError::key("holds no partition number"));
+    };
+    let store = (!store.is_empty()).then(|| text(store)).transpose()?;
+    Ok(Stored { partition: decode_partition(partition)?, store })
 }
 
 fn encode_queue_name(name: &QueueName, out: &mut Vec<u8>) {

@@ -24,7 +24,7 @@ pub(crate) use once::{pack as pack_answers, unpack as unpack_answers};
 
 use crate::id::PartitionId;
 use crate::item::MoveNumber;
-use crate::row::{Clearable, Cleared, Key, Numbers, Partitions, Row, Taken};
+use crate::row::{Clearable, Cleared, Dropped, Key, Numbers, Partitions, Row, Stored, Taken};
 use crate::time::Timestamp;
 use wire::{Input, Record, put_bytes, put_unless_same, put_unless_zero, put_varint};
 
@@ -60,6 +60,7 @@ pub fn encode_value(row: &Row, out: &mut Vec<u8>) {
         Row::Rule(rule) => rule::encode(rule, out),
         Row::Cron(cron) => cron::encode(cron, out),
         Row::CronHome(home) => cron::encode_home(home, out),
+        Row::Dropped(dropped) => out.extend_from_slice(&dropped.unknown),
     }
 }
 
@@ -81,6 +82,7 @@ pub fn decode_row(key: &[u8], value: &[u8]) -> Result<Row, DecodeError> {
         Key::Rule(key) => rule::decode(key, value).map(|rule| Row::Rule(Box::new(rule))),
         Key::Cron(name) => cron::decode(name, value).map(|cron| Row::Cron(Box::new(cron))),
         Key::CronHome(name) => cron::decode_home(name, value).map(|home| Row::CronHome(Box::new(home))),
+        Key::Dropped(stored) => decode_dropped(stored, value).map(Row::Dropped),
     }
 }
 
@@ -189,6 +191,11 @@ fn encode_partitions(partitions: &Partitions, out: &mut Vec<u8>) {
 fn decode_partitions(value: &[u8]) -> Result<Partitions, DecodeError> {
     let record = Record::read(value, PARTITIONS_LAST)?;
     Ok(Partitions { last: record.small(PARTITIONS_LAST)?, unknown: record.unknown })
+}
+
+/// No field is known: the key says everything.
+fn decode_dropped(stored: Stored, value: &[u8]) -> Result<Dropped, DecodeError> {
+    Ok(Dropped { stored, unknown: Record::read(value, 0)?.unknown })
 }
 
 impl DecodeError {

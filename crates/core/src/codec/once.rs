@@ -108,6 +108,10 @@ fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
         | Refusal::NotEmpty { .. }
         | Refusal::TooMany { .. }
         | Refusal::Cron(_)
+        | Refusal::NotUnclaimed
+        | Refusal::UnclaimedNotEmpty { .. }
+        | Refusal::PartitionNamed { .. }
+        | Refusal::CronNamed { .. }
         | Refusal::Invalid(_) => unreachable!("a single item is not refused like that: {refusal:?}"),
     }
 }

@@ -18,7 +18,8 @@ impl Partition {
             | Command::CreateGroup(_)
             | Command::SetGroupEnd(_)
             | Command::CreateQueue(..)
-            | Command::Rebalance(_) => Footprint::Grows,
+            | Command::Rebalance(_)
+            | Command::Adopt(_) => Footprint::Grows,
             Command::Lease(_)
             | Command::Extend(_)
             | Command::Release(_)
@@ -44,7 +45,9 @@ impl Partition {
             | Command::Sweep { .. }
             | Command::DeleteQueue(_)
             | Command::Retire(..)
-            | Command::ForgetPartition(..) => Footprint::Frees,
+            | Command::ForgetPartition(..)
+            | Command::DropUnclaimed(_)
+            | Command::ForgetDropped(_) => Footprint::Frees,
             // An operator's means to stop what fills the store, and what follows from them: few and small.
             Command::UpdateQueue(_)
             | Command::SetRule(_)

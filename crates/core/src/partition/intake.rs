@@ -32,7 +32,7 @@ impl<'a> Keys<'a> {
 
 impl Partition {
     pub(super) fn route(&mut self, intake: Intake, out: &mut Output) -> Reply {
-        if intake.version > self.intake.version {
+        if intake.version != self.intake.version {
             let unknown = self.intake.unknown.clone();
             self.record(Row::Intake(Box::new(Intake { unknown, ..intake })), out);
         }

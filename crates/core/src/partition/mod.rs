@@ -56,6 +56,7 @@ mod suspend;
 mod sweep;
 mod take;
 mod traces;
+mod unclaimed;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +74,8 @@ use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
 use crate::row::{
-    BodyCopy, Change, Clearable, Cleared, Intake, Numbers, Partitions, Queue, QueueName, Row, Taken,
+    BodyCopy, Change, Clearable, Cleared, Dropped, Intake, Numbers, Partitions, Queue, QueueName, Row,
+    Stored, Taken,
 };
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
@@ -119,6 +121,8 @@ pub struct Partition {
     events: Events,
     queues: BTreeMap<QueueName, Queue>,
     partitions: Partitions,
+    /// Records of partitions that are to be dropped: in the registry.
+    dropped: BTreeMap<Stored, Dropped>,
     /// Those of all queues in the registry, copies of their own queue's in others.
     rules: Rules,
     crons: Crons,
@@ -203,6 +207,7 @@ impl Partition {
             events: Events::default(),
             queues: BTreeMap::new(),
             partitions: Partitions::default(),
+            dropped: BTreeMap::new(),
             rules: Rules::default(),
             crons: Crons::default(),
             cron_names: CronNames::default(),
@@ -293,6 +298,9 @@ impl Partition {
             Command::Retire(name, partition) => self.retire(&name, partition, out),
             Command::ForgetPartition(name, partition) => self.forget_partition(now, &name, partition, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
+            Command::Adopt(adopt) => self.adopt(now, adopt, out),
+            Command::DropUnclaimed(stored) => self.drop_unclaimed(stored, out),
+            Command::ForgetDropped(done) => Ok(self.forget_dropped(&done, out)),
             Command::SetRule(set) => self.set_rule(now, *set, out),
             Command::LiftRule(lift) => self.lift_rule(now, *lift, out),
             Command::TakeRules(rules) => Ok(self.take_rules(now, &rules, out)),
@@ -301,7 +309,7 @@ impl Partition {
     }
 
     fn configure(&mut self, settings: Settings, out: &mut Output) -> Reply {
-        if settings.version > self.settings.version {
+        if settings.version != self.settings.version {
             // What could not go to the dead queue there was may go to the one there is now.
             out.outgoing |= settings.dead_queue != self.settings.dead_queue && self.moving() > 0;
             self.record(Row::Settings(settings), out);

@@ -6,7 +6,7 @@ use super::{Output, Partition};
 use crate::command::{Rebalance, Refusal, Reply};
 use crate::id::PartitionId;
 use crate::route::{Slot, SlotMap};
-use crate::row::{Partitions, Queue, QueueName, Row};
+use crate::row::{Partitions, Queue, QueueName, Row, Stored};
 use crate::time::Timestamp;
 
 impl Partition {
@@ -85,17 +85,26 @@ impl Partition {
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
         let mut queue = self.registered(name)?;
-        queue.retired.remove(&partition);
+        let retired = queue.retired.remove(&partition);
         queue.former.remove(&partition);
-        self.reroute(now, queue, out)
+        let reply = self.reroute(now, queue, out)?;
+        if let Some(store) = retired {
+            self.record_dropped(Stored { partition, store }, out);
+        }
+        Ok(reply)
     }
 
-    fn registered(&self, name: &QueueName) -> Result<Queue, Refusal> {
+    pub(super) fn registered(&self, name: &QueueName) -> Result<Queue, Refusal> {
         self.assert_registry();
         self.queues.get(name).cloned().ok_or(Refusal::NoSuchQueue)
     }
 
-    fn reroute(&mut self, now: Timestamp, mut queue: Queue, out: &mut Output) -> Result<Reply, Refusal> {
+    pub(super) fn reroute(
+        &mut self,
+        now: Timestamp,
+        mut queue: Queue,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
         queue.route_version = next_version(queue.route_version, now)?;
         self.record(Row::Queue(Box::new(queue.clone())), out);
         Ok(Reply::Queue(Box::new(queue)))
@@ -104,7 +113,7 @@ impl Partition {
 
 impl Queue {
     /// Takes note of who loses a slot, and who has it back.
-    fn pass_on(&mut self, slots: &SlotMap, width: usize) {
+    pub(super) fn pass_on(&mut self, slots: &SlotMap, width: usize) {
         for slot in Slot::all() {
             let before = self.home(slot).map(|index| self.partitions[index]);
             let after = slots.home(slot, width).and_then(|index| self.partitions.get(index)).copied();

@@ -40,7 +40,7 @@ impl Partition {
             partitions: (first + 1..=last).map(PartitionId).collect(),
             stores,
             slots: SlotMap::default(),
-            route_version: 0,
+            route_version: next_version(0, now)?,
             draining: BTreeSet::new(),
             retired: BTreeMap::new(),
             former: BTreeMap::new(),
@@ -75,6 +75,7 @@ impl Partition {
         self.remove(&key);
         out.changes.push(Change::Remove(key));
         self.erase_rules_of(name, out);
+        queue.stored().for_each(|stored| self.record_dropped(stored, out));
         Ok(Reply::QueueDeleted(Box::new(queue)))
     }
 

@@ -62,6 +62,9 @@ impl Partition {
             Row::Rule(rule) => self.put_rule(&rule.key.clone(), Some(*rule)),
             Row::Cron(cron) => self.put_cron(cron),
             Row::CronHome(home) => self.cron_names.insert(*home),
+            Row::Dropped(dropped) => {
+                self.dropped.insert(dropped.stored.clone(), dropped);
+            }
         }
     }
 
@@ -86,6 +89,9 @@ impl Partition {
             row::Key::Rule(key) => self.put_rule(key, None),
             row::Key::Cron(name) => self.remove_cron(name),
             row::Key::CronHome(name) => self.cron_names.remove(name),
+            row::Key::Dropped(stored) => {
+                self.dropped.remove(stored);
+            }
         }
     }
 
@@ -123,7 +129,8 @@ impl Partition {
         let crons = self.crons.iter().cloned().map(|cron| Row::Cron(Box::new(cron)));
         let names = self.cron_names.iter().cloned().map(|home| Row::CronHome(Box::new(home)));
         let many = queues.chain(items).chain(taken).chain(calls).chain(groups).chain(events);
-        few.chain(many).chain(intake).chain(self.rules.rows()).chain(crons).chain(names)
+        let dropped = self.dropped.values().cloned().map(Row::Dropped);
+        few.chain(many).chain(intake).chain(self.rules.rows()).chain(crons).chain(names).chain(dropped)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.

@@ -105,7 +105,7 @@ impl Partition {
 
     /// What has not changed is not written again. A rule that has lifted itself here does not come back.
     pub(super) fn take_rules(&mut self, now: Timestamp, set: &RuleSet, out: &mut Output) -> Reply {
-        if set.version <= self.rules_version() {
+        if set.version == self.rules_version() {
             return Reply::Configured;
         }
         let standing = || set.rules.iter().filter(|rule| rule.stands(now));

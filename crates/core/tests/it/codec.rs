@@ -14,8 +14,8 @@ use windlass_core::item::{
 };
 use windlass_core::route::{SLOTS, Slot, SlotMap, SlotSet};
 use windlass_core::row::{
-    Answers, Clearable, Cleared, Intake, Key, Numbers, Once, Partitions, Queue, QueueName, Row, StoreNames,
-    Taken,
+    Answers, Clearable, Cleared, Dropped, Intake, Key, Numbers, Once, Partitions, Queue, QueueName, Row,
+    StoreNames, Stored, Taken,
 };
 use windlass_core::rule::{Rule, RuleKey, RulesVersion, Stop};
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
@@ -315,6 +315,18 @@ fn queue_name() -> impl Strategy<Value = QueueName> {
     (text(), text()).prop_map(|(namespace, name)| QueueName { namespace, name })
 }
 
+type Intakes = (u64, bool, Option<SlotSet>, Option<QueueName>, Vec<u8>);
+
+fn intakes() -> impl Strategy<Value = Intakes> {
+    let (slots, queue) = (prop::option::of(slot_set()), prop::option::of(queue_name()));
+    (any::<u64>(), any::<bool>(), slots, queue, unknown())
+}
+
+fn stored() -> impl Strategy<Value = Stored> {
+    let store = text().prop_map(|store| Some(store).filter(|store| !store.is_empty()));
+    (any::<u32>(), store).prop_map(|(partition, store)| Stored { partition: PartitionId(partition), store })
+}
+
 fn times() -> impl Strategy<Value = BTreeMap<(Clearable, u32), Timestamp>> {
     let which = prop::sample::select(vec![
         Clearable::Waiting,
@@ -415,9 +427,9 @@ fn row() -> impl Strategy<Value = Row> {
                 }))
             }
         ),
-        1 => (any::<u64>(), any::<bool>(), prop::option::of(slot_set()), unknown()).prop_map(
-            |(version, closed, at_home, unknown)| {
-                Row::Intake(Box::new(Intake { version, closed, at_home, unknown }))
+        1 => intakes().prop_map(
+            |(version, closed, at_home, queue, unknown)| {
+                Row::Intake(Box::new(Intake { version, closed, at_home, queue, unknown }))
             }
         ),
         1 => (any::<u32>(), any::<u64>(), unknown()).prop_map(|(source, last, unknown)| {
@@ -430,6 +442,7 @@ fn row() -> impl Strategy<Value = Row> {
         1 => (text(), queue_name(), any::<u32>(), unknown()).prop_map(|(name, queue, partition, unknown)| {
             Row::CronHome(Box::new(CronHome { name, queue, partition: PartitionId(partition), unknown }))
         }),
+        1 => (stored(), unknown()).prop_map(|(stored, unknown)| Row::Dropped(Dropped { stored, unknown })),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),
         1 => (prop::option::of(queue_name()), any::<u64>(), unknown()).prop_map(|(queue, version, unknown)| {
             Row::Rules(RulesVersion { queue, version, unknown })

@@ -43,4 +43,5 @@ mod sorted;
 mod storage;
 mod suspend;
 mod totals;
+mod unclaimed;
 mod watch;

@@ -62,17 +62,17 @@ fn a_retention_without_end_never_comes_due() {
 }
 
 #[test]
-fn older_settings_do_not_replace_newer_ones() {
+fn settings_of_another_version_replace_those_there_are_even_if_they_are_older() {
     let mut script = Script::new();
     let of = |version, max_attempts| {
         Command::Configure(Box::new(Settings { version, max_attempts, ..Settings::default() }))
     };
     script.apply(of(2, 20)).unwrap();
-    for stale in [of(1, 10), of(2, 99)] {
-        script.apply(stale).unwrap();
-        assert_eq!(script.changes, []);
-    }
+    script.apply(of(2, 99)).unwrap();
+    assert_eq!(script.changes, []);
     assert_eq!(script.partition.settings().max_attempts, 20);
-    script.apply(of(3, 30)).unwrap();
-    assert_eq!(script.partition.settings().max_attempts, 30);
+    for (version, max_attempts) in [(3, 30), (1, 10)] {
+        script.apply(of(version, max_attempts)).unwrap();
+        assert_eq!(script.partition.settings().max_attempts, max_attempts);
+    }
 }

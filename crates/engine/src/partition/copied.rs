@@ -1,5 +1,5 @@
-//! What the registry decides and a partition has a copy of: kept for whoever acquires it next, and for the writer, who
-//! takes over what is newer with its next batch.
+//! What the registry decides and a partition has a copy of: kept for the next acquire of the partition, and for the
+//! writer, which takes over what differs with its next batch.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -58,8 +58,9 @@ impl<T: Versioned> Copied<T> {
         self.version.load(Ordering::SeqCst)
     }
 
-    /// If it is newer than this version.
-    pub(crate) fn after(&self, version: u64) -> Option<T> {
-        (self.version() > version).then(|| self.get())
+    /// The value, unless this is its version. A version that is older than the partition's counts too: the registry may
+    /// have been restored from a backup.
+    pub(crate) fn unless(&self, version: u64) -> Option<T> {
+        (self.version() != version).then(|| self.get())
     }
 }

@@ -378,12 +378,13 @@ impl Handle {
         self.wake.notify_one();
     }
 
-    /// What of it is newer than these versions, as commands.
-    pub(crate) fn orders_after(&self, settings: u64, intake: u64, rules: u64) -> Vec<Command> {
+    /// What the registry says that is not of these versions, as commands.
+    pub(crate) fn orders_unless(&self, settings: u64, intake: u64, rules: u64) -> Vec<Command> {
         let Some(orders) = &self.orders else { return Vec::new() };
-        let settings = orders.settings.after(settings).map(|settings| Command::Configure(Box::new(settings)));
-        let intake = orders.intake.after(intake).map(|intake| Command::Route(Box::new(intake)));
-        let rules = self.rules.after(rules).map(Command::TakeRules);
+        let settings =
+            orders.settings.unless(settings).map(|settings| Command::Configure(Box::new(settings)));
+        let intake = orders.intake.unless(intake).map(|intake| Command::Route(Box::new(intake)));
+        let rules = self.rules.unless(rules).map(Command::TakeRules);
         settings.into_iter().chain(intake).chain(rules).collect()
     }
 

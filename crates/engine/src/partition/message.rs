@@ -127,6 +127,9 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
         | Command::SkipPartitions(_)
+        | Command::Adopt(_)
+        | Command::DropUnclaimed(_)
+        | Command::ForgetDropped(_)
         | Command::SetRule(_)
         | Command::LiftRule(_)
         | Command::TakeRules(_) => 0,

@@ -221,7 +221,7 @@ impl Writer {
         self.handle.streams.take_left().into_iter().for_each(|number| self.partition.unfollow(number));
     }
 
-    /// Takes over what the registry says, where that is newer than the partition's copy: before anything is leased.
+    /// Takes over what the registry says, where that is another version than the partition's copy: before anything is leased.
     fn configure(&mut self, gathered: &mut Gathered) {
         for order in self.orders() {
             let _never_refused = self.apply(order, gathered);
@@ -231,7 +231,7 @@ impl Writer {
     pub(crate) fn orders(&self) -> Vec<Command> {
         let partition = &self.partition;
         let (settings, intake) = (partition.settings().version, partition.intake().version);
-        self.handle.orders_after(settings, intake, partition.rules_version())
+        self.handle.orders_unless(settings, intake, partition.rules_version())
     }
 
     fn take(&mut self, message: Message, gathered: &mut Gathered) {

@@ -1,17 +1,19 @@
 //! Brings what runs in line with what is registered: after every change, at the start, and whenever a change had an
 //! unknown outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tokio::sync::watch;
+use tracing::warn;
 use windlass_core::command::Command;
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Partition;
-use windlass_core::row::{Queue, QueueName};
+use windlass_core::row::{Queue, QueueName, Stored};
 use windlass_core::rule::RuleSet;
+use windlass_core::time::Timestamp;
 
 use super::Registry;
 use super::running::{Running, stop};
@@ -24,7 +26,6 @@ use crate::partition::handle::{Handle, InCommon, Orders, PartitionState};
 use crate::partition::message::{Awaited, received};
 use crate::partition::supervisor::Supervisor;
 use crate::queue::QueueHandle;
-use crate::store::StoreError;
 
 /// How long to wait after queues could not be brought in line.
 const ALIGN_AGAIN: Duration = Duration::from_secs(1);
@@ -34,6 +35,25 @@ const ALIGN_AGAIN: Duration = Duration::from_secs(1);
 struct Started {
     handles: Vec<Arc<Handle>>,
     tasks: BTreeMap<PartitionId, Vec<Task>>,
+}
+
+/// What the registry says.
+struct Registered {
+    queues: Vec<(Queue, Arc<RuleSet>)>,
+    dropped: Vec<Stored>,
+    /// Unset if nothing is unclaimed.
+    claimed: Option<BTreeSet<Stored>>,
+}
+
+/// Waits for a further store to open. A single store never does.
+async fn next_opening(openings: &mut Option<watch::Receiver<usize>>) {
+    let opened = match openings {
+        Some(openings) => openings.changed().await.is_ok(),
+        None => false,
+    };
+    if !opened {
+        std::future::pending().await
+    }
 }
 
 /// A partition, and what it says to what it was told.
@@ -46,6 +66,7 @@ impl Registry {
         let mut stopping = self.home.stopping();
         let mut states = self.home.states();
         let mut arrivals = self.arrivals.listen();
+        let mut openings = self.store.openings();
         loop {
             let crons_unseen = self.crons_unseen.load(Ordering::SeqCst);
             tokio::select! {
@@ -54,6 +75,7 @@ impl Registry {
                 () = self.stale.notified() => {}
                 _changed = states.changed() => {}
                 _arrived = arrivals.changed(), if crons_unseen => {}
+                () = next_opening(&mut openings) => {}
             }
             if self.home.state() != PartitionState::Available {
                 continue;
@@ -76,29 +98,38 @@ impl Registry {
 
     /// Queues, and crons that were left half way from one partition to another.
     async fn align_all(&self) -> Result<(), EngineError> {
+        self.look_at_stores().await?;
         self.align_and_retire().await?;
         let asked_all = self.mend_crons().await?;
         self.crons_unseen.store(!asked_all, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Starts what is registered and does not run, stops what runs and is not registered, and drops what is left
-    /// of queues that were deleted.
+    /// Starts queues that are registered and do not run, stops queues that run and are not registered, and has stores drop
+    /// the partitions that have a drop record.
     pub(super) async fn align(&self) -> Result<(), EngineError> {
-        let question = |partition: &Partition, _| {
-            let queues: Vec<Queue> = partition.queues().cloned().collect();
-            let rules: Vec<_> = queues.iter().map(|queue| partition.rule_set(&queue.name)).collect();
-            (queues, rules, partition.partitions_last())
+        let has_unclaimed = self.has_unclaimed();
+        let question = move |partition: &Partition, _: Timestamp| Registered {
+            queues: partition
+                .queues()
+                .map(|queue| (queue.clone(), partition.rule_set(&queue.name)))
+                .collect(),
+            dropped: partition.dropped().cloned().collect(),
+            claimed: has_unclaimed.then(|| partition.claimed()),
         };
-        let (registered, rules, last) = self.home.query(question).await?;
+        let Registered { queues, dropped, claimed } = self.home.query(question).await?;
+        if let Some(claimed) = claimed {
+            self.reclaim(&claimed);
+        }
+        let (registered, rules): (Vec<Queue>, Vec<_>) = queues.into_iter().unzip();
         let gone = self.take_gone(&registered);
         for running in gone {
             stop(running).await;
         }
-        for (queue, rules) in registered.into_iter().zip(rules) {
+        for (queue, rules) in registered.iter().cloned().zip(rules) {
             self.start_or_update(queue, rules).await;
         }
-        self.drop_orphans(last).await
+        self.carry_out_drops(dropped, &registered).await
     }
 
     /// And lets go of partitions that are empty: which may leave others to be dropped.
@@ -240,25 +271,5 @@ impl Registry {
         let ending = lock(&self.running).replace(next, started);
         next.door.open();
         (told, ending)
-    }
-
-    /// Forgets partitions that no queue has any more.
-    async fn drop_orphans(&self, last: PartitionId) -> Result<(), EngineError> {
-        let failed = |error: StoreError| EngineError::not_applied(error.to_string());
-        let stored = self.store.partitions().await.map_err(failed)?;
-        let orphans =
-            stored.into_iter().filter(|id| *id != PartitionId::REGISTRY && !lock(&self.running).has(*id));
-        for id in orphans {
-            if id > last {
-                // Only of a damaged log that was salvaged, or of stores that were copied at different moments. Its
-                // numbers were seen, and must not be given out again.
-                warn!(partition = %id, "dropping a partition of a queue whose creation was lost");
-                self.home.command(Command::SkipPartitions(id)).await?;
-            } else {
-                info!(partition = %id, "dropping a partition that no queue has any more");
-            }
-            self.store.drop_partition(id).await.map_err(failed)?;
-        }
-        Ok(())
     }
 }

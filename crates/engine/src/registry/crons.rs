@@ -282,9 +282,12 @@ impl Registry {
         let Some(to) = view.cron.leaves_to else { return Ok(()) };
         let to = match queue.partitions.iter().find(|handle| handle.id == to) {
             Some(to) => to,
-            // It has gone since, without it: a partition that has a cron stays.
+            // The partition has gone since, without the cron: a partition that has a cron stays.
             None => queue.cron_home(name, view.cron.address.as_ref()).await?,
         };
+        // A cron that was leaving an adopted partition may be at home there by now: it comes back from another one.
+        let elsewhere = || queue.partitions.iter().find(|handle| handle.id != from.id).unwrap_or(to);
+        let to = if to.id == from.id { elsewhere() } else { to };
         self.hand_over(name, &queue, &from, to).await?;
         Ok(())
     }
@@ -350,8 +353,8 @@ impl Registry {
         let known = self.home.query(|registry, _| {
             registry
                 .cron_homes(None)
-                .map(|home| Arc::clone(&home.name))
-                .collect::<std::collections::BTreeSet<_>>()
+                .map(|home| (Arc::clone(&home.name), home.clone()))
+                .collect::<BTreeMap<_, _>>()
         });
         let known = known.await?;
         for name in self.queues().into_iter().map(|queue| queue.name) {
@@ -371,8 +374,8 @@ impl Registry {
                     continue;
                 };
                 for seen in crons {
-                    let is_known = known.contains(&seen.name);
-                    if let Err(error) = self.mend_cron(&queue, handle, &seen, is_known).await {
+                    let named = known.get(&seen.name);
+                    if let Err(error) = self.mend_cron(&queue, handle, &seen, named).await {
                         warn!(cron = %seen.name, partition = %handle.id, %error, "a cron is not where it belongs yet");
                         // One that cannot be helped now keeps nobody else waiting.
                         failed = Some(error);
@@ -388,13 +391,16 @@ impl Registry {
         queue: &QueueHandle,
         at: &Arc<Handle>,
         seen: &Seen,
-        is_known: bool,
+        named: Option<&CronHome>,
     ) -> Result<(), EngineError> {
         let Seen { name, address, is_leaving, is_to_leave } = seen;
-        if !is_known && !is_leaving {
+        // Lost with the registry, or of the queue that the partition was of before it was adopted.
+        let of_another_queue = |home: &CronHome| home.partition == at.id && home.queue != queue.queue.name;
+        if named.is_none_or(of_another_queue) {
             warn!(cron = %name, partition = %at.id, "naming a cron whose name was lost");
-            self.name_cron(name, queue, at, None).await?;
-        } else if *is_leaving {
+            self.name_cron(name, queue, at, named.map(|home| home.partition)).await?;
+        }
+        if *is_leaving {
             info!(cron = %name, partition = %at.id, "finishing the move of a cron");
             self.finish_hand_over(name).await?;
         } else if *is_to_leave {

@@ -55,7 +55,10 @@ impl Registry {
     }
 
     async fn sends_to(&self, source: PartitionId, target: PartitionId) -> bool {
-        let Some(home) = self.home_of(source) else { return false };
+        let Some(home) = self.home_of(source) else {
+            // An unclaimed source may be adopted, and would send to somebody else what was taken here.
+            return lock(&self.running).is_unclaimed(source);
+        };
         let sends = move |partition: &Partition, _| !partition.departures(target, 1).is_empty();
         home.partition.query(sends).await.unwrap_or(true)
     }

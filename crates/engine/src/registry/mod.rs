@@ -5,6 +5,7 @@ mod crons;
 mod drain;
 mod rules;
 mod running;
+mod unclaimed;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ use tracing::warn;
 use windlass_core::command::{Command, CreateQueue, Rebalance, Refusal};
 use windlass_core::id::PartitionId;
 use windlass_core::limits;
-use windlass_core::row::{Queue, QueueName};
+use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::time::Timestamp;
 
 use crate::clock::Clock;
@@ -49,6 +50,8 @@ pub(crate) struct Registry {
     changing: AsyncMutex<()>,
     /// What runs may differ from what is registered.
     stale: Arc<Notify>,
+    /// The stores whose partitions were compared with what the registry names.
+    looked_at: Mutex<BTreeSet<Arc<str>>>,
     /// Some partition may have a cron that is left half way to another.
     crons_unseen: AtomicBool,
     /// Leases wait no more.
@@ -86,6 +89,7 @@ impl Registry {
             arrivals: Arc::default(),
             changing: AsyncMutex::new(()),
             stale: Arc::default(),
+            looked_at: Mutex::default(),
             crons_unseen: AtomicBool::new(false),
             waiters_home: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -97,6 +101,10 @@ impl Registry {
                 return Err(EngineError::not_applied(format!("the registry cannot be read: {error}")));
             }
             PartitionState::Available | PartitionState::Loading | PartitionState::Closed => {}
+        }
+        if let Err(error) = registry.look_at_stores().await {
+            warn!(%error, "the stores could not be searched for unclaimed partitions yet");
+            registry.stale.notify_one();
         }
         if let Err(error) = registry.align().await {
             warn!(%error, "queues could not be brought in line with the registry yet");
@@ -163,7 +171,7 @@ impl Registry {
         limits::check_partitions(create.partitions).map_err(Refusal::Invalid)?;
         let registry = Arc::clone(self);
         self.alone(async move {
-            let stores = registry.store.choose(create.partitions as usize);
+            let stores = registry.choose_stores(create.partitions as usize).await?;
             registry.carry_out(Command::CreateQueue(Box::new(create), stores)).await
         })
         .await
@@ -182,13 +190,21 @@ impl Registry {
             registry.align().await?;
             let queue = registry.queue(&name).ok_or(Refusal::NoSuchQueue)?;
             let new = (partitions as usize).saturating_sub(queue.queue.width());
-            let stores = registry.store.choose(new);
+            let stores = registry.choose_stores(new).await?;
             let answer = registry.carry_out(Command::Rebalance(Rebalance { name, partitions, stores })).await;
             // Crons go where they belong now.
             registry.stale.notify_one();
             answer
         })
         .await
+    }
+
+    /// A store that has opened since is looked at first: a new partition must not get a number under which an open store
+    /// holds something. One that opens only now is not chosen.
+    async fn choose_stores(&self, partitions: usize) -> Result<StoreNames, EngineError> {
+        self.look_at_stores().await?;
+        let looked_at = lock(&self.looked_at).clone();
+        Ok(self.store.choose(partitions, &looked_at))
     }
 
     /// Without `force` only if every item is final.

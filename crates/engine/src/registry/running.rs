@@ -1,10 +1,10 @@
 //! What runs: queues by name, and the home of each partition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::id::PartitionId;
-use windlass_core::row::QueueName;
+use windlass_core::row::{QueueName, Stored};
 
 use crate::env::Task;
 use crate::partition::handle::{Handle, InCommon};
@@ -24,6 +24,8 @@ pub(crate) struct RunningQueues {
     pub(super) queues: BTreeMap<QueueName, Running>,
     /// The partitions of all of them.
     partitions: BTreeMap<PartitionId, QueueName>,
+    /// What stores hold beside them, and nobody serves.
+    pub(super) unclaimed: BTreeSet<Stored>,
 }
 
 /// A partition and the queue it is of.
@@ -74,11 +76,13 @@ impl RunningQueues {
         self.queues.get(name).map(|running| Arc::clone(&running.handle))
     }
 
-    pub(super) fn has(&self, id: PartitionId) -> bool {
-        self.partitions.contains_key(&id)
+    /// Whether some store holds an unclaimed partition of that number.
+    pub(crate) fn is_unclaimed(&self, id: PartitionId) -> bool {
+        let first = Stored { partition: id, store: None };
+        self.unclaimed.range(first..).next().is_some_and(|stored| stored.partition == id)
     }
 
-    pub(super) fn home_of(&self, id: PartitionId) -> Option<Home> {
+    pub(crate) fn home_of(&self, id: PartitionId) -> Option<Home> {
         let queue = &self.queues.get(self.partitions.get(&id)?)?.handle;
         let partition = queue.find(id).ok()?;
         Some(Home { queue: Arc::clone(queue), partition: Arc::clone(partition) })

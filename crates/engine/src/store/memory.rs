@@ -72,7 +72,8 @@ impl Table {
                     | Key::Rules(_)
                     | Key::Rule(_)
                     | Key::Cron(_)
-                    | Key::CronHome(_) => {}
+                    | Key::CronHome(_)
+                    | Key::Dropped(_) => {}
                 }
                 remove_row(&mut self.rows, &key);
             }
@@ -87,6 +88,10 @@ impl Table {
 }
 
 impl Table {
+    fn rows(&self) -> Vec<Row> {
+        self.rows.values().cloned().collect()
+    }
+
     fn remove_events(&mut self, number: ItemNumber) {
         let gone: Vec<_> = self.events(number, 1).map(|(body, _)| *body).collect();
         gone.iter().for_each(|body| drop(self.bodies.remove(body)));
@@ -109,7 +114,7 @@ impl Store for MemoryStore {
             epoch: table.epoch,
             sequence: table.sequence,
             now: table.now,
-            rows: Box::new(Copied(table.rows.values().cloned().collect::<Vec<_>>().into_iter())),
+            rows: Box::new(Copied(table.rows().into_iter())),
         };
         Box::pin(std::future::ready(Ok(acquired)))
     }
@@ -167,6 +172,11 @@ impl Store for MemoryStore {
             }
         }
         Box::pin(std::future::ready(Ok(found)))
+    }
+
+    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
+        let rows = lock(&self.tables).partitions.get(&partition).map(Table::rows).unwrap_or_default();
+        Box::pin(std::future::ready(Ok(Box::new(Copied(rows.into_iter())) as Box<dyn Rows>)))
     }
 
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -6,12 +6,13 @@ pub mod log;
 pub mod memory;
 pub mod spread;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::iter::Sum;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Key, Part, StoreNames};
 use windlass_core::time::Timestamp;
@@ -19,7 +20,7 @@ use windlass_core::time::Timestamp;
 use crate::env::BoxFuture;
 
 /// The name of the first store, which holds the registry.
-pub const DEFAULT_STORE: &str = "default";
+pub const DEFAULT_STORE: &str = windlass_core::row::FIRST_STORE;
 
 pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Takes the partition over: fences every earlier owner, and tells what is durable. A partition that was never
@@ -49,6 +50,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         bytes_max: usize,
     ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>>;
 
+    /// The durable rows of a partition, without taking it over: for a partition that nobody serves.
+    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>>;
+
     /// Forgets a partition and everything in it, durably. Its number is never used again.
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>>;
 
@@ -72,6 +76,21 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
         vec![StoreState { name, is_open: true, room, stats: self.stats() }]
     }
 
+    /// The names of the stores that are open.
+    fn open_stores(&self) -> Vec<Arc<str>> {
+        vec![DEFAULT_STORE.into()]
+    }
+
+    /// The store of a name.
+    fn find_member(&self, name: &str) -> Found<'_> {
+        if name == DEFAULT_STORE { Found::This } else { Found::NotOpen }
+    }
+
+    /// Counts the stores that have been opened later than the first. Unset for a single store.
+    fn openings(&self) -> Option<watch::Receiver<usize>> {
+        None
+    }
+
     /// The name of the store that a partition is in.
     fn name_of(&self, _partition: PartitionId) -> Arc<str> {
         DEFAULT_STORE.into()
@@ -80,13 +99,36 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Says, before it is acquired, which store a partition is in by the registry; none is the first.
     fn assign(&self, _partition: PartitionId, _store: Option<&Arc<str>>) {}
 
-    /// The stores for so many new partitions.
-    fn choose(&self, _partitions: usize) -> StoreNames {
+    /// Takes back what [`Store::assign`] said of a partition that is dropped.
+    fn unassign(&self, _partition: PartitionId) {}
+
+    /// The stores for so many new partitions, out of those that are named.
+    fn choose(&self, _partitions: usize, _among: &BTreeSet<Arc<str>>) -> StoreNames {
         StoreNames::default()
     }
 
     /// Finishes what is under way, stops the store's threads, and lets the directory go.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What [`Store::find_member`] finds.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'a> {
+    /// The store that was asked.
+    This,
+    /// One of several stores that the asked one consists of.
+    Member(&'a dyn Store),
+    /// A store that is not open, or not configured.
+    NotOpen,
+}
+
+/// The store of a name, if it is open.
+pub(crate) fn member<'a>(store: &'a dyn Store, name: &str) -> Option<&'a dyn Store> {
+    match store.find_member(name) {
+        Found::This => Some(store),
+        Found::Member(member) => Some(member),
+        Found::NotOpen => None,
+    }
 }
 
 /// Makes durable what was committed to one partition, before another partition commits what rests on it. In one store

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 use tracing::{info, warn};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Part, StoreNames};
 
 use super::{
-    Acquired, Batch, Body, CommitError, DEFAULT_STORE, Room, Store, StoreError, StoreState, StoreStats,
+    Acquired, Batch, Body, CommitError, DEFAULT_STORE, Found, Room, Rows, Store, StoreError, StoreState, StoreStats,
 };
 use crate::env::BoxFuture;
 use crate::lock::lock;
@@ -110,8 +110,8 @@ pub struct Spread {
     /// The first one has the registry.
     members: Vec<Member>,
     homes: Mutex<BTreeMap<PartitionId, Home>>,
-    /// Which stores held what when they were last asked.
-    found: Mutex<BTreeMap<PartitionId, BTreeSet<usize>>>,
+    /// Stores that were opened after the others.
+    openings: watch::Sender<usize>,
 }
 
 impl Spread {
@@ -124,7 +124,7 @@ impl Spread {
                 warn!(store = %member.name, %error, "store not opened: its partitions are faulty");
             }
         }
-        Self { members, homes: Mutex::default(), found: Mutex::default() }
+        Self { members, homes: Mutex::default(), openings: watch::Sender::new(0) }
     }
 
     fn home(&self, partition: PartitionId) -> Result<&Member, StoreError> {
@@ -147,26 +147,22 @@ impl Spread {
     }
 
     async fn find_all(&self) -> Result<Vec<PartitionId>, StoreError> {
-        let mut found: BTreeMap<PartitionId, BTreeSet<usize>> = BTreeMap::new();
-        for (index, store) in self.opened() {
-            for partition in store.partitions().await? {
-                found.entry(partition).or_default().insert(index);
-            }
+        let mut found = BTreeSet::new();
+        for (_, store) in self.opened() {
+            found.extend(store.partitions().await?);
         }
-        let partitions = found.keys().copied().collect();
-        *lock(&self.found) = found;
-        Ok(partitions)
+        Ok(found.into_iter().collect())
     }
 
-    /// Wherever it was found.
-    async fn drop_everywhere(&self, partition: PartitionId) -> Result<(), StoreError> {
-        let holders = lock(&self.found).get(&partition).cloned().unwrap_or_default();
-        for (_, store) in self.opened().filter(|(index, _)| holders.contains(index)) {
-            store.drop_partition(partition).await?;
+    /// The store of a partition, opened if it is not. A store that opens late is announced.
+    async fn opened_home(&self, partition: PartitionId) -> Result<&Arc<dyn Store>, StoreError> {
+        let member = self.home(partition)?;
+        let was_open = member.get().is_some();
+        let store = member.open().await?;
+        if !was_open {
+            self.openings.send_modify(|openings| *openings += 1);
         }
-        lock(&self.found).remove(&partition);
-        lock(&self.homes).remove(&partition);
-        Ok(())
+        Ok(store)
     }
 }
 
@@ -178,7 +174,7 @@ fn missing(name: &str) -> StoreError {
 
 impl Store for Spread {
     fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
-        Box::pin(async move { self.home(partition)?.open().await?.acquire(partition).await })
+        Box::pin(async move { self.opened_home(partition).await?.acquire(partition).await })
     }
 
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
@@ -222,8 +218,19 @@ impl Store for Spread {
         }
     }
 
+    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
+        match self.open_home(partition) {
+            Ok(store) => store.peek(partition),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    /// In the one store that the registry names: another store may hold something else under the same number.
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(self.drop_everywhere(partition))
+        match self.open_home(partition) {
+            Ok(store) => store.drop_partition(partition),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
     }
 
     fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
@@ -253,6 +260,19 @@ impl Store for Spread {
         self.members.iter().map(state).collect()
     }
 
+    fn open_stores(&self) -> Vec<Arc<str>> {
+        self.opened().map(|(index, _)| Arc::clone(&self.members[index].name)).collect()
+    }
+
+    fn find_member(&self, name: &str) -> Found<'_> {
+        let member = self.members.iter().find(|member| *member.name == *name);
+        member.and_then(Member::get).map_or(Found::NotOpen, |store| Found::Member(&**store))
+    }
+
+    fn openings(&self) -> Option<watch::Receiver<usize>> {
+        Some(self.openings.subscribe())
+    }
+
     fn name_of(&self, partition: PartitionId) -> Arc<str> {
         match lock(&self.homes).get(&partition) {
             Some(Home::Member(index)) => Arc::clone(&self.members[*index].name),
@@ -272,17 +292,24 @@ impl Store for Spread {
         lock(&self.homes).insert(partition, home);
     }
 
+    fn unassign(&self, partition: PartitionId) {
+        lock(&self.homes).remove(&partition);
+    }
+
     /// Each to the open store with the fewest partitions, the earlier one of equals.
-    fn choose(&self, partitions: usize) -> StoreNames {
-        let mut held: BTreeMap<usize, usize> = self.opened().map(|(index, _)| (index, 0)).collect();
+    fn choose(&self, partitions: usize, among: &BTreeSet<Arc<str>>) -> StoreNames {
+        let chosen = self.opened().filter(|(index, _)| among.contains(&self.members[*index].name));
+        let mut held: BTreeMap<usize, usize> = chosen.map(|(index, _)| (index, 0)).collect();
         for home in lock(&self.homes).values() {
             if let Home::Member(index) = home {
                 held.entry(*index).and_modify(|count| *count += 1);
             }
         }
         let mut next = || {
-            let (index, count) =
-                held.iter_mut().min_by_key(|(_, count)| **count).expect("the first store is always open");
+            let (index, count) = held
+                .iter_mut()
+                .min_by_key(|(_, count)| **count)
+                .expect("the first store is always open and named");
             *count += 1;
             Arc::clone(&self.members[*index].name)
         };

@@ -75,7 +75,7 @@ impl Moving {
     }
 
     /// Ends what waits, as far as the fault lets it.
-    async fn fail(&self, leased: &[Granted]) {
+    pub(crate) async fn fail(&self, leased: &[Granted]) {
         let dead = |item: &Granted| RetryItem {
             id: item.id,
             permit: item.permit,

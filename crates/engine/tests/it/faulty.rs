@@ -9,7 +9,7 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Part};
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Store, StoreError, StoreStats};
+use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats};
 
 /// What goes wrong with the next commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,10 @@ pub(crate) struct FaultyStore {
     /// How many began to be.
     pub(crate) acquiring: watch::Sender<usize>,
     every_commit: Mutex<Option<Fault>>,
+    /// While set, partitions cannot be dropped.
+    pub(crate) drops_fail: AtomicBool,
+    /// How often partitions were listed.
+    pub(crate) listings: AtomicUsize,
     /// Bodies like this one are damaged.
     pub(crate) damaged: Mutex<Option<Bytes>>,
 }
@@ -202,11 +206,19 @@ impl Store for FaultyStore {
         self.inner.read_events(partition, number, from, bytes_max)
     }
 
+    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
+        self.inner.peek(partition)
+    }
+
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        if self.drops_fail.load(Ordering::SeqCst) {
+            return Box::pin(std::future::ready(Err(Self::broken())));
+        }
         self.inner.drop_partition(partition)
     }
 
     fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
+        self.listings.fetch_add(1, Ordering::SeqCst);
         self.inner.partitions()
     }
 

@@ -132,3 +132,26 @@ async fn an_item_that_goes_to_a_dead_queue_is_not_told() {
     assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 1);
     assert_eq!(ear.lines_about_items(), Vec::<Line>::new());
 }
+
+#[tokio::test]
+async fn unclaimed_partitions_are_told_in_one_line_of_each_start() {
+    let world = World::new(Medium::memory()).await;
+    let queue = world.queue("q", 3, Settings::default()).await;
+    world.produce(&queue, vec![item("kept")]).await;
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    world.lose_registry().await;
+    let about_unclaimed = || -> Vec<Line> {
+        let lines = ear.0.lock().expect("not poisoned");
+        lines.iter().filter(|line| line["message"].contains("unclaimed")).cloned().collect()
+    };
+    let heard = about_unclaimed();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert_eq!(
+        (&*heard[0]["store"], &*heard[0]["count"], &*heard[0]["partitions"]),
+        ("default", "3", "[1, 2, 3]")
+    );
+    assert!(heard[0]["message"].contains("windlass storage unclaimed"), "{heard:?}");
+    world.restart().await;
+    assert_eq!(about_unclaimed().len(), 2);
+}

@@ -23,6 +23,8 @@ mod failures_rules;
 #[cfg(test)]
 mod failures_streams;
 #[cfg(test)]
+mod failures_unclaimed;
+#[cfg(test)]
 mod failures_waits;
 #[cfg(test)]
 mod faulty;

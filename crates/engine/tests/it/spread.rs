@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use windlass_core::command::CreateQueue;
+use windlass_core::command::{CreateQueue, Refusal, UpdateQueue};
 use windlass_core::id::PartitionId;
-use windlass_core::row::QueueName;
-use windlass_core::settings::Settings;
+use windlass_core::limits::Invalid;
+use windlass_core::row::{Change, Key, Numbers, QueueName, Row, Stored};
+use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Opening, Spread};
-use windlass_engine::store::{Store, StoreError};
-use windlass_engine::{Engine, PartitionState, PartitionStats, RetryItem};
+use windlass_engine::store::{Batch, Store, StoreError};
+use windlass_engine::{Engine, EngineError, PartitionState, PartitionStats, RetryItem};
 
 use crate::behaviour::crons::cron;
-use crate::behaviour::retry_item;
+use crate::behaviour::{is_refused, retry_item};
 use crate::faulty::{Fault, FaultyStore};
 use crate::log_disk::MemDisk;
 use crate::world::{ManualEnv, items, lease, queue_name};
@@ -218,6 +219,161 @@ async fn a_queue_deleted_while_its_store_is_away_is_dropped_when_that_is_back() 
     assert!(engine.queues().is_empty());
 }
 
+/// Puts something under a number into a store, as a server with another registry did.
+async fn hold(store: &FaultyStore, partition: u32) {
+    let partition = PartitionId(partition);
+    let acquired = store.acquire(partition).await.expect("acquired");
+    let changes = vec![Change::Put(Row::Numbers(Numbers { item: 7, ..Numbers::default() }))];
+    let sequence = acquired.sequence + 1;
+    let batch = Batch { partition, epoch: acquired.epoch, sequence, now: acquired.now, changes };
+    store.commit(batch).await.expect("committed");
+}
+
+/// As a salvage that could not read the row leaves it.
+async fn forget_last_number(store: &FaultyStore) {
+    let partition = PartitionId::REGISTRY;
+    let acquired = store.acquire(partition).await.expect("acquired");
+    let changes = vec![Change::Remove(Key::Partitions)];
+    let sequence = acquired.sequence + 1;
+    let batch = Batch { partition, epoch: acquired.epoch, sequence, now: acquired.now, changes };
+    store.commit(batch).await.expect("committed");
+}
+
+#[tokio::test]
+async fn numbers_that_queues_have_are_not_given_again_although_the_registry_forgot_the_last() {
+    let stores = Stores::new();
+    let engine = stores.open_both().await;
+    create(&engine, "q", 3).await;
+    engine.close().await;
+    forget_last_number(&stores.first).await;
+    let engine = stores.open_both().await;
+    let made = create(&engine, "made", 1).await;
+    assert_eq!(engine.queue_info(&made).expect("it is there").partitions, [PartitionId(4)]);
+}
+
+fn stored(partition: u32, store: &str) -> Stored {
+    Stored::new(PartitionId(partition), &store.into())
+}
+
+#[tokio::test]
+async fn the_same_number_in_another_store_is_neither_served_nor_dropped_as_the_named_one() {
+    let stores = Stores::new();
+    let engine = stores.open_both().await;
+    let queue = create(&engine, "q", 2).await;
+    assert_eq!(homes(&engine, &queue).await, ["default", "second"]);
+    let other = create(&engine, "other", 1).await;
+    engine.close().await;
+    hold(&stores.first, 2).await;
+    hold(&stores.second, 0).await;
+    let engine = stores.open_both().await;
+    assert_eq!(engine.unclaimed(), [stored(0, "second"), stored(2, "default")]);
+    let named = Refusal::PartitionNamed { queue: "q".into() };
+    assert!(is_refused(&engine.adopt(&other, PartitionId(2), None).await, &named));
+    engine.delete_queue(&queue, true).await.expect("deleted");
+    assert_eq!(stores.first.partitions().await.expect("read"), [0, 2, 3].map(PartitionId));
+    assert_eq!(stores.second.partitions().await.expect("read"), [PartitionId(0)]);
+    let refused = engine.adopt(&other, PartitionId(2), Some("second".into())).await;
+    assert!(is_refused(&refused, &Refusal::NotUnclaimed));
+    engine.adopt(&other, PartitionId(2), Some("default".into())).await.expect("adopted");
+    let refused = engine.adopt(&other, PartitionId(0), None).await;
+    assert!(matches!(refused, Err(EngineError::Refused(Refusal::Invalid(_)))), "{refused:?}");
+    engine.drop_unclaimed(PartitionId(0), None, false).await.expect("dropped");
+    assert_eq!(engine.unclaimed(), []);
+    assert_eq!(stores.first.partitions().await.expect("read"), [0, 2, 3].map(PartitionId));
+    assert_eq!(stores.second.partitions().await.expect("read"), []);
+}
+
+#[tokio::test]
+async fn an_unclaimed_number_in_two_stores_is_named_with_its_store() {
+    let stores = Stores::new();
+    for store in [&stores.first, &stores.second] {
+        hold(store, 5).await;
+    }
+    let engine = stores.open_both().await;
+    let queue = create(&engine, "q", 1).await;
+    let refused = engine.adopt(&queue, PartitionId(5), None).await;
+    assert!(
+        matches!(&refused, Err(EngineError::Refused(Refusal::Invalid(Invalid { field: "store", .. })))),
+        "{refused:?}"
+    );
+    assert_eq!(
+        engine.describe_unclaimed(None, 1).await.expect("listed").len(),
+        2,
+        "a number is not cut in two"
+    );
+    engine.drop_unclaimed(PartitionId(5), Some("second".into()), false).await.expect("dropped");
+    assert_eq!(stores.first.partitions().await.expect("read"), [0, 5, 6].map(PartitionId));
+    engine.adopt(&queue, PartitionId(5), None).await.expect("the only one left");
+    assert_eq!(homes(&engine, &queue).await, ["default", "default"]);
+}
+
+#[tokio::test]
+async fn a_store_that_opens_late_is_looked_at_before_numbers_and_stores_are_given_out() {
+    let stores = Stores::new();
+    let engine = stores.open_both().await;
+    let queue = create(&engine, "q", 2).await;
+    engine.close().await;
+    hold(&stores.second, 9).await;
+    let willing = Arc::new(AtomicBool::new(false));
+    let engine = stores.open(vec![reluctant(&stores.second, &willing)]).await;
+    assert_eq!(engine.unclaimed(), []);
+    willing.store(true, Ordering::SeqCst);
+    stores.until(&engine, &queue, all_available).await;
+    let made = create(&engine, "made", 2).await;
+    let numbers = engine.queue_info(&made).expect("it is there").partitions;
+    assert_eq!(numbers, [10, 11].map(PartitionId));
+    assert_eq!(engine.unclaimed(), [stored(9, "second")]);
+}
+
+#[tokio::test]
+async fn a_store_that_opens_late_is_searched_and_its_drops_are_carried_out_without_a_call() {
+    let stores = Stores::new();
+    let engine = stores.open_both().await;
+    let (gone, queue) = (create(&engine, "gone", 2).await, create(&engine, "q", 2).await);
+    engine.close().await;
+    hold(&stores.second, 9).await;
+    let willing = Arc::new(AtomicBool::new(false));
+    let engine = stores.open(vec![reluctant(&stores.second, &willing)]).await;
+    engine.delete_queue(&gone, true).await.expect("deleted");
+    assert_eq!(stores.second.partitions().await.expect("read"), [2, 4, 9].map(PartitionId));
+    willing.store(true, Ordering::SeqCst);
+    stores.until(&engine, &queue, all_available).await;
+    while engine.unclaimed().is_empty() || stores.second.partitions().await.expect("read").len() > 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(engine.unclaimed(), [stored(9, "second")]);
+    assert_eq!(stores.second.partitions().await.expect("read"), [4, 9].map(PartitionId));
+}
+
+#[tokio::test]
+async fn a_drop_that_fails_is_tried_again_and_leaves_others_alone() {
+    let stores = Stores::new();
+    let engine = stores.open_both().await;
+    let queue = create(&engine, "q", 2).await;
+    stores.second.drops_fail.store(true, Ordering::SeqCst);
+    engine.delete_queue(&queue, true).await.expect("deleted");
+    assert_eq!(stores.first.partitions().await.expect("read"), [PartitionId(0)]);
+    assert_eq!(stores.second.partitions().await.expect("read"), [PartitionId(2)]);
+    assert_eq!(engine.unclaimed(), []);
+    stores.second.drops_fail.store(false, Ordering::SeqCst);
+    while !stores.second.partitions().await.expect("read").is_empty() {
+        stores.env.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn creating_a_queue_does_not_list_the_partitions_of_stores() {
+    let stores = Stores::new();
+    let engine = stores.open_both().await;
+    let before = stores.first.listings.load(Ordering::SeqCst);
+    for number in 0..5 {
+        let queue = create(&engine, &format!("q{number}"), 2).await;
+        engine.delete_queue(&queue, true).await.expect("deleted");
+    }
+    assert_eq!(stores.first.listings.load(Ordering::SeqCst), before);
+}
+
 #[tokio::test]
 async fn a_full_store_refuses_only_what_would_go_there() {
     let stores = Stores::new();
@@ -280,6 +436,67 @@ async fn what_moved_from_one_store_to_another_outlives_a_power_loss() {
     create(&engine, "another", 1).await;
     let engine = stores.after_power_loss().open().await;
     assert_eq!(engine.stats(&dead).await.expect("stats").counts.waiting, 1);
+}
+
+/// The first store comes from an older backup than the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_newer_than_a_restored_first_store_are_kept_and_can_be_adopted() {
+    let stores = Relaxed::default();
+    let engine = stores.open().await;
+    let old = create(&engine, "old", 3).await;
+    for _ in 0..30 {
+        engine.produce(&old, items(1)).await.expect("produced");
+    }
+    engine.close().await;
+    let backup = stores.disks[0].after_power_loss();
+    let engine = stores.open().await;
+    let new = create(&engine, "new", 3).await;
+    assert_eq!(homes(&engine, &new).await, ["default", "second", "third"]);
+    for _ in 0..30 {
+        engine.produce(&new, items(1)).await.expect("produced");
+    }
+    engine.close().await;
+
+    let [_, second, third] = stores.after_power_loss().disks;
+    let restored = Relaxed { disks: [backup, second, third] };
+    let engine = restored.open().await;
+    assert_eq!(engine.stats(&old).await.expect("stats").counts.waiting, 30);
+    assert_eq!(engine.unclaimed(), [stored(5, "second"), stored(6, "third")]);
+    let new = create(&engine, "new", 1).await;
+    assert_eq!(engine.queue_info(&new).expect("it is there").partitions, [PartitionId(7)]);
+    for partition in [5, 6] {
+        engine.adopt(&new, PartitionId(partition), None).await.expect("adopted");
+    }
+    // The ten that were in the first store are older than its backup.
+    let leased = engine.lease(&new, lease(100), Span::ZERO).await.expect("leased").accept();
+    assert_eq!(leased.len(), 20);
+    assert_eq!(homes(&engine, &new).await, ["default", "second", "third"]);
+}
+
+/// A registry that is older than its partitions counts all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_newer_than_a_restored_registry_take_over_its_settings() {
+    let stores = Relaxed::default();
+    let engine = stores.open().await;
+    let queue = create(&engine, "q", 2).await;
+    assert_eq!(homes(&engine, &queue).await, ["default", "second"]);
+    engine.close().await;
+    let backup = stores.disks[0].after_power_loss();
+    let engine = stores.open().await;
+    let change = SettingsChange { lease_timeout: Some(Span::from_secs(900)), ..SettingsChange::default() };
+    engine.update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+    for _ in 0..10 {
+        engine.produce(&queue, items(1)).await.expect("produced");
+    }
+    engine.close().await;
+    let [_, second, third] = stores.after_power_loss().disks;
+    let engine = Relaxed { disks: [backup, second, third] }.open().await;
+    let settings = engine.queue_info(&queue).expect("it is there").settings;
+    let leased = engine.lease(&queue, lease(100), Span::ZERO).await.expect("leased").accept();
+    assert_eq!(leased.len(), 5);
+    for item in leased {
+        assert_eq!(item.deadline, engine.now() + settings.lease_timeout);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
 use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
-use windlass_core::id::{ItemId, Permit};
+use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
@@ -191,6 +191,27 @@ impl World {
 
     pub(crate) async fn close(&self) {
         self.engine().close().await;
+    }
+
+    /// Starts again without the registry, as from a salvaged directory whose partition 0 could not be read.
+    pub(crate) async fn lose_registry(&self) {
+        self.engine().close().await;
+        let store = self.medium.open(&self.env).await;
+        store.drop_partition(PartitionId::REGISTRY).await.expect("the registry is dropped");
+        store.close().await;
+        let store = self.medium.open(&self.env).await;
+        let engine =
+            Engine::open(self.env.clone(), store).await.expect("the engine opens without a registry");
+        *self.engine.lock().expect("not poisoned") = engine;
+    }
+
+    /// Stops, and tells which partitions the store holds.
+    pub(crate) async fn stop_and_list(&self) -> Vec<PartitionId> {
+        self.engine().close().await;
+        let store = self.medium.open(&self.env).await;
+        let held = store.partitions().await.expect("the store lists its partitions");
+        store.close().await;
+        held
     }
 
     pub(crate) async fn queue(&self, name: &str, partitions: u32, settings: Settings) -> QueueName {

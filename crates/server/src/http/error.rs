@@ -209,6 +209,31 @@ impl From<Refusal> for Problem {
                      clear it, let them arrive, or set `force`"
                 ),
             ),
+            Refusal::NotUnclaimed => Self::new(
+                Code::NotFound,
+                "no unclaimed partition of that number in that store: storage/unclaimed.list tells those there are",
+            ),
+            Refusal::UnclaimedNotEmpty { live } => Self::new(
+                Code::NotEmpty,
+                format!(
+                    "the partition holds {live} items that have not ended or not yet arrived where they go: adopt it into \
+                     a queue, or set `force`"
+                ),
+            ),
+            Refusal::PartitionNamed { queue } => Self::new(
+                Code::AlreadyExists,
+                format!(
+                    "the queue `{queue}` has a partition of that number, so this one cannot be adopted: stop the server, \
+                     export its items with `windlass inspect DIR --export`, and import them with `windlass storage import`"
+                ),
+            ),
+            Refusal::CronNamed { cron } => Self::new(
+                Code::AlreadyExists,
+                format!(
+                    "the partition has a cron `{cron}`, and there is another cron of that name: delete that one with \
+                     crons.delete first, or keep the partition unclaimed"
+                ),
+            ),
             Refusal::TooMany { what, max } => {
                 Self::new(Code::Overloaded, format!("too many {what}: at most {max}"))
             }

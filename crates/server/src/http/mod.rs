@@ -22,6 +22,7 @@ pub mod show;
 mod storage;
 mod stream;
 mod strict;
+mod unclaimed;
 mod wire;
 
 use std::path::PathBuf;
@@ -180,6 +181,9 @@ impl App {
             "storage/scheduled.list" => app.call(request, storage::list_scheduled).await,
             "storage/items.import" => app.call(request, storage::import).await,
             "storage/items.delete" => app.call(request, storage::delete).await,
+            "storage/unclaimed.list" => app.call(request, unclaimed::list).await,
+            "storage/unclaimed.adopt" => app.call(request, unclaimed::adopt).await,
+            "storage/unclaimed.drop" => app.call(request, unclaimed::drop_partition).await,
             "queue.pause" => app.call(request, rules::pause).await,
             "queue.resume" => app.call(request, rules::resume).await,
             "queue.block" => app.call(request, rules::block).await,

@@ -2,6 +2,7 @@
 
 use http::Response;
 use windlass_api::JSON;
+use windlass_core::row::Stored;
 use windlass_engine::PartitionState;
 use windlass_engine::store::Room;
 
@@ -9,6 +10,9 @@ use super::App;
 use super::reply::plain;
 use crate::listener::Reply;
 use crate::metrics::{self, EngineNow, Scrape, TrafficNow};
+
+/// Unclaimed partitions that `/ready` shows.
+const UNCLAIMED_SHOWN_MAX: usize = 1000;
 
 pub(super) fn page() -> Response<Reply> {
     let version = env!("CARGO_PKG_VERSION");
@@ -28,6 +32,7 @@ pub(super) fn ready(app: &App) -> Response<Reply> {
     let ready = reasons.is_empty();
     let body = serde_json::json!({
         "ready": ready, "reasons": reasons, "faulty": faulty(app), "disks_full": disks_full(app),
+        "unclaimed": unclaimed(app),
     });
     plain(status, JSON, body.to_string())
 }
@@ -53,6 +58,14 @@ fn disks_full(app: &App) -> Vec<String> {
     let stores = app.opened().map(|opened| opened.engine.stores()).unwrap_or_default();
     let full = stores.into_iter().filter(|store| store.room != Room::Enough);
     full.map(|store| store.name.to_string()).collect()
+}
+
+/// Partitions that no queue names: kept, and of no concern to those that serve. The metric counts all of them.
+fn unclaimed(app: &App) -> Vec<serde_json::Value> {
+    let found = app.opened().map(|opened| opened.engine.unclaimed()).unwrap_or_default();
+    let shown =
+        |stored: &Stored| serde_json::json!({"store": stored.store_name(), "partition": stored.partition.0});
+    found.iter().take(UNCLAIMED_SHOWN_MAX).map(shown).collect()
 }
 
 pub(super) fn metrics(app: &App) -> Response<Reply> {

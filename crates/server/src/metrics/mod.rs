@@ -9,6 +9,7 @@ mod text;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
+use windlass_core::row::Stored;
 use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
 use windlass_engine::store::{Room, StoreState, StoreStats};
@@ -41,13 +42,21 @@ pub struct EngineNow {
     pub commits: CommitStats,
     pub store: StoreStats,
     pub stores: Vec<StoreState>,
+    pub unclaimed: Vec<Stored>,
     pub now: Timestamp,
 }
 
 impl EngineNow {
     pub fn of(engine: &Engine) -> Self {
         let (commits, store) = (engine.commit_stats(), engine.store_stats());
-        Self { queues: engine.overview(), commits, store, stores: engine.stores(), now: engine.now() }
+        Self {
+            queues: engine.overview(),
+            commits,
+            store,
+            stores: engine.stores(),
+            unclaimed: engine.unclaimed(),
+            now: engine.now(),
+        }
     }
 }
 
@@ -92,6 +101,7 @@ pub fn render(scrape: &Scrape<'_>) -> String {
         queues(&mut page, &engine.queues, engine.now);
         totals(&mut page, &engine.queues);
         partitions(&mut page, &engine.queues);
+        unclaimed(&mut page, engine);
         commits(&mut page, &engine.commits);
         store(&mut page, engine);
     }
@@ -204,6 +214,14 @@ fn partitions(page: &mut Page, queues: &[QueueOverview]) {
     }
     let mut family = page.begin(&PARTITIONS);
     counts.into_iter().for_each(|(state, count)| family.sample(&[state], count));
+}
+
+fn unclaimed(page: &mut Page, engine: &EngineNow) {
+    let mut family = page.begin(&UNCLAIMED);
+    for store in &engine.stores {
+        let held = engine.unclaimed.iter().filter(|stored| *stored.store_name() == *store.name).count();
+        family.sample(&[&store.name], held);
+    }
 }
 
 fn commits(page: &mut Page, commits: &CommitStats) {

@@ -36,4 +36,6 @@ mod streams;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod unclaimed;
+#[cfg(test)]
 mod waits;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Counts;
 use windlass_core::route::SlotMap;
-use windlass_core::row::{Queue, QueueName, StoreNames};
+use windlass_core::row::{Queue, QueueName, StoreNames, Stored};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 use windlass_engine::store::{Room, StoreState, StoreStats};
@@ -165,7 +165,8 @@ fn engine(queues: Vec<QueueOverview>) -> EngineNow {
         room: if is_open { Room::Full } else { Room::Enough },
         stats: StoreStats { bytes_stored: 50, bytes_free: is_open.then_some(70), ..StoreStats::default() },
     });
-    EngineNow { queues, commits, store, stores: stores.to_vec(), now: Timestamp(3_500_000) }
+    let unclaimed = vec![Stored::new(PartitionId(9), &"default".into())];
+    EngineNow { queues, commits, store, stores: stores.to_vec(), unclaimed, now: Timestamp(3_500_000) }
 }
 
 fn page(engine: Option<EngineNow>, requests: &Requests) -> Page {
@@ -222,6 +223,9 @@ fn the_page_shows_what_the_engine_tells() {
     assert_eq!(page.value("windlass_partitions", &[("state", "draining")]), 2.0);
     assert_eq!(page.value("windlass_partitions", &[("state", "faulty")]), 2.0);
     assert_eq!(page.value("windlass_partitions", &[("state", "loading")]), 0.0);
+    for (store, count) in [("default", 1.0), ("other", 0.0)] {
+        assert_eq!(page.value("windlass_partitions_unclaimed", &[("store", store)]), count);
+    }
     for (name, value) in [
         ("windlass_commits_total", 7.0),
         ("windlass_store_syncs_total", 6.0),

@@ -15,7 +15,7 @@ use windlass_core::row::Part;
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::spread::Member;
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Store, StoreError, StoreStats};
+use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats};
 use windlass_server::config::{self, Config, RawConfig};
 use windlass_server::lifecycle::Server;
 
@@ -71,6 +71,10 @@ impl Store for Failing {
         self.inner.read_events(partition, number, from, bytes_max)
     }
 
+    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
+        self.inner.peek(partition)
+    }
+
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.drop_partition(partition)
     }
@@ -107,7 +111,7 @@ fn rotten(body: Body) -> Body {
     }
 }
 
-fn configured(directory: &Path, stores: &[(&str, &Path)]) -> Config {
+pub(crate) fn configured(directory: &Path, stores: &[(&str, &Path)]) -> Config {
     let mut text = format!("data = {:?}\nlisten = \"127.0.0.1:0\"\n", directory.join("data"));
     for (name, data) in stores {
         text.push_str(&format!("[[stores]]\nname = {name:?}\ndata = {data:?}\n"));
@@ -117,7 +121,7 @@ fn configured(directory: &Path, stores: &[(&str, &Path)]) -> Config {
     config::load(RawConfig::default(), Some(file), std::iter::empty()).expect("a valid configuration")
 }
 
-fn directory() -> TempDir {
+pub(crate) fn directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 

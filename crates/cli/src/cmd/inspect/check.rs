@@ -12,6 +12,7 @@ use windlass_server::http::show::time;
 use super::bar::Bar;
 use super::failure;
 use super::loss::Items;
+use super::unclaimed::{self, Unclaimed};
 use crate::exit::{Exit, Failure};
 use crate::human::{bytes, count, counted};
 use crate::output::Output;
@@ -23,6 +24,8 @@ struct Document {
     segments: Vec<Segment>,
     snapshot: Option<Snapshot>,
     partitions: Vec<Partition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unclaimed: Option<Vec<Unclaimed>>,
     /// Why a server does not start on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -84,6 +87,7 @@ impl Document {
             segments: report.segments.into_iter().map(Segment::of).collect(),
             snapshot: report.snapshot.map(|(file, bytes)| Snapshot { file, bytes }),
             partitions: partitions.map(|(id, partition)| Partition::of(id.0, partition)).collect(),
+            unclaimed: unclaimed::of(report.unclaimed),
             refused: report.refused.as_ref().map(ToString::to_string),
             damage: report.damage.iter().map(Damage::of).collect(),
             harmless: report.harmless.iter().map(Damage::of).collect(),
@@ -97,9 +101,10 @@ impl Document {
             snapshot.map_or("none".into(), |found| format!("{}, {}", found.file, bytes(found.bytes)));
         let refused = self.refused.as_ref().map(|why| format!("a server does not start on it: {why}\n"));
         format!(
-            "{}\n{}\nsnapshot: {snapshot}\n{}damage: {}\n{}items: {}\n{}",
+            "{}\n{}\nsnapshot: {snapshot}\nunclaimed partitions: {}\n{}damage: {}\n{}items: {}\n{}",
             segments(&self.segments),
             partitions(&self.partitions),
+            unclaimed::shown(self.unclaimed.as_deref()),
             refused.unwrap_or_default(),
             Damage::shown(&self.damage),
             Damage::shown_harmless(&self.harmless),

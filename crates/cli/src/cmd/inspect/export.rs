@@ -80,6 +80,7 @@ impl Export {
                 | Row::Group(_)
                 | Row::Cron(_)
                 | Row::CronHome(_)
+                | Row::Dropped(_)
                 | Row::Numbers(_)
                 | Row::Settings(_)
                 | Row::Taken(_)

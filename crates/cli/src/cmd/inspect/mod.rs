@@ -6,6 +6,7 @@ mod contents;
 mod export;
 mod loss;
 mod salvage;
+mod unclaimed;
 
 use std::io;
 use std::path::{Path, PathBuf};

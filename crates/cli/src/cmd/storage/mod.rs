@@ -1,8 +1,9 @@
-//! `windlass storage`: the items of a queue as they are stored, one by one.
+//! `windlass storage`: the items of a queue as they are stored, one by one, and partitions that no queue names.
 
 mod export;
 mod import;
 mod list;
+mod unclaimed;
 mod walk;
 
 use clap::{Args, Subcommand};
@@ -13,13 +14,14 @@ use windlass_client::Client;
 use self::export::Export;
 use self::import::Import;
 use self::list::List;
+use self::unclaimed::{Adopt, Drop, ListUnclaimed};
 use crate::exit::{Exit, Failure};
 use crate::failed;
 use crate::human::counted;
 use crate::output::Output;
 use crate::remote::{self, Remote};
 
-/// Look at what is stored in a queue, take a copy, bring one in, take items out
+/// Look at what is stored, take a copy, bring one in, take items out, adopt or drop unclaimed partitions
 #[derive(Debug, Args)]
 pub(crate) struct Storage {
     #[command(subcommand)]
@@ -32,6 +34,10 @@ enum Verb {
     Export(Export),
     Import(Import),
     Delete(Delete),
+    #[command(name = "unclaimed")]
+    Unclaimed(ListUnclaimed),
+    Adopt(Adopt),
+    Drop(Drop),
 }
 
 /// Take live items out of a queue: nothing of them is kept
@@ -56,6 +62,9 @@ impl Storage {
             Verb::Export(export) => export.run(remote, out).await,
             Verb::Import(import) => import.run(remote, out).await,
             Verb::Delete(delete) => delete.run(remote, out).await,
+            Verb::Unclaimed(list) => list.run(remote, out).await,
+            Verb::Adopt(adopt) => adopt.run(remote, out).await,
+            Verb::Drop(drop) => drop.run(remote, out).await,
         }
     }
 }

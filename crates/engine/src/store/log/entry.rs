@@ -67,7 +67,8 @@ impl BodyChange {
             | Key::Rules(_)
             | Key::Rule(_)
             | Key::Cron(_)
-            | Key::CronHome(_) => None,
+            | Key::CronHome(_)
+            | Key::Dropped(_) => None,
         }
     }
 }

@@ -61,7 +61,7 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_core::time::{Span, Timestamp};
 
-use super::{Acquired, Batch, Body, CommitError, Room, Store, StoreError, StoreStats};
+use super::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats};
 use crate::env::{BoxFuture, Env, Task};
 use crate::lock::lock;
 use body_key::BodyKey;
@@ -74,6 +74,7 @@ use run::Write;
 use segment::Pin;
 use shared::Shared;
 use tables::Place;
+use view::PartitionView;
 
 /// When a commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -323,6 +324,16 @@ impl Store for LogStore {
         bytes_max: usize,
     ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
         Box::pin(self.read_batches(partition.0, number, from, bytes_max))
+    }
+
+    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
+        let view = {
+            let tables = self.shared.tables();
+            let is_known = tables.partitions.contains_key(&partition.0);
+            is_known.then(|| PartitionView::of(&tables, partition.0, &self.shared.keeper_kick))
+        };
+        let rows = RowStream { source: view.map(|view| view.rows), reader: self.reader.clone() };
+        Box::pin(std::future::ready(Ok(Box::new(rows) as Box<dyn Rows>)))
     }
 
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -53,6 +53,7 @@ mod schedules;
 mod storage;
 pub(crate) mod streams;
 mod suspends;
+mod unclaimed;
 mod waits;
 
 use windlass_core::command::{LeaseItems, Refusal};

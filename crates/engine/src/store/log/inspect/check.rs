@@ -6,6 +6,7 @@ use std::sync::Arc;
 use windlass_core::id::PartitionId;
 use windlass_core::time::Timestamp;
 
+use super::unclaimed::{self, Unclaimed};
 use super::verdict::{self, Verdict};
 use super::{Account, Locked, Progress, guess, reading};
 use crate::store::StoreError;
@@ -30,6 +31,8 @@ pub struct Report {
     pub snapshot: Option<(String, u64)>,
     /// Empty if the log cannot be opened.
     pub partitions: BTreeMap<PartitionId, PartitionReport>,
+    /// Partitions that no queue names: nothing is wrong with them, but nobody serves them.
+    pub unclaimed: Unclaimed,
     /// Where something is or may be lost, and whatever keeps a server from opening the log. Each with file and offset where
     /// that can be told.
     pub damage: Vec<StoreError>,
@@ -93,6 +96,7 @@ pub async fn check_with(disk: Arc<dyn Disk>, progress: Progress<'_>) -> Result<R
         segments,
         snapshot: None,
         partitions: BTreeMap::new(),
+        unclaimed: Unclaimed::NotKnown,
         damage: lost,
         harmless,
         refused: None,
@@ -103,7 +107,10 @@ pub async fn check_with(disk: Arc<dyn Disk>, progress: Progress<'_>) -> Result<R
         Err(error) => Err(error),
     };
     match recovered {
-        Ok(recovered) => report.tell(&recovered),
+        Ok(recovered) => {
+            report.tell(&recovered);
+            report.unclaimed = unclaimed::find(&recovered.tables).await;
+        }
         Err(error) => report.refuse(error),
     }
     Ok(report)

@@ -18,12 +18,14 @@ mod rescue;
 mod salvage;
 mod snapshot;
 mod steps;
+mod unclaimed;
 mod verdict;
 
 pub use account::{Account, PartitionAccount};
 pub use check::{FileReport, PartitionReport, Report, Use, check, check_with};
 pub use export::export;
 pub use salvage::{Salvaged, salvage, salvage_with};
+pub use unclaimed::{Unclaimed, UnclaimedReport};
 
 use super::disk::Disk;
 use super::format::{self, Format};

@@ -187,7 +187,8 @@ impl<'a> Rescue<'a> {
             | Key::Rules(_)
             | Key::Rule(_)
             | Key::Cron(_)
-            | Key::CronHome(_) => {}
+            | Key::CronHome(_)
+            | Key::Dropped(_) => {}
         }
     }
 
