@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_engine::env::Env;
+use windlass_engine::store::log::backup::{self, Backup, BeginError};
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Opening};
@@ -39,6 +40,8 @@ pub enum CopyError {
     #[error("the store `{0}` is not open")]
     NotOpen(String),
     #[error(transparent)]
+    Begin(#[from] BeginError),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -61,25 +64,27 @@ impl Logs {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Copies every store: the first one into the directory itself, the others beneath it in `stores`. Each copy is
-    /// consistent in itself. Tells the bytes.
+    /// Copies every store as it is at one moment: the first one into the directory itself, the others beneath it in
+    /// `stores`. Tells the bytes.
     pub(crate) async fn copy(&self, to: &Path) -> Result<u64, CopyError> {
         let log = |name: &String| self.get(name).ok_or_else(|| CopyError::NotOpen(name.clone()));
         let logs = self.names.iter().map(log).collect::<Result<Vec<_>, _>>()?;
+        let stores: Vec<&LogStore> = logs.iter().map(|log| &*log.store).collect();
+        let backups = backup::begin(&stores).await?;
         let mut bytes = 0;
-        for (name, log) in self.names.iter().zip(logs) {
+        for ((name, log), backup) in self.names.iter().zip(&logs).zip(backups) {
             let to = if name == DEFAULT_STORE { to.to_owned() } else { to.join("stores").join(name) };
-            bytes += log.copy(&to).await?;
+            bytes += log.copy(backup, &to).await?;
         }
         Ok(bytes)
     }
 }
 
 impl Log {
-    async fn copy(&self, to: &Path) -> Result<u64, CopyError> {
+    async fn copy(&self, backup: Backup, to: &Path) -> Result<u64, CopyError> {
         let mut bytes = 0;
         let mut heard = |_, total| bytes = total;
-        self.store.backup(Arc::new(RealDisk::new(to)?), &mut heard).await?;
+        backup.copy(Arc::new(RealDisk::new(to)?), &mut heard).await?;
         for name in [ID_FILE, KNOWN_FILE] {
             if let Some(text) = read(&self.directory.join(name))? {
                 write(&to.join(name), &text)?;

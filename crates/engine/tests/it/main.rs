@@ -3,6 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "tests run in the real world, on the runtime's own tasks")]
 
 #[cfg(test)]
+mod backups;
+#[cfg(test)]
 mod behaviour;
 #[cfg(test)]
 mod failures;

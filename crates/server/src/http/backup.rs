@@ -9,6 +9,7 @@ use windlass_api::Code;
 use windlass_api::service::{BackupReply, BackupRequest};
 use windlass_core::limits;
 use windlass_engine::Outcome;
+use windlass_engine::store::log::backup::BeginError;
 
 use super::context::{Answer, Context};
 use super::error::Problem;
@@ -63,7 +64,8 @@ fn not_copied(error: CopyError) -> Problem {
         CopyError::NotOpen(name) => {
             Problem::not_now(format!("the store `{name}` is not open, so not all of the data can be copied"))
         }
-        CopyError::Store(_) | CopyError::Io(_) => failed(&error),
+        CopyError::Begin(stuck @ BeginError::Stuck { .. }) => Problem::not_now(stuck.to_string()),
+        CopyError::Begin(BeginError::Store(_)) | CopyError::Store(_) | CopyError::Io(_) => failed(&error),
     }
 }
 

@@ -1,11 +1,17 @@
-//! Copies a live log to another disk, as it is at one durable frame.
+//! Copies live logs to other disks, each as it is at one durable frame, and several as they are at one moment.
 //!
-//! The segments and the snapshot it consists of are held fast while they are copied; commits go on meanwhile, behind
-//! the frame at which the copy ends. The `format` file comes last: a copy that was not finished is not a log.
+//! [`begin`] has the committer of each log hold still, one after the other, and lets all of them go on once the last
+//! one does. At that moment no commit is under way in any of the logs, so the views taken are what a kill of the
+//! process would have left: what moves from one log to another is in at least one of the copies, and the engine
+//! finishes such a move as it does after a kill.
+//!
+//! A [`Backup`] then pins the segments and the snapshot of its log while they are copied; commits go on meanwhile,
+//! behind the frame at which the copy ends. The `format` file comes last: a copy that was not finished is not a log.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::LogStore;
 use super::committer::{Request, ask};
@@ -13,11 +19,43 @@ use super::disk::{Disk, File, read_full, write_all};
 use super::format::{self, Format};
 use super::segment::{self, io_failed};
 use super::view::View;
-use crate::env;
+use crate::env::{self, Env};
 use crate::store::StoreError;
 
 const COPY_BYTES: usize = 1 << 20;
 const PROGRESS_MAX: usize = 16;
+/// How long a log may take to sync what was written, while nothing is held up yet.
+const SYNC_LIMIT: Duration = Duration::from_secs(60);
+/// How long commits may be held up until all logs hold still.
+const HOLD_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why no backup could be begun.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum BeginError {
+    /// Nothing is held up any more.
+    #[error(
+        "{directory}: the disk did not finish what was written within {} seconds. Try again when it is less busy, or \
+         find out why it is stuck",
+        .limit.as_secs()
+    )]
+    Stuck { directory: String, limit: Duration },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A log as it was at one durable frame: held fast until it is copied or dropped.
+#[derive(Debug)]
+pub struct Backup {
+    env: Arc<dyn Env>,
+    format: Format,
+    view: View,
+}
+
+/// A log whose committer waits until this is dropped.
+struct Held {
+    backup: Backup,
+    _release: oneshot::Sender<()>,
+}
 
 /// A file to copy: its first bytes, and zeros after them.
 #[derive(Debug)]
@@ -31,19 +69,55 @@ struct Copy {
     size: u64,
 }
 
+/// Begins a backup of each of the logs, all at one moment. Commits wait for that moment, for [`HOLD_LIMIT`] at most.
+pub async fn begin(logs: &[&LogStore]) -> Result<Vec<Backup>, BeginError> {
+    // Syncing what was written may take long: done once before, so that it is done quickly while commits wait.
+    for log in logs {
+        log.within(SYNC_LIMIT, ask(&log.requests, |answer| Request::Sync { answer })).await?;
+    }
+    let mut held = Vec::with_capacity(logs.len());
+    for log in logs {
+        held.push(log.within(HOLD_LIMIT, log.hold()).await?);
+    }
+    Ok(held.into_iter().map(|held| held.backup).collect())
+}
+
 impl LogStore {
-    /// Copies everything durable into an empty directory, while the log is in use. `progress` hears how many bytes
-    /// are done, of how many.
-    pub async fn backup(
+    async fn hold(&self) -> Result<Held, StoreError> {
+        let (release, released) = oneshot::channel();
+        let view = ask(&self.requests, |answer| Request::Hold { answer, released }).await?;
+        let format = Format { log: self.shared.log, is_new: false };
+        let backup = Backup { env: Arc::clone(&self.shared.env), format, view };
+        Ok(Held { backup, _release: release })
+    }
+
+    async fn within<T>(
         &self,
+        limit: Duration,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, BeginError> {
+        let env = &self.shared.env;
+        tokio::select! {
+            biased;
+            done = work => Ok(done?),
+            () = env.sleep_until(env.boot() + limit) => {
+                Err(BeginError::Stuck { directory: self.shared.disk.path(""), limit })
+            }
+        }
+    }
+}
+
+impl Backup {
+    /// Copies the log into an empty directory. `progress` hears how many bytes are done, of how many.
+    pub async fn copy(
+        self,
         to: Arc<dyn Disk>,
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<(), StoreError> {
-        let view = ask(&self.requests, |answer| Request::View { answer }).await?;
         let (steps, mut heard) = mpsc::channel(PROGRESS_MAX);
-        let (answer, answered) = tokio::sync::oneshot::channel();
-        let format = Format { log: self.shared.log, is_new: false };
-        let task = env::spawn_thread(&*self.shared.env, "log-backup", async move {
+        let (answer, answered) = oneshot::channel();
+        let Self { env, format, view } = self;
+        let task = env::spawn_thread(&*env, "log-backup", async move {
             let _caller_gone = answer.send(copy_all(&view, &*to, format, &steps).await);
         });
         while let Some((done, total)) = heard.recv().await {
@@ -53,7 +127,6 @@ impl LogStore {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 }
-
 async fn copy_all(
     view: &View,
     to: &dyn Disk,

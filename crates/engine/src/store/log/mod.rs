@@ -12,7 +12,7 @@
 //! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
 //! void comes back, and damage is refused with file and offset, never read as data.
 
-mod backup;
+pub mod backup;
 mod bodies;
 mod body_key;
 mod committer;
