@@ -10,15 +10,15 @@ use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_engine::env::{Env, TokioEnv};
-use windlass_engine::store::Store;
-use windlass_engine::store::log::backup::{self, BeginError};
+use windlass_engine::store::log::backup::{self, BeginError, Copied};
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
+use windlass_engine::store::{Store, StoreError};
 use windlass_engine::{Engine, RetryItem};
 
 use crate::behaviour::retry_item;
 use crate::log_disk::MemDisk;
-use crate::log_rows::{Owner, put};
+use crate::log_rows::{Owner, open, put, small};
 use crate::world::{ManualEnv, bodies, item, lease, queue_name};
 
 const ITEMS: usize = 1000;
@@ -231,4 +231,67 @@ async fn a_store_that_is_stuck_fails_the_backup_and_holds_up_no_other() {
     stuck.await.expect("no panic").expect("committed at last");
     assert_eq!(backup::begin(&[&first, &second]).await.expect("they hold still").len(), 2);
     owner.commit(put(owner.sequence + 1, 10)).await.expect("nothing is held any more");
+}
+
+fn places(damage: &[StoreError]) -> Vec<(&str, u64)> {
+    let place = |error| match error {
+        &StoreError::Damaged { ref file, offset, .. } => Some((file.as_str(), offset)),
+        _other => None,
+    };
+    damage.iter().filter_map(place).collect()
+}
+
+pub(crate) async fn filled(disk: &Arc<MemDisk>) -> LogStore {
+    let store = open(disk, small()).await.expect("it opens");
+    let mut owner = Owner::acquire(&store, 1).await.expect("acquired");
+    for number in 1..=100 {
+        owner.commit(put(number, 300)).await.expect("committed");
+    }
+    store
+}
+
+pub(crate) async fn copied(store: &LogStore) -> (Arc<MemDisk>, Copied) {
+    let copy = Arc::new(MemDisk::default());
+    let backup = backup::begin(&[store]).await.expect("the log holds still").remove(0);
+    let copied = backup.copy(copy.clone(), &mut |_, _| {}).await.expect("copied");
+    (copy.after_power_loss(), copied)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotten_payload_is_told_by_the_backup_and_costs_nothing_else() {
+    let disk = Arc::new(MemDisk::default());
+    let store = filled(&disk).await;
+    assert_eq!(copied(&store).await.1.damage.len(), 0);
+    assert_ne!(disk.spoil(b"body 50 body 50"), 0);
+    let (copy, copied) = copied(&store).await;
+    assert_eq!(copied.damage.len(), 1, "{:?}", copied.damage);
+    assert_eq!(places(&copied.damage)[0].0, "mem/00000001.seg");
+    let restored = open(&copy, small()).await.expect("the copy opens");
+    let owner = Owner::acquire(&restored, 1).await.expect("acquired");
+    assert_eq!(owner.rows.len(), 100);
+    assert!(owner.read(50).await.is_err());
+    assert!(owner.read(51).await.expect("read").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_cannot_be_read_is_told_by_the_backup_and_the_others_are_copied() {
+    let disk = Arc::new(MemDisk::default());
+    let store = filled(&disk).await;
+    let whole = copied(&store).await.1;
+    disk.make_unreadable("00000001.seg");
+    let (copy, copied) = copied(&store).await;
+    assert_eq!(copied.bytes, whole.bytes);
+    assert_eq!(places(&copied.damage)[0], ("mem/00000001.seg", 0), "{:?}", copied.damage);
+    assert!(copied.damage[0].to_string().contains("fails as asked"), "{:?}", copied.damage);
+    let names = copy.names();
+    assert!(names.contains("format") && names.contains("00000002.seg"), "{names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_cut_is_told_by_the_backup() {
+    let disk = Arc::new(MemDisk::default());
+    let store = filled(&disk).await;
+    disk.cut("00000001.seg", 5000);
+    let (_, copied) = copied(&store).await;
+    assert_eq!(places(&copied.damage)[0], ("mem/00000001.seg", 4096), "{:?}", copied.damage);
 }

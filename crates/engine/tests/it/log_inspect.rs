@@ -93,19 +93,6 @@ async fn a_sound_log_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_of_a_file_that_was_cut_fails() {
-    let disk = Arc::new(MemDisk::default());
-    let store = open(&disk, small()).await.unwrap();
-    fill(&store, 1, 100).await;
-    disk.cut("00000001.seg", 5000);
-    let target = Arc::new(MemDisk::default());
-    let refused = begun(&store).await.copy(as_disk(&target), &mut |_, _| {}).await.unwrap_err();
-    let StoreError::Damaged { file, offset: 5000, .. } = &refused else { panic!("{refused}") };
-    assert_eq!(file, "mem/00000001.seg");
-    assert!(!target.names().contains("format"), "a copy that is not whole opens");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_log_in_use_is_not_inspected() {
     let disk = Arc::new(MemDisk::default());
     let _store = open(&disk, small()).await.unwrap();

@@ -7,6 +7,8 @@ mod backups;
 #[cfg(test)]
 mod behaviour;
 #[cfg(test)]
+mod directories;
+#[cfg(test)]
 mod failures;
 #[cfg(test)]
 mod failures_crons;

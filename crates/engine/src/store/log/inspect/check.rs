@@ -13,6 +13,7 @@ use super::frames::{Source, frames_of, valid_sources};
 use crate::store::log::body_key::BodyKey;
 use crate::store::log::disk::Disk;
 use crate::store::log::fetch::{Piece, fetch};
+use crate::store::log::format::Format;
 use crate::store::log::frame::Role;
 use crate::store::log::opening;
 use crate::store::log::recovery::Recovered;
@@ -73,13 +74,17 @@ pub struct PartitionReport {
 /// Reads every frame, row and body of a log that no server has open.
 pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
     let locked = Locked::take(&*disk).await?;
-    let format = locked.format().await?;
+    examine(&*disk, &locked.format().await?).await
+}
+
+/// As [`check`], of a log that is locked already and may have no `format` file yet.
+pub(in crate::store::log) async fn examine(disk: &dyn Disk, format: &Format) -> Result<Report, StoreError> {
     let log = format.log;
-    let (survey, damage) = survey::survey_readable(&*disk, log).await?;
+    let (survey, damage) = survey::survey_readable(disk, log).await?;
     let mut report =
         Report { log, segments: Vec::new(), snapshot: None, partitions: BTreeMap::new(), damage };
     check_segments(&survey, &mut report).await;
-    match opening::recover(&*disk, format).await {
+    match opening::recover(disk, format).await {
         Ok(recovered) => check_content(recovered, &mut report).await,
         Err(error) => report.add_damage(error),
     }

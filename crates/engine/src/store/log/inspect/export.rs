@@ -23,7 +23,7 @@ pub async fn export(
     each: &mut (dyn FnMut(PartitionId, Change) + Send),
 ) -> Result<(), StoreError> {
     let locked = Locked::take(&*disk).await?;
-    let tables = opening::recover(&*disk, locked.format().await?).await?.tables;
+    let tables = opening::recover(&*disk, &locked.format().await?).await?.tables;
     for partition in tables.partitions.keys() {
         export_rows(&tables, *partition, each).await?;
         export_bodies(&tables, *partition, each).await?;

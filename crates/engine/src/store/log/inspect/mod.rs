@@ -10,6 +10,7 @@ mod gaps;
 mod rescue;
 mod salvage;
 
+pub(super) use check::examine;
 pub use check::{FileReport, PartitionReport, Report, Use, check};
 pub use export::export;
 pub use salvage::{Salvaged, salvage};

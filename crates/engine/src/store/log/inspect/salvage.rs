@@ -19,6 +19,7 @@ use crate::env::Env;
 use crate::store::log::disk::Disk;
 use crate::store::log::entry::{Entries, Entry, rotten_bodies};
 use crate::store::log::fetch::{Piece, fetch};
+use crate::store::log::format::Owner;
 use crate::store::log::frame::{self, HEADER_BYTES, Header, Kind, Role};
 use crate::store::log::rows::changes_of_block;
 use crate::store::log::segment::{Segment, Start};
@@ -51,19 +52,38 @@ pub async fn salvage(
         Ok(format) => format.log,
         Err(error) => guess_log(&*from).await?.ok_or_else(|| error.clone())?,
     };
-    let store = LogStore::open(env, to, options).await?;
+    let owner = match &format {
+        Ok(format) => Some(format.owner.clone()),
+        Err(_) => format::read_damaged_owner(&*from).await,
+    };
+    let store = open_as(owner, env, to, options).await?;
     let salvaged = salvage_into(&store, &*from, log).await;
     store.close().await;
     let mut salvaged = salvaged?;
     // A file that is gone leaves nothing to come by; but a log that does not open has lost something.
     if salvaged.lost.is_empty() {
         let opened = match format {
-            Ok(format) => opening::recover(&*from, format).await.map(drop),
+            Ok(format) => opening::recover(&*from, &format).await.map(drop),
             Err(error) => Err(error),
         };
         salvaged.lost.extend(opened.err());
     }
     Ok(salvaged)
+}
+
+/// The new log is the same store of the same server, so that it can stand in for the old one.
+async fn open_as(
+    owner: Option<Owner>,
+    env: Arc<dyn Env>,
+    to: Arc<dyn Disk>,
+    options: LogOptions,
+) -> Result<LogStore, StoreError> {
+    let Some(Owner { store, server, others }) = owner else { return LogStore::open(env, to, options).await };
+    let opened = LogStore::open(env, to, LogOptions { store, server: Some(server), ..options }).await?;
+    for other in others {
+        opened.remember_store(&other).await?;
+    }
+    Ok(opened)
 }
 
 /// The `format` file cannot be read: what the segments say must do.
