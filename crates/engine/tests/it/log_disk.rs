@@ -31,8 +31,6 @@ pub(crate) struct Faults {
     pub(crate) room: AtomicU64,
     /// While set, writes do not come to an end.
     pub(crate) held: AtomicBool,
-    /// Writes that began while `held` was set.
-    pub(crate) writes_held: AtomicU64,
     used: AtomicU64,
     pub(crate) synced: AtomicU64,
     /// Bytes that were read.
@@ -48,7 +46,6 @@ impl Default for Faults {
             reads: zero(),
             room: AtomicU64::new(u64::MAX),
             held: AtomicBool::new(false),
-            writes_held: zero(),
             used: zero(),
             synced: zero(),
             read: zero(),
@@ -223,9 +220,7 @@ impl Disk for MemDisk {
 
 impl File for MemFile {
     fn write_at<'a>(&'a self, offset: u64, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<usize>> {
-        let is_held = || self.faults.held.load(Ordering::SeqCst);
-        self.faults.writes_held.fetch_add(u64::from(is_held()), Ordering::SeqCst);
-        while is_held() {
+        while self.faults.held.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
         if Faults::strikes(&self.faults.writes) {
