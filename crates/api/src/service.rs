@@ -25,4 +25,25 @@ pub struct BackupReply {
     /// How large it is.
     #[prost(uint64, tag = "3")]
     pub bytes: u64,
+    /// What of it is damaged, because the server's data is: at most 100 places. Empty if all of it was read and is sound.
+    #[prost(message, repeated, tag = "4")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damage: Vec<BackupDamage>,
+}
+
+/// A place in a backup that is damaged.
+#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BackupDamage {
+    /// Its name within the backup; unset if no file can be named.
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Where in the file, in bytes.
+    #[prost(uint64, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// What is wrong there.
+    #[prost(string, tag = "3")]
+    pub what: String,
 }

@@ -1,7 +1,7 @@
 //! The only place that prints: data to stdout, talk to stderr.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -84,6 +84,16 @@ impl Output {
         };
         bar.set_draw_target(ProgressDrawTarget::stderr());
         bar.with_style(ProgressStyle::with_template(template).expect("the template is well formed"))
+    }
+
+    /// What is waited for, and for how long already. Nothing unless stderr is a terminal.
+    pub(crate) fn waiting(self, what: &'static str) -> ProgressBar {
+        let spinner = self.progress(None).with_message(what);
+        spinner.enable_steady_tick(Duration::from_millis(200));
+        spinner.with_style(
+            ProgressStyle::with_template("{spinner} {msg}, {elapsed} so far")
+                .expect("the template is well formed"),
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 //! Read [`lifecycle`] first: the order in which things start and stop. Then [`listener`] (connections, and how they
 //! are kept from doing harm), [`http`] (one reply for each request), and [`config`].
 
+mod backup_dir;
 pub mod config;
 pub mod http;
 pub mod lifecycle;

@@ -237,8 +237,8 @@ async fn open(config: &Config) -> Result<Opened, StartError> {
     let options = LogOptions { durability: config.durability, ..LogOptions::default() };
     let opening = LogStore::open(env.clone(), disk, options.clone());
     let store = Arc::new(with_progress("reading the log", opening).await?);
-    let logs = Logs::new(&config.data, Arc::clone(&store), &config.stores);
-    let member = |other| stores::member(&env, &logs, &config.data, other, &options);
+    let logs = Logs::new(Arc::clone(&store), &config.stores);
+    let member = |other| stores::member(&env, &logs, other, &options);
     let others = config.stores.iter().map(member).collect();
     let spread = with_progress("opening the other stores", Spread::open(store, others)).await;
     load(config, env, spread, Some(logs)).await

@@ -1,36 +1,31 @@
-//! The directories of data: opened, kept apart from those of other servers, and copied.
+//! The directories of data: opened, kept apart from each other and from those of other servers, and copied.
 //!
-//! The one in `data` is the store `default`, which has the registry. Every directory carries the id of its server, so that
-//! a store that is not this server's is refused before anything in it is taken for a leftover; and the first directory
-//! knows the names of the others, so that one whose disk is not mounted is not taken for a new one.
+//! The one in `data` is the store `default`, which has the registry. The `format` file of every directory names its
+//! store and its server, so that swapped directories and those of another server are refused before anything in them is
+//! touched; and that of the first directory names the other stores, so that an empty mount point is not taken for a new
+//! one.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use windlass_engine::env::Env;
-use windlass_engine::store::log::real::RealDisk;
+use windlass_engine::store::log::backup::{self, BeginError, Copied};
+use windlass_engine::store::log::real::{RealDisk, holds_log};
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Opening};
-use windlass_engine::store::{DEFAULT_STORE, Store, StoreError};
+use windlass_engine::store::{Store, StoreError};
 
 use crate::config::StoreConfig;
 
-const ID_FILE: &str = "server-id";
-const KNOWN_FILE: &str = "known-stores";
-
 /// The logs behind the stores, as far as they are open.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Logs {
-    names: Vec<String>,
-    open: Mutex<BTreeMap<String, Log>>,
-}
-
-#[derive(Clone, Debug)]
-struct Log {
-    directory: PathBuf,
-    store: Arc<LogStore>,
+    first: Arc<LogStore>,
+    /// The names of the others, in the order of the configuration.
+    others: Vec<String>,
+    open: Mutex<BTreeMap<String, Arc<LogStore>>>,
 }
 
 /// Why there is no copy.
@@ -39,53 +34,71 @@ pub enum CopyError {
     #[error("the store `{0}` is not open")]
     NotOpen(String),
     #[error(transparent)]
+    Begin(#[from] BeginError),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Logs {
-    pub(crate) fn new(data: &Path, store: Arc<LogStore>, others: &[StoreConfig]) -> Arc<Self> {
-        let others = others.iter().map(|other| other.name.clone());
-        let names = std::iter::once(DEFAULT_STORE.to_owned()).chain(others).collect();
-        let logs = Self { names, open: Mutex::default() };
-        logs.add(DEFAULT_STORE, Log { directory: data.to_owned(), store });
-        Arc::new(logs)
+    pub(crate) fn new(first: Arc<LogStore>, others: &[StoreConfig]) -> Arc<Self> {
+        let others = others.iter().map(|other| other.name.clone()).collect();
+        Arc::new(Self { first, others, open: Mutex::default() })
     }
 
-    fn add(&self, name: &str, log: Log) {
+    fn add(&self, name: &str, log: Arc<LogStore>) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), log);
     }
 
-    fn get(&self, name: &str) -> Option<Log> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    fn get(&self, name: &str) -> Result<Arc<LogStore>, CopyError> {
+        let found = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        found.ok_or_else(|| CopyError::NotOpen(name.to_owned()))
     }
 
-    /// Copies every store: the first one into the directory itself, the others beneath it in `stores`. Each copy is
-    /// consistent in itself. Tells the bytes.
-    pub(crate) async fn copy(&self, to: &Path) -> Result<u64, CopyError> {
-        let log = |name: &String| self.get(name).ok_or_else(|| CopyError::NotOpen(name.clone()));
-        let logs = self.names.iter().map(log).collect::<Result<Vec<_>, _>>()?;
-        let mut bytes = 0;
-        for (name, log) in self.names.iter().zip(logs) {
-            let to = if name == DEFAULT_STORE { to.to_owned() } else { to.join("stores").join(name) };
-            bytes += log.copy(&to).await?;
+    /// Copies every store as it is at one moment: the first one into the directory itself, the others beneath it in
+    /// `stores`.
+    pub(crate) async fn copy(&self, to: &Path) -> Result<Copied, CopyError> {
+        let others = self.others.iter().map(|name| self.get(name)).collect::<Result<Vec<_>, _>>()?;
+        let logs: Vec<&LogStore> =
+            std::iter::once(&*self.first).chain(others.iter().map(|other| &**other)).collect();
+        let beneath = self.others.iter().map(|name| to.join("stores").join(name));
+        let mut all = Copied::default();
+        for (backup, to) in
+            backup::begin(&logs).await?.into_iter().zip(std::iter::once(to.to_owned()).chain(beneath))
+        {
+            let copied = backup.copy(Arc::new(RealDisk::new(to)?), &mut |_, _| {}).await?;
+            all.bytes += copied.bytes;
+            all.damage.extend(copied.damage);
         }
-        Ok(bytes)
+        Ok(all)
     }
-}
 
-impl Log {
-    async fn copy(&self, to: &Path) -> Result<u64, CopyError> {
-        let mut bytes = 0;
-        let mut heard = |_, total| bytes = total;
-        self.store.backup(Arc::new(RealDisk::new(to)?), &mut heard).await?;
-        for name in [ID_FILE, KNOWN_FILE] {
-            if let Some(text) = read(&self.directory.join(name))? {
-                write(&to.join(name), &text)?;
-            }
+    /// Opens a further store, unless it is another one or lost its files.
+    async fn open(
+        &self,
+        env: Arc<dyn Env>,
+        store: &StoreConfig,
+        options: LogOptions,
+    ) -> Result<Arc<LogStore>, StoreError> {
+        let StoreConfig { name, data } = store;
+        if self.first.knows_store(name).await && !holds_log(data) {
+            return Err(StoreError::Unusable(format!(
+                "the directory {} cannot be used: the store `{name}` was used before, and its files are gone. Is its \
+                 disk mounted?",
+                data.display()
+            )));
         }
-        Ok(bytes)
+        let disk = RealDisk::new(data).map_err(|error| cannot_use(data, error))?;
+        let server = Some(self.first.server().await);
+        let options = LogOptions { store: name.as_str().into(), server, ..options };
+        let opened = Arc::new(LogStore::open(env, Arc::new(disk), options).await?);
+        if let Err(error) = self.first.remember_store(name).await {
+            opened.close().await;
+            return Err(error);
+        }
+        self.add(name, Arc::clone(&opened));
+        Ok(opened)
     }
 }
 
@@ -93,116 +106,18 @@ impl Log {
 pub(crate) fn member(
     env: &Arc<dyn Env>,
     logs: &Arc<Logs>,
-    data: &Path,
     store: &StoreConfig,
     options: &LogOptions,
 ) -> Member {
-    let parts = (Arc::clone(env), Arc::clone(logs), data.to_owned(), store.clone(), options.clone());
+    let parts = (Arc::clone(env), Arc::clone(logs), store.clone(), options.clone());
     let opening: Opening = Box::new(move || {
-        let (env, logs, data, store, options) = parts.clone();
-        Box::pin(async move {
-            let claim = Claim::check(&data, &store)?;
-            let directory = store.data.clone();
-            let disk = RealDisk::new(&directory).map_err(|error| failed("cannot use", &directory, error))?;
-            let opened = Arc::new(LogStore::open(env, Arc::new(disk), options).await?);
-            if let Err(error) = claim.sign(&data, &store, &opened).await {
-                opened.close().await;
-                return Err(error);
-            }
-            logs.add(&store.name, Log { directory, store: Arc::clone(&opened) });
-            Ok(opened as Arc<dyn Store>)
-        })
+        let (env, logs, store, options) = parts.clone();
+        Box::pin(async move { Ok(logs.open(env, &store, options).await? as Arc<dyn Store>) })
     });
     Member::new(store.name.as_str(), opening)
 }
 
-/// The directory of a store, looked at before it is opened.
-struct Claim {
-    own_id: String,
-    /// Whether it carries that id already.
-    is_signed: bool,
-    known: Vec<String>,
-}
-
-impl Claim {
-    /// Refuses a directory that is another server's, or not what it was.
-    fn check(data: &Path, store: &StoreConfig) -> Result<Self, StoreError> {
-        let directory = &store.data;
-        let own_id = own_id(data).map_err(|error| failed("cannot read", &data.join(ID_FILE), error))?;
-        let known = known(data).map_err(|error| failed("cannot read", &data.join(KNOWN_FILE), error))?;
-        let id_file = directory.join(ID_FILE);
-        let found = read(&id_file).map_err(|error| failed("cannot read", &id_file, error))?;
-        match &found {
-            Some(id) if *id != own_id => Err(unusable(directory, "it belongs to the data of another server")),
-            None if known.contains(&store.name) => Err(unusable(
-                directory,
-                "the store was used before, and its files are gone. Is its disk mounted?",
-            )),
-            Some(_) | None => Ok(Self { own_id, is_signed: found.is_some(), known }),
-        }
-    }
-
-    /// Takes a directory that is nobody's, which is one with nothing in it.
-    async fn sign(mut self, data: &Path, store: &StoreConfig, opened: &LogStore) -> Result<(), StoreError> {
-        if !self.is_signed {
-            if !opened.partitions().await?.is_empty() {
-                return Err(unusable(
-                    &store.data,
-                    "it holds data that is not this server's: give the store a directory of its own",
-                ));
-            }
-            let file = store.data.join(ID_FILE);
-            write(&file, &self.own_id).map_err(|error| failed("cannot write", &file, error))?;
-        }
-        if !self.known.contains(&store.name) {
-            self.known.push(store.name.clone());
-            let file = data.join(KNOWN_FILE);
-            write(&file, &self.known.join("\n")).map_err(|error| failed("cannot write", &file, error))?;
-        }
-        Ok(())
-    }
-}
-
-/// Made when it is first asked for, and for ever.
-fn own_id(data: &Path) -> io::Result<String> {
-    let file = data.join(ID_FILE);
-    if let Some(id) = read(&file)? {
-        return Ok(id);
-    }
-    let id = format!("{:x}-{:x}", jiff::Timestamp::now().as_nanosecond(), std::process::id());
-    write(&file, &id)?;
-    Ok(id)
-}
-
-fn known(data: &Path) -> io::Result<Vec<String>> {
-    let text = read(&data.join(KNOWN_FILE))?.unwrap_or_default();
-    Ok(text.lines().map(str::to_owned).collect())
-}
-
-/// Nothing if there is no such file, or nothing in it.
-fn read(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whole or not at all, and durable.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    // A name that the log clears away if it is left behind.
-    let temporary = path.with_extension("tmp");
-    let mut file = std::fs::File::create(&temporary)?;
-    writeln!(file, "{text}")?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    path.parent().map_or(Ok(()), |directory| std::fs::File::open(directory)?.sync_all())
-}
-
-fn failed(action: &'static str, file: &Path, error: io::Error) -> StoreError {
-    StoreError::Io { action, file: file.display().to_string(), source: Arc::new(error) }
-}
-
-fn unusable(directory: &Path, why: &str) -> StoreError {
-    StoreError::Unusable(format!("the directory {} cannot be used: {why}", directory.display()))
+fn cannot_use(directory: &Path, error: io::Error) -> StoreError {
+    let (action, file) = ("cannot use", directory.display().to_string());
+    StoreError::Io { action, file, source: Arc::new(error) }
 }

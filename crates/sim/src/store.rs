@@ -21,6 +21,7 @@ pub async fn open(env: Arc<dyn Env>, disk: SimDisk, plan: &Plan) -> Result<Arc<d
         segment_bytes: plan.store.segment_bytes,
         body_cache_bytes: plan.store.cache_bytes,
         snapshot_min_bytes: plan.store.snapshot_bytes,
+        ..LogOptions::default()
     };
     Ok(Arc::new(LogStore::open(env, Arc::new(disk), options).await?))
 }

@@ -1,4 +1,6 @@
-use crate::support::Server;
+use std::os::unix::fs::FileExt;
+
+use crate::support::{Server, run};
 
 /// A server with one queue, and the lease of its only item as it was printed.
 fn leased(produce: &[&str], lease: &[&str]) -> (Server, String) {
@@ -135,6 +137,25 @@ fn a_backup_is_a_data_directory() {
     assert_eq!(backup["backup"], "one");
     let copy = Server::start_on(std::path::Path::new(backup["path"].as_str().unwrap()));
     assert_eq!(copy.run(&["queue", "list", "--json"]).json()["queues"][0]["counts"]["leased"], 1);
+}
+
+#[test]
+fn a_backup_of_damaged_data_is_kept_and_told_with_exit_code_5() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    let payload = b"a text that is found in a file";
+    server.run(&["produce", "mail", "\"a text that is found in a file\""]).ok();
+    assert!(server.run(&["backup", "sound"]).ok().contains("damage  none"));
+    let segment = server.data().join("00000001.seg");
+    let bytes = std::fs::read(&segment).unwrap();
+    let at = bytes.windows(payload.len()).position(|window| window == payload).unwrap();
+    let file = std::fs::File::options().write(true).open(&segment).unwrap();
+    file.write_all_at(&[bytes[at] ^ 1], at as u64).unwrap();
+    let ended = server.run(&["backup", "damaged"]);
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    assert!(ended.out.contains("1 place") && ended.out.contains("00000001.seg, byte "), "{ended:?}");
+    let data = server.data().with_file_name("data-backups").join("damaged");
+    assert_eq!(run(&["inspect", data.to_str().unwrap()]).code, Some(5));
 }
 
 #[test]

@@ -3,7 +3,11 @@
 #![expect(clippy::disallowed_methods, reason = "tests run in the real world, on the runtime's own tasks")]
 
 #[cfg(test)]
+mod backups;
+#[cfg(test)]
 mod behaviour;
+#[cfg(test)]
+mod directories;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]

@@ -49,6 +49,12 @@ pub enum ConfigError {
     NotToml { path: PathBuf, source: Box<toml::de::Error> },
     #[error("the store `{name}` in the config file {} cannot be: {problem}", .file.display())]
     Store { file: PathBuf, name: String, problem: &'static str },
+    #[error(
+        "backup_dir = {} is within {}, the directory of the store `{store}`: backups there are lost with the data. Set \
+         `backup_dir` to a directory outside of it, best on another disk",
+        .backup_dir.display(), .within.display()
+    )]
+    BackupsWithinData { backup_dir: PathBuf, within: PathBuf, store: String },
     #[error("{stated} cannot be: give {takes}")]
     Wrong { stated: Stated, takes: &'static str },
     #[error(

@@ -76,8 +76,9 @@ keys! {
         "How much of the latest a crash of the machine may take; only with `durability = \"interval\"`.";
     BACKUP_DIR = "backup_dir" (backup_dir, |config| Some(config.backup_dir.display().to_string().into())):
         "a directory",
-        default "<data>/backups".
-        "Where `server.backup` puts backups, each in a directory of its own.";
+        default "<data>-backups".
+        "Where `server.backup` puts backups, each in a directory of its own. Not within the directory of a store, and \
+         best on another disk.";
     LOG_FORMAT = "log_format" (log_format, |config| Some(config.log_format.name().into())):
         "`text` or `json`",
         default "text".

@@ -3,6 +3,7 @@
 //! Read [`load`] first, then `keys` (the table of all settings), `layers` (which source wins), `value` (how each
 //! type is read), and `show` (`windlass config` and the reference, both from the table).
 
+mod backup_dir;
 mod error;
 mod keys;
 mod layers;
@@ -89,7 +90,7 @@ pub fn load(
     let mut layers = Layers::gather(flags, file, env)?;
     let data = layers.read(&DATA, value::directory)?;
     let chosen = layers.read(&BACKUP_DIR, value::directory)?;
-    let backup_dir = if layers.is_default(&BACKUP_DIR) { data.join("backups") } else { chosen };
+    let backup_dir = if layers.is_default(&BACKUP_DIR) { backup_dir::beside(&data) } else { chosen };
     let config = Config {
         insecure: layers.read(&INSECURE, value::boolean)?,
         listen: layers.read(&LISTEN, value::address)?,
@@ -120,6 +121,7 @@ fn check_together(config: &Config, layers: &Layers) -> Result<(), ConfigError> {
     if !config.insecure && !config.listen.ip().to_canonical().is_loopback() {
         return Err(ConfigError::NotLoopback(layers.stated(&LISTEN)));
     }
+    backup_dir::check(config)?;
     let limits = &config.limits;
     let parts = [
         (&PAYLOAD_BYTES, limits.payload_bytes, &BODY_BYTES, limits.body_bytes),

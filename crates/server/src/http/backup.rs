@@ -1,18 +1,24 @@
 //! Copies of all data, made while the server runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
-use tracing::info;
+use tracing::{error, info};
 use windlass_api::Code;
-use windlass_api::service::{BackupReply, BackupRequest};
+use windlass_api::service::{BackupDamage, BackupReply, BackupRequest};
 use windlass_core::limits;
 use windlass_engine::Outcome;
+use windlass_engine::store::StoreError;
+use windlass_engine::store::log::backup::{BeginError, Copied};
 
 use super::context::{Answer, Context};
 use super::error::Problem;
+use crate::backup_dir::{Unavailable, Unfinished};
 use crate::stores::{CopyError, Logs};
+
+/// What a reply tells of damage at most; the log tells all of it.
+const DAMAGE_MAX: usize = 100;
 
 /// One at a time, and in a task of its own: a client that goes away must not leave half of one behind. Closing waits
 /// for the lock.
@@ -24,46 +30,100 @@ pub(super) async fn make(context: Context, request: BackupRequest) -> Result<Ans
     let lock = Arc::clone(&context.app.backing_up).try_lock_owned().map_err(busy)?;
     let cannot = || Problem::not_now("what this server keeps cannot be copied");
     let logs = context.opened.logs.clone().ok_or_else(cannot)?;
-    let path = context.opened.backup_dir.join(&name);
+    let directory = context.opened.backup_dir.clone();
     let task = tokio::spawn(async move {
-        let made = copy(logs, path).await;
+        let made = copy(logs, &directory, name).await;
         drop(lock);
         made
     });
-    let made = task.await.map_err(|error| failed(&error))?;
-    let (path, bytes) = made?;
-    info!(backup = name, bytes, "backup made");
-    let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
-    Ok(Answer::read(BackupReply { backup: name, path, bytes }))
+    Ok(Answer::read(task.await.map_err(|error| failed(&error))??))
 }
 
-/// Under another name until it is whole.
-async fn copy(logs: Arc<Logs>, path: PathBuf) -> Result<(PathBuf, u64), Problem> {
-    let unfinished = path.with_added_extension("unfinished");
-    on_disk({
-        let (path, unfinished) = (path.clone(), unfinished.clone());
-        move || make_directory(&path, &unfinished)
+async fn copy(logs: Arc<Logs>, directory: &Path, name: String) -> Result<BackupReply, Problem> {
+    let unfinished = on_disk({
+        let (directory, name) = (directory.to_owned(), name.clone());
+        move || Unfinished::begin(&directory, &name).map_err(unavailable)
     })
     .await?;
-    let copied = logs.copy(&unfinished).await.map_err(not_copied);
+    let copied = logs.copy(unfinished.path()).await;
     on_disk(move || match copied {
-        Ok(bytes) => {
-            std::fs::rename(&unfinished, &path).map(|()| (path, bytes)).map_err(|error| failed(&error))
-        }
-        Err(problem) => {
-            let _not_worse_than_before = std::fs::remove_dir_all(&unfinished);
-            Err(problem)
+        Ok(copied) => finish(unfinished, name, &copied),
+        Err(error) => {
+            let _removed_with_the_next_backup = unfinished.give_up();
+            Err(not_copied(error))
         }
     })
     .await
 }
 
+/// A copy with damage is kept: it may hold what the data itself will not for long.
+fn finish(unfinished: Unfinished, backup: String, copied: &Copied) -> Result<BackupReply, Problem> {
+    for damage in &copied.damage {
+        error!(backup, %damage, "the backup holds damaged data, as the server's data does");
+    }
+    let damage = copied.damage.iter().take(DAMAGE_MAX);
+    let damage = damage.map(|damage| shown(damage, unfinished.path())).collect();
+    let path = unfinished.finish().map_err(|error| failed(&error))?;
+    let path = std::path::absolute(&path).unwrap_or(path).display().to_string();
+    let bytes = copied.bytes;
+    info!(backup, bytes, "backup made");
+    Ok(BackupReply { backup, path, bytes, damage })
+}
+
+/// Files by their names within the backup.
+fn shown(damage: &StoreError, unfinished: &Path) -> BackupDamage {
+    let within = |path: &str| {
+        let name = Path::new(path).strip_prefix(unfinished).unwrap_or(Path::new(path));
+        Some(name.display().to_string()).filter(|name| !name.is_empty())
+    };
+    match damage {
+        StoreError::Damaged { file, offset, what } => {
+            BackupDamage { file: within(file), offset: Some(*offset), what: what.clone() }
+        }
+        StoreError::Incomplete { directory, what } => {
+            BackupDamage { file: within(directory), offset: None, what: what.clone() }
+        }
+        StoreError::Fenced
+        | StoreError::Full
+        | StoreError::TooLarge { .. }
+        | StoreError::Closed
+        | StoreError::Io { .. }
+        | StoreError::Unusable(_) => BackupDamage { file: None, offset: None, what: damage.to_string() },
+    }
+}
+
+fn unavailable(error: Unavailable) -> Problem {
+    let problem = match error {
+        Unavailable::NameTaken => {
+            Problem::new(Code::AlreadyExists, "there is a backup of that name: choose another")
+        }
+        Unavailable::InUse => Problem::new(
+            Code::Overloaded,
+            "another server makes a backup in the same `backup_dir`: try again when it is done",
+        ),
+        Unavailable::InTheWay(_) => Problem::new(
+            Code::AlreadyExists,
+            "something in `backup_dir` is in the way of a backup of that name: choose another, or have the operator \
+             look into the server's log",
+        ),
+        Unavailable::Io { .. } => {
+            Problem::not_now("backups cannot be made in the server's `backup_dir`: its log tells why")
+        }
+    };
+    Problem { cause: Some(error.to_string()), ..problem }
+}
+
 fn not_copied(error: CopyError) -> Problem {
-    match error {
+    match &error {
         CopyError::NotOpen(name) => {
             Problem::not_now(format!("the store `{name}` is not open, so not all of the data can be copied"))
         }
-        CopyError::Store(_) | CopyError::Io(_) => failed(&error),
+        CopyError::Begin(BeginError::Stuck { .. }) => {
+            let message =
+                "a disk did not finish what was written in time, so no backup was begun: try again later";
+            Problem { cause: Some(error.to_string()), ..Problem::not_now(message) }
+        }
+        CopyError::Begin(BeginError::Store(_)) | CopyError::Store(_) | CopyError::Io(_) => failed(&error),
     }
 }
 
@@ -71,16 +131,6 @@ async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     spawn_blocking(work).await.map_err(|error| failed(&error))?
-}
-
-fn make_directory(path: &Path, unfinished: &Path) -> Result<(), Problem> {
-    if path.exists() {
-        return Err(Problem::new(Code::AlreadyExists, "there is a backup of that name: choose another"));
-    }
-    if unfinished.exists() {
-        std::fs::remove_dir_all(unfinished).map_err(|error| failed(&error))?;
-    }
-    std::fs::create_dir_all(unfinished).map_err(|error| failed(&error))
 }
 
 fn failed(error: &dyn std::error::Error) -> Problem {

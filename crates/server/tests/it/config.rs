@@ -42,7 +42,7 @@ fn values(toml: &str) -> Vec<&str> {
 fn without_any_source_everything_has_its_default() {
     let config = load(RawConfig::default(), None, &[]).unwrap();
     assert_eq!(config.data, Path::new("./windlass-data"));
-    assert_eq!(config.backup_dir, Path::new("./windlass-data/backups"));
+    assert_eq!(config.backup_dir, Path::new("./windlass-data-backups"));
     assert_eq!(config.listen, "127.0.0.1:9463".parse().unwrap());
     assert!(!config.insecure);
     assert_eq!(config.durability, Durability::Always);
@@ -80,7 +80,7 @@ fn flags_win_over_variables_and_these_over_the_file() {
     );
     assert_eq!(config.limits.waiting_requests, 2);
     assert_eq!(*source(&config, "listen"), Source::Default);
-    assert_eq!(config.backup_dir, Path::new("from-flag/backups"));
+    assert_eq!(config.backup_dir, Path::new("from-flag-backups"));
 }
 
 #[test]
@@ -301,17 +301,47 @@ fn what_is_shown_tells_where_each_value_came_from() {
     }
 }
 
-#[tokio::test]
-async fn backups_within_the_data_directory_do_not_disturb_the_log() {
+#[test]
+fn backups_within_the_directory_of_a_store_are_refused() {
     let directory = tempfile::tempdir().unwrap();
-    for _ in 0..3 {
-        let env = Arc::new(TokioEnv::new());
-        let disk = Arc::new(RealDisk::new(directory.path()).unwrap());
-        let store = LogStore::open(env, disk, LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() });
-        let store = store.await.unwrap();
-        std::fs::create_dir_all(directory.path().join("backups/one")).unwrap();
-        store.close().await;
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::create_dir(at("real")).unwrap();
+    std::os::unix::fs::symlink(at("real"), at("link")).unwrap();
+    let text = |data: &str, second: &str, backups: &str| {
+        format!(
+            "data = '{}'\nbackup_dir = '{}'\n[[stores]]\nname = 'second'\ndata = '{}'\n",
+            at(data),
+            at(backups),
+            at(second)
+        )
+    };
+    for (data, second, backups, store) in [
+        ("data", "second", "data", "default"),
+        ("data", "second", "data/backups", "default"),
+        ("data", "second", "other/../data/backups", "default"),
+        ("data", "second", "second/deep/backups", "second"),
+        ("link", "second", "real/backups", "default"),
+        ("real", "second", "link/backups", "default"),
+    ] {
+        let error = load_file(&text(data, second, backups)).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{store}`")) && error.contains("`backup_dir`"), "{error}");
     }
+    for backups in ["data-backups", "backups/data"] {
+        assert!(load_file(&text("data", "second", backups)).is_ok(), "{backups}");
+    }
+}
+
+#[test]
+fn the_default_directory_of_backups_is_beside_the_data_whatever_that_is_called() {
+    for (data, name) in [("data/", "data-backups"), ("some/data", "data-backups")] {
+        let flags = RawConfig { data: Some(data.into()), ..RawConfig::default() };
+        let config = load(flags, None, &[]).unwrap();
+        assert_eq!(config.backup_dir, Path::new(data).with_file_name(name));
+    }
+    let here = std::env::current_dir().unwrap();
+    let flags = RawConfig { data: Some(".".into()), ..RawConfig::default() };
+    let expected = format!("{}-backups", here.canonicalize().unwrap().display());
+    assert_eq!(load(flags, None, &[]).unwrap().backup_dir, Path::new(&expected));
 }
 
 #[test]

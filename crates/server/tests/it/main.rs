@@ -2,6 +2,8 @@
 
 #[cfg(test)]
 mod addresses;
+#[cfg(test)]
+mod backups;
 mod bad_input;
 #[cfg(test)]
 mod calls;

@@ -368,3 +368,52 @@ async fn an_item_with_a_damaged_payload_is_shown_without_it_and_failed_by_its_le
     assert!(metrics.contains("windlass_bodies_damaged_total{queue=\"q\"} 1\n"), "{metrics}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn swapped_directories_are_refused_by_both_names_and_left_alone() {
+    let directory = directory();
+    let (second, third) = (directory.path().join("second"), directory.path().join("third"));
+    let config =
+        |second: &Path, third: &Path| configured(directory.path(), &[("second", second), ("third", third)]);
+    let server = Server::start(config(&second, &third)).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    http.ok("queues.create", json!({"queue": "q", "partitions": 3})).await;
+    for number in 0..30 {
+        http.ok("queue.produce", json!({"queue": "q", "items": [{"json": number}]})).await;
+    }
+    server.stop().await;
+
+    let server = Server::start(config(&third, &second)).await.expect("it starts without them");
+    let mut http = Http::connect(server.address()).await;
+    for store in ["second", "third"] {
+        let faulty = until(&mut http, store, "faulty").await;
+        let error = faulty[0]["error"].as_str().expect("a text");
+        assert!(error.contains("`second`") && error.contains("`third`"), "{error}");
+    }
+    server.stop().await;
+
+    // The directory of another store as `data`, which holds the registry.
+    let (data, away) = (directory.path().join("data"), directory.path().join("away"));
+    fs::rename(&data, &away).expect("moved");
+    fs::rename(&second, &data).expect("moved");
+    let refused = Server::start(configured(directory.path(), &[])).await.expect_err("another store");
+    let text = refused.to_string();
+    assert!(text.contains("`second`") && text.contains("`default`"), "{text}");
+    // And that one as a further store.
+    fs::rename(&data, &second).expect("moved back");
+    let stranger = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::start(configured(stranger.path(), &[("second", &away)])).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
+    assert!(page.contains("windlass_store_open{store=\"second\"} 0"), "{page}");
+    server.stop().await;
+    fs::rename(&away, &data).expect("moved back");
+
+    let server = Server::start(config(&second, &third)).await.expect("it starts");
+    let mut http = Http::connect(server.address()).await;
+    for store in ["second", "third"] {
+        assert_eq!(until(&mut http, store, "available").await.len(), 1);
+    }
+    assert_eq!(http.ok("queue.stats", json!({"queue": "q"})).await["counts"]["waiting"], 30);
+    server.stop().await;
+}

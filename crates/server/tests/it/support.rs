@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -25,19 +25,25 @@ impl TestServer {
 
     pub(crate) async fn with(limits: RawLimits) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let server = Some(start_on(directory.path(), limits).await);
+        let server = Some(start_on(&data(&directory), limits).await);
         Self { server, directory }
     }
 
     /// On data that is there; it is copied first, for it is somebody else's.
     pub(crate) async fn on(data: &Path) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
+        let copy = self::data(&directory);
+        std::fs::create_dir(&copy).expect("a directory is made");
         for entry in std::fs::read_dir(data).expect("the data is there") {
             let entry = entry.expect("an entry");
-            std::fs::copy(entry.path(), directory.path().join(entry.file_name())).expect("a file is copied");
+            std::fs::copy(entry.path(), copy.join(entry.file_name())).expect("a file is copied");
         }
-        let server = Some(start_on(directory.path(), RawLimits::default()).await);
+        let server = Some(start_on(&copy, RawLimits::default()).await);
         Self { server, directory }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        data(&self.directory)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -55,8 +61,13 @@ impl TestServer {
     /// Stops it, and starts another on the same data.
     pub(crate) async fn restart(&mut self) {
         self.stop().await;
-        self.server = Some(start_on(self.directory.path(), RawLimits::default()).await);
+        self.server = Some(start_on(&data(&self.directory), RawLimits::default()).await);
     }
+}
+
+/// Backups go beside it.
+fn data(directory: &TempDir) -> PathBuf {
+    directory.path().join("data")
 }
 
 async fn start_on(data: &Path, limits: RawLimits) -> Server {

@@ -36,6 +36,11 @@ pub(super) enum Request {
     View {
         answer: oneshot::Sender<Result<View, StoreError>>,
     },
+    /// As `View`; then nothing is written until the asker lets `released` go.
+    Hold {
+        answer: oneshot::Sender<Result<View, StoreError>>,
+        released: oneshot::Receiver<()>,
+    },
     /// Makes everything durable.
     Sync {
         answer: oneshot::Sender<Result<(), StoreError>>,
@@ -101,6 +106,11 @@ impl Committer {
                 }
                 Request::View { answer } => {
                     let _caller_gone = answer.send(self.view().await);
+                }
+                Request::Hold { answer, released } => {
+                    if answer.send(self.view().await).is_ok() {
+                        let _dropped_or_told = released.await;
+                    }
                 }
                 Request::Sync { answer } => {
                     let _caller_gone = answer.send(self.ensure_synced().await);
@@ -171,6 +181,7 @@ impl Committer {
                 other @ (Request::Write(_)
                 | Request::Acquire { .. }
                 | Request::View { .. }
+                | Request::Hold { .. }
                 | Request::Sync { .. }
                 | Request::Close { .. }) => {
                     self.carried.push_front(other);

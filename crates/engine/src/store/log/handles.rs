@@ -16,7 +16,7 @@ use rustix::fs::IFlags;
 use rustix::io::Errno;
 
 use super::disk::File;
-use super::real::done;
+use super::real::{FILE_MODE, done};
 use super::segment;
 use crate::env::BoxFuture;
 use crate::lock::lock;
@@ -55,7 +55,7 @@ impl Handles {
     pub(super) fn create(self: &Arc<Self>, name: &str) -> io::Result<Arc<LazyFile>> {
         let mut named = lock(&self.named);
         let path = self.directory.join(name);
-        let create = || Handle::options().read(true).write(true).create_new(true).mode(0o600).open(&path);
+        let create = || Handle::options().read(true).write(true).create_new(true).mode(FILE_MODE).open(&path);
         let handle = self.with_a_handle_to_spare(create)?;
         if segment::is_being_made(name) {
             overwrite_in_place(&handle);

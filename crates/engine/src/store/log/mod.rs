@@ -7,13 +7,14 @@
 //! [`snapshot_file`]), and moves bodies together when much around them is dead ([`compaction`]). At the start,
 //! [`opening`] lets [`survey`] and [`recovery`] ([`load`], [`replay`]) turn files into tables again; [`repair`] does so
 //! after a failed write. A partition whose part of the snapshot is damaged is carried over as it is ([`carry`], [`changes`]).
-//! [`backup`] copies a log in use, [`inspect`] looks at one that is not. Everything goes through the narrow door of
-//! [`disk`]; [`real`] is the one with files behind it, of which [`handles`] keeps few open.
+//! [`format`] and [`owner`] tell logs apart. [`backup`] copies a log in use, [`inspect`] looks at one that is not.
+//! Everything goes through the narrow door of [`disk`]; [`real`] is the one with files behind it, of which [`handles`]
+//! keeps few open.
 //!
 //! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
 //! void comes back, and damage is refused with file and offset, never read as data.
 
-mod backup;
+pub mod backup;
 mod bodies;
 mod body_key;
 mod carry;
@@ -32,6 +33,7 @@ mod keeper;
 mod load;
 mod opening;
 mod output;
+mod owner;
 mod pool;
 mod reader;
 pub mod real;
@@ -56,17 +58,18 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_core::time::{Span, Timestamp};
 
-use super::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats};
+use super::{Acquired, Batch, Body, CommitError, DEFAULT_STORE, Room, Rows, Store, StoreError, StoreStats};
 use crate::env::{BoxFuture, Env, Task};
 use crate::lock::lock;
 use body_key::BodyKey;
 use committer::{Request, ask};
 use disk::Disk;
+use format::Format;
 use frame::{HEADER_BYTES, Kind};
 use reader::{Job, ReadBodies};
 use rows::RowStream;
@@ -89,6 +92,11 @@ pub enum Durability {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
+    /// The name of the store: the directory of another one is refused.
+    pub store: Arc<str>,
+    /// The id that the server's first store tells ([`LogStore::server`]): the directory of another server is refused.
+    /// Unset for the first store itself.
+    pub server: Option<u64>,
     pub durability: Durability,
     /// The size of a new segment. The largest batch is a little smaller.
     pub segment_bytes: u32,
@@ -100,6 +108,8 @@ pub struct LogOptions {
 impl Default for LogOptions {
     fn default() -> Self {
         Self {
+            store: DEFAULT_STORE.into(),
+            server: None,
             durability: Durability::Always,
             segment_bytes: 32 << 20,
             body_cache_bytes: 64 << 20,
@@ -118,6 +128,7 @@ impl LogOptions {
 /// The embedded store.
 pub struct LogStore {
     shared: Arc<Shared>,
+    format: AsyncMutex<Format>,
     requests: mpsc::Sender<Request>,
     reader: mpsc::Sender<Job>,
     tasks: Mutex<Vec<Task>>,

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 
 use super::committer::Committer;
 use super::disk::Disk;
-use super::format::{self, Format};
+use super::format::{self, Format, Owner};
 use super::frame::{self, HEADER_BYTES, Header, Kind, Role};
 use super::hint::Hint;
 use super::keeper::Keeper;
@@ -75,7 +75,7 @@ pub(super) async fn lock(disk: &dyn Disk) -> Result<(), StoreError> {
         if error.kind() == std::io::ErrorKind::WouldBlock {
             StoreError::Unusable(format!("{}: another process has this log open", disk.path("")))
         } else {
-            io_failed("cannot lock", disk.path(format::LOCK_NAME), error)
+            io_failed("cannot lock", disk.path(""), error)
         }
     })
 }
@@ -85,18 +85,19 @@ async fn open_locked(
     disk: Arc<dyn Disk>,
     options: LogOptions,
 ) -> Result<LogStore, StoreError> {
-    let format = format_of(&*env, &*disk).await?;
+    let format = format_of(&*env, &*disk, &options).await?;
     // Names that a process before this one gave may not be durable yet, and what follows rests on them.
     disk.sync().await.map_err(|error| io_failed("cannot sync", disk.path(""), error))?;
-    let mut recovered = recover(&*disk, format).await?;
+    let mut recovered = recover(&*disk, &format).await?;
     tell(&recovered);
     remove_leftovers(&*disk, recovered.tables.snapshot_lsn()).await?;
     let open = recovered.open + 1;
     let end = begin(&*disk, &options, &mut recovered, format.log, open).await?;
+    let known = Format { is_new: false, ..format.clone() };
     if format.is_new {
-        format::write(&*disk, Format { is_new: false, ..format }).await?;
+        format::write(&*disk, &known).await?;
     }
-    Ok(start(env, disk, options, format.log, recovered, end, open))
+    Ok(start(env, disk, options, known, recovered, end, open))
 }
 
 /// Logs what an operator should know of a log that opens all the same.
@@ -118,7 +119,7 @@ fn tell(recovered: &Recovered) {
 }
 
 /// What the files tell. Only a new log may have no segment yet.
-pub(super) async fn recover(disk: &dyn Disk, format: Format) -> Result<Recovered, StoreError> {
+pub(super) async fn recover(disk: &dyn Disk, format: &Format) -> Result<Recovered, StoreError> {
     let recovered = recovery::recover(disk, format.log).await?;
     if recovered.end.is_none() && !format.is_new {
         return Err(StoreError::Incomplete {
@@ -129,13 +130,17 @@ pub(super) async fn recover(disk: &dyn Disk, format: Format) -> Result<Recovered
     Ok(recovered)
 }
 
-async fn format_of(env: &dyn Env, disk: &dyn Disk) -> Result<Format, StoreError> {
+async fn format_of(env: &dyn Env, disk: &dyn Disk, options: &LogOptions) -> Result<Format, StoreError> {
     if let Some(format) = format::read(disk).await? {
+        format.check(disk, options)?;
         return Ok(format);
     }
     remove_leftovers(disk, 0).await?;
-    let format = Format { log: new_id(env), is_new: true };
-    format::write(disk, format).await?;
+    let log = new_id(env);
+    let (store, server) = (Arc::clone(&options.store), options.server.unwrap_or(log));
+    let owner = Owner { store, server, others: Vec::new() };
+    let format = Format { log, owner, is_new: true };
+    format::write(disk, &format).await?;
     Ok(format)
 }
 
@@ -237,14 +242,14 @@ fn start(
     env: Arc<dyn Env>,
     disk: Arc<dyn Disk>,
     options: LogOptions,
-    log: u64,
+    format: Format,
     recovered: Recovered,
     end: End,
     open: u32,
 ) -> LogStore {
     let Recovered { tables, free, next_number, rotten, .. } = recovered;
     let pool = Pool::new(free, next_number, options.segment_bytes);
-    let shared = Shared::new(env, disk, options, log, tables, pool);
+    let shared = Shared::new(env, disk, options, format.log, tables, pool);
     shared.counters.damaged_bodies.store(rotten.len() as u64, Ordering::Relaxed);
     let (requests, received) = mpsc::channel(REQUESTS_MAX);
     let (jobs, received_jobs) = mpsc::channel(JOBS_MAX);
@@ -258,5 +263,6 @@ fn start(
         env::spawn_thread(env, "log-keeper", keeper.serve()),
         env::spawn_thread(env, "log-upkeep", upkeep.serve()),
     ];
-    LogStore { requests, reader: jobs, tasks: Mutex::new(tasks), shared }
+    let format = AsyncMutex::new(format);
+    LogStore { format, requests, reader: jobs, tasks: Mutex::new(tasks), shared }
 }

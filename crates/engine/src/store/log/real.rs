@@ -3,11 +3,12 @@
 use std::fmt;
 use std::future::ready;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::disk::{Disk, File};
-use super::format::LOCK_NAME;
+use super::format;
 use super::handles::{Handle, Handles};
 use crate::env::BoxFuture;
 use crate::lock::lock;
@@ -15,19 +16,77 @@ use crate::lock::lock;
 /// Files of one directory that are open at once: enough for the segments that are read again and again.
 const OPEN_FILES_MAX: usize = 64;
 
+/// Payloads are nobody's business but the server's.
+const DIRECTORY_MODE: u32 = 0o700;
+pub(super) const FILE_MODE: u32 = 0o600;
+
 pub struct RealDisk {
     directory: PathBuf,
-    /// Nothing is written, not even to lock it.
     read_only: bool,
-    lock: Mutex<Option<Handle>>,
+    lock: Mutex<Option<DirectoryLock>>,
     handles: Arc<Handles>,
+}
+
+/// A directory taken for this process, until this is dropped. The lock is on the directory itself: a lock file could be
+/// deleted while it is in use, and a second process would lock the next one.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    _directory: Handle,
+}
+
+impl DirectoryLock {
+    /// An error of kind `WouldBlock` means another process has it.
+    pub fn take(directory: &Path) -> io::Result<Self> {
+        let directory = Handle::open(directory)?;
+        directory.try_lock().map_err(io::Error::from)?;
+        Ok(Self { _directory: directory })
+    }
+}
+
+/// Makes a directory and those above it that are missing, for this user alone, durably. One that is there and empty is
+/// closed to other users.
+pub fn make_directory(directory: &Path) -> io::Result<()> {
+    if directory.is_dir() {
+        return close_to_others_if_empty(directory);
+    }
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        make_directory(parent)?;
+    }
+    match std::fs::DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => Ok(()),
+        made => made.and_then(|()| sync_directory(parent)),
+    }
+}
+
+fn close_to_others_if_empty(directory: &Path) -> io::Result<()> {
+    if std::fs::read_dir(directory)?.next().is_some() {
+        return Ok(());
+    }
+    let closed = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(DIRECTORY_MODE));
+    if let Err(error) = closed {
+        // Only its owner may do that. Its files are closed to others all the same.
+        tracing::warn!(directory = %directory.display(), %error, "other users can list a data directory");
+    }
+    Ok(())
+}
+
+/// Makes the names in a directory durable.
+pub fn sync_directory(directory: &Path) -> io::Result<()> {
+    Handle::open(directory)?.sync_all()
+}
+
+/// Whether there is a log in a directory. Creates nothing.
+pub fn holds_log(directory: &Path) -> bool {
+    directory.join(format::NAME).exists()
 }
 
 impl RealDisk {
     /// Makes the directory if it is not there.
     pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
         let directory = directory.into();
-        std::fs::create_dir_all(&directory)?;
+        make_directory(&directory)?;
         Ok(Self::of(directory, false))
     }
 
@@ -42,23 +101,9 @@ impl RealDisk {
     }
 
     fn take_lock(&self) -> io::Result<()> {
-        let Some(file) = self.lock_file()? else { return Ok(()) };
-        file.try_lock().map_err(io::Error::from)?;
-        *lock(&self.lock) = Some(file);
+        let taken = DirectoryLock::take(&self.directory)?;
+        *lock(&self.lock) = Some(taken);
         Ok(())
-    }
-
-    /// None if nobody has ever opened this log to write to it, and we shall not either.
-    fn lock_file(&self) -> io::Result<Option<Handle>> {
-        let path = self.at(LOCK_NAME);
-        if !self.read_only {
-            return Handle::options().create(true).truncate(false).write(true).open(path).map(Some);
-        }
-        match Handle::open(path) {
-            Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     fn names(&self) -> io::Result<Vec<String>> {

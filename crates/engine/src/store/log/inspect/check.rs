@@ -13,6 +13,7 @@ use crate::store::StoreError;
 use crate::store::log::body_key::BodyKey;
 use crate::store::log::disk::Disk;
 use crate::store::log::fetch::{Piece, fetch};
+use crate::store::log::format::Format;
 use crate::store::log::frame::Role;
 use crate::store::log::opening;
 use crate::store::log::recovery::Recovered;
@@ -86,9 +87,22 @@ pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
 pub async fn check_with(disk: Arc<dyn Disk>, progress: Progress<'_>) -> Result<Report, StoreError> {
     let locked = Locked::take(&*disk).await?;
     let format = locked.format().await;
-    let log = guess::log_of(&*disk, &format).await?;
-    let (survey, failed) = survey::survey_readable(&*disk, log).await?;
-    let read = reading::read(&*disk, log, &survey, failed, None, progress).await?;
+    report(&*disk, format, progress).await
+}
+
+/// As [`check`], of a log that is locked already and may have no `format` file yet.
+pub(in crate::store::log) async fn examine(disk: &dyn Disk, format: &Format) -> Result<Report, StoreError> {
+    report(disk, Ok(format.clone()), &mut |_, _| {}).await
+}
+
+async fn report(
+    disk: &dyn Disk,
+    format: Result<Format, StoreError>,
+    progress: Progress<'_>,
+) -> Result<Report, StoreError> {
+    let log = guess::log_of(disk, &format).await?;
+    let (survey, failed) = survey::survey_readable(disk, log).await?;
+    let read = reading::read(disk, log, &survey, failed, None, progress).await?;
     let segments = segments(&survey, &read.frames);
     let Verdict { lost, harmless, account } = read.verdict;
     let mut report = Report {
@@ -103,7 +117,7 @@ pub async fn check_with(disk: Arc<dyn Disk>, progress: Progress<'_>) -> Result<R
         account,
     };
     let recovered = match format {
-        Ok(format) => opening::recover(&*disk, format).await,
+        Ok(format) => opening::recover(disk, &format).await,
         Err(error) => Err(error),
     };
     match recovered {

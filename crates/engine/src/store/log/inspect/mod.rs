@@ -22,6 +22,7 @@ mod unclaimed;
 mod verdict;
 
 pub use account::{Account, PartitionAccount};
+pub(super) use check::examine;
 pub use check::{FileReport, PartitionReport, Report, Use, check, check_with};
 pub use export::export;
 pub use salvage::{Salvaged, salvage, salvage_with};

@@ -6,7 +6,7 @@ use super::reading::{self, Read};
 use super::{Account, Locked, Progress, guess};
 use crate::env::Env;
 use crate::store::log::disk::Disk;
-use crate::store::log::format::Format;
+use crate::store::log::format::{Format, Owner};
 use crate::store::log::survey::{self, Survey};
 use crate::store::log::{LogOptions, LogStore, format, opening};
 use crate::store::{Store, StoreError};
@@ -48,7 +48,11 @@ pub async fn salvage_with(
     let format = locked.format().await;
     let log = guess::log_of(&*from, &format).await?;
     let (survey, failed) = survey::survey_readable(&*from, log).await?;
-    let store = LogStore::open(env, to, roomy(options, &survey)).await?;
+    let owner = match &format {
+        Ok(format) => Some(format.owner.clone()),
+        Err(_) => format::read_damaged_owner(&*from).await,
+    };
+    let store = open_as(owner, env, to, roomy(options, &survey)).await?;
     let read = reading::read(&*from, log, &survey, failed, Some(&store), progress).await;
     store.close().await;
     let mut salvaged = Salvaged::of(read?);
@@ -61,6 +65,21 @@ fn roomy(options: LogOptions, survey: &Survey) -> LogOptions {
     let largest = survey.starts.iter().map(|(segment, _)| segment.bytes).max().unwrap_or(0);
     let largest = largest.next_multiple_of(8).min(opening::SEGMENT_BYTES_MAX);
     LogOptions { segment_bytes: options.segment_bytes.max(largest), ..options }
+}
+
+/// The new log is the same store of the same server, so that it can stand in for the old one.
+async fn open_as(
+    owner: Option<Owner>,
+    env: Arc<dyn Env>,
+    to: Arc<dyn Disk>,
+    options: LogOptions,
+) -> Result<LogStore, StoreError> {
+    let Some(Owner { store, server, others }) = owner else { return LogStore::open(env, to, options).await };
+    let opened = LogStore::open(env, to, LogOptions { store, server: Some(server), ..options }).await?;
+    for other in others {
+        opened.remember_store(&other).await?;
+    }
+    Ok(opened)
 }
 
 impl Salvaged {
@@ -83,7 +102,7 @@ impl Salvaged {
             Err(error) => self.harmless.push(error),
             Ok(format) if format.log != log => self.harmless.push(format::of_another_log(disk)),
             Ok(format) if self.lost.is_empty() && self.harmless.is_empty() => {
-                self.lost.extend(opening::recover(disk, format).await.err());
+                self.lost.extend(opening::recover(disk, &format).await.err());
             }
             Ok(_) => {}
         }

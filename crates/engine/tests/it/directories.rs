@@ -1,0 +1,151 @@
+//! The directory of a log: whose it is, who has it open, and who may read it.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use windlass_engine::env::TokioEnv;
+use windlass_engine::store::Store;
+use windlass_engine::store::log::disk::Disk;
+use windlass_engine::store::log::real::RealDisk;
+use windlass_engine::store::log::{LogOptions, inspect};
+
+use crate::backups::{copied, filled};
+use crate::log_disk::MemDisk;
+use crate::log_rows::{Owner, open, put, small};
+
+fn named(store: &str, server: Option<u64>) -> LogOptions {
+    LogOptions { store: store.into(), server, ..small() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_opens_as_its_own_store_of_its_own_server_and_so_does_its_backup() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, named("second", Some(7))).await.expect("a new one");
+    let (copy, _) = copied(&store).await;
+    store.close().await;
+    for disk in [disk, copy] {
+        for (options, mentions) in [
+            (named("third", Some(7)), ["`second`", "`third`"]),
+            (named("default", None), ["`second`", "`default`"]),
+            (named("second", Some(8)), ["`second`", "another server"]),
+        ] {
+            let refused = open(&disk, options).await.expect_err("another's").to_string();
+            assert!(mentions.iter().all(|mention| refused.contains(mention)), "{refused}");
+        }
+        let store = open(&disk, named("second", Some(7))).await.expect("its own");
+        assert_eq!(store.server().await, 7);
+        store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_salvaged_is_the_same_store_of_the_same_server() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.expect("a new one");
+    store.remember_store("second").await.expect("written");
+    let server = store.server().await;
+    store.close().await;
+    let mut files = disk.images();
+    let format = files.get_mut("format").expect("there");
+    let id = String::from_utf8_lossy(format).find("log = ").expect("a line") + 6;
+    format[id] = if format[id] == b'0' { b'1' } else { b'0' };
+    for disk in [disk, MemDisk::of(files)] {
+        let rescued = Arc::new(MemDisk::default());
+        let env = Arc::new(TokioEnv::new());
+        inspect::salvage(env, disk, rescued.clone(), small()).await.expect("salvaged");
+        let store = open(&rescued, small()).await.expect("it opens");
+        assert!(store.server().await == server && store.knows_store("second").await);
+        store.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_flipped_bit_of_the_format_file_is_told_as_damage_of_it() {
+    let disk = Arc::new(MemDisk::default());
+    filled(&disk).await.close().await;
+    let files = disk.images();
+    for bit in 0..8 * files["format"].len() {
+        let mut files = files.clone();
+        files.get_mut("format").expect("there")[bit / 8] ^= 1 << (bit % 8);
+        let refused = open(&MemDisk::of(files), small()).await.expect_err("damaged");
+        let text = refused.to_string();
+        assert!(
+            refused.is_damage() && text.contains("mem/format") && text.contains("backup"),
+            "{bit}: {text}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_of_another_format_is_refused_by_its_number() {
+    for number in [0, 99] {
+        let format = format!("windlass log\nformat = {number}\nlog = 01\n").into_bytes();
+        let disk = MemDisk::of([("format".to_owned(), format)].into());
+        let refused = open(&disk, small()).await.expect_err("another format").to_string();
+        assert!(refused.contains(&format!("format {number}")), "{refused}");
+    }
+}
+
+fn real(directory: &Path) -> Arc<RealDisk> {
+    Arc::new(RealDisk::new(directory).expect("the directory can be used"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_in_use_stays_locked_when_files_in_it_are_deleted() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = open(&real(directory.path()), small()).await.expect("it opens");
+    for file in std::fs::read_dir(directory.path()).expect("listed") {
+        let name = file.expect("a file").file_name().into_string().expect("our own name");
+        if name != "format" && Path::new(&name).extension().is_none() {
+            std::fs::remove_file(directory.path().join(name)).expect("removed");
+        }
+    }
+    let refused = open(&real(directory.path()), small()).await.expect_err("in use").to_string();
+    assert!(refused.contains("another process"), "{refused}");
+    let looked_at = inspect::check(Arc::new(RealDisk::read_only(directory.path()))).await;
+    assert!(looked_at.expect_err("in use").to_string().contains("another process"));
+    store.close().await;
+    open(&real(directory.path()), small()).await.expect("it is free").close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_leaves_no_lock_file_behind_and_can_be_looked_at_where_nothing_may_be_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    open(&real(directory.path()), small()).await.expect("it opens").close().await;
+    assert!(!directory.path().join("LOCK").exists());
+    let disk = RealDisk::read_only(directory.path());
+    disk.lock().await.expect("taken");
+    let other = RealDisk::read_only(directory.path());
+    assert_eq!(other.lock().await.expect_err("taken").kind(), std::io::ErrorKind::WouldBlock);
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+fn modes_within(directory: &Path) -> Vec<u32> {
+    let files = std::fs::read_dir(directory).expect("listed");
+    files.map(|file| mode(&file.expect("a file").path())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directories_and_files_are_closed_to_other_users() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (made, empty) = (directory.path().join("above/made"), directory.path().join("empty"));
+    std::fs::create_dir(&empty).expect("made");
+    std::fs::set_permissions(&empty, std::fs::Permissions::from_mode(0o755)).expect("opened to others");
+    let options = LogOptions { snapshot_min_bytes: 1, ..small() };
+    for data in [&made, &empty] {
+        let store = open(&real(data), options.clone()).await.expect("it opens");
+        let mut owner = Owner::acquire(&store, 1).await.expect("acquired");
+        while store.stats().snapshots == 0 {
+            owner.commit(put(owner.sequence + 1, 300)).await.expect("committed");
+        }
+        store.close().await;
+        assert_eq!(mode(data), 0o700);
+        let modes = modes_within(data);
+        assert!(modes.len() >= 3 && modes.iter().all(|mode| *mode == 0o600), "{modes:?}");
+    }
+    assert_eq!(mode(made.parent().expect("it has one")), 0o700);
+}
