@@ -22,7 +22,6 @@ pub(super) const FILE_MODE: u32 = 0o600;
 
 pub struct RealDisk {
     directory: PathBuf,
-    read_only: bool,
     lock: Mutex<Option<DirectoryLock>>,
     handles: Arc<Handles>,
 }
@@ -97,7 +96,7 @@ impl RealDisk {
 
     fn of(directory: PathBuf, read_only: bool) -> Self {
         let handles = Handles::new(directory.clone(), read_only, OPEN_FILES_MAX);
-        Self { directory, read_only, lock: Mutex::new(None), handles }
+        Self { directory, lock: Mutex::new(None), handles }
     }
 
     fn take_lock(&self) -> io::Result<()> {
