@@ -30,7 +30,7 @@ pub async fn gather(caller: &Caller, hardware: &Hardware, memory: &Memory, rng: 
     }
     let mut held = lease_all(caller).await;
     let leased_at = caller.handle.now_micros();
-    hardware.set_rates(Rates { slow: 1_000_000, ..Rates::CALM });
+    hardware.set_rates(Rates::HANGING);
     caller.handle.sleep_micros(TIMEOUT.0 - rng.between(500, 2_000)).await;
     keep_busy(caller, memory);
     let late = leased_at + TIMEOUT.0 + rng.between(1, 500);

@@ -25,12 +25,14 @@ pub enum Fault {
     SyncError,
     DiskFull,
     SlowDisk,
+    /// A store could not be opened, because its disk was not there.
+    AbsentDisk,
     ClockForward,
     ClockBack,
 }
 
 impl Fault {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Crash,
         Self::CrashAtWrite,
         Self::CrashAtSync,
@@ -44,13 +46,17 @@ impl Fault {
         Self::SyncError,
         Self::DiskFull,
         Self::SlowDisk,
+        Self::AbsentDisk,
         Self::ClockForward,
         Self::ClockBack,
     ];
 
     /// Whether a store that meets it may say so to its callers.
     pub fn is_io_error(self) -> bool {
-        matches!(self, Self::ReadError | Self::WriteError | Self::SyncError | Self::DiskFull)
+        matches!(
+            self,
+            Self::ReadError | Self::WriteError | Self::SyncError | Self::DiskFull | Self::AbsentDisk
+        )
     }
 }
 
@@ -66,6 +72,13 @@ pub struct Rates {
 
 impl Rates {
     pub const CALM: Self = Self { short_write: 0, read_error: 0, write_error: 0, sync_error: 0, slow: 0 };
+
+    /// A disk that fails whatever it is asked.
+    pub const DEAD: Self =
+        Self { read_error: 1_000_000, write_error: 1_000_000, sync_error: 1_000_000, ..Self::CALM };
+
+    /// A disk on which everything takes very long.
+    pub const HANGING: Self = Self { slow: 1_000_000, ..Self::CALM };
 
     /// A spell of bad weather: failures come in flocks.
     pub fn spell(rng: &mut Rng) -> Self {

@@ -520,6 +520,7 @@ impl History {
             | Fault::CrashAtSync
             | Fault::ShortWrite
             | Fault::SlowDisk
+            | Fault::AbsentDisk
             | Fault::ClockForward
             | Fault::ClockBack => false,
         };

@@ -1,5 +1,7 @@
 //! What a seed decides before anything runs: queues, clients, how often the server ends, and what goes wrong.
 
+mod stores;
+
 use std::sync::Arc;
 
 use windlass_core::row::QueueName;
@@ -9,6 +11,8 @@ use windlass_core::time::Span;
 use crate::fault::Rates;
 use crate::history::{Made, Promise, QueueIndex};
 use crate::rng::Rng;
+
+pub use self::stores::StoresPlan;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -25,6 +29,7 @@ pub struct Plan {
     pub clock: ClockPlan,
     pub habits: Habits,
     pub store: StorePlan,
+    pub stores: StoresPlan,
     /// Whether it begins with more leases at once than one sweep can end.
     pub has_crowd: bool,
     /// Nothing that ended is forgotten during the run: what ended must be shown as it ended.
@@ -147,13 +152,28 @@ impl Plan {
             clock: draw_clock(rng, durability),
             habits: draw_habits(rng, stumbles, dead),
             store: draw_store(rng),
+            stores: StoresPlan::ONE,
             has_crowd: false,
             keeps_everything,
             dead,
         };
         let plan = plan.with_repeats(rng);
         let plan = if rng.per_million(8_000) { plan.with_crowd() } else { plan };
-        plan.with_rebalances(rng).with_stops(rng).with_suspends(rng).with_streams(rng)
+        plan.with_rebalances(rng).with_stops(rng).with_suspends(rng).with_streams(rng).with_stores(rng)
+    }
+
+    /// Drawn last, so that runs with one store are as they would be without this.
+    fn with_stores(mut self, rng: &mut Rng) -> Self {
+        if !self.has_crowd && rng.percent(25) {
+            self.stores = StoresPlan::draw_several(rng);
+            self.queues.iter_mut().for_each(|queue| queue.partitions = rng.between(1, 4) as u32);
+        }
+        self
+    }
+
+    /// The rates of a disk while nothing special is wrong with it.
+    pub fn rates_of(&self, disk: usize) -> Rates {
+        self.stores.rates_of(disk, self.rates)
     }
 
     /// A call that is sent again is the same only where nothing is lost, its queue stays and a day does not pass.

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use crate::check;
 use crate::client::Memory;
 use crate::coverage::Coverage;
-use crate::disk::Hardware;
+use crate::disk::FaultLog;
 use crate::env::WallClock;
 use crate::executor::{Executor, Handle, Stop};
-use crate::fault::{Fault, Rates};
+use crate::fault::Fault;
 use crate::history::{History, Promise, Violation};
+use crate::machine::Machine;
 use crate::plan::{End, Phase, Plan};
 use crate::recorder::{Clocks, Recorder};
 use crate::rng::Rng;
@@ -69,13 +70,14 @@ impl World {
         let handle = executor.handle();
         let wall = WallClock::default();
         let recorder = Recorder::new(clocks(&handle, &wall), empty_history(plan), trace_lines_max);
-        let hardware = {
+        let faults: FaultLog = {
             let recorder = recorder.clone();
-            Hardware::new(rng.fork(), Arc::new(move |fault| recorder.fault(fault)))
+            Arc::new(move |fault| recorder.fault(fault))
         };
+        let machine = Machine::new(plan.stores.count, &mut rng, &faults);
         let memory = Memory::new(plan.clients);
         let complaint = Arc::new(Mutex::new(None));
-        let server = Server { handle, hardware, wall, recorder, plan: plan.clone(), memory, complaint };
+        let server = Server { handle, machine, wall, recorder, plan: plan.clone(), memory, complaint };
         Self { executor, server, rng }
     }
 
@@ -83,11 +85,13 @@ impl World {
     fn live(&mut self, phases: &[Phase]) -> Option<Violation> {
         for phase in phases {
             let server = self.boot();
-            server.hardware.set_rates(server.plan.rates);
+            server.machine.set_rates(|disk| server.plan.rates_of(disk));
             let rng = self.rng.fork();
             match phase.end {
                 End::CrashAtStep(steps) => self.executor.crash_after_steps(Some(steps)),
-                End::CrashAtChange(changes) => server.hardware.crash_in(Some(changes)),
+                End::CrashAtChange(changes) => {
+                    server.machine.draw_disk(&mut self.rng).crash_in(Some(changes));
+                }
                 End::Close | End::CloseEarly { .. } => {}
             }
             let handle = server.handle.clone();
@@ -104,8 +108,7 @@ impl World {
 
     fn boot(&mut self) -> Server {
         self.server.handle = self.executor.handle();
-        self.server.hardware.set_rates(Rates::CALM);
-        self.server.hardware.set_room(None);
+        self.server.machine.mend();
         self.server.recorder.process_begins();
         self.server.clone()
     }
@@ -130,16 +133,16 @@ impl World {
     /// Now and then the power goes once the process has ended: what was closed properly is durable.
     fn ended(&mut self) {
         self.executor.kill();
-        self.server.hardware.process_ended();
+        self.server.machine.process_ended();
         if self.rng.percent(30) && self.server.plan.promise() == Promise::Kept {
-            self.server.hardware.crash();
+            self.server.machine.crash();
         }
         self.server.recorder.process_ended("ended");
     }
 
     fn crashed(&mut self) {
         self.executor.kill();
-        self.server.hardware.crash();
+        self.server.machine.crash();
         self.server.recorder.process_ended("crashed");
     }
 

@@ -9,11 +9,11 @@ use windlass_engine::env::Env;
 
 use crate::caller::Caller;
 use crate::client::{Client, Memory};
-use crate::disk::Hardware;
 use crate::env::{SimEnv, WallClock};
 use crate::executor::Handle;
 use crate::fault::{Fault, Rates};
 use crate::history::{OPERATOR, Promise, QueueIndex, Violation};
+use crate::machine::Machine;
 use crate::plan::{ClockPlan, End, Phase, Plan, queue_name};
 use crate::readout::{read_out, show};
 use crate::recorder::Recorder;
@@ -29,7 +29,7 @@ const LOOKED_AT: usize = 60;
 #[derive(Clone, Debug)]
 pub struct Server {
     pub handle: Handle,
-    pub hardware: Hardware,
+    pub machine: Machine,
     pub wall: WallClock,
     pub recorder: Recorder,
     pub plan: Arc<Plan>,
@@ -49,13 +49,15 @@ struct Shift {
 impl Server {
     /// Serves clients as the phase says.
     pub async fn serve(self, phase: Phase, mut rng: Rng) {
+        self.delay_a_disk(&mut rng);
         let Some(engine) = self.open().await else { return self.handle.finish() };
         self.create_missing(&engine).await;
         self.recorder.process_opened();
         self.look_around(&engine).await;
         if self.plan.has_crowd && self.recorder.is_first_process() {
-            crowd::gather(&self.caller(&engine, OPERATOR), &self.hardware, &self.memory, &mut rng).await;
-            self.hardware.set_rates(self.plan.rates);
+            let caller = self.caller(&engine, OPERATOR);
+            crowd::gather(&caller, &self.machine.disks()[0], &self.memory, &mut rng).await;
+            self.set_usual_rates();
         }
         self.handle.spawn("weather", Box::pin(self.clone().weather(rng.fork())));
         let shift = Arc::new(Shift::default());
@@ -107,8 +109,7 @@ impl Server {
         let mut error = String::new();
         for attempt in 0..OPENS_MAX {
             if attempt == OPENS_ON_A_BAD_DISK {
-                self.hardware.set_rates(Rates::CALM);
-                self.hardware.set_room(None);
+                self.machine.mend();
             }
             match self.open_once().await {
                 Ok(engine) => return Some(engine),
@@ -127,8 +128,8 @@ impl Server {
 
     async fn open_once(&self) -> Result<Engine, String> {
         let env: Arc<dyn Env> = Arc::new(SimEnv::new(self.handle.clone(), self.wall.clone()));
-        let disk = self.hardware.disk(self.handle.clone());
-        let store = store::open(env.clone(), disk, &self.plan).await.map_err(|error| error.to_string())?;
+        let disks = self.machine.disks().iter().map(|disk| disk.disk(self.handle.clone())).collect();
+        let store = store::open(env.clone(), disks, &self.plan).await.map_err(|error| error.to_string())?;
         match Engine::open(env, store.clone()).await {
             Ok(engine) => Ok(engine),
             Err(error) => {
@@ -178,7 +179,7 @@ impl Server {
     async fn until_early_close(&self, micros: u64, rng: &mut Rng) {
         self.handle.sleep_micros(micros).await;
         if rng.percent(70) {
-            self.hardware.set_rates(Rates { slow: 1_000_000, ..Rates::CALM });
+            self.machine.draw_disk(rng).set_rates(Rates::HANGING);
             self.handle.sleep_micros(rng.skewed(1_000, 200_000)).await;
         }
     }
@@ -198,10 +199,30 @@ impl Server {
         self.until_all_done(shift).await;
     }
 
-    /// Sets the clock, fills the disk and has it fail, now and then.
+    fn set_usual_rates(&self) {
+        self.machine.set_rates(|disk| self.plan.rates_of(disk));
+    }
+
+    /// Now and then a life begins while one of the disks is missing; it comes a little later.
+    fn delay_a_disk(&self, rng: &mut Rng) {
+        let stores = self.plan.stores;
+        if stores.late_percent == 0 || !rng.percent(stores.late_percent) {
+            return;
+        }
+        let late = self.machine.disks()[1 + rng.index(stores.count - 1)].clone();
+        late.set_absent(true);
+        let comes = self.handle.sleep_micros(rng.skewed(1_000, 3_000_000));
+        let arrival = async move {
+            comes.await;
+            late.set_absent(false);
+        };
+        self.handle.spawn("late disk", Box::pin(arrival));
+    }
+
+    /// Sets the clock, fills a disk and has one fail, now and then.
     async fn weather(self, mut rng: Rng) {
-        let Plan { clock, fills_up, has_spells, rates, .. } = *self.plan;
-        if clock == ClockPlan::Steady && !fills_up && !has_spells {
+        let Plan { clock, fills_up, has_spells, stores, .. } = *self.plan;
+        if clock == ClockPlan::Steady && !fills_up && !has_spells && !stores.has_outages {
             return;
         }
         loop {
@@ -210,21 +231,50 @@ impl Server {
                 self.step_clock(&mut rng);
             }
             if fills_up && rng.percent(60) {
-                self.hardware.set_room(Some(rng.skewed(0, 40_000)));
-                self.handle.sleep_micros(rng.skewed(1_000, 2_000_000)).await;
-                self.hardware.set_room(None);
+                self.fill_a_disk(&mut rng).await;
             }
-            if has_spells && rng.percent(60) {
-                self.hardware.set_rates(Rates::spell(&mut rng));
-                self.handle.sleep_micros(rng.skewed(500, 500_000)).await;
-                if rng.percent(40) {
-                    // A disk like that often takes the machine with it.
-                    self.recorder.fault(Fault::Crash);
-                    return self.handle.crash();
-                }
-                self.hardware.set_rates(rates);
+            if has_spells && rng.percent(60) && !self.outlives_a_spell(&mut rng).await {
+                return;
+            }
+            if stores.has_outages && rng.percent(40) {
+                self.take_a_disk_out(&mut rng).await;
             }
         }
+    }
+
+    fn draw_sick_disk(&self, rng: &mut Rng) -> usize {
+        self.plan.stores.only_sick.unwrap_or_else(|| self.machine.draw_index(rng))
+    }
+
+    async fn fill_a_disk(&self, rng: &mut Rng) {
+        let disk = &self.machine.disks()[self.draw_sick_disk(rng)];
+        disk.set_room(Some(rng.skewed(0, 40_000)));
+        self.handle.sleep_micros(rng.skewed(1_000, 2_000_000)).await;
+        disk.set_room(None);
+    }
+
+    /// Hardly a sync of one disk succeeds. False if the power goes: a disk like that often takes the machine with it.
+    async fn outlives_a_spell(&self, rng: &mut Rng) -> bool {
+        let index = self.draw_sick_disk(rng);
+        let disk = &self.machine.disks()[index];
+        disk.set_rates(Rates::spell(rng));
+        self.handle.sleep_micros(rng.skewed(500, 500_000)).await;
+        if rng.percent(40) {
+            self.recorder.fault(Fault::Crash);
+            self.handle.crash();
+            return false;
+        }
+        disk.set_rates(self.plan.rates_of(index));
+        true
+    }
+
+    /// One disk fails or hangs for a while, and the others are as they were.
+    async fn take_a_disk_out(&self, rng: &mut Rng) {
+        let index = self.draw_sick_disk(rng);
+        let disk = &self.machine.disks()[index];
+        disk.set_rates(*rng.pick(&[Rates::DEAD, Rates::HANGING]));
+        self.handle.sleep_micros(rng.skewed(1_000, 2_000_000)).await;
+        disk.set_rates(self.plan.rates_of(index));
     }
 
     fn step_clock(&self, rng: &mut Rng) {

@@ -37,6 +37,8 @@ struct State {
     /// How many bytes the files may have together.
     capacity: u64,
     locked_by: Option<u64>,
+    /// Nobody can begin to use the disk: it is not mounted yet.
+    absent: bool,
     /// So many more changes (writes, syncs, names), then the power goes.
     crash_in: Option<u64>,
 }
@@ -65,6 +67,7 @@ impl Hardware {
             next_file: 0,
             capacity: u64::MAX,
             locked_by: None,
+            absent: false,
             crash_in: None,
         };
         Self { state: Arc::new(Mutex::new(state)), log }
@@ -87,6 +90,11 @@ impl Hardware {
     pub fn set_room(&self, room: Option<u64>) {
         let mut state = self.state();
         state.capacity = room.map_or(u64::MAX, |room| state.used() + room);
+    }
+
+    /// An absent disk cannot be locked, and so no log on it opened. A process that has it open is not concerned.
+    pub fn set_absent(&self, absent: bool) {
+        self.state().absent = absent;
     }
 
     /// The power goes in the middle of the n-th change from now.
@@ -250,14 +258,20 @@ impl Disk for SimDisk {
     fn lock(&self) -> BoxFuture<'_, io::Result<()>> {
         Box::pin(async {
             self.take_time(10).await;
-            let mut state = self.hardware.state();
-            match state.locked_by {
-                Some(process) if process != self.handle.process() => Err(io::ErrorKind::WouldBlock.into()),
-                _ => {
-                    state.locked_by = Some(self.handle.process());
-                    Ok(())
+            self.step(|state, faults| match state.locked_by {
+                _ if state.absent => {
+                    faults.push(Fault::AbsentDisk);
+                    Done::Err(io::Error::new(io::ErrorKind::NotFound, "no such device (simulated)"))
                 }
-            }
+                Some(process) if process != self.handle.process() => {
+                    Done::Err(io::ErrorKind::WouldBlock.into())
+                }
+                Some(_) | None => {
+                    state.locked_by = Some(self.handle.process());
+                    Done::Ok(())
+                }
+            })
+            .await
         })
     }
 
