@@ -1,6 +1,7 @@
 //! What the runs have met: every command, every change of state, every kind of fault, how often.
 
 mod groups;
+mod stores;
 mod streams;
 mod suspends;
 
@@ -51,7 +52,7 @@ pub const COMMANDS: [&str; 34] = [
     "list groups",
 ];
 
-pub const CHANGES: [&str; 65] = [
+pub const CHANGES: [&str; 66] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -73,6 +74,7 @@ pub const CHANGES: [&str; 65] = [
     "expired → moved",
     "dead → redriven",
     "moved after a restart",
+    "moved to another store",
     "live → cancelled",
     "leased, cancel requested",
     "live → cleared",
@@ -153,6 +155,7 @@ impl Coverage {
             facts.items.iter().for_each(|item| coverage.add_suspends(item));
             facts.items.iter().for_each(|item| coverage.add_streams(item));
             coverage.add_groups(&facts);
+            coverage.add_stores(&facts);
         }
         coverage
     }
@@ -275,6 +278,11 @@ impl Coverage {
         }) {
             self.change("retained → forgotten");
         }
+    }
+
+    /// How often a change of state was met, by its name in [`CHANGES`].
+    pub fn changes(&self, name: &str) -> u64 {
+        self.changes.get(name).copied().unwrap_or(0)
     }
 
     /// Everything that was met less often than that, and whether too few outcomes were unknown.

@@ -27,12 +27,14 @@ pub enum Fault {
     SlowDisk,
     /// A store could not be opened, because its disk was not there.
     AbsentDisk,
+    /// A bit flipped in what was durable.
+    Rot,
     ClockForward,
     ClockBack,
 }
 
 impl Fault {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Crash,
         Self::CrashAtWrite,
         Self::CrashAtSync,
@@ -47,6 +49,7 @@ impl Fault {
         Self::DiskFull,
         Self::SlowDisk,
         Self::AbsentDisk,
+        Self::Rot,
         Self::ClockForward,
         Self::ClockBack,
     ];
@@ -55,7 +58,12 @@ impl Fault {
     pub fn is_io_error(self) -> bool {
         matches!(
             self,
-            Self::ReadError | Self::WriteError | Self::SyncError | Self::DiskFull | Self::AbsentDisk
+            Self::ReadError
+                | Self::WriteError
+                | Self::SyncError
+                | Self::DiskFull
+                | Self::AbsentDisk
+                | Self::Rot
         )
     }
 }

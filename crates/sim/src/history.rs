@@ -39,6 +39,31 @@ pub struct History {
     pub promise: Promise,
     /// Nothing that ended was to be forgotten: what ended must be shown as it ended.
     pub keeps_everything: bool,
+    /// What was said about damage, beside what calls were answered.
+    pub damage: Vec<Damage>,
+}
+
+/// Damage as somebody told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    pub at: Moment,
+    pub by: Teller,
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teller {
+    /// A server that refused to start.
+    Start,
+    /// Somebody who looked through the logs while no server ran.
+    Inspect,
+    /// Somebody who salvaged them.
+    Salvage,
+}
+
+/// Whether an error speaks of damage to what was stored.
+pub fn speaks_of_damage(text: &str) -> bool {
+    text.contains("damaged") || text.contains("Restore a backup")
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -494,7 +519,12 @@ impl History {
             faults: self.faults.clone(),
             promise: self.promise,
             keeps_everything: self.keeps_everything,
+            damage: self.damage.clone(),
         }
+    }
+
+    pub fn has_rot(&self) -> bool {
+        self.faults.iter().any(|(_, fault)| *fault == Fault::Rot)
     }
 
     /// Whether a store error may have been met in the process before that moment: what is faulty may say so, and
@@ -521,6 +551,7 @@ impl History {
             | Fault::ShortWrite
             | Fault::SlowDisk
             | Fault::AbsentDisk
+            | Fault::Rot
             | Fault::ClockForward
             | Fault::ClockBack => false,
         };

@@ -22,6 +22,8 @@ pub mod machine;
 pub mod plan;
 pub mod readout;
 pub mod recorder;
+pub mod rescue;
+pub mod restore;
 pub mod rng;
 pub mod run;
 pub mod server;

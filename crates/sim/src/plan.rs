@@ -1,5 +1,6 @@
 //! What a seed decides before anything runs: queues, clients, how often the server ends, and what goes wrong.
 
+mod last;
 mod stores;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::fault::Rates;
 use crate::history::{Made, Promise, QueueIndex};
 use crate::rng::Rng;
 
+pub use self::last::{LastStep, RotPlan};
 pub use self::stores::StoresPlan;
 
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub struct Plan {
     pub habits: Habits,
     pub store: StorePlan,
     pub stores: StoresPlan,
+    pub last_step: LastStep,
+    pub rot: Option<RotPlan>,
     /// Whether it begins with more leases at once than one sweep can end.
     pub has_crowd: bool,
     /// Nothing that ended is forgotten during the run: what ended must be shown as it ended.
@@ -153,13 +157,21 @@ impl Plan {
             habits: draw_habits(rng, stumbles, dead),
             store: draw_store(rng),
             stores: StoresPlan::ONE,
+            last_step: LastStep::Restart,
+            rot: None,
             has_crowd: false,
             keeps_everything,
             dead,
         };
         let plan = plan.with_repeats(rng);
         let plan = if rng.per_million(8_000) { plan.with_crowd() } else { plan };
-        plan.with_rebalances(rng).with_stops(rng).with_suspends(rng).with_streams(rng).with_stores(rng)
+        plan.with_rebalances(rng)
+            .with_stops(rng)
+            .with_suspends(rng)
+            .with_streams(rng)
+            .with_stores(rng)
+            .with_last_step(rng)
+            .with_rot(rng)
     }
 
     /// Drawn last, so that runs with one store are as they would be without this.
@@ -167,6 +179,27 @@ impl Plan {
         if !self.has_crowd && rng.percent(25) {
             self.stores = StoresPlan::draw_several(rng);
             self.queues.iter_mut().for_each(|queue| queue.partitions = rng.between(1, 4) as u32);
+        }
+        self
+    }
+
+    /// A backup needs a last life that does not end before it is made.
+    fn with_last_step(mut self, rng: &mut Rng) -> Self {
+        self.last_step = if self.has_crowd { LastStep::Restart } else { LastStep::draw(rng) };
+        if self.last_step == LastStep::Restore {
+            self.phases.last_mut().expect("there is a first life").end = End::Close;
+        }
+        self
+    }
+
+    /// Rot may lose numbers, which then only the clock keeps apart, and the keys of calls that are sent again.
+    fn with_rot(mut self, rng: &mut Rng) -> Self {
+        if !self.has_crowd && rng.percent(15) {
+            self.rot = Some(RotPlan::draw(rng, self.phases.len()));
+            self.habits.repeats = 0;
+            if self.clock == ClockPlan::BothWays {
+                self.clock = ClockPlan::Forward;
+            }
         }
         self
     }

@@ -11,7 +11,9 @@ use windlass_engine::ItemView;
 
 use crate::fault::Fault;
 use crate::group::show_group;
-use crate::history::{Call, History, Made, Moment, Op, Outcome, Process, SuspendOp, Verdict, Why};
+use crate::history::{
+    Call, Damage, History, Made, Moment, Op, Outcome, Process, SuspendOp, Teller, Verdict, Why,
+};
 use crate::trace::Trace;
 
 #[derive(Clone)]
@@ -126,6 +128,29 @@ impl Recorder {
         // So frequent that they would drown the rest.
         if !matches!(fault, Fault::ShortWrite | Fault::SlowDisk) {
             book.trace.line(format_args!("{at} fault: {fault:?}"));
+        }
+    }
+
+    pub fn damage(&self, by: Teller, text: &str) {
+        let mut book = self.book();
+        let at = self.tick(&mut book);
+        book.trace.line(format_args!("{at} damage told by {by:?}: {text}"));
+        book.history.damage.push(Damage { at, by, text: text.to_owned() });
+    }
+
+    pub fn has_rot(&self) -> bool {
+        self.book().history.has_rot()
+    }
+
+    /// A backup that was begun at that moment takes the place of the disks: of the calls that were answered later nobody
+    /// knows whether it holds what they did.
+    pub fn restored(&self, begun: Moment) {
+        let mut book = self.book();
+        let at = self.tick(&mut book);
+        book.trace.line(format_args!("{at} the backup begun at {begun} is restored"));
+        for call in book.history.calls.iter_mut().filter(|call| call.end > begun) {
+            call.outcome = Outcome::Unknown(Why::Crashed);
+            call.end = at;
         }
     }
 

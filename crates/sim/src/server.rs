@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use windlass_engine::Engine;
 use windlass_engine::env::Env;
 
@@ -12,12 +12,14 @@ use crate::client::{Client, Memory};
 use crate::env::{SimEnv, WallClock};
 use crate::executor::Handle;
 use crate::fault::{Fault, Rates};
-use crate::history::{OPERATOR, Promise, QueueIndex, Violation};
+use crate::history::{OPERATOR, Promise, QueueIndex, Teller, Violation, speaks_of_damage};
 use crate::machine::Machine;
-use crate::plan::{ClockPlan, End, Phase, Plan, queue_name};
+use crate::plan::{ClockPlan, End, Phase, Plan, RotPlan, queue_name};
 use crate::readout::{read_out, show};
 use crate::recorder::Recorder;
+use crate::restore::Vault;
 use crate::rng::Rng;
+use crate::store::Opened;
 use crate::{crowd, store};
 
 const OPENS_ON_A_BAD_DISK: usize = 5;
@@ -36,6 +38,26 @@ pub struct Server {
     pub memory: Memory,
     /// What went wrong in a way that no history shows.
     pub complaint: Arc<std::sync::Mutex<Option<Violation>>>,
+    /// The last start was refused because of damage.
+    pub refused: Arc<AtomicBool>,
+    /// Where a backup goes, in runs that end with one.
+    pub vault: Option<Vault>,
+}
+
+/// An engine that serves, and the store beneath it.
+struct Serving {
+    engine: Engine,
+    opened: Opened,
+}
+
+/// One of the lives of the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    /// From 0.
+    pub index: usize,
+    /// Only the readout comes after it.
+    pub is_last: bool,
+    pub phase: Phase,
 }
 
 /// Counts clients that are done, and tells them when to stop.
@@ -48,9 +70,10 @@ struct Shift {
 
 impl Server {
     /// Serves clients as the phase says.
-    pub async fn serve(self, phase: Phase, mut rng: Rng) {
+    pub async fn serve(self, life: Life, mut rng: Rng) {
+        let Life { phase, .. } = life;
         self.delay_a_disk(&mut rng);
-        let Some(engine) = self.open().await else { return self.handle.finish() };
+        let Some(Serving { engine, opened }) = self.open().await else { return self.handle.finish() };
         self.create_missing(&engine).await;
         self.recorder.process_opened();
         self.look_around(&engine).await;
@@ -60,6 +83,8 @@ impl Server {
             self.set_usual_rates();
         }
         self.handle.spawn("weather", Box::pin(self.clone().weather(rng.fork())));
+        self.let_bits_rot(life, &mut rng);
+        let no_backup = self.spawn_backup(life, &opened, &mut rng);
         let shift = Arc::new(Shift::default());
         for client in 0..self.plan.clients {
             self.spawn_client(&engine, client, phase.ops, &shift, rng.fork());
@@ -68,13 +93,16 @@ impl Server {
             End::CloseEarly { micros } => self.until_early_close(micros, &mut rng).await,
             End::Close | End::CrashAtStep(_) | End::CrashAtChange(_) => self.until_all_done(&shift).await,
         }
+        if let Some(failed) = no_backup {
+            let _no_backup_to_wait_for = failed.await;
+        }
         self.close(&engine, &shift).await;
         self.handle.finish();
     }
 
     /// The last life: nothing goes wrong any more, and everything is read out.
     pub async fn conclude(self) {
-        let Some(engine) = self.open().await else { return self.handle.finish() };
+        let Some(Serving { engine, .. }) = self.open().await else { return self.handle.finish() };
         self.recorder.process_opened();
         let caller = self.caller(&engine, OPERATOR);
         let registered = engine.queues();
@@ -89,7 +117,7 @@ impl Server {
         self.handle.finish();
     }
 
-    fn complain(&self, violation: Violation) {
+    pub(crate) fn complain(&self, violation: Violation) {
         let mut complaint = self.complaint.lock().expect("nothing panics while it holds this lock");
         complaint.get_or_insert(violation);
     }
@@ -105,38 +133,81 @@ impl Server {
     }
 
     /// As an operator would: again and again, and at last with another disk controller.
-    async fn open(&self) -> Option<Engine> {
+    async fn open(&self) -> Option<Serving> {
         let mut error = String::new();
         for attempt in 0..OPENS_MAX {
             if attempt == OPENS_ON_A_BAD_DISK {
                 self.machine.mend();
             }
             match self.open_once().await {
-                Ok(engine) => return Some(engine),
+                Ok(serving) => return Some(serving),
                 Err(failed) => error = failed,
             }
             self.recorder.note(format_args!("cannot open: {error}"));
-            if error.contains("damaged") {
-                self.complain(Violation { rule: "damage", text: error });
+            if speaks_of_damage(&error) {
+                self.refuse_to_start(error);
                 return None;
             }
             self.handle.sleep_micros(500_000).await;
         }
-        self.complain(Violation { rule: "recovery", text: format!("cannot be opened: {error}") });
+        self.complain(Violation { rule: "start", text: format!("cannot be opened: {error}") });
         None
     }
 
-    async fn open_once(&self) -> Result<Engine, String> {
+    /// Damage is found only where something has rotted, and not in what was salvaged.
+    fn refuse_to_start(&self, error: String) {
+        if self.recorder.has_rot() && !self.refused.load(Ordering::Relaxed) {
+            self.recorder.damage(Teller::Start, &error);
+            self.refused.store(true, Ordering::Relaxed);
+        } else {
+            self.complain(Violation { rule: "damage", text: error });
+        }
+    }
+
+    async fn open_once(&self) -> Result<Serving, String> {
         let env: Arc<dyn Env> = Arc::new(SimEnv::new(self.handle.clone(), self.wall.clone()));
         let disks = self.machine.disks().iter().map(|disk| disk.disk(self.handle.clone())).collect();
-        let store = store::open(env.clone(), disks, &self.plan).await.map_err(|error| error.to_string())?;
-        match Engine::open(env, store.clone()).await {
-            Ok(engine) => Ok(engine),
+        let opened = store::open(env.clone(), disks, &self.plan).await.map_err(|error| error.to_string())?;
+        match Engine::open(env, opened.store.clone()).await {
+            Ok(engine) => Ok(Serving { engine, opened }),
             Err(error) => {
-                store.close().await;
+                opened.store.close().await;
                 Err(error.to_string())
             }
         }
+    }
+
+    /// In the life in which bits rot while it runs.
+    fn let_bits_rot(&self, life: Life, rng: &mut Rng) {
+        let Some(rot) = self.plan.rot.filter(|rot| rot.is_live && rot.life == life.index) else { return };
+        let (server, mut rng) = (self.clone(), rng.fork());
+        let later = self.handle.sleep_micros(rng.skewed(1_000, 2_000_000));
+        let rotting = async move {
+            later.await;
+            server.rot(rot, &mut rng);
+        };
+        self.handle.spawn("rot", Box::pin(rotting));
+    }
+
+    pub fn rot(&self, rot: RotPlan, rng: &mut Rng) {
+        let disk = self.machine.draw_disk(rng);
+        for _ in 0..rot.flips {
+            let flipped = disk.rot(rot.target, rng);
+            self.recorder.note(format_args!("rot: {flipped:?}"));
+        }
+    }
+
+    /// In the last life of a run that ends with a backup. Hears if none could be made.
+    fn spawn_backup(&self, life: Life, opened: &Opened, rng: &mut Rng) -> Option<oneshot::Receiver<()>> {
+        let vault = self.vault.clone().filter(|_| life.is_last)?;
+        let (failed, fails) = oneshot::channel();
+        let (server, opened, micros) = (self.clone(), opened.clone(), rng.skewed(100, 1_000_000));
+        let backup = async move {
+            server.back_up(vault, &opened, micros).await;
+            let _nobody_waits = failed.send(());
+        };
+        self.handle.spawn("backup", Box::pin(backup));
+        Some(fails)
     }
 
     async fn create_missing(&self, engine: &Engine) {

@@ -4,6 +4,13 @@ use super::facts::{Facts, ItemFacts, violation};
 use crate::history::{Op, Outcome, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
+    check_given(facts)?;
+    let lossless = facts.history.is_lossless();
+    facts.items.iter().try_for_each(|item| check_item(item, lossless))
+}
+
+/// What is leased or shown is what was produced, and a lease gives what it was asked for.
+pub(super) fn check_given(facts: &Facts<'_>) -> Result<(), Violation> {
     for call in &facts.leases {
         let (Op::Lease { batch_size, filter, .. }, Outcome::Granted { items, .. }) =
             (&call.op, &call.outcome)
@@ -21,8 +28,23 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
             return Err(violation("filter", format!("{:?} is not what the lease asked for", given.id)));
         }
     }
-    let lossless = facts.history.is_lossless();
-    facts.items.iter().try_for_each(|item| check_item(item, lossless))
+    facts.items.iter().try_for_each(is_as_made)
+}
+
+fn is_as_made(item: &ItemFacts<'_>) -> Result<(), Violation> {
+    let made = &item.made;
+    for given in item.grants.iter().map(|grant| grant.given) {
+        if given.body != made.body() || given.kind != made.kind || given.priority != made.priority {
+            return Err(violation("body", format!("item {} was leased as something else", made.serial)));
+        }
+    }
+    for (_, view) in item.shown() {
+        let body_fits = view.payload.as_ref().is_none_or(|payload| *payload == made.body());
+        if !body_fits || view.item.kind != made.kind || view.item.priority != made.priority {
+            return Err(violation("body", format!("item {} is shown as something else", made.serial)));
+        }
+    }
+    Ok(())
 }
 
 fn check_item(item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
@@ -33,20 +55,12 @@ fn check_item(item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
         return Err(violation("not applied", format!("item {} was not produced, and is there", made.serial)));
     }
     for grant in &item.grants {
-        let given = grant.given;
-        if given.body != made.body() || given.kind != made.kind || given.priority != made.priority {
-            return Err(violation("body", format!("item {} was leased as something else", made.serial)));
-        }
         if grant.call.end < item.produce.begin {
             return Err(violation("body", format!("item {} was leased before it was produced", made.serial)));
         }
     }
     for (_, view) in item.shown() {
         let phase = view.item.state.phase();
-        let body_fits = view.payload.as_ref().is_none_or(|payload| *payload == made.body());
-        if !body_fits || view.item.kind != made.kind || view.item.priority != made.priority {
-            return Err(violation("body", format!("item {} is shown as something else", made.serial)));
-        }
         // The payload goes with the life. State and body are looked at one after the other, so it matters that
         // nothing can be undone in between.
         if lossless && phase.is_final() && view.payload.is_some() {

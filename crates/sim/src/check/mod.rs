@@ -8,6 +8,7 @@ mod addresses;
 mod attempts;
 mod closes;
 mod counts;
+mod damage;
 mod ends;
 mod expiry;
 mod facts;
@@ -29,6 +30,7 @@ mod time;
 mod unique;
 mod waits;
 
+pub use self::damage::excuses;
 pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
 pub use self::groups::GroupFacts;
 pub use self::repeats::merged;
@@ -79,6 +81,9 @@ const LOSSLESS: [Rule; 21] = [
 pub fn check(history: &History) -> Result<(), Violation> {
     let history = &merged(history)?;
     let facts = Facts::gather(history)?;
+    if damage::is_told(history) {
+        return damage::ROTTEN.iter().try_for_each(|rule| rule(&facts));
+    }
     for rule in ALWAYS {
         rule(&facts)?;
     }

@@ -93,6 +93,18 @@ impl Image {
         keep_some(&mut self.durable, &writes, rng);
     }
 
+    /// Flips a bit on the disk, as readers see it from now on. False if the byte is not durable, or if a write to it is
+    /// under way: that would mend it.
+    pub(super) fn flip(&mut self, offset: usize, bit: u8) -> bool {
+        let covers = |write: &Write| (write.offset..write.offset + write.bytes.len()).contains(&offset);
+        if offset >= self.durable.len() || self.unsynced.iter().any(covers) {
+            return false;
+        }
+        self.durable[offset] ^= 1 << bit;
+        self.live[offset] ^= 1 << bit;
+        true
+    }
+
     /// What is left after the power went: told with what happened to make it so.
     pub(super) fn crash(&mut self, rng: &mut Rng) -> Vec<Fault> {
         let writes = std::mem::take(&mut self.unsynced);

@@ -2,6 +2,7 @@
 
 mod image;
 mod names;
+mod rot;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,6 +15,7 @@ use windlass_engine::store::log::disk::{Disk, File};
 use self::image::Image;
 pub use self::image::SECTOR;
 use self::names::{FileId, Names};
+pub use self::rot::RotTarget;
 use crate::executor::Handle;
 use crate::fault::{Fault, Rates};
 use crate::rng::Rng;

@@ -3,9 +3,9 @@ use std::sync::{Arc, Mutex};
 
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::log::disk::{Disk, write_all};
-use windlass_sim::disk::{Hardware, SECTOR, SimDisk};
+use windlass_sim::disk::{FaultLog, Hardware, SECTOR, SimDisk};
 use windlass_sim::executor::{Executor, Stop};
-use windlass_sim::fault::Rates;
+use windlass_sim::fault::{Fault, Rates};
 use windlass_sim::rng::Rng;
 
 const SEEDS: u64 = 200;
@@ -14,8 +14,17 @@ fn hardware(seed: u64) -> Hardware {
     Hardware::new(Rng::new(seed), Arc::new(|_fault| ()))
 }
 
+/// The faults that were met.
+pub(crate) type Faults = Arc<Mutex<Vec<Fault>>>;
+
+pub(crate) fn with_faults() -> (FaultLog, Faults) {
+    let faults = Faults::default();
+    let met = faults.clone();
+    (Arc::new(move |fault| met.lock().expect("not poisoned").push(fault)), faults)
+}
+
 /// Runs one process on the disk, to its end or its crash.
-fn process<T: Send + 'static>(
+pub(crate) fn process<T: Send + 'static>(
     hardware: &Hardware,
     program: impl FnOnce(SimDisk) -> BoxFuture<'static, T>,
 ) -> (Stop, Option<T>) {

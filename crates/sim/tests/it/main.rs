@@ -2,8 +2,10 @@
 
 mod checker;
 mod checker_closes;
+mod checker_damage;
 mod checker_groups;
 mod checker_moves;
+mod checker_restores;
 mod checker_streams;
 mod checker_suspends;
 mod disk;
@@ -12,4 +14,6 @@ mod killed;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod repeat;
+mod rot;
+mod stores;
 mod story;

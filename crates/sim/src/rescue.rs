@@ -1,0 +1,64 @@
+//! What an operator does to the logs while no server runs: looks at them, and salvages them to fresh disks.
+
+use std::sync::Arc;
+
+use windlass_engine::env::Env;
+use windlass_engine::store::log::inspect;
+
+use crate::disk::Hardware;
+use crate::env::SimEnv;
+use crate::history::{Teller, Violation};
+use crate::machine::Machine;
+use crate::server::Server;
+use crate::store;
+
+impl Server {
+    /// Has every log looked through, and takes down what damage is told.
+    pub async fn inspect(self) {
+        for disk in self.machine.disks().iter().filter(|disk| holds_a_log(disk)) {
+            match inspect::check(Arc::new(disk.disk(self.handle.clone()))).await {
+                Ok(report) => {
+                    for damage in report.damage {
+                        self.recorder.damage(Teller::Inspect, &damage.to_string());
+                    }
+                }
+                Err(error) => self.recorder.damage(Teller::Inspect, &error.to_string()),
+            }
+        }
+        self.handle.finish();
+    }
+
+    /// Salvages each log to the disk of the same place in `to`.
+    pub async fn salvage(self, to: Machine) {
+        for (index, (from, to)) in self.machine.disks().iter().zip(to.disks()).enumerate() {
+            if holds_a_log(from)
+                && let Err(error) = self.salvage_one(index, from, to).await
+            {
+                self.complain(Violation { rule: "salvage", text: error });
+            }
+        }
+        self.handle.finish();
+    }
+
+    async fn salvage_one(&self, index: usize, from: &Hardware, to: &Hardware) -> Result<(), String> {
+        let env: Arc<dyn Env> = Arc::new(SimEnv::new(self.handle.clone(), self.wall.clone()));
+        let disk = |hardware: &Hardware| Arc::new(hardware.disk(self.handle.clone()));
+        let options = store::options(&self.plan);
+        let salvaged = inspect::salvage(env, disk(from), disk(to), options).await;
+        let salvaged = salvaged.map_err(|error| format!("store {index} cannot be salvaged: {error}"))?;
+        for lost in &salvaged.lost {
+            self.recorder.damage(Teller::Salvage, &lost.to_string());
+        }
+        match salvaged.lost.first() {
+            Some(lost) if !self.recorder.has_rot() => {
+                Err(format!("store {index} is sound, and salvage says: {lost}"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// A disk that was never there when a server began holds nothing yet.
+fn holds_a_log(disk: &Hardware) -> bool {
+    disk.contents().contains_key("format")
+}

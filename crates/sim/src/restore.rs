@@ -1,0 +1,63 @@
+//! A backup made while clients work, and then used in place of the disks it was made of.
+
+use std::sync::{Arc, Mutex};
+
+use windlass_engine::store::log::LogStore;
+
+use crate::history::Moment;
+use crate::machine::Machine;
+use crate::server::Server;
+use crate::store::Opened;
+
+/// The disks a backup goes to. It outlives processes.
+#[derive(Clone, Debug)]
+pub struct Vault {
+    pub machine: Machine,
+    /// When the backup was begun, once it is finished.
+    finished: Arc<Mutex<Option<Moment>>>,
+}
+
+impl Vault {
+    pub fn new(machine: Machine) -> Self {
+        Self { machine, finished: Arc::default() }
+    }
+
+    /// When the backup was begun; `None` if none was finished.
+    pub fn begun(&self) -> Option<Moment> {
+        *self.finished.lock().expect("nothing panics while it holds this lock")
+    }
+
+    fn is_finished(&self, begun: Moment) {
+        *self.finished.lock().expect("nothing panics while it holds this lock") = Some(begun);
+    }
+}
+
+impl Server {
+    /// Makes a backup after so long. Once it is finished the power goes: the copies are all that is left. Returns only if
+    /// the backup failed.
+    pub async fn back_up(self, vault: Vault, opened: &Opened, micros: u64) {
+        self.handle.sleep_micros(micros).await;
+        let begun = self.recorder.moment();
+        self.recorder.note(format_args!("a backup begins"));
+        match self.copy_all(&vault.machine, &opened.logs()).await {
+            Ok(()) => {
+                self.recorder.note(format_args!("the backup is finished"));
+                vault.is_finished(begun);
+                self.handle.crash();
+                std::future::pending().await
+            }
+            Err(error) => self.recorder.note(format_args!("no backup: {error}")),
+        }
+    }
+
+    async fn copy_all(&self, to: &Machine, logs: &[Arc<LogStore>]) -> Result<(), String> {
+        if logs.len() < to.disks().len() {
+            return Err("a store is not open".to_owned());
+        }
+        for (log, disk) in logs.iter().zip(to.disks()) {
+            let disk = Arc::new(disk.disk(self.handle.clone()));
+            log.backup(disk, &mut |_, _| {}).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}

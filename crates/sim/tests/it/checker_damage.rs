@@ -1,0 +1,70 @@
+//! What the checker says of runs in which stored bytes rotted.
+
+use bytes::Bytes;
+use windlass_core::command::Refusal;
+use windlass_sim::fault::Fault;
+use windlass_sim::history::{Damage, Moment, Op, Outcome, Teller};
+
+use crate::story::{Story, given, id, story};
+
+const LATE: Moment = Moment { order: 1_000, micros: 0 };
+
+fn with_rot() -> Story {
+    let mut story = story();
+    story.history.faults.push((Moment::default(), Fault::Rot));
+    story
+}
+
+fn tell(story: &mut Story, by: Teller) {
+    let text = "00000001.seg: damaged at byte 80".to_owned();
+    story.history.damage.push(Damage { at: LATE, by, text });
+}
+
+/// An item that was acknowledged, and that nobody can have ended, is not there.
+fn lose_an_item(story: &mut Story) {
+    story.produce(&[1]).call(Op::Get(id(1)), Outcome::Refused(Refusal::NotFound));
+}
+
+#[test]
+fn an_item_that_rot_took_without_a_word_is_lost() {
+    let mut story = with_rot();
+    lose_an_item(&mut story);
+    assert_eq!(story.verdict(), Some("lost"));
+}
+
+#[test]
+fn an_item_that_rot_took_is_missed_by_nobody_who_was_told_of_damage() {
+    for by in [Teller::Start, Teller::Inspect, Teller::Salvage] {
+        let mut story = with_rot();
+        lose_an_item(&mut story);
+        tell(&mut story, by);
+        assert_eq!(story.verdict(), None, "{by:?}");
+    }
+}
+
+#[test]
+fn an_error_that_speaks_of_damage_is_told_damage() {
+    let mut story = with_rot();
+    lose_an_item(&mut story);
+    let reason = "partition 1 is faulty: 00000001.seg: damaged at byte 80: frame 3 cannot be read".to_owned();
+    story.call(Op::Get(id(1)), Outcome::NotApplied(reason));
+    assert_eq!(story.verdict(), None);
+}
+
+#[test]
+fn damage_told_without_rot_excuses_nothing() {
+    let mut story = story();
+    lose_an_item(&mut story);
+    tell(&mut story, Teller::Inspect);
+    assert_eq!(story.verdict(), Some("lost"));
+}
+
+#[test]
+fn another_payload_than_was_produced_is_never_excused() {
+    let mut story = with_rot();
+    tell(&mut story, Teller::Start);
+    let mut other = given(1, 1, 1);
+    other.body = Bytes::from_static(b"1:bbbbbbbbbbbbbbbbbz");
+    story.produce(&[1]).lease(vec![other]);
+    assert_eq!(story.verdict(), Some("body"));
+}
