@@ -4,8 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use windlass_engine::store::log::LogStore;
 
+use crate::disk::FaultLog;
+use crate::fault::Rates;
 use crate::history::Moment;
 use crate::machine::Machine;
+use crate::plan::Plan;
+use crate::rng::Rng;
 use crate::server::Server;
 use crate::store::Opened;
 
@@ -18,7 +22,12 @@ pub struct Vault {
 }
 
 impl Vault {
-    pub fn new(machine: Machine) -> Self {
+    /// Mostly on slow disks, so that much happens while the backup is made.
+    pub fn new(plan: &Plan, rng: &mut Rng, faults: &FaultLog) -> Self {
+        let machine = Machine::new(plan.stores.count, rng, faults);
+        if rng.percent(70) {
+            machine.set_rates(|_| Rates::HANGING);
+        }
         Self { machine, finished: Arc::default() }
     }
 

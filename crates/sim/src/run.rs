@@ -84,8 +84,7 @@ impl World {
         let memory = Memory::new(plan.clients);
         let complaint = Arc::new(Mutex::new(None));
         let refused = Arc::new(AtomicBool::new(false));
-        let vault = (plan.last_step == LastStep::Restore)
-            .then(|| Vault::new(Machine::new(plan.stores.count, &mut rng, &faults)));
+        let vault = (plan.last_step == LastStep::Restore).then(|| Vault::new(plan, &mut rng, &faults));
         let plan = plan.clone();
         let server = Server { handle, machine, wall, recorder, plan, memory, complaint, refused, vault };
         Self { executor, server, faults, rng }

@@ -15,10 +15,12 @@ pub enum LastStep {
 }
 
 impl LastStep {
-    pub fn draw(rng: &mut Rng) -> Self {
+    /// Backups of several stores are tried more often: they must agree with each other.
+    pub fn draw(rng: &mut Rng, stores: usize) -> Self {
+        let restores = if stores > 1 { 30 } else { 12 };
         match rng.below(100) {
             0..=11 => Self::Salvage,
-            12..=23 => Self::Restore,
+            drawn if drawn < 12 + restores => Self::Restore,
             _ => Self::Restart,
         }
     }
