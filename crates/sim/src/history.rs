@@ -1,12 +1,13 @@
 //! What was asked, what was answered, and when: all that the checker goes by.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::{Clear, Emitted, Extended, Filter, Refusal, Retried};
 use windlass_core::group::GroupView;
-use windlass_core::id::{ItemId, Permit};
+use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::Phase;
 use windlass_core::row::Queue;
 use windlass_core::rule::Stop;
@@ -41,6 +42,38 @@ pub struct History {
     pub keeps_everything: bool,
     /// What was said about damage, beside what calls were answered.
     pub damage: Vec<Damage>,
+    /// What is missing from the logs, by what was said of them.
+    pub losses: Losses,
+}
+
+/// What may be missing after rot, as far as it was told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    pub partitions: BTreeMap<PartitionId, Loss>,
+    /// Something is missing of which nobody can say to what partition it belonged.
+    pub is_anywhere: bool,
+}
+
+/// What is missing from a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    pub items: u64,
+    /// More than `items` may be missing.
+    pub may_be_more: bool,
+}
+
+impl Losses {
+    /// Whether items of a partition may be missing without end.
+    pub fn are_unknown(&self, partition: PartitionId) -> bool {
+        self.is_anywhere || self.partitions.get(&partition).is_some_and(|loss| loss.may_be_more)
+    }
+
+    /// Takes in what somebody else found: the more of the two counts.
+    pub fn add(&mut self, partition: PartitionId, loss: Loss) {
+        let known = self.partitions.entry(partition).or_default();
+        known.items = known.items.max(loss.items);
+        known.may_be_more |= loss.may_be_more;
+    }
 }
 
 /// Damage as somebody told it.
@@ -520,6 +553,7 @@ impl History {
             promise: self.promise,
             keeps_everything: self.keeps_everything,
             damage: self.damage.clone(),
+            losses: self.losses.clone(),
         }
     }
 

@@ -185,7 +185,8 @@ impl Plan {
 
     /// A backup needs a last life that does not end before it is made.
     fn with_last_step(mut self, rng: &mut Rng) -> Self {
-        self.last_step = if self.has_crowd { LastStep::Restart } else { LastStep::draw(rng, self.stores.count) };
+        self.last_step =
+            if self.has_crowd { LastStep::Restart } else { LastStep::draw(rng, self.stores.count) };
         if self.last_step == LastStep::Restore {
             self.phases.last_mut().expect("there is a first life").end = End::Close;
         }

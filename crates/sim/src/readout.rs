@@ -12,6 +12,7 @@ use windlass_core::time::Span;
 use windlass_engine::{ItemView, PartitionState, QueueStats};
 
 use crate::caller::{Caller, Wish};
+use crate::check;
 use crate::group::{GroupAsk, GroupOp};
 use crate::history::{QueueIndex, Violation};
 use crate::plan::queue_name;
@@ -84,11 +85,13 @@ async fn resume(caller: &Caller, queue: QueueIndex, suspended: &mut Vec<ItemView
     }
 }
 
-/// With a sound disk every partition serves again by itself.
+/// With a sound disk every partition serves again by itself, unless what it holds is damaged.
 async fn wait_for_partitions(caller: &Caller, queue: QueueIndex) -> Result<(), Violation> {
     for _ in 0..60 {
         let Some(stats) = caller.stats(queue).await else { return Ok(()) };
-        if stats.partitions.iter().all(|partition| partition.state == PartitionState::Available) {
+        let is_settled =
+            |state: &PartitionState| *state == PartitionState::Available || check::is_damaged(state);
+        if stats.partitions.iter().all(|partition| is_settled(&partition.state)) {
             return Ok(());
         }
         caller.handle.sleep_micros(SECOND).await;

@@ -12,7 +12,7 @@ use windlass_engine::ItemView;
 use crate::fault::Fault;
 use crate::group::show_group;
 use crate::history::{
-    Call, Damage, History, Made, Moment, Op, Outcome, Process, SuspendOp, Teller, Verdict, Why,
+    Call, Damage, History, Losses, Made, Moment, Op, Outcome, Process, SuspendOp, Teller, Verdict, Why,
 };
 use crate::trace::Trace;
 
@@ -136,6 +136,10 @@ impl Recorder {
         let at = self.tick(&mut book);
         book.trace.line(format_args!("{at} damage told by {by:?}: {text}"));
         book.history.damage.push(Damage { at, by, text: text.to_owned() });
+    }
+
+    pub fn losses(&self, found: impl FnOnce(&mut Losses)) {
+        found(&mut self.book().history.losses);
     }
 
     pub fn has_rot(&self) -> bool {

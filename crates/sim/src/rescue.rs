@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use windlass_engine::env::Env;
-use windlass_engine::store::log::inspect;
+use windlass_engine::store::StoreError;
+use windlass_engine::store::log::inspect::{self, Account};
 
 use crate::disk::Hardware;
 use crate::env::SimEnv;
-use crate::history::{Teller, Violation};
+use crate::history::{Loss, Teller, Violation};
 use crate::machine::Machine;
 use crate::server::Server;
 use crate::store;
@@ -18,9 +19,7 @@ impl Server {
         for disk in self.machine.disks().iter().filter(|disk| holds_a_log(disk)) {
             match inspect::check(Arc::new(disk.disk(self.handle.clone()))).await {
                 Ok(report) => {
-                    for damage in report.damage {
-                        self.recorder.damage(Teller::Inspect, &damage.to_string());
-                    }
+                    self.take_down(Teller::Inspect, &report.damage, &report.account);
                 }
                 Err(error) => self.recorder.damage(Teller::Inspect, &error.to_string()),
             }
@@ -46,15 +45,25 @@ impl Server {
         let options = store::options(&self.plan);
         let salvaged = inspect::salvage(env, disk(from), disk(to), options).await;
         let salvaged = salvaged.map_err(|error| format!("store {index} cannot be salvaged: {error}"))?;
-        for lost in &salvaged.lost {
-            self.recorder.damage(Teller::Salvage, &lost.to_string());
-        }
+        self.take_down(Teller::Salvage, &salvaged.lost, &salvaged.account);
         match salvaged.lost.first() {
             Some(lost) if !self.recorder.has_rot() => {
                 Err(format!("store {index} is sound, and salvage says: {lost}"))
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    fn take_down(&self, by: Teller, damage: &[StoreError], account: &Account) {
+        damage.iter().for_each(|damage| self.recorder.damage(by, &damage.to_string()));
+        self.recorder.note(format_args!("{by:?} counts {account:?}"));
+        self.recorder.losses(|losses| {
+            losses.is_anywhere |= account.frames_missing > 0;
+            for (partition, found) in account.partitions.iter().filter(|(_, found)| found.hurt()) {
+                let may_be_more = found.may_miss_more || found.commits_missing > 0;
+                losses.add(*partition, Loss { items: found.items_lost, may_be_more });
+            }
+        });
     }
 }
 

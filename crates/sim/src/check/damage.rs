@@ -1,14 +1,66 @@
 //! Runs in which stored bytes rotted. Either nobody was told of damage: then nothing may be missing, and every rule
-//! holds. Or somebody was told: then what was stored may be gone, but nothing is ever taken for something else.
+//! holds. Or somebody was told: then what was stored may be gone as far as it was told, but nothing is ever taken for
+//! something else.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use windlass_core::id::PartitionId;
 use windlass_engine::PartitionState;
 
 use super::Rule;
-use super::{counts, grants, unique};
+use super::facts::{Facts, violation};
+use super::{counts, grants, lost, unique};
 use crate::history::{Call, History, Outcome, Violation, speaks_of_damage};
 
 /// Hold whatever has rotted.
-pub(super) const ROTTEN: [Rule; 3] = [unique::check, grants::check_given, counts::check];
+pub(super) const ROTTEN: [Rule; 4] = [unique::check, grants::check_given, counts::check, check_losses];
+
+/// No more items are missing than was told.
+fn check_losses(facts: &Facts<'_>) -> Result<(), Violation> {
+    let history = facts.history;
+    let losses = &history.losses;
+    if !history.is_lossless() || losses.are_unknown(PartitionId::REGISTRY) {
+        return Ok(());
+    }
+    let faulty = damaged_partitions(history);
+    for (partition, serials) in missing_items(facts) {
+        let told = losses.partitions.get(&partition).map_or(0, |loss| loss.items);
+        let is_excused = losses.are_unknown(partition) || faulty.contains(&partition);
+        if !is_excused && serials.len() as u64 > told {
+            let text = format!("partition {partition} lacks the items {serials:?}, and {told} were told");
+            return Err(violation("lost", text));
+        }
+    }
+    Ok(())
+}
+
+/// The serials of items that were acknowledged and that nobody can have ended, by their partition.
+fn missing_items(facts: &Facts<'_>) -> BTreeMap<PartitionId, Vec<u64>> {
+    let mut missing: BTreeMap<PartitionId, Vec<u64>> = BTreeMap::new();
+    for item in facts.items.iter().filter(|item| item.is_acknowledged()) {
+        if let Some(id) = item.id.filter(|_| !lost::may_have_ended(facts, item)) {
+            missing.entry(id.partition).or_default().push(item.made.serial);
+        }
+    }
+    missing
+}
+
+/// Partitions that did not serve in the last life, and said that it was for damage.
+fn damaged_partitions(history: &History) -> BTreeSet<PartitionId> {
+    let last = history.processes.len().saturating_sub(1);
+    let calls = history.calls.iter().filter(|call| call.process == last);
+    let stats =
+        calls.filter_map(|call| if let Outcome::Counted(stats) = &call.outcome { Some(stats) } else { None });
+    let partitions = stats.flat_map(|stats| &stats.partitions);
+    partitions.filter(|partition| is_damaged(&partition.state)).map(|partition| partition.partition).collect()
+}
+
+pub(crate) fn is_damaged(state: &PartitionState) -> bool {
+    match state {
+        PartitionState::Faulty { error } => speaks_of_damage(error),
+        PartitionState::Loading | PartitionState::Available | PartitionState::Closed => false,
+    }
+}
 
 /// Whether somebody was told that something of what was stored is damaged.
 pub(super) fn is_told(history: &History) -> bool {
@@ -18,16 +70,14 @@ pub(super) fn is_told(history: &History) -> bool {
 /// Whether the readout may have stopped half-way: partitions that are damaged do not serve.
 pub fn excuses(history: &History, violation: &Violation) -> bool {
     let is_of_readout = matches!(violation.rule, "recovery" | "drain" | "draining" | "moving");
-    is_of_readout && is_told(history)
+    let may_lack_queues = history.losses.are_unknown(PartitionId::REGISTRY);
+    is_of_readout && history.has_rot() && (may_lack_queues || !damaged_partitions(history).is_empty())
 }
 
 fn tells(call: &Call) -> bool {
     match &call.outcome {
         Outcome::NotApplied(reason) => speaks_of_damage(reason),
-        Outcome::Counted(stats) => stats.partitions.iter().any(|partition| match &partition.state {
-            PartitionState::Faulty { error } => speaks_of_damage(error),
-            PartitionState::Loading | PartitionState::Available | PartitionState::Closed => false,
-        }),
+        Outcome::Counted(stats) => stats.partitions.iter().any(|partition| is_damaged(&partition.state)),
         Outcome::Shown(view) | Outcome::Subscribed { view, .. } => {
             !view.item.state.phase().is_final() && view.payload.is_none()
         }

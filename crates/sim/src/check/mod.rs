@@ -31,6 +31,7 @@ mod unique;
 mod waits;
 
 pub use self::damage::excuses;
+pub(crate) use self::damage::is_damaged;
 pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
 pub use self::groups::GroupFacts;
 pub use self::repeats::merged;
