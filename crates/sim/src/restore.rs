@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use windlass_engine::store::log::LogStore;
+use windlass_engine::store::log::{LogStore, backup};
 
 use crate::disk::FaultLog;
 use crate::fault::Rates;
@@ -63,9 +63,11 @@ impl Server {
         if logs.len() < to.disks().len() {
             return Err("a store is not open".to_owned());
         }
-        for (log, disk) in logs.iter().zip(to.disks()) {
+        let logs: Vec<&LogStore> = logs.iter().map(|log| &**log).collect();
+        let backups = backup::begin(&logs).await.map_err(|error| error.to_string())?;
+        for (backup, disk) in backups.into_iter().zip(to.disks()) {
             let disk = Arc::new(disk.disk(self.handle.clone()));
-            log.backup(disk, &mut |_, _| {}).await.map_err(|error| error.to_string())?;
+            backup.copy(disk, &mut |_, _| {}).await.map_err(|error| error.to_string())?;
         }
         Ok(())
     }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use windlass_core::row::QueueName;
 use windlass_engine::Engine;
 use windlass_engine::env::{Env, TokioEnv};
-use windlass_engine::store::Store;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
+use windlass_engine::store::{DEFAULT_STORE, Store};
 
 /// The queue that is worked.
 pub const WORKED: &str = "q";
@@ -25,13 +25,14 @@ pub fn queue(name: &str) -> QueueName {
 pub async fn open(directories: &[PathBuf]) -> Engine {
     let env: Arc<dyn Env> = Arc::new(TokioEnv::new());
     let (first, others) = directories.split_first().expect("at least one directory");
-    let first = open_log(&env, first).await;
+    let first = open_log(&env, first, DEFAULT_STORE).await;
     let store: Arc<dyn Store> = if others.is_empty() {
         first
     } else {
         let mut members = Vec::new();
         for (index, directory) in others.iter().enumerate() {
-            members.push(Member::opened(format!("store{index}"), open_log(&env, directory).await));
+            let name = format!("store{index}");
+            members.push(Member::opened(name.as_str(), open_log(&env, directory, &name).await));
         }
         Arc::new(Spread::open(first, members).await)
     };
@@ -39,9 +40,13 @@ pub async fn open(directories: &[PathBuf]) -> Engine {
 }
 
 /// Small segments, so that they are reused, compacted and covered by snapshots within a few lives.
-async fn open_log(env: &Arc<dyn Env>, directory: &Path) -> Arc<dyn Store> {
+async fn open_log(env: &Arc<dyn Env>, directory: &Path, store: &str) -> Arc<dyn Store> {
     let disk = Arc::new(RealDisk::new(directory).expect("the directory"));
-    let options =
-        LogOptions { segment_bytes: 256 << 10, snapshot_min_bytes: 256 << 10, ..LogOptions::default() };
+    let options = LogOptions {
+        store: store.into(),
+        segment_bytes: 256 << 10,
+        snapshot_min_bytes: 256 << 10,
+        ..LogOptions::default()
+    };
     Arc::new(LogStore::open(Arc::clone(env), disk, options).await.expect("the log opens"))
 }
