@@ -275,7 +275,7 @@ impl Carrier {
     /// Puts the first move to a partition behind the others: its payload cannot be read now, and moves are taken in the
     /// order of their numbers.
     async fn put_behind(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
-        self.settle(queue, taker).await?;
+        self.settle(taker).await?;
         let to = Arc::clone(&queue.queue.name.name);
         let (queue, instead_of) = (Arc::clone(&to), Some(taker));
         let assign = Assign { queue, to, partition: taker, instead_of, limit: 1 };

@@ -177,7 +177,8 @@ impl Counted {
             | Row::Partitions(_)
             | Row::Rules(_)
             | Row::Rule(_)
-            | Row::CronHome(_) => drop(self.others.insert(row.key(), Vec::new())),
+            | Row::CronHome(_)
+            | Row::Dropped(_) => drop(self.others.insert(row.key(), Vec::new())),
         }
     }
 
@@ -208,7 +209,8 @@ impl Counted {
             | Key::Rules(_)
             | Key::Rule(_)
             | Key::Cron(_)
-            | Key::CronHome(_) => drop(self.others.remove(key)),
+            | Key::CronHome(_)
+            | Key::Dropped(_) => drop(self.others.remove(key)),
         }
     }
 
