@@ -17,7 +17,7 @@ use windlass_core::time::Span;
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Store, StoreError, StoreStats};
+use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats};
 use windlass_engine::{Engine, RetryItem};
 
 use crate::behaviour::addresses::at;
@@ -89,6 +89,10 @@ impl Store for Stepped {
 
     fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
         self.log.is_owner(partition, epoch)
+    }
+
+    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
+        self.log.peek(partition)
     }
 
     fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {

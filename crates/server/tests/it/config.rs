@@ -1,12 +1,8 @@
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::time::Span;
-use windlass_engine::env::TokioEnv;
-use windlass_engine::store::Store;
-use windlass_engine::store::log::real::RealDisk;
-use windlass_engine::store::log::{Durability, LogOptions, LogStore};
+use windlass_engine::store::log::Durability;
 use windlass_server::config::{
     self, Config, ConfigError, KEYS, LogFormat, Raw, RawConfig, RawLimits, Source,
 };
