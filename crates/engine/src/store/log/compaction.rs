@@ -39,7 +39,10 @@ pub(super) fn is_due(tables: &Tables, segment_bytes: u32) -> bool {
 
 /// Segments that nothing but the bodies in them keeps.
 fn containers(tables: &Tables) -> impl Iterator<Item = &Slot> {
-    let idle = |slot: &&Slot| slot.live_bytes > 0 && !slot.retired && !slot.stuck && !tables.keeps(slot);
+    let keeps_below = tables.keeps_below();
+    let idle = move |slot: &&Slot| {
+        slot.live_bytes > 0 && !slot.retired && !slot.stuck && slot.generation >= keeps_below
+    };
     tables.slots.values().filter(idle).filter(|slot| !tables.in_chain(slot.segment.number))
 }
 
