@@ -72,7 +72,10 @@ fn moved_at_most(segment_bytes: u32) -> u64 {
 
 /// Segments that nothing but the bodies in them keeps.
 fn containers(tables: &Tables) -> impl Iterator<Item = &Slot> {
-    let idle = |slot: &&Slot| slot.live_bytes > 0 && !slot.retired && !slot.stuck && !tables.keeps(slot);
+    let keeps_below = tables.keeps_below();
+    let idle = move |slot: &&Slot| {
+        slot.live_bytes > 0 && !slot.retired && !slot.stuck && slot.generation >= keeps_below
+    };
     tables.slots.values().filter(idle).filter(|slot| !tables.in_chain(slot.segment.number))
 }
 

@@ -99,10 +99,12 @@ fn tables_of(survey: &Survey, snapshot: Option<Arc<SnapshotFile>>) -> Tables {
 
 /// Takes out the segments in which nothing is needed, and hands over those that never were in use.
 fn unused(tables: &mut Tables, survey: &Survey) -> Vec<Arc<Segment>> {
+    let keeps_below = tables.keeps_below();
+    let is_kept = |slot: &Slot| slot.live_bytes > 0 || slot.generation < keeps_below;
     let dead: Vec<u32> = tables
         .slots
         .iter()
-        .filter(|(number, slot)| slot.live_bytes == 0 && !tables.in_chain(**number) && !tables.keeps(slot))
+        .filter(|(number, slot)| !is_kept(slot) && !tables.in_chain(**number))
         .map(|(number, _)| *number)
         .collect();
     for number in dead {

@@ -145,10 +145,10 @@ impl Tables {
         damage.keeps_below = damage.keeps_below.max(keeps_below);
     }
 
-    /// Whether a segment may hold bodies of a damaged partition whose places are not known.
-    pub(super) fn keeps(&self, slot: &Slot) -> bool {
+    /// Segments of lower generations may hold bodies of a damaged partition whose places are not known.
+    pub(super) fn keeps_below(&self) -> u64 {
         let damages = self.partitions.values().filter_map(|table| table.damage.as_ref());
-        damages.into_iter().any(|damage| slot.generation < damage.keeps_below)
+        damages.map(|damage| damage.keeps_below).max().unwrap_or_default()
     }
 
     /// Takes in a frame of the main chain.
@@ -270,6 +270,7 @@ impl Tables {
             return Vec::new();
         }
         self.something_died = false;
+        let keeps_below = self.keeps_below();
         let free: Vec<u32> = self
             .slots
             .iter()
@@ -277,7 +278,7 @@ impl Tables {
                 slot.live_bytes == 0
                     && !slot.retired
                     && slot.dead_since <= self.synced
-                    && !self.keeps(slot)
+                    && slot.generation >= keeps_below
                     && !self.in_chain(**number)
                     && slot.segment.is_unread()
             })
