@@ -97,10 +97,8 @@ fn produce(random: &mut Random, partition: u32, number: &mut u64, items: &mut It
 }
 
 fn tried(number: u64) -> Row {
-    match item(number) {
-        Row::Item(item) => Row::Item(windlass_core::item::Item { attempts: 1, ..item }),
-        other => other,
-    }
+    let Row::Item(item) = item(number) else { unreachable!("the row of an item") };
+    Row::Item(windlass_core::item::Item { attempts: 1, ..item })
 }
 
 /// What a log holds: the items whose row is there, and those of them whose payload is right.

@@ -42,7 +42,7 @@ pub struct PartitionAccount {
 }
 
 impl PartitionAccount {
-    /// Items of which nothing is missing that they should have, but for events.
+    /// Whether anything of the partition is or may be lost.
     pub fn hurt(&self) -> bool {
         self.items_lost > 0 || self.may_miss_more || self.bodies_lost() > 0 || self.commits_missing > 0
     }
