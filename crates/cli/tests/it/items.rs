@@ -145,6 +145,7 @@ fn a_backup_of_damaged_data_is_kept_and_told_with_exit_code_5() {
     server.run(&["queue", "create", "mail"]).ok();
     let payload = b"a text that is found in a file";
     server.run(&["produce", "mail", "\"a text that is found in a file\""]).ok();
+    server.run(&["produce", "mail", "2"]).ok();
     assert!(server.run(&["backup", "sound"]).ok().contains("damage  none"));
     let segment = server.data().join("00000001.seg");
     let bytes = std::fs::read(&segment).unwrap();

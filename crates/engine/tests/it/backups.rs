@@ -336,6 +336,15 @@ async fn a_file_that_cannot_be_read_is_told_by_the_backup_and_the_others_are_cop
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn damage_to_the_last_commit_is_told_and_not_taken_for_a_torn_tail() {
+    let disk = Arc::new(MemDisk::default());
+    let store = filled(&disk).await;
+    assert_ne!(disk.spoil(b"body 100 body 100"), 0);
+    let (_, copied) = copied(&store).await;
+    assert_eq!(copied.damage.len(), 1, "{:?}", copied.damage);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_was_cut_is_told_by_the_backup() {
     let disk = Arc::new(MemDisk::default());
     let store = filled(&disk).await;

@@ -52,6 +52,8 @@ pub struct Backup {
     env: Arc<dyn Env>,
     format: Format,
     view: View,
+    /// Ends the copy, so that damage to its last frames is not taken for a torn tail.
+    closing: Vec<u8>,
 }
 
 /// A log whose committer waits until this is dropped.
@@ -68,7 +70,7 @@ pub struct Copied {
     pub damage: Vec<StoreError>,
 }
 
-/// A file to copy: its first bytes, and zeros after them.
+/// A file to copy: its first bytes, then `end`, and zeros after that.
 #[derive(Debug)]
 struct Source {
     name: String,
@@ -77,6 +79,8 @@ struct Source {
     file: Arc<dyn File>,
     /// Up to here its content counts.
     length: u64,
+    /// Takes the place of what follows.
+    end: Vec<u8>,
     size: u64,
 }
 
@@ -97,8 +101,9 @@ impl LogStore {
     async fn hold(&self) -> Result<Held, StoreError> {
         let format = self.format.lock().await.clone();
         let (release, released) = oneshot::channel();
-        let view = ask(&self.requests, |answer| Request::Hold { answer, released }).await?;
-        let backup = Backup { env: Arc::clone(&self.shared.env), format, view };
+        let hold = |answer| Request::Hold { answer, released };
+        let (view, closing) = ask(&self.requests, hold).await?;
+        let backup = Backup { env: Arc::clone(&self.shared.env), format, view, closing };
         Ok(Held { backup, _release: release })
     }
 
@@ -128,9 +133,11 @@ impl Backup {
     ) -> Result<Copied, StoreError> {
         let (steps, mut heard) = mpsc::channel(PROGRESS_MAX);
         let (answer, answered) = oneshot::channel();
-        let Self { env, format, view } = self;
+        let Self { env, format, view, closing } = self;
+        let files = files_of(&view, &closing);
         let task = env::spawn_thread(&*env, "log-backup", async move {
-            let _caller_gone = answer.send(copy_all(&view, &*to, &format, steps).await);
+            let _caller_gone = answer.send(copy_all(&files, &*to, &format, steps).await);
+            drop(view);
         });
         while let Some((done, total)) = heard.recv().await {
             progress(done, total);
@@ -141,28 +148,27 @@ impl Backup {
 }
 
 async fn copy_all(
-    view: &View,
+    files: &[Source],
     to: &dyn Disk,
     format: &Format,
     steps: mpsc::Sender<(u64, u64)>,
 ) -> Result<Copied, StoreError> {
     to.lock().await.map_err(|error| io_failed("cannot lock", to.path(""), error))?;
-    let copied = copy_into_empty(view, to, format, steps).await;
+    let copied = copy_into_empty(files, to, format, steps).await;
     to.unlock();
     copied
 }
 
 async fn copy_into_empty(
-    view: &View,
+    files: &[Source],
     to: &dyn Disk,
     format: &Format,
     steps: mpsc::Sender<(u64, u64)>,
 ) -> Result<Copied, StoreError> {
     format::check_empty(to).await?;
-    let files = files_of(view);
     let total = files.iter().map(|file| file.size).sum();
     let mut copying = Copying { to, total, steps, copied: Copied::default() };
-    for file in &files {
+    for file in files {
         copying.copy(file).await?;
     }
     let mut copied = copying.copied;
@@ -172,20 +178,25 @@ async fn copy_into_empty(
     Ok(copied)
 }
 
-fn files_of(view: &View) -> Vec<Source> {
+fn files_of(view: &View, closing: &[u8]) -> Vec<Source> {
     let current = view.chain.last().map(|link| link.segment);
     let segments = view.pins.iter().map(|(number, pin)| {
         let size = u64::from(pin.segment.bytes);
         // What is written to the current segment from now on is not part of the copy.
-        let length = if Some(*number) == current { u64::from(view.end) } else { size };
+        let (length, end) = if Some(*number) == current {
+            (u64::from(view.end), closing.to_vec())
+        } else {
+            (size, Vec::new())
+        };
         let (path, file) = (pin.segment.path.clone(), Arc::clone(&pin.segment.file));
-        Source { name: segment::name_of(*number), path, file, length, size }
+        Source { name: segment::name_of(*number), path, file, length, end, size }
     });
     let snapshot = view.snapshot.iter().map(|snapshot| Source {
         name: snapshot.name.clone(),
         path: snapshot.path.clone(),
         file: Arc::clone(&snapshot.file),
         length: snapshot.bytes,
+        end: Vec::new(),
         size: snapshot.bytes,
     });
     segments.chain(snapshot).collect()
@@ -214,6 +225,7 @@ impl Copying<'_> {
             self.copied.bytes += buffer.len() as u64;
             let _nobody_listens = self.steps.send((self.copied.bytes, self.total)).await;
         }
+        write_all(&*target, source.length, &source.end).await.map_err(failed)?;
         target.sync().await.map_err(failed)
     }
 

@@ -36,9 +36,10 @@ pub(super) enum Request {
     View {
         answer: oneshot::Sender<Result<View, StoreError>>,
     },
-    /// As `View`; then nothing is written until the asker lets `released` go.
+    /// As `View`, with the frame that would close the log there; then nothing is written until the asker lets `released`
+    /// go.
     Hold {
-        answer: oneshot::Sender<Result<View, StoreError>>,
+        answer: oneshot::Sender<Result<(View, Vec<u8>), StoreError>>,
         released: oneshot::Receiver<()>,
     },
     /// Makes everything durable.
@@ -108,7 +109,8 @@ impl Committer {
                     let _caller_gone = answer.send(self.view().await);
                 }
                 Request::Hold { answer, released } => {
-                    if answer.send(self.view().await).is_ok() {
+                    let view = self.view().await.map(|view| (view, self.closing()));
+                    if answer.send(view).is_ok() {
                         let _dropped_or_told = released.await;
                     }
                 }
@@ -360,13 +362,16 @@ impl Committer {
         Ok(View::of(&self.shared.tables(), &self.shared.keeper_kick, self.offset))
     }
 
-    /// The last frame says that everything before it is durable.
+    /// The frame that says that everything before it is durable.
+    fn closing(&self) -> Vec<u8> {
+        frame::bare(&self.header(Kind::Close, self.generation, self.lsn + 1, self.lsn)).to_vec()
+    }
+
     async fn close(&mut self) {
         if self.ensure_synced().await.is_err() {
             return;
         }
-        let header = self.header(Kind::Close, self.generation, self.lsn + 1, self.lsn);
-        let (segment, frame) = (Arc::clone(&self.current), frame::bare(&header));
+        let (segment, frame) = (Arc::clone(&self.current), self.closing());
         let written = segment.write(self.offset, &frame).await;
         if written.is_ok() {
             let _next_open_finds_out = self.sync(&segment).await;
