@@ -43,9 +43,8 @@ impl Unfinished {
     pub(crate) fn begin(directory: &Path, name: &str) -> Result<Self, Unavailable> {
         let failed = |source| Unavailable::Io { directory: directory.to_owned(), source };
         make_directory(directory).map_err(failed)?;
-        let lock = DirectoryLock::take(directory).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => Unavailable::InUse,
-            _other => failed(error),
+        let lock = DirectoryLock::take(directory).map_err(|error| {
+            if error.kind() == io::ErrorKind::WouldBlock { Unavailable::InUse } else { failed(error) }
         })?;
         let (path, finished) = (directory.join(format!("{name}{UNFINISHED}")), directory.join(name));
         if finished.exists() {
