@@ -54,6 +54,29 @@ impl Fault {
         Self::ClockBack,
     ];
 
+    /// Whether something that cannot be read may be left on the disk.
+    pub fn leaves_unreadable(self) -> bool {
+        match self {
+            Self::Rot
+            | Self::CrashAtWrite
+            | Self::LostWrite
+            | Self::TornWrite
+            | Self::ReorderedWrite
+            | Self::LostName
+            | Self::WriteError
+            | Self::SyncError
+            | Self::DiskFull => true,
+            Self::Crash
+            | Self::CrashAtSync
+            | Self::ShortWrite
+            | Self::ReadError
+            | Self::SlowDisk
+            | Self::AbsentDisk
+            | Self::ClockForward
+            | Self::ClockBack => false,
+        }
+    }
+
     /// Whether a store that meets it may say so to its callers.
     pub fn is_io_error(self) -> bool {
         matches!(

@@ -146,6 +146,12 @@ impl Recorder {
         self.book().history.has_rot()
     }
 
+    /// Whether a log may hold something unreadable: what rotted, or a write that never came to its end. Of a torn frame
+    /// at the end of a log nobody can tell which of the two it is.
+    pub fn may_look_damaged(&self) -> bool {
+        self.book().history.faults.iter().any(|(_, fault)| fault.leaves_unreadable())
+    }
+
     /// A backup that was begun at that moment takes the place of the disks: of the calls that were answered later nobody
     /// knows whether it holds what they did.
     pub fn restored(&self, begun: Moment) {

@@ -47,7 +47,7 @@ impl Server {
         let salvaged = salvaged.map_err(|error| format!("store {index} cannot be salvaged: {error}"))?;
         self.take_down(Teller::Salvage, &salvaged.lost, &salvaged.account);
         match salvaged.lost.first() {
-            Some(lost) if !self.recorder.has_rot() => {
+            Some(lost) if !self.recorder.may_look_damaged() => {
                 Err(format!("store {index} is sound, and salvage says: {lost}"))
             }
             Some(_) | None => Ok(()),
