@@ -98,7 +98,7 @@ impl Caller {
     fn item(&self) -> NewItem {
         let number = self.bodies.fetch_add(1, Ordering::Relaxed);
         // A few large ones, so that a segment is full after some hundred calls.
-        let length = if number % 16 == 0 { 8_000 } else { number % 300 };
+        let length = if number.is_multiple_of(16) { 8_000 } else { number % 300 };
         let body = format!("{number:020}{}", "x".repeat(length as usize));
         NewItem::plain("default", body.into())
     }
