@@ -10,6 +10,7 @@ mod checker_streams;
 mod checker_suspends;
 mod disk;
 mod executor;
+#[cfg(test)]
 mod killed;
 #[cfg(feature = "mutants")]
 mod mutants;
