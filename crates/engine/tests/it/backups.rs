@@ -282,11 +282,13 @@ async fn what_was_answered_before_something_in_a_backup_is_in_the_backup_too() {
 }
 
 fn places(damage: &[StoreError]) -> Vec<(&str, u64)> {
-    let place = |error| match error {
-        &StoreError::Damaged { ref file, offset, .. } => Some((file.as_str(), offset)),
-        _other => None,
-    };
-    damage.iter().filter_map(place).collect()
+    let mut places = Vec::new();
+    for error in damage {
+        if let StoreError::Damaged { file, offset, .. } = error {
+            places.push((file.as_str(), *offset));
+        }
+    }
+    places
 }
 
 pub(crate) async fn filled(disk: &Arc<MemDisk>) -> LogStore {
