@@ -16,7 +16,8 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Part, StoreNames};
 
 use super::{
-    Acquired, Batch, Body, CommitError, DEFAULT_STORE, Found, Room, Rows, Store, StoreError, StoreState, StoreStats,
+    Acquired, Batch, Body, CommitError, DEFAULT_STORE, Found, Room, Rows, Store, StoreError, StoreState,
+    StoreStats,
 };
 use crate::env::BoxFuture;
 use crate::lock::lock;
