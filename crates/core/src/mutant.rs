@@ -75,8 +75,6 @@ pub enum Mutant {
     NoDamageCheck,
     /// log: at open, a body whose segment is gone is not missed.
     NoLostBodyCheck,
-    /// log: a snapshot does not say up to which frame its places of bodies need the log.
-    SnapshotSyncedZero,
     /// log: with `interval` and `none`, the registry is answered before the sync.
     LazyRegistry,
     /// log: owners go on after their commits were taken back.
@@ -91,8 +89,6 @@ pub enum Mutant {
     NoReserve,
     /// log: a full disk is not told of.
     NeverFull,
-    /// log: at open, names that a process before gave are not made durable first.
-    NoDirectorySync,
     /// log: a segment is used again while somebody reads it.
     FreeWhileRead,
     /// log: a new owner has the epoch of the one before.
@@ -152,14 +148,13 @@ impl Mutant {
     /// - A segment that could not be written may be used again as well as be discarded: its frames are of a generation
     ///   below that of the segment which the repair begins, hence void, and its first frame is written anew before its
     ///   next use. Discarding spares the log a disk's bad sector.
-    pub const LOG: [Self; 20] = [
+    pub const LOG: [Self; 18] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
         Self::NoBodyChecksum,
         Self::NoDamageCheck,
         Self::NoLostBodyCheck,
-        Self::SnapshotSyncedZero,
         Self::LazyRegistry,
         Self::RollBackWithoutFencing,
         Self::RollBackInOldEra,
@@ -167,7 +162,6 @@ impl Mutant {
         Self::SnapshotIgnoresEra,
         Self::NoReserve,
         Self::NeverFull,
-        Self::NoDirectorySync,
         Self::FreeWhileRead,
         Self::AcquireWithoutFencing,
         Self::MoveAfterRemoval,
