@@ -69,6 +69,36 @@ pub enum Mutant {
     ForgetEnd,
     /// core: a cron runs and does not go on to its next time.
     RunAgain,
+    /// log: a body is handed out whatever its checksum says.
+    NoBodyChecksum,
+    /// log: at open, the log ends at the first frame that cannot be read, although a later one says more was durable.
+    NoDamageCheck,
+    /// log: at open, a body whose segment is gone is not missed.
+    NoLostBodyCheck,
+    /// log: with `interval` and `none`, the registry is answered before the sync.
+    LazyRegistry,
+    /// log: owners go on after their commits were taken back.
+    RollBackWithoutFencing,
+    /// log: what was begun before commits were taken back is not void.
+    RollBackInOldEra,
+    /// log: bodies of commits that were taken back stay in memory.
+    RollBackWithOldCache,
+    /// log: a snapshot that was begun before commits were taken back counts.
+    SnapshotIgnoresEra,
+    /// log: the reserve is never taken.
+    NoReserve,
+    /// log: a full disk is not told of.
+    NeverFull,
+    /// log: a segment is used again while somebody reads it.
+    FreeWhileRead,
+    /// log: a new owner has the epoch of the one before.
+    AcquireWithoutFencing,
+    /// log: compaction brings back a body that was removed while it was copied.
+    MoveAfterRemoval,
+    /// log: events that went all at once stay in the snapshot.
+    KeepCutEvents,
+    /// log: bodies stay in memory when they are removed.
+    CacheKeepsRemoved,
 }
 
 impl Mutant {
@@ -105,6 +135,38 @@ impl Mutant {
         Self::LeaseHeld,
         Self::AbortEarly,
         Self::ForgetEnd,
+    ];
+
+    /// Faults of the log, which its runs without an engine must find.
+    ///
+    /// Three more were tried and do no harm, so that no run can find them:
+    /// - Without `check_sequence` nothing is read that should not be: frames of all partitions are numbered without a
+    ///   gap, and recovery stops at the first number that is missing, so no commit of a partition can be missing before
+    ///   its next one.
+    /// - Where `links_of` limits a segment by the next one alone, and not by the least of all later ones, nothing
+    ///   changes: a segment is begun only when all before it is durable, so `after` never falls from one generation to the next.
+    /// - A segment that could not be written may be used again as well as be discarded: its frames are of a generation
+    ///   below that of the segment which the repair begins, hence void, and its first frame is written anew before its
+    ///   next use. Discarding spares the log a disk's bad sector.
+    pub const LOG: [Self; 18] = [
+        Self::SkipSync,
+        Self::AcceptOldFrame,
+        Self::TrustAfterFailedSync,
+        Self::NoBodyChecksum,
+        Self::NoDamageCheck,
+        Self::NoLostBodyCheck,
+        Self::LazyRegistry,
+        Self::RollBackWithoutFencing,
+        Self::RollBackInOldEra,
+        Self::RollBackWithOldCache,
+        Self::SnapshotIgnoresEra,
+        Self::NoReserve,
+        Self::NeverFull,
+        Self::FreeWhileRead,
+        Self::AcquireWithoutFencing,
+        Self::MoveAfterRemoval,
+        Self::KeepCutEvents,
+        Self::CacheKeepsRemoved,
     ];
 }
 

@@ -1,6 +1,7 @@
 //! What the runs have met: every command, every change of state, every kind of fault, how often.
 
 mod groups;
+mod store_events;
 mod stores;
 mod streams;
 mod suspends;
@@ -11,6 +12,7 @@ use std::fmt;
 use windlass_core::command::Retried;
 use windlass_core::item::{LeaseEnd, MoveReason, Phase};
 
+use self::store_events::StoreCoverage;
 use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
@@ -129,11 +131,15 @@ pub struct Coverage {
     commands: BTreeMap<&'static str, u64>,
     changes: BTreeMap<&'static str, u64>,
     faults: BTreeMap<Fault, u64>,
+    /// What stores met, under an engine and alone.
+    store: StoreCoverage,
+    pub log_runs: u64,
 }
 
 impl Coverage {
     pub fn of(history: &History) -> Self {
         let mut coverage = Self { runs: 1, ..Self::default() };
+        coverage.store.add(&history.store);
         for call in &history.calls {
             // The operator reads out when all is over: that says nothing about how rough it was.
             if call.client != OPERATOR {
@@ -164,6 +170,8 @@ impl Coverage {
         self.runs += other.runs;
         self.calls += other.calls;
         self.unknown += other.unknown;
+        self.log_runs += other.log_runs;
+        self.store.merge(&other.store);
         other.commands.iter().for_each(|(name, count)| *self.commands.entry(name).or_default() += count);
         other.changes.iter().for_each(|(name, count)| *self.changes.entry(name).or_default() += count);
         other.faults.iter().for_each(|(fault, count)| *self.faults.entry(*fault).or_default() += count);
@@ -307,7 +315,8 @@ impl Coverage {
         let faults = Fault::ALL
             .iter()
             .map(|fault| ("fault", format!("{fault:?}"), self.faults.get(fault).copied().unwrap_or(0)));
-        commands.chain(changes).chain(faults).collect()
+        let engine = commands.chain(changes).chain(faults).filter(|_| self.runs > 0);
+        engine.chain(self.store.rows()).collect()
     }
 }
 
@@ -353,8 +362,8 @@ impl fmt::Display for Coverage {
         let share = self.unknown as f64 * 100.0 / self.calls.max(1) as f64;
         writeln!(
             f,
-            "{} runs, {} calls, {} of unknown outcome ({share:.1} %)",
-            self.runs, self.calls, self.unknown
+            "{} runs, {} calls, {} of unknown outcome ({share:.1} %), {} runs of the log alone",
+            self.runs, self.calls, self.unknown, self.log_runs
         )
     }
 }

@@ -13,6 +13,7 @@ use windlass_core::row::Queue;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_engine::store::StoreStats;
 use windlass_engine::{CloseMode, EndReason, Granted, ItemView, QueueStats};
 
 use crate::fault::Fault;
@@ -44,6 +45,8 @@ pub struct History {
     pub damage: Vec<Damage>,
     /// What is missing from the logs, by what was said of them.
     pub losses: Losses,
+    /// What the stores of all processes met.
+    pub store: StoreStats,
 }
 
 /// What may be missing after rot, as far as it was told.
@@ -554,6 +557,7 @@ impl History {
             keeps_everything: self.keeps_everything,
             damage: self.damage.clone(),
             losses: self.losses.clone(),
+            store: self.store,
         }
     }
 

@@ -18,6 +18,7 @@ pub mod executor;
 pub mod fault;
 pub mod group;
 pub mod history;
+pub mod log_run;
 pub mod machine;
 pub mod plan;
 pub mod readout;

@@ -1,4 +1,4 @@
-//! `windlass-sim --seed N` replays one run; `windlass-sim --seeds N` looks for one that fails.
+//! `windlass-sim --seed N` replays one seed; `windlass-sim --seeds N` looks for one that fails.
 
 mod options;
 mod output;
@@ -8,7 +8,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use windlass_sim::coverage::Coverage;
-use windlass_sim::run::{Report, run_seed};
+use windlass_sim::history::Violation;
+use windlass_sim::log_run::run_log_seed;
+use windlass_sim::run::run_seed;
 
 use crate::options::{Options, Runs};
 
@@ -30,18 +32,43 @@ fn main() -> ExitCode {
 
 fn replay(seed: u64, options: &Options) -> ExitCode {
     options.activate_mutant();
-    let report = run_seed(seed, TRACE_LINES_MAX);
-    output::line(&report.trace);
-    match report.violation {
-        None => {
-            output::line(format_args!("seed {seed}: nothing wrong"));
-            ExitCode::SUCCESS
-        }
-        Some(violation) => {
-            output::line(format_args!("seed {seed}: {violation}"));
-            ExitCode::FAILURE
-        }
+    let outcome = run(seed, TRACE_LINES_MAX, options);
+    outcome.traces.iter().for_each(output::line);
+    for violation in &outcome.violations {
+        output::line(format_args!("seed {seed}: {violation}"));
     }
+    if outcome.violations.is_empty() {
+        output::line(format_args!("seed {seed}: nothing wrong"));
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// What came of the runs of a seed.
+#[derive(Default)]
+struct Outcome {
+    seed: u64,
+    traces: Vec<String>,
+    coverage: Coverage,
+    violations: Vec<Violation>,
+}
+
+fn run(seed: u64, trace_lines_max: usize, options: &Options) -> Outcome {
+    let mut outcome = Outcome { seed, ..Outcome::default() };
+    if options.kinds.engine {
+        let report = run_seed(seed, trace_lines_max);
+        outcome.traces.push(report.trace.to_string());
+        outcome.coverage.add(&report.coverage);
+        outcome.violations.extend(report.violation);
+    }
+    if options.kinds.log {
+        let report = run_log_seed(seed, trace_lines_max);
+        outcome.traces.push(report.trace.to_string());
+        outcome.coverage.add_log_run(&report.stats);
+        outcome.violations.extend(report.violation);
+    }
+    outcome
 }
 
 /// Shared by the threads that look.
@@ -50,7 +77,7 @@ struct Search {
     end: u64,
     done: AtomicU64,
     stop: AtomicBool,
-    found: Mutex<(Coverage, Vec<Report>)>,
+    found: Mutex<(Coverage, Vec<Outcome>)>,
 }
 
 fn search(from: u64, count: u64, jobs: usize, options: &Options) -> ExitCode {
@@ -69,11 +96,12 @@ fn search(from: u64, count: u64, jobs: usize, options: &Options) -> ExitCode {
     output::progress_done();
     let (coverage, mut failures) = search.found.into_inner().expect("no thread panicked");
     output::line(&coverage);
-    failures.sort_by_key(|report| report.seed);
-    for report in &failures {
-        let violation = report.violation.as_ref().expect("only failures are kept");
-        output::line(format_args!("seed {}: {violation}", report.seed));
-        output::line(format_args!("replay: {}", options.replay_command(report.seed)));
+    failures.sort_by_key(|outcome| outcome.seed);
+    for outcome in &failures {
+        for violation in &outcome.violations {
+            output::line(format_args!("seed {}: {violation}", outcome.seed));
+        }
+        output::line(format_args!("replay: {}", options.replay_command(outcome.seed)));
     }
     if !failures.is_empty() {
         return ExitCode::FAILURE;
@@ -88,12 +116,12 @@ fn look(search: &Search, count: u64, options: &Options) {
         if seed >= search.end {
             return;
         }
-        let report = run_seed(seed, 0);
+        let outcome = run(seed, 0, options);
         let mut found = search.found.lock().expect("no thread panics with it");
-        found.0.add(&report.coverage);
-        if report.violation.is_some() {
+        found.0.add(&outcome.coverage);
+        if !outcome.violations.is_empty() {
             search.stop.store(!options.go_on, Ordering::Relaxed);
-            found.1.push(report);
+            found.1.push(outcome);
         }
         drop(found);
         let done = search.done.fetch_add(1, Ordering::Relaxed) + 1;

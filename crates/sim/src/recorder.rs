@@ -8,6 +8,7 @@ use windlass_core::item::Phase;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 use windlass_engine::ItemView;
+use windlass_engine::store::Store;
 
 use crate::fault::Fault;
 use crate::group::show_group;
@@ -38,6 +39,8 @@ struct Book {
     history: History,
     trace: Trace,
     order: u64,
+    /// Those of the process that runs now.
+    stores: Vec<Arc<dyn Store>>,
 }
 
 impl fmt::Debug for Recorder {
@@ -62,7 +65,7 @@ pub struct OpenCall {
 
 impl Recorder {
     pub fn new(clocks: Clocks, history: History, trace_lines_max: usize) -> Self {
-        let book = Book { history, trace: Trace::new(trace_lines_max), order: 0 };
+        let book = Book { history, trace: Trace::new(trace_lines_max), order: 0, stores: Vec::new() };
         Self { book: Arc::new(Mutex::new(book)), clocks }
     }
 
@@ -109,8 +112,21 @@ impl Recorder {
         self.mark_process("is asked to close", |process, at| process.closing = Some(at));
     }
 
+    /// What the store has met is counted when the process ends, in whatever way.
+    pub fn opened_store(&self, store: Arc<dyn Store>) {
+        self.book().stores.push(store);
+    }
+
     pub fn process_ended(&self, how: &str) {
+        self.count_stores();
         self.mark_process(how, |process, at| process.end = Some(at));
+    }
+
+    fn count_stores(&self) {
+        let stores = std::mem::take(&mut self.book().stores);
+        let stats = stores.iter().map(|store| store.stats()).sum();
+        let mut book = self.book();
+        book.history.store = [book.history.store, stats].into_iter().sum();
     }
 
     fn mark_process(&self, what: &str, mark: impl FnOnce(&mut Process, Moment)) {

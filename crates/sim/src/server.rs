@@ -168,6 +168,7 @@ impl Server {
         let env: Arc<dyn Env> = Arc::new(SimEnv::new(self.handle.clone(), self.wall.clone()));
         let disks = self.machine.disks().iter().map(|disk| disk.disk(self.handle.clone())).collect();
         let opened = store::open(env.clone(), disks, &self.plan).await.map_err(|error| error.to_string())?;
+        self.recorder.opened_store(opened.store.clone());
         match Engine::open(env, opened.store.clone()).await {
             Ok(engine) => Ok(Serving { engine, opened }),
             Err(error) => {

@@ -55,6 +55,7 @@ pub fn options(plan: &Plan) -> LogOptions {
         segment_bytes: plan.store.segment_bytes,
         body_cache_bytes: plan.store.cache_bytes,
         snapshot_min_bytes: plan.store.snapshot_bytes,
+        snapshot_block_bytes: plan.store.snapshot_bytes as usize / 8,
         ..LogOptions::default()
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`memory`] forgets everything with the process, [`log`] is the embedded default, [`spread`] makes one of several.
 
+mod events;
 pub mod log;
 pub mod memory;
 pub mod spread;
@@ -17,6 +18,7 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Key, Part, StoreNames};
 use windlass_core::time::Timestamp;
 
+pub use self::events::StoreEvents;
 use crate::env::BoxFuture;
 
 /// The name of the first store, which holds the registry.
@@ -331,6 +333,7 @@ pub struct StoreStats {
     pub damaged_bodies: u64,
     /// What its disk has left, if it tells.
     pub bytes_free: Option<u64>,
+    pub events: StoreEvents,
 }
 
 impl Sum for StoreStats {
@@ -346,6 +349,7 @@ impl Sum for StoreStats {
             damaged_partitions: one.damaged_partitions + other.damaged_partitions,
             damaged_bodies: one.damaged_bodies + other.damaged_bodies,
             bytes_free: one.bytes_free.into_iter().chain(other.bytes_free).reduce(|one, other| one + other),
+            events: [one.events, other.events].into_iter().sum(),
         })
     }
 }

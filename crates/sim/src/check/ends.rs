@@ -18,15 +18,18 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
 /// But then its production is undone for good: nothing of what is undone ever shows again.
 pub(super) fn check_undone(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
-        let undone = item
-            .gets
-            .iter()
-            .find(|get| matches!(get.outcome, Outcome::Refused(_)) && !may_have_ended_by(facts, item, get));
-        if let Some(undone) = undone {
+        if let Some(undone) = undone(facts, item) {
             stays_ended(item, undone, "undone")?;
         }
     }
     Ok(())
+}
+
+/// The first look that did not find the item although nobody can have ended it.
+pub(super) fn undone<'a>(facts: &Facts<'a>, item: &ItemFacts<'a>) -> Option<&'a Call> {
+    let is_undone =
+        |get: &&Call| matches!(get.outcome, Outcome::Refused(_)) && !may_have_ended_by(facts, item, get);
+    item.gets.iter().copied().find(is_undone)
 }
 
 fn may_have_ended_by(facts: &Facts<'_>, item: &ItemFacts<'_>, get: &Call) -> bool {

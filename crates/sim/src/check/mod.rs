@@ -25,6 +25,7 @@ mod repeats;
 mod rules;
 mod service;
 mod streams;
+mod suffix;
 mod suspends;
 mod time;
 mod unique;
@@ -41,7 +42,7 @@ use crate::history::{History, Violation};
 type Rule = fn(&Facts<'_>) -> Result<(), Violation>;
 
 /// Hold however much was lost.
-const ALWAYS: [Rule; 10] = [
+const ALWAYS: [Rule; 11] = [
     unique::check,
     grants::check,
     time::check,
@@ -49,6 +50,7 @@ const ALWAYS: [Rule; 10] = [
     counts::check,
     service::check,
     ends::check_undone,
+    suffix::check,
     groups::check_held,
     groups::check_members,
     groups::check_each_view,

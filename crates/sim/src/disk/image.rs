@@ -1,5 +1,7 @@
 //! One file: what readers see, and what a crash would leave of it.
 
+use std::ops::Range;
+
 use crate::fault::Fault;
 use crate::rng::Rng;
 
@@ -103,6 +105,20 @@ impl Image {
         self.durable[offset] ^= 1 << bit;
         self.live[offset] ^= 1 << bit;
         true
+    }
+
+    /// Flips one bit of a range, synced or not. Bytes that are zero are spared: a segment is mostly zeros.
+    pub(super) fn flip_a_bit(&mut self, bytes: Range<usize>, rng: &mut Rng) {
+        let end = bytes.end.min(self.live.len());
+        let used: Vec<usize> = (bytes.start..end).filter(|at| self.live[*at] != 0).collect();
+        if used.is_empty() {
+            return;
+        }
+        let (at, bit) = (*rng.pick(&used), 1 << rng.below(8));
+        self.live[at] ^= bit;
+        if let Some(byte) = self.durable.get_mut(at) {
+            *byte ^= bit;
+        }
     }
 
     /// What is left after the power went: told with what happened to make it so.

@@ -4,9 +4,10 @@ mod image;
 mod names;
 mod rot;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use windlass_engine::env::BoxFuture;
@@ -19,6 +20,11 @@ pub use self::rot::RotTarget;
 use crate::executor::Handle;
 use crate::fault::{Fault, Rates};
 use crate::rng::Rng;
+
+/// How many of the last writes are remembered, for a bit to flip in one of them.
+const LAST_WRITES: usize = 4;
+/// About as much as a file's first frame or block takes.
+const BEGINNING: usize = 80;
 
 /// Told of every fault as it happens.
 pub type FaultLog = Arc<dyn Fn(Fault) + Send + Sync>;
@@ -41,6 +47,8 @@ struct State {
     locked_by: Option<u64>,
     /// Nobody can begin to use the disk: it is not mounted yet.
     absent: bool,
+    /// Where the last few were.
+    last_writes: VecDeque<(FileId, Range<usize>)>,
     /// So many more changes (writes, syncs, names), then the power goes.
     crash_in: Option<u64>,
 }
@@ -70,6 +78,7 @@ impl Hardware {
             capacity: u64::MAX,
             locked_by: None,
             absent: false,
+            last_writes: VecDeque::new(),
             crash_in: None,
         };
         Self { state: Arc::new(Mutex::new(state)), log }
@@ -126,6 +135,25 @@ impl Hardware {
     pub fn process_ended(&self) {
         self.state().locked_by = None;
         self.state().crash_in = None;
+    }
+
+    /// One bit flips where it is stored: of what was written last, of how a file begins, or anywhere.
+    pub fn flip_a_bit(&self) {
+        let mut state = self.state();
+        let State { rng, names, images, last_writes, .. } = &mut *state;
+        let files: Vec<FileId> = names.files().collect();
+        if files.is_empty() {
+            return;
+        }
+        let any = *rng.pick(&files);
+        let last: Vec<(FileId, Range<usize>)> =
+            last_writes.iter().filter(|(file, _)| files.contains(file)).cloned().collect();
+        let (file, bytes) = match rng.below(3) {
+            0 if !last.is_empty() => rng.pick(&last).clone(),
+            1 => (any, 0..BEGINNING),
+            _ => (any, 0..usize::MAX),
+        };
+        images.get_mut(&file).expect("every name is of an image").flip_a_bit(bytes, rng);
     }
 
     /// What a program would read from each file now.
@@ -407,8 +435,16 @@ impl State {
         len = len.saturating_sub(excess);
         if len > 0 {
             image.write(offset, &bytes[..len]);
+            self.note_write(file, offset as usize, len);
         }
         self.written(bytes.len(), len, (power_goes, fails, full), faults)
+    }
+
+    fn note_write(&mut self, file: FileId, offset: usize, len: usize) {
+        self.last_writes.push_back((file, offset..offset + len));
+        if self.last_writes.len() > LAST_WRITES {
+            self.last_writes.pop_front();
+        }
     }
 
     fn written(

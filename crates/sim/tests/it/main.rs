@@ -4,6 +4,7 @@ mod checker;
 mod checker_closes;
 mod checker_damage;
 mod checker_groups;
+mod checker_losses;
 mod checker_moves;
 mod checker_restores;
 mod checker_streams;
@@ -12,8 +13,11 @@ mod disk;
 mod executor;
 #[cfg(test)]
 mod killed;
+mod log_runs;
 #[cfg(feature = "mutants")]
 mod mutants;
+#[cfg(feature = "mutants")]
+mod mutants_log;
 mod repeat;
 mod rot;
 mod stores;

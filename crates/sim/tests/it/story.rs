@@ -102,6 +102,11 @@ impl Story {
         Moment { order: self.order, micros: self.micros }
     }
 
+    /// One more moment, now.
+    pub(crate) fn moment(&mut self) -> Moment {
+        self.tick()
+    }
+
     pub(crate) fn pass(&mut self, micros: u64) -> &mut Self {
         self.micros += micros;
         self

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use windlass_core::mutant::{Mutant, active};
 use windlass_core::sorted::SortedMap;
 
 use super::body_key::BodyKey;
@@ -41,6 +42,7 @@ impl Recent {
     fn put(&mut self, key: (u32, BodyKey), body: Bytes) {
         let bytes = cost(&body);
         if bytes > self.bytes_max {
+            self.entries.remove(&key);
             return;
         }
         self.entries.insert(key, body);
@@ -83,6 +85,9 @@ impl BodyCache {
     }
 
     pub(super) fn remove(&mut self, partition: u32, key: BodyKey) {
+        if active(Mutant::CacheKeepsRemoved) {
+            return;
+        }
         if is_events(key) {
             self.recent.entries.remove(&(partition, key));
             return;

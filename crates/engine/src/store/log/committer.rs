@@ -152,7 +152,10 @@ impl Committer {
         {
             return refuse(writes, &error);
         }
+        let asked = writes.len();
         let writes = admit(&self.shared.tables(), writes);
+        let refused = asked - writes.len();
+        self.shared.count(|events| events.commits_fenced += refused as u64);
         let Some(first) = writes.first() else { return };
         let run = if self.current.has_room(self.offset, padded(first.frame.len())) {
             let synced = self.shared.tables().synced;
@@ -353,7 +356,8 @@ impl Committer {
             self.repair().await?;
         }
         let mut tables = self.shared.tables();
-        tables.partitions.entry(partition).or_default().epoch += 1;
+        let raised = u64::from(!active(Mutant::AcquireWithoutFencing));
+        tables.partitions.entry(partition).or_default().epoch += raised;
         Ok(PartitionView::of(&tables, partition, &self.shared.keeper_kick))
     }
 
@@ -388,6 +392,8 @@ impl Committer {
         begin(&mut self.shared.tables(), &segment, generation, after);
         // In place of the first frame that is void, or behind those that are.
         self.hint_to(&segment).leave().await;
+        // Durable if it can be: should the start above rot, nothing else would tell that frames here are void.
+        let _only_a_hint = self.current.sync().await;
         self.generation = generation;
         self.current = segment;
         self.offset = HEADER_BYTES as u32;

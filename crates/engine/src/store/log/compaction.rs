@@ -291,6 +291,7 @@ fn repoint(shared: &Shared, era: u64, target: &Arc<Segment>, moving: &[Moving], 
         }
         tables.slots.insert(target.number, slot);
     }
+    let mut gone = 0;
     for (moving, places) in moving.chunks(SLICE).zip(copied.places.chunks(SLICE)) {
         let mut tables = shared.tables();
         if tables.era != era || tables.frozen {
@@ -299,10 +300,11 @@ fn repoint(shared: &Shared, era: u64, target: &Arc<Segment>, moving: &[Moving], 
         }
         for (body, place) in moving.iter().zip(places) {
             if let Some(place) = place {
-                tables.move_body(body.partition, body.key, body.from, *place);
+                gone += u64::from(!tables.move_body(body.partition, body.key, body.from, *place));
             }
         }
     }
+    shared.count(|events| events.bodies_removed_while_moved += gone);
     if let Some(slot) = shared.tables().slots.get_mut(&target.number) {
         slot.retired = false;
     }

@@ -51,7 +51,8 @@ impl Keeper {
     }
 
     fn take_freed(&self) {
-        let free = self.shared.tables().take_free();
+        let (free, read) = self.shared.tables().take_free();
+        self.shared.count(|events| events.segments_read_when_free += read as u64);
         self.shared.pool().put_free(free);
     }
 

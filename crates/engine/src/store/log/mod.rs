@@ -103,6 +103,8 @@ pub struct LogOptions {
     pub body_cache_bytes: usize,
     /// No snapshot before the log has grown by this much.
     pub snapshot_min_bytes: u64,
+    /// A snapshot's block is closed once it holds this much.
+    pub snapshot_block_bytes: usize,
 }
 
 impl Default for LogOptions {
@@ -114,6 +116,7 @@ impl Default for LogOptions {
             segment_bytes: 32 << 20,
             body_cache_bytes: 64 << 20,
             snapshot_min_bytes: 16 << 20,
+            snapshot_block_bytes: 64 << 10,
         }
     }
 }
@@ -392,6 +395,7 @@ impl Store for LogStore {
             damaged_partitions,
             damaged_bodies: counters.damaged_bodies.load(Ordering::Relaxed),
             bytes_free: self.shared.disk.free_bytes(),
+            events: self.shared.events(),
         }
     }
 

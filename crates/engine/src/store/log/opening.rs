@@ -90,6 +90,7 @@ async fn open_locked(
     disk.sync().await.map_err(|error| io_failed("cannot sync", disk.path(""), error))?;
     let mut recovered = recover(&*disk, &format).await?;
     tell(&recovered);
+    let has_torn_tail = recovered.end.as_ref().is_some_and(|end| end.cut.frames > 0);
     remove_leftovers(&*disk, recovered.tables.snapshot_lsn()).await?;
     let open = recovered.open + 1;
     let end = begin(&*disk, &options, &mut recovered, format.log, open).await?;
@@ -97,7 +98,9 @@ async fn open_locked(
     if format.is_new {
         format::write(&*disk, &known).await?;
     }
-    Ok(start(env, disk, options, known, recovered, end, open))
+    let store = start(env, disk, options, known, recovered, end, open);
+    store.shared.count(|events| events.torn_tails_cut += u64::from(has_torn_tail));
+    Ok(store)
 }
 
 /// Logs what an operator should know of a log that opens all the same.

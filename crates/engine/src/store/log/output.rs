@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::disk::{File, write_all};
-use super::snapshot_file::{self, BLOCK_BYTES, Content, Section};
+use super::snapshot_file::{self, Content, Section};
 
 pub(super) const WRITE_BYTES: usize = 1 << 20;
 
@@ -18,16 +18,22 @@ pub(super) struct Output {
     /// Finished blocks that are not written yet.
     ready: Vec<u8>,
     written: u64,
+    /// A block is closed once it holds this much.
+    block_bytes: usize,
+    /// Rows or places of bodies went on in another block.
+    pub(super) has_several_blocks: bool,
 }
 
 impl Output {
-    pub(super) fn new(file: Arc<dyn File>) -> Self {
+    pub(super) fn new(file: Arc<dyn File>, block_bytes: usize) -> Self {
         let content = Content::Head;
-        Self { file, block: snapshot_file::new_block(content), content, ready: Vec::new(), written: 0 }
+        let (block, ready) = (snapshot_file::new_block(content), Vec::new());
+        Self { file, block, content, ready, written: 0, block_bytes, has_several_blocks: false }
     }
 
     pub(super) async fn close_full_block(&mut self) -> io::Result<()> {
-        if self.block.len() >= BLOCK_BYTES {
+        if self.block.len() >= self.block_bytes {
+            self.has_several_blocks = true;
             self.close_block().await?;
         }
         Ok(())

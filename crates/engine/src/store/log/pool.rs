@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use windlass_core::mutant::{Mutant, active};
+
 use super::segment::{self, Segment};
 use super::shared::Shared;
 use crate::store::{Room, StoreError};
@@ -141,6 +143,7 @@ impl Pool {
     pub(super) fn room(&self) -> Room {
         let more = self.spare.is_some() || self.reserve.is_some();
         match (self.full, more) {
+            _ if active(Mutant::NeverFull) => Room::Enough,
             _ if self.unwritable => Room::Last,
             (false, _) => Room::Enough,
             (true, true) => Room::Full,
@@ -169,6 +172,7 @@ impl Pool {
             return Some(Ok(spare));
         }
         if self.full
+            && !active(Mutant::NoReserve)
             && let Some(reserve) = self.reserve.take()
         {
             return Some(Ok(reserve));
@@ -185,7 +189,12 @@ impl Shared {
             if self.is_closing() {
                 return Err(StoreError::Closed);
             }
-            let taken = self.pool().take();
+            let (taken, is_reserve) = {
+                let mut pool = self.pool();
+                let had_reserve = pool.reserve.is_some();
+                (pool.take(), had_reserve && pool.reserve.is_none())
+            };
+            self.count(|events| events.reserves_taken += u64::from(is_reserve));
             self.keeper_kick.notify_one();
             match taken {
                 Some(taken) => return taken,
@@ -196,7 +205,9 @@ impl Shared {
 
     /// A freed segment, or a new one if the disk has room for it.
     pub(super) async fn make_segment(&self) -> Result<Arc<Segment>, StoreError> {
-        if let Some(free) = self.pool().take_free() {
+        let free = self.pool().take_free();
+        if let Some(free) = free {
+            self.count(|events| events.segments_reused += u64::from(free.was_used()));
             return Ok(free);
         }
         let bytes = self.options.segment_bytes;
@@ -215,6 +226,7 @@ impl Shared {
     }
 
     pub(super) fn discard(&self, segment: Arc<Segment>) {
+        self.count(|events| events.segments_discarded += 1);
         self.pool().discard(segment);
         self.keeper_kick.notify_one();
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use windlass_core::mutant::{Mutant, active};
+
 use super::Durability;
 use super::committer::Committer;
 use super::replay::Replay;
@@ -22,7 +24,7 @@ impl Committer {
         let segment = self.shared.take_segment().await?;
         let begun = self.begin_anew(Arc::clone(&segment)).await;
         match &begun {
-            Ok(()) => {}
+            Ok(()) => self.shared.count(|events| events.repairs += 1),
             // Nothing was written to it: what holds no start frame can be begun another time.
             Err(StoreError::Full) => self.shared.no_room_to_write(Some(segment)),
             Err(_) => self.shared.discard(segment),
@@ -49,19 +51,23 @@ impl Committer {
         // Whoever wrote on top of what is gone must read anew.
         for (partition, before) in &tables.partitions {
             let table = durable.partitions.entry(*partition).or_default();
-            table.epoch = before.epoch + 1;
+            table.epoch = before.epoch + u64::from(!active(Mutant::RollBackWithoutFencing));
         }
         for (number, slot) in &mut durable.slots {
             // A snapshot that was being finished may point to where compaction has moved bodies.
             slot.retired = !durable.chain.iter().any(|link| link.segment == *number);
         }
+        let lost = tables.applied > tables.synced;
+        self.shared.count(|events| events.rollbacks += u64::from(lost));
         durable.synced = tables.synced;
         durable.applied = tables.synced;
         durable.next_generation = tables.next_generation;
-        durable.era = tables.era + 1;
+        durable.era = tables.era + u64::from(!active(Mutant::RollBackInOldEra));
         *tables = durable;
         drop(tables);
-        self.shared.cache().clear();
+        if !active(Mutant::RollBackWithOldCache) {
+            self.shared.cache().clear();
+        }
     }
 }
 

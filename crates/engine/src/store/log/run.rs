@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use windlass_core::id::PartitionId;
+use windlass_core::mutant::{Mutant, active};
 
 use super::entry::BodyChange;
 use super::frame::{self, Header, Kind, padded};
@@ -28,7 +29,8 @@ pub(super) struct Write {
 impl Write {
     /// Which queues there are is never taken back: what came into them later would be lost with them.
     pub(super) fn is_of_queues(&self) -> bool {
-        self.kind == Kind::Drop || self.partition == PartitionId::REGISTRY.0
+        !active(Mutant::LazyRegistry)
+            && (self.kind == Kind::Drop || self.partition == PartitionId::REGISTRY.0)
     }
 
     pub(super) fn answer(self, result: Result<(), CommitError>) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
+use windlass_core::mutant::{Mutant, active};
 
 use super::disk::{Disk, File, is_full, read_full, write_all};
 use super::frame::{self, HEADER_BYTES, Header, Kind};
@@ -25,12 +26,14 @@ pub(super) struct Segment {
     pub(super) bytes: u32,
     /// The keeper would reuse it, if nobody read it any more.
     wanted: Arc<AtomicBool>,
+    /// Frames were written to it, in this process or before.
+    was_used: AtomicBool,
 }
 
 impl Segment {
     pub(super) fn new(disk: &dyn Disk, number: u32, file: Arc<dyn File>, bytes: u32) -> Arc<Self> {
         let path = disk.path(&name_of(number));
-        Arc::new(Self { number, path, file, bytes, wanted: Arc::default() })
+        Arc::new(Self { number, path, file, bytes, wanted: Arc::default(), was_used: AtomicBool::new(false) })
     }
 
     /// Whether nobody but the caller holds it. If somebody does, the keeper will hear when they let it go.
@@ -41,7 +44,7 @@ impl Segment {
         if unread {
             self.wanted.store(false, Ordering::SeqCst);
         }
-        unread
+        unread || active(Mutant::FreeWhileRead)
     }
 
     /// Whether a frame fits, and after it the one that closes the log.
@@ -59,8 +62,17 @@ impl Segment {
         }
     }
 
+    pub(super) fn was_used(&self) -> bool {
+        self.was_used.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn mark_used(&self) {
+        self.was_used.store(true, Ordering::Relaxed);
+    }
+
     /// [`StoreError::Full`]: the disk had no room, and nothing was written. After any other error something may have been.
     pub(super) async fn write(&self, offset: u32, bytes: &[u8]) -> Result<(), StoreError> {
+        self.mark_used();
         let written = match self.file.write_at(offset.into(), bytes).await {
             Ok(first) => write_all(&*self.file, u64::from(offset) + first as u64, &bytes[first..]).await,
             Err(error) if is_full(&error) => return Err(StoreError::Full),

@@ -16,6 +16,7 @@ use super::tables::Tables;
 use super::{Durability, LogOptions};
 use crate::env::Env;
 use crate::lock::lock;
+use crate::store::StoreEvents;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -27,6 +28,7 @@ pub(super) struct Shared {
     pool: Mutex<Pool>,
     cache: Mutex<BodyCache>,
     pub(super) counters: Counters,
+    events: Mutex<StoreEvents>,
     /// Segments were freed, taken or discarded.
     pub(super) keeper_kick: Arc<Notify>,
     /// The log has grown, much in it has died, or the disk is full.
@@ -84,6 +86,7 @@ impl Shared {
             cache: Mutex::new(BodyCache::new(options.body_cache_bytes)),
             options,
             counters: Counters::default(),
+            events: Mutex::default(),
             keeper_kick: Arc::default(),
             upkeep_kick: Notify::new(),
             pool_changed: Notify::new(),
@@ -102,6 +105,15 @@ impl Shared {
 
     pub(super) fn cache(&self) -> MutexGuard<'_, BodyCache> {
         lock(&self.cache)
+    }
+
+    /// Counts a rare event.
+    pub(super) fn count(&self, count: impl FnOnce(&mut StoreEvents)) {
+        count(&mut lock(&self.events));
+    }
+
+    pub(super) fn events(&self) -> StoreEvents {
+        *lock(&self.events)
     }
 
     /// When what is written now must be durable, if ever.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::sync::mpsc;
+use windlass_core::mutant::{Mutant, active};
 
 use super::Durability;
 use super::body_key::BodyKey;
@@ -45,7 +46,8 @@ pub(super) async fn take(
     let snapshot = Arc::new(finished?);
     let adopted = {
         let mut tables = shared.tables();
-        let current = tables.era == view.era && !tables.frozen;
+        let same_era = tables.era == view.era || active(Mutant::SnapshotIgnoresEra);
+        let current = same_era && !tables.frozen;
         current.then(|| adopt(&mut tables, snapshot, view.tail_bytes))
     };
     match adopted {
@@ -61,12 +63,13 @@ pub(super) async fn take(
             if lsn != view.lsn {
                 let _may_be_gone = shared.disk.remove(&name).await;
             }
-            Err(log_failed())
+            Err(overtaken(shared))
         }
     }
 }
 
-fn log_failed() -> StoreError {
+fn overtaken(shared: &Shared) -> StoreError {
+    shared.count(|events| events.snapshots_overtaken += 1);
     StoreError::Unusable("the log failed while a snapshot was written".to_owned())
 }
 
@@ -94,13 +97,15 @@ async fn write_and_name(
     }
     let synced = {
         let tables = shared.tables();
-        if tables.era != view.era {
+        if tables.era != view.era && !active(Mutant::SnapshotIgnoresEra) {
             // Some of what was copied may have been taken back since.
-            return Err(log_failed());
+            return Err(overtaken(shared));
         }
         tables.synced
     };
     let bytes = writer.output.finish(&sections, synced).await.map_err(failed)?;
+    let several = writer.output.has_several_blocks;
+    shared.count(|events| events.snapshots_of_several_blocks += u64::from(several));
     file.sync().await.map_err(failed)?;
     shared.disk.rename(temporary, name).await.map_err(failed)?;
     shared.disk.sync().await.map_err(failed)?;
@@ -119,7 +124,13 @@ pub(super) struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     fn new(shared: &'a Shared, view: &'a View, file: Arc<dyn File>) -> Self {
-        Self { shared, view, output: Output::new(file), merged: Merged::default(), cut: Vec::new() }
+        Self {
+            shared,
+            view,
+            output: Output::new(file, shared.options.snapshot_block_bytes),
+            merged: Merged::default(),
+            cut: Vec::new(),
+        }
     }
 
     async fn write(&mut self) -> Result<BTreeMap<u32, Section>, StoreError> {
@@ -198,7 +209,7 @@ impl<'a> Writer<'a> {
 
     /// Whether a row went together with others: their common beginning comes before them in the order of keys.
     fn is_cut(&self, key: &[u8]) -> bool {
-        !self.cut.is_empty() && key.starts_with(&self.cut)
+        !self.cut.is_empty() && key.starts_with(&self.cut) && !active(Mutant::KeepCutEvents)
     }
 
     /// Reads the values that are known only by their place, and writes all in the order of keys.
@@ -242,8 +253,8 @@ impl<'a> Writer<'a> {
             from = last.key.next();
             for record in &records {
                 record.put(&mut self.output.block);
+                self.output.close_full_block().await.map_err(|error| self.failed(error))?;
             }
-            self.output.close_full_block().await.map_err(|error| self.failed(error))?;
             if self.shared.is_closing() {
                 return Err(StoreError::Closed);
             }

@@ -15,8 +15,6 @@ use super::segment::io_failed;
 use crate::store::StoreError;
 
 const BLOCK_HEADER_BYTES: usize = 8;
-/// A block is closed when it has reached this size.
-pub(super) const BLOCK_BYTES: usize = 64 << 10;
 /// No block is ever larger: a length above it is damage, not a reason to allocate.
 const BLOCK_BYTES_MAX: usize = 1 << 30;
 const MAGIC: &[u8; 8] = b"WndLsnap";

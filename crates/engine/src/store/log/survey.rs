@@ -101,6 +101,9 @@ pub(super) async fn survey_readable(
                     if let Start::Valid(header) = &start {
                         failed.extend(segment.cut(header));
                     }
+                    if start != Start::Blank {
+                        segment.mark_used();
+                    }
                     survey.starts.push((segment, start));
                 }
                 Err(error) => failed.push(error),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use windlass_core::mutant::{Mutant, active};
 
 use super::body_key::{Bodies, BodyKey};
 use super::entry::BodyChange;
@@ -244,11 +245,13 @@ impl Tables {
     }
 
     /// Compaction moved a body; unless it was removed or moved meanwhile, it is there from now on.
-    pub(super) fn move_body(&mut self, partition: u32, key: BodyKey, from: Place, to: Place) {
-        let table = self.partitions.get(&partition);
-        if table.and_then(|table| table.bodies.get(key)) == Some(&from) {
+    /// Tells whether it is.
+    pub(super) fn move_body(&mut self, partition: u32, key: BodyKey, from: Place, to: Place) -> bool {
+        let is_there = self.body(partition, key) == Some(from) || active(Mutant::MoveAfterRemoval);
+        if is_there {
             self.put_body(partition, key, to);
         }
+        is_there
     }
 
     pub(super) fn body(&self, partition: u32, key: BodyKey) -> Option<Place> {
@@ -264,14 +267,14 @@ impl Tables {
     }
 
     /// Takes out the segments that nobody needs: nothing lives in them, durably so, no recovery would read them, and
-    /// nobody is reading them now.
-    pub(super) fn take_free(&mut self) -> Vec<Arc<Segment>> {
+    /// nobody is reading them now. Tells also how many are kept for readers alone.
+    pub(super) fn take_free(&mut self) -> (Vec<Arc<Segment>>, usize) {
         if self.frozen {
-            return Vec::new();
+            return (Vec::new(), 0);
         }
         self.something_died = false;
         let keeps_below = self.keeps_below();
-        let free: Vec<u32> = self
+        let unneeded: Vec<u32> = self
             .slots
             .iter()
             .filter(|(number, slot)| {
@@ -280,11 +283,13 @@ impl Tables {
                     && slot.dead_since <= self.synced
                     && slot.generation >= keeps_below
                     && !self.in_chain(**number)
-                    && slot.segment.is_unread()
             })
             .map(|(number, _)| *number)
             .collect();
-        free.iter().filter_map(|number| self.slots.remove(number)).map(|slot| slot.segment).collect()
+        let (unread, read): (Vec<u32>, Vec<u32>) =
+            unneeded.into_iter().partition(|number| self.slots[number].segment.is_unread());
+        let free = unread.iter().filter_map(|number| self.slots.remove(number)).map(|slot| slot.segment);
+        (free.collect(), read.len())
     }
 
     /// A new snapshot counts: forgets what only the log before it needed. Returns the one it replaces.
