@@ -107,7 +107,7 @@ fn rotten(body: Body) -> Body {
             let (file, what) = ("the log".to_owned(), "on purpose".to_owned());
             Body::Damaged(StoreError::Damaged { file, offset: 0, what })
         }
-        body => body,
+        body @ (Body::Found(_) | Body::Absent | Body::Damaged(_) | Body::Unreadable(_)) => body,
     }
 }
 

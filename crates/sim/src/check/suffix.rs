@@ -103,9 +103,9 @@ struct Stores(BTreeMap<PartitionId, Arc<str>>);
 
 impl Stores {
     fn of(facts: &Facts<'_>) -> Self {
-        let counted = facts.history.calls.iter().filter_map(|call| match &call.outcome {
-            Outcome::Counted(stats) => Some(stats),
-            _ => None,
+        let counted = facts.history.calls.iter().filter_map(|call| {
+            let Outcome::Counted(stats) = &call.outcome else { return None };
+            Some(stats)
         });
         let partitions = counted.flat_map(|stats| &stats.partitions);
         Self(partitions.map(|partition| (partition.partition, Arc::clone(&partition.store))).collect())

@@ -54,7 +54,20 @@ impl Content {
                 self.rows.remove(key);
                 self.bodies.remove(&(*number, Part::Events(*seq)));
             }
-            other => drop(self.rows.remove(other)),
+            Key::Numbers
+            | Key::Settings
+            | Key::Cleared
+            | Key::Partitions
+            | Key::Queue(_)
+            | Key::Taken(_)
+            | Key::Once(_)
+            | Key::Group(_)
+            | Key::Intake
+            | Key::Rules(_)
+            | Key::Rule(_)
+            | Key::Cron(_)
+            | Key::CronHome(_)
+            | Key::Dropped(_) => drop(self.rows.remove(key)),
         }
     }
 }
