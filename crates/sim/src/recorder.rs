@@ -158,6 +158,10 @@ impl Recorder {
         found(&mut self.book().history.losses);
     }
 
+    pub fn has_met(&self, fault: Fault) -> bool {
+        self.book().history.faults.iter().any(|(_, met)| *met == fault)
+    }
+
     pub fn has_rot(&self) -> bool {
         self.book().history.has_rot()
     }

@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use windlass_engine::store::StoreError;
 use windlass_engine::store::log::{LogStore, backup};
 
 use crate::disk::FaultLog;
-use crate::fault::Rates;
-use crate::history::Moment;
+use crate::fault::{Fault, Rates};
+use crate::history::{Moment, Violation};
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::rng::Rng;
@@ -67,8 +68,20 @@ impl Server {
         let backups = backup::begin(&logs).await.map_err(|error| error.to_string())?;
         for (backup, disk) in backups.into_iter().zip(to.disks()) {
             let disk = Arc::new(disk.disk(self.handle.clone()));
-            backup.copy(disk, &mut |_, _| {}).await.map_err(|error| error.to_string())?;
+            let copied = backup.copy(disk, &mut |_, _| {}).await.map_err(|error| error.to_string())?;
+            if let Some(damage) = copied.damage.first() {
+                return Err(self.judge_damaged_copy(damage));
+            }
         }
         Ok(())
+    }
+
+    /// A copy that is told to be damaged takes nobody's place. On sound disks there is none.
+    fn judge_damaged_copy(&self, damage: &StoreError) -> String {
+        let text = format!("the copy is damaged: {damage}");
+        if !self.recorder.has_rot() && !self.recorder.has_met(Fault::ReadError) {
+            self.complain(Violation { rule: "backup", text: text.clone() });
+        }
+        text
     }
 }

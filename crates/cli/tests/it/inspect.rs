@@ -179,8 +179,12 @@ fn a_wrong_format_file_costs_nothing_but_a_salvage() {
     let format = data.join("format");
     let text = std::fs::read_to_string(&format).unwrap();
     let digit = text.find("log = ").unwrap() + 6;
-    let other = if &text[digit..=digit] == "0" { "1" } else { "0" };
-    std::fs::write(&format, format!("{}{other}{}", &text[..digit], &text[digit + 1..])).unwrap();
+    let mut wrong = text.clone().into_bytes();
+    // In both of its copies.
+    for at in [digit, text.len() / 2 + digit] {
+        wrong[at] = if wrong[at] == b'0' { b'1' } else { b'0' };
+    }
+    std::fs::write(&format, wrong).unwrap();
     let path = data.to_str().unwrap();
     let check = run(&["inspect", path]);
     assert_eq!(check.code, Some(5), "{check:?}");

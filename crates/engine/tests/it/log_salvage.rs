@@ -311,7 +311,9 @@ async fn the_logs_id_is_found_although_the_format_file_is_wrong_or_gone() {
     let text = String::from_utf8(files["format"].clone()).unwrap();
     let digit = text.find("log = ").expect("the file names the log") + 8;
     let mut wrong = text.clone().into_bytes();
-    wrong[digit] = if wrong[digit] == b'0' { b'1' } else { b'0' };
+    for copy in [0, text.len() / 2] {
+        wrong[copy + digit] = if wrong[copy + digit] == b'0' { b'1' } else { b'0' };
+    }
     for format in [Some(wrong), Some(b"nonsense".to_vec()), None] {
         let mut files = files.clone();
         match format {

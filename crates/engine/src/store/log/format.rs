@@ -1,7 +1,7 @@
 //! The `format` file: says that a directory is a log, which one, whose, and in what format.
 //!
-//! A few lines of text. The last one is a checksum of the others, so that a wrong digit is told as damage of this file
-//! and not taken for another log, store or version.
+//! A few lines of text, twice. The last line of each copy is a checksum of its others, so that a wrong digit is not taken
+//! for another log, store or version: it costs one copy, and the other counts.
 
 use std::fmt::Write as _;
 use std::io;
@@ -67,21 +67,39 @@ pub(super) async fn read(disk: &dyn Disk) -> Result<Option<Format>, StoreError> 
         let others = names.iter().find(|name| !name.ends_with(TEMPORARY_SUFFIX));
         return others.map_or(Ok(None), |other| Err(not_ours(disk, other)));
     }
-    let text = read_text(disk).await.map_err(failed)?;
-    parse(disk, &text).map(Some)
+    let bytes = read_bytes(disk).await.map_err(failed)?;
+    parse_copies(disk, &bytes).map(Some)
 }
 
-/// The owner that the file names, also if its checksum is wrong: the best that salvage can know.
+/// The owner that the file names, also if its checksums are wrong: the best that salvage can know.
 pub(super) async fn read_damaged_owner(disk: &dyn Disk) -> Option<Owner> {
-    owner_in(&read_text(disk).await.ok()?)
+    owner_in(&String::from_utf8_lossy(&read_bytes(disk).await.ok()?))
 }
 
-async fn read_text(disk: &dyn Disk) -> io::Result<String> {
+async fn read_bytes(disk: &dyn Disk) -> io::Result<Vec<u8>> {
     let file = disk.open(NAME).await?;
     let mut bytes = vec![0; BYTES_MAX];
     let length = read_full(&*file, 0, &mut bytes).await?;
     bytes.truncate(length);
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
+}
+
+/// What the first sound copy says. A file that is not two copies is read as one.
+fn parse_copies(disk: &dyn Disk, bytes: &[u8]) -> Result<Format, StoreError> {
+    let (one, other) = bytes.split_at(bytes.len() / 2);
+    let (one, other) = (String::from_utf8_lossy(one), String::from_utf8_lossy(other));
+    match (parse(disk, &one), parse(disk, &other)) {
+        (Ok(format), Ok(_)) => Ok(format),
+        (Ok(format), Err(_)) | (Err(_), Ok(format)) => {
+            tracing::warn!(
+                file = disk.path(NAME),
+                "one of two copies in this file is damaged: the other counts"
+            );
+            Ok(format)
+        }
+        (Err(error), Err(_)) if other.starts_with(TITLE) => Err(error),
+        (Err(_), Err(_)) => parse(disk, &String::from_utf8_lossy(bytes)),
+    }
 }
 
 /// Refuses a directory in which there is anything.
@@ -161,7 +179,7 @@ fn other_format(disk: &dyn Disk, format: u32) -> StoreError {
 }
 
 pub(super) async fn write(disk: &dyn Disk, format: &Format) -> Result<(), StoreError> {
-    let written = replace(disk, text_of(format).as_bytes()).await;
+    let written = replace(disk, text_of(format).repeat(2).as_bytes()).await;
     written.map_err(|error| io_failed("cannot write", disk.path(NAME), error))
 }
 
