@@ -162,7 +162,8 @@ fn is_out_of_handles(error: &io::Error) -> bool {
 /// Closes the file that was not used for longest, of those that may be closed. Tells whether there was one.
 fn close_one(open: &mut Vec<Weak<LazyFile>>) -> bool {
     let mut files: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
-    files.sort_unstable_by_key(|file| file.used_at.load(Ordering::Relaxed));
+    // Each key is read once: others go on using files meanwhile, and a sort whose keys change panics.
+    files.sort_by_cached_key(|file| file.used_at.load(Ordering::Relaxed));
     let Some(closed) = files.into_iter().find(|file| file.close_if_idle()) else { return false };
     open.retain(|file| !std::ptr::eq(file.as_ptr(), Arc::as_ptr(&closed)));
     true
