@@ -61,7 +61,9 @@ impl Server {
             losses.is_anywhere |= account.frames_missing > 0;
             for (partition, found) in account.partitions.iter().filter(|(_, found)| found.hurt()) {
                 let may_be_more = found.may_miss_more || found.commits_missing > 0;
-                losses.add(*partition, Loss { items: found.items_lost, may_be_more });
+                // An item that lost its payload cannot be told from others here: its serial is in the payload.
+                let items = found.items_lost + found.payloads_lost;
+                losses.add(*partition, Loss { items, may_be_more });
             }
         });
     }

@@ -10,7 +10,7 @@ use windlass_engine::PartitionState;
 use super::Rule;
 use super::facts::{Facts, violation};
 use super::{counts, grants, lost, unique};
-use crate::history::{Call, History, Outcome, Violation, speaks_of_damage};
+use crate::history::{Call, History, Outcome, Teller, Violation, speaks_of_damage};
 
 /// Hold whatever has rotted.
 pub(super) const ROTTEN: [Rule; 4] = [unique::check, grants::check_given, counts::check, check_losses];
@@ -62,9 +62,11 @@ pub(crate) fn is_damaged(state: &PartitionState) -> bool {
     }
 }
 
-/// Whether somebody was told that something of what was stored is damaged.
+/// Whether somebody was told that something of what was stored is damaged. Salvage tells a torn write too, and keeps the
+/// items of a frame whose payloads were torn.
 pub(super) fn is_told(history: &History) -> bool {
-    history.has_rot() && (!history.damage.is_empty() || history.calls.iter().any(tells))
+    let by_salvage = history.damage.iter().any(|damage| damage.by == Teller::Salvage);
+    by_salvage || (history.has_rot() && (!history.damage.is_empty() || history.calls.iter().any(tells)))
 }
 
 /// Whether the readout may have stopped half-way: partitions that are damaged do not serve.

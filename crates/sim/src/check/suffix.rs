@@ -8,15 +8,12 @@ use windlass_core::id::PartitionId;
 
 use super::ends::undone;
 use super::facts::{Facts, ItemFacts, Verb, violation};
-use crate::history::{Call, Moment, Outcome, Teller, Verdict, Violation};
+use crate::history::{Call, Moment, Outcome, Verdict, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     let stores = Stores::of(facts);
-    let told = told_by_salvage(facts);
     for item in &facts.items {
-        for lost in
-            lost_of(facts, item).into_iter().filter(|lost| told.is_none_or(|at| lost.shown.begin < at))
-        {
+        for lost in lost_of(facts, item) {
             let later = |other: &&ItemFacts<'_>| {
                 other.is_acknowledged() && other.produce.begin > lost.acknowledged && stores.same(item, other)
             };
@@ -31,13 +28,6 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
         }
     }
     Ok(())
-}
-
-/// When salvage told a loss. It keeps what it can read behind a frame that was torn, so that what is lost is no suffix from
-/// there on.
-fn told_by_salvage(facts: &Facts<'_>) -> Option<Moment> {
-    let told = facts.history.damage.iter().filter(|damage| damage.by == Teller::Salvage);
-    told.map(|damage| damage.at).min()
 }
 
 /// Something that was acknowledged and is undone.
