@@ -348,7 +348,7 @@ impl Sum for StoreStats {
             compactions: one.compactions + other.compactions,
             damaged_partitions: one.damaged_partitions + other.damaged_partitions,
             damaged_bodies: one.damaged_bodies + other.damaged_bodies,
-            bytes_free: one.bytes_free.into_iter().chain(other.bytes_free).reduce(|one, other| one + other),
+            bytes_free: one.bytes_free.into_iter().chain(other.bytes_free).reduce(u64::saturating_add),
             events: [one.events, other.events].into_iter().sum(),
         })
     }

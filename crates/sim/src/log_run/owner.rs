@@ -17,7 +17,8 @@ use crate::history::Violation;
 use crate::rng::Rng;
 
 const TRIES_ON_A_BAD_DISK: usize = 20;
-const TRIES_MAX: usize = 60;
+/// Longer than the keeper rests between two attempts to make a segment.
+const TRIES_MAX: usize = 150;
 
 pub(super) struct Owner {
     bench: Bench,
