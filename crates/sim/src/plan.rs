@@ -340,6 +340,10 @@ fn draw_settings(
         requeue: *rng.pick(&[Requeue::Keep, Requeue::Keep, Requeue::Tail]),
         ..Settings::default()
     };
+    if keeps_everything {
+        // Longer than all steps of the clock together.
+        settings.retention = Span::from_secs(365 * 24 * 3600);
+    }
     if !keeps_everything {
         settings.retention = Span::from_millis(rng.skewed(1, 60_000));
         settings.retention_max_items = rng.between(0, 10);

@@ -8,7 +8,7 @@ use windlass_core::id::PartitionId;
 use windlass_engine::PartitionState;
 
 use super::Rule;
-use super::facts::{Facts, violation};
+use super::facts::{Facts, ItemFacts, violation};
 use super::{counts, grants, lost, unique};
 use crate::history::{Call, History, Outcome, Teller, Violation, speaks_of_damage};
 
@@ -23,7 +23,7 @@ fn check_losses(facts: &Facts<'_>) -> Result<(), Violation> {
         return Ok(());
     }
     let faulty = damaged_partitions(history);
-    for (partition, serials) in missing_items(facts) {
+    for (partition, serials) in missing_items(facts, &faulty) {
         let told = losses.partitions.get(&partition).map_or(0, |loss| loss.items);
         let is_excused = losses.are_unknown(partition) || faulty.contains(&partition);
         if !is_excused && serials.len() as u64 > told {
@@ -34,10 +34,14 @@ fn check_losses(facts: &Facts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// The serials of items that were acknowledged and that nobody can have ended, by their partition.
-fn missing_items(facts: &Facts<'_>) -> BTreeMap<PartitionId, Vec<u64>> {
+/// The serials of items that were acknowledged and that nobody can have ended, by their partition. An item that may have
+/// gone to a dead queue may be in a partition that does not serve.
+fn missing_items(facts: &Facts<'_>, faulty: &BTreeSet<PartitionId>) -> BTreeMap<PartitionId, Vec<u64>> {
     let mut missing: BTreeMap<PartitionId, Vec<u64>> = BTreeMap::new();
-    for item in facts.items.iter().filter(|item| item.is_acknowledged()) {
+    let may_have_left = |item: &ItemFacts<'_>| !item.grants.is_empty() || facts.may_expire(item);
+    let is_looked_for =
+        |item: &&ItemFacts<'_>| item.is_acknowledged() && (faulty.is_empty() || !may_have_left(item));
+    for item in facts.items.iter().filter(is_looked_for) {
         if let Some(id) = item.id.filter(|_| !lost::may_have_ended(facts, item)) {
             missing.entry(id.partition).or_default().push(item.made.serial);
         }
