@@ -120,13 +120,11 @@ impl Ordeal {
             self.machine.fill(bytes_left);
         }
         let mut victim = start(&self.machine);
-        let lines = BufReader::new(victim.0.stdout.take().expect("piped")).lines();
+        let mut said = BufReader::new(victim.0.stdout.take().expect("piped"));
         word.calls = 0;
         let refused_before = word.refused;
         let (mut dead, mut filled) = (false, fills_first || !self.fills_up);
-        for line in lines {
-            // A line that is cut off in the middle was not said.
-            let Ok(line) = line else { break };
+        while let Some(line) = next_line(&mut said) {
             word.hear(&line);
             if !filled && word.calls >= CALLS_MIN / 2 {
                 self.machine.fill(bytes_left);
@@ -151,6 +149,13 @@ impl Ordeal {
         };
         word.calls >= CALLS_MIN && enough
     }
+}
+
+/// A line that was cut off in the middle was not said.
+fn next_line(said: &mut impl BufRead) -> Option<String> {
+    let mut line = String::new();
+    said.read_line(&mut line).ok()?;
+    line.strip_suffix('\n').map(str::to_owned)
 }
 
 fn start(machine: &Machine) -> Victim {
