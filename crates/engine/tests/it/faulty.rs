@@ -9,7 +9,7 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Part};
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats};
+use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term};
 
 /// What goes wrong with the next commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,12 +167,12 @@ impl Store for FaultyStore {
         })
     }
 
-    fn sync(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.sync(partition)
+    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.sync(term)
     }
 
-    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
-        self.inner.is_owner(partition, epoch)
+    fn epoch(&self, partition: PartitionId) -> u64 {
+        self.inner.epoch(partition)
     }
 
     fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {

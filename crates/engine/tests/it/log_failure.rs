@@ -7,7 +7,7 @@ use windlass_core::id::PartitionId;
 use windlass_core::row::Change;
 use windlass_core::time::Span;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
-use windlass_engine::store::{CommitError, Room, Store, StoreError};
+use windlass_engine::store::{CommitError, Room, Store, StoreError, Term};
 
 use crate::log_disk::MemDisk;
 use crate::log_rows::{Owner, SMALL, item, open, put, remove, small};
@@ -20,7 +20,13 @@ pub(crate) async fn until(done: impl Fn() -> bool) {
 
 /// The pool has its spare and its reserve: nothing writes but who is asked to.
 pub(crate) async fn ready(disk: &MemDisk, store: &LogStore) {
-    until(|| store.stats().bytes_stored == 3 * u64::from(SMALL) && disk.used() > 3 * u64::from(SMALL)).await;
+    ready_with(disk, SMALL, || store.stats().bytes_stored).await;
+}
+
+/// As [`ready`], for segments of another size and a store that is asked by others.
+pub(crate) async fn ready_with(disk: &MemDisk, segment_bytes: u32, stored: impl Fn() -> u64) {
+    let all = 3 * u64::from(segment_bytes);
+    until(|| stored() == all && disk.used() > all).await;
     let no_temporary = || disk.names().iter().all(|name| !name.ends_with(".tmp"));
     until(no_temporary).await;
 }
@@ -150,6 +156,30 @@ async fn a_failed_interval_sync_takes_back_what_was_not_durable() {
     let store = open(&disk.after_power_loss(), options).await.unwrap();
     let owner = Owner::acquire(&store, 1).await.unwrap();
     assert_eq!(owner.rows, rows);
+}
+
+/// Whoever rests something on a commit that was taken back would be the only one who knows of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sync_is_refused_to_an_owner_whose_commits_were_taken_back() {
+    let disk = Arc::new(MemDisk::default());
+    for durability in [Durability::Interval(Span::from_secs(3600)), Durability::None] {
+        let store = open(&disk, LogOptions { durability, ..small() }).await.unwrap();
+        let mut owner = Owner::acquire(&store, 1).await.unwrap();
+        let mut bystander = Owner::acquire(&store, 2).await.unwrap();
+        let term = Term::now(&store, owner.partition);
+        owner.commit(put(owner.sequence + 1, 100)).await.unwrap();
+        store.sync(term).await.unwrap();
+        let durable = owner.rows.clone();
+        owner.commit(put(owner.sequence + 1, 100)).await.unwrap();
+        disk.faults().writes.store(1, Ordering::SeqCst);
+        bystander.commit(put(bystander.sequence + 1, 100)).await.unwrap_err();
+        let bystander = Owner::acquire(&store, 2).await.unwrap();
+        assert_eq!(store.stats().events.rollbacks, 1);
+        store.sync(Term::now(&store, bystander.partition)).await.unwrap();
+        assert!(matches!(store.sync(term).await, Err(StoreError::Fenced)));
+        assert_eq!(Owner::acquire(&store, 1).await.unwrap().rows, durable);
+        store.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
