@@ -32,8 +32,8 @@ use crate::queue::QueueHandle;
 use crate::store::Store;
 use crate::types::{CommitStats, QueueOverview};
 pub(crate) use running::Home;
-pub(crate) use running::{RunningQueues, Whereabouts};
 use running::{Running, stop};
+pub(crate) use running::{RunningQueues, Whereabouts};
 
 #[derive(Debug)]
 pub(crate) struct Registry {

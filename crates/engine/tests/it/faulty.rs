@@ -9,7 +9,9 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Part};
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term};
+use windlass_engine::store::{
+    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
+};
 
 /// What goes wrong with the next commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) enum Fault {
     CrashBefore,
     /// The same, after it happened.
     CrashAfter,
+    /// It is answered, and taken back before it was durable: relaxed durability allows that.
+    TakenBack,
 }
 
 #[derive(Debug, Default)]
@@ -157,6 +161,10 @@ impl Store for FaultyStore {
                 Some(Fault::UnknownDone) => {
                     self.inner.commit(batch).await?;
                     Err(CommitError::Unknown(Self::broken()))
+                }
+                Some(Fault::TakenBack) => {
+                    let acquired = self.inner.acquire(batch.partition).await;
+                    acquired.map(|_its_owner_is_fenced| ()).map_err(CommitError::NotApplied)
                 }
                 Some(Fault::CrashBefore) => self.crash().await,
                 Some(Fault::CrashAfter) => {

@@ -54,7 +54,11 @@ impl History {
             tokio::task::yield_now().await;
         }
         let files = files_of(&disk, &store).await;
-        assert_eq!(store.stats().snapshots > 0, with_snapshot, "{commits} commits are few enough for no snapshot");
+        assert_eq!(
+            store.stats().snapshots > 0,
+            with_snapshot,
+            "{commits} commits are few enough for no snapshot"
+        );
         if !close {
             return Self { files, states };
         }

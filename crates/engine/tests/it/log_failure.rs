@@ -245,3 +245,30 @@ async fn a_full_disk_frees_itself_when_a_snapshot_fits() {
     let copy = open(&disk.after_power_loss(), small()).await.unwrap();
     assert_eq!(Owner::acquire(&copy, 1).await.unwrap().rows, owner.rows);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_that_panics_closes_the_store_and_nobody_waits_for_it() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    ready(&disk, &store).await;
+    disk.faults().panics.store(true, Ordering::SeqCst);
+    let mut number = 0;
+    let refused = loop {
+        number += 1;
+        if let Err(error) = owner.commit(put(number, 1000)).await {
+            break error;
+        }
+    };
+    let (CommitError::NotApplied(error) | CommitError::Unknown(error)) = refused;
+    assert!(matches!(error, StoreError::Closed), "{error}");
+    assert!(matches!(Owner::acquire(&store, 1).await, Err(StoreError::Closed)));
+    assert!(
+        matches!(store.sync(Term::now(&store, owner.partition)).await, Ok(())),
+        "all that was answered is durable"
+    );
+    store.close().await;
+    disk.faults().panics.store(false, Ordering::SeqCst);
+    let store = open(&disk.after_power_loss(), small()).await.unwrap();
+    assert_eq!(Owner::acquire(&store, 1).await.unwrap().rows, owner.rows);
+}

@@ -9,9 +9,9 @@ use windlass_core::id::ItemNumber;
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::env::{BoxFuture, Env, TokioEnv};
-use windlass_engine::store::{Store, Term};
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
+use windlass_engine::store::{Store, Term};
 
 use crate::heard::Ear;
 use crate::log_damage::{Files, History, assert_damaged, frames, head, lsn, tiny};

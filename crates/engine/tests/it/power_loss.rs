@@ -17,7 +17,9 @@ use windlass_core::time::Span;
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term};
+use windlass_engine::store::{
+    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
+};
 use windlass_engine::{Engine, RetryItem};
 
 use crate::behaviour::addresses::at;

@@ -15,7 +15,9 @@ use windlass_core::row::Part;
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::spread::Member;
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term};
+use windlass_engine::store::{
+    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
+};
 use windlass_server::config::{self, Config, RawConfig};
 use windlass_server::lifecycle::Server;
 
