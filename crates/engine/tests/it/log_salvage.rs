@@ -147,12 +147,8 @@ async fn a_rotten_payload_in_the_last_frame_is_told_with_the_commits_that_a_star
     let (at, length) = frames(&files[FIRST])[1 + 5];
     flip(&mut files, FIRST, at + length - 1);
     let report = inspect::check(as_disk(&MemDisk::of(files.clone()))).await.unwrap();
-    let tells_cut = |error: &StoreError| match error {
-        StoreError::Damaged { offset, what, .. } => {
-            *offset == at as u64 && what.contains("a start cuts the log here")
-        }
-        _ => false,
-    };
+    let cut_here = |what: &str| what.contains("a start cuts the log here");
+    let tells_cut = |error: &StoreError| matches!(error, StoreError::Damaged { offset, what, .. } if *offset == at as u64 && cut_here(what));
     assert!(report.damage.iter().any(tells_cut), "{report:?}");
     assert_eq!(report.cut, BTreeSet::from([PartitionId(1)]));
 
