@@ -116,7 +116,7 @@ fn tell(recovered: &Recovered) {
         }
     }
     if let Some(end) = recovered.end.as_ref().filter(|end| end.cut.frames > 0) {
-        let (file, offset, Cut { frames, bytes }) = (&end.segment.path, end.offset, end.cut);
+        let (file, offset, Cut { frames, bytes, .. }) = (&end.segment.path, end.offset, &end.cut);
         tracing::warn!(%file, offset, frames, bytes, "the torn tail of the log was cut: nothing says that it was durable");
     }
 }
