@@ -28,6 +28,8 @@ pub(crate) struct Faults {
     pub(crate) creates: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) syncs: AtomicU64,
+    /// Of the directory.
+    pub(crate) directory_syncs: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) room: AtomicU64,
     /// `free_bytes` tells nothing.
@@ -53,6 +55,7 @@ impl Default for Faults {
             creates: zero(),
             writes: zero(),
             syncs: zero(),
+            directory_syncs: zero(),
             reads: zero(),
             room: AtomicU64::new(u64::MAX),
             hides_room: AtomicBool::new(false),
@@ -240,6 +243,9 @@ impl Disk for MemDisk {
     }
 
     fn sync(&self) -> BoxFuture<'_, io::Result<()>> {
+        if Faults::strikes(&self.faults.directory_syncs) {
+            return done(Err(broken()));
+        }
         let mut state = self.state.lock().unwrap();
         state.durable_names = state.files.clone();
         done(Ok(()))
