@@ -23,12 +23,12 @@ fn tidy() -> LogOptions {
     LogOptions { snapshot_min_bytes: u64::from(SMALL), ..small() }
 }
 
-fn snapshot_of(files: &Files) -> String {
+pub(crate) fn snapshot_of(files: &Files) -> String {
     files.keys().rfind(|name| name.ends_with(".snap")).expect("a snapshot").clone()
 }
 
 /// Where the first block of such content is in a snapshot: its first byte, and that behind its last.
-fn block(snapshot: &[u8], content: u8, partition: u32) -> (usize, usize) {
+pub(crate) fn block(snapshot: &[u8], content: u8, partition: u32) -> (usize, usize) {
     let mut at = 0;
     loop {
         let length = u32::from_le_bytes(snapshot[at + 4..at + 8].try_into().unwrap()) as usize;
@@ -41,7 +41,7 @@ fn block(snapshot: &[u8], content: u8, partition: u32) -> (usize, usize) {
 }
 
 const ROWS: u8 = 1;
-const BODIES: u8 = 2;
+pub(crate) const BODIES: u8 = 2;
 
 /// Commits items that come and go, until so many more snapshots are taken. Returns the number after the last.
 async fn churn(owner: &mut Owner<'_>, mut number: u64, snapshots: u64) -> u64 {

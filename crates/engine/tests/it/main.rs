@@ -56,6 +56,7 @@ mod log_failure;
 mod log_flips;
 #[cfg(test)]
 mod log_full;
+mod log_full_upkeep;
 #[cfg(test)]
 mod log_handles;
 #[cfg(test)]

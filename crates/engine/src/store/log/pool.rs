@@ -93,6 +93,13 @@ impl Pool {
         self.full &= self.lack().is_some();
     }
 
+    /// The reserve, for a compaction that gives back more than it takes. Not if the log would be left with half a segment
+    /// or less: what ends items needs that until the compacted segments are free.
+    pub(super) fn lend_reserve(&mut self) -> Option<Arc<Segment>> {
+        let enough_left = self.spare.is_some() || self.left > self.segment_bytes / KEPT_SHARE;
+        if enough_left { self.reserve.take() } else { None }
+    }
+
     pub(super) fn take_free(&mut self) -> Option<Arc<Segment>> {
         self.free.pop()
     }
@@ -241,6 +248,13 @@ impl Shared {
     pub(super) fn discard(&self, segment: Arc<Segment>) {
         self.count(|events| events.segments_discarded += 1);
         self.pool().discard(segment);
+        self.keeper_kick.notify_one();
+    }
+
+    /// Takes back what was lent.
+    pub(super) fn give_back(&self, segment: Arc<Segment>) {
+        self.pool().put_back(segment);
+        self.pool_changed.notify_one();
         self.keeper_kick.notify_one();
     }
 
