@@ -56,6 +56,7 @@ mod log_failure;
 mod log_flips;
 #[cfg(test)]
 mod log_full;
+#[cfg(test)]
 mod log_full_upkeep;
 #[cfg(test)]
 mod log_handles;
@@ -69,6 +70,7 @@ mod log_rows;
 mod log_salvage;
 #[cfg(test)]
 mod log_unreadable;
+#[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]
 mod power_loss;
