@@ -27,6 +27,8 @@ pub enum Command {
     Retry(Vec<Retry>),
     Extend(Extend),
     Release(Vec<Held>),
+    /// Gives leased items back for a while that no worker can be given now, because a body of theirs cannot be read.
+    PutOff(PutOff),
     /// Takes leased items away from their workers.
     Revoke(Vec<Held>),
     /// Ends leased items that no worker can be given, because a body of theirs is lost.
@@ -278,6 +280,13 @@ impl Filter {
         });
         Self { kinds, max_priority }
     }
+}
+
+/// Leased items that are to wait for so long, uncharged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutOff {
+    pub items: Vec<Held>,
+    pub delay: Span,
 }
 
 /// A leased item with a body that the store has lost.

@@ -199,6 +199,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::Retry(items) => check_retries(items),
         Command::Extend(extend) => check_extend(extend),
         Command::Release(items) | Command::Revoke(items) => check_batch("items", items.len()),
+        Command::PutOff(put_off) => check_batch("items", put_off.items.len()),
         Command::FailDamaged(items) => check_batch("items", items.len()),
         Command::Emit(emit) => check_emit(emit.events.len()),
         Command::Suspend(items) => check_suspends(items),

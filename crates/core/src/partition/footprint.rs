@@ -23,6 +23,7 @@ impl Partition {
             Command::Lease(_)
             | Command::Extend(_)
             | Command::Release(_)
+            | Command::PutOff(_)
             | Command::Revoke(_)
             | Command::Suspend(_)
             | Command::Resume(Resume { input: None, .. })

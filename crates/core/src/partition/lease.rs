@@ -13,7 +13,7 @@ use crate::time::{Span, Timestamp};
 
 /// Items that one lease ends in passing, because they are overdue or lack their payload. Later leases end the rest, and
 /// the sweep those that are overdue.
-const PASSED_MAX: usize = 100;
+pub const PASSED_MAX: usize = 100;
 
 impl Partition {
     pub(super) fn lease(&mut self, now: Timestamp, lease: LeaseItems, out: &mut Output) -> Reply {

@@ -66,6 +66,7 @@ pub use counts::{Counts, Totals};
 pub use events::oldest_of as oldest_event_of;
 pub use explain::{Explained, Reason};
 pub use intake::Remaining;
+pub use lease::PASSED_MAX;
 pub use moves::Target;
 pub use queries::Head;
 
@@ -270,6 +271,7 @@ impl Partition {
             Command::Retry(retries) => Ok(self.retry(now, retries, out)),
             Command::Extend(extend) => Ok(self.extend(now, &extend, out)),
             Command::Release(items) => Ok(self.release(now, &items, out)),
+            Command::PutOff(put_off) => Ok(self.put_off(now, &put_off, out)),
             Command::Revoke(items) => Ok(self.revoke(now, &items, out)),
             Command::FailDamaged(items) => Ok(self.fail_damaged(now, &items, out)),
             Command::Cancel(number) => self.cancel(now, number, out),

@@ -2,7 +2,7 @@
 
 use super::death::Death;
 use super::{Output, Partition};
-use crate::command::{Held, Refusal, Reply};
+use crate::command::{Held, PutOff, Refusal, Reply};
 use crate::item::{End, LeaseEnd, State};
 use crate::mutant::{self, Mutant};
 use crate::time::Timestamp;
@@ -10,15 +10,28 @@ use crate::time::Timestamp;
 impl Partition {
     pub(super) fn release(&mut self, now: Timestamp, items: &[Held], out: &mut Output) -> Reply {
         out.changes.reserve(items.len());
-        Reply::Done(items.iter().map(|&held| self.release_one(now, held, out)).collect())
+        Reply::Done(items.iter().map(|&held| self.release_one(now, held, State::Waiting, out)).collect())
+    }
+
+    /// As a release, but nobody is given the items before the delay is over.
+    pub(super) fn put_off(&mut self, now: Timestamp, put_off: &PutOff, out: &mut Output) -> Reply {
+        out.changes.reserve(put_off.items.len());
+        let until = || State::Scheduled { due_at: now + put_off.delay };
+        Reply::Done(put_off.items.iter().map(|&held| self.release_one(now, held, until(), out)).collect())
     }
 
     /// Back to its own place, and the attempt is not counted.
-    fn release_one(&mut self, now: Timestamp, held: Held, out: &mut Output) -> Result<(), Refusal> {
+    fn release_one(
+        &mut self,
+        now: Timestamp,
+        held: Held,
+        state: State,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
         let (entry, lease) = self.held(held, now)?;
         out.totals.released += 1;
         let cancelled = self.cancel_requested(entry, lease);
-        let mut next = entry.after_lease(lease, LeaseEnd::Released, State::Waiting);
+        let mut next = entry.after_lease(lease, LeaseEnd::Released, state);
         next.attempts = next.attempts.saturating_sub(1);
         if cancelled {
             self.finish(now, held.number, next, End::Cancelled, out);

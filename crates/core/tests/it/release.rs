@@ -1,5 +1,6 @@
-use windlass_core::command::{News, Refusal};
-use windlass_core::item::LeaseEnd;
+use windlass_core::command::{Command, News, PutOff, Refusal, Reply};
+use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::time::Span;
 
 use crate::script::{Script, held, items};
 
@@ -15,6 +16,25 @@ fn a_released_item_has_its_place_and_its_attempt_back() {
     assert_eq!(got.iter().map(|got| got.number).collect::<Vec<_>>(), made);
     assert!(got.iter().all(|got| got.attempts == 1));
     assert!(got[0].permit > leased[1].permit);
+}
+
+#[test]
+fn an_item_that_is_put_off_waits_uncharged_and_has_its_place_back_when_it_is_due() {
+    let mut script = Script::new();
+    let made = script.produce(items(2));
+    let first = script.lease_one();
+    let put_off = PutOff { items: vec![first], delay: Span::from_secs(30) };
+    let Ok(Reply::Done(done)) = script.apply(Command::PutOff(put_off)) else { panic!("it is judged") };
+    assert_eq!(done, [Ok(())]);
+    assert_eq!(script.phase(made[0]), Some(Phase::Scheduled));
+    assert_eq!(script.get(made[0]).attempts, 0);
+    let second = script.lease_one();
+    assert_eq!(second.number, made[1]);
+    script.release(second).unwrap();
+    script.pass(Span::from_secs(30));
+    script.sweep();
+    assert_eq!(script.order(), made);
+    assert_eq!(script.release(first), Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Released) }));
 }
 
 #[test]

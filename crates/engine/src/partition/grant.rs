@@ -33,6 +33,10 @@ impl GrantPart {
         &self.handle
     }
 
+    pub(crate) fn held(&self) -> Vec<Held> {
+        self.items.iter().map(|item| Held { number: item.number, permit: item.permit }).collect()
+    }
+
     /// Takes the leases out that are chosen.
     pub(crate) fn split(&mut self, chosen: impl Fn(&Leased) -> bool) -> Self {
         let items = self.items.extract_if(.., |item| chosen(item)).collect();

@@ -105,6 +105,7 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         Command::Lease(_)
         | Command::Extend(_)
         | Command::Release(_)
+        | Command::PutOff(_)
         | Command::Revoke(_)
         | Command::FailDamaged(_)
         | Command::Suspend(_)

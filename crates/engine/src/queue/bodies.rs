@@ -1,13 +1,15 @@
-//! Bodies for leased items. An item whose payload or input is lost fails, and the lease goes on with others.
+//! Bodies for leased items. An item whose payload or input is lost fails, one whose bodies cannot be read now is put off
+//! for a while, and the lease goes on with others.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tracing::{error, warn};
-use windlass_core::command::{Command, Damaged, Held, Leased, Reply};
-use windlass_core::id::{ItemId, PartitionId};
+use windlass_core::command::{Command, Damaged, Held, Leased, PutOff, Reply};
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::row::Part;
+use windlass_core::time::Span;
 
 use super::QueueHandle;
 use crate::error::EngineError;
@@ -20,15 +22,20 @@ use crate::types::{Grant, Granted};
 const GRANT_BYTES_MAX: usize = 32 << 20;
 /// Bodies that are read at first, when nothing is known of their sizes.
 const FIRST_SLICE: usize = 4;
-/// Items that one lease keeps aside because their bodies cannot be read now. More of them are a failing disk.
-const ASIDE_MAX: usize = 16;
+/// Items that one lease puts off because their bodies cannot be read now. Each read of a failing disk may take seconds:
+/// the next lease goes on behind them.
+const UNREADABLE_MAX: usize = 16;
+/// For how long they are put off: the error may pass, as on a network disk, or last for ever.
+const PUT_OFF: Span = Span::from_secs(30);
 
 /// What a lease has come to so far.
 #[derive(Default)]
 pub(super) struct Filled {
     grant: Grant,
     sizes: Sizes,
-    /// Leases of items whose bodies cannot be read now: kept so that this lease does not meet them again, and given back
+    /// Items whose bodies cannot be read now.
+    unreadable: usize,
+    /// Leases of those that could not be put off: kept so that this lease does not meet them again, and given back
     /// uncharged when it ends.
     aside: Vec<GrantPart>,
     /// Why the lease is refused if it comes to nothing.
@@ -44,15 +51,15 @@ impl Filled {
         self.grant.items.is_empty()
     }
 
-    /// Whether nothing was kept aside: a lease must not wait while it does.
+    /// Whether nothing was unreadable: then a lease ends with what it has, and does not wait while it keeps leases aside.
     pub(super) fn may_wait(&self) -> bool {
-        self.is_empty() && self.aside.is_empty()
+        self.is_empty() && self.unreadable == 0
     }
 
     /// Whether further items may be asked for.
     pub(super) fn has_room(&self, batch_size: usize) -> bool {
-        let aside: usize = self.aside.iter().map(|part| part.items().len()).sum();
-        self.count() < batch_size && self.sizes.bytes < GRANT_BYTES_MAX && aside <= ASIDE_MAX
+        let may_read_on = self.unreadable <= UNREADABLE_MAX;
+        self.count() < batch_size && self.sizes.bytes < GRANT_BYTES_MAX && may_read_on
     }
 
     pub(super) fn into_grant(self) -> Result<Grant, EngineError> {
@@ -68,7 +75,7 @@ enum Found {
     Sound(Box<Granted>),
     /// A body is missing, or damaged with this error.
     Lost(Damaged, Option<StoreError>),
-    Unreadable(Held, StoreError),
+    Unreadable(ItemNumber, StoreError),
 }
 
 impl QueueHandle {
@@ -86,13 +93,13 @@ impl QueueHandle {
                     match found {
                         Found::Sound(item) => filled.add(*item),
                         Found::Lost(damaged, damage) => lost.push((damaged, damage)),
-                        Found::Unreadable(held, error) => unreadable.push((held, error)),
+                        Found::Unreadable(number, error) => unreadable.push((number, error)),
                     }
                 }
             }
             part.give_back_after(read);
             missed |= !lost.is_empty() || !unreadable.is_empty();
-            filled.keep_aside(&mut part, unreadable);
+            self.put_off(&mut part, unreadable, filled).await;
             self.fail_lost(&mut part, lost, filled).await;
             filled.grant.parts.extend((!part.items().is_empty()).then_some(part));
         }
@@ -103,7 +110,7 @@ impl QueueHandle {
         let partition = part.commit().partition;
         let leased = &part.items()[slice];
         let payloads = leased.iter().map(|item| (item.number, Part::Payload)).collect();
-        let payloads = self.store.read(partition, payloads).await;
+        let payloads = self.read_twice(partition, payloads).await;
         let mut inputs = self.read_inputs(partition, leased).await.into_iter();
         let mut found = |(item, payload): (&Leased, Body)| {
             let input = if item.has_input { inputs.next() } else { None };
@@ -116,7 +123,46 @@ impl QueueHandle {
     async fn read_inputs(&self, partition: PartitionId, leased: &[Leased]) -> Vec<Body> {
         let answered = leased.iter().filter(|item| item.has_input);
         let wanted: Vec<_> = answered.map(|item| (item.number, Part::Input)).collect();
-        if wanted.is_empty() { Vec::new() } else { self.store.read(partition, wanted).await }
+        if wanted.is_empty() { Vec::new() } else { self.read_twice(partition, wanted).await }
+    }
+
+    /// Reads bodies, and once more those that could not be read.
+    async fn read_twice(&self, partition: PartitionId, wanted: Vec<(ItemNumber, Part)>) -> Vec<Body> {
+        let mut bodies = self.store.read(partition, wanted.clone()).await;
+        let is_unreadable = |at: &usize| matches!(bodies[*at], Body::Unreadable(_));
+        let unreadable: Vec<usize> = (0..bodies.len()).filter(is_unreadable).collect();
+        if !unreadable.is_empty() {
+            let again = unreadable.iter().map(|&at| wanted[at]).collect();
+            for (at, body) in unreadable.into_iter().zip(self.store.read(partition, again).await) {
+                bodies[at] = body;
+            }
+        }
+        bodies
+    }
+
+    /// Gives leased items back for a while whose bodies cannot be read now, so that they do not stand in the way of others.
+    /// If that cannot be written down now, they are kept aside.
+    async fn put_off(
+        &self,
+        part: &mut GrantPart,
+        unreadable: Vec<(ItemNumber, StoreError)>,
+        filled: &mut Filled,
+    ) {
+        let Some((_, error)) = unreadable.last() else { return };
+        let mut leases = part.split(|item| unreadable.iter().any(|(number, _)| *number == item.number));
+        let queue = &*self.queue.name.name;
+        warn!(queue, items = unreadable.len(), %error, "items are put off: their bodies cannot be read now");
+        filled.unreadable += unreadable.len();
+        filled.refused = Some(EngineError::not_applied(format!("the items were given back: {error}")));
+        let command = Command::PutOff(PutOff { items: leases.held(), delay: PUT_OFF });
+        match leases.handle().command(command).await {
+            // Those that are refused have ended otherwise.
+            Ok(_) => leases.accept(),
+            Err(error) => {
+                warn!(queue, %error, "items could not be put off");
+                filled.aside.push(leases);
+            }
+        }
     }
 
     /// Fails leased items whose bodies are lost. If that cannot be written down now, they are given back, and the next
@@ -161,13 +207,6 @@ impl Filled {
         self.sizes.add(item.body.len() + item.input.as_ref().map_or(0, Bytes::len));
         self.grant.items.push(item);
     }
-
-    fn keep_aside(&mut self, part: &mut GrantPart, unreadable: Vec<(Held, StoreError)>) {
-        let Some((_, error)) = unreadable.last() else { return };
-        self.refused = Some(EngineError::not_applied(format!("the items were given back: {error}")));
-        let is_unreadable = |item: &Leased| unreadable.iter().any(|(held, _)| held.number == item.number);
-        self.aside.push(part.split(is_unreadable));
-    }
 }
 
 fn found(partition: PartitionId, item: &Leased, payload: Body, input: Option<Body>) -> Found {
@@ -177,14 +216,14 @@ fn found(partition: PartitionId, item: &Leased, payload: Body, input: Option<Bod
         Body::Found(body) => body,
         Body::Absent => return lost(true, None),
         Body::Damaged(damage) => return lost(true, Some(damage)),
-        Body::Unreadable(error) => return Found::Unreadable(held, error),
+        Body::Unreadable(error) => return Found::Unreadable(item.number, error),
     };
     let input = match input {
         None => None,
         Some(Body::Found(input)) => Some(input),
         Some(Body::Absent) => return lost(false, None),
         Some(Body::Damaged(damage)) => return lost(false, Some(damage)),
-        Some(Body::Unreadable(error)) => return Found::Unreadable(held, error),
+        Some(Body::Unreadable(error)) => return Found::Unreadable(item.number, error),
     };
     Found::Sound(Box::new(granted(partition, item, body, input)))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_core::command::{Command, LeaseItems, Refusal};
 use windlass_core::limits;
-use windlass_core::partition::Head;
+use windlass_core::partition::{Head, PASSED_MAX};
 use windlass_core::time::{Span, Timestamp};
 
 use super::bodies::Filled;
@@ -17,7 +17,9 @@ use crate::partition::waiters::Waited;
 use crate::types::Grant;
 
 /// How often one lease asks again, because items that it was given could not be read.
-const ROUNDS_MAX: usize = 100;
+const ROUNDS_MAX: usize = 1000;
+/// How often it asks a partition again that gave nothing because too many in a row were overdue or without payload.
+const PASSES_MAX: usize = 100;
 
 impl QueueHandle {
     /// What there is, up to the batch size; waits up to `wait` for the first item.
@@ -94,15 +96,29 @@ impl QueueHandle {
             if missing == 0 {
                 break;
             }
-            let command = Command::Lease(LeaseItems { batch_size: missing, ..lease.clone() });
-            match handle.command(command).await {
-                Ok(Answer { reply: Done::Granted(part), .. }) if part.items().is_empty() => {}
-                Ok(Answer { reply: Done::Granted(part), .. }) => grant.push(part),
-                Ok(Answer { reply: Done::Reply(_), .. }) => unreachable!("a lease is answered by a grant"),
+            match take_from(handle, &LeaseItems { batch_size: missing, ..lease.clone() }).await {
+                Ok(part) if part.items().is_empty() => {}
+                Ok(part) => grant.push(part),
                 Err(error) => refused = Err(error),
             }
         }
         refused
+    }
+}
+
+/// What one partition gives. It is asked again while all it did was to end items in passing, as many as it does at once.
+async fn take_from(handle: &Handle, lease: &LeaseItems) -> Result<GrantPart, EngineError> {
+    let mut passes = 0;
+    loop {
+        let before = handle.published.summary().counts.waiting;
+        let Answer { reply, .. } = handle.command(Command::Lease(lease.clone())).await?;
+        let Done::Granted(part) = reply else { unreachable!("a lease is answered by a grant") };
+        let after = handle.published.summary().counts.waiting;
+        let passed_many = before.saturating_sub(after) >= PASSED_MAX as u64;
+        passes += 1;
+        if !part.items().is_empty() || !passed_many || passes == PASSES_MAX {
+            return Ok(part);
+        }
     }
 }
 

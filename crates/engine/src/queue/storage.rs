@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tracing::warn;
 use windlass_core::command::{Command, List, Refusal, Reply};
 use windlass_core::group::Member;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
@@ -43,8 +44,8 @@ impl QueueHandle {
         found.ok_or(EngineError::Refused(Refusal::NoSuchPartition))
     }
 
-    /// As many of the first ones as fit a page, up to the first whose payload cannot be read now. If that is the first of
-    /// all, its error: a list without it would hide that it may still be there.
+    /// As many of the first ones as fit a page. One whose payload cannot be read now is shown without it, as one whose
+    /// payload is damaged: it must not hide those behind it, and its id is what a deletion needs.
     async fn with_payloads(&self, handle: &Handle, items: Vec<Listed>) -> Result<Vec<ItemView>, EngineError> {
         let mut views = Vec::with_capacity(items.len());
         let mut bytes = 0;
@@ -52,19 +53,16 @@ impl QueueHandle {
             let wanted = slice.iter().map(|(item, _)| (item.number, Part::Payload)).collect();
             let payloads = self.store.read(handle.id, wanted).await;
             for ((item, member), payload) in slice.iter().zip(payloads) {
-                let payload = match payload.sound() {
-                    Ok(payload) => payload,
-                    Err(error) if views.is_empty() => {
-                        return Err(EngineError::not_applied(error.to_string()));
-                    }
-                    Err(_) => return Ok(views),
-                };
+                let id = ItemId { partition: handle.id, number: item.number };
+                let payload = payload.sound().unwrap_or_else(|error| {
+                    warn!(queue = &*self.queue.name.name, item = %id, %error, "listed without payload");
+                    None
+                });
                 bytes += payload.as_ref().map_or(0, Bytes::len);
                 if bytes > PAGE_BYTES_MAX && !views.is_empty() {
                     return Ok(views);
                 }
                 if payload.is_some() || self.is_there(handle, item).await? {
-                    let id = ItemId { partition: handle.id, number: item.number };
                     let (item, member) = (item.clone(), member.clone());
                     views.push(view::of(&self.queue, id, item, member, [payload, None, None]));
                 }

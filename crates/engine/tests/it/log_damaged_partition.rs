@@ -16,19 +16,19 @@ use crate::log_damage::{Files, assert_damaged, frames, lsn};
 use crate::log_disk::MemDisk;
 use crate::log_rows::{Owner, SMALL, item, open, put, remove, small};
 
-const DAMAGED: u32 = 1;
-const SOUND: u32 = 2;
+pub(crate) const DAMAGED: u32 = 1;
+pub(crate) const SOUND: u32 = 2;
 
-fn tidy() -> LogOptions {
+pub(crate) fn tidy() -> LogOptions {
     LogOptions { snapshot_min_bytes: u64::from(SMALL), ..small() }
 }
 
-fn snapshot_of(files: &Files) -> String {
+pub(crate) fn snapshot_of(files: &Files) -> String {
     files.keys().rfind(|name| name.ends_with(".snap")).expect("a snapshot").clone()
 }
 
 /// Where the first block of such content is in a snapshot: its first byte, and that behind its last.
-fn block(snapshot: &[u8], content: u8, partition: u32) -> (usize, usize) {
+pub(crate) fn block(snapshot: &[u8], content: u8, partition: u32) -> (usize, usize) {
     let mut at = 0;
     loop {
         let length = u32::from_le_bytes(snapshot[at + 4..at + 8].try_into().unwrap()) as usize;
@@ -40,8 +40,8 @@ fn block(snapshot: &[u8], content: u8, partition: u32) -> (usize, usize) {
     }
 }
 
-const ROWS: u8 = 1;
-const BODIES: u8 = 2;
+pub(crate) const ROWS: u8 = 1;
+pub(crate) const BODIES: u8 = 2;
 
 /// Commits items that come and go, until so many more snapshots are taken. Returns the number after the last.
 async fn churn(owner: &mut Owner<'_>, mut number: u64, snapshots: u64) -> u64 {
@@ -55,7 +55,7 @@ async fn churn(owner: &mut Owner<'_>, mut number: u64, snapshots: u64) -> u64 {
 }
 
 /// A closed log with a snapshot of two partitions, whose items all stay: every frame is still on the disk.
-async fn kept() -> (Files, BTreeMap<Key, Row>) {
+pub(crate) async fn kept() -> (Files, BTreeMap<Key, Row>) {
     let disk = Arc::new(MemDisk::default());
     let store = open(&disk, tidy()).await.unwrap();
     let mut rows = BTreeMap::new();
@@ -85,11 +85,11 @@ async fn kept() -> (Files, BTreeMap<Key, Row>) {
     (files, rows)
 }
 
-async fn refused(store: &LogStore) -> StoreError {
+pub(crate) async fn refused(store: &LogStore) -> StoreError {
     Owner::acquire(store, DAMAGED).await.err().expect("a damaged partition is refused")
 }
 
-async fn assert_sound(store: &LogStore, rows: &BTreeMap<Key, Row>) {
+pub(crate) async fn assert_sound(store: &LogStore, rows: &BTreeMap<Key, Row>) {
     let owner = Owner::acquire(store, SOUND).await.unwrap();
     assert_eq!(&owner.rows, rows);
     owner.check_bodies().await;
@@ -178,7 +178,7 @@ async fn a_block_with_an_impossible_length_costs_its_partition_alone() {
 }
 
 /// The commits of the damaged partition in their order, each by segment and offset.
-fn commits(files: &Files) -> Vec<(String, usize)> {
+pub(crate) fn commits(files: &Files) -> Vec<(String, usize)> {
     let mut commits = Vec::new();
     for (name, bytes) in files.iter().filter(|(name, _)| name.ends_with(".seg")) {
         let of_damaged = |at: &usize| bytes[at + 14] == 3 && bytes[at + 28] == DAMAGED as u8;

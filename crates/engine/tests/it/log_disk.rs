@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::log::disk::{Disk, File};
+
+const EIO: i32 = 5;
 
 #[derive(Debug, Default)]
 pub(crate) struct MemDisk {
@@ -28,6 +31,8 @@ pub(crate) struct Faults {
     pub(crate) creates: AtomicU64,
     pub(crate) writes: AtomicU64,
     pub(crate) syncs: AtomicU64,
+    /// Of the directory.
+    pub(crate) directory_syncs: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) room: AtomicU64,
     /// While set, whoever makes a file panics.
@@ -55,6 +60,7 @@ impl Default for Faults {
             creates: zero(),
             writes: zero(),
             syncs: zero(),
+            directory_syncs: zero(),
             reads: zero(),
             room: AtomicU64::new(u64::MAX),
             panics: AtomicBool::new(false),
@@ -85,6 +91,8 @@ impl Faults {
 pub(crate) struct MemFile {
     bytes: Mutex<Images>,
     unreadable: AtomicBool,
+    /// Reads that touch one of these bytes fail with `EIO`.
+    bad: Mutex<Range<u64>>,
     faults: Arc<Faults>,
 }
 
@@ -159,6 +167,11 @@ impl MemDisk {
     /// From now on every read of the file fails.
     pub(crate) fn make_unreadable(&self, name: &str) {
         self.state.lock().unwrap().files[name].unreadable.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on every read of these bytes fails with `EIO`, and of no others.
+    pub(crate) fn set_bad(&self, name: &str, bytes: Range<u64>) {
+        *self.state.lock().unwrap().files[name].bad.lock().unwrap() = bytes;
     }
 
     pub(crate) fn make_readable(&self, name: &str) {
@@ -244,6 +257,9 @@ impl Disk for MemDisk {
     }
 
     fn sync(&self) -> BoxFuture<'_, io::Result<()>> {
+        if Faults::strikes(&self.faults.directory_syncs) {
+            return done(Err(broken()));
+        }
         let mut state = self.state.lock().unwrap();
         state.durable_names = state.files.clone();
         done(Ok(()))
@@ -287,6 +303,10 @@ impl File for MemFile {
     fn read_at<'a>(&'a self, offset: u64, buffer: &'a mut [u8]) -> BoxFuture<'a, io::Result<usize>> {
         if Faults::strikes(&self.faults.reads) || self.unreadable.load(Ordering::SeqCst) {
             return done(Err(broken()));
+        }
+        let bad = self.bad.lock().unwrap().clone();
+        if bad.start < offset + buffer.len() as u64 && offset < bad.end {
+            return done(Err(io::Error::from_raw_os_error(EIO)));
         }
         let images = self.bytes.lock().unwrap();
         let left = images.live.get(offset as usize..).unwrap_or_default();

@@ -176,6 +176,84 @@ async fn a_reserve_that_cannot_be_written_to_is_a_full_disk_and_no_broken_log() 
     assert_eq!(Owner::acquire(&copy, 1).await.unwrap().rows, owner.rows);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_with_room_to_write_but_for_no_segment_gives_leases_again() {
+    let (env, disk, store) = with_room(0).await;
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    // The spare goes, and there is no room for another.
+    for number in [1, 2] {
+        owner.commit(put(number, 9000)).await.unwrap();
+    }
+    until(|| store.room(P) == Room::Full).await;
+    disk.faults().copies_on_write.store(true, Ordering::SeqCst);
+    owner.commit(put(3, 500)).await.unwrap_err();
+    owner.sequence -= 1;
+    assert_eq!(store.room(P), Room::Last);
+    // Enough for the margin, and for no segment beside it.
+    disk.faults().room.store(disk.used() + u64::from(SMALL) / 2, Ordering::SeqCst);
+    until(|| {
+        env.advance(Duration::from_secs(60));
+        store.room(P) == Room::Full
+    })
+    .await;
+    owner.commit(put(3, 500)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_was_full_for_a_moment_takes_new_work_again() {
+    let (env, disk, store) = with_room(0).await;
+    disk.faults().copies_on_write.store(true, Ordering::SeqCst);
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    disk.faults().room.store(u64::MAX, Ordering::SeqCst);
+    owner.commit(put(1, 9000)).await.unwrap();
+    disk.faults().room.store(disk.used(), Ordering::SeqCst);
+    // The committer has the spare in hand while the keeper finds no room for the next.
+    disk.faults().held.store(true, Ordering::SeqCst);
+    let (refused, ()) = tokio::join!(owner.commit(put(2, 9000)), async {
+        until(|| store.room(P) == Room::Full).await;
+        disk.faults().held.store(false, Ordering::SeqCst);
+    });
+    assert!(matches!(refused, Err(CommitError::NotApplied(StoreError::Full))), "{refused:?}");
+    owner.sequence -= 1;
+    disk.faults().room.store(u64::MAX, Ordering::SeqCst);
+    until(|| {
+        env.advance(Duration::from_secs(60));
+        store.room(P) == Room::Enough
+    })
+    .await;
+    owner.commit(put(2, 9000)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_whose_name_is_not_durable_does_not_stay() {
+    let (env, disk, store) = with_room(u64::MAX / 2).await;
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    disk.faults().directory_syncs.store(u64::MAX, Ordering::SeqCst);
+    let before = disk.used();
+    // The spare goes, and each attempt to make another fails at the last step.
+    for number in [1, 2] {
+        owner.commit(put(number, 9000)).await.unwrap();
+    }
+    let created = || disk.faults().created.load(Ordering::SeqCst);
+    for _ in 0..5 {
+        let made = created();
+        until(|| {
+            env.advance(Duration::from_secs(60));
+            created() > made
+        })
+        .await;
+    }
+    // One may be under way.
+    until(|| disk.used() <= before + u64::from(SMALL)).await;
+    disk.faults().directory_syncs.store(0, Ordering::SeqCst);
+    until(|| {
+        env.advance(Duration::from_secs(60));
+        store.stats().bytes_stored == 4 * u64::from(SMALL)
+    })
+    .await;
+    assert!(disk.used() <= before + 2 * u64::from(SMALL), "{:?}", disk.names());
+}
+
 #[tokio::test]
 async fn a_full_disk_is_logged_once_and_once_when_it_is_over() {
     let ear = Ear::default();

@@ -57,6 +57,8 @@ mod log_flips;
 #[cfg(test)]
 mod log_full;
 #[cfg(test)]
+mod log_full_upkeep;
+#[cfg(test)]
 mod log_handles;
 #[cfg(test)]
 mod log_inspect;
@@ -66,6 +68,8 @@ mod log_rot;
 mod log_rows;
 #[cfg(test)]
 mod log_salvage;
+#[cfg(test)]
+mod log_unreadable;
 #[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]

@@ -105,6 +105,30 @@ pub(crate) fn payloads(views: &[ItemView]) -> Vec<Option<&[u8]>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_does_not_wait_finds_what_is_behind_many_items_without_payload() {
+    let rot = Rot::new().await;
+    let (queue, dead) = (rot.queue("q", Some("dead")).await, rot.queue("dead", None).await);
+    rot.produce(&queue, &["rotten"; 250]).await;
+    while rot.waiting(&queue).await > 0 {
+        assert_eq!(rot.lease(&queue, 100).await.len(), 0);
+    }
+    rot.all_moved(&queue).await;
+    assert_eq!(rot.waiting(&dead).await, 250);
+    rot.produce(&dead, &["sound"]).await;
+    assert_eq!(bodies(&rot.lease(&dead, 1).await), ["sound"]);
+    assert_eq!(rot.waiting(&dead).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_of_one_that_does_not_wait_finds_what_is_behind_many_rotten_payloads() {
+    let rot = Rot::new().await;
+    let queue = rot.queue("q", None).await;
+    rot.produce(&queue, &["rotten"; 150]).await;
+    rot.produce(&queue, &["sound"]).await;
+    assert_eq!(bodies(&rot.lease(&queue, 1).await), ["sound"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_fails_an_item_whose_payload_is_rotten_and_grants_the_others() {
     let rot = Rot::new().await;
     let queue = rot.queue("q", None).await;

@@ -3,14 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_core::command::List;
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::row::QueueName;
 use windlass_core::time::Span;
-use windlass_engine::{EngineError, Outcome, Page};
+use windlass_engine::{EngineError, Outcome};
 
-use crate::rot::Rot;
+use crate::rot::{Rot, payloads};
 use crate::world::{bodies, item, lease};
 
 /// Two of them fill a segment.
@@ -28,7 +27,8 @@ async fn two_of_three_unreadable(rot: &Rot, queue: &QueueName) -> (Vec<ItemId>, 
         ids.push(made.results.into_iter().next().expect("one").expect("produced").id);
     }
     let segments = |name: &str| {
-        let holds = |bytes: &Vec<u8>| bytes.windows(100).any(|found| found == &large(name).as_bytes()[..100]);
+        let wanted = large(name).into_bytes();
+        let holds = |bytes: &Vec<u8>| bytes.windows(100).any(|found| found == &wanted[..100]);
         let images = rot.disk.images().into_iter();
         images.filter(|(_, bytes)| holds(bytes)).map(|(name, _)| name).collect::<Vec<_>>()
     };
@@ -42,18 +42,38 @@ fn is_unavailable<T>(result: &Result<T, EngineError>) -> bool {
     matches!(result, Err(EngineError::Unavailable { outcome: Outcome::NotApplied, .. }))
 }
 
+/// How many items of a queue wait for their time.
+async fn scheduled(rot: &Rot, queue: &QueueName) -> u64 {
+    rot.engine.stats(queue).await.expect("stats").counts.scheduled
+}
+
+/// Until the items that were put off wait again.
+async fn let_them_come_back(rot: &Rot, queue: &QueueName) {
+    rot.env.advance(Duration::from_secs(30));
+    while scheduled(rot, queue).await > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_read_refuses_the_lease_and_the_item_waits_on_uncharged() {
+async fn a_read_that_fails_once_is_not_noticed() {
+    let rot = Rot::new().await;
+    let queue = rot.queue("q", None).await;
+    rot.produce(&queue, &["sound"]).await;
+    rot.disk.faults().reads.store(1, Ordering::SeqCst);
+    assert_eq!(bodies(&rot.lease(&queue, 1).await), ["sound"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_fails_twice_refuses_the_lease_and_the_item_waits_for_a_while_uncharged() {
     let rot = Rot::new().await;
     let queue = rot.queue("q", None).await;
     let ids = rot.produce(&queue, &["sound"]).await;
-    rot.disk.faults().reads.store(1, Ordering::SeqCst);
+    rot.disk.faults().reads.store(2, Ordering::SeqCst);
     assert!(is_unavailable(&rot.engine.lease(&queue, lease(1), Span::from_secs(30)).await));
-    while rot.waiting(&queue).await == 0 {
-        tokio::task::yield_now().await;
-    }
     let item = rot.get(ids[0]).await.item;
-    assert_eq!((item.state.phase(), item.attempts), (Phase::Waiting, 0));
+    assert_eq!((item.state.phase(), item.attempts), (Phase::Scheduled, 0));
+    let_them_come_back(&rot, &queue).await;
     assert_eq!(bodies(&rot.lease(&queue, 1).await), ["sound"]);
 }
 
@@ -65,15 +85,51 @@ async fn a_lease_of_one_passes_items_that_cannot_be_read_now() {
     rot.disk.make_unreadable(&segment);
     let granted = rot.lease(&queue, 1).await;
     assert_eq!(granted.iter().map(|item| item.id).collect::<Vec<_>>(), ids[2..]);
-    while rot.waiting(&queue).await < 2 {
-        tokio::task::yield_now().await;
-    }
     assert!(is_unavailable(&rot.engine.get(ids[0]).await));
-    let partition = rot.engine.stats(&queue).await.expect("stats").partitions[0].partition;
-    let page = Page { partition, list: List::Queue, after: None, limit: 10 };
-    assert!(is_unavailable(&rot.engine.list(&queue, page).await), "a list must not hide them");
     rot.disk.make_readable(&segment);
+    let_them_come_back(&rot, &queue).await;
     assert_eq!(rot.lease(&queue, 3).await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_shows_items_that_cannot_be_read_now_without_their_payload() {
+    let rot = Rot::new().await;
+    let queue = rot.queue("q", None).await;
+    let (ids, segment) = two_of_three_unreadable(&rot, &queue).await;
+    rot.disk.make_unreadable(&segment);
+    let listed = rot.list(&queue).await;
+    assert_eq!(listed.iter().map(|view| view.id).collect::<Vec<_>>(), ids);
+    let third = large("three ");
+    assert_eq!(payloads(&listed), [None, None, Some(third.as_bytes())]);
+    // So that they can be taken out by their ids.
+    let deleted = rot.engine.delete_items(&queue, ids[..2].to_vec()).await.expect("judged");
+    assert!(deleted.results.iter().all(Result::is_ok), "{:?}", deleted.results);
+    assert_eq!(rot.list(&queue).await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_items_that_cannot_be_read_do_not_block_those_behind_them() {
+    let rot = Rot::new().await;
+    let queue = rot.queue("q", None).await;
+    let small: Vec<String> = (0..50).map(|number| format!("small {number}")).collect();
+    rot.produce(&queue, &small.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let (ids, segment) = two_of_three_unreadable(&rot, &queue).await;
+    rot.disk.make_unreadable(&segment);
+    let mut refused = 0;
+    let granted = loop {
+        match rot.engine.lease(&queue, lease(1), Span::ZERO).await {
+            Ok(granted) => break granted.accept(),
+            Err(_) => refused += 1,
+        }
+        assert!(refused < 10, "each call puts some off");
+    };
+    assert_eq!(granted.iter().map(|item| item.id).collect::<Vec<_>>(), ids[2..]);
+    assert_eq!(scheduled(&rot, &queue).await, 52);
+    rot.disk.make_readable(&segment);
+    let_them_come_back(&rot, &queue).await;
+    let came_back = rot.lease(&queue, 100).await;
+    assert_eq!(came_back.len(), 52);
+    assert!(came_back.iter().all(|item| item.attempts == 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

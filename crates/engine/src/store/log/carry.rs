@@ -12,13 +12,16 @@ use super::entry::{Entries, Entry};
 use super::fetch::fetch;
 use super::load::first_damage;
 use super::output::WRITE_BYTES;
-use super::rows::FrameSource;
+use super::rows::{FrameSource, Unreadable};
 use super::snapshot::{SLICE, Writer, record_of};
 use super::snapshot_file::{Blocks, Carried, Content, Section, SnapshotFile};
 use super::tables::Damage;
 use super::tail::{LastWord, Tail, piece};
 use super::view::PartitionFrames;
 use crate::store::StoreError;
+
+/// As much is given up of a part that the disk reports an error for: the sector that disks have at most.
+const PIECE_BYTES: usize = 4 << 10;
 
 impl Writer<'_> {
     /// Why the partition cannot be merged, if it cannot. `lost` is what is wrong with a commit since the last snapshot.
@@ -33,15 +36,32 @@ impl Writer<'_> {
         }
         let found = match (lost, self.view.snapshot.clone().zip(since.section)) {
             (Some(lost), _) => Some(lost),
-            (None, Some((snapshot, section))) => first_damage(Blocks::of_rows(snapshot, section)).await?,
+            (None, Some((snapshot, section))) => self.damage_in(snapshot, section).await?,
             (None, None) => None,
         };
         let Some(error) = found else { return Ok(None) };
         tracing::error!(partition, %error, "a partition is damaged: it works on, but will be refused to its next owner");
         // Where its bodies are is in the tables.
         let keeps_below = 0;
-        self.shared.tables().damage(partition, error.clone(), keeps_below);
+        // What cannot be read is given up only with the file that has it: until this snapshot counts, it may come back.
+        if self.unreadable == Unreadable::MayPass {
+            self.shared.tables().damage(partition, error.clone(), keeps_below);
+        }
         Ok(Some(Damage { error, keeps_below }))
+    }
+
+    /// What is wrong with a partition's rows in the last snapshot.
+    async fn damage_in(
+        &self,
+        snapshot: Arc<SnapshotFile>,
+        section: Section,
+    ) -> Result<Option<StoreError>, StoreError> {
+        match first_damage(Blocks::of_rows(Arc::clone(&snapshot), section)).await {
+            Err(error) if self.unreadable.loses(&error) => {
+                Ok(Some(snapshot.damaged(section.rows, &format!("in the blocks from here on: {error}"))))
+            }
+            found => found,
+        }
     }
 
     pub(super) async fn carry(
@@ -82,9 +102,25 @@ impl Writer<'_> {
         let mut at = part.start;
         while at < part.end {
             let mut bytes = vec![0; (part.end - at).min(WRITE_BYTES as u64) as usize];
-            from.read(at, &mut bytes).await?;
+            match from.read(at, &mut bytes).await {
+                Err(error) if self.unreadable.loses(&error) => {
+                    self.read_in_pieces(from, at, &mut bytes).await?;
+                }
+                read => read?,
+            }
             at += bytes.len() as u64;
             self.output.put_raw(&bytes).await.map_err(|error| self.failed(error))?;
+        }
+        Ok(())
+    }
+
+    /// Pieces that cannot be read are zeros, so that the checksum of their block stays wrong.
+    async fn read_in_pieces(&self, from: &SnapshotFile, at: u64, bytes: &mut [u8]) -> Result<(), StoreError> {
+        for (piece, at) in bytes.chunks_mut(PIECE_BYTES).zip((at..).step_by(PIECE_BYTES)) {
+            match from.read(at, piece).await {
+                Err(error) if self.unreadable.loses(&error) => piece.fill(0),
+                read => read?,
+            }
         }
         Ok(())
     }
@@ -119,7 +155,8 @@ impl Writer<'_> {
         since: &PartitionFrames,
     ) -> Result<(), StoreError> {
         let pins = Arc::clone(&self.view.pins);
-        let named = named_bodies(FrameSource::new(partition, since.frames.clone(), pins)).await?;
+        let frames = FrameSource::new(partition, since.frames.clone(), pins).taking(self.unreadable);
+        let named = named_bodies(frames).await?;
         for key in named {
             let saved = {
                 let tables = self.shared.tables();

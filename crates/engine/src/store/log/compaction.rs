@@ -47,14 +47,20 @@ pub(super) fn pays_off(tables: &Tables, segment_bytes: u32, urgent: bool) -> boo
 
 /// What a snapshot alone would free: segments of the log in which nothing lives, but for the one that is written to.
 fn dead_in_chain(tables: &Tables) -> u64 {
+    let keeps_below = tables.keeps_below();
     let covered = tables.chain.iter().rev().skip(1).filter_map(|link| tables.slots.get(&link.segment));
-    covered.filter(|slot| slot.live_bytes == 0).map(|slot| u64::from(slot.segment.bytes)).sum()
+    let dead = covered.filter(|slot| slot.live_bytes == 0 && slot.generation >= keeps_below);
+    dead.map(|slot| u64::from(slot.segment.bytes)).sum()
 }
 
 /// Whether compaction would be due after a snapshot, by more than `cost`, and find something to do.
 fn would_be_due(tables: &Tables, segment_bytes: u32, cost: u64) -> bool {
     let written_to = tables.chain.back().map(|link| link.segment);
-    let idle = |slot: &&Slot| slot.live_bytes > 0 && !slot.stuck && Some(slot.segment.number) != written_to;
+    let keeps_below = tables.keeps_below();
+    let idle = |slot: &&Slot| {
+        let may_move = slot.live_bytes > 0 && !slot.stuck && slot.generation >= keeps_below;
+        may_move && Some(slot.segment.number) != written_to
+    };
     let (mut held, mut live, mut emptiest) = (0, 0, [u64::MAX; 2]);
     for slot in tables.slots.values().filter(idle) {
         held += u64::from(slot.segment.bytes);
@@ -83,8 +89,63 @@ fn containers(tables: &Tables) -> impl Iterator<Item = &Slot> {
 pub(super) async fn compact(shared: &Shared) -> Result<bool, StoreError> {
     let era = shared.tables().era;
     let Some(victims) = retire_victims(shared) else { return Ok(false) };
-    // Retired until the next snapshot, moved out or not: the last one points to what was moved out of them.
-    move_out(shared, era, &victims).await
+    let moved = move_out(shared, era, &victims).await;
+    if !matches!(moved, Ok(true)) {
+        let_be(shared, era, &victims);
+    }
+    moved
+}
+
+/// Nothing was moved out of the victims: no snapshot is needed before they are looked at again.
+fn let_be(shared: &Shared, era: u64, victims: &BTreeMap<u32, Pin>) {
+    {
+        let mut tables = shared.tables();
+        if tables.era != era {
+            return;
+        }
+        for number in victims.keys() {
+            if let Some(slot) = tables.slots.get_mut(number) {
+                slot.retired = false;
+            }
+        }
+        tables.something_died = true;
+    }
+    shared.keeper_kick.notify_one();
+}
+
+/// The segment that bodies are moved to.
+struct Target {
+    segment: Arc<Segment>,
+    /// It is the reserve.
+    is_lent: bool,
+}
+
+impl Target {
+    async fn find(shared: &Shared) -> Result<Self, StoreError> {
+        match shared.make_segment().await {
+            Ok(segment) => Ok(Self { segment, is_lent: false }),
+            Err(error) if error.is_full() && snapshot_fits(shared) => {
+                let reserve = shared.pool().lend_reserve();
+                reserve.map(|segment| Self { segment, is_lent: true }).ok_or(error)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Nothing in it counts. `failed`: it could not be written to.
+    fn give_up(self, shared: &Shared, failed: bool) {
+        if self.is_lent && !failed { shared.give_back(self.segment) } else { shared.discard(self.segment) }
+    }
+}
+
+/// Whether there is room for the snapshot that frees what compaction emptied: without it a reserve that was lent would
+/// not come back. A disk that does not tell is taken to have none.
+fn snapshot_fits(shared: &Shared) -> bool {
+    let wanted = {
+        let tables = shared.tables();
+        tables.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes) + tables.tail_bytes
+    };
+    shared.disk.free_bytes().is_some_and(|free| free >= wanted)
 }
 
 fn retire_victims(shared: &Shared) -> Option<BTreeMap<u32, Pin>> {
@@ -114,28 +175,28 @@ async fn move_out(shared: &Shared, era: u64, victims: &BTreeMap<u32, Pin>) -> Re
     let numbers: BTreeSet<u32> = victims.keys().copied().collect();
     let mut moving = bodies_in(shared, &numbers);
     moving.sort_unstable_by_key(|body| (body.partition, body.from.segment, body.from.offset));
-    let target = shared.make_segment().await?;
-    let copied = copy(shared, victims, &moving, &target).await;
-    match copied {
-        Ok(copied) if copied.is_empty() => {
-            shared.discard(target);
-            mark_stuck(shared, era, &copied);
-            Ok(false)
-        }
-        Ok(copied) if repoint(shared, era, &target, &moving, &copied) => {
-            mark_stuck(shared, era, &copied);
-            shared.counters.compactions.fetch_add(1, Ordering::Relaxed);
-            Ok(true)
-        }
-        Ok(_) => {
-            shared.discard(target);
-            Ok(false)
-        }
+    let target = Target::find(shared).await?;
+    let copied = match copy(shared, victims, &moving, &target.segment).await {
+        Ok(copied) => copied,
         Err(error) => {
-            shared.discard(target);
-            Err(error)
+            target.give_up(shared, !error.is_full());
+            return Err(error);
         }
+    };
+    // A reserve that was lent comes back only with a segment that is emptied.
+    let pays = !copied.is_empty() && (!target.is_lent || copied.empties_one_of(&numbers, &moving));
+    if !pays {
+        target.give_up(shared, false);
+        mark_stuck(shared, era, &copied);
+        return Ok(false);
     }
+    if !repoint(shared, era, &target.segment, &moving, &copied) {
+        target.give_up(shared, false);
+        return Ok(false);
+    }
+    mark_stuck(shared, era, &copied);
+    shared.counters.compactions.fetch_add(1, Ordering::Relaxed);
+    Ok(true)
 }
 
 /// What could not be read now will hardly be readable a moment later: to try again at once would go on for ever.
@@ -195,6 +256,12 @@ struct Copied {
 impl Copied {
     fn is_empty(&self) -> bool {
         self.places.iter().all(Option::is_none)
+    }
+
+    fn empties_one_of(&self, victims: &BTreeSet<u32>, moving: &[Moving]) -> bool {
+        let stay = moving.iter().zip(&self.places).filter(|(_, place)| place.is_none());
+        let kept: BTreeSet<u32> = stay.map(|(body, _)| body.from.segment).collect();
+        kept.len() < victims.len()
     }
 }
 

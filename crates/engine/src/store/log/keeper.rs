@@ -39,6 +39,7 @@ impl Keeper {
         while !self.shared.is_closing() {
             self.take_freed();
             if self.may_try() {
+                self.look_for_room();
                 self.fill().await;
             }
             if self.delete_surplus().await {
@@ -62,6 +63,13 @@ impl Keeper {
         }
         let now = self.shared.env.boot();
         self.retry.is_none_or(|retry| retry.at <= now) || self.shared.pool().has_free()
+    }
+
+    /// Writes find room again, also if there is none for a segment that is lacking.
+    fn look_for_room(&self) {
+        if self.shared.pool().is_unwritable() && self.shared.disk_has_room_for(0) {
+            self.shared.pool().set_writable();
+        }
     }
 
     fn retry_now(&mut self) {
@@ -100,10 +108,9 @@ impl Keeper {
     }
 
     fn filled(&mut self) {
-        if self.shared.pool().is_unwritable() && !self.shared.disk_has_room_for(0) {
+        if self.shared.pool().is_unwritable() {
             return self.back_off();
         }
-        self.shared.pool().set_writable();
         self.retry = None;
     }
 

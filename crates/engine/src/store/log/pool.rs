@@ -74,10 +74,30 @@ impl Pool {
 
     /// Takes a segment back that was taken and never written to.
     pub(super) fn put_back(&mut self, segment: Arc<Segment>) {
-        let place = if self.reserve.is_none() { &mut self.reserve } else { &mut self.spare };
-        if let Some(one_too_many) = place.replace(segment) {
-            self.free.push(one_too_many);
+        self.keep(Lack::Reserve, segment);
+    }
+
+    /// Puts a segment where it is wanted; if that place was filled meanwhile, into the other, else among the free ones.
+    fn keep(&mut self, wanted: Lack, segment: Arc<Segment>) {
+        let [first, second] = match wanted {
+            Lack::Spare => [&mut self.spare, &mut self.reserve],
+            Lack::Reserve => [&mut self.reserve, &mut self.spare],
+        };
+        if first.is_none() {
+            *first = Some(segment);
+        } else if second.is_none() {
+            *second = Some(segment);
+        } else {
+            self.free.push(segment);
         }
+        self.full &= self.lack().is_some();
+    }
+
+    /// The reserve, for a compaction that gives back more than it takes. Not if the log would be left with half a segment
+    /// or less: what ends items needs that until the compacted segments are free.
+    pub(super) fn lend_reserve(&mut self) -> Option<Arc<Segment>> {
+        let enough_left = self.spare.is_some() || self.left > self.segment_bytes / KEPT_SHARE;
+        if enough_left { self.reserve.take() } else { None }
     }
 
     pub(super) fn take_free(&mut self) -> Option<Arc<Segment>> {
@@ -105,20 +125,20 @@ impl Pool {
     }
 
     pub(super) fn put(&mut self, lack: Lack, segment: Arc<Segment>) {
-        match lack {
-            Lack::Spare => self.spare = Some(segment),
-            Lack::Reserve => self.reserve = Some(segment),
-        }
+        self.keep(lack, segment);
         self.failure = None;
-        self.full &= self.lack().is_some();
     }
 
     /// A segment could not be made. Tells whether that is news.
     pub(super) fn not_made(&mut self, error: StoreError) -> bool {
         if error.is_full() {
             self.failure = None;
-            !std::mem::replace(&mut self.full, true)
+            // What was lacking may have been put back meanwhile.
+            let is_full = self.lack().is_some();
+            is_full && !std::mem::replace(&mut self.full, is_full)
         } else {
+            // The disk was asked for room before, and had it.
+            self.full = false;
             self.failure.replace(error).is_none()
         }
     }
@@ -231,6 +251,13 @@ impl Shared {
         self.keeper_kick.notify_one();
     }
 
+    /// Takes back what was lent.
+    pub(super) fn give_back(&self, segment: Arc<Segment>) {
+        self.pool().put_back(segment);
+        self.pool_changed.notify_one();
+        self.keeper_kick.notify_one();
+    }
+
     /// Takes note that a write found no room. `untouched` is the segment that was to be begun with it.
     pub(super) fn no_room_to_write(&self, untouched: Option<Arc<Segment>>) {
         let mut pool = self.pool();
@@ -240,5 +267,86 @@ impl Shared {
         }
         drop(pool);
         self.keeper_kick.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::real::RealDisk;
+    use super::*;
+
+    const BYTES: u32 = 64;
+
+    struct Made {
+        disk: RealDisk,
+        pool: Pool,
+        _directory: tempfile::TempDir,
+    }
+
+    impl Made {
+        /// A pool that has its spare and its reserve.
+        async fn ready() -> Self {
+            let directory = tempfile::tempdir().expect("a directory");
+            let disk = RealDisk::new(directory.path()).expect("a disk");
+            let mut made = Self { disk, pool: Pool::new(Vec::new(), 0, BYTES), _directory: directory };
+            for lack in [Lack::Spare, Lack::Reserve] {
+                let segment = made.segment().await;
+                made.pool.put(lack, segment);
+            }
+            made
+        }
+
+        async fn segment(&mut self) -> Arc<Segment> {
+            let number = self.pool.take_number();
+            segment::create(&self.disk, number, BYTES).await.expect("a segment")
+        }
+
+        fn take(&mut self) -> Arc<Segment> {
+            self.pool.take().expect("ready").expect("ready")
+        }
+    }
+
+    fn not_full() -> StoreError {
+        StoreError::Unusable("the disk fails".to_owned())
+    }
+
+    #[tokio::test]
+    async fn a_segment_put_back_ends_a_full_disk_if_nothing_is_lacking_then() {
+        let mut made = Made::ready().await;
+        let spare = made.take();
+        made.pool.not_made(StoreError::Full);
+        assert_eq!(made.pool.room(), Room::Full);
+        made.pool.put_back(spare);
+        assert_eq!((made.pool.lack(), made.pool.room()), (None, Room::Enough));
+    }
+
+    #[tokio::test]
+    async fn a_disk_without_room_is_not_full_if_what_was_lacking_was_put_back_meanwhile() {
+        let mut made = Made::ready().await;
+        let spare = made.take();
+        made.pool.put_back(spare);
+        made.pool.not_made(StoreError::Full);
+        assert_eq!((made.pool.lack(), made.pool.room()), (None, Room::Enough));
+    }
+
+    #[tokio::test]
+    async fn a_segment_made_for_a_place_that_was_filled_meanwhile_is_kept_too() {
+        let mut made = Made::ready().await;
+        let spare = made.take();
+        let (lack, segment) = (made.pool.lack().expect("the spare"), made.segment().await);
+        made.pool.put_back(spare);
+        made.pool.put(lack, segment);
+        assert_eq!(made.pool.bytes_stored(), 3 * u64::from(BYTES));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_fails_is_not_called_full_any_more() {
+        let mut made = Made::ready().await;
+        let _spare = made.take();
+        made.pool.not_made(StoreError::Full);
+        assert!(made.pool.not_made(not_full()), "news");
+        assert_eq!(made.pool.room(), Room::Enough);
+        made.pool.not_made(StoreError::Full);
+        assert_eq!(made.pool.room(), Room::Full);
     }
 }

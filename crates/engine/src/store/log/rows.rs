@@ -22,10 +22,49 @@ use crate::store::{Rows, StoreError};
 const SLICE_FRAMES_MAX: usize = 256;
 const SLICE_BYTES_MAX: usize = 256 << 10;
 
+/// `EIO`, the same on every Unix.
+const EIO: i32 = 5;
+
+/// What it means that the disk reports an error for a piece of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// It may pass.
+    MayPass,
+    /// It was waited for long enough: the piece is lost.
+    IsLost,
+}
+
+impl Unreadable {
+    /// Whether an error means that what was to be read is lost.
+    pub(super) fn loses(self, error: &StoreError) -> bool {
+        match self {
+            Self::MayPass => false,
+            Self::IsLost => is_unreadable(error),
+        }
+    }
+}
+
+/// Whether the disk has the piece that was asked for, and cannot read it.
+pub(super) fn is_unreadable(error: &StoreError) -> bool {
+    match error {
+        StoreError::Io { action, source, .. } => {
+            *action == "cannot read" && source.raw_os_error() == Some(EIO)
+        }
+        StoreError::Fenced
+        | StoreError::Full
+        | StoreError::TooLarge { .. }
+        | StoreError::Closed
+        | StoreError::Damaged { .. }
+        | StoreError::Incomplete { .. }
+        | StoreError::Unusable(_) => false,
+    }
+}
+
 /// A partition's commits since the snapshot, held fast until they are read.
 #[derive(Debug)]
 pub(super) struct FrameSource {
     partition: u32,
+    unreadable: Unreadable,
     /// Last to first.
     frames: Vec<FramePlace>,
     pins: Arc<BTreeMap<u32, Pin>>,
@@ -44,7 +83,12 @@ impl FrameSource {
     /// Takes the frames in their order.
     pub(super) fn new(partition: u32, mut frames: Vec<FramePlace>, pins: Arc<BTreeMap<u32, Pin>>) -> Self {
         frames.reverse();
-        Self { partition, frames, pins }
+        Self { partition, unreadable: Unreadable::MayPass, frames, pins }
+    }
+
+    /// A frame that the disk reports an error for is damaged, if that does not pass.
+    pub(super) fn taking(self, unreadable: Unreadable) -> Self {
+        Self { unreadable, ..self }
     }
 
     /// The next slice, checked; empty after the last.
@@ -59,7 +103,10 @@ impl FrameSource {
         let pieces: Vec<Piece> = places.iter().map(|place| self.piece(place)).collect();
         let read = fetch(&pieces).await.into_iter().zip(places).zip(pieces);
         let checked = read.map(|((bytes, place), Piece { segment, .. })| {
-            let bytes = bytes?;
+            let bytes = bytes.map_err(|error| match self.unreadable.loses(&error) {
+                true => segment.damaged(place.offset, format!("frame {}: {error}", place.lsn)),
+                false => error,
+            })?;
             check_frame(&bytes, self.partition, &place, &segment)?;
             Ok(CommitFrame { bytes, place, segment })
         });

@@ -175,7 +175,11 @@ async fn write_zeros_under(
     write_zeros(&*file, 0, bytes).await?;
     file.sync().await?;
     disk.rename(temporary, name).await?;
-    disk.sync().await?;
+    if let Err(error) = disk.sync().await {
+        // Nobody would know of it before the next open, and the next attempt makes another.
+        let _may_stay = disk.remove(name).await;
+        return Err(error);
+    }
     Ok(file)
 }
 

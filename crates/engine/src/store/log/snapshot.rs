@@ -19,7 +19,7 @@ use super::committer::{Request, ask};
 use super::disk::File;
 use super::fetch::fetch;
 use super::output::Output;
-use super::rows::FrameSource;
+use super::rows::{FrameSource, Unreadable};
 use super::segment::{TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
 use super::snapshot_file::{self, Blocks, BodyRecord, Content, Section, SnapshotFile};
@@ -31,15 +31,19 @@ use crate::store::StoreError;
 /// Rows merged, and bodies copied under the lock, at a time.
 pub(super) const SLICE: usize = 1024;
 
-/// Writes a snapshot of the view, and makes it the one that counts. Returns the one before.
+/// Writes a snapshot of the view, and makes it the one that counts. Returns the one before. A partition of which
+/// something cannot be read keeps the others from it only as long as that may pass.
 pub(super) async fn take(
     shared: &Shared,
     requests: &mpsc::Sender<Request>,
     view: View,
+    unreadable: Unreadable,
 ) -> Result<Option<Arc<SnapshotFile>>, StoreError> {
     let name = snapshot_file::name_of(view.lsn);
     let temporary = format!("{name}{TEMPORARY_SUFFIX}");
-    let finished = write_and_name(shared, requests, &view, &temporary, &name).await;
+    let file = create(shared, &temporary, &name).await?;
+    let writer = Writer::new(shared, &view, file, unreadable);
+    let finished = write_and_name(writer, requests, &temporary, &name).await;
     if finished.is_err() {
         let _may_be_gone = shared.disk.remove(&temporary).await;
     }
@@ -77,19 +81,30 @@ fn adopt(tables: &mut Tables, snapshot: Arc<SnapshotFile>, covered_bytes: u64) -
     for slot in tables.slots.values_mut() {
         slot.retired = false;
     }
+    for (partition, section) in &snapshot.sections {
+        // Unless it was dropped meanwhile.
+        if let (Some(carried), true) = (section.carried, tables.partitions.contains_key(partition)) {
+            let why = snapshot.damaged(section.rows, "something of this partition could not be read");
+            tables.damage(*partition, why, carried.keeps_below);
+        }
+    }
     tables.adopt_snapshot(snapshot, covered_bytes)
 }
 
+async fn create(shared: &Shared, temporary: &str, name: &str) -> Result<Arc<dyn File>, StoreError> {
+    let created = shared.disk.create(temporary).await;
+    created.map_err(|error| io_failed("cannot write", shared.disk.path(name), error))
+}
+
 async fn write_and_name(
-    shared: &Shared,
+    mut writer: Writer<'_>,
     requests: &mpsc::Sender<Request>,
-    view: &View,
     temporary: &str,
     name: &str,
 ) -> Result<SnapshotFile, StoreError> {
+    let Writer { shared, view, .. } = writer;
+    let file = Arc::clone(&writer.file);
     let failed = |error| io_failed("cannot write", shared.disk.path(name), error);
-    let file = shared.disk.create(temporary).await.map_err(failed)?;
-    let mut writer = Writer::new(shared, view, Arc::clone(&file));
     let sections = writer.write().await?;
     if shared.options.durability != Durability::Always {
         // The places of bodies may have come from commits that are not durable yet.
@@ -117,17 +132,21 @@ pub(super) struct Writer<'a> {
     pub(super) shared: &'a Shared,
     pub(super) view: &'a View,
     pub(super) output: Output,
+    pub(super) unreadable: Unreadable,
+    file: Arc<dyn File>,
     merged: Merged,
     /// How the keys of rows begin that went all at once; empty if none did.
     cut: Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
-    fn new(shared: &'a Shared, view: &'a View, file: Arc<dyn File>) -> Self {
+    fn new(shared: &'a Shared, view: &'a View, file: Arc<dyn File>, unreadable: Unreadable) -> Self {
         Self {
             shared,
             view,
-            output: Output::new(file, shared.options.snapshot_block_bytes),
+            output: Output::new(Arc::clone(&file), shared.options.snapshot_block_bytes),
+            unreadable,
+            file,
             merged: Merged::default(),
             cut: Vec::new(),
         }
@@ -148,7 +167,8 @@ impl<'a> Writer<'a> {
         since: &PartitionFrames,
     ) -> Result<Section, StoreError> {
         let pins = Arc::clone(&self.view.pins);
-        let (tail, lost) = Tail::read(FrameSource::new(partition, since.frames.clone(), pins)).await?;
+        let frames = FrameSource::new(partition, since.frames.clone(), pins).taking(self.unreadable);
+        let (tail, lost) = Tail::read(frames).await?;
         if let Some(damage) = self.damage_of(partition, since, lost).await? {
             return self.carry(partition, since, &tail, damage.keeps_below).await;
         }

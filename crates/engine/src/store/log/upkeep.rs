@@ -8,9 +8,11 @@ use tokio::sync::mpsc;
 
 use super::committer::{Request, ask};
 use super::compaction;
+use super::rows::{Unreadable, is_unreadable};
 use super::shared::Shared;
 use super::snapshot;
 use super::snapshot_file::SnapshotFile;
+use super::view::View;
 use crate::store::{Room, StoreError};
 
 const RETRY_MIN: Duration = Duration::from_millis(250);
@@ -18,6 +20,11 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// Compactions before the snapshot that frees what they emptied: one snapshot for several, but no more than so many
 /// segments in use beside those they replace.
 const COMPACTIONS_MAX: usize = 8;
+/// Attempts in a row, with a minute between the first and the last, after which a piece of the snapshot or the log that
+/// cannot be read is lost. The disk works otherwise: what is written without the piece is durable before it counts.
+const UNREADABLE_MAX: u32 = 8;
+/// Attempts without a snapshot after one that found no room.
+const PASSED_MAX: u32 = 20;
 
 #[derive(Debug)]
 pub(super) struct Upkeep {
@@ -27,11 +34,35 @@ pub(super) struct Upkeep {
     replaced: Vec<Arc<SnapshotFile>>,
     /// How long to wait after something failed.
     retry: Option<Duration>,
+    /// Attempts in a row that the disk could not read something for.
+    unreadable: u32,
+    /// The last snapshot that was begun found no room.
+    no_room: Option<NoRoom>,
+}
+
+/// How things were when a snapshot found no room.
+#[derive(Clone, Copy, Debug)]
+struct NoRoom {
+    bytes_free: u64,
+    bytes_live: u64,
+    lsn: u64,
+    /// Attempts since then that were not begun.
+    passed: u32,
+}
+
+impl NoRoom {
+    /// Whether a snapshot may fit now: the disk has more room, or the snapshot became smaller. After some attempts it
+    /// is tried anyhow if the log has changed, because rows take no note of how small they become.
+    fn may_be_over(&self, now: &Self) -> bool {
+        now.bytes_free > self.bytes_free + self.bytes_free / 4
+            || now.bytes_live < self.bytes_live - self.bytes_live / 8
+            || (now.lsn != self.lsn && self.passed >= PASSED_MAX)
+    }
 }
 
 impl Upkeep {
     pub(super) fn new(shared: Arc<Shared>, requests: mpsc::Sender<Request>) -> Self {
-        Self { shared, requests, replaced: Vec::new(), retry: None }
+        Self { shared, requests, replaced: Vec::new(), retry: None, unreadable: 0, no_room: None }
     }
 
     pub(super) async fn serve(mut self) {
@@ -64,9 +95,10 @@ impl Upkeep {
 
     async fn attempt(&mut self) {
         match self.tidy().await {
-            Ok(()) => self.retry = None,
+            Ok(()) => (self.retry, self.unreadable) = (None, 0),
             Err(StoreError::Closed) => {}
             Err(error) => {
+                self.unreadable = if is_unreadable(&error) { self.unreadable + 1 } else { 0 };
                 // The keeper says that the disk is full, and says it once.
                 if !error.is_full() {
                     tracing::warn!(%error, "a snapshot or compaction failed and will be tried again");
@@ -77,13 +109,21 @@ impl Upkeep {
     }
 
     async fn tidy(&mut self) -> Result<(), StoreError> {
-        self.take_snapshot().await?;
+        if self.is_something_to_save() {
+            self.take_snapshot().await?;
+        }
         while self.compact_some().await? {
             // Only now are the segments free that were compacted.
             self.take_snapshot().await?;
         }
         self.shared.tables().looked(self.shared.options.segment_bytes);
         Ok(())
+    }
+
+    /// Whether a snapshot would say anything else than the last one, or free what was compacted.
+    fn is_something_to_save(&self) -> bool {
+        let tables = self.shared.tables();
+        tables.applied > tables.snapshot_lsn() || tables.slots.values().any(|slot| slot.retired)
     }
 
     /// Tells whether anything was moved.
@@ -104,10 +144,33 @@ impl Upkeep {
 
     async fn take_snapshot(&mut self) -> Result<(), StoreError> {
         let view = ask(&self.requests, |answer| Request::View { answer }).await?;
-        let replaced = snapshot::take(&self.shared, &self.requests, view).await?;
-        self.replaced.extend(replaced);
+        let as_is = self.ask_for_room(&view)?;
+        let unreadable =
+            if self.unreadable < UNREADABLE_MAX { Unreadable::MayPass } else { Unreadable::IsLost };
+        let taken = snapshot::take(&self.shared, &self.requests, view, unreadable).await;
+        self.no_room = match &taken {
+            Err(error) if error.is_full() => Some(as_is),
+            Ok(_) | Err(_) => None,
+        };
+        self.replaced.extend(taken?);
         self.remove_replaced().await;
         Ok(())
+    }
+
+    /// Refuses a snapshot that would hardly fit. It may be far smaller than it seems, and be what frees the disk: so that
+    /// is believed only after one that found no room.
+    fn ask_for_room(&mut self, view: &View) -> Result<NoRoom, StoreError> {
+        let bytes_free = self.shared.disk.free_bytes();
+        let bytes_live = self.shared.tables().bytes_live();
+        let now = NoRoom { bytes_free: bytes_free.unwrap_or_default(), bytes_live, lsn: view.lsn, passed: 0 };
+        let fits = bytes_free.is_none_or(|free| free >= bytes_wanted(view));
+        match &mut self.no_room {
+            Some(before) if !fits && !before.may_be_over(&now) => {
+                before.passed += 1;
+                Err(StoreError::Full)
+            }
+            Some(_) | None => Ok(now),
+        }
     }
 
     /// Removes the snapshots that nobody reads any more.
@@ -141,4 +204,11 @@ impl Upkeep {
             self.shared.upkeep_kick.notified().await;
         }
     }
+}
+
+/// What a snapshot takes at most, about: the last one, and what the commits since say without their bodies.
+fn bytes_wanted(view: &View) -> u64 {
+    let frames = view.partitions.values().flat_map(|partition| &partition.frames);
+    let since: u64 = frames.map(|frame| u64::from(frame.head)).sum();
+    view.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes) + since
 }
