@@ -130,8 +130,8 @@ fn a_partition_of_a_stopped_servers_data_is_imported_as_it_was() {
 
     let all = run(&["inspect", data, "--export"]).ok();
     let told = to.run_with(&["storage", "import", "mail", "--json"], &all).json();
-    // One of the two that ended was dead-lettered from another queue.
     assert_eq!(told["imported"], 8);
+    // One of the two items that ended was dead-lettered from another queue.
     assert_eq!(told["passed_over"], json!({"queues": 3, "groups": 1, "events": 1, "ended_items": 2}));
 }
 

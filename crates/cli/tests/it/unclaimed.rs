@@ -225,7 +225,7 @@ fn a_store_that_was_salvaged_without_its_format_file_is_taken_over() {
 }
 
 #[test]
-fn a_directory_that_is_open_or_holds_a_registry_is_not_taken_over() {
+fn a_directory_that_is_open_or_empty_or_holds_a_registry_is_not_taken_over() {
     let directory = TempDir::new().unwrap();
     let (file, bulk) = two_stores(directory.path());
     let data = directory.path().join("data");
@@ -241,6 +241,11 @@ fn a_directory_that_is_open_or_holds_a_registry_is_not_taken_over() {
     assert!(log_of(&data).contains("holds the registry"), "{}", log_of(&data));
     drop(server);
     assert_eq!(std::fs::read(bulk.join("format")).unwrap(), before);
+    std::fs::rename(&bulk, directory.path().join("unmounted")).unwrap();
+    let server = Server::start_with(&data, &flags);
+    assert!(log_of(&data).contains("nothing to take over"), "{}", log_of(&data));
+    assert!(!bulk.join("format").exists());
+    drop(server);
     let wrong = ["--config", file.to_str().unwrap(), "--take-over-store", "blk"];
     let serve =
         [&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()], &wrong[..]].concat();

@@ -45,8 +45,8 @@ impl Format {
             String::new()
         } else {
             format!(
-                ". If the first store of that other server is lost for good, start once with `--take-over-store {}`: the \
-                 directory then belongs to this server, and its partitions can be adopted",
+                ". If the first store that this one was used with is lost for good, start once with `--take-over-store \
+                 {}`: the directory then belongs to this server, and its partitions can be adopted",
                 options.store
             )
         };

@@ -16,8 +16,8 @@ use crate::store::{DEFAULT_STORE, StoreError};
 impl LogStore {
     /// Makes a directory that is another server's, or another store's of another server, the store of this name, durably.
     /// Its partitions stay. `server` is the id of the first store, and unset for the first store itself. Nothing happens to
-    /// a directory that is the store's own, or that is empty. Refused while a process has the directory open, and if a
-    /// registry is in it that would not be the server's own.
+    /// a directory that is the store's own. Refused if the directory is empty, while a process has it open, and if it holds
+    /// a registry that would not be the server's own.
     pub async fn take_over(
         env: &dyn Env,
         disk: Arc<dyn Disk>,
@@ -76,7 +76,12 @@ async fn take_over(disk: &dyn Disk, store: Arc<str>, server: Option<u64>) -> Res
 }
 
 async fn take_over_locked(disk: &dyn Disk, store: Arc<str>, server: Option<u64>) -> Result<(), StoreError> {
-    let Some(format) = format::read(disk).await? else { return Ok(()) };
+    let Some(format) = format::read(disk).await? else {
+        let directory = disk.path("");
+        return Err(StoreError::Unusable(format!(
+            "{directory}: nothing to take over as the store `{store}`: there is no log here. Is its disk mounted?"
+        )));
+    };
     let former = &format.owner;
     // A directory of this very server is not taken over: two of them are swapped, and opening it says so.
     if server == Some(former.server) || (server.is_none() && former.store == store) {
