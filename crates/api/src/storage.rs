@@ -18,7 +18,7 @@ pub struct ListItemsRequest {
     /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
-    /// One of its partitions: `queue.stats` tells them.
+    /// A partition of the queue, as `queue.stats` shows it.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
     /// Begin after this item; `not_found` if it is not in the list any more.
@@ -40,7 +40,7 @@ pub struct ListScheduledRequest {
     /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
-    /// One of its partitions: `queue.stats` tells them.
+    /// A partition of the queue, as `queue.stats` shows it.
     #[prost(uint32, tag = "2")]
     pub partition: u32,
     /// Begin after this item; `not_found` if it is not in the list any more.
@@ -59,8 +59,8 @@ pub struct ListScheduledRequest {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ListItemsReply {
-    /// In the order of the list. A page may hold fewer than `limit`, for it is bounded in bytes too: only an empty one
-    /// is the end.
+    /// The items in the order of the list. A page may hold fewer than `limit`, for it is bounded in bytes too: only an
+    /// empty page is the end.
     #[prost(message, repeated, tag = "1")]
     pub items: Vec<Item>,
 }
@@ -72,14 +72,14 @@ pub struct ImportItemsRequest {
     /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
-    /// 1 to 1000, as a list shows them. All that are taken become durable in one partition, in the order given behind
-    /// what is there, or none.
+    /// 1 to 1000 items, as a list shows them. All items that are taken become durable in one partition, in the order given
+    /// behind what is there, or none does.
     #[prost(message, repeated, tag = "2")]
     #[schemars(length(min = 1, max = 1000))]
     pub items: Vec<ImportItem>,
 }
 
-/// An item as a list shows it, every field of it. What does not apply to an item that is brought in is ignored.
+/// An item as a list shows it, with all fields. A field that does not apply to an imported item is ignored.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImportItem {
@@ -97,7 +97,7 @@ pub struct ImportItem {
     #[serde(with = "base64_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("contentEncoding" = "base64"))]
     pub bytes: Option<Bytes>,
-    /// Ignored: it gets a new one.
+    /// Ignored: the item gets a new id.
     #[prost(string, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -105,36 +105,36 @@ pub struct ImportItem {
     #[prost(string, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Ignored: the server chooses one.
+    /// Ignored: the server chooses the partition.
     #[prost(uint32, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<u32>,
-    /// `scheduled` and `suspended` come in as that, `waiting`, `held` and `leased` as waiting; unset, `enqueue_at` decides. One that has ended
-    /// is refused.
+    /// A `scheduled` or `suspended` item comes in as that, a `waiting`, `held` or `leased` one as waiting; if unset,
+    /// `enqueue_at` decides. An item that has ended is refused.
     #[prost(string, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["held", "scheduled", "waiting", "leased", "suspended", "completed", "failed", "cancelled", "expired"]))]
     pub state: Option<String>,
-    /// What sort of work it is: 1 to 128 characters, `default` if unset.
+    /// What sort of work the item is: 1 to 128 characters, `default` if unset.
     #[prost(string, optional, tag = "8")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), extend("default" = "default"))]
     pub kind: Option<String>,
-    /// 0 to 255; 0 goes first, and is what it is if unset.
+    /// 0 to 255: items of priority 0 are leased first. 0 if unset.
     #[prost(uint32, optional, tag = "9")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 255), extend("default" = 0))]
     pub priority: Option<u32>,
-    /// How often it was leased: 0 if unset.
+    /// How often the item was leased: 0 if unset.
     #[prost(uint32, optional, tag = "10")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = 0))]
     pub attempts: Option<u32>,
-    /// Its own limit from now on, 0 means none; the queue's if unset.
+    /// The item's own limit of attempts from now on, 0 means none; the queue's limit if unset.
     #[prost(uint32, optional, tag = "11")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u32>,
-    /// When it was produced: now if unset.
+    /// When the item was produced: now if unset.
     #[prost(message, optional, tag = "12")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Time>,
@@ -142,32 +142,32 @@ pub struct ImportItem {
     #[prost(uint64, optional, tag = "13")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_count: Option<u64>,
-    /// When it is due, if it is scheduled.
+    /// When the item is due, if it is scheduled.
     #[prost(message, optional, tag = "14")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enqueue_at: Option<Time>,
-    /// Ignored: it comes in without a lease.
+    /// Ignored: the item comes in without a lease.
     #[prost(uint64, optional, tag = "15")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 9007199254740991_u64))]
     pub permit: Option<u64>,
-    /// Ignored: it comes in without a lease.
+    /// Ignored: the item comes in without a lease.
     #[prost(string, optional, tag = "16")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
-    /// Ignored: it comes in without a lease.
+    /// Ignored: the item comes in without a lease.
     #[prost(message, optional, tag = "17")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leased_at: Option<Time>,
-    /// Ignored: it comes in without a lease.
+    /// Ignored: the item comes in without a lease.
     #[prost(message, optional, tag = "18")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_deadline: Option<Time>,
-    /// Ignored: it comes in without a lease.
+    /// Ignored: the item comes in without a lease.
     #[prost(bool, optional, tag = "19")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_requested: Option<bool>,
-    /// What it waits for, if it is suspended: at most 512 bytes.
+    /// What the item waits for, if it is suspended: at most 512 bytes.
     #[prost(string, optional, tag = "29")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
@@ -176,26 +176,26 @@ pub struct ImportItem {
     #[prost(message, optional, tag = "20")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
-    /// Refused while an item of that address is not final in this queue.
+    /// The address of the item: refused while another item of that address is not final in this queue.
     #[prost(string, optional, tag = "27")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub address: Option<String>,
-    /// The group it is a member of: `not_found` if there is none of that name in this queue.
+    /// The group that the item is a member of: `not_found` if this queue has no group of that name.
     #[prost(string, optional, tag = "28")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// At most 512 bytes, shown with the item.
+    /// A text that is shown with the item: at most 512 bytes.
     #[prost(string, optional, tag = "21")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub reference: Option<String>,
-    /// At most 32 entries and 4 KiB, shown with the item.
+    /// Texts by name that are shown with the item: at most 32 entries and 4 KiB.
     #[prost(btree_map = "string, string", tag = "22")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     pub headers: BTreeMap<String, String>,
-    /// What the last failed attempt left.
+    /// The error of the last failed attempt.
     #[prost(message, optional, tag = "23")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ItemError>,
@@ -203,11 +203,11 @@ pub struct ImportItem {
     #[prost(message, optional, tag = "24")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
-    /// How old it may grow, counted from `created_at`; any age if unset, whatever the queue says of new items.
+    /// How old the item may grow, counted from `created_at`; any age if unset, whatever the queue says of new items.
     #[prost(message, optional, tag = "25")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_timeout: Option<Span>,
-    /// Where it was moved from before.
+    /// Where the item was moved from before.
     #[prost(message, optional, tag = "26")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
@@ -252,21 +252,21 @@ impl From<Item> for ImportItem {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ImportItemsReply {
-    /// In the order given.
+    /// What became of each item, in the order given.
     #[prost(message, repeated, tag = "1")]
     pub items: Vec<ImportedItem>,
 }
 
-/// What became of one item: it has an id, or an error.
+/// What became of one item: either `id` or `error` is set.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ImportedItem {
-    /// The id it has from now on.
+    /// The id that the item has from now on.
     #[prost(string, optional, tag = "1")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
     pub id: Option<String>,
-    /// Why it was not taken.
+    /// Why the item was not taken.
     #[prost(message, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ProduceError>,
@@ -279,7 +279,7 @@ pub struct DeleteItemsRequest {
     /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
-    /// 1 to 1000, each judged by itself.
+    /// 1 to 1000 ids of items, each judged by itself.
     #[prost(string, repeated, tag = "2")]
     #[schemars(length(min = 1, max = 1000))]
     pub ids: Vec<String>,
@@ -288,10 +288,10 @@ pub struct DeleteItemsRequest {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DeleteItemsReply {
-    /// How many are gone.
+    /// How many items were deleted.
     #[prost(uint64, tag = "1")]
     pub deleted: u64,
-    /// Those that were refused, in the order given.
+    /// The items that were refused, in the order given.
     #[prost(message, repeated, tag = "2")]
     pub failed: Vec<FailedItem>,
 }
@@ -309,7 +309,7 @@ pub struct FailedItem {
     /// What was wrong and what to do.
     #[prost(string, tag = "3")]
     pub message: String,
-    /// Only if there is something to tell.
+    /// Set if there is more to tell about the error.
     #[prost(message, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,

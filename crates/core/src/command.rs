@@ -680,7 +680,7 @@ pub enum Refusal {
     PartitionNamed {
         queue: Arc<str>,
     },
-    /// A cron of the unclaimed partition has a name that another cron bears by now.
+    /// A cron of the unclaimed partition has a name that another cron has.
     CronNamed {
         cron: Arc<str>,
     },

@@ -1,8 +1,8 @@
 //! The directory of backups: one subdirectory each, under a name of its own once the backup is whole.
 //!
-//! Until then the subdirectory bears a name that no backup can have, and holds a marker. The directory is locked while a
-//! backup is made, so that a subdirectory with such a name and a marker is certainly what a server left behind that was
-//! killed.
+//! Until then the subdirectory has a name that no backup can have, and holds a marker. The directory is locked while a
+//! backup is made, so that a subdirectory with such a name that holds a marker, or nothing, was left behind by a server
+//! that was killed.
 
 use std::fs;
 use std::io;
@@ -42,7 +42,10 @@ pub(crate) enum Unavailable {
 impl Unfinished {
     pub(crate) fn begin(directory: &Path, name: &str) -> Result<Self, Unavailable> {
         let failed = |source| Unavailable::Io { directory: directory.to_owned(), source };
-        make_directory(directory).map_err(failed)?;
+        // An operator chose the mode of a directory that is there.
+        if !directory.is_dir() {
+            make_directory(directory).map_err(failed)?;
+        }
         let lock = DirectoryLock::take(directory).map_err(|error| {
             if error.kind() == io::ErrorKind::WouldBlock { Unavailable::InUse } else { failed(error) }
         })?;
@@ -54,7 +57,7 @@ impl Unfinished {
         if path.exists() {
             return Err(Unavailable::InTheWay(path));
         }
-        make_directory(&path).and_then(|()| mark(&path)).map_err(failed)?;
+        make_marked(&path).map_err(failed)?;
         Ok(Self { _lock: lock, directory: directory.to_owned(), path, finished })
     }
 
@@ -78,6 +81,16 @@ impl Unfinished {
     }
 }
 
+/// Leaves nothing behind if it fails.
+fn make_marked(unfinished: &Path) -> io::Result<()> {
+    make_directory(unfinished)?;
+    mark(unfinished).inspect_err(|_| {
+        if let Err(error) = fs::remove_dir_all(unfinished) {
+            tracing::warn!(path = %unfinished.display(), %error, "an unfinished backup cannot be removed");
+        }
+    })
+}
+
 fn mark(unfinished: &Path) -> io::Result<()> {
     let marker = unfinished.join(MARKER);
     fs::OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(marker)?.sync_all()?;
@@ -88,10 +101,18 @@ fn remove_leftovers(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let is_unfinished = entry.file_name().to_string_lossy().ends_with(UNFINISHED);
-        if is_unfinished && entry.path().join(MARKER).exists() {
+        if is_unfinished && is_leftover(&entry.path())? {
             tracing::info!(path = %entry.path().display(), "removing what an unfinished backup left behind");
             fs::remove_dir_all(entry.path())?;
         }
     }
     Ok(())
+}
+
+/// A directory with a marker, or an empty one: a server that is killed between the two leaves it without.
+fn is_leftover(unfinished: &Path) -> io::Result<bool> {
+    if !unfinished.is_dir() {
+        return Ok(false);
+    }
+    Ok(unfinished.join(MARKER).exists() || fs::read_dir(unfinished)?.next().is_none())
 }

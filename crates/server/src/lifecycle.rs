@@ -21,7 +21,7 @@ use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
-use windlass_engine::store::{Store, StoreError};
+use windlass_engine::store::{DEFAULT_STORE, Store, StoreError};
 use windlass_engine::{Engine, EngineError};
 
 use crate::config::Config;
@@ -235,9 +235,12 @@ async fn open(config: &Config) -> Result<Opened, StartError> {
     let env: Arc<dyn Env> = Arc::new(TokioEnv::new());
     let disk = data_directory(&config.data).await?;
     let options = LogOptions { durability: config.durability, ..LogOptions::default() };
+    if config.take_over.contains(DEFAULT_STORE) {
+        LogStore::take_over(&*env, disk.clone(), DEFAULT_STORE.into(), None).await?;
+    }
     let opening = LogStore::open(env.clone(), disk, options.clone());
     let store = Arc::new(with_progress("reading the log", opening).await?);
-    let logs = Logs::new(Arc::clone(&store), &config.stores);
+    let logs = Logs::new(Arc::clone(&store), &config.stores, &config.take_over);
     let member = |other| stores::member(&env, &logs, other, &options);
     let others = config.stores.iter().map(member).collect();
     let spread = with_progress("opening the other stores", Spread::open(store, others)).await;

@@ -5,7 +5,7 @@
 //! touched; and that of the first directory names the other stores, so that an empty mount point is not taken for a new
 //! one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +26,8 @@ pub struct Logs {
     /// The names of the others, in the order of the configuration.
     others: Vec<String>,
     open: Mutex<BTreeMap<String, Arc<LogStore>>>,
+    /// Stores whose directories become this server's, whoever they belonged to.
+    take_over: BTreeSet<String>,
 }
 
 /// Why there is no copy.
@@ -42,9 +44,13 @@ pub enum CopyError {
 }
 
 impl Logs {
-    pub(crate) fn new(first: Arc<LogStore>, others: &[StoreConfig]) -> Arc<Self> {
+    pub(crate) fn new(
+        first: Arc<LogStore>,
+        others: &[StoreConfig],
+        take_over: &BTreeSet<String>,
+    ) -> Arc<Self> {
         let others = others.iter().map(|other| other.name.clone()).collect();
-        Arc::new(Self { first, others, open: Mutex::default() })
+        Arc::new(Self { first, others, open: Mutex::default(), take_over: take_over.clone() })
     }
 
     fn add(&self, name: &str, log: Arc<LogStore>) {
@@ -89,10 +95,13 @@ impl Logs {
                 data.display()
             )));
         }
-        let disk = RealDisk::new(data).map_err(|error| cannot_use(data, error))?;
-        let server = Some(self.first.server().await);
-        let options = LogOptions { store: name.as_str().into(), server, ..options };
-        let opened = Arc::new(LogStore::open(env, Arc::new(disk), options).await?);
+        let disk = Arc::new(RealDisk::new(data).map_err(|error| cannot_use(data, error))?);
+        let (store, server) = (Arc::from(name.as_str()), Some(self.first.server().await));
+        if self.take_over.contains(name) {
+            LogStore::take_over(&*env, disk.clone(), Arc::clone(&store), server).await?;
+        }
+        let options = LogOptions { store, server, ..options };
+        let opened = Arc::new(LogStore::open(env, disk, options).await?);
         if let Err(error) = self.first.remember_store(name).await {
             opened.close().await;
             return Err(error);

@@ -22,6 +22,13 @@ Examples:
 pub(crate) struct Serve {
     #[command(flatten)]
     flags: ConfigFlags,
+    /// Make the directory of this store belong to this server, whichever server it belonged to; may be given several times
+    ///
+    /// For one start after the first store of a server was lost for good: its other stores would be refused. The
+    /// partitions of a store that was taken over are unclaimed until they are adopted. Refused while another server has
+    /// the directory open, and if the directory holds the registry of another server.
+    #[arg(long, value_name = "NAME")]
+    take_over_store: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -33,7 +40,8 @@ struct Ready {
 
 impl Serve {
     pub(crate) async fn run(self, out: Output) -> Result<Exit, Failure> {
-        let config = self.flags.load()?;
+        let config = self.flags.load()?.take_over(self.take_over_store);
+        let config = config.map_err(|error| Failure::usage(error.to_string()))?;
         telemetry::init(&config).map_err(|error| Failure::local(error.to_string()))?;
         let data = config.data.display().to_string();
         let ready = |server: &Server| {

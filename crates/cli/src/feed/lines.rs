@@ -51,7 +51,7 @@ pub(crate) struct Lines<R, P, T> {
     ended: bool,
 }
 
-impl<R: Read, T, P: Fn(&[u8]) -> Result<T, String>> Iterator for Lines<R, P, T> {
+impl<R: Read, T, P: Fn(&[u8]) -> Result<Option<T>, String>> Iterator for Lines<R, P, T> {
     type Item = Result<Batch<T>, BadLine>;
 
     /// As many items as fit, or as there are before the input makes us wait. A bad line is the last that comes.
@@ -83,7 +83,7 @@ impl<R: Read, T, P: Fn(&[u8]) -> Result<T, String>> Iterator for Lines<R, P, T> 
     }
 }
 
-impl<R: Read, T, P: Fn(&[u8]) -> Result<T, String>> Lines<R, P, T> {
+impl<R: Read, T, P: Fn(&[u8]) -> Result<Option<T>, String>> Lines<R, P, T> {
     pub(crate) fn new(input: R, parse: P, limits: Limits) -> Self {
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
         Self { input, parse, limits, line: 0, ahead: None, bad: None, ended: false }
@@ -108,7 +108,11 @@ impl<R: Read, T, P: Fn(&[u8]) -> Result<T, String>> Lines<R, P, T> {
                 0 => return Ok(None),
                 bytes if bytes as u64 == LINE_BYTES_MAX => return Err("longer than 64 MiB".into()),
                 _ if text.trim_ascii().is_empty() => {}
-                bytes => return (self.parse)(&text).map(|item| Some((item, bytes))),
+                bytes => {
+                    if let Some(item) = (self.parse)(&text)? {
+                        return Ok(Some((item, bytes)));
+                    }
+                }
             }
         }
     }

@@ -27,12 +27,26 @@ pub(crate) trait Feed: Clone + Send + Sync + 'static {
     /// Whether the rest is sent although the server refused an item by itself.
     const GOES_ON: bool;
 
-    fn parse(&self, line: &[u8]) -> Result<Self::Item, String>;
+    /// None of a line that is passed over.
+    fn parse(&self, line: &[u8]) -> Result<Option<Self::Item>, String>;
+
+    /// What was passed over so far: how many lines of each sort.
+    fn passed_over(&self) -> Vec<PassedOver> {
+        Vec::new()
+    }
 
     fn request(&self, items: Vec<Self::Item>) -> Self::Request;
 
     /// Of each item in the order given: why it was refused, if it was.
     fn refusals(reply: <Self::Request as Call>::Reply) -> Vec<Option<ProduceError>>;
+}
+
+/// Lines that hold no item to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PassedOver {
+    /// In the singular, such as `event`.
+    pub(crate) what: &'static str,
+    pub(crate) lines: u64,
 }
 
 /// Where lines come from.

@@ -1,5 +1,6 @@
 //! Batches to the server, several at a time.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -11,7 +12,7 @@ use windlass_client::{Client, ClientError, Outcome};
 
 use super::fates::{Fate, Fates, Lines};
 use super::lines::{self, BadLine, Batch, Limits};
-use super::{Feed, Input};
+use super::{Feed, Input, PassedOver};
 use crate::exit::{Exit, Failure};
 use crate::human::{count, counted, length};
 use crate::output::Output;
@@ -61,6 +62,8 @@ struct Tally {
     refused: u64,
     /// Nothing more is sent.
     stopped: bool,
+    /// Lines that were read and hold no item to send.
+    passed_over: Vec<PassedOver>,
 }
 
 impl<F: Feed> Stream<F> {
@@ -71,9 +74,13 @@ impl<F: Feed> Stream<F> {
         progress.enable_steady_tick(Duration::from_millis(200));
         let mut tally = self.send_all(input, signals, &progress).await;
         tally.close();
+        tally.passed_over = self.feed.passed_over();
         progress.finish_and_clear();
         if tally.troubles.is_empty() || out.json() {
-            let shown = |_| format!("{} in {}\n", tally.items_done(), length(began.elapsed()));
+            let shown = |_| {
+                let passed_over = tally.lines_passed_over().map(|line| line + "\n").unwrap_or_default();
+                format!("{} in {}\n{passed_over}", tally.items_done(), length(began.elapsed()))
+            };
             out.reply(&tally, shown)?;
         }
         match tally.failure() {
@@ -144,6 +151,7 @@ impl Tally {
             troubles: Vec::new(),
             refused: 0,
             stopped: false,
+            passed_over: Vec::new(),
         }
     }
 
@@ -191,6 +199,13 @@ impl Tally {
         format!("{} {}", counted(self.done, "item"), self.word)
     }
 
+    /// `passed over: 2 groups, 1 event`.
+    fn lines_passed_over(&self) -> Option<String> {
+        let shown: Vec<String> =
+            self.passed_over.iter().map(|passed| counted(passed.lines, passed.what)).collect();
+        (!shown.is_empty()).then(|| format!("passed over: {}", shown.join(", ")))
+    }
+
     /// The worst, with what there is to say of all.
     fn failure(mut self) -> Option<Failure> {
         let whys = self.whys();
@@ -206,6 +221,7 @@ impl Tally {
             whys.push(format!("{} more refused", counted(untold, "item")));
         }
         whys.push(self.fates.shown(self.word));
+        whys.extend(self.lines_passed_over());
         let (word, done) = (self.word, counted(self.done, "item"));
         let when = if self.stopped { "before it stopped" } else { "in all" };
         whys.push(format!("{word} {when}: {done}"));
@@ -224,11 +240,17 @@ fn rank(exit: Exit) -> u8 {
 
 impl Serialize for Tally {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(4))?;
+        let mut map = serializer.serialize_map(None)?;
         map.serialize_entry(self.word, &self.done)?;
         map.serialize_entry(&format!("not_{}", self.word), &self.fates.not_done)?;
         map.serialize_entry("unknown", &self.fates.unknown)?;
         map.serialize_entry("sent_to_line", &self.fates.sent_to_line)?;
+        if !self.passed_over.is_empty() {
+            let name = |what: &str| format!("{}s", what.replace(' ', "_"));
+            let passed_over: BTreeMap<String, u64> =
+                self.passed_over.iter().map(|passed| (name(passed.what), passed.lines)).collect();
+            map.serialize_entry("passed_over", &passed_over)?;
+        }
         map.end()
     }
 }

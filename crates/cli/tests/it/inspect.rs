@@ -61,6 +61,15 @@ fn an_export_shows_queues_and_items_as_the_api_does() {
 }
 
 #[test]
+fn an_export_of_a_partition_that_is_not_there_is_refused() {
+    let (_directory, data) = data();
+    let data = data.to_str().unwrap();
+    let err = run(&["inspect", data, "--export", "--partition", "1", "--partition", "77"]).failed(1);
+    assert!(err.contains("there is no partition 77 in "), "{err}");
+    run(&["inspect", data, "--partition", "1"]).failed(2);
+}
+
+#[test]
 fn an_export_shows_groups_and_their_members_as_the_api_does() {
     let directory = TempDir::new().unwrap();
     let data = directory.path().join("data");
@@ -137,7 +146,7 @@ fn a_lost_payload_is_told_with_its_queue() {
     damage(&data);
     let path = data.to_str().unwrap();
     let check = run(&["inspect", path]);
-    assert!(check.out.contains("(queue mail): 1 items; lost: 1 payload"), "{check:?}");
+    assert!(check.out.contains("(queue mail): 1 item; lost: 1 payload\n"), "{check:?}");
     let rescued = directory.path().join("rescued");
     for ask in [vec!["inspect", path], vec!["inspect", path, "--salvage", rescued.to_str().unwrap()]] {
         let told = run(&[&ask[..], &["--json"]].concat());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::Server;
+use crate::support::{Server, run};
 
 fn server(queues: &[&str]) -> Server {
     let server = Server::start();
@@ -39,13 +39,16 @@ fn lease(server: &Server, queue: &str) -> String {
 /// A queue with something of everything that an item can be.
 fn varied() -> Server {
     let server = server(&["mail"]);
+    fill(&server);
+    server
+}
+
+fn fill(server: &Server) {
     server.run(&["queue", "create", "first", "--dead-queue", "mail"]).ok();
     server.run(&["produce", "first", "moved", "--reference", "from first"]).ok();
-    server
-        .run(&["retry", "first", &lease(&server, "first"), "--dead", "--error", "no", "--code", "bad"])
-        .ok();
+    server.run(&["retry", "first", &lease(server, "first"), "--dead", "--error", "no", "--code", "bad"]).ok();
     // Once it can be leased it has arrived.
-    server.run(&["release", "mail", &lease(&server, "mail")]).ok();
+    server.run(&["release", "mail", &lease(server, "mail")]).ok();
     server.run(&["produce", "mail", "tried", "--kind", "tried"]).ok();
     let held = server.run(&["lease", "mail", "--kinds", "tried", "--ids"]).ok();
     server.run(&["retry", "mail", held.trim(), "--at", "0s", "--error", "busy"]).ok();
@@ -59,7 +62,6 @@ fn varied() -> Server {
     server.run(&["produce", "mail", "sooner", "--enqueue-at", "1h", "--priority", "200"]).ok();
     server.run(&["produce", "mail", "in work", "--kind", "leased"]).ok();
     server.run(&["lease", "mail", "--kinds", "leased"]).ok();
-    server
 }
 
 /// What must be the same wherever an item is.
@@ -91,6 +93,56 @@ fn an_export_of_one_server_is_imported_into_another_as_it_was() {
     assert!(said.starts_with("7 items imported in "), "{said}");
     let arrived = lines(&to.run(&["storage", "export", "mail"]).ok());
     assert_eq!(arrived.into_iter().map(kept).collect::<Vec<_>>(), exported);
+}
+
+#[test]
+fn a_partition_of_a_stopped_servers_data_is_imported_as_it_was() {
+    let directory = TempDir::new().unwrap();
+    let data = directory.path().join("data");
+    let from = Server::start_on(&data);
+    from.run(&["queue", "create", "other"]).ok();
+    from.run(&["produce", "other", "stays behind"]).ok();
+    from.run(&["queue", "create", "mail"]).ok();
+    fill(&from);
+    let mut expected: Vec<Value> =
+        lines(&from.run(&["storage", "export", "mail"]).ok()).into_iter().map(kept).collect();
+    from.run(&["produce", "mail", "done", "--kind", "done"]).ok();
+    let held = from.run(&["lease", "mail", "--kinds", "done", "--ids"]).ok();
+    from.run(&["item", "emit", held.trim(), "half of it"]).ok();
+    from.run(&["complete", "mail", held.trim(), "--result", "yes"]).ok();
+    from.run(&["group", "create", "mail", "empty"]).ok();
+    let stats = from.run(&["queue", "stats", "mail", "--json"]).json();
+    let partition = stats["partitions"][0]["partition"].to_string();
+    assert_eq!(from.stop(), Some(0));
+
+    let data = data.to_str().unwrap();
+    let export = run(&["inspect", data, "--export", "--partition", &partition]).ok();
+    assert!(!export.contains("stays behind") && !export.contains("{\"queue\":{"), "{export}");
+    let to = server(&["mail"]);
+    let said = to.run_with(&["storage", "import", "mail"], &export).ok();
+    assert!(said.starts_with("7 items imported in "), "{said}");
+    assert!(said.ends_with("\npassed over: 1 group, 1 event, 1 ended item\n"), "{said}");
+    let mut arrived: Vec<Value> =
+        lines(&to.run(&["storage", "export", "mail"]).ok()).into_iter().map(kept).collect();
+    arrived.sort_by_key(ToString::to_string);
+    expected.sort_by_key(ToString::to_string);
+    assert_eq!(arrived, expected);
+
+    let all = run(&["inspect", data, "--export"]).ok();
+    let told = to.run_with(&["storage", "import", "mail", "--json"], &all).json();
+    assert_eq!(told["imported"], 8);
+    // One of the two items that ended was dead-lettered from another queue.
+    assert_eq!(told["passed_over"], json!({"queues": 3, "groups": 1, "events": 1, "ended_items": 2}));
+}
+
+#[test]
+fn a_wrong_field_within_an_exported_item_ends_an_import() {
+    let server = server(&["mail"]);
+    let input = "{\"item\":{\"json\":1}}\n{\"item\":{\"jsn\":1}}\n";
+    let err = server.run_with(&["storage", "import", "mail"], input).failed(2);
+    assert!(err.contains("line 2: ") && err.contains("unknown field `jsn`"), "{err}");
+    let err = server.run_with(&["storage", "import", "mail"], "{\"itm\":{}}\n").failed(2);
+    assert!(err.contains("unknown field `itm`"), "{err}");
 }
 
 #[test]

@@ -78,7 +78,9 @@ impl Death {
                 format!("a worker gave the item up for good at attempt {attempts}, without an error"),
             ),
             Self::Damaged => {
-                ("damaged", "the stored payload cannot be read: it is damaged or missing".to_owned())
+                let payload_lost = last.extras.as_ref().is_some_and(|extras| extras.payload_lost);
+                let body = if payload_lost { "payload" } else { "input" };
+                ("damaged", format!("the stored {body} cannot be read: it is damaged or missing"))
             }
             Self::TooOld => {
                 let timeout = last.extras.as_ref().and_then(|extras| extras.dead_timeout).unwrap_or_default();

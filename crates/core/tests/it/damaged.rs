@@ -9,7 +9,10 @@ use windlass_core::time::Timestamp;
 use crate::script::{Retry, Script, at_once, error, held, items};
 
 fn fail(script: &mut Script, held: Held) -> Result<(), Refusal> {
-    let damaged = Damaged { held, payload_lost: true };
+    fail_as(script, Damaged { held, payload_lost: true })
+}
+
+fn fail_as(script: &mut Script, damaged: Damaged) -> Result<(), Refusal> {
     match script.apply(Command::FailDamaged(vec![damaged])) {
         Ok(Reply::Done(mut results)) => results.remove(0),
         other => panic!("{other:?}"),
@@ -70,6 +73,18 @@ fn a_damaged_item_fails_with_its_own_error_and_no_attempt_counted() {
     assert_eq!((script.totals.damaged, script.totals.failed), (1, 1));
     let lost = Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Released) });
     assert_eq!(script.complete(second, None), lost);
+}
+
+#[test]
+fn the_error_of_a_damaged_item_names_the_body_that_is_lost() {
+    for (payload_lost, named) in [(true, "payload"), (false, "input")] {
+        let mut script = Script::new();
+        let number = script.produce_one();
+        let held = script.lease_one();
+        fail_as(&mut script, Damaged { held, payload_lost }).unwrap();
+        let message = error_of(&script, number).unwrap().message;
+        assert!(message.contains(&format!("the stored {named} ")), "{message}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::id::PartitionId;
-use windlass_core::row::{Key, Row};
+use windlass_core::row::{Change, Key, Row};
 use windlass_engine::env::TokioEnv;
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::inspect;
@@ -175,6 +175,28 @@ async fn a_block_with_an_impossible_length_costs_its_partition_alone() {
     files.get_mut(&name).unwrap()[at + 7] ^= 0x10;
     let told = goes_on_without_it(files, &rows, &rows).await;
     assert_damaged(&told, &name, at);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_leaves_out_a_damaged_partition_and_tells_it_at_the_end() {
+    let (mut files, rows) = kept().await;
+    let name = snapshot_of(&files);
+    let (at, end) = block(&files[&name], ROWS, DAMAGED);
+    files.get_mut(&name).unwrap()[(at + end) / 2] ^= 0x10;
+    let mut exported = BTreeMap::new();
+    let mut each = |partition, change| {
+        assert_eq!(partition, PartitionId(SOUND));
+        if let Change::Put(row) = change {
+            exported.insert(row.key(), row);
+        }
+    };
+    let told = inspect::export(MemDisk::of(files.clone()), None, &mut each).await.unwrap();
+    assert_damaged(&told.damage[&PartitionId(DAMAGED)], &name, at);
+    assert_eq!(told.damage.len(), 1);
+    assert_eq!(exported, rows);
+    let sound = [PartitionId(SOUND)].into();
+    let told = inspect::export(MemDisk::of(files), Some(&sound), &mut |_, _| {}).await.unwrap();
+    assert!(told.damage.is_empty(), "{told:?}");
 }
 
 /// The commits of the damaged partition in their order, each by segment and offset.

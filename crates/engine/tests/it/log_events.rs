@@ -160,7 +160,7 @@ async fn events_are_exported_counted_and_salvaged() {
         }
         Change::PutBody { .. } | Change::Remove(_) | Change::RemoveBody { .. } => {}
     };
-    inspect::export(Arc::clone(&disk) as Arc<dyn Disk>, &mut each).await.unwrap();
+    inspect::export(Arc::clone(&disk) as Arc<dyn Disk>, None, &mut each).await.unwrap();
     assert_eq!((exported, events), (rows, 60));
     let to = Arc::new(MemDisk::default());
     let (from, target) = (disk as Arc<dyn Disk>, Arc::clone(&to) as Arc<dyn Disk>);

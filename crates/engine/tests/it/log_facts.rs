@@ -104,7 +104,7 @@ async fn facts_are_exported() {
             found.push(number.0);
         }
     };
-    inspect::export(disk, &mut each).await.unwrap();
+    inspect::export(disk, None, &mut each).await.unwrap();
     assert_eq!(found, (1..=300).filter(|number| is_seventh(*number)).collect::<Vec<_>>());
 }
 

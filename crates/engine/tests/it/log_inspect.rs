@@ -113,7 +113,7 @@ async fn an_export_makes_the_log_anew() {
             Change::Remove(_) | Change::RemoveBody { .. } => panic!("an export removes nothing"),
         }
     };
-    inspect::export(as_disk(&disk), &mut each).await.unwrap();
+    inspect::export(as_disk(&disk), None, &mut each).await.unwrap();
     assert_eq!(exported, rows);
     assert_eq!(bodies.len(), rows.len());
     assert!(bodies.iter().all(|(number, found)| *found == body(number.0, 300)));

@@ -50,6 +50,11 @@ pub enum ConfigError {
     #[error("the store `{name}` in the config file {} cannot be: {problem}", .file.display())]
     Store { file: PathBuf, name: String, problem: &'static str },
     #[error(
+        "--take-over-store {name}: there is no store `{name}`. Name `default`, which is the one in `data`, or one under \
+         `[[stores]]` in the config file"
+    )]
+    NoSuchStore { name: String },
+    #[error(
         "backup_dir = {} is within {}, the directory of the store `{store}`: backups there are lost with the data. Set \
          `backup_dir` to a directory outside of it, best on another disk",
         .backup_dir.display(), .within.display()

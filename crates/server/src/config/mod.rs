@@ -12,13 +12,14 @@ mod show;
 mod stores;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use windlass_core::time::Span;
+use windlass_engine::store::DEFAULT_STORE;
 use windlass_engine::store::log::Durability;
 
 pub use error::{ConfigError, Source, Stated};
@@ -45,6 +46,8 @@ pub struct Config {
     pub log_level: String,
     pub shutdown_grace: Duration,
     pub limits: Limits,
+    /// See [`Config::take_over`].
+    pub take_over: BTreeSet<String>,
     /// Variables that look like settings and are none: told at the start, for one may be misspelt.
     pub ignored_variables: Vec<String>,
     sources: BTreeMap<&'static str, Source>,
@@ -100,6 +103,7 @@ pub fn load(
         shutdown_grace: layers.read(&SHUTDOWN_GRACE, shutdown_grace)?,
         limits: limits(&mut layers)?,
         stores: layers.stores(&data)?,
+        take_over: BTreeSet::new(),
         data,
         backup_dir,
         ignored_variables: std::mem::take(&mut layers.ignored),
@@ -107,6 +111,19 @@ pub fn load(
     };
     check_together(&config, &layers)?;
     Ok(Config { sources: layers.into_sources(), ..config })
+}
+
+impl Config {
+    /// Names stores whose directories are made this server's at the start, whichever server they belonged to. Not a
+    /// setting, because it is meant for one start.
+    pub fn take_over(self, stores: Vec<String>) -> Result<Self, ConfigError> {
+        let is_known =
+            |name: &str| name == DEFAULT_STORE || self.stores.iter().any(|store| store.name == name);
+        match stores.iter().find(|name| !is_known(name)) {
+            Some(name) => Err(ConfigError::NoSuchStore { name: name.clone() }),
+            None => Ok(Self { take_over: stores.into_iter().collect(), ..self }),
+        }
+    }
 }
 
 /// The variables of this process that [`load`] looks at.

@@ -231,7 +231,8 @@ impl From<Refusal> for Problem {
                 Code::AlreadyExists,
                 format!(
                     "the queue `{queue}` has a partition of that number, so this one cannot be adopted: stop the server, \
-                     export its items with `windlass inspect DIR --export`, and import them with `windlass storage import`"
+                     export the items of this one with `windlass inspect DIR --export --partition NUMBER`, start the \
+                     server, and import them with `windlass storage import`"
                 ),
             ),
             Refusal::CronNamed { cron } => Self::new(

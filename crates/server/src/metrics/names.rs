@@ -80,7 +80,7 @@ metrics! {
     LEASES_EXPIRED = Counter "windlass_leases_expired_total" ["queue"]: "Leases that ended by their deadline.";
     PARTITIONS = Gauge "windlass_partitions" ["state"]: "Partitions of all queues, by state.";
     UNCLAIMED = Gauge "windlass_partitions_unclaimed" ["store"]:
-        "Partitions that each store holds and no queue names: kept, and served by nobody until they are adopted or dropped.";
+        "Partitions that each store holds and no queue names: kept, and not served until they are adopted or dropped.";
 
     COMMITS = Counter "windlass_commits_total": "Commits that succeeded.";
     COMMIT_SECONDS = Histogram "windlass_commit_seconds": "How long a commit took.";

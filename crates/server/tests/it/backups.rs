@@ -64,6 +64,26 @@ async fn what_an_unfinished_backup_left_behind_is_removed_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn an_unfinished_backup_that_got_no_marker_does_not_block_its_name() {
+    let (server, mut http) = server().await;
+    let backups = backups(&server);
+    fs::create_dir_all(backups.join("monday~unfinished")).expect("made");
+    back_up(&mut http, "monday").await;
+    assert_eq!(names(&backups), ["monday"]);
+}
+
+#[tokio::test]
+async fn the_mode_of_a_backup_dir_that_is_there_stays_as_it_is() {
+    let (server, mut http) = server().await;
+    let backups = backups(&server);
+    fs::create_dir(&backups).expect("made");
+    fs::set_permissions(&backups, fs::Permissions::from_mode(0o750)).expect("changed");
+    let (path, _) = back_up(&mut http, "monday").await;
+    let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+    assert_eq!((mode(&backups), mode(&path)), (0o750, 0o700));
+}
+
+#[tokio::test]
 async fn a_backup_is_closed_to_other_users_and_holds_only_the_log() {
     let (server, mut http) = server().await;
     let (path, made) = back_up(&mut http, "one").await;

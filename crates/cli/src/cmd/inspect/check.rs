@@ -83,15 +83,17 @@ pub(super) async fn run(disk: Arc<dyn Disk>, out: Output) -> Result<Exit, Failur
 impl Document {
     fn of(report: Report) -> Self {
         let partitions = report.partitions.iter();
+        let unclaimed = unclaimed::of(report.unclaimed);
+        let numbers = unclaimed.iter().flatten().map(|unclaimed| unclaimed.partition).collect();
         Self {
             segments: report.segments.into_iter().map(Segment::of).collect(),
             snapshot: report.snapshot.map(|(file, bytes)| Snapshot { file, bytes }),
             partitions: partitions.map(|(id, partition)| Partition::of(id.0, partition)).collect(),
-            unclaimed: unclaimed::of(report.unclaimed),
+            unclaimed,
             refused: report.refused.as_ref().map(ToString::to_string),
             damage: report.damage.iter().map(Damage::of).collect(),
             harmless: report.harmless.iter().map(Damage::of).collect(),
-            items: Items::of(&report.account),
+            items: Items::of(&report.account, numbers),
         }
     }
 
@@ -109,7 +111,7 @@ impl Document {
             Damage::shown(&self.damage),
             Damage::shown_harmless(&self.harmless),
             self.items.total(),
-            self.items.shown(!self.damage.is_empty()),
+            self.items.shown(),
         )
     }
 }

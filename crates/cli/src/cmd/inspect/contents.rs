@@ -21,17 +21,20 @@ pub(super) fn item(
     member: Option<Member>,
 ) -> Item {
     let own_limit = row.extras.as_ref().and_then(|extras| extras.max_attempts);
+    let limit = own_limit.or(queue.map(|queue| queue.settings.max_attempts));
     let unknown = QueueName { namespace: "".into(), name: "".into() };
-    show::item(ItemView {
+    let shown = show::item(ItemView {
         queue: queue.map_or(unknown, |queue| queue.name.clone()),
         id: ItemId { number: row.number, partition },
         item: row,
         member,
-        max_attempts: own_limit.or(queue.map(|queue| queue.settings.max_attempts)).unwrap_or_default(),
+        max_attempts: limit.unwrap_or_default(),
         payload: None,
         result: None,
         facts: None,
-    })
+    });
+    // Of an item without a queue and a limit of its own nothing tells the limit: an import takes that of its new queue.
+    Item { max_attempts: limit, ..shown }
 }
 
 /// An event of an item, as the stream tells it.

@@ -1,6 +1,6 @@
-//! Every queue, every item and every group, one JSON document to a line.
+//! Every queue, every item and every group, one JSON document to a line; or what is in some partitions alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -12,7 +12,7 @@ use windlass_core::partition::Partition;
 use windlass_core::row::{Change, Part, Queue, Row};
 use windlass_core::time::Timestamp;
 use windlass_engine::store::log::disk::Disk;
-use windlass_engine::store::log::inspect;
+use windlass_engine::store::log::inspect::{self, Exported};
 use windlass_server::http::show;
 
 use super::{contents, failure};
@@ -22,14 +22,31 @@ use crate::output::Output;
 /// Lines are printed this many bytes at a time.
 const PRINTED_BYTES: usize = 64 << 10;
 
-pub(super) async fn run(disk: Arc<dyn Disk>, out: Output) -> Result<Exit, Failure> {
-    let mut export = Export::new(out);
-    let told = inspect::export(disk, &mut |partition, change| export.change(partition, change)).await;
+/// Without numbers, of all partitions.
+pub(super) async fn run(disk: Arc<dyn Disk>, partitions: &[u32], out: Output) -> Result<Exit, Failure> {
+    let directory = disk.path("");
+    let wanted: BTreeSet<PartitionId> = partitions.iter().copied().map(PartitionId).collect();
+    let wanted = (!wanted.is_empty()).then_some(wanted);
+    let shows_queues = wanted.as_ref().is_none_or(|wanted| wanted.contains(&PartitionId::REGISTRY));
+    let mut export = Export::new(out, shows_queues);
+    let each = &mut |partition, change| export.change(partition, change);
+    let told = inspect::export(disk, wanted.as_ref(), each).await;
     export.end_partition();
     export.print();
     export.printed?;
-    told.map_err(|error| failure(&error))?;
-    Ok(Exit::Done)
+    complete(&told.map_err(|error| failure(&error))?, &directory)
+}
+
+fn complete(exported: &Exported, directory: &str) -> Result<Exit, Failure> {
+    if !exported.damage.is_empty() {
+        let damage = exported.damage.iter().map(|(id, error)| format!("partition {id}: {error}"));
+        let damage = damage.collect::<Vec<_>>().join("\n");
+        return Err(Failure::new(Exit::Damaged, format!("the export is not complete:\n{damage}")));
+    }
+    match exported.missing.first() {
+        Some(id) => Err(Failure::local(format!("there is no partition {id} in {directory}"))),
+        None => Ok(Exit::Done),
+    }
 }
 
 /// No lease is given time for its worker to come back: nobody owns what is exported.
@@ -41,6 +58,8 @@ fn empty(partition: PartitionId) -> Partition {
 #[derive(Debug)]
 struct Export {
     out: Output,
+    shows_queues: bool,
+    /// By the partitions that they have in this directory, if it is the first store's: others hold no registry.
     queues: BTreeMap<PartitionId, Arc<Queue>>,
     /// Made anew from its rows: they tell together what is to be seen of each item.
     partition: Partition,
@@ -51,9 +70,10 @@ struct Export {
 }
 
 impl Export {
-    fn new(out: Output) -> Self {
+    fn new(out: Output, shows_queues: bool) -> Self {
         Self {
             out,
+            shows_queues,
             queues: BTreeMap::new(),
             partition: empty(PartitionId::REGISTRY),
             items: BTreeMap::new(),
@@ -69,10 +89,12 @@ impl Export {
         }
         match change {
             Change::Put(Row::Queue(queue)) => {
-                self.line(&QueueReply { queue: show::queue(&queue) });
+                if self.shows_queues {
+                    self.line(&QueueReply { queue: show::queue(&queue) });
+                }
                 let queue: Arc<Queue> = Arc::from(queue);
-                let of_it = queue.partitions.iter().map(|partition| (*partition, Arc::clone(&queue)));
-                self.queues.extend(of_it);
+                let here = queue.stored().filter(|stored| stored.store.is_none());
+                self.queues.extend(here.map(|stored| (stored.partition, Arc::clone(&queue))));
             }
             Change::Put(
                 row @ (Row::Item(_)

@@ -16,12 +16,8 @@ pub(super) struct Items {
     frames_missing: u64,
     /// Those that something is or may be missing of.
     hurt: Vec<Hurt>,
-    /// Partitions that hold something although no queue here names them.
+    /// Partitions that hold something although neither a queue nor a drop record of this directory names them.
     unclaimed: Vec<u32>,
-    #[serde(skip)]
-    has_registry: bool,
-    #[serde(skip)]
-    has_partitions: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -42,7 +38,7 @@ struct Hurt {
 }
 
 impl Items {
-    pub(super) fn of(account: &Account) -> Self {
+    pub(super) fn of(account: &Account, unclaimed: Vec<u32>) -> Self {
         let hurt = account.partitions.iter().filter(|(_, partition)| partition.hurt());
         Self {
             kept: account.items(),
@@ -51,9 +47,7 @@ impl Items {
             payloads_lost: account.payloads_lost(),
             frames_missing: account.frames_missing,
             hurt: hurt.map(|(id, partition)| Hurt::of(*id, partition)).collect(),
-            unclaimed: account.unclaimed().map(|id| id.0).collect(),
-            has_registry: account.partitions.contains_key(&PartitionId::REGISTRY),
-            has_partitions: account.partitions.keys().any(|id| *id != PartitionId::REGISTRY),
+            unclaimed,
         }
     }
 
@@ -62,26 +56,9 @@ impl Items {
         total(self.kept, self.lost, self.may_miss_more)
     }
 
-    /// A line for each partition that is hurt, and what to do about queues that are lost.
-    pub(super) fn shown(&self, is_damaged: bool) -> String {
-        let lines: String = self.hurt.iter().map(Hurt::shown).collect();
-        format!("{lines}{}", self.advice(is_damaged))
-    }
-
-    fn advice(&self, is_damaged: bool) -> String {
-        let adopt = "Start a server on it, list them with `windlass storage unclaimed`, and give each to a queue with \
-                     `windlass storage adopt`";
-        if !self.unclaimed.is_empty() {
-            let numbers: Vec<String> = self.unclaimed.iter().map(u32::to_string).collect();
-            return format!("no queue names partition {}. {adopt}\n", numbers.join(", "));
-        }
-        if is_damaged && self.has_partitions && !self.has_registry {
-            return format!(
-                "no queue is in this directory: right for one of `[[stores]]`. If it is the first, its queues are lost. \
-                 {adopt}\n"
-            );
-        }
-        String::new()
+    /// A line for each partition that is hurt.
+    pub(super) fn shown(&self) -> String {
+        self.hurt.iter().map(Hurt::shown).collect()
     }
 }
 
@@ -109,17 +86,21 @@ impl Hurt {
             (None, 0) => "partition 0 (queues)".to_owned(),
             (None, partition) => format!("partition {partition}"),
         };
-        let mut parts = vec![format!("{} items", total(self.kept, self.lost, self.may_miss_more))];
+        let all = self.kept + self.lost;
+        let items = if all == 1 { "item" } else { "items" };
+        let mut parts = vec![format!("{} {items}", total(self.kept, self.lost, self.may_miss_more))];
         let bodies = [
-            (self.payloads_lost, "payload"),
-            (self.results_lost, "result"),
-            (self.facts_lost, "reference or header record"),
-            (self.answers_lost, "answer"),
-            (self.events_lost, "batch of events"),
-            (self.templates_lost, "payload of a group or cron"),
+            (self.payloads_lost, "payload", "payloads"),
+            (self.results_lost, "result", "results"),
+            (self.facts_lost, "reference or header record", "reference or header records"),
+            (self.answers_lost, "answer", "answers"),
+            (self.events_lost, "batch of events", "batches of events"),
+            (self.templates_lost, "payload of a group or cron", "payloads of groups or crons"),
         ];
-        let lost = bodies.into_iter().filter(|(number, _)| *number > 0);
-        parts.extend(lost.map(|(number, what)| format!("lost: {} {what}", count(number))));
+        let lost = bodies.into_iter().filter(|(number, ..)| *number > 0);
+        parts.extend(lost.map(|(number, one, several)| {
+            format!("lost: {} {}", count(number), if number == 1 { one } else { several })
+        }));
         if self.commits_missing > 0 {
             parts.push(format!("{} missing", counted(self.commits_missing, "commit")));
         }

@@ -29,14 +29,17 @@ Nothing is ever written to DIR itself.
 
   --check      reads all there is, tells what is damaged and how many items that costs (the default); exit code 5 if \
 anything is or may be lost, or a server does not start on it
-  --export     prints every queue and every item, one JSON document to a line, as the API shows them; an item whose \
-payload is damaged comes without it; nothing if a server would not start on DIR: salvage it first
+  --export     prints every queue and every item, one JSON document to a line, as the API shows them, for `windlass \
+storage import`; with --partition the items of these partitions alone; an item whose payload is damaged comes without it, \
+a partition that cannot be read is left out, and the exit code is 5; nothing if a server would not start on DIR: salvage \
+it first
   --salvage TO writes what can still be read into the new data directory TO, and tells how many items are lost; exit \
 code 5 if anything is or may be lost
 
 Examples:
   windlass inspect ./windlass-data
   windlass inspect ./windlass-data --export | jq -c 'select(.item.state == \"waiting\")'
+  windlass inspect ./windlass-data --export --partition 7 > items.ndjson
   windlass inspect ./windlass-data --salvage ./rescued
   windlass serve --data ./rescued")]
 pub(crate) struct Inspect {
@@ -48,6 +51,9 @@ pub(crate) struct Inspect {
     /// Print every queue and every item
     #[arg(long, group = "what")]
     export: bool,
+    /// Export the items of this partition alone; may be given several times
+    #[arg(long = "partition", value_name = "NUMBER", requires = "export")]
+    partitions: Vec<u32>,
     /// Write what can still be read into a new data directory
     #[arg(long, value_name = "TO", group = "what")]
     salvage: Option<PathBuf>,
@@ -62,7 +68,7 @@ impl Inspect {
             runtime.block_on(async move {
                 match self.salvage {
                     Some(to) => salvage::run(disk, &to, out).await,
-                    None if self.export => export::run(disk, out).await,
+                    None if self.export => export::run(disk, &self.partitions, out).await,
                     None => check::run(disk, out).await,
                 }
             })

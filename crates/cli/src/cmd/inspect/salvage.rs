@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::Serialize;
+use windlass_core::id::PartitionId;
 use windlass_engine::env::TokioEnv;
 use windlass_engine::store::log::LogOptions;
 use windlass_engine::store::log::disk::Disk;
@@ -27,6 +28,9 @@ struct Document {
     lost: Vec<Damage>,
     harmless: Vec<Damage>,
     items: Items,
+    /// Some partitions may be unclaimed. A drop record or another store may name them all the same: `inspect` knows.
+    #[serde(skip)]
+    may_be_unclaimed: bool,
 }
 
 pub(super) async fn run(from: Arc<dyn Disk>, to: &Path, out: Output) -> Result<Exit, Failure> {
@@ -38,13 +42,17 @@ pub(super) async fn run(from: Arc<dyn Disk>, to: &Path, out: Output) -> Result<E
     let salvaged = inspect::salvage_with(env, from, target, LogOptions::default(), progress).await;
     bar.end();
     let salvaged = salvaged.map_err(|error| failure(&error))?;
+    let account = &salvaged.account;
+    let unclaimed: Vec<u32> = account.unclaimed().map(|id| id.0).collect();
+    let has_registry = account.partitions.contains_key(&PartitionId::REGISTRY);
     let document = Document {
         rows: salvaged.rows,
         removals: salvaged.removals,
         bodies: salvaged.bodies,
         lost: salvaged.lost.iter().map(Damage::of).collect(),
         harmless: salvaged.harmless.iter().map(Damage::of).collect(),
-        items: Items::of(&salvaged.account),
+        may_be_unclaimed: !unclaimed.is_empty() || !has_registry,
+        items: Items::of(account, unclaimed),
     };
     out.reply(&document, |_| document.shown(to))?;
     Ok(if document.lost.is_empty() { Exit::Done } else { Exit::Damaged })
@@ -60,10 +68,11 @@ impl Document {
             ("items", self.items.total()),
         ]);
         let harmless = Damage::shown_harmless(&self.harmless);
-        format!(
-            "{counts}lost: {}\n{harmless}{}",
-            Damage::shown(&self.lost),
-            self.items.shown(!self.lost.is_empty())
-        )
+        let unclaimed = if self.may_be_unclaimed {
+            "partitions may be unclaimed: `windlass inspect` on the new directory tells which, and what to do\n"
+        } else {
+            ""
+        };
+        format!("{counts}lost: {}\n{harmless}{}{unclaimed}", Damage::shown(&self.lost), self.items.shown())
     }
 }

@@ -7,7 +7,7 @@ use crate::human::{count, counted};
 
 #[derive(Debug, Serialize)]
 pub(super) struct Unclaimed {
-    partition: u32,
+    pub(super) partition: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,8 +33,11 @@ pub(super) fn of(found: inspect::Unclaimed) -> Option<Vec<Unclaimed>> {
 
 pub(super) fn shown(found: Option<&[Unclaimed]>) -> String {
     match found {
-        None => "not known: the registry, which names those that queues have, is not in this directory. A server that \
-                 opens the directory keeps all that no queue names"
+        None => "not known, because this directory holds no registry that can be read: the registry lists the queues and \
+                 their partitions.\n  If the directory is that of a store under `[[stores]]`, this is right: the registry \
+                 is in the directory that --data names.\n  If it is the directory that --data names, its queues are lost, \
+                 and every partition in it is unclaimed. Start a server on it, list the partitions with `windlass storage \
+                 unclaimed`, create the queues, and adopt each partition with `windlass storage adopt`"
             .into(),
         Some([]) => "none".into(),
         Some(found) => {

@@ -191,8 +191,8 @@ impl Feed for NewItems {
     const DONE: &'static str = "produced";
     const GOES_ON: bool = false;
 
-    fn parse(&self, line: &[u8]) -> Result<NewItem, String> {
-        item_line::parse(line, &self.defaults)
+    fn parse(&self, line: &[u8]) -> Result<Option<NewItem>, String> {
+        item_line::parse(line, &self.defaults).map(Some)
     }
 
     fn request(&self, items: Vec<NewItem>) -> ProduceRequest {

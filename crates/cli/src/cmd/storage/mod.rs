@@ -1,6 +1,7 @@
 //! `windlass storage`: the items of a queue as they are stored, one by one, and partitions that no queue names.
 
 mod export;
+mod exported;
 mod import;
 mod list;
 mod unclaimed;

@@ -15,8 +15,8 @@ use crate::table::Table;
 /// Show partitions that a store holds and no queue names
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Unclaimed partitions come of a registry that was lost, or restored from a backup that is older than they are. \
-The server keeps them and serves none of them. Adopt each into a queue, or drop it.
+A partition becomes unclaimed when the registry is lost, or restored from an older backup. The server keeps unclaimed partitions \
+and serves none of them. Adopt each into a queue, or drop it.
 
 Examples:
   windlass storage unclaimed
@@ -31,8 +31,9 @@ pub(super) struct ListUnclaimed {}
 The items keep their ids, and take over the settings and rules of the queue. `queue rebalance` brings the queue back to \
 fewer partitions.
 
-If a queue has a partition of that number already, stop the server, print the items with `windlass inspect DIR --export`, \
-and bring them in with `windlass storage import`.
+If a queue has a partition of that number already, stop the server, export the items with `windlass inspect DIR --export \
+--partition NUMBER`, where DIR is the directory of the store that holds the unclaimed partition, start the server, and bring \
+the items in with `windlass storage import`. Then drop the partition.
 
 Examples:
   windlass storage adopt 7 --queue mail
@@ -60,7 +61,7 @@ pub(super) struct Drop {
     /// The store that holds the partition, if several hold an unclaimed one of that number
     #[arg(long)]
     store: Option<String>,
-    /// Also if the partition still holds items, or cannot be read
+    /// Drop it even if it holds items or cannot be read
     #[arg(long)]
     force: bool,
 }
@@ -109,7 +110,7 @@ impl Adopt {
         let Self { partition, queue, store } = self;
         let request = AdoptPartitionRequest { partition, queue, store };
         let reply = remote.call(&request).await?;
-        out.reply(&reply, |_| format!("partition {partition} is one of {}\n", request.queue))?;
+        out.reply(&reply, |_| format!("partition {partition} now belongs to queue {}\n", request.queue))?;
         Ok(Exit::Done)
     }
 }

@@ -5,8 +5,8 @@ use windlass_api::items::NewItem;
 use super::item_line;
 use super::lines::{BadLine, Batch, Limits, Lines};
 
-fn plain(line: &[u8]) -> Result<NewItem, String> {
-    item_line::parse(line, &NewItem::default())
+fn plain(line: &[u8]) -> Result<Option<NewItem>, String> {
+    item_line::parse(line, &NewItem::default()).map(Some)
 }
 
 fn batches(input: &str, limit: usize) -> Vec<Result<Batch<NewItem>, BadLine>> {

@@ -41,17 +41,26 @@ impl Format {
     /// Refuses the directory of another store, or of another server's.
     pub(super) fn check(&self, disk: &dyn Disk, options: &LogOptions) -> Result<(), StoreError> {
         let (directory, owner) = (disk.path(""), &self.owner);
+        let take_over = if options.server == Some(owner.server) {
+            String::new()
+        } else {
+            format!(
+                ". If the first store that this one was used with is lost for good, start once with `--take-over-store \
+                 {}`: the directory then belongs to this server, and its partitions can be adopted",
+                options.store
+            )
+        };
         if owner.store != options.store {
             return Err(StoreError::Unusable(format!(
                 "{directory}: this is the directory of the store `{}`, and was given as that of the store `{}`. Give \
-                 each store the directory that it had before",
+                 each store the directory that it had before{take_over}",
                 owner.store, options.store
             )));
         }
         if options.server.is_some_and(|server| server != owner.server) {
             return Err(StoreError::Unusable(format!(
                 "{directory}: the store `{}` in this directory belongs to the data of another server. Give the store \
-                 the directory that it had before, or an empty one",
+                 the directory that it had before, or an empty one{take_over}",
                 owner.store
             )));
         }

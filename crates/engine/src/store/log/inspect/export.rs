@@ -1,6 +1,6 @@
 //! Hands out everything in a log, in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::Notify;
@@ -16,21 +16,43 @@ use crate::store::log::tables::Tables;
 use crate::store::log::view::PartitionView;
 use crate::store::{StoreError, remove_row};
 
+/// What an export could not tell.
+#[derive(Clone, Debug, Default)]
+pub struct Exported {
+    /// By partition, the first damage: to the rows, then nothing of the partition was told, or to a body.
+    pub damage: BTreeMap<PartitionId, StoreError>,
+    /// Wanted partitions that the log does not hold.
+    pub missing: BTreeSet<PartitionId>,
+}
+
 /// Tells every row and body of a log that no server has open, as the changes that make it anew: partition by
-/// partition, rows in the order of keys, then bodies. The rows of one partition at a time are in memory. Bodies that are
-/// damaged are left out, and the first of them is the error at the end: one payload does not keep the others back.
+/// partition, rows in the order of keys, then bodies. The rows of one partition at a time are in memory. A damaged body is
+/// left out, and so is a partition whose rows are damaged: neither keeps the others back.
+///
+/// With `wanted`, other partitions are left out, except for the registry: its rows, without bodies, tell the queues.
 pub async fn export(
     disk: Arc<dyn Disk>,
+    wanted: Option<&BTreeSet<PartitionId>>,
     each: &mut (dyn FnMut(PartitionId, Change) + Send),
-) -> Result<(), StoreError> {
+) -> Result<Exported, StoreError> {
     let locked = Locked::take(&*disk).await?;
     let tables = opening::recover(&*disk, &locked.format().await?).await?.tables;
-    let mut damaged = None;
-    for partition in tables.partitions.keys() {
-        export_rows(&tables, *partition, each).await?;
-        damaged = damaged.or(export_bodies(&tables, *partition, each).await);
+    let is_wanted = |id: &PartitionId| wanted.is_none_or(|wanted| wanted.contains(id));
+    let mut exported = Exported::default();
+    for id in tables.partitions.keys().copied().map(PartitionId) {
+        if !is_wanted(&id) && id != PartitionId::REGISTRY {
+            continue;
+        }
+        let damage = match export_rows(&tables, id.0, each).await {
+            Ok(()) if is_wanted(&id) => export_bodies(&tables, id.0, each).await,
+            Ok(()) => None,
+            Err(error) => Some(error),
+        };
+        exported.damage.extend(damage.map(|error| (id, error)));
     }
-    damaged.map_or(Ok(()), Err)
+    let missing = wanted.into_iter().flatten().filter(|id| !tables.partitions.contains_key(&id.0));
+    exported.missing.extend(missing);
+    Ok(exported)
 }
 
 async fn export_rows(

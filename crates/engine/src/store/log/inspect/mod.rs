@@ -24,7 +24,7 @@ mod verdict;
 pub use account::{Account, PartitionAccount};
 pub(super) use check::examine;
 pub use check::{FileReport, PartitionReport, Report, Use, check, check_with};
-pub use export::export;
+pub use export::{Exported, export};
 pub use salvage::{Salvaged, salvage, salvage_with};
 pub use unclaimed::{Unclaimed, UnclaimedReport};
 
