@@ -89,8 +89,14 @@ fn shown(partitions: &[UnclaimedPartition]) -> String {
     if partitions.is_empty() {
         return String::new();
     }
-    let columns =
-        [("PARTITION", Right), ("STORE", Left), ("WAS OF QUEUE", Left), ("ITEMS", Right), ("ENDED", Right)];
+    let columns = [
+        ("PARTITION", Right),
+        ("STORE", Left),
+        ("WAS OF QUEUE", Left),
+        ("ITEMS", Right),
+        ("CRONS", Right),
+        ("ENDED", Right),
+    ];
     let mut table = Table::new(&columns);
     let known = |number: Option<u64>| number.map_or("unreadable".into(), count);
     for partition in partitions {
@@ -99,6 +105,7 @@ fn shown(partitions: &[UnclaimedPartition]) -> String {
             partition.store.clone(),
             partition.queue.clone().unwrap_or_else(|| "-".into()),
             known(partition.items),
+            known(partition.crons),
             known(partition.retained),
         ]);
     }
