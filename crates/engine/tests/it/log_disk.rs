@@ -82,6 +82,8 @@ impl Faults {
 pub(crate) struct MemFile {
     bytes: Mutex<Images>,
     unreadable: AtomicBool,
+    /// Reads that touch one of these ranges fail.
+    bad_ranges: Mutex<Vec<(u64, u64)>>,
     faults: Arc<Faults>,
 }
 
@@ -160,6 +162,12 @@ impl MemDisk {
 
     pub(crate) fn make_readable(&self, name: &str) {
         self.state.lock().unwrap().files[name].unreadable.store(false, Ordering::SeqCst);
+    }
+
+    /// From now on every read fails that touches these bytes of the file.
+    pub(crate) fn make_range_unreadable(&self, name: &str, from: usize, to: usize) {
+        let state = self.state.lock().unwrap();
+        state.files[name].bad_ranges.lock().unwrap().push((from as u64, to as u64));
     }
 
     /// Cuts a file, behind the back of who has it open.
@@ -282,6 +290,10 @@ impl File for MemFile {
 
     fn read_at<'a>(&'a self, offset: u64, buffer: &'a mut [u8]) -> BoxFuture<'a, io::Result<usize>> {
         if Faults::strikes(&self.faults.reads) || self.unreadable.load(Ordering::SeqCst) {
+            return done(Err(broken()));
+        }
+        let end = offset + buffer.len() as u64;
+        if self.bad_ranges.lock().unwrap().iter().any(|(from, to)| offset < *to && *from < end) {
             return done(Err(broken()));
         }
         let images = self.bytes.lock().unwrap();
