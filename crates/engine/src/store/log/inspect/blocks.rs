@@ -8,15 +8,15 @@ use windlass_core::id::ItemNumber;
 use windlass_core::row::Row;
 
 use super::frames::Break;
+use super::resync::{self, BLOCK_START_BYTES};
 use crate::store::StoreError;
-use crate::store::log::disk::read_full;
+use crate::store::log::disk::read_pieces;
 use crate::store::log::entry::{Cursor, Entries, Entry};
 use crate::store::log::frame::{self, HEADER_BYTES, u32_at};
+use crate::store::log::scan::read_readable;
 use crate::store::log::segment::Segment;
 use crate::store::log::snapshot_file::{Content, SnapshotFile};
 
-/// The bytes of a block before its payload: checksum, length, content.
-const BLOCK_START_BYTES: u64 = 13;
 /// No more of a damaged place is looked at.
 const LOOK_BYTES_MAX: u64 = 64 << 20;
 
@@ -38,6 +38,12 @@ impl DamagedBlock {
     }
 
     pub(super) async fn of(snapshot: &SnapshotFile, offset: u64, error: StoreError) -> Self {
+        let error = match error {
+            StoreError::Io { source, .. } => {
+                snapshot.damaged(offset, &format!("a block of the snapshot cannot be read: {source}"))
+            }
+            error => error,
+        };
         let content = content_at(snapshot, offset).await;
         let after = after_damage(snapshot, offset, content).await;
         let items = match content {
@@ -99,7 +105,8 @@ async fn content_at(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
     snapshot.claimed_content(offset).await
 }
 
-/// Where to go on behind a damaged block: behind its end, or where the next part of the snapshot begins.
+/// Where to go on behind a damaged block: behind its end, if another block begins there; where the next block is found by
+/// its bytes; or where the next part of the snapshot begins.
 async fn after_damage(snapshot: &SnapshotFile, offset: u64, content: Option<Content>) -> Option<u64> {
     if matches!(content, Some(Content::Index | Content::Footer)) {
         // Nothing else is behind these.
@@ -109,9 +116,20 @@ async fn after_damage(snapshot: &SnapshotFile, offset: u64, content: Option<Cont
     let parts: BTreeSet<u64> =
         sections.flat_map(|part| [part.rows, part.bodies, part.changes, part.end]).collect();
     let next_part = parts.range(offset + 1..).next().copied();
-    let claimed = snapshot.after_block(offset).await.ok();
-    // A length that reaches into the next part is wrong.
-    claimed.filter(|end| next_part.is_none_or(|next| *end <= next)).or(next_part)
+    if let Ok(claimed) = snapshot.after_block(offset).await
+        && (next_part == Some(claimed) || is_block_at(snapshot, claimed, next_part).await)
+    {
+        return Some(claimed);
+    }
+    // Between two parts of the index all blocks are of one kind.
+    let wanted = content.filter(|_| next_part.is_some());
+    let end = next_part.unwrap_or(snapshot.bytes);
+    resync::next_block(snapshot, offset + 1..end, wanted).await.or(next_part)
+}
+
+/// Whether a sound block begins there. A length that reaches into the next part is wrong.
+async fn is_block_at(snapshot: &SnapshotFile, at: u64, next_part: Option<u64>) -> bool {
+    next_part.is_none_or(|next| at < next) && snapshot.block(at).await.is_ok()
 }
 
 async fn items_in_rows(
@@ -120,12 +138,10 @@ async fn items_in_rows(
     after: Option<u64>,
     partition: u32,
 ) -> Vec<(u32, ItemNumber)> {
-    let from = offset + BLOCK_START_BYTES;
+    let from = offset + BLOCK_START_BYTES as u64;
     let length = after.unwrap_or(snapshot.bytes).saturating_sub(from).min(LOOK_BYTES_MAX);
     let mut bytes = vec![0; length as usize];
-    if read_full(&*snapshot.file, from, &mut bytes).await.is_err() {
-        return Vec::new();
-    }
+    read_pieces(&*snapshot.file, from, &mut bytes).await;
     let mut cursor = Cursor { bytes: &bytes, at: 0 };
     let mut items = Vec::new();
     while let (Some(key), Some(value)) = (cursor.take_bytes(), cursor.take_bytes()) {
@@ -145,7 +161,7 @@ fn item_of(key: &[u8], value: &[u8]) -> Option<ItemNumber> {
 pub(super) async fn items_in_frame(segment: &Segment, broken: &Break) -> (u32, Vec<ItemNumber>) {
     let end = broken.next.map_or(segment.bytes, |(next, _)| next);
     let length = u64::from(end.saturating_sub(broken.offset)).min(LOOK_BYTES_MAX);
-    let bytes = segment.read(broken.offset, length as usize).await.unwrap_or_default();
+    let (bytes, _told_by_the_scanner) = read_readable(segment, broken.offset, length as usize).await;
     if bytes.len() < HEADER_BYTES || frame::head_length(&bytes) > bytes.len() {
         return (0, Vec::new());
     }

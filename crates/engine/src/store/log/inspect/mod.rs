@@ -15,6 +15,7 @@ mod known;
 mod ledger;
 mod reading;
 mod rescue;
+mod resync;
 mod salvage;
 mod snapshot;
 mod steps;

@@ -40,7 +40,7 @@ impl Reading<'_> {
                     if section.carried.is_some() {
                         let what =
                             format!("partition {partition} had lost something before this snapshot was made");
-                        self.damage.carried(*partition, snapshot.damaged(section.rows, &what));
+                        self.damage.carried(*partition, snapshot.damaged(section.changes, &what));
                     }
                 }
                 self.gaps = Gaps::within(partitions);
