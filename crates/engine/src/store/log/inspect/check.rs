@@ -8,7 +8,7 @@ use windlass_core::time::Timestamp;
 
 use super::unclaimed::{self, Unclaimed};
 use super::verdict::{self, Verdict};
-use super::{Account, Locked, Progress, guess, reading};
+use super::{Account, Locked, Progress, guess, reading, refused};
 use crate::store::StoreError;
 use crate::store::log::body_key::BodyKey;
 use crate::store::log::disk::Disk;
@@ -34,10 +34,10 @@ pub struct Report {
     pub partitions: BTreeMap<PartitionId, PartitionReport>,
     /// Partitions that no queue names: nothing is wrong with them, but nobody serves them.
     pub unclaimed: Unclaimed,
-    /// Where something is or may be lost, and whatever keeps a server from opening the log. Each with file and offset where
-    /// that can be told.
+    /// Where something is or may be lost, and whatever keeps a server from opening the log or from serving one of its
+    /// partitions. Each with file and offset where that can be told.
     pub damage: Vec<StoreError>,
-    /// Damage that costs nothing and keeps no server from opening the log.
+    /// Damage that costs nothing and keeps no server from opening the log and serving all of it.
     pub harmless: Vec<StoreError>,
     /// Why a server does not open the log.
     pub refused: Option<StoreError>,
@@ -123,6 +123,10 @@ async fn report(
     match recovered {
         Ok(recovered) => {
             report.tell(&recovered);
+            let is_damaged = !report.damage.is_empty() || !report.harmless.is_empty();
+            for (partition, error) in refused::find(&recovered.tables, is_damaged).await {
+                report.refuse_partition(partition, error);
+            }
             report.unclaimed = unclaimed::find(&recovered.tables).await;
         }
         Err(error) => report.refuse(error),
@@ -140,6 +144,25 @@ impl Report {
             self.damage.push(error.clone());
         }
         self.refused = Some(error);
+    }
+
+    /// A partition that is refused to its next owner is damaged, also if salvage finds all of its items.
+    fn refuse_partition(&mut self, partition: u32, error: StoreError) {
+        let account = self.account.partitions.get(&PartitionId(partition));
+        let is_whole = account.is_none_or(|account| !account.hurt());
+        let keeps = if is_whole { "; salvage keeps all of it" } else { "" };
+        let consequence = format!("a server would not serve partition {partition}{keeps}");
+        let place = verdict::place(&error);
+        self.harmless.retain(|known| place.is_none() || verdict::place(known) != place);
+        let known = self.damage.iter_mut().find(|known| place.is_some() && verdict::place(known) == place);
+        match known {
+            Some(known) => verdict::add(known, &consequence),
+            None => {
+                let mut error = error;
+                verdict::add(&mut error, &consequence);
+                self.damage.push(error);
+            }
+        }
     }
 
     fn tell(&mut self, recovered: &Recovered) {

@@ -14,6 +14,7 @@ mod guess;
 mod known;
 mod ledger;
 mod reading;
+mod refused;
 mod rescue;
 mod resync;
 mod salvage;
