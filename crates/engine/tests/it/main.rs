@@ -67,6 +67,7 @@ mod log_rows;
 #[cfg(test)]
 mod log_salvage;
 #[cfg(test)]
+mod log_unreadable;
 mod log_upkeep;
 #[cfg(test)]
 mod power_loss;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::LogStore;
-use super::format::{self, Format};
+use super::format::{self, Format, State};
 use crate::env;
 use crate::store::StoreError;
 
@@ -29,6 +29,15 @@ impl LogStore {
         }
         let mut next = format.clone();
         next.owner.others.push(name.into());
+        self.write_format(next.clone()).await?;
+        *format = next;
+        Ok(())
+    }
+
+    /// Says, durably, that what a salvage wrote is complete: from now on it may be served.
+    pub(super) async fn finish_salvage(&self) -> Result<(), StoreError> {
+        let mut format = self.format.lock().await;
+        let next = Format { state: State::Ready, ..format.clone() };
         self.write_format(next.clone()).await?;
         *format = next;
         Ok(())

@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::store::log::body_key::BodyKey;
 use crate::store::log::disk::Disk;
 use crate::store::log::fetch::{Piece, fetch};
-use crate::store::log::format::Format;
+use crate::store::log::format::{Format, Found};
 use crate::store::log::frame::Role;
 use crate::store::log::opening;
 use crate::store::log::recovery::Recovered;
@@ -86,20 +86,33 @@ pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
 /// Like [`check`], and tells how many bytes of segments are read, of how many.
 pub async fn check_with(disk: Arc<dyn Disk>, progress: Progress<'_>) -> Result<Report, StoreError> {
     let locked = Locked::take(&*disk).await?;
-    let format = locked.format().await;
-    report(&*disk, format, progress).await
+    let (format, damage) = match locked.format().await {
+        Ok(Found { format, damage }) => (Ok(format), damage),
+        Err(error) => (Err(error), None),
+    };
+    let (mut report, tables) = report(&*disk, format, progress).await?;
+    report.harmless.extend(damage);
+    if let Some(tables) = tables {
+        report.unclaimed = unclaimed::find(&tables).await;
+    }
+    Ok(report)
 }
 
-/// As [`check`], of a log that is locked already and may have no `format` file yet.
-pub(in crate::store::log) async fn examine(disk: &dyn Disk, format: &Format) -> Result<Report, StoreError> {
-    report(disk, Ok(format.clone()), &mut |_, _| {}).await
+/// What of a log is damaged that is locked already and may have no `format` file yet. Which partitions nobody claims is not
+/// looked for.
+pub(in crate::store::log) async fn examine(
+    disk: &dyn Disk,
+    format: &Format,
+) -> Result<Vec<StoreError>, StoreError> {
+    let (report, _tables) = report(disk, Ok(format.clone()), &mut |_, _| {}).await?;
+    Ok(report.damage)
 }
 
 async fn report(
     disk: &dyn Disk,
     format: Result<Format, StoreError>,
     progress: Progress<'_>,
-) -> Result<Report, StoreError> {
+) -> Result<(Report, Option<Tables>), StoreError> {
     let log = guess::log_of(disk, &format).await?;
     let (survey, failed) = survey::survey_readable(disk, log).await?;
     let read = reading::read(disk, log, &survey, failed, None, progress).await?;
@@ -127,11 +140,13 @@ async fn report(
             for (partition, error) in refused::find(&recovered.tables, is_damaged).await {
                 report.refuse_partition(partition, error);
             }
-            report.unclaimed = unclaimed::find(&recovered.tables).await;
+            Ok((report, Some(recovered.tables)))
         }
-        Err(error) => report.refuse(error),
+        Err(error) => {
+            report.refuse(error);
+            Ok((report, None))
+        }
     }
-    Ok(report)
 }
 
 impl Report {

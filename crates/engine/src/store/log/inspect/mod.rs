@@ -31,7 +31,7 @@ pub use salvage::{Salvaged, salvage, salvage_with};
 pub use unclaimed::{Unclaimed, UnclaimedReport};
 
 use super::disk::Disk;
-use super::format::{self, Format};
+use super::format::{self, Found};
 use super::opening;
 use crate::store::StoreError;
 
@@ -47,10 +47,10 @@ impl<'a> Locked<'a> {
         Ok(Self(disk))
     }
 
-    async fn format(&self) -> Result<Format, StoreError> {
-        let format = format::read(self.0).await?;
+    async fn format(&self) -> Result<Found, StoreError> {
+        let found = format::read(self.0).await?;
         let empty = || StoreError::Unusable(format!("{}: there is no log here", self.0.path("")));
-        format.ok_or_else(empty)
+        found.ok_or_else(empty)
     }
 }
 
