@@ -228,3 +228,12 @@ async fn salvage_takes_each_line_of_two_damaged_copies_from_the_one_that_has_it_
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_copy_in_the_format_file_that_cannot_be_written_anew_stops_no_start() {
+    let disk = Arc::new(MemDisk::default());
+    filled(&disk).await.close().await;
+    disk.flip("format", 20);
+    disk.faults().creates.store(1, std::sync::atomic::Ordering::SeqCst);
+    open(&disk, small()).await.expect("one copy is sound").close().await;
+}

@@ -277,7 +277,7 @@ async fn a_partition_that_a_server_refuses_is_told_as_damage_although_nothing_is
         assert!(harmless.is_empty(), "{harmless:?}");
 
         // A backup holds what is left, and its check says the same.
-        let store = open(&disk, tidy()).await.unwrap();
+        let store = open(&disk, small()).await.unwrap();
         let copy = Arc::new(MemDisk::default());
         let backup = backup::begin(&[&store]).await.unwrap().remove(0);
         let copied = backup.copy(Arc::clone(&copy) as Arc<dyn Disk>, &mut |_, _| {}).await.unwrap();
@@ -285,6 +285,8 @@ async fn a_partition_that_a_server_refuses_is_told_as_damage_although_nothing_is
         assert_told_as_refused(&told, &format!("{name}: damaged at byte {at}"));
 
         // The same once the partition is carried over by a later snapshot.
+        store.close().await;
+        let store = open(&disk, tidy()).await.unwrap();
         let mut owner = Owner::acquire(&store, SOUND).await.unwrap();
         churn(&mut owner, 2000, 3).await;
         store.close().await;

@@ -131,3 +131,19 @@ async fn an_unreadable_piece_in_the_last_frame_refuses_the_start() {
         assert!(matches!(error, StoreError::Io { .. }), "{from}: {error}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreadable_piece_of_a_segment_without_frames_is_told() {
+    let files = killed(5).await;
+    let free =
+        files.iter().find(|(name, bytes)| name.ends_with(".seg") && bytes.iter().all(|byte| *byte == 0));
+    let name = free.expect("a segment in store").0.clone();
+    for from in [0, PIECE] {
+        let disk = MemDisk::of(files.clone());
+        disk.make_range_unreadable(&name, from, from + PIECE);
+        let (salvaged, store) = salvage(&disk).await;
+        assert_eq!(Owner::acquire(&store, 1).await.unwrap().rows.len(), 5);
+        assert!(salvaged.lost.iter().any(|error| error.to_string().contains(&name)), "{salvaged:?}");
+        assert!(salvaged.account.may_miss_more(), "{salvaged:?}");
+    }
+}

@@ -107,12 +107,24 @@ async fn open_locked(
     let end = begin(&*disk, &options, &mut recovered, format.log, open).await?;
     let state = if format.state == State::New { State::Ready } else { format.state };
     let known = Format { state, ..format.clone() };
-    if known != format || damage.is_some() {
+    if known != format {
         format::write(&*disk, &known).await?;
+    } else if damage.is_some() {
+        mend(&*disk, &known).await;
     }
     let store = start(env, disk, options, known, recovered, end, open);
     store.shared.count(|events| events.torn_tails_cut += u64::from(has_torn_tail));
     Ok(store)
+}
+
+/// Writes both copies of the `format` file anew. One of them is sound: a disk without room for this must not stop the start.
+async fn mend(disk: &dyn Disk, format: &Format) {
+    match format::write(disk, format).await {
+        Ok(()) => {
+            tracing::warn!(file = disk.path(format::NAME), "a damaged copy in this file was written anew")
+        }
+        Err(error) => tracing::warn!(%error, "a damaged copy in the format file could not be written anew"),
+    }
 }
 
 /// Logs what an operator should know of a log that opens all the same.
@@ -162,9 +174,6 @@ async fn format_of(
     if let Some(found) = format::read(disk).await? {
         found.format.check_finished(disk)?;
         found.format.check(disk, options)?;
-        if let Some(damage) = &found.damage {
-            tracing::warn!(%damage, "the format file is written anew");
-        }
         return Ok(found);
     }
     remove_leftovers(disk, 0).await?;

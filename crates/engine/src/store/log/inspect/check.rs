@@ -86,7 +86,7 @@ pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
 /// Like [`check`], and tells how many bytes of segments are read, of how many.
 pub async fn check_with(disk: Arc<dyn Disk>, progress: Progress<'_>) -> Result<Report, StoreError> {
     let locked = Locked::take(&*disk).await?;
-    let (format, damage) = match locked.format().await {
+    let (format, damage) = match locked.found().await {
         Ok(Found { format, damage }) => (Ok(format), damage),
         Err(error) => (Err(error), None),
     };

@@ -24,7 +24,7 @@ pub async fn export(
     each: &mut (dyn FnMut(PartitionId, Change) + Send),
 ) -> Result<(), StoreError> {
     let locked = Locked::take(&*disk).await?;
-    let tables = opening::recover(&*disk, &locked.format().await?.format).await?.tables;
+    let tables = opening::recover(&*disk, &locked.format().await?).await?.tables;
     let mut damaged = None;
     for partition in tables.partitions.keys() {
         export_rows(&tables, *partition, each).await?;

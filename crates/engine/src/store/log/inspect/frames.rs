@@ -32,7 +32,8 @@ pub(super) fn valid_sources(survey: &Survey) -> Vec<Source> {
 }
 
 /// A segment whose start cannot be read, as its frames tell it: each of them says to what it belongs. Of a segment that
-/// was used before, older frames may be left; those of the highest generation count.
+/// was used before, older frames may be left; those of the highest generation count. If there is none, the first piece that
+/// cannot be read is the error: it may have held some.
 pub(super) async fn source_of_frames(segment: &Arc<Segment>, log: u64) -> Result<Option<Source>, StoreError> {
     let mut scanner = Scanner::lenient(segment);
     let mut newest: Option<(u32, Header)> = None;
@@ -43,6 +44,11 @@ pub(super) async fn source_of_frames(segment: &Arc<Segment>, log: u64) -> Result
             newest = Some((found.offset, found.header));
         }
         offset = found.search_from();
+    }
+    if newest.is_none()
+        && let Some(piece) = scanner.unreadable().first()
+    {
+        return Err(cannot_read(segment, piece));
     }
     Ok(newest.map(|(from, first)| {
         let start = Header { kind: Kind::SegmentStart, lsn: first.lsn.saturating_sub(1), ..first };

@@ -31,7 +31,7 @@ pub use salvage::{Salvaged, salvage, salvage_with};
 pub use unclaimed::{Unclaimed, UnclaimedReport};
 
 use super::disk::Disk;
-use super::format::{self, Found};
+use super::format::{self, Format, Found};
 use super::opening;
 use crate::store::StoreError;
 
@@ -47,7 +47,12 @@ impl<'a> Locked<'a> {
         Ok(Self(disk))
     }
 
-    async fn format(&self) -> Result<Found, StoreError> {
+    async fn format(&self) -> Result<Format, StoreError> {
+        Ok(self.found().await?.format)
+    }
+
+    /// What the `format` file says, and what is wrong with one of its copies.
+    async fn found(&self) -> Result<Found, StoreError> {
         let found = format::read(self.0).await?;
         let empty = || StoreError::Unusable(format!("{}: there is no log here", self.0.path("")));
         found.ok_or_else(empty)

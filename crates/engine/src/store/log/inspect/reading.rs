@@ -11,12 +11,12 @@ use super::frames::{Break, Found, Sound, Source, frames_of, is_same, source_of_f
 use super::gaps::Gaps;
 use super::rescue::{Rescue, Taken};
 use super::steps::{Held, steps_of};
-use super::verdict::{Damage, NO_FRAME, Verdict};
+use super::verdict::{Damage, Verdict};
 use super::{Progress, blocks, copies};
 use crate::store::StoreError;
 use crate::store::log::LogStore;
 use crate::store::log::disk::Disk;
-use crate::store::log::frame::{HEADER_BYTES, Header, Kind, Role};
+use crate::store::log::frame::{Header, Kind, Role};
 use crate::store::log::scan::read_readable;
 use crate::store::log::segment::{Segment, Start};
 use crate::store::log::survey::Survey;
@@ -80,20 +80,13 @@ async fn sources_of(survey: &Survey, log: u64, damage: &mut Damage<'_>) -> Vec<S
                 damage.harmless.push(segment.damaged(0, what));
                 sources.push(source);
             }
-            Ok(None) if *start == Start::Bad && is_readable(segment).await => damage.torn_start(segment),
-            Ok(None) if *start == Start::Bad => damage.lose(segment.damaged(0, NO_FRAME)),
+            Ok(None) if *start == Start::Bad => damage.torn_start(segment),
             Ok(None) => {}
             Err(error) => damage.lose(error),
         }
     }
     sources.sort_by_key(|source| source.start.generation);
     sources
-}
-
-/// Whether the disk can read where the first frame should be: a torn write leaves nothing else behind.
-async fn is_readable(segment: &Segment) -> bool {
-    let (_, unreadable) = read_readable(segment, 0, HEADER_BYTES.min(segment.bytes as usize)).await;
-    unreadable.is_empty()
 }
 
 /// Tells how far the reading is, in bytes of segments.

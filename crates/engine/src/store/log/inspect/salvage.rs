@@ -48,7 +48,7 @@ pub async fn salvage_with(
 ) -> Result<Salvaged, StoreError> {
     let locked = Locked::take(&*from).await?;
     format::check_empty(&*to).await?;
-    let (format, damage) = match locked.format().await {
+    let (format, damage) = match locked.found().await {
         Ok(Found { format, damage }) => (Ok(format), damage),
         Err(error) => (Err(error), None),
     };

@@ -16,7 +16,7 @@ use crate::store::log::disk::Disk;
 use crate::store::log::segment::{self, Segment};
 use crate::store::log::snapshot_file::Content;
 
-pub(super) const NO_FRAME: &str = "the segment's first frame, and no other frame can be read";
+const NO_FRAME: &str = "the segment's first frame, and no other frame can be read";
 pub(super) const ROTTEN_BODY: &str = "a body has a wrong checksum";
 
 /// What was found to be wrong with a log.
