@@ -659,3 +659,29 @@ async fn a_segment_that_the_log_goes_on_in_is_not_taken_for_a_torn_start() {
     assert!(report.damage.iter().any(|error| error.to_string().contains(&newest)), "{report:?}");
     assert!(report.account.may_miss_more(), "{report:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_was_cut_or_lost_its_first_blocks_is_told_as_loss() {
+    let options = LogOptions { snapshot_block_bytes: 256, ..crate::log_inspect::tidy() };
+    let (files, kept) = compacted_with(options, 5, 120).await;
+    let name = snapshot_of(&files);
+    let mut damaged = Vec::new();
+    for at in blocks(&files[&name]) {
+        let mut cut = files.clone();
+        cut.get_mut(&name).unwrap().truncate(at);
+        let mut zeros = files.clone();
+        zeros.get_mut(&name).unwrap()[..at].fill(0);
+        let mut without_end = files.clone();
+        without_end.get_mut(&name).unwrap()[at..].fill(0);
+        damaged.extend([cut, zeros, without_end].map(|files| (at, files)));
+    }
+    for (at, files) in damaged {
+        let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+        let owner = Owner::acquire(&store, 1).await.unwrap();
+        let found: BTreeSet<u64> = owner.rows.keys().map(number_of).collect();
+        let lost = kept.difference(&found).count() as u64;
+        let account = &salvaged.account;
+        assert!(lost == 0 || !salvaged.lost.is_empty(), "{at}: {lost} lost; {salvaged:?}");
+        assert!(account.items_lost() >= lost || account.may_miss_more(), "{at}: {lost} lost; {salvaged:?}");
+    }
+}

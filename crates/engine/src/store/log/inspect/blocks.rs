@@ -12,10 +12,10 @@ use super::resync::{self, BLOCK_START_BYTES};
 use crate::store::StoreError;
 use crate::store::log::disk::read_pieces;
 use crate::store::log::entry::{Cursor, Entries, Entry};
-use crate::store::log::frame::{self, HEADER_BYTES, u32_at};
+use crate::store::log::frame::{self, HEADER_BYTES, u32_at, u64_at};
 use crate::store::log::scan::read_readable;
 use crate::store::log::segment::Segment;
-use crate::store::log::snapshot_file::{Content, SnapshotFile};
+use crate::store::log::snapshot_file::{self, Content, SnapshotFile};
 
 /// No more of a damaged place is looked at.
 const LOOK_BYTES_MAX: u64 = 64 << 20;
@@ -23,7 +23,7 @@ const LOOK_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub(super) struct DamagedBlock {
     pub(super) error: StoreError,
-    /// By its place between the blocks of the index, or by its own word. `None`: nothing can be told of the snapshot.
+    /// By its place in the index, or between other blocks. `None`: it may have held anything.
     pub(super) content: Option<Content>,
     /// Items that its bytes name: nothing vouches for them.
     pub(super) items: Vec<(u32, ItemNumber)>,
@@ -38,14 +38,20 @@ impl DamagedBlock {
     }
 
     pub(super) async fn of(snapshot: &SnapshotFile, offset: u64, error: StoreError) -> Self {
-        let error = match error {
-            StoreError::Io { source, .. } => {
-                snapshot.damaged(offset, &format!("a block of the snapshot cannot be read: {source}"))
-            }
-            error => error,
+        let error = if let StoreError::Io { source, .. } = &error {
+            snapshot.damaged(offset, &format!("a block of the snapshot cannot be read: {source}"))
+        } else {
+            error
         };
-        let content = content_at(snapshot, offset).await;
-        let after = after_damage(snapshot, offset, content).await;
+        let known = match content_by_index(snapshot, offset) {
+            Some(content) => Some(content),
+            None => content_of_end(snapshot, offset).await,
+        };
+        let after = after_damage(snapshot, offset, known).await;
+        let content = match (known, after) {
+            (None, Some(after)) => content_between(snapshot, offset, after).await,
+            (known, _) => known,
+        };
         let items = match content {
             Some(Content::Rows(partition)) => items_in_rows(snapshot, offset, after, partition).await,
             Some(
@@ -74,16 +80,17 @@ impl DamagedBlock {
     }
 
     pub(super) fn partition(&self) -> Option<u32> {
-        match self.content {
-            Some(Content::Rows(partition) | Content::Bodies(partition) | Content::Changes(partition)) => {
+        match self.content? {
+            Content::Rows(partition) | Content::Bodies(partition) | Content::Changes(partition) => {
                 Some(partition)
             }
-            Some(Content::Head | Content::Index | Content::Footer) | None => None,
+            Content::Head | Content::Index | Content::Footer => None,
         }
     }
 }
 
-async fn content_at(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
+/// What stands at the offset by the index. `None` if the index cannot be read.
+fn content_by_index(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
     for (partition, section) in &snapshot.sections {
         if (section.rows..section.bodies).contains(&offset) {
             return Some(Content::Rows(*partition));
@@ -95,14 +102,39 @@ async fn content_at(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
             return Some(Content::Changes(*partition));
         }
     }
-    if offset == 0 {
+    let end = snapshot.sections.values().map(|section| section.end).max()?;
+    Some(if offset >= end { Content::Index } else { Content::Head })
+}
+
+/// Whether the index or the footer stands at the offset, as far as one of them tells.
+async fn content_of_end(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
+    let footer_bytes = snapshot_file::footer(0, 0).len() as u64;
+    let footer_at = snapshot.bytes.saturating_sub(footer_bytes);
+    let claimed = snapshot.claimed_content(offset).await;
+    let claimed_end = snapshot.after_block(offset).await.ok();
+    if offset == footer_at && (claimed == Some(Content::Footer) || claimed_end == Some(snapshot.bytes)) {
+        return Some(Content::Footer);
+    }
+    let footer = snapshot.block(footer_at).await.ok().filter(|block| block.content == Content::Footer);
+    let index_at = footer.filter(|footer| footer.bytes.len() >= 8).map(|footer| u64_at(&footer.bytes, 0));
+    let claims_index = claimed == Some(Content::Index) && claimed_end == Some(footer_at);
+    (claims_index || index_at.is_some_and(|index_at| offset >= index_at)).then_some(Content::Index)
+}
+
+/// What stands between the offset and the next sound block, if the index cannot be read. Damage may span several blocks, and
+/// nothing vouches for what a damaged block says of itself, unless the next one says the same.
+async fn content_between(snapshot: &SnapshotFile, offset: u64, after: u64) -> Option<Content> {
+    let head_bytes = BLOCK_START_BYTES + snapshot_file::head(0, 0).len();
+    if offset == 0 && after == head_bytes as u64 {
         return Some(Content::Head);
     }
-    let ends = snapshot.sections.values().map(|section| section.end).max();
-    if ends.is_some_and(|end| offset >= end) {
-        return Some(Content::Index);
-    }
-    snapshot.claimed_content(offset).await
+    let next = snapshot.block(after).await.ok()?.content;
+    let claimed = snapshot.claimed_content(offset).await?;
+    let is_of_partition = match claimed {
+        Content::Rows(_) | Content::Bodies(_) | Content::Changes(_) => true,
+        Content::Head | Content::Index | Content::Footer => false,
+    };
+    (claimed == next && is_of_partition).then_some(claimed)
 }
 
 /// Where to go on behind a damaged block: behind its end, if another block begins there; where the next block is found by

@@ -99,6 +99,8 @@ pub(super) struct Break {
     pub(super) header: Option<Header>,
     /// Where the next frame begins that can be read, and its number.
     pub(super) next: Option<(u32, u64)>,
+    /// No later frame is found, and a piece behind this place cannot be read: nobody knows where the segment's frames end.
+    pub(super) hides_end: bool,
 }
 
 impl Break {
@@ -147,7 +149,7 @@ async fn read_frames(
     let mut expected = Expected { log, generation, lsn: start.lsn + 1, open: 0 };
     while expected.lsn <= last {
         let found = scanner.frame_at(offset, log).await?.filter(|found| expected.accepts(&found.header));
-        let mut broken = Break { offset, lsn: expected.lsn, header: None, next: None };
+        let mut broken = Break { offset, lsn: expected.lsn, header: None, next: None, hides_end: false };
         let mut behind = None;
         if let Some(found) = found {
             let header = found.header;
@@ -170,8 +172,8 @@ async fn read_frames(
         broken.next = later_frame(scanner, &broken, behind, &expected).await?;
         let Some((next, lsn)) = broken.next else {
             // A piece behind the last frame that cannot be read may have held the next one.
-            let is_hidden = scanner.failed_behind(offset).is_some();
-            if broken.header.is_some() || is_hidden || remains_at(segment, offset, &expected).await {
+            broken.hides_end = scanner.failed_behind(offset).is_some();
+            if broken.header.is_some() || broken.hides_end || remains_at(segment, offset, &expected).await {
                 frames.found.push(Found::Break(broken));
             }
             return Ok(());

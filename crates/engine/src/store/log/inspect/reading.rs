@@ -234,7 +234,8 @@ impl Reading<'_> {
 
     /// Takes note of frames that cannot be read, and of the items that their remains name.
     async fn broken(&mut self, segment: &Arc<Segment>, broken: &Break, last: u64) {
-        let is_covered = broken.last().min(last) <= self.snapshot_lsn;
+        let end = if broken.hides_end { last } else { broken.last().min(last) };
+        let is_covered = end <= self.snapshot_lsn;
         if is_covered && self.gaps.is_empty() {
             return self.damage.covered(segment, broken);
         }
