@@ -68,6 +68,7 @@ mod log_rows;
 mod log_salvage;
 #[cfg(test)]
 mod log_unreadable;
+#[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]
 mod power_loss;
