@@ -41,7 +41,7 @@ pub struct UnclaimedPartition {
     #[prost(string, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
-    /// Items that have not ended; unset if the partition cannot be read.
+    /// Items that have not ended, or not yet arrived where they go; unset if the partition cannot be read.
     #[prost(uint64, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items: Option<u64>,
@@ -49,6 +49,10 @@ pub struct UnclaimedPartition {
     #[prost(uint64, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retained: Option<u64>,
+    /// Crons that the partition runs once it is served; unset if the partition cannot be read.
+    #[prost(uint64, optional, tag = "6")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crons: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]

@@ -657,9 +657,15 @@ pub enum Refusal {
     NoSuchPartition,
     /// No unclaimed partition of that number is in that store.
     NotUnclaimed,
-    /// The unclaimed partition still has so many items that are not final, or not yet where they are moved to.
+    /// The unclaimed partition still has so many items that are not final, not yet where they are moved to, or owed by a
+    /// group that ends; and so many crons.
     UnclaimedNotEmpty {
         live: u64,
+        crons: u64,
+    },
+    /// The unclaimed partition cannot be read.
+    UnclaimedDamaged {
+        damage: Arc<str>,
     },
     /// A queue has a partition of that number, in another store.
     PartitionNamed {

@@ -142,12 +142,21 @@ impl Mutant {
     /// Three more were tried and do no harm, so that no run can find them:
     /// - Without `check_sequence` nothing is read that should not be: frames of all partitions are numbered without a
     ///   gap, and recovery stops at the first number that is missing, so no commit of a partition can be missing before
-    ///   its next one.
+    ///   its next one. A durable frame with rotten entries counts with the commit number in its header.
     /// - Where `links_of` limits a segment by the next one alone, and not by the least of all later ones, nothing
     ///   changes: a segment is begun only when all before it is durable, so `after` never falls from one generation to the next.
     /// - A segment that could not be written may be used again as well as be discarded: its frames are of a generation
     ///   below that of the segment which the repair begins, hence void, and its first frame is written anew before its
     ///   next use. Discarding spares the log a disk's bad sector.
+    ///
+    /// Two more do harm that no run finds yet:
+    /// - Without the sync of the directory at the beginning of an open, the name of a snapshot that a killed process gave
+    ///   last may not be durable when `remove_leftovers` removes the snapshot before it. If the power goes before the
+    ///   sync that ends `remove_leftovers`, the removal may be kept and the name lost, and there is no snapshot. A run
+    ///   finds this only if the process dies between the rename and the sync of the directory.
+    /// - With a `synced` of 0 in a snapshot's footer, rot in the last frames before a kill is taken for a torn tail,
+    ///   although the snapshot was finished after their sync. Without rot nothing changes: every frame that was synced
+    ///   can be read. Runs with rot accept the loss of the last frames of a process that did not close.
     pub const LOG: [Self; 18] = [
         Self::SkipSync,
         Self::AcceptOldFrame,

@@ -28,8 +28,8 @@ use crate::lock::lock;
 use crate::partition::handle::{Arrivals, Handle, PartitionState};
 use crate::partition::message::{Answer, Done, received};
 use crate::queue::QueueHandle;
-use crate::registry::RunningQueues;
-use crate::store::{Store, sync_if_apart};
+use crate::registry::{RunningQueues, Whereabouts};
+use crate::store::{Store, Term};
 use load::{Load, Lost};
 
 /// What one batch holds at most.
@@ -240,18 +240,19 @@ impl Carrier {
         limit: usize,
     ) -> Result<Progress, EngineError> {
         let Ok(target) = queue.find(taker) else {
-            if lock(&self.running).is_unclaimed(taker) {
-                // An unclaimed taker may have taken some of it: that is known once it was adopted or dropped.
+            // A taker that is not served may have taken some of it: that is known once it was loaded, adopted or dropped.
+            if matches!(lock(&self.running).whereabouts(taker), Whereabouts::NotServed) {
                 return Ok(Progress::None);
             }
-            // A taker of another queue was adopted there. Any other taker is gone with an earlier queue of that name, or
-            // was empty, and all that it took was heard of. Partition numbers do not come again.
+            // A taker of another queue was adopted there. A taker that is gone went with an earlier queue of that name, or
+            // was empty, and all that it took was heard of.
             self.settle(taker).await?;
             return self.assign(&queue.queue.name.name, queue, Some(taker), self.batch_max()).await;
         };
         if target.state() != PartitionState::Available {
             return Ok(Progress::None);
         }
+        let sent = self.term(self.source.id);
         let departures = self.source.query(move |partition, _| partition.departures(taker, limit)).await?;
         let load = match self.load(departures).await {
             Ok(load) => load,
@@ -262,13 +263,14 @@ impl Carrier {
         };
         let Some(Load { last, moves, lost, .. }) = load else { return Ok(Progress::None) };
         if mutant::active(Mutant::ForgetMove) {
-            self.forget(taker, last).await?;
+            self.forget(self.term(taker), last).await?;
         }
-        self.sync(self.source.id, taker).await?;
+        self.sync(sent).await?;
+        let taken = self.term(taker);
         let take = Command::Take(Take { source: self.source.id, moves });
         received(queue.door.pass(|| target.submit(take)).await??.await)?;
         self.count_lost(&lost);
-        self.forget(taker, last).await?;
+        self.forget(taken, last).await?;
         Ok(Progress::Some)
     }
 
@@ -283,11 +285,15 @@ impl Carrier {
         Ok(())
     }
 
+    fn term(&self, partition: PartitionId) -> Term {
+        Term::now(&*self.store, partition)
+    }
+
     /// Makes one partition's commits durable before another commits what rests on them: a taker must not have what its
-    /// source does not know to have sent, nor a source forget what its taker does not know to have.
-    async fn sync(&self, committed: PartitionId, next: PartitionId) -> Result<(), EngineError> {
-        let synced = sync_if_apart(&*self.store, committed, next).await;
-        synced.map_err(|error| EngineError::not_applied(error.to_string()))
+    /// source does not know to have sent, nor a source forget what its taker does not know to have. Within one store too:
+    /// with relaxed durability a failed write takes back the newest commits, and the next one may come after that.
+    async fn sync(&self, term: Term) -> Result<(), EngineError> {
+        self.store.sync(term).await.map_err(|error| EngineError::not_applied(error.to_string()))
     }
 
     fn count_lost(&self, lost: &[Lost]) {
@@ -300,20 +306,27 @@ impl Carrier {
 
     /// Forgets what a partition has taken, as far as that was not written down: it must not go to anybody else.
     async fn settle(&self, taker: PartitionId) -> Result<(), EngineError> {
-        let Some(home) = lock(&self.running).home_of(taker) else { return Ok(()) };
-        let target = home.partition;
+        let whereabouts = lock(&self.running).whereabouts(taker);
+        let target = match whereabouts {
+            Whereabouts::Served(home) => home.partition,
+            Whereabouts::Gone => return Ok(()),
+            Whereabouts::NotServed => {
+                return Err(EngineError::not_applied(format!("partition {taker} is not served now")));
+            }
+        };
         let source = self.source.id;
+        let taken = self.term(taker);
         let last = target.query(move |partition, _| partition.last_taken(source)).await?;
-        self.forget(taker, last).await?;
+        self.forget(taken, last).await?;
         // If it is to be dropped, it waits for that.
         target.tell_rest();
         Ok(())
     }
 
-    /// However it was learned that the partition took it.
-    async fn forget(&self, taker: PartitionId, last: MoveNumber) -> Result<(), EngineError> {
-        self.sync(taker, self.source.id).await?;
-        self.source.command(Command::Moved(Moved { partition: taker, last })).await?;
+    /// However it was learned, within that term, that the partition took it.
+    async fn forget(&self, taken: Term, last: MoveNumber) -> Result<(), EngineError> {
+        self.sync(taken).await?;
+        self.source.command(Command::Moved(Moved { partition: taken.partition, last })).await?;
         Ok(())
     }
 

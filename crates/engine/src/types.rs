@@ -291,8 +291,10 @@ pub struct Unclaimed {
     pub stored: Stored,
     /// The queue that the partition was of when it was last served.
     pub queue: Option<QueueName>,
-    /// Items that have not ended. Unset if the partition cannot be read.
+    /// Items that have not ended, or not yet arrived where they go. Unset if the partition cannot be read.
     pub items: Option<u64>,
+    /// Crons that the partition runs once it is served. Unset if the partition cannot be read.
+    pub crons: Option<u64>,
     /// Items that have ended and are kept. Unset if the partition cannot be read.
     pub retained: Option<u64>,
 }

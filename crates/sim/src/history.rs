@@ -1,6 +1,6 @@
 //! What was asked, what was answered, and when: all that the checker goes by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -45,6 +45,8 @@ pub struct History {
     pub damage: Vec<Damage>,
     /// What is missing from the logs, by what was said of them.
     pub losses: Losses,
+    /// Items of which a server said that a body is lost, as it named them.
+    pub lost_bodies: BTreeSet<String>,
     /// What the stores of all processes met.
     pub store: StoreStats,
 }
@@ -55,6 +57,8 @@ pub struct Losses {
     pub partitions: BTreeMap<PartitionId, Loss>,
     /// Something is missing of which nobody can say to what partition it belonged.
     pub is_anywhere: bool,
+    /// Partitions that lose commits without a known number of items if a server starts on the logs as they are.
+    pub at_start: BTreeSet<PartitionId>,
 }
 
 /// What is missing from a partition.
@@ -69,6 +73,13 @@ impl Losses {
     /// Whether items of a partition may be missing without end.
     pub fn are_unknown(&self, partition: PartitionId) -> bool {
         self.is_anywhere || self.partitions.get(&partition).is_some_and(|loss| loss.may_be_more)
+    }
+
+    /// A server starts: what was told to be lost by that is lost.
+    pub fn start(&mut self) {
+        for partition in std::mem::take(&mut self.at_start) {
+            self.add(partition, Loss { items: 0, may_be_more: true });
+        }
     }
 
     /// Takes in what somebody else found: the more of the two counts.
@@ -557,6 +568,7 @@ impl History {
             keeps_everything: self.keeps_everything,
             damage: self.damage.clone(),
             losses: self.losses.clone(),
+            lost_bodies: self.lost_bodies.clone(),
             store: self.store,
         }
     }

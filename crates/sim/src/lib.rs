@@ -13,6 +13,7 @@ pub mod client;
 pub mod coverage;
 pub mod crowd;
 pub mod disk;
+mod ear;
 pub mod env;
 pub mod executor;
 pub mod fault;

@@ -65,7 +65,7 @@ pub struct OpenCall {
 
 impl Recorder {
     pub fn new(clocks: Clocks, history: History, trace_lines_max: usize) -> Self {
-        let book = Book { history, trace: Trace::new(trace_lines_max), order: 0, stores: Vec::new() };
+        let book = Book { history, trace: Trace::new(trace_lines_max), order: 0, ..Book::default() };
         Self { book: Arc::new(Mutex::new(book)), clocks }
     }
 
@@ -94,6 +94,7 @@ impl Recorder {
     pub fn process_begins(&self) {
         let mut book = self.book();
         let begin = self.tick(&mut book);
+        book.history.losses.start();
         let wall = (self.clocks.wall)(begin.micros);
         book.history.processes.push(Process { begin, wall, ..Process::default() });
         let number = book.history.processes.len();
@@ -152,6 +153,14 @@ impl Recorder {
         let at = self.tick(&mut book);
         book.trace.line(format_args!("{at} damage told by {by:?}: {text}"));
         book.history.damage.push(Damage { at, by, text: text.to_owned() });
+    }
+
+    /// A server says that a body of the item is lost.
+    pub fn lost_body(&self, item: String) {
+        let mut book = self.book();
+        let at = self.tick(&mut book);
+        book.trace.line(format_args!("{at} the server says that a body of {item} is lost"));
+        book.history.lost_bodies.insert(item);
     }
 
     pub fn losses(&self, found: impl FnOnce(&mut Losses)) {

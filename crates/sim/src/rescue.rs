@@ -20,6 +20,7 @@ impl Server {
             match inspect::check(Arc::new(disk.disk(self.handle.clone()))).await {
                 Ok(report) => {
                     self.take_down(Teller::Inspect, &report.damage, &report.account);
+                    self.recorder.losses(|losses| losses.at_start.extend(report.cut));
                 }
                 Err(error) => self.recorder.damage(Teller::Inspect, &error.to_string()),
             }
@@ -27,8 +28,9 @@ impl Server {
         self.handle.finish();
     }
 
-    /// Salvages each log to the disk of the same place in `to`.
+    /// Salvages each log to the disk of the same place in `to`. Commits that a start would have cut are kept.
     pub async fn salvage(self, to: Machine) {
+        self.recorder.losses(|losses| losses.at_start.clear());
         for (index, (from, to)) in self.machine.disks().iter().zip(to.disks()).enumerate() {
             if holds_a_log(from)
                 && let Err(error) = self.salvage_one(index, from, to).await

@@ -9,6 +9,7 @@ use crate::check;
 use crate::client::Memory;
 use crate::coverage::Coverage;
 use crate::disk::FaultLog;
+use crate::ear;
 use crate::env::WallClock;
 use crate::executor::{Executor, Handle, Stop};
 use crate::fault::Fault;
@@ -45,7 +46,9 @@ pub fn run_seed(seed: u64, trace_lines_max: usize) -> Report {
     let plan = Arc::new(Plan::draw(&mut rng));
     let mut world = World::new(rng, &plan, trace_lines_max);
     world.server.recorder.note(format_args!("seed {seed}: {plan:?}"));
+    let listening = ear::listen(world.server.recorder.clone());
     let stopped = world.live(&plan.phases);
+    drop(listening);
     let complaint = world.server.complaint.lock().expect("nothing panics while it holds this lock").take();
     let (history, trace) = world.server.recorder.finish();
     let complaint = complaint.filter(|complaint| !check::excuses(&history, complaint));

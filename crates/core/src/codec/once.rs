@@ -110,6 +110,7 @@ fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
         | Refusal::Cron(_)
         | Refusal::NotUnclaimed
         | Refusal::UnclaimedNotEmpty { .. }
+        | Refusal::UnclaimedDamaged { .. }
         | Refusal::PartitionNamed { .. }
         | Refusal::CronNamed { .. }
         | Refusal::Invalid(_) => unreachable!("a single item is not refused like that: {refusal:?}"),

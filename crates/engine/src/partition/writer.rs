@@ -376,7 +376,7 @@ impl Writer {
     async fn finish(&mut self, gathered: Gathered) -> Result<(), (CommitError, InFlight)> {
         let Gathered { now, changes, copies, mut in_flight, .. } = gathered;
         if changes.is_empty() {
-            if !self.store.is_owner(self.handle.id, self.epoch) {
+            if self.store.epoch(self.handle.id) != self.epoch {
                 return Err((CommitError::NotApplied(StoreError::Fenced), in_flight));
             }
             in_flight.committed(None).await;

@@ -17,6 +17,7 @@ use super::QueueHandle;
 use super::produce::Arriving;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
+use crate::store::Term;
 use crate::types::Commit;
 
 /// What former homes know of the items of a call, which go by their place in it.
@@ -29,7 +30,7 @@ pub(super) struct Known {
     /// Somebody could not be asked.
     pub(super) unsure: BTreeMap<usize, EngineError>,
     /// What was made before under the idempotency key, and where.
-    pub(super) calls: Vec<(PartitionId, Once)>,
+    pub(super) calls: Vec<(Term, Once)>,
     /// How far those were who told something: for a call that nobody else has to be asked about.
     pub(super) commits: Vec<Commit>,
 }
@@ -76,15 +77,19 @@ impl QueueHandle {
         // All are asked before the first is waited for.
         let asked: Vec<_> = questions
             .into_iter()
-            .map(|(former, question)| (former, question.clone(), self.ask_former_home(former, question)))
+            .map(|(former, question)| {
+                let term = Term::now(&*self.store, former);
+                (term, question.clone(), self.ask_former_home(former, question))
+            })
             .collect();
-        for (former, question, answer) in asked {
+        for (term, question, answer) in asked {
+            let former = term.partition;
             match told(answer).await {
                 Ok(Told { call, groups, holders }) => {
                     if call.is_some() || !holders.is_empty() {
                         known.commits.extend(self.last_commit(former));
                     }
-                    known.calls.extend(call.map(|call| (former, call)));
+                    known.calls.extend(call.map(|call| (term, call)));
                     known.groups.extend(groups.into_iter().map(|group| (group, former)));
                     let id = |(index, number)| (index, ItemId { partition: former, number });
                     known.held.extend(holders.into_iter().map(id));

@@ -22,7 +22,7 @@ use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Awaited, Done, received};
 use crate::partition::places::Reserved;
-use crate::store::sync_if_apart;
+use crate::store::{StoreError, Term};
 use crate::types::{Commit, Judged, ProducedItem};
 
 /// What every partition is told of a call.
@@ -54,8 +54,8 @@ impl QueueHandle {
         let call = Call { digest: digest(&items), key, held: known.by_index() };
         let home = self.home(&call.key)?;
         let mut results = vec![Err(self.unavailable()); items.len()];
-        let claimants: Vec<PartitionId> =
-            known.calls.iter().map(|(partition, _)| *partition).chain([home.id]).collect();
+        let at_home = Term::now(&*self.store, home.id);
+        let claims: Vec<Term> = known.calls.iter().map(|(term, _)| *term).chain([at_home]).collect();
         let before = self.made_before(&call, known.calls)?;
         let decided: BTreeSet<usize> = before.answers.keys().chain(known.unsure.keys()).copied().collect();
         known.unsure.into_iter().for_each(|(index, error)| results[index] = Err(error));
@@ -77,7 +77,7 @@ impl QueueHandle {
                 (claimed_at, Some(commit))
             }
         };
-        self.sync_claim(&claimants, shares.keys().flatten().copied()).await?;
+        self.sync_claims(&claims, shares.keys().flatten().copied()).await?;
         let asked = self.pass_with_routes(|| {
             let ask = |(home, share)| self.ask_once(&call, claimed_at, home, share, &mut reserved);
             shares.into_iter().filter_map(ask).collect::<Vec<_>>()
@@ -119,26 +119,35 @@ impl QueueHandle {
 
     /// Makes the claim durable before partitions in other stores act on it: if a power loss took the claim and left their
     /// parts, the same call would get another claim, and be carried out there again.
-    async fn sync_claim(
+    async fn sync_claims(
         &self,
-        claimants: &[PartitionId],
+        claims: &[Term],
         others: impl Iterator<Item = PartitionId> + Clone,
     ) -> Result<(), EngineError> {
-        for claimant in claimants {
-            let mut others = others.clone();
-            let store = self.store.name_of(*claimant);
-            if let Some(apart) = others.find(|other| self.store.name_of(*other) != store) {
-                let synced = sync_if_apart(&*self.store, *claimant, apart).await;
-                synced.map_err(|error| EngineError::unknown(format!("made in part: {error}")))?;
-            }
+        for claim in claims {
+            let synced = self.sync_claim(*claim, others.clone()).await;
+            synced.map_err(|error| EngineError::unknown(format!("made in part: {error}")))?;
         }
         Ok(())
     }
 
+    /// In one store a power loss takes no commit without those after it: nothing needs to be synced there.
+    async fn sync_claim(
+        &self,
+        claim: Term,
+        mut others: impl Iterator<Item = PartitionId>,
+    ) -> Result<(), StoreError> {
+        let store = self.store.name_of(claim.partition);
+        if others.any(|other| self.store.name_of(other) != store) {
+            return self.store.sync(claim).await;
+        }
+        if self.store.epoch(claim.partition) == claim.epoch { Ok(()) } else { Err(StoreError::Fenced) }
+    }
+
     /// What those who were home to the call, or to items of it, were told to do before they were not.
-    fn made_before(&self, call: &Call, known: Vec<(PartitionId, Once)>) -> Result<MadeBefore, EngineError> {
+    fn made_before(&self, call: &Call, known: Vec<(Term, Once)>) -> Result<MadeBefore, EngineError> {
         let mut before = MadeBefore::default();
-        for (partition, once) in known {
+        for (Term { partition, .. }, once) in known {
             if once.digest == call.digest {
                 before.claimed_at = before.claimed_at.max(Some(once.claimed_at));
                 let (indexes, answers): (Vec<u16>, Vec<_>) = once.by_index().into_iter().unzip();

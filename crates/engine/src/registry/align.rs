@@ -84,6 +84,7 @@ impl Registry {
                 let _changing = self.changing.lock().await;
                 self.align_all().await
             };
+            let aligned = aligned.and_then(|()| lock(&self.drop_failure).take().map_or(Ok(()), Err));
             if let Err(error) = aligned {
                 warn!(%error, "what runs could not be brought in line with the registry yet");
                 self.stale.notify_one();
@@ -118,10 +119,9 @@ impl Registry {
             claimed: has_unclaimed.then(|| partition.claimed()),
         };
         let Registered { queues, dropped, claimed } = self.home.query(question).await?;
-        if let Some(claimed) = claimed {
-            self.reclaim(&claimed);
-        }
         let (registered, rules): (Vec<Queue>, Vec<_>) = queues.into_iter().unzip();
+        lock(&self.running).named =
+            registered.iter().flat_map(Queue::stored).map(|stored| stored.partition).collect();
         let gone = self.take_gone(&registered);
         for running in gone {
             stop(running).await;
@@ -129,7 +129,16 @@ impl Registry {
         for (queue, rules) in registered.iter().cloned().zip(rules) {
             self.start_or_update(queue, rules).await;
         }
-        self.carry_out_drops(dropped, &registered).await
+        // Only now that what was adopted is served: moves that waited for it ask it what it took.
+        if let Some(claimed) = claimed {
+            self.reclaim(&claimed);
+        }
+        if let Err(error) = self.carry_out_drops(dropped, &registered).await {
+            // Nothing else waits for a disk that does not drop: it is tried again.
+            *lock(&self.drop_failure) = Some(error);
+            self.stale.notify_one();
+        }
+        Ok(())
     }
 
     /// And lets go of partitions that are empty: which may leave others to be dropped.

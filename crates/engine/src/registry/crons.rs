@@ -21,7 +21,7 @@ use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
 use crate::queue::QueueHandle;
-use crate::store::{sound, sync_if_apart};
+use crate::store::{Term, sound};
 use crate::types::Commit;
 
 /// A cron as a partition has it.
@@ -304,6 +304,7 @@ impl Registry {
         if from.id == to.id {
             return Err(EngineError::not_applied("the registry knows less than a partition about its crons"));
         }
+        let given_up = Term::now(&*self.store, from.id);
         let give_up = CronCommand::GiveUp { name: Arc::clone(name), to: to.id };
         let given = from.command(Command::from(give_up)).await?;
         let mut commits = vec![commit(from, &given)];
@@ -312,11 +313,12 @@ impl Registry {
         };
         let (body, facts) = self.bodies_of(from, &cron).await.map_err(on_its_way)?;
         // If `from` forgot that it gave the cron up, both would run it.
-        sync_if_apart(&*self.store, from.id, to.id).await.map_err(on_its_way)?;
+        self.store.sync(given_up).await.map_err(on_its_way)?;
+        let took = Term::now(&*self.store, to.id);
         let take = TakeCron { cron: *cron, body, facts };
         let taken = to.command(Command::from(CronCommand::Take(Box::new(take)))).await.map_err(on_its_way)?;
         commits.push(commit(to, &taken));
-        sync_if_apart(&*self.store, to.id, from.id).await.map_err(on_its_way)?;
+        self.store.sync(took).await.map_err(on_its_way)?;
         commits.push(self.name_cron(name, queue, to, Some(self.named_at(name).await?)).await?);
         let forgotten = from.command(Command::from(CronCommand::Forget(Arc::clone(name)))).await?;
         commits.push(commit(from, &forgotten));

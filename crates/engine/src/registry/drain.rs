@@ -7,13 +7,13 @@ use windlass_core::command::Command;
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Partition;
 
-use super::Registry;
+use super::{Registry, Whereabouts};
 use crate::error::EngineError;
 use crate::lock::lock;
 use crate::partition::handle::Handle;
 use crate::partition::published::Rest;
 use crate::queue::QueueHandle;
-use crate::store::sync_if_apart;
+use crate::store::Term;
 
 impl Registry {
     /// Tells whether there was any.
@@ -45,9 +45,8 @@ impl Registry {
     async fn is_settled(&self, handle: &Handle) -> bool {
         let Ok(sources) = handle.query(|partition, _| partition.taken_from()).await else { return false };
         for source in sources {
-            if self.sends_to(source, handle.id).await
-                || sync_if_apart(&*self.store, source, PartitionId::REGISTRY).await.is_err()
-            {
+            let heard = Term::now(&*self.store, source);
+            if self.sends_to(source, handle.id).await || self.store.sync(heard).await.is_err() {
                 return false;
             }
         }
@@ -55,9 +54,12 @@ impl Registry {
     }
 
     async fn sends_to(&self, source: PartitionId, target: PartitionId) -> bool {
-        let Some(home) = self.home_of(source) else {
-            // An unclaimed source may be adopted, and would send to somebody else what was taken here.
-            return lock(&self.running).is_unclaimed(source);
+        let whereabouts = lock(&self.running).whereabouts(source);
+        let home = match whereabouts {
+            Whereabouts::Served(home) => home,
+            // Once it is served, it would send to somebody else what was taken here.
+            Whereabouts::NotServed => return true,
+            Whereabouts::Gone => return false,
         };
         let sends = move |partition: &Partition, _| !partition.departures(target, 1).is_empty();
         home.partition.query(sends).await.unwrap_or(true)

@@ -32,8 +32,8 @@ use crate::queue::QueueHandle;
 use crate::store::Store;
 use crate::types::{CommitStats, QueueOverview};
 pub(crate) use running::Home;
-pub(crate) use running::RunningQueues;
 use running::{Running, stop};
+pub(crate) use running::{RunningQueues, Whereabouts};
 
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -52,6 +52,8 @@ pub(crate) struct Registry {
     stale: Arc<Notify>,
     /// The stores whose partitions were compared with what the registry names.
     looked_at: Mutex<BTreeSet<Arc<str>>>,
+    /// Why a store has not dropped a partition that has a drop record, until that was looked at.
+    drop_failure: Mutex<Option<EngineError>>,
     /// Some partition may have a cron that is left half way to another.
     crons_unseen: AtomicBool,
     /// Leases wait no more.
@@ -90,6 +92,7 @@ impl Registry {
             changing: AsyncMutex::new(()),
             stale: Arc::default(),
             looked_at: Mutex::default(),
+            drop_failure: Mutex::default(),
             crons_unseen: AtomicBool::new(false),
             waiters_home: AtomicBool::new(false),
             closing: AtomicBool::new(false),

@@ -24,8 +24,22 @@ pub(crate) struct RunningQueues {
     pub(super) queues: BTreeMap<QueueName, Running>,
     /// The partitions of all of them.
     partitions: BTreeMap<PartitionId, QueueName>,
+    /// Every partition that a registered queue names, served or not yet.
+    pub(super) named: BTreeSet<PartitionId>,
     /// What stores hold beside them, and nobody serves.
     pub(super) unclaimed: BTreeSet<Stored>,
+    /// Whether every configured store was searched for unclaimed partitions.
+    pub(super) all_searched: bool,
+}
+
+/// Where a partition is.
+#[derive(Debug)]
+pub(crate) enum Whereabouts {
+    Served(Home),
+    /// It is loaded, unclaimed, or perhaps in a store that is not open: what it holds is known once it is served.
+    NotServed,
+    /// It was dropped: partition numbers do not come again.
+    Gone,
 }
 
 /// A partition and the queue it is of.
@@ -76,8 +90,18 @@ impl RunningQueues {
         self.queues.get(name).map(|running| Arc::clone(&running.handle))
     }
 
+    pub(crate) fn whereabouts(&self, id: PartitionId) -> Whereabouts {
+        match self.home_of(id) {
+            Some(home) => Whereabouts::Served(home),
+            None if self.all_searched && !self.named.contains(&id) && !self.is_unclaimed(id) => {
+                Whereabouts::Gone
+            }
+            None => Whereabouts::NotServed,
+        }
+    }
+
     /// Whether some store holds an unclaimed partition of that number.
-    pub(crate) fn is_unclaimed(&self, id: PartitionId) -> bool {
+    fn is_unclaimed(&self, id: PartitionId) -> bool {
         let first = Stored { partition: id, store: None };
         self.unclaimed.range(first..).next().is_some_and(|stored| stored.partition == id)
     }

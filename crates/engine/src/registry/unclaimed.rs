@@ -34,6 +34,15 @@ impl Registry {
                 lock(&self.looked_at).insert(name);
             }
         }
+        let all_searched = {
+            let looked_at = lock(&self.looked_at);
+            self.store.stores().iter().all(|store| looked_at.contains(&store.name))
+        };
+        let searched_before = std::mem::replace(&mut lock(&self.running).all_searched, all_searched);
+        if all_searched && !searched_before {
+            // Moves to partitions that are gone waited for that.
+            self.arrivals.tell();
+        }
         Ok(())
     }
 
@@ -158,7 +167,7 @@ impl Registry {
 
     /// A name is one cron's: a cron of the partition whose name another cron bears by now would run beside that one.
     async fn check_crons(&self, stored: &Stored) -> Result<(), EngineError> {
-        let peeked = self.peek(stored).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
+        let peeked = self.peek(stored).await.map_err(unreadable)?;
         let present = peeked.crons().filter(|cron| cron.leaves_to.is_none());
         let names: Vec<Arc<str>> = present.map(|cron| Arc::clone(&cron.name)).collect();
         let at = stored.partition;
@@ -188,10 +197,10 @@ impl Registry {
     }
 
     async fn check_empty(&self, stored: &Stored) -> Result<(), EngineError> {
-        let peeked = self.peek(stored).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
-        match peeked.counts().live() + peeked.moving() {
-            0 => Ok(()),
-            live => Err(Refusal::UnclaimedNotEmpty { live }.into()),
+        let peeked = self.peek(stored).await.map_err(unreadable)?;
+        match (peeked.unfinished(), peeked.crons().count() as u64) {
+            (0, 0) => Ok(()),
+            (live, crons) => Err(Refusal::UnclaimedNotEmpty { live, crons }.into()),
         }
     }
 
@@ -218,13 +227,14 @@ impl Registry {
         match self.peek(&stored).await {
             Ok(partition) => Unclaimed {
                 queue: partition.intake().queue.clone(),
-                items: Some(partition.counts().live()),
+                items: Some(partition.unfinished()),
+                crons: Some(partition.crons().count() as u64),
                 retained: Some(partition.retained()),
                 stored,
             },
             Err(error) => {
                 warn!(partition = %stored.partition, store = stored.store_name(), %error, "an unclaimed partition cannot be read");
-                Unclaimed { stored, queue: None, items: None, retained: None }
+                Unclaimed { stored, queue: None, items: None, crons: None, retained: None }
             }
         }
     }
@@ -246,4 +256,12 @@ impl Registry {
         }
         Ok(partition)
     }
+}
+
+/// Damage stays: whoever asks again hears the same.
+fn unreadable(error: StoreError) -> EngineError {
+    if error.is_damage() {
+        return Refusal::UnclaimedDamaged { damage: error.to_string().into() }.into();
+    }
+    EngineError::not_applied(error.to_string())
 }

@@ -11,7 +11,7 @@ use windlass_core::time::Timestamp;
 use crate::env::BoxFuture;
 use crate::lock::lock;
 use crate::store::{
-    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, remove_row,
+    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term, remove_row,
 };
 
 const BATCH_BYTES_MAX: usize = 32 << 20;
@@ -135,12 +135,13 @@ impl Store for MemoryStore {
         Box::pin(std::future::ready(result))
     }
 
-    fn sync(&self, _partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
+        let is_over = self.epoch(term.partition) != term.epoch;
+        Box::pin(std::future::ready(if is_over { Err(StoreError::Fenced) } else { Ok(()) }))
     }
 
-    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
-        lock(&self.tables).partitions.get(&partition).is_some_and(|table| table.epoch == epoch)
+    fn epoch(&self, partition: PartitionId) -> u64 {
+        lock(&self.tables).partitions.get(&partition).map_or(0, |table| table.epoch)
     }
 
     fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {

@@ -32,11 +32,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Makes a batch durable, whole or not at all.
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>>;
 
-    /// Makes durable what was committed to a partition, where commits are answered before they are.
-    fn sync(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>>;
+    /// Makes durable what was committed to a partition within a term, where commits are answered before they are durable.
+    /// [`StoreError::Fenced`] if the term is over: some of its commits may have been taken back.
+    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>>;
 
-    /// Whether nobody has taken the partition over since: asked before an answer that commits nothing.
-    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool;
+    /// The epoch of the partition's owner; 0 if it has none. An owner asks before it gives an answer that commits nothing.
+    fn epoch(&self, partition: PartitionId) -> u64;
 
     /// Bodies in the order asked for. Each is answered by itself: one that cannot be read takes no other with it.
     fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>>;
@@ -133,14 +134,20 @@ pub(crate) fn member<'a>(store: &'a dyn Store, name: &str) -> Option<&'a dyn Sto
     }
 }
 
-/// Makes durable what was committed to one partition, before another partition commits what rests on it. In one store
-/// a commit never outlives an earlier one; of two stores that may lose their newest commits, each loses its own.
-pub(crate) async fn sync_if_apart(
-    store: &dyn Store,
-    committed: PartitionId,
-    next: PartitionId,
-) -> Result<(), StoreError> {
-    if store.name_of(committed) == store.name_of(next) { Ok(()) } else { store.sync(committed).await }
+/// The time in which a partition has one and the same owner. A term ends when the partition is acquired, and when a
+/// store takes back commits that were answered but not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    pub partition: PartitionId,
+    pub epoch: u64,
+}
+
+impl Term {
+    /// The term of now. Whoever is going to rest something on a partition's answer looks before asking: if the term is
+    /// not over after [`Store::sync`], the answer is durable.
+    pub fn now(store: &dyn Store, partition: PartitionId) -> Self {
+        Self { partition, epoch: store.epoch(partition) }
+    }
 }
 
 /// What a store has to say of one body.

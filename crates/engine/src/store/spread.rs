@@ -17,7 +17,7 @@ use windlass_core::row::{Part, StoreNames};
 
 use super::{
     Acquired, Batch, Body, CommitError, DEFAULT_STORE, Found, Room, Rows, Store, StoreError, StoreState,
-    StoreStats,
+    StoreStats, Term,
 };
 use crate::env::BoxFuture;
 use crate::lock::lock;
@@ -185,15 +185,15 @@ impl Store for Spread {
         }
     }
 
-    fn sync(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        match self.open_home(partition) {
-            Ok(store) => Box::pin(async move { store.sync(partition).await }),
+    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
+        match self.open_home(term.partition) {
+            Ok(store) => store.sync(term),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
 
-    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
-        self.open_home(partition).is_ok_and(|store| store.is_owner(partition, epoch))
+    fn epoch(&self, partition: PartitionId) -> u64 {
+        self.open_home(partition).map_or(0, |store| store.epoch(partition))
     }
 
     fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {

@@ -7,12 +7,14 @@ use std::time::Duration;
 use windlass_core::command::{CreateQueue, Refusal};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_engine::env::Env;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::{Engine, EngineError, Judged, Outcome, PartitionState, ProducedItem, Totals};
 
 use crate::failures::{Broken, world, world_of};
 use crate::faulty::Fault;
 use crate::log_disk::MemDisk;
+use crate::log_failure::ready_with;
 use crate::world::{ManualEnv, items, lease, queue_name};
 
 type Produce = tokio::task::JoinHandle<Result<Judged<ProducedItem>, EngineError>>;
@@ -254,11 +256,12 @@ async fn a_commit_that_failed_is_not_measured() {
 /// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_went_back_has_the_queues_it_answered_for() {
-    const TRIES_MAX: usize = 10_000;
+    const SEGMENT: u32 = 1 << 20;
+    const ENOUGH: Duration = Duration::from_secs(24 * 3600);
     let env = Arc::new(ManualEnv::new());
     let disk: Arc<MemDisk> = Arc::default();
     let durability = Durability::Interval(Span::from_secs(3600));
-    let options = LogOptions { durability, segment_bytes: 1 << 20, ..LogOptions::default() };
+    let options = LogOptions { durability, segment_bytes: SEGMENT, ..LogOptions::default() };
     let open = async |disk: Arc<MemDisk>| {
         let store = LogStore::open(env.clone(), disk, options.clone()).await.expect("the log opens");
         Engine::open(env.clone(), Arc::new(store)).await.expect("the engine opens")
@@ -268,14 +271,13 @@ async fn a_log_that_went_back_has_the_queues_it_answered_for() {
     let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
     engine.create_queue(create).await.expect("the queue is made");
     engine.rebalance(&queue, 2).await.expect("it has two partitions");
-    // Which may strike elsewhere first: segments are made ready ahead.
+    // Segments are made ready ahead: the fault is to strike a commit.
+    ready_with(&disk, SEGMENT, || engine.store_stats().bytes_stored).await;
     disk.faults().writes.store(1, Ordering::SeqCst);
-    while engine.produce(&queue, items(1)).await.is_ok() {
-        disk.faults().writes.store(1, Ordering::SeqCst);
-    }
-    let (producer, name) = (engine.clone(), queue.clone());
+    engine.produce(&queue, items(1)).await.expect_err("the write failed");
+    let (producer, name, clock) = (engine.clone(), queue.clone(), env.clone());
     let produced = tokio::spawn(async move {
-        for _ in 0..TRIES_MAX {
+        while clock.boot() < ENOUGH {
             if let Ok(produced) = producer.produce(&name, items(1)).await {
                 return produced.results[0].as_ref().expect("produced").id;
             }

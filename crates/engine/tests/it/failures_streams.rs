@@ -15,6 +15,7 @@ use crate::behaviour::streams::{emit, event, next, rest, said};
 use crate::failures::{Broken, world};
 use crate::faulty::Fault;
 use crate::log_disk::MemDisk;
+use crate::log_failure::ready_with;
 use crate::world::{ManualEnv, items, lease, queue_name};
 
 async fn followed(world: &Broken) -> ((ItemId, Permit), Subscription) {
@@ -169,6 +170,7 @@ async fn a_stream_that_was_ahead_of_a_log_that_went_back_is_closed() {
     let env = Arc::new(ManualEnv::new());
     let disk: Arc<MemDisk> = Arc::default();
     let options = LogOptions { durability: Durability::Interval(INTERVAL), ..LogOptions::default() };
+    let segment_bytes = options.segment_bytes;
     let store = LogStore::open(env.clone(), disk.clone(), options).await.expect("the log opens");
     let engine = Engine::open(env.clone(), Arc::new(store)).await.expect("the engine opens");
     let queue = queue_name("q");
@@ -181,16 +183,18 @@ async fn a_stream_that_was_ahead_of_a_log_that_went_back_is_closed() {
     emit(&engine, held, &["a"]).await;
     let mut stream = engine.subscribe(held.0, Some(0)).await.expect("subscribed");
     assert_eq!(next(&mut stream).await, "1 a");
+    // Segments are made ready ahead: the fault is to strike what was emitted.
+    ready_with(&disk, segment_bytes, || engine.store_stats().bytes_stored).await;
     let synced = engine.store_stats().syncs;
+    env.advance(Duration::from_secs(3600));
     while engine.store_stats().syncs == synced {
-        env.advance(Duration::from_secs(3600));
         tokio::task::yield_now().await;
     }
     emit(&engine, held, &["lost"]).await;
     assert_eq!(next(&mut stream).await, "2 lost");
     disk.faults().syncs.store(1, Ordering::SeqCst);
+    env.advance(Duration::from_secs(3600));
     while disk.faults().syncs.load(Ordering::SeqCst) > 0 {
-        env.advance(Duration::from_secs(3600));
         tokio::task::yield_now().await;
     }
     // Which is found out by whoever writes next.

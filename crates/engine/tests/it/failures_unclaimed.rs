@@ -133,6 +133,7 @@ async fn a_fault_at_any_step_of_a_drop_leaves_the_partition_unclaimed_or_gone() 
 /// An item dies in `q` and goes to `dead`. The process ends in the middle, the registry is lost, and both partitions are
 /// adopted one after the other.
 async fn crash_and_adopt(commits: usize, fault: Fault, first: u32) {
+    let context = format!("{fault:?} after {commits}, partition {first} first");
     let moving = Moving::new().await;
     moving.create(&moving.dead, Settings::default()).await;
     moving.engine.produce(&moving.queue, items(1)).await.expect("produced");
@@ -150,7 +151,7 @@ async fn crash_and_adopt(commits: usize, fault: Fault, first: u32) {
     unless_it_crashes(&moving.store, arrive).await;
     let next_process = moving.store.next_process();
     next_process.drop_partition(PartitionId::REGISTRY).await.expect("the registry is lost");
-    let (engine, _, env) = next(&next_process).await;
+    let (engine, store, env) = next(&next_process).await;
     let settings = Settings { max_attempts: 1, dead_queue: Some("dead".into()), ..Settings::default() };
     for (name, settings) in [(&moving.queue, settings), (&moving.dead, Settings::default())] {
         let create = CreateQueue { name: name.clone(), settings, partitions: 1 };
@@ -159,10 +160,18 @@ async fn crash_and_adopt(commits: usize, fault: Fault, first: u32) {
     // Partition 1 is of `q`, partition 2 of `dead`.
     for partition in [first, 3 - first] {
         let queue = if partition == 1 { &moving.queue } else { &moving.dead };
-        engine.adopt(queue, PartitionId(partition), None).await.expect("adopted");
+        // While the partition is loaded, everybody else goes on.
+        store.slow.send_replace(true);
+        let adopted = async {
+            engine.adopt(queue, PartitionId(partition), None).await.expect("adopted");
+        };
+        let meanwhile = async {
+            turns(&env).await;
+            store.slow.send_replace(false);
+        };
+        tokio::join!(adopted, meanwhile);
         turns(&env).await;
     }
-    let context = format!("{fault:?} after {commits}, partition {first} first");
     // A lease that nobody extends ends, and its item dies then.
     env.advance(Duration::from_secs(3600));
     turns(&env).await;

@@ -9,7 +9,9 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Part};
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats};
+use windlass_engine::store::{
+    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
+};
 
 /// What goes wrong with the next commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub(crate) enum Fault {
     CrashBefore,
     /// The same, after it happened.
     CrashAfter,
+    /// It is answered, and taken back before it was durable: relaxed durability allows that.
+    TakenBack,
 }
 
 #[derive(Debug, Default)]
@@ -158,6 +162,10 @@ impl Store for FaultyStore {
                     self.inner.commit(batch).await?;
                     Err(CommitError::Unknown(Self::broken()))
                 }
+                Some(Fault::TakenBack) => {
+                    let acquired = self.inner.acquire(batch.partition).await;
+                    acquired.map(|_its_owner_is_fenced| ()).map_err(CommitError::NotApplied)
+                }
                 Some(Fault::CrashBefore) => self.crash().await,
                 Some(Fault::CrashAfter) => {
                     self.inner.commit(batch).await?;
@@ -167,12 +175,12 @@ impl Store for FaultyStore {
         })
     }
 
-    fn sync(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.sync(partition)
+    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.sync(term)
     }
 
-    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
-        self.inner.is_owner(partition, epoch)
+    fn epoch(&self, partition: PartitionId) -> u64 {
+        self.inner.epoch(partition)
     }
 
     fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {

@@ -30,6 +30,8 @@ pub(crate) struct Faults {
     pub(crate) syncs: AtomicU64,
     pub(crate) reads: AtomicU64,
     pub(crate) room: AtomicU64,
+    /// While set, whoever makes a file panics.
+    pub(crate) panics: AtomicBool,
     /// `free_bytes` tells nothing.
     pub(crate) hides_room: AtomicBool,
     /// Writes need room for what they replace too, as on file systems that copy on write.
@@ -55,6 +57,7 @@ impl Default for Faults {
             syncs: zero(),
             reads: zero(),
             room: AtomicU64::new(u64::MAX),
+            panics: AtomicBool::new(false),
             hides_room: AtomicBool::new(false),
             copies_on_write: AtomicBool::new(false),
             held: AtomicBool::new(false),
@@ -219,6 +222,7 @@ impl Disk for MemDisk {
 
     fn create(&self, name: &str) -> BoxFuture<'_, io::Result<Arc<dyn File>>> {
         self.faults.created.fetch_add(1, Ordering::SeqCst);
+        assert!(!self.faults.panics.load(Ordering::SeqCst), "a panic that was asked for");
         if Faults::strikes(&self.faults.creates) {
             return done(Err(broken()));
         }

@@ -7,7 +7,7 @@ use windlass_core::id::PartitionId;
 use windlass_core::row::Change;
 use windlass_core::time::Span;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
-use windlass_engine::store::{CommitError, Room, Store, StoreError};
+use windlass_engine::store::{CommitError, Room, Store, StoreError, Term};
 
 use crate::log_disk::MemDisk;
 use crate::log_rows::{Owner, SMALL, item, open, put, remove, small};
@@ -20,7 +20,13 @@ pub(crate) async fn until(done: impl Fn() -> bool) {
 
 /// The pool has its spare and its reserve: nothing writes but who is asked to.
 pub(crate) async fn ready(disk: &MemDisk, store: &LogStore) {
-    until(|| store.stats().bytes_stored == 3 * u64::from(SMALL) && disk.used() > 3 * u64::from(SMALL)).await;
+    ready_with(disk, SMALL, || store.stats().bytes_stored).await;
+}
+
+/// As [`ready`], for segments of another size and a store that is asked by others.
+pub(crate) async fn ready_with(disk: &MemDisk, segment_bytes: u32, stored: impl Fn() -> u64) {
+    let all = 3 * u64::from(segment_bytes);
+    until(|| stored() == all && disk.used() > all).await;
     let no_temporary = || disk.names().iter().all(|name| !name.ends_with(".tmp"));
     until(no_temporary).await;
 }
@@ -152,6 +158,30 @@ async fn a_failed_interval_sync_takes_back_what_was_not_durable() {
     assert_eq!(owner.rows, rows);
 }
 
+/// Whoever rests something on a commit that was taken back would be the only one who knows of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sync_is_refused_to_an_owner_whose_commits_were_taken_back() {
+    let disk = Arc::new(MemDisk::default());
+    for durability in [Durability::Interval(Span::from_secs(3600)), Durability::None] {
+        let store = open(&disk, LogOptions { durability, ..small() }).await.unwrap();
+        let mut owner = Owner::acquire(&store, 1).await.unwrap();
+        let mut bystander = Owner::acquire(&store, 2).await.unwrap();
+        let term = Term::now(&store, owner.partition);
+        owner.commit(put(owner.sequence + 1, 100)).await.unwrap();
+        store.sync(term).await.unwrap();
+        let durable = owner.rows.clone();
+        owner.commit(put(owner.sequence + 1, 100)).await.unwrap();
+        disk.faults().writes.store(1, Ordering::SeqCst);
+        bystander.commit(put(bystander.sequence + 1, 100)).await.unwrap_err();
+        let bystander = Owner::acquire(&store, 2).await.unwrap();
+        assert_eq!(store.stats().events.rollbacks, 1);
+        store.sync(Term::now(&store, bystander.partition)).await.unwrap();
+        assert!(matches!(store.sync(term).await, Err(StoreError::Fenced)));
+        assert_eq!(Owner::acquire(&store, 1).await.unwrap().rows, durable);
+        store.close().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_cannot_be_read_fails_that_read_only() {
     let disk = Arc::new(MemDisk::default());
@@ -214,4 +244,31 @@ async fn a_full_disk_frees_itself_when_a_snapshot_fits() {
     until(|| store.room(PartitionId(1)) == Room::Enough).await;
     let copy = open(&disk.after_power_loss(), small()).await.unwrap();
     assert_eq!(Owner::acquire(&copy, 1).await.unwrap().rows, owner.rows);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_that_panics_closes_the_store_and_nobody_waits_for_it() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    ready(&disk, &store).await;
+    disk.faults().panics.store(true, Ordering::SeqCst);
+    let mut number = 0;
+    let refused = loop {
+        number += 1;
+        if let Err(error) = owner.commit(put(number, 1000)).await {
+            break error;
+        }
+    };
+    let (CommitError::NotApplied(error) | CommitError::Unknown(error)) = refused;
+    assert!(matches!(error, StoreError::Closed), "{error}");
+    assert!(matches!(Owner::acquire(&store, 1).await, Err(StoreError::Closed)));
+    assert!(
+        matches!(store.sync(Term::now(&store, owner.partition)).await, Ok(())),
+        "all that was answered is durable"
+    );
+    store.close().await;
+    disk.faults().panics.store(false, Ordering::SeqCst);
+    let store = open(&disk.after_power_loss(), small()).await.unwrap();
+    assert_eq!(Owner::acquire(&store, 1).await.unwrap().rows, owner.rows);
 }

@@ -9,9 +9,9 @@ use windlass_core::id::ItemNumber;
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::env::{BoxFuture, Env, TokioEnv};
-use windlass_engine::store::Store;
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
+use windlass_engine::store::{Store, Term};
 
 use crate::heard::Ear;
 use crate::log_damage::{Files, History, assert_damaged, frames, head, lsn, tiny};
@@ -70,17 +70,17 @@ fn bodies(files: &Files) -> Vec<(String, usize, usize, usize, u64)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rotten_body_in_the_log_costs_its_item_alone() {
-    let history = History::write(tiny(), 60).await;
+    let history = History::write(tiny(), 40).await;
     let bodies = bodies(&history.files);
     let last = bodies.iter().map(|(.., number)| *number).max().unwrap();
-    assert_eq!((bodies.len(), last), (60, 60));
+    assert_eq!((bodies.len(), last), (40, 40));
     for (name, _, from, to, rotten) in bodies.iter().filter(|(.., number)| *number != last) {
         for at in [*from, *to - 1] {
             let mut files = history.files.clone();
             files.get_mut(name).unwrap()[at] ^= 0x10;
             let store = open(&MemDisk::of(files), tiny()).await.unwrap();
             let owner = Owner::acquire(&store, 1).await.unwrap();
-            assert_eq!(owner.rows, history.states[60]);
+            assert_eq!(owner.rows, history.states[40]);
             let is_wanted = owner.rows.contains_key(&Key::Item(ItemNumber(*rotten)));
             assert_eq!(store.stats().damaged_bodies, u64::from(is_wanted), "{name} {at}");
             for key in owner.rows.keys() {
@@ -122,18 +122,18 @@ async fn a_torn_tail_is_cut_and_told() {
 
 #[tokio::test]
 async fn rotten_bodies_are_told_once_per_open() {
-    let history = History::write(tiny(), 60).await;
+    let history = History::write(tiny(), 40).await;
     let mut files = history.files.clone();
     let all = bodies(&history.files);
-    let rotten: Vec<_> = all.iter().filter(|(.., number)| [20, 55, 57].contains(number)).collect();
+    let rotten: Vec<_> = all.iter().filter(|(.., number)| [13, 35, 37].contains(number)).collect();
     for (name, _, from, ..) in &rotten {
         files.get_mut(name).unwrap()[*from] ^= 1;
     }
     let (ear, _listening) = Ear::listening();
     open_here(&MemDisk::of(files), tiny()).await;
     let line = ear.line("bodies in the log are damaged: each costs its item");
-    assert_eq!(line["bodies"], "2", "item 20 was removed");
-    let first = rotten.iter().find(|(.., number)| *number == 55).unwrap();
+    assert_eq!(line["bodies"], "2", "item 13 was removed");
+    let first = rotten.iter().find(|(.., number)| *number == 35).unwrap();
     assert!(line["first"].contains(&format!("mem/{}: damaged at byte {}", first.0, first.2)), "{line:?}");
 }
 
@@ -146,7 +146,7 @@ async fn a_roll_back_reads_on_behind_a_rotten_body() {
     for number in 1..=9 {
         owner.commit(put(number, 100)).await.unwrap();
     }
-    store.sync(owner.partition).await.unwrap();
+    store.sync(Term::now(&store, owner.partition)).await.unwrap();
     let rows = owner.rows.clone();
     assert_eq!(disk.spoil(&body(5, 100)), 1);
     disk.faults().writes.store(1, Ordering::SeqCst);
@@ -232,7 +232,7 @@ async fn the_id_of_a_log_does_not_follow_from_clocks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn padding_between_frames_counts_for_nothing() {
-    let history = History::write(tiny(), 60).await;
+    let history = History::write(tiny(), 40).await;
     let mut flipped = 0;
     for (name, bytes) in history.files.iter().filter(|(name, _)| name.ends_with(".seg")) {
         for (at, length) in frames(bytes) {
@@ -241,13 +241,13 @@ async fn padding_between_frames_counts_for_nothing() {
                 files.get_mut(name).unwrap()[padding] ^= 0x10;
                 let store = open(&MemDisk::of(files), tiny()).await.unwrap();
                 let owner = Owner::acquire(&store, 1).await.unwrap();
-                assert_eq!(owner.rows, history.states[60]);
+                assert_eq!(owner.rows, history.states[40]);
                 owner.check_bodies().await;
                 flipped += 1;
             }
         }
     }
-    assert!(flipped > 60, "only {flipped} bytes of padding");
+    assert!(flipped > 40, "only {flipped} bytes of padding");
 }
 
 /// A closed log in which compaction has moved bodies, and what its partition is.

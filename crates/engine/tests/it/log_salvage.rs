@@ -92,7 +92,9 @@ async fn frames_behind_an_unreadable_frame_of_their_own_sync_are_salvaged() {
         assert!(account.may_miss_more, "{account:?}");
 
         let report = inspect::check(as_disk(&MemDisk::of(files))).await.unwrap();
-        assert_eq!(report.damage.len(), 1, "{report:?}");
+        let [StoreError::Damaged { offset, what, .. }] = &report.damage[..] else { panic!("{report:?}") };
+        assert_eq!(*offset, at as u64);
+        assert!(what.contains("possibly lost") && what.contains("a start cuts the log here"), "{what}");
         assert_eq!(report.account, salvaged.account);
     }
 }
@@ -140,7 +142,24 @@ async fn a_rotten_payload_costs_its_payload_exactly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damage_to_what_was_removed_later_is_harmless() {
+async fn a_rotten_payload_in_the_last_frame_is_told_with_the_commits_that_a_start_cuts() {
+    let mut files = killed(5).await;
+    let (at, length) = frames(&files[FIRST])[1 + 5];
+    flip(&mut files, FIRST, at + length - 1);
+    let report = inspect::check(as_disk(&MemDisk::of(files.clone()))).await.unwrap();
+    let cut_here = |what: &str| what.contains("a start cuts the log here");
+    let tells_cut = |error: &StoreError| matches!(error, StoreError::Damaged { offset, what, .. } if *offset == at as u64 && cut_here(what));
+    assert!(report.damage.iter().any(tells_cut), "{report:?}");
+    assert_eq!(report.cut, BTreeSet::from([PartitionId(1)]));
+
+    let (_, salvaged) = salvage(&MemDisk::of(files.clone())).await;
+    assert_eq!(Owner::acquire(&salvaged, 1).await.unwrap().rows.len(), 5);
+    let started = open(&MemDisk::of(files), small()).await.unwrap();
+    assert_eq!(items(&started, 1).await, [1, 2, 3, 4]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_that_a_start_cuts_are_told_although_the_damage_before_them_costs_nothing() {
     let disk = Arc::new(MemDisk::default());
     let store = open(&disk, unsynced()).await.unwrap();
     let mut owner = Owner::acquire(&store, 1).await.unwrap();
@@ -149,6 +168,24 @@ async fn damage_to_what_was_removed_later_is_harmless() {
     owner.commit([remove(1)]).await.unwrap();
     let mut files = disk.after_kill().images();
     store.close().await;
+    let (at, length) = frames(&files[FIRST])[1 + 1];
+    flip(&mut files, FIRST, at + length - 1);
+    let report = inspect::check(as_disk(&MemDisk::of(files.clone()))).await.unwrap();
+    assert_eq!((report.damage.len(), report.cut.len()), (1, 1), "{report:?}");
+    let started = open(&MemDisk::of(files), small()).await.unwrap();
+    assert_eq!(items(&started, 1).await, []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_to_what_was_removed_later_is_harmless() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, unsynced()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(1, 200)).await.unwrap();
+    owner.commit(put(2, 200)).await.unwrap();
+    owner.commit([remove(1)]).await.unwrap();
+    store.close().await;
+    let mut files = disk.images();
     let (at, length) = frames(&files[FIRST])[1 + 1];
     flip(&mut files, FIRST, at + length - 1);
     let disk = MemDisk::of(files);

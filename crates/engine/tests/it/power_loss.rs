@@ -17,7 +17,9 @@ use windlass_core::time::Span;
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats};
+use windlass_engine::store::{
+    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
+};
 use windlass_engine::{Engine, RetryItem};
 
 use crate::behaviour::addresses::at;
@@ -80,15 +82,15 @@ impl Store for Stepped {
         })
     }
 
-    fn sync(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
             self.steps.begin().await;
-            self.log.sync(partition).await
+            self.log.sync(term).await
         })
     }
 
-    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
-        self.log.is_owner(partition, epoch)
+    fn epoch(&self, partition: PartitionId) -> u64 {
+        self.log.epoch(partition)
     }
 
     fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {

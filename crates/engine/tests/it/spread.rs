@@ -355,11 +355,15 @@ async fn a_drop_that_fails_is_tried_again_and_leaves_others_alone() {
     assert_eq!(stores.first.partitions().await.expect("read"), [PartitionId(0)]);
     assert_eq!(stores.second.partitions().await.expect("read"), [PartitionId(2)]);
     assert_eq!(engine.unclaimed(), []);
+    let other = create(&engine, "other", 1).await;
+    engine.rebalance(&other, 3).await.expect("other queues do not wait for that disk");
+    engine.delete_queue(&other, true).await.expect("deleted");
     stores.second.drops_fail.store(false, Ordering::SeqCst);
     while !stores.second.partitions().await.expect("read").is_empty() {
         stores.env.advance(Duration::from_secs(1));
         tokio::task::yield_now().await;
     }
+    assert_eq!(stores.first.partitions().await.expect("read"), [PartitionId(0)]);
 }
 
 #[tokio::test]

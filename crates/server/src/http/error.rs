@@ -213,11 +213,18 @@ impl From<Refusal> for Problem {
                 Code::NotFound,
                 "no unclaimed partition of that number in that store: storage/unclaimed.list tells those there are",
             ),
-            Refusal::UnclaimedNotEmpty { live } => Self::new(
+            Refusal::UnclaimedNotEmpty { live, crons } => Self::new(
                 Code::NotEmpty,
                 format!(
-                    "the partition holds {live} items that have not ended or not yet arrived where they go: adopt it into \
-                     a queue, or set `force`"
+                    "the partition holds {live} items that have not ended or not yet arrived where they go, and {crons} \
+                     crons: adopt it into a queue, or set `force`"
+                ),
+            ),
+            Refusal::UnclaimedDamaged { damage } => Self::new(
+                Code::WrongState,
+                format!(
+                    "the partition cannot be read: {damage}. It can be dropped with `force`; to keep what is readable of it, \
+                     stop the server and salvage the directory with `windlass inspect DIR --salvage`"
                 ),
             ),
             Refusal::PartitionNamed { queue } => Self::new(

@@ -31,6 +31,7 @@ fn shown(unclaimed: Unclaimed) -> UnclaimedPartition {
         queue: unclaimed.queue.map(|queue| queue.name.to_string()),
         items: unclaimed.items,
         retained: unclaimed.retained,
+        crons: unclaimed.crons,
     }
 }
 

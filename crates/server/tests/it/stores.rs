@@ -15,7 +15,9 @@ use windlass_core::row::Part;
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::spread::Member;
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats};
+use windlass_engine::store::{
+    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
+};
 use windlass_server::config::{self, Config, RawConfig};
 use windlass_server::lifecycle::Server;
 
@@ -49,12 +51,12 @@ impl Store for Failing {
         })
     }
 
-    fn sync(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.sync(partition)
+    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.sync(term)
     }
 
-    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
-        self.inner.is_owner(partition, epoch)
+    fn epoch(&self, partition: PartitionId) -> u64 {
+        self.inner.epoch(partition)
     }
 
     fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {

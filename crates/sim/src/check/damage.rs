@@ -66,6 +66,17 @@ pub(crate) fn is_damaged(state: &PartitionState) -> bool {
     }
 }
 
+/// No server finds a body damaged on sound disks. Salvage may keep an item whose payload was torn, and tells it.
+pub(super) fn check_unfounded(facts: &Facts<'_>) -> Result<(), Violation> {
+    let history = facts.history;
+    match history.lost_bodies.first().filter(|_| !history.has_rot() && !is_told(history)) {
+        Some(item) => {
+            Err(violation("damage", format!("nothing has rotted, and a body of {item} is said to be lost")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Whether somebody was told that something of what was stored is damaged. Salvage tells a torn write too, and keeps the
 /// items of a frame whose payloads were torn.
 pub(super) fn is_told(history: &History) -> bool {

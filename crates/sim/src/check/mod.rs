@@ -42,7 +42,7 @@ use crate::history::{History, Violation};
 type Rule = fn(&Facts<'_>) -> Result<(), Violation>;
 
 /// Hold however much was lost.
-const ALWAYS: [Rule; 11] = [
+const ALWAYS: [Rule; 12] = [
     unique::check,
     grants::check,
     time::check,
@@ -54,6 +54,7 @@ const ALWAYS: [Rule; 11] = [
     groups::check_held,
     groups::check_members,
     groups::check_each_view,
+    damage::check_unfounded,
 ];
 
 /// Hold as long as what was acknowledged holds.

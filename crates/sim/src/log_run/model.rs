@@ -105,6 +105,12 @@ impl Model {
         }
     }
 
+    /// What the partition's owner was answered by then is durable, whatever went back.
+    pub(super) fn synced_within_term(&mut self, partition: u32, moment: u64) {
+        let past = self.past(partition);
+        past.durable_until = past.durable_until.max(moment);
+    }
+
     pub(super) fn send(&mut self, partition: u32, changes: &[Change]) -> u64 {
         let sent_at = self.tick();
         let past = self.past(partition);

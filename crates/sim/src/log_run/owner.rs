@@ -7,7 +7,7 @@ use windlass_core::id::ItemNumber;
 use windlass_core::row::{Change, Part};
 use windlass_core::time::Timestamp;
 use windlass_engine::store::log::LogStore;
-use windlass_engine::store::{Acquired, Batch, Body, CommitError, Store, StoreError};
+use windlass_engine::store::{Acquired, Batch, Body, CommitError, Store, StoreError, Term};
 
 use super::changes::{Content, NUMBERS, all_body_keys, draw_batch, draw_body_key};
 use super::model::{Bounds, REGISTRY, wrong};
@@ -183,7 +183,7 @@ impl Owner {
                 0..=29 => self.commit(epoch).await?,
                 30..=33 => self.read(epoch).await?,
                 34 => self.take_over(epoch).await?,
-                35 | 36 => self.sync().await?,
+                35 | 36 => self.sync(epoch).await?,
                 37 | 38 => self.ask_whether_owner(epoch).await?,
                 _ if self.partition == REGISTRY || !self.rng.percent(20) => {}
                 _ => return self.drop_partition().await,
@@ -232,7 +232,7 @@ impl Owner {
     async fn read(&mut self, epoch: u64) -> Result<(), Violation> {
         let keys: Vec<(ItemNumber, Part)> = (0..8).map(|_| draw_body_key(&mut self.rng)).collect();
         let rollbacks = self.store.stats().events.rollbacks;
-        if !self.store.is_owner(id(self.partition), epoch) {
+        if self.store.epoch(id(self.partition)) != epoch {
             self.epoch = None;
             return Ok(());
         }
@@ -271,11 +271,13 @@ impl Owner {
         }
     }
 
-    async fn sync(&self) -> Result<(), Violation> {
+    async fn sync(&self, epoch: u64) -> Result<(), Violation> {
         let asked_at = self.bench.model().tick();
-        if self.store.sync(id(self.partition)).await.is_ok() {
+        if self.store.sync(Term { partition: id(self.partition), epoch }).await.is_ok() {
             self.bench.note(format_args!("synced"));
-            self.bench.model().synced(asked_at, self.store.stats().events.rollbacks);
+            let mut model = self.bench.model();
+            model.synced(asked_at, self.store.stats().events.rollbacks);
+            model.synced_within_term(self.partition, asked_at);
         }
         Ok(())
     }
@@ -283,7 +285,7 @@ impl Owner {
     /// An owner that was not fenced knows the partition as it is.
     async fn ask_whether_owner(&mut self, epoch: u64) -> Result<(), Violation> {
         let rollbacks = self.store.stats().events.rollbacks;
-        let is_owner = self.store.is_owner(id(self.partition), epoch);
+        let is_owner = self.store.epoch(id(self.partition)) == epoch;
         let known = self.bench.model().past(self.partition).sequence();
         let epoch = self.acquire().await?;
         self.epoch = Some(epoch);

@@ -88,6 +88,27 @@ fn damage_told_without_rot_excuses_nothing() {
 }
 
 #[test]
+fn a_server_that_misses_a_body_on_sound_disks_is_wrong() {
+    let mut story = story();
+    story.produce(&[1]).lease(vec![given(1, 1, 1)]).complete(1, 1, Verdict::Done);
+    story.history.lost_bodies.insert(id(1).to_string());
+    assert_eq!(story.verdict(), Some("damage"));
+    story.history.faults.push((Moment::default(), Fault::Rot));
+    assert_eq!(story.verdict(), None);
+}
+
+#[test]
+fn commits_that_a_start_was_told_to_cut_are_missing_only_after_a_start() {
+    let mut story = with_rot();
+    lose_an_item(&mut story);
+    tell(&mut story, Teller::Inspect);
+    story.history.losses.at_start.insert(PartitionId(1));
+    assert_eq!(story.verdict(), Some("lost"));
+    story.history.losses.start();
+    assert_eq!(story.verdict(), None);
+}
+
+#[test]
 fn another_payload_than_was_produced_is_never_excused() {
     let mut story = with_rot();
     tell(&mut story, Teller::Start);

@@ -6,7 +6,8 @@ use windlass_core::item::{MoveReason, Origin};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{Granted, QueueStats};
-use windlass_sim::history::{Op, Outcome, Verdict};
+use windlass_sim::fault::Fault;
+use windlass_sim::history::{Moment, Op, Outcome, Verdict};
 
 use crate::story::{SECOND, Story, given, id, shown, story};
 
@@ -138,6 +139,16 @@ fn an_item_that_left_and_never_arrived_is_found() {
     assert_eq!(story.verdict(), None, "the dead queue may not be there");
     story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
     assert_eq!(story.verdict(), Some("lost on the way"));
+}
+
+#[test]
+fn an_item_that_was_told_to_have_lost_its_payload_is_not_missed_where_it_went() {
+    let mut story = one_gone();
+    story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
+    story.history.faults.push((Moment::default(), Fault::Rot));
+    assert_eq!(story.verdict(), Some("lost on the way"));
+    story.history.lost_bodies.insert(id(1).to_string());
+    assert_eq!(story.verdict(), None);
 }
 
 #[test]

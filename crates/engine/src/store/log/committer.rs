@@ -127,6 +127,9 @@ impl Committer {
     }
 
     async fn next(&mut self) -> Option<Request> {
+        if self.shared.is_broken() {
+            return None;
+        }
         // Also under load, when there is always something carried over and nobody waits for the timer below.
         if self.sync_at.is_some_and(|at| at <= self.shared.env.boot()) {
             self.sync_written().await;
@@ -135,10 +138,16 @@ impl Committer {
             return Some(request);
         }
         loop {
-            let Some(at) = self.sync_at else { return self.requests.recv().await };
-            let timer = self.shared.env.sleep_until(at);
+            let (at, env) = (self.sync_at, &self.shared.env);
+            let timer = async {
+                match at {
+                    Some(at) => env.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
+                () = self.shared.broke.notified() => return None,
                 () = timer => self.sync_written().await,
                 request = self.requests.recv() => return request,
             }

@@ -63,7 +63,9 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_core::time::{Span, Timestamp};
 
-use super::{Acquired, Batch, Body, CommitError, DEFAULT_STORE, Room, Rows, Store, StoreError, StoreStats};
+use super::{
+    Acquired, Batch, Body, CommitError, DEFAULT_STORE, Room, Rows, Store, StoreError, StoreStats, Term,
+};
 use crate::env::{BoxFuture, Env, Task};
 use crate::lock::lock;
 use body_key::BodyKey;
@@ -182,6 +184,14 @@ impl LogStore {
             answer,
         };
         self.write(write, answered).await
+    }
+
+    async fn sync_term(&self, term: Term) -> Result<(), StoreError> {
+        if self.shared.options.durability != Durability::Always {
+            ask(&self.requests, |answer| Request::Sync { answer }).await?;
+        }
+        // Asked behind the sync: a roll-back before it has ended the term.
+        if self.epoch(term.partition) == term.epoch { Ok(()) } else { Err(StoreError::Fenced) }
     }
 
     async fn drop_durably(&self, partition: PartitionId) -> Result<(), StoreError> {
@@ -361,12 +371,12 @@ impl Store for LogStore {
         Box::pin(async { Ok(partitions) })
     }
 
-    fn sync(&self, _partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(ask(&self.requests, |answer| Request::Sync { answer }))
+    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(self.sync_term(term))
     }
 
-    fn is_owner(&self, partition: PartitionId, epoch: u64) -> bool {
-        self.shared.tables().partitions.get(&partition.0).is_some_and(|table| table.epoch == epoch)
+    fn epoch(&self, partition: PartitionId) -> u64 {
+        self.shared.tables().partitions.get(&partition.0).map_or(0, |table| table.epoch)
     }
 
     fn batch_bytes_max(&self) -> usize {

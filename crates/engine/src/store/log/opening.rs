@@ -19,7 +19,7 @@ use super::snapshot_file;
 use super::tables::{Link, Slot};
 use super::upkeep::Upkeep;
 use super::{LogOptions, LogStore, reader};
-use crate::env::{self, Env};
+use crate::env::{self, Env, Task};
 use crate::store::StoreError;
 
 const REQUESTS_MAX: usize = 1024;
@@ -140,7 +140,7 @@ fn tell(recovered: &Recovered) {
         }
     }
     if let Some(end) = recovered.end.as_ref().filter(|end| end.cut.frames > 0) {
-        let (file, offset, Cut { frames, bytes }) = (&end.segment.path, end.offset, end.cut);
+        let (file, offset, Cut { frames, bytes, .. }) = (&end.segment.path, end.offset, &end.cut);
         tracing::warn!(%file, offset, frames, bytes, "the torn tail of the log was cut: nothing says that it was durable");
     }
 }
@@ -301,13 +301,41 @@ fn start(
     let committer = Committer::new(Arc::clone(&shared), received, end, open);
     let keeper = Keeper::new(Arc::clone(&shared));
     let upkeep = Upkeep::new(Arc::clone(&shared), requests.clone());
-    let env = &*shared.env;
     let tasks = vec![
-        env::spawn_thread(env, "log-committer", committer.serve()),
-        env::spawn_thread(env, "log-reader", reader::serve(Arc::clone(&shared), received_jobs)),
-        env::spawn_thread(env, "log-keeper", keeper.serve()),
-        env::spawn_thread(env, "log-upkeep", upkeep.serve()),
+        spawn(&shared, "log-committer", committer.serve()),
+        spawn(&shared, "log-reader", reader::serve(Arc::clone(&shared), received_jobs)),
+        spawn(&shared, "log-keeper", keeper.serve()),
+        spawn(&shared, "log-upkeep", upkeep.serve()),
     ];
     let format = AsyncMutex::new(format);
     LogStore { format, requests, reader: jobs, tasks: Mutex::new(tasks), shared }
+}
+
+/// Runs one of the log's tasks on a thread of its own.
+fn spawn(shared: &Arc<Shared>, name: &'static str, serve: impl Future<Output = ()> + Send + 'static) -> Task {
+    let panics = Panics { shared: Arc::clone(shared), name };
+    env::spawn_thread(&*shared.env, name, async move {
+        let _panics = panics;
+        serve.await;
+    })
+}
+
+/// Closes the store if its thread panics: others would wait for that thread for ever.
+struct Panics {
+    shared: Arc<Shared>,
+    name: &'static str,
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let (thread, directory) = (self.name, self.shared.disk.path(""));
+            tracing::error!(
+                thread,
+                directory,
+                "a thread of the store panicked, which is a bug: the store is closed until the server is restarted"
+            );
+            self.shared.break_down();
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! Nothing here writes. A frame counts if it is the next one; the first place where there is none is the end of the
 //! log, unless some frame says that more than that was durable once: then the log is damaged, and not opened.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::disk::Disk;
@@ -41,12 +42,14 @@ pub(super) struct End {
 }
 
 /// What stands behind the end of the log and belongs to its torn tail.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cut {
     /// Frames whose header is right.
     pub(super) frames: u64,
     /// From the end of the log to that of the last such frame.
     pub(super) bytes: u32,
+    /// Partitions of such frames whose entries are right: salvage keeps their commits, and a start does not.
+    pub(super) readable: BTreeSet<u32>,
 }
 
 pub(super) async fn recover(disk: &dyn Disk, log: u64) -> Result<Recovered, StoreError> {

@@ -52,6 +52,18 @@ struct Rotten {
 struct Heard {
     header: Header,
     end: u32,
+    /// Whether its entries are right.
+    is_readable: bool,
+}
+
+impl Heard {
+    /// Whether it changes its partition, and says how.
+    fn tells_a_change(&self) -> bool {
+        match self.header.kind {
+            Kind::Commit | Kind::Drop => self.is_readable,
+            Kind::SegmentStart | Kind::Open | Kind::Survivors | Kind::Close | Kind::End => false,
+        }
+    }
 }
 
 /// What a search found.
@@ -256,7 +268,9 @@ impl Replay {
         };
         let cut: Vec<&Heard> = heard.iter().filter(is_cut).collect();
         let bytes = cut.last().map_or(0, |last| last.end - walked.offset);
-        Ok(Cut { frames: cut.len() as u64, bytes })
+        let readable = cut.iter().filter(|heard| heard.tells_a_change());
+        let readable = readable.map(|heard| heard.header.partition).collect();
+        Ok(Cut { frames: cut.len() as u64, bytes, readable })
     }
 
     /// Hears every frame of this log that can be found, whole or not.
@@ -266,7 +280,8 @@ impl Replay {
         let mut heard = Vec::new();
         while let Some(found) = scanner.search(offset, self.log).await? {
             offset = found.search_from();
-            heard.push(Heard { header: found.header, end: found.next_offset() });
+            let (header, end, is_readable) = (found.header, found.next_offset(), found.is_readable);
+            heard.push(Heard { header, end, is_readable });
         }
         heard.iter().for_each(|heard| self.hear_frame(&heard.header));
         Ok(Searched { heard, failed: scanner.failed_behind(from) })

@@ -38,6 +38,9 @@ pub(super) struct Shared {
     /// Nobody is left who may read.
     pub(super) reader_stop: Notify,
     closing: AtomicBool,
+    /// A thread of the log has panicked: the committer ends, and whoever asks is told that the store is closed.
+    broken: AtomicBool,
+    pub(super) broke: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -92,6 +95,8 @@ impl Shared {
             pool_changed: Notify::new(),
             reader_stop: Notify::new(),
             closing: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            broke: Notify::new(),
         })
     }
 
@@ -166,6 +171,18 @@ impl Shared {
 
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
+    }
+
+    /// Ends all threads of the log: what one of them does, others wait for.
+    pub(super) fn break_down(&self) {
+        self.broken.store(true, Ordering::SeqCst);
+        self.broke.notify_one();
+        self.reader_stop.notify_one();
+        self.close();
     }
 
     pub(super) fn close(&self) {

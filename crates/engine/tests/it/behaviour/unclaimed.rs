@@ -26,6 +26,7 @@ on_every_store!(
     an_adopted_partition_obeys_the_settings_and_rules_of_its_queue,
     crons_of_an_adopted_partition_are_found_by_name_and_run_once,
     a_cron_whose_name_is_taken_keeps_its_partition_from_being_adopted,
+    an_unclaimed_partition_with_crons_is_dropped_only_by_force,
     a_deleted_queue_leaves_nothing_unclaimed,
 );
 
@@ -145,7 +146,7 @@ async fn an_unclaimed_partition_is_dropped_by_its_number_alone(world: &World) {
     let queue = world.queue("mail", 1, Settings::default()).await;
     let drop = async |partition| world.engine().drop_unclaimed(PartitionId(partition), None, true).await;
     let unforced = world.engine().drop_unclaimed(PartitionId(1), None, false).await;
-    assert!(is_refused(&unforced, &Refusal::UnclaimedNotEmpty { live: 3 }));
+    assert!(is_refused(&unforced, &Refusal::UnclaimedNotEmpty { live: 3, crons: 0 }));
     drop(1).await.expect("dropped");
     assert_eq!(numbers(world), [2]);
     for claimed in [0, 1, 3, 99] {
@@ -203,6 +204,19 @@ async fn a_cron_whose_name_is_taken_keeps_its_partition_from_being_adopted(world
     world.engine().delete_cron(&"hourly".into()).await.expect("deleted");
     adopt(world, &queue, 1).await.expect("adopted");
     assert_eq!(world.engine().crons(None, 10).await.expect("listed").len(), 1);
+}
+
+async fn an_unclaimed_partition_with_crons_is_dropped_only_by_force(world: &World) {
+    let queue = world.queue("mail", 1, Settings::default()).await;
+    world.engine().create_cron(&queue, cron("hourly", "@every 1h")).await.expect("made");
+    world.lose_registry().await;
+    let listed = world.engine().describe_unclaimed(None, 10).await.expect("listed");
+    assert_eq!((listed[0].items, listed[0].crons), (Some(0), Some(1)));
+    let unforced = world.engine().drop_unclaimed(PartitionId(1), None, false).await;
+    assert!(is_refused(&unforced, &Refusal::UnclaimedNotEmpty { live: 0, crons: 1 }));
+    assert_eq!(numbers(world), [1]);
+    world.engine().drop_unclaimed(PartitionId(1), None, true).await.expect("dropped");
+    assert_eq!(numbers(world), Vec::<u32>::new());
 }
 
 async fn a_deleted_queue_leaves_nothing_unclaimed(world: &World) {

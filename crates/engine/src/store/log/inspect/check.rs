@@ -1,6 +1,6 @@
 //! Reads everything there is, and tells how much it is and what of it is damaged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::id::PartitionId;
@@ -16,7 +16,7 @@ use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::format::{Format, Found};
 use crate::store::log::frame::Role;
 use crate::store::log::opening;
-use crate::store::log::recovery::Recovered;
+use crate::store::log::recovery::{End, Recovered};
 use crate::store::log::segment::{self, Segment, Start};
 use crate::store::log::survey::{self, Survey};
 use crate::store::log::tables::{Place, Tables};
@@ -41,8 +41,11 @@ pub struct Report {
     pub harmless: Vec<StoreError>,
     /// Why a server does not open the log.
     pub refused: Option<StoreError>,
-    /// What is there and what is missing, in items.
+    /// What is there and what is missing, in items. What a start cuts is there.
     pub account: Account,
+    /// Partitions that lose commits if a server starts on the log, because the start takes them for a torn tail. Salvage
+    /// keeps what can be read of such commits.
+    pub cut: BTreeSet<PartitionId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +131,7 @@ async fn report(
         harmless,
         refused: None,
         account,
+        cut: BTreeSet::new(),
     };
     let recovered = match format {
         Ok(format) => opening::recover(disk, &format).await,
@@ -136,6 +140,7 @@ async fn report(
     match recovered {
         Ok(recovered) => {
             report.tell(&recovered);
+            recovered.end.iter().for_each(|end| report.tell_cut(end));
             let is_damaged = !report.damage.is_empty() || !report.harmless.is_empty();
             for (partition, error) in refused::find(&recovered.tables, is_damaged).await {
                 report.refuse_partition(partition, error);
@@ -177,6 +182,29 @@ impl Report {
                 verdict::add(&mut error, &consequence);
                 self.damage.push(error);
             }
+        }
+    }
+
+    /// Commits that can be read and that a start takes for a torn tail are damage, also if no body of theirs is lost: an
+    /// answered commit with a rotten body looks like a torn write.
+    fn tell_cut(&mut self, end: &End) {
+        self.cut = end.cut.readable.iter().copied().map(PartitionId).collect();
+        if self.cut.is_empty() {
+            return;
+        }
+        let partitions: Vec<String> = self.cut.iter().map(ToString::to_string).collect();
+        let cut = format!(
+            "a start cuts the log here, because nothing tells whether this was durable. It loses commits of which salvage \
+             keeps what can be read, in partition {}",
+            partitions.join(", ")
+        );
+        let error = end.segment.damaged(end.offset, &cut);
+        let place = verdict::place(&error);
+        self.harmless.retain(|known| verdict::place(known) != place);
+        let told = self.damage.iter_mut().find(|known| verdict::place(known) == place);
+        match told {
+            Some(StoreError::Damaged { what, .. }) => *what = format!("{what}; {cut}"),
+            Some(_) | None => self.damage.push(error),
         }
     }
 
