@@ -99,6 +99,10 @@ pub enum Mutant {
     KeepCutEvents,
     /// log: bodies stay in memory when they are removed.
     CacheKeepsRemoved,
+    /// log: an open does not make durable which names a killed process gave.
+    NoDirectorySync,
+    /// log: a snapshot does not say up to which frame the log was durable when it was finished.
+    SnapshotSyncedZero,
 }
 
 impl Mutant {
@@ -148,16 +152,7 @@ impl Mutant {
     /// - A segment that could not be written may be used again as well as be discarded: its frames are of a generation
     ///   below that of the segment which the repair begins, hence void, and its first frame is written anew before its
     ///   next use. Discarding spares the log a disk's bad sector.
-    ///
-    /// Two more do harm that no run finds yet:
-    /// - Without the sync of the directory at the beginning of an open, the name of a snapshot that a killed process gave
-    ///   last may not be durable when `remove_leftovers` removes the snapshot before it. If the power goes before the
-    ///   sync that ends `remove_leftovers`, the removal may be kept and the name lost, and there is no snapshot. A run
-    ///   finds this only if the process dies between the rename and the sync of the directory.
-    /// - With a `synced` of 0 in a snapshot's footer, rot in the last frames before a kill is taken for a torn tail,
-    ///   although the snapshot was finished after their sync. Without rot nothing changes: every frame that was synced
-    ///   can be read. Runs with rot accept the loss of the last frames of a process that did not close.
-    pub const LOG: [Self; 18] = [
+    pub const LOG: [Self; 20] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -176,6 +171,8 @@ impl Mutant {
         Self::MoveAfterRemoval,
         Self::KeepCutEvents,
         Self::CacheKeepsRemoved,
+        Self::NoDirectorySync,
+        Self::SnapshotSyncedZero,
     ];
 }
 

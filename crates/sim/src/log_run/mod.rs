@@ -66,6 +66,8 @@ struct Book {
     is_troubled: AtomicBool,
     /// All partitions were acquired, in this process.
     found_all: AtomicBool,
+    /// A snapshot was finished after the last commit, in this process.
+    snapshot_was_last: AtomicBool,
     /// The stores of this process.
     stores: Mutex<Vec<Arc<LogStore>>>,
 }
@@ -132,6 +134,7 @@ impl Run {
         self.hardware.set_room(None);
         self.book.is_troubled.store(false, Ordering::Relaxed);
         self.book.found_all.store(false, Ordering::Relaxed);
+        self.book.snapshot_was_last.store(false, Ordering::Relaxed);
         lock(&self.book.model).begin_process();
         Bench {
             handle: self.executor.handle(),
@@ -149,7 +152,9 @@ impl Run {
             End::KillAtStep(steps) | End::CrashAtStep(steps) => {
                 self.executor.crash_after_steps(Some(steps));
             }
-            End::CrashAtChange(changes) => self.hardware.crash_in(Some(changes)),
+            End::KillAtChange(changes) | End::CrashAtChange(changes) => {
+                self.hardware.crash_in(Some(changes));
+            }
             End::Close | End::SqueezeAndClose | End::KillWhenIdle => {}
         }
         let rng = self.rng.fork();
@@ -179,6 +184,7 @@ impl Run {
         match stop {
             Stop::Finished => self.hardware.process_ended(),
             Stop::CrashedAtStep if matches!(life.end, End::KillAtStep(_)) => self.hardware.process_ended(),
+            Stop::Crashed if matches!(life.end, End::KillAtChange(_)) => self.hardware.process_ended(),
             Stop::CrashedAtStep | Stop::Crashed => self.hardware.crash(),
             Stop::Hung => return Err(wrong("hang", "nothing will ever happen again".to_owned())),
             Stop::Exhausted => return Err(wrong("hang", "it does not come to an end".to_owned())),
@@ -191,11 +197,13 @@ impl Run {
         let sound = !self.book.is_troubled.load(Ordering::Relaxed);
         match life.end {
             End::Close | End::SqueezeAndClose if sound => Bounds::Answered,
-            _ if life.rots => Bounds::Nothing,
-            End::KillAtStep(_) | End::KillWhenIdle if sound => Bounds::Answered,
+            // Nothing says of the last frames that they were durable, unless a snapshot was finished after them.
+            _ if life.rots && !self.book.snapshot_was_last.load(Ordering::Relaxed) => Bounds::Nothing,
+            End::KillAtStep(_) | End::KillAtChange(_) | End::KillWhenIdle if sound => Bounds::Answered,
             End::Close
             | End::SqueezeAndClose
             | End::KillAtStep(_)
+            | End::KillAtChange(_)
             | End::KillWhenIdle
             | End::CrashAtStep(_)
             | End::CrashAtChange(_) => Bounds::Durable,
@@ -269,7 +277,9 @@ impl Bench {
             squeeze::squeeze(self, &store).await?;
         }
         if life.end == End::KillWhenIdle {
+            let snapshots = store.stats().snapshots;
             self.handle.sleep_micros(IDLE_MICROS).await;
+            self.book.snapshot_was_last.store(store.stats().snapshots > snapshots, Ordering::Relaxed);
             return Ok(());
         }
         store.close().await;

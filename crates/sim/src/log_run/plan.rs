@@ -35,6 +35,8 @@ pub(super) enum End {
     KillWhenIdle,
     /// The process dies, and the machine runs on.
     KillAtStep(u64),
+    /// The process dies in the middle of a change of the disk, and the machine runs on.
+    KillAtChange(u64),
     /// The power goes.
     CrashAtStep(u64),
     CrashAtChange(u64),
@@ -82,7 +84,11 @@ fn draw_life(rng: &mut Rng) -> Life {
 /// The process dies, and soon after the next one has begun the power goes: on what the first had not synced.
 fn draw_stumble(rng: &mut Rng) -> [Life; 2] {
     let steps = rng.between(10, 60) as u32;
-    let killed = Life { steps, end: End::KillAtStep(rng.between(100, 3_000)), rots: false };
+    let end = match rng.below(2) {
+        0 => End::KillAtStep(rng.between(100, 3_000)),
+        _ => End::KillAtChange(rng.between(20, 300)),
+    };
+    let killed = Life { steps, end, rots: false };
     let crashed = Life { steps, end: End::CrashAtChange(rng.between(1, 6)), rots: false };
     [killed, crashed]
 }

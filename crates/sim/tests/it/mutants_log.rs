@@ -48,4 +48,6 @@ caught! {
     a_removed_body_that_is_moved_is_caught: MoveAfterRemoval,
     cut_events_that_are_kept_are_caught: KeepCutEvents,
     a_cache_that_keeps_what_was_removed_is_caught: CacheKeepsRemoved,
+    an_open_without_a_sync_of_the_directory_is_caught: NoDirectorySync,
+    a_snapshot_that_does_not_tell_what_was_durable_is_caught: SnapshotSyncedZero,
 }

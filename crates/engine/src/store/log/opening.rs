@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 
+use windlass_core::mutant::{Mutant, active};
+
 use super::committer::Committer;
 use super::disk::Disk;
 use super::format::{self, Format, Found, Owner, State};
@@ -98,7 +100,9 @@ async fn open_locked(
 ) -> Result<LogStore, StoreError> {
     let Found { format, damage } = format_of(&*env, &*disk, &options, purpose).await?;
     // Names that a process before this one gave may not be durable yet, and what follows rests on them.
-    disk.sync().await.map_err(|error| io_failed("cannot sync", disk.path(""), error))?;
+    if !active(Mutant::NoDirectorySync) {
+        disk.sync().await.map_err(|error| io_failed("cannot sync", disk.path(""), error))?;
+    }
     let mut recovered = recover_files(&*disk, &format).await?;
     tell(&recovered);
     let has_torn_tail = recovered.end.as_ref().is_some_and(|end| end.cut.frames > 0);

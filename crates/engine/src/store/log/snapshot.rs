@@ -101,7 +101,7 @@ async fn write_and_name(
             // Some of what was copied may have been taken back since.
             return Err(overtaken(shared));
         }
-        tables.synced
+        if active(Mutant::SnapshotSyncedZero) { 0 } else { tables.synced }
     };
     let bytes = writer.output.finish(&sections, synced).await.map_err(failed)?;
     let several = writer.output.has_several_blocks;
