@@ -1,5 +1,5 @@
-//! Partitions that a store holds and that neither a queue nor a drop record names. Unclaimed partitions come of a registry
-//! that is lost or older than they are. They are kept and never loaded until an operator has them adopted or dropped.
+//! Partitions that a store holds and that neither a queue nor a drop record names. A partition becomes
+//! unclaimed when the registry is lost, or restored from an older backup. Unclaimed partitions are kept and never loaded until an operator has them adopted or dropped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -165,7 +165,7 @@ impl Registry {
         .await
     }
 
-    /// A name is one cron's: a cron of the partition whose name another cron bears by now would run beside that one.
+    /// A name is one cron's: a cron of the partition whose name another cron has would run beside that one.
     async fn check_crons(&self, stored: &Stored) -> Result<(), EngineError> {
         let peeked = self.peek(stored).await.map_err(unreadable)?;
         let present = peeked.crons().filter(|cron| cron.leaves_to.is_none());

@@ -168,3 +168,72 @@ async fn directories_and_files_are_closed_to_other_users() {
     }
     assert_eq!(mode(made.parent().expect("it has one")), 0o700);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_copy_in_the_format_file_is_told_as_harmless_and_written_anew_at_the_next_start() {
+    let disk = Arc::new(MemDisk::default());
+    filled(&disk).await.close().await;
+    let files = disk.images();
+    let whole = files["format"].clone();
+    let flipped = |bit: usize| {
+        let mut format = whole.clone();
+        format[bit / 8] ^= 1 << (bit % 8);
+        format
+    };
+    let cut = |length: usize| whole[..length].to_vec();
+    let bits = (0..8 * whole.len()).step_by(37).map(flipped);
+    let cuts = (whole.len() / 2..whole.len()).map(cut);
+    for format in bits.chain(cuts) {
+        let mut files = files.clone();
+        files.insert("format".to_owned(), format.clone());
+        let disk = MemDisk::of(files);
+        let which = String::from_utf8_lossy(&format).into_owned();
+        let report = inspect::check(disk.clone()).await.expect("checked");
+        assert_eq!((report.damage.len(), report.harmless.len()), (0, 1), "{which}: {report:?}");
+        assert!(report.harmless[0].to_string().contains("mem/format"), "{report:?}");
+        let (env, rescued) = (Arc::new(TokioEnv::new()), Arc::new(MemDisk::default()));
+        let salvaged = inspect::salvage(env, disk.clone(), rescued, small()).await.expect("salvaged");
+        assert_eq!((salvaged.lost.len(), salvaged.harmless.len()), (0, 1), "{which}: {salvaged:?}");
+        let opened = open(&disk, small()).await;
+        opened.unwrap_or_else(|error| panic!("{which}: {error}")).close().await;
+        assert_eq!(disk.after_power_loss().images()["format"], whole, "{which}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn salvage_takes_each_line_of_two_damaged_copies_from_the_one_that_has_it_right() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, named("second", Some(7))).await.expect("a new one");
+    store.remember_store("third").await.expect("written");
+    store.close().await;
+    let files = disk.images();
+    let text = String::from_utf8_lossy(&files["format"]).into_owned();
+    let half = text.len() / 2;
+    let lines = ["store = second", "server = 0000", "other = third"];
+    for first in lines {
+        for second in lines.into_iter().filter(|second| *second != first) {
+            let mut files = files.clone();
+            let format = files.get_mut("format").expect("there");
+            for (from, line) in [(0, first), (half, second)] {
+                let at = from + text.find(line).expect("the line") + line.len() - 1;
+                format[at] ^= 1;
+            }
+            let (env, rescued) = (Arc::new(TokioEnv::new()), Arc::new(MemDisk::default()));
+            inspect::salvage(env, MemDisk::of(files), rescued.clone(), small()).await.expect("salvaged");
+            let rescued = String::from_utf8_lossy(&rescued.images()["format"]).into_owned();
+            for line in ["store = second\n", "server = 0000000000000007\n", "other = third\n"] {
+                assert_eq!(rescued.matches(line).count(), 2, "{first}, {second}: {rescued}");
+            }
+            assert_eq!(rescued.matches("other = ").count(), 2, "{first}, {second}: {rescued}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_copy_in_the_format_file_that_cannot_be_written_anew_stops_no_start() {
+    let disk = Arc::new(MemDisk::default());
+    filled(&disk).await.close().await;
+    disk.flip("format", 20);
+    disk.faults().creates.store(1, std::sync::atomic::Ordering::SeqCst);
+    open(&disk, small()).await.expect("one copy is sound").close().await;
+}

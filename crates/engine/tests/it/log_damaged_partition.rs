@@ -7,6 +7,7 @@ use std::sync::Arc;
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Change, Key, Row};
 use windlass_engine::env::TokioEnv;
+use windlass_engine::store::log::backup;
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::inspect;
 use windlass_engine::store::log::{LogOptions, LogStore};
@@ -269,4 +270,49 @@ async fn a_partition_in_use_works_on_when_its_snapshot_rots_and_loses_no_change_
     assert_sound(&again, &rows).await;
     again.close().await;
     assert_salvaged(&disk.after_kill(), &expected, &rows).await;
+}
+
+/// What `check` tells as damage and as harmless.
+async fn checked(disk: &Arc<MemDisk>) -> (Vec<String>, Vec<String>) {
+    let report = inspect::check(Arc::clone(disk) as Arc<dyn Disk>).await.unwrap();
+    let told = |errors: &[StoreError]| errors.iter().map(ToString::to_string).collect();
+    (told(&report.damage), told(&report.harmless))
+}
+
+fn assert_told_as_refused(damage: &[String], place: &str) {
+    let [told] = damage else { panic!("{damage:?}") };
+    for part in [place, "would not serve partition 1", "salvage keeps all of it"] {
+        assert!(told.contains(part), "no `{part}` in {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_that_a_server_refuses_is_told_as_damage_although_nothing_is_lost() {
+    for content in [ROWS, BODIES] {
+        let (mut files, _) = crate::log_inspect::kept(200).await;
+        let name = snapshot_of(&files);
+        let (at, end) = block(&files[&name], content, DAMAGED);
+        files.get_mut(&name).unwrap()[(at + end) / 2] ^= 0x10;
+        let disk = MemDisk::of(files);
+        let (damage, harmless) = checked(&disk).await;
+        assert_told_as_refused(&damage, &format!("{name}: damaged at byte {at}"));
+        assert!(harmless.is_empty(), "{harmless:?}");
+
+        // A backup holds what is left, and its check says the same.
+        let store = open(&disk, small()).await.unwrap();
+        let copy = Arc::new(MemDisk::default());
+        let backup = backup::begin(&[&store]).await.unwrap().remove(0);
+        let copied = backup.copy(Arc::clone(&copy) as Arc<dyn Disk>, &mut |_, _| {}).await.unwrap();
+        let told: Vec<String> = copied.damage.iter().map(ToString::to_string).collect();
+        assert_told_as_refused(&told, &format!("{name}: damaged at byte {at}"));
+
+        // The same once the partition is carried over by a later snapshot.
+        store.close().await;
+        let store = open(&disk, tidy()).await.unwrap();
+        let mut owner = Owner::acquire(&store, SOUND).await.unwrap();
+        churn(&mut owner, 2000, 3).await;
+        store.close().await;
+        let (damage, _) = checked(&disk).await;
+        assert!(damage.iter().any(|told| told.contains("would not serve partition 1")), "{damage:?}");
+    }
 }

@@ -91,8 +91,8 @@ impl Faults {
 pub(crate) struct MemFile {
     bytes: Mutex<Images>,
     unreadable: AtomicBool,
-    /// Reads that touch one of these bytes fail with `EIO`.
-    bad: Mutex<Range<u64>>,
+    /// Reads that touch a byte of one of these ranges fail with `EIO`.
+    bad: Mutex<Vec<Range<u64>>>,
     faults: Arc<Faults>,
 }
 
@@ -171,11 +171,17 @@ impl MemDisk {
 
     /// From now on every read of these bytes fails with `EIO`, and of no others.
     pub(crate) fn set_bad(&self, name: &str, bytes: Range<u64>) {
-        *self.state.lock().unwrap().files[name].bad.lock().unwrap() = bytes;
+        *self.state.lock().unwrap().files[name].bad.lock().unwrap() = vec![bytes];
     }
 
     pub(crate) fn make_readable(&self, name: &str) {
         self.state.lock().unwrap().files[name].unreadable.store(false, Ordering::SeqCst);
+    }
+
+    /// From now on every read fails that touches these bytes of the file.
+    pub(crate) fn make_range_unreadable(&self, name: &str, from: usize, to: usize) {
+        let state = self.state.lock().unwrap();
+        state.files[name].bad.lock().unwrap().push(from as u64..to as u64);
     }
 
     /// Cuts a file, behind the back of who has it open.
@@ -304,8 +310,8 @@ impl File for MemFile {
         if Faults::strikes(&self.faults.reads) || self.unreadable.load(Ordering::SeqCst) {
             return done(Err(broken()));
         }
-        let bad = self.bad.lock().unwrap().clone();
-        if bad.start < offset + buffer.len() as u64 && offset < bad.end {
+        let end = offset + buffer.len() as u64;
+        if self.bad.lock().unwrap().iter().any(|bad| bad.start < end && offset < bad.end) {
             return done(Err(io::Error::from_raw_os_error(EIO)));
         }
         let images = self.bytes.lock().unwrap();

@@ -1,4 +1,4 @@
-//! One flipped bit anywhere in a log: salvage keeps whatever a start would have kept and tells the loss, never too little.
+//! One flipped bit or one unreadable piece anywhere in a log: salvage keeps whatever a start would have kept and tells the loss, never too little.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Key, Part, Row};
-use windlass_engine::store::Store;
 use windlass_engine::store::log::inspect::Salvaged;
 use windlass_engine::store::log::{Durability, LogStore};
+use windlass_engine::store::{Store, StoreError};
 
 use crate::log_disk::MemDisk;
 use crate::log_inspect::{Files, tidy};
@@ -163,7 +163,33 @@ async fn whatever_bit_is_flipped_salvage_keeps_the_rest_and_tells_the_loss() {
 
 /// Holds what salvage makes of damaged files to what the sound ones held, and to what a start makes of them.
 async fn judge(log: &Log, files: Files, which: &str) -> Salvaged {
-    let (told, store) = salvage(&MemDisk::of(files.clone())).await;
+    let Judged { told, whole, lost } = judge_salvage(log, &MemDisk::of(files.clone()), which).await;
+    if !which.contains(".snap") {
+        assert!(lost <= BATCH, "{which}: {lost} lost; {told:?}");
+    }
+    if let Ok(started) = open(&MemDisk::of(files), tidy()).await {
+        let (_, started_whole) = held(&started, &log.items).await;
+        let missed: Vec<_> = started_whole
+            .iter()
+            .filter(|item| log.items.contains_key(*item) && !whole.contains(*item))
+            .collect();
+        assert!(missed.is_empty(), "{which}: {told:?}; a start keeps {missed:?}");
+        started.close().await;
+    }
+    told
+}
+
+struct Judged {
+    told: Salvaged,
+    /// Items that salvage kept with their payload.
+    whole: BTreeSet<(u32, u64)>,
+    /// Rows and payloads that it did not.
+    lost: u64,
+}
+
+/// Salvages, and holds what is told to be lost to what is.
+async fn judge_salvage(log: &Log, disk: &Arc<MemDisk>, which: &str) -> Judged {
+    let (told, store) = salvage(disk).await;
     let (rows, whole) = held(&store, &log.items).await;
     let truth: BTreeSet<(u32, u64)> = log.items.keys().copied().collect();
     let rows_lost = truth.difference(&rows).count() as u64;
@@ -179,15 +205,46 @@ async fn judge(log: &Log, files: Files, which: &str) -> Salvaged {
     assert!(account.items_lost() >= rows_lost || account.may_miss_more(), "{}", context());
     assert!(account.payloads_lost() >= payloads_lost, "{}", context());
     assert_eq!(account.items(), rows.len() as u64, "{}", context());
-    if !which.contains(".snap") {
-        assert!(rows_lost + payloads_lost <= BATCH, "{}", context());
+    Judged { whole, lost: rows_lost + payloads_lost, told }
+}
+
+/// What a disk reads whole or not at all.
+const PIECE: usize = 4 << 10;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_piece_cannot_be_read_salvage_keeps_the_rest_and_no_start_loses_a_row() {
+    let (mut started, mut refused, mut lost) = (0, 0, 0);
+    for seed in 0..LOGS {
+        let log = log_of(seed).await;
+        for (name, bytes) in log.files.iter().filter(|(name, _)| *name != "format") {
+            for from in (0..bytes.len()).step_by(PIECE) {
+                let which = format!("seed {seed}, {name} from byte {from}");
+                let disk = MemDisk::of(log.files.clone());
+                disk.make_range_unreadable(name, from, from + PIECE);
+                lost += judge_salvage(&log, &disk, &which).await.lost;
+                match open(&disk, tidy()).await {
+                    Ok(store) => {
+                        started += 1;
+                        assert_starts_whole(&store, &log, &which).await;
+                        store.close().await;
+                    }
+                    Err(error) => {
+                        refused += 1;
+                        assert!(matches!(error, StoreError::Io { .. }), "{which}: {error}");
+                    }
+                }
+            }
+        }
     }
-    if let Ok(started) = open(&MemDisk::of(files), tidy()).await {
-        let (_, started_whole) = held(&started, &log.items).await;
-        let missed: Vec<_> =
-            started_whole.intersection(&truth).filter(|item| !whole.contains(*item)).collect();
-        assert!(missed.is_empty(), "{}; a start keeps {missed:?}", context());
-        started.close().await;
+    assert!(started > 20 && refused > 20 && lost > 20, "{started} {refused} {lost}");
+}
+
+/// A partition has all of its rows, or cannot be read at all.
+async fn assert_starts_whole(store: &LogStore, log: &Log, which: &str) {
+    for partition in (1..=PARTITIONS).filter(|partition| *partition != DROPPED) {
+        let Ok(owner) = Owner::acquire(store, partition).await else { continue };
+        let found = owner.rows.len();
+        let all = log.items.range((partition, 0)..=(partition, u64::MAX)).count();
+        assert_eq!(found, all, "{which}: partition {partition}");
     }
-    told
 }

@@ -24,7 +24,7 @@ fn unsynced() -> LogOptions {
     LogOptions { durability: Durability::None, ..small() }
 }
 
-fn as_disk(disk: &Arc<MemDisk>) -> Arc<dyn Disk> {
+pub(crate) fn as_disk(disk: &Arc<MemDisk>) -> Arc<dyn Disk> {
     Arc::clone(disk) as Arc<dyn Disk>
 }
 
@@ -42,13 +42,13 @@ async fn items(store: &LogStore, partition: u32) -> Vec<u64> {
     owner.rows.keys().map(number_of).collect()
 }
 
-fn number_of(key: &Key) -> u64 {
+pub(crate) fn number_of(key: &Key) -> u64 {
     let Key::Item(number) = key else { panic!("{key:?}") };
     number.0
 }
 
 /// The files of a process that was killed after it put items 1 to `count` into partition 1, without any sync.
-async fn killed(count: u64) -> Files {
+pub(crate) async fn killed(count: u64) -> Files {
     let disk = Arc::new(MemDisk::default());
     let store = open(&disk, unsynced()).await.unwrap();
     let mut owner = Owner::acquire(&store, 1).await.unwrap();
@@ -427,16 +427,24 @@ async fn bodies_whose_places_are_lost_with_the_snapshot_are_found_where_compacti
 
 /// A log whose first kept items are told by nothing but the snapshot and a compacted segment, and the items it holds.
 async fn compacted() -> (Files, BTreeSet<u64>) {
+    compacted_with(crate::log_inspect::tidy(), 20, 0).await
+}
+
+pub(crate) async fn compacted_with(
+    options: LogOptions,
+    kept_every: u64,
+    kept_min: u64,
+) -> (Files, BTreeSet<u64>) {
     let disk = Arc::new(MemDisk::default());
-    let store = open(&disk, crate::log_inspect::tidy()).await.unwrap();
+    let store = open(&disk, options).await.unwrap();
     let mut owner = Owner::acquire(&store, 1).await.unwrap();
     let mut number = 0;
     let mut moved_at = None;
     // Segments that compaction left are used again after the next snapshot.
-    while moved_at.is_none_or(|moved_at| store.stats().snapshots < moved_at + 3) {
+    while number / kept_every < kept_min || moved_at.is_none_or(|at| store.stats().snapshots < at + 3) {
         number += 1;
         owner.commit(put(number, 300)).await.unwrap();
-        if !number.is_multiple_of(20) {
+        if !number.is_multiple_of(kept_every) {
             owner.commit([remove(number)]).await.unwrap();
         }
         if store.stats().compactions > 0 && moved_at.is_none() {
@@ -523,4 +531,194 @@ async fn an_export_leaves_out_a_rotten_payload_and_tells_it_at_the_end() {
     let told = inspect::export(as_disk(&MemDisk::of(files)), None, &mut each).await.unwrap();
     assert!(told.damage[&PartitionId(1)].is_damage(), "{told:?}");
     assert_eq!((rows, bodies), (5, vec![1, 2, 4, 5]));
+}
+
+pub(crate) fn snapshot_of(files: &Files) -> String {
+    files.keys().filter(|name| name.ends_with(".snap")).max().expect("a snapshot").clone()
+}
+
+/// The items that salvage finds in partition 1, with or without payload.
+pub(crate) async fn salvaged_items(files: &Files) -> BTreeSet<u64> {
+    let (_, store) = salvage(&MemDisk::of(files.clone())).await;
+    let found = Owner::acquire(&store, 1).await.unwrap().rows.keys().map(number_of).collect();
+    store.close().await;
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_length_costs_no_more_than_its_block() {
+    let options = LogOptions { snapshot_block_bytes: 256, ..crate::log_inspect::tidy() };
+    let (mut files, kept) = compacted_with(options, 5, 120).await;
+    let name = snapshot_of(&files);
+    for has_index in [true, false] {
+        if !has_index {
+            let end = files[&name].len();
+            files.get_mut(&name).unwrap()[end - 60..].fill(0);
+        }
+        let blocks: Vec<usize> =
+            if has_index { blocks(&files[&name]) } else { blocks_of_rows(&files[&name]) };
+        let rows: Vec<usize> = blocks.into_iter().filter(|at| files[&name][at + 8] == 1).collect();
+        assert!(rows.len() > 4, "only {} blocks", rows.len());
+        let block = rows[1];
+        // A block whose length is right costs what was in it alone.
+        let mut rotten = files.clone();
+        flip(&mut rotten, &name, block + 30);
+        let expected = salvaged_items(&rotten).await;
+        assert!(expected.len() + 20 > kept.len() && expected.len() < kept.len(), "{expected:?} of {kept:?}");
+        for bit in 0..32 {
+            let mut files = files.clone();
+            files.get_mut(&name).unwrap()[block + 4 + bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(salvaged_items(&files).await, expected, "bit {bit}, index {has_index}");
+        }
+    }
+}
+
+/// Where the blocks of a snapshot begin up to the last block of rows: what is behind it may be damaged.
+fn blocks_of_rows(snapshot: &[u8]) -> Vec<usize> {
+    let mut blocks = Vec::new();
+    let mut at = 0;
+    while at + 13 <= snapshot.len() && snapshot[at + 8] <= 1 {
+        blocks.push(at);
+        at += 8 + u32::from_le_bytes(snapshot[at + 4..at + 8].try_into().unwrap()) as usize;
+    }
+    blocks
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_salvage_that_was_ended_half_way_is_not_served() {
+    let files = killed(30).await;
+    let (env, target) = (Arc::new(TokioEnv::new()), Arc::new(MemDisk::default()));
+    let mut kills = Vec::new();
+    let progress = &mut |_, _| kills.push((target.after_kill(), target.after_power_loss()));
+    let to = as_disk(&target);
+    inspect::salvage_with(env, as_disk(&MemDisk::of(files.clone())), to, small(), progress).await.unwrap();
+    assert!(kills.len() > 1);
+    for disk in kills.iter().flat_map(|(killed, powerless)| [killed, powerless]) {
+        if disk.names().iter().all(|name| name.ends_with(".tmp")) {
+            continue;
+        }
+        let refused = open(disk, small()).await.expect_err("half of a log").to_string();
+        assert!(refused.contains("not finished") && refused.contains("mem/"), "{refused}");
+        let report = inspect::check(as_disk(disk)).await.unwrap();
+        assert!(report.refused.is_some_and(|error| error.to_string().contains("not finished")));
+        let env = Arc::new(TokioEnv::new());
+        let again = inspect::salvage(env, as_disk(&MemDisk::of(files.clone())), as_disk(disk), small()).await;
+        let again = again.expect_err("the directory is not empty").to_string();
+        assert!(again.contains("not finished") && again.contains("empty"), "{again}");
+    }
+    let store = open(&target.after_power_loss(), small()).await.unwrap();
+    assert_eq!(items(&store, 1).await, (1..=30).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_salvage_onto_a_full_disk_is_not_served() {
+    let files = killed(150).await;
+    let target = Arc::new(MemDisk::default());
+    target.faults().room.store(40_000, std::sync::atomic::Ordering::SeqCst);
+    let env = Arc::new(TokioEnv::new());
+    let full = inspect::salvage(env, as_disk(&MemDisk::of(files)), as_disk(&target), small()).await;
+    assert!(full.is_err_and(|error| error.is_full()));
+    let refused = open(&target.after_kill(), small()).await.expect_err("half of a log").to_string();
+    assert!(refused.contains("not finished"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn salvage_syncs_a_segment_at_a_time_and_tells_a_failed_sync() {
+    let disk = MemDisk::of(killed(40).await);
+    let target = Arc::new(MemDisk::default());
+    let env = Arc::new(TokioEnv::new());
+    inspect::salvage(env, as_disk(&disk), as_disk(&target), small()).await.unwrap();
+    let synced = target.faults().synced.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(synced < 20, "{synced} syncs for 40 commits");
+
+    let target = Arc::new(MemDisk::default());
+    let fail_at_the_end = &mut |done, total| {
+        let fails = u64::from(done == total);
+        target.faults().syncs.store(fails, std::sync::atomic::Ordering::SeqCst);
+    };
+    let env = Arc::new(TokioEnv::new());
+    let failed = inspect::salvage_with(env, as_disk(&disk), as_disk(&target), small(), fail_at_the_end).await;
+    assert!(failed.is_err(), "{failed:?}");
+    let refused = open(&target.after_kill(), small()).await.expect_err("not durable").to_string();
+    assert!(refused.contains("not finished"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_rows_are_salvaged_in_commits_that_fit() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, crate::log_inspect::tidy()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let large = |number| {
+        let Row::Item(item) = crate::log_rows::item(number) else { unreachable!("the row of an item") };
+        Change::Put(Row::Item(windlass_core::item::Item { kind: "k".repeat(2000).into(), ..item }))
+    };
+    let mut number = 0;
+    while store.stats().snapshots < 2 {
+        number += 1;
+        owner.commit([large(number)]).await.unwrap();
+    }
+    let rows = owner.rows.clone();
+    store.close().await;
+    let (salvaged, store) = salvage(&disk).await;
+    assert_eq!(Owner::acquire(&store, 1).await.unwrap().rows, rows, "{salvaged:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_torn_start_of_a_fresh_segment_is_harmless() {
+    let mut files = killed(5).await;
+    let mut torn = vec![0; files[FIRST].len()];
+    torn[..40].copy_from_slice(&files[FIRST][..40]);
+    files.insert("00000077.seg".to_owned(), torn);
+    open(&MemDisk::of(files.clone()), small()).await.expect("a torn start keeps no server from starting");
+    let report = inspect::check(as_disk(&MemDisk::of(files.clone()))).await.unwrap();
+    assert_eq!((report.damage.len(), report.harmless.len()), (0, 1), "{report:?}");
+    assert!(report.harmless[0].to_string().contains("torn"), "{report:?}");
+    assert!(!report.account.may_miss_more(), "{report:?}");
+    let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+    assert_eq!((salvaged.lost.len(), salvaged.harmless.len()), (0, 1), "{salvaged:?}");
+    assert_eq!(items(&store, 1).await, [1, 2, 3, 4, 5]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_that_the_log_goes_on_in_is_not_taken_for_a_torn_start() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, small()).await.unwrap();
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    for number in 1..=4 {
+        owner.commit(put(number, 12_000)).await.unwrap();
+    }
+    store.close().await;
+    let mut files = disk.images();
+    let newest =
+        used(&files).into_iter().max_by_key(|name| crate::log_inspect::lsn(&files[name], 0)).unwrap();
+    files.get_mut(&newest).unwrap()[40..].fill(0);
+    let report = inspect::check(as_disk(&MemDisk::of(files))).await.unwrap();
+    assert!(report.damage.iter().any(|error| error.to_string().contains(&newest)), "{report:?}");
+    assert!(report.account.may_miss_more(), "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_that_was_cut_or_lost_its_first_blocks_is_told_as_loss() {
+    let options = LogOptions { snapshot_block_bytes: 256, ..crate::log_inspect::tidy() };
+    let (files, kept) = compacted_with(options, 5, 120).await;
+    let name = snapshot_of(&files);
+    let mut damaged = Vec::new();
+    for at in blocks(&files[&name]) {
+        let mut cut = files.clone();
+        cut.get_mut(&name).unwrap().truncate(at);
+        let mut zeros = files.clone();
+        zeros.get_mut(&name).unwrap()[..at].fill(0);
+        let mut without_end = files.clone();
+        without_end.get_mut(&name).unwrap()[at..].fill(0);
+        damaged.extend([cut, zeros, without_end].map(|files| (at, files)));
+    }
+    for (at, files) in damaged {
+        let (salvaged, store) = salvage(&MemDisk::of(files)).await;
+        let owner = Owner::acquire(&store, 1).await.unwrap();
+        let found: BTreeSet<u64> = owner.rows.keys().map(number_of).collect();
+        let lost = kept.difference(&found).count() as u64;
+        let account = &salvaged.account;
+        assert!(lost == 0 || !salvaged.lost.is_empty(), "{at}: {lost} lost; {salvaged:?}");
+        assert!(account.items_lost() >= lost || account.may_miss_more(), "{at}: {lost} lost; {salvaged:?}");
+    }
 }

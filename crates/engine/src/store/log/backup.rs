@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::LogStore;
 use super::committer::{Request, ask};
-use super::disk::{Disk, File, read_full, write_all};
+use super::disk::{Disk, File, Unreadable, read_pieces, write_all};
 use super::format::{self, Format};
 use super::inspect;
 use super::segment::{self, io_failed};
@@ -24,8 +24,6 @@ use crate::env::{self, Env};
 use crate::store::StoreError;
 
 const COPY_BYTES: usize = 1 << 20;
-/// What a disk reads whole or not at all.
-const BLOCK_BYTES: usize = 4 << 10;
 const PROGRESS_MAX: usize = 16;
 /// How long a log may take to sync what was written, while nothing is held up yet.
 const SYNC_LIMIT: Duration = Duration::from_secs(60);
@@ -173,7 +171,7 @@ async fn copy_into_empty(
     }
     let mut copied = copying.copied;
     to.sync().await.map_err(|error| io_failed("cannot sync", to.path(""), error))?;
-    copied.damage.extend(inspect::examine(to, format).await?.damage);
+    copied.damage.extend(inspect::examine(to, format).await?);
     format::write(to, format).await?;
     Ok(copied)
 }
@@ -229,32 +227,12 @@ impl Copying<'_> {
         target.sync().await.map_err(failed)
     }
 
-    /// Blocks that cannot be read become zeros, so that they cost only what is in them.
+    /// Pieces that cannot be read become zeros, so that they cost only what is in them.
     async fn read(&mut self, source: &Source, offset: u64, buffer: &mut [u8]) {
-        if read_whole(source, offset, buffer).await.is_ok() {
-            return;
+        for Unreadable { from, error, .. } in read_pieces(&*source.file, offset, buffer).await {
+            let (file, what) =
+                (self.to.path(&source.name), format!("{}: cannot be read: {error}", source.path));
+            self.copied.damage.push(StoreError::Damaged { file, offset: from, what });
         }
-        let mut was_readable = true;
-        for (index, block) in buffer.chunks_mut(BLOCK_BYTES).enumerate() {
-            let offset = offset + (index * BLOCK_BYTES) as u64;
-            let read = read_whole(source, offset, block).await;
-            if let Err(what) = &read {
-                block.fill(0);
-                // One place for a run of blocks.
-                if was_readable {
-                    let (file, what) = (self.to.path(&source.name), format!("{}: {what}", source.path));
-                    self.copied.damage.push(StoreError::Damaged { file, offset, what });
-                }
-            }
-            was_readable = read.is_ok();
-        }
-    }
-}
-
-async fn read_whole(source: &Source, offset: u64, buffer: &mut [u8]) -> Result<(), String> {
-    match read_full(&*source.file, offset, buffer).await {
-        Ok(read) if read == buffer.len() => Ok(()),
-        Ok(_) => Err("the file ends too early".to_owned()),
-        Err(error) => Err(format!("cannot be read: {error}")),
     }
 }

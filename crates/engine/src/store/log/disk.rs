@@ -90,3 +90,43 @@ pub async fn read_full(file: &dyn File, mut offset: u64, buffer: &mut [u8]) -> i
     }
     Ok(filled)
 }
+
+/// What a disk reads whole or not at all.
+const PIECE_BYTES: u64 = 4 << 10;
+
+/// Bytes of a file that cannot be read.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    pub from: u64,
+    pub to: u64,
+    pub error: Arc<io::Error>,
+}
+
+/// Fills the buffer with what can be read, and with zeros in place of the pieces that cannot. Tells those, neighbours as
+/// one.
+pub async fn read_pieces(file: &dyn File, offset: u64, buffer: &mut [u8]) -> Vec<Unreadable> {
+    if read_exactly(file, offset, buffer).await.is_ok() {
+        return Vec::new();
+    }
+    let (mut unreadable, mut from, mut rest) = (Vec::<Unreadable>::new(), offset, buffer);
+    while !rest.is_empty() {
+        let to = (from + 1).next_multiple_of(PIECE_BYTES).min(from + rest.len() as u64);
+        let (piece, after) = rest.split_at_mut((to - from) as usize);
+        if let Err(error) = read_exactly(file, from, piece).await {
+            piece.fill(0);
+            match unreadable.last_mut().filter(|last| last.to == from) {
+                Some(last) => last.to = to,
+                None => unreadable.push(Unreadable { from, to, error: Arc::new(error) }),
+            }
+        }
+        (from, rest) = (to, after);
+    }
+    unreadable
+}
+
+async fn read_exactly(file: &dyn File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    match read_full(file, offset, buffer).await? {
+        read if read == buffer.len() => Ok(()),
+        _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends too early")),
+    }
+}

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::LogOptions;
@@ -22,8 +23,47 @@ const BYTES_MAX: usize = 64 << 10;
 pub(super) struct Format {
     pub(super) log: u64,
     pub(super) owner: Owner,
+    pub(super) state: State,
+}
+
+/// How far the log is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
     /// Its first segment may not be there yet. Without this, a log that lost all its files would look like a new one.
-    pub(super) is_new: bool,
+    New,
+    /// A salvage writes to it, or was ended before it was complete: such a log is not opened.
+    Salvage,
+    Ready,
+}
+
+impl State {
+    const NEW: &str = "new";
+    const SALVAGE: &str = "salvage";
+
+    fn named(name: Option<&str>) -> Option<Self> {
+        match name {
+            Some(Self::NEW) => Some(Self::New),
+            Some(Self::SALVAGE) => Some(Self::Salvage),
+            Some(_) => None,
+            None => Some(Self::Ready),
+        }
+    }
+
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::New => Some(Self::NEW),
+            Self::Salvage => Some(Self::SALVAGE),
+            Self::Ready => None,
+        }
+    }
+}
+
+/// What the file says.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) format: Format,
+    /// What is wrong with one of the two copies, if the other one counts.
+    pub(super) damage: Option<StoreError>,
 }
 
 /// Whose log it is. A copy, or what is salvaged of it, has the same owner.
@@ -66,10 +106,22 @@ impl Format {
         }
         Ok(())
     }
+
+    /// Refuses what a salvage did not finish.
+    pub(super) fn check_finished(&self, disk: &dyn Disk) -> Result<(), StoreError> {
+        match self.state {
+            State::Salvage => Err(StoreError::Unusable(format!(
+                "{}: a salvage into this directory was not finished, so items are missing here. Delete its files, and \
+                 salvage again into an empty directory",
+                disk.path("")
+            ))),
+            State::New | State::Ready => Ok(()),
+        }
+    }
 }
 
 /// What the directory says. `None` if it is empty.
-pub(super) async fn read(disk: &dyn Disk) -> Result<Option<Format>, StoreError> {
+pub(super) async fn read(disk: &dyn Disk) -> Result<Option<Found>, StoreError> {
     let failed = |error| io_failed("cannot read", disk.path(NAME), error);
     let names = disk.list().await.map_err(failed)?;
     if !names.iter().any(|name| name == NAME) {
@@ -80,9 +132,49 @@ pub(super) async fn read(disk: &dyn Disk) -> Result<Option<Format>, StoreError> 
     parse_copies(disk, &bytes).map(Some)
 }
 
+/// Where the second copy begins: with its title, or half-way if that is damaged.
+fn second_copy(bytes: &[u8]) -> usize {
+    let titles = places_of(TITLE, bytes);
+    titles.into_iter().find(|at| *at > 0).unwrap_or(bytes.len() / 2)
+}
+
+fn places_of(text: &str, bytes: &[u8]) -> Vec<usize> {
+    let windows = bytes.windows(text.len()).enumerate();
+    windows.filter(|(_, window)| *window == text.as_bytes()).map(|(at, _)| at).collect()
+}
+
 /// The owner that the file names, also if its checksums are wrong: the best that salvage can know.
 pub(super) async fn read_damaged_owner(disk: &dyn Disk) -> Option<Owner> {
-    owner_in(&String::from_utf8_lossy(&read_bytes(disk).await.ok()?))
+    let bytes = read_bytes(disk).await.ok()?;
+    let (one, other) = bytes.split_at(second_copy(&bytes));
+    let (one, other) = (String::from_utf8_lossy(one), String::from_utf8_lossy(other));
+    let merged = || Some(merge(disk, &one, &other)?.owner);
+    merged().or_else(|| likely_owner(&one, &other))
+}
+
+/// What two damaged copies say together: each line as one of them has it, so that the checksum is right.
+fn merge(disk: &dyn Disk, one: &str, other: &str) -> Option<Format> {
+    const DIFFERENT_MAX: usize = 8;
+    let (one, other): (Vec<&str>, Vec<&str>) = (one.lines().collect(), other.lines().collect());
+    let different: Vec<usize> = (0..one.len().min(other.len())).filter(|at| one[*at] != other[*at]).collect();
+    if one.len() != other.len() || different.len() > DIFFERENT_MAX {
+        return None;
+    }
+    let chosen = |choice: usize| {
+        let mut lines = one.clone();
+        let of_other = different.iter().enumerate().filter(|(bit, _)| choice >> bit & 1 == 1);
+        of_other.for_each(|(_, at)| lines[*at] = other[*at]);
+        lines.join("\n") + "\n"
+    };
+    (0..1 << different.len()).find_map(|choice| parse(disk, &chosen(choice)).ok())
+}
+
+/// What both copies say, and else what one of them says. Names of other stores count only if both have them.
+fn likely_owner(one: &str, other: &str) -> Option<Owner> {
+    let (first, second) = (owner_in(one), owner_in(other));
+    let (Some(first), Some(second)) = (&first, &second) else { return first.or(second) };
+    let others = first.others.iter().filter(|name| second.others.contains(name)).cloned().collect();
+    Some(Owner { others, ..first.clone() })
 }
 
 async fn read_bytes(disk: &dyn Disk) -> io::Result<Vec<u8>> {
@@ -93,30 +185,55 @@ async fn read_bytes(disk: &dyn Disk) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the first sound copy says. A file that is not two copies is read as one.
-fn parse_copies(disk: &dyn Disk, bytes: &[u8]) -> Result<Format, StoreError> {
-    let (one, other) = bytes.split_at(bytes.len() / 2);
-    let (one, other) = (String::from_utf8_lossy(one), String::from_utf8_lossy(other));
-    match (parse(disk, &one), parse(disk, &other)) {
-        (Ok(format), Ok(_)) => Ok(format),
-        (Ok(format), Err(_)) | (Err(_), Ok(format)) => {
-            tracing::warn!(
-                file = disk.path(NAME),
-                "one of two copies in this file is damaged: the other counts"
-            );
-            Ok(format)
-        }
-        (Err(error), Err(_)) if other.starts_with(TITLE) => Err(error),
-        (Err(_), Err(_)) => parse(disk, &String::from_utf8_lossy(bytes)),
+/// What the first sound copy says. Damage may have changed where the copies begin and end: each place where one could is
+/// tried.
+fn parse_copies(disk: &dyn Disk, bytes: &[u8]) -> Result<Found, StoreError> {
+    let sound = sound_copies(disk, bytes);
+    let Some((first, format)) = sound.first() else { return Err(why_no_copy(disk, bytes)) };
+    let is_whole = sound.len() == 2
+        && first.start == 0
+        && sound[1].0 == (first.end..bytes.len())
+        && sound[1].1 == *format;
+    let damage = (!is_whole).then(|| {
+        let offset = if first.start == 0 { first.end as u64 } else { 0 };
+        let what = "one of two copies in this file is damaged: the other counts, and the next start writes both anew";
+        StoreError::Damaged { file: disk.path(NAME), offset, what: what.to_owned() }
+    });
+    Ok(Found { format: format.clone(), damage })
+}
+
+fn sound_copies(disk: &dyn Disk, bytes: &[u8]) -> Vec<(Range<usize>, Format)> {
+    let checksum_bytes = checksum_line("").len();
+    let ends: Vec<usize> = places_of(CHECKSUM, bytes).into_iter().map(|at| at + checksum_bytes).collect();
+    let mut sound = Vec::new();
+    for start in places_of(TITLE, bytes) {
+        let copies = ends.iter().filter(|end| start < **end && **end <= bytes.len()).map(|end| start..*end);
+        let parsed = |copy: Range<usize>| {
+            let text = String::from_utf8_lossy(&bytes[copy.clone()]);
+            parse(disk, &text).ok().map(|format| (copy, format))
+        };
+        sound.extend(copies.into_iter().find_map(parsed));
     }
+    sound
+}
+
+/// Another format is told rather than damage: such a file is read by another version.
+fn why_no_copy(disk: &dyn Disk, bytes: &[u8]) -> StoreError {
+    let (one, other) = bytes.split_at(second_copy(bytes));
+    let parsed = [bytes, one, other].map(|text| parse(disk, &String::from_utf8_lossy(text)).err());
+    let [whole, one, other] = parsed;
+    let errors = [one, other, whole];
+    let unusable = |error: &&StoreError| matches!(error, StoreError::Unusable(_));
+    let told = errors.iter().flatten().find(unusable).or(errors.iter().flatten().next());
+    told.cloned().expect("no copy is sound")
 }
 
 /// Refuses a directory in which there is anything.
 pub(super) async fn check_empty(disk: &dyn Disk) -> Result<(), StoreError> {
     let directory = disk.path("");
-    let taken =
-        || StoreError::Unusable(format!("{directory}: there is a log already. Give an empty directory"));
-    if read(disk).await?.is_some() { Err(taken()) } else { Ok(()) }
+    let Some(found) = read(disk).await? else { return Ok(()) };
+    found.format.check_finished(disk)?;
+    Err(StoreError::Unusable(format!("{directory}: there is a log already. Give an empty directory")))
 }
 
 fn not_ours(disk: &dyn Disk, other: &str) -> StoreError {
@@ -151,7 +268,8 @@ fn parse(disk: &dyn Disk, text: &str) -> Result<Format, StoreError> {
     let log =
         field(text, "log").and_then(parse_id).ok_or_else(|| damaged("it does not tell the log's id"))?;
     let owner = owner_in(text).ok_or_else(|| damaged("it does not tell whose log it is"))?;
-    Ok(Format { log, owner, is_new: field(text, "state") == Some("new") })
+    let state = State::named(field(text, "state"));
+    Ok(Format { log, owner, state: state.ok_or_else(|| damaged("its state is not known"))? })
 }
 
 /// The file reads well, but no other file is of the log that it names.
@@ -193,7 +311,7 @@ pub(super) async fn write(disk: &dyn Disk, format: &Format) -> Result<(), StoreE
 }
 
 fn text_of(format: &Format) -> String {
-    let Format { log, owner: Owner { store, server, others }, is_new } = format;
+    let Format { log, owner: Owner { store, server, others }, state } = format;
     let mut text = format!("{TITLE}\nformat = {}\nlog = {log:016x}\n", frame::FORMAT);
     let mut line = |name: &str, value: &str| {
         writeln!(text, "{name} = {value}").expect("a string takes all that memory does");
@@ -201,8 +319,8 @@ fn text_of(format: &Format) -> String {
     line("store", store);
     line("server", &format!("{server:016x}"));
     others.iter().for_each(|other| line("other", other));
-    if *is_new {
-        line("state", "new");
+    if let Some(state) = state.name() {
+        line("state", state);
     }
     let checksum = checksum_line(&text);
     text + &checksum

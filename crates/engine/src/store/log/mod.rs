@@ -146,7 +146,7 @@ impl LogStore {
         disk: Arc<dyn Disk>,
         options: LogOptions,
     ) -> Result<Self, StoreError> {
-        opening::open(env, disk, options).await
+        opening::open(env, disk, options, opening::Purpose::Serve).await
     }
 
     async fn write(

@@ -9,7 +9,7 @@ use windlass_core::mutant::{Mutant, active};
 
 use super::committer::Committer;
 use super::disk::Disk;
-use super::format::{self, Format, Owner};
+use super::format::{self, Format, Found, Owner, State};
 use super::frame::{self, HEADER_BYTES, Header, Kind, Role};
 use super::hint::Hint;
 use super::keeper::Keeper;
@@ -30,17 +30,26 @@ const SEGMENT_BYTES_MIN: u32 = 4 << 10;
 pub(super) const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 const REWRITE_BYTES: u32 = 1 << 20;
 
+/// What a log is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Serve,
+    /// To write a new log, which nobody may serve before [`LogStore::finish_salvage`].
+    Salvage,
+}
+
 pub(super) async fn open(
     env: Arc<dyn Env>,
     disk: Arc<dyn Disk>,
     options: LogOptions,
+    purpose: Purpose,
 ) -> Result<LogStore, StoreError> {
     check(&options)?;
     let (answer, answered) = oneshot::channel();
     let started = Arc::clone(&env);
     // On a thread of its own, because it reads and writes.
     let task = env::spawn_thread(&*env, "log-open", async move {
-        let _caller_gone = answer.send(open_here(started, disk, options).await);
+        let _caller_gone = answer.send(open_here(started, disk, options, purpose).await);
     });
     let opened = answered.await.map_err(|_| StoreError::Closed)?;
     task.await;
@@ -62,9 +71,10 @@ async fn open_here(
     env: Arc<dyn Env>,
     disk: Arc<dyn Disk>,
     options: LogOptions,
+    purpose: Purpose,
 ) -> Result<LogStore, StoreError> {
     lock(&*disk).await?;
-    let opened = open_locked(env, Arc::clone(&disk), options).await;
+    let opened = open_locked(env, Arc::clone(&disk), options, purpose).await;
     if opened.is_err() {
         disk.unlock();
     }
@@ -86,25 +96,39 @@ async fn open_locked(
     env: Arc<dyn Env>,
     disk: Arc<dyn Disk>,
     options: LogOptions,
+    purpose: Purpose,
 ) -> Result<LogStore, StoreError> {
-    let format = format_of(&*env, &*disk, &options).await?;
+    let Found { format, damage } = format_of(&*env, &*disk, &options, purpose).await?;
     // Names that a process before this one gave may not be durable yet, and what follows rests on them.
     if !active(Mutant::NoDirectorySync) {
         disk.sync().await.map_err(|error| io_failed("cannot sync", disk.path(""), error))?;
     }
-    let mut recovered = recover(&*disk, &format).await?;
+    let mut recovered = recover_files(&*disk, &format).await?;
     tell(&recovered);
     let has_torn_tail = recovered.end.as_ref().is_some_and(|end| end.cut.frames > 0);
     remove_leftovers(&*disk, recovered.tables.snapshot_lsn()).await?;
     let open = recovered.open + 1;
     let end = begin(&*disk, &options, &mut recovered, format.log, open).await?;
-    let known = Format { is_new: false, ..format.clone() };
-    if format.is_new {
+    let state = if format.state == State::New { State::Ready } else { format.state };
+    let known = Format { state, ..format.clone() };
+    if known != format {
         format::write(&*disk, &known).await?;
+    } else if damage.is_some() {
+        mend(&*disk, &known).await;
     }
     let store = start(env, disk, options, known, recovered, end, open);
     store.shared.count(|events| events.torn_tails_cut += u64::from(has_torn_tail));
     Ok(store)
+}
+
+/// Writes both copies of the `format` file anew. One of them is sound: a disk without room for this must not stop the start.
+async fn mend(disk: &dyn Disk, format: &Format) {
+    match format::write(disk, format).await {
+        Ok(()) => {
+            tracing::warn!(file = disk.path(format::NAME), "a damaged copy in this file was written anew")
+        }
+        Err(error) => tracing::warn!(%error, "a damaged copy in the format file could not be written anew"),
+    }
 }
 
 /// Logs what an operator should know of a log that opens all the same.
@@ -127,8 +151,13 @@ fn tell(recovered: &Recovered) {
 
 /// What the files tell. Only a new log may have no segment yet.
 pub(super) async fn recover(disk: &dyn Disk, format: &Format) -> Result<Recovered, StoreError> {
+    format.check_finished(disk)?;
+    recover_files(disk, format).await
+}
+
+async fn recover_files(disk: &dyn Disk, format: &Format) -> Result<Recovered, StoreError> {
     let recovered = recovery::recover(disk, format.log).await?;
-    if recovered.end.is_none() && !format.is_new {
+    if recovered.end.is_none() && format.state == State::Ready {
         return Err(StoreError::Incomplete {
             directory: disk.path(""),
             what: "there is no segment".to_owned(),
@@ -137,18 +166,31 @@ pub(super) async fn recover(disk: &dyn Disk, format: &Format) -> Result<Recovere
     Ok(recovered)
 }
 
-async fn format_of(env: &dyn Env, disk: &dyn Disk, options: &LogOptions) -> Result<Format, StoreError> {
-    if let Some(format) = format::read(disk).await? {
-        format.check(disk, options)?;
-        return Ok(format);
+async fn format_of(
+    env: &dyn Env,
+    disk: &dyn Disk,
+    options: &LogOptions,
+    purpose: Purpose,
+) -> Result<Found, StoreError> {
+    if purpose == Purpose::Salvage {
+        format::check_empty(disk).await?;
+    }
+    if let Some(found) = format::read(disk).await? {
+        found.format.check_finished(disk)?;
+        found.format.check(disk, options)?;
+        return Ok(found);
     }
     remove_leftovers(disk, 0).await?;
     let log = new_id(env);
     let (store, server) = (Arc::clone(&options.store), options.server.unwrap_or(log));
     let owner = Owner { store, server, others: Vec::new() };
-    let format = Format { log, owner, is_new: true };
+    let state = match purpose {
+        Purpose::Serve => State::New,
+        Purpose::Salvage => State::Salvage,
+    };
+    let format = Format { log, owner, state };
     format::write(disk, &format).await?;
-    Ok(format)
+    Ok(Found { format, damage: None })
 }
 
 /// Random, so that logs that ever shared a disk are told apart, and that no client can put a frame of this log into a

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use windlass_core::id::PartitionId;
 
 use super::disk::Disk;
-use super::format::{self, Format, Owner};
+use super::format::{self, Format, Found, Owner, State};
 use super::{LogStore, opening};
 use crate::env::{self, Env};
 use crate::store::{DEFAULT_STORE, StoreError};
@@ -56,6 +56,15 @@ impl LogStore {
         Ok(())
     }
 
+    /// Says, durably, that what a salvage wrote is complete: from now on it may be served.
+    pub(super) async fn finish_salvage(&self) -> Result<(), StoreError> {
+        let mut format = self.format.lock().await;
+        let next = Format { state: State::Ready, ..format.clone() };
+        self.write_format(next.clone()).await?;
+        *format = next;
+        Ok(())
+    }
+
     /// On a thread of its own, because it writes.
     async fn write_format(&self, format: Format) -> Result<(), StoreError> {
         let (answer, answered) = oneshot::channel();
@@ -76,12 +85,13 @@ async fn take_over(disk: &dyn Disk, store: Arc<str>, server: Option<u64>) -> Res
 }
 
 async fn take_over_locked(disk: &dyn Disk, store: Arc<str>, server: Option<u64>) -> Result<(), StoreError> {
-    let Some(format) = format::read(disk).await? else {
+    let Some(Found { format, .. }) = format::read(disk).await? else {
         let directory = disk.path("");
         return Err(StoreError::Unusable(format!(
             "{directory}: nothing to take over as the store `{store}`: there is no log here. Is its disk mounted?"
         )));
     };
+    format.check_finished(disk)?;
     let former = &format.owner;
     // A directory of this very server is not taken over: two of them are swapped, and opening it says so.
     if server == Some(former.server) || (server.is_none() && former.store == store) {

@@ -66,6 +66,13 @@ impl Heard {
     }
 }
 
+/// What a search found.
+struct Searched {
+    heard: Vec<Heard>,
+    /// Why a piece could not be read: a frame in it was not heard.
+    failed: Option<StoreError>,
+}
+
 /// How far the frames of a segment go.
 struct Walked {
     lsn: u64,
@@ -172,15 +179,20 @@ impl Replay {
         survey: &Survey,
     ) -> Result<bool, StoreError> {
         let lsn = found.header.lsn;
+        let mut failed = None;
         if self.synced < lsn {
-            self.search(segment, found.search_from()).await?;
+            failed = self.search(segment, found.search_from()).await?.failed;
         }
         for other in survey.without_start() {
             if self.synced < lsn {
-                self.search(other, 0).await?;
+                failed = failed.or(self.search(other, 0).await?.failed);
             }
         }
-        Ok(self.synced >= lsn)
+        // What would say so may be in a piece that cannot be read: that is no torn tail.
+        match failed {
+            Some(error) if self.synced < lsn => Err(error),
+            Some(_) | None => Ok(self.synced >= lsn),
+        }
     }
 
     fn take(&mut self, segment: &Segment, found: &Found<'_>) -> Result<(), StoreError> {
@@ -234,9 +246,11 @@ impl Replay {
         let slot = &self.tables.slots[&link.segment];
         let (segment, generation) = (Arc::clone(&slot.segment), slot.generation);
         let mut damaged = segment.damaged(walked.offset, format!("frame {next} is missing or damaged"));
-        let found = self.search(&segment, walked.offset).await?;
+        let Searched { heard, mut failed } = self.search(&segment, walked.offset).await?;
         for other in survey.without_start() {
-            let first = self.search(other, 0).await?.into_iter().next();
+            let searched = self.search(other, 0).await?;
+            failed = failed.or(searched.failed);
+            let first = searched.heard.into_iter().next();
             if first.is_some_and(|first| first.header.lsn <= next) && self.synced >= next {
                 damaged = other.damaged(0, "the segment's first frame is damaged");
             }
@@ -244,11 +258,15 @@ impl Replay {
         if self.synced >= next && !active(Mutant::NoDamageCheck) {
             return Err(damaged);
         }
+        // The next frame, or one that says it was durable, may be in a piece that cannot be read.
+        if let Some(error) = failed {
+            return Err(error);
+        }
         let is_cut = |heard: &&Heard| {
             let Header { generation: of, lsn, open, .. } = heard.header;
             of == generation && lsn >= next && open >= self.last_open
         };
-        let cut: Vec<&Heard> = found.iter().filter(is_cut).collect();
+        let cut: Vec<&Heard> = heard.iter().filter(is_cut).collect();
         let bytes = cut.last().map_or(0, |last| last.end - walked.offset);
         let readable = cut.iter().filter(|heard| heard.tells_a_change());
         let readable = readable.map(|heard| heard.header.partition).collect();
@@ -256,7 +274,7 @@ impl Replay {
     }
 
     /// Hears every frame of this log that can be found, whole or not.
-    async fn search(&mut self, segment: &Segment, from: u32) -> Result<Vec<Heard>, StoreError> {
+    async fn search(&mut self, segment: &Segment, from: u32) -> Result<Searched, StoreError> {
         let mut scanner = Scanner::new(segment);
         let mut offset = from;
         let mut heard = Vec::new();
@@ -266,7 +284,7 @@ impl Replay {
             heard.push(Heard { header, end, is_readable });
         }
         heard.iter().for_each(|heard| self.hear_frame(&heard.header));
-        Ok(heard)
+        Ok(Searched { heard, failed: scanner.failed_behind(from) })
     }
 
     fn end_at(&self, link: Link, walked: Walked, cut: Cut) -> End {

@@ -28,8 +28,12 @@ impl Survey {
     /// A segment with frames of this log, but without a start.
     pub(super) async fn first_damaged(&self, log: u64) -> Result<Option<&Arc<Segment>>, StoreError> {
         for segment in self.without_start() {
-            if Scanner::new(segment).search(0, log).await?.is_some() {
+            let mut scanner = Scanner::new(segment);
+            if scanner.search(0, log).await?.is_some() {
                 return Ok(Some(segment));
+            }
+            if let Some(error) = scanner.failed_behind(0) {
+                return Err(error);
             }
         }
         Ok(None)

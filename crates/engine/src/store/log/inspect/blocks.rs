@@ -8,22 +8,22 @@ use windlass_core::id::ItemNumber;
 use windlass_core::row::Row;
 
 use super::frames::Break;
+use super::resync::{self, BLOCK_START_BYTES};
 use crate::store::StoreError;
-use crate::store::log::disk::read_full;
+use crate::store::log::disk::read_pieces;
 use crate::store::log::entry::{Cursor, Entries, Entry};
-use crate::store::log::frame::{self, HEADER_BYTES, u32_at};
+use crate::store::log::frame::{self, HEADER_BYTES, u32_at, u64_at};
+use crate::store::log::scan::read_readable;
 use crate::store::log::segment::Segment;
-use crate::store::log::snapshot_file::{Content, SnapshotFile};
+use crate::store::log::snapshot_file::{self, Content, SnapshotFile};
 
-/// The bytes of a block before its payload: checksum, length, content.
-const BLOCK_START_BYTES: u64 = 13;
 /// No more of a damaged place is looked at.
 const LOOK_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct DamagedBlock {
     pub(super) error: StoreError,
-    /// By its place between the blocks of the index, or by its own word. `None`: nothing can be told of the snapshot.
+    /// By its place in the index, or between other blocks. `None`: it may have held anything.
     pub(super) content: Option<Content>,
     /// Items that its bytes name: nothing vouches for them.
     pub(super) items: Vec<(u32, ItemNumber)>,
@@ -38,8 +38,20 @@ impl DamagedBlock {
     }
 
     pub(super) async fn of(snapshot: &SnapshotFile, offset: u64, error: StoreError) -> Self {
-        let content = content_at(snapshot, offset).await;
-        let after = after_damage(snapshot, offset, content).await;
+        let error = if let StoreError::Io { source, .. } = &error {
+            snapshot.damaged(offset, &format!("a block of the snapshot cannot be read: {source}"))
+        } else {
+            error
+        };
+        let known = match content_by_index(snapshot, offset) {
+            Some(content) => Some(content),
+            None => content_of_end(snapshot, offset).await,
+        };
+        let after = after_damage(snapshot, offset, known).await;
+        let content = match (known, after) {
+            (None, Some(after)) => content_between(snapshot, offset, after).await,
+            (known, _) => known,
+        };
         let items = match content {
             Some(Content::Rows(partition)) => items_in_rows(snapshot, offset, after, partition).await,
             Some(
@@ -68,16 +80,17 @@ impl DamagedBlock {
     }
 
     pub(super) fn partition(&self) -> Option<u32> {
-        match self.content {
-            Some(Content::Rows(partition) | Content::Bodies(partition) | Content::Changes(partition)) => {
+        match self.content? {
+            Content::Rows(partition) | Content::Bodies(partition) | Content::Changes(partition) => {
                 Some(partition)
             }
-            Some(Content::Head | Content::Index | Content::Footer) | None => None,
+            Content::Head | Content::Index | Content::Footer => None,
         }
     }
 }
 
-async fn content_at(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
+/// What stands at the offset by the index. `None` if the index cannot be read.
+fn content_by_index(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
     for (partition, section) in &snapshot.sections {
         if (section.rows..section.bodies).contains(&offset) {
             return Some(Content::Rows(*partition));
@@ -89,17 +102,43 @@ async fn content_at(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
             return Some(Content::Changes(*partition));
         }
     }
-    if offset == 0 {
-        return Some(Content::Head);
-    }
-    let ends = snapshot.sections.values().map(|section| section.end).max();
-    if ends.is_some_and(|end| offset >= end) {
-        return Some(Content::Index);
-    }
-    snapshot.claimed_content(offset).await
+    let end = snapshot.sections.values().map(|section| section.end).max()?;
+    Some(if offset >= end { Content::Index } else { Content::Head })
 }
 
-/// Where to go on behind a damaged block: behind its end, or where the next part of the snapshot begins.
+/// Whether the index or the footer stands at the offset, as far as one of them tells.
+async fn content_of_end(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
+    let footer_bytes = snapshot_file::footer(0, 0).len() as u64;
+    let footer_at = snapshot.bytes.saturating_sub(footer_bytes);
+    let claimed = snapshot.claimed_content(offset).await;
+    let claimed_end = snapshot.after_block(offset).await.ok();
+    if offset == footer_at && (claimed == Some(Content::Footer) || claimed_end == Some(snapshot.bytes)) {
+        return Some(Content::Footer);
+    }
+    let footer = snapshot.block(footer_at).await.ok().filter(|block| block.content == Content::Footer);
+    let index_at = footer.filter(|footer| footer.bytes.len() >= 8).map(|footer| u64_at(&footer.bytes, 0));
+    let claims_index = claimed == Some(Content::Index) && claimed_end == Some(footer_at);
+    (claims_index || index_at.is_some_and(|index_at| offset >= index_at)).then_some(Content::Index)
+}
+
+/// What stands between the offset and the next sound block, if the index cannot be read. Damage may span several blocks, and
+/// nothing vouches for what a damaged block says of itself, unless the next one says the same.
+async fn content_between(snapshot: &SnapshotFile, offset: u64, after: u64) -> Option<Content> {
+    let head_bytes = BLOCK_START_BYTES + snapshot_file::head(0, 0).len();
+    if offset == 0 && after == head_bytes as u64 {
+        return Some(Content::Head);
+    }
+    let next = snapshot.block(after).await.ok()?.content;
+    let claimed = snapshot.claimed_content(offset).await?;
+    let is_of_partition = match claimed {
+        Content::Rows(_) | Content::Bodies(_) | Content::Changes(_) => true,
+        Content::Head | Content::Index | Content::Footer => false,
+    };
+    (claimed == next && is_of_partition).then_some(claimed)
+}
+
+/// Where to go on behind a damaged block: behind its end, if another block begins there; where the next block is found by
+/// its bytes; or where the next part of the snapshot begins.
 async fn after_damage(snapshot: &SnapshotFile, offset: u64, content: Option<Content>) -> Option<u64> {
     if matches!(content, Some(Content::Index | Content::Footer)) {
         // Nothing else is behind these.
@@ -109,9 +148,20 @@ async fn after_damage(snapshot: &SnapshotFile, offset: u64, content: Option<Cont
     let parts: BTreeSet<u64> =
         sections.flat_map(|part| [part.rows, part.bodies, part.changes, part.end]).collect();
     let next_part = parts.range(offset + 1..).next().copied();
-    let claimed = snapshot.after_block(offset).await.ok();
-    // A length that reaches into the next part is wrong.
-    claimed.filter(|end| next_part.is_none_or(|next| *end <= next)).or(next_part)
+    if let Ok(claimed) = snapshot.after_block(offset).await
+        && (next_part == Some(claimed) || is_block_at(snapshot, claimed, next_part).await)
+    {
+        return Some(claimed);
+    }
+    // Between two parts of the index all blocks are of one kind.
+    let wanted = content.filter(|_| next_part.is_some());
+    let end = next_part.unwrap_or(snapshot.bytes);
+    resync::next_block(snapshot, offset + 1..end, wanted).await.or(next_part)
+}
+
+/// Whether a sound block begins there. A length that reaches into the next part is wrong.
+async fn is_block_at(snapshot: &SnapshotFile, at: u64, next_part: Option<u64>) -> bool {
+    next_part.is_none_or(|next| at < next) && snapshot.block(at).await.is_ok()
 }
 
 async fn items_in_rows(
@@ -120,12 +170,10 @@ async fn items_in_rows(
     after: Option<u64>,
     partition: u32,
 ) -> Vec<(u32, ItemNumber)> {
-    let from = offset + BLOCK_START_BYTES;
+    let from = offset + BLOCK_START_BYTES as u64;
     let length = after.unwrap_or(snapshot.bytes).saturating_sub(from).min(LOOK_BYTES_MAX);
     let mut bytes = vec![0; length as usize];
-    if read_full(&*snapshot.file, from, &mut bytes).await.is_err() {
-        return Vec::new();
-    }
+    read_pieces(&*snapshot.file, from, &mut bytes).await;
     let mut cursor = Cursor { bytes: &bytes, at: 0 };
     let mut items = Vec::new();
     while let (Some(key), Some(value)) = (cursor.take_bytes(), cursor.take_bytes()) {
@@ -145,7 +193,7 @@ fn item_of(key: &[u8], value: &[u8]) -> Option<ItemNumber> {
 pub(super) async fn items_in_frame(segment: &Segment, broken: &Break) -> (u32, Vec<ItemNumber>) {
     let end = broken.next.map_or(segment.bytes, |(next, _)| next);
     let length = u64::from(end.saturating_sub(broken.offset)).min(LOOK_BYTES_MAX);
-    let bytes = segment.read(broken.offset, length as usize).await.unwrap_or_default();
+    let (bytes, _told_by_the_scanner) = read_readable(segment, broken.offset, length as usize).await;
     if bytes.len() < HEADER_BYTES || frame::head_length(&bytes) > bytes.len() {
         return (0, Vec::new());
     }

@@ -8,12 +8,12 @@ use windlass_core::time::Timestamp;
 
 use super::unclaimed::{self, Unclaimed};
 use super::verdict::{self, Verdict};
-use super::{Account, Locked, Progress, guess, reading};
+use super::{Account, Locked, Progress, guess, reading, refused};
 use crate::store::StoreError;
 use crate::store::log::body_key::BodyKey;
 use crate::store::log::disk::Disk;
 use crate::store::log::fetch::{Piece, fetch};
-use crate::store::log::format::Format;
+use crate::store::log::format::{Format, Found};
 use crate::store::log::frame::Role;
 use crate::store::log::opening;
 use crate::store::log::recovery::{End, Recovered};
@@ -34,10 +34,10 @@ pub struct Report {
     pub partitions: BTreeMap<PartitionId, PartitionReport>,
     /// Partitions that no queue names: nothing is wrong with them, but nobody serves them.
     pub unclaimed: Unclaimed,
-    /// Where something is or may be lost, and whatever keeps a server from opening the log. Each with file and offset where
-    /// that can be told.
+    /// Where something is or may be lost, and whatever keeps a server from opening the log or from serving one of its
+    /// partitions. Each with file and offset where that can be told.
     pub damage: Vec<StoreError>,
-    /// Damage that costs nothing and keeps no server from opening the log.
+    /// Damage that costs nothing and keeps no server from opening the log and serving all of it.
     pub harmless: Vec<StoreError>,
     /// Why a server does not open the log.
     pub refused: Option<StoreError>,
@@ -89,20 +89,33 @@ pub async fn check(disk: Arc<dyn Disk>) -> Result<Report, StoreError> {
 /// Like [`check`], and tells how many bytes of segments are read, of how many.
 pub async fn check_with(disk: Arc<dyn Disk>, progress: Progress<'_>) -> Result<Report, StoreError> {
     let locked = Locked::take(&*disk).await?;
-    let format = locked.format().await;
-    report(&*disk, format, progress).await
+    let (format, damage) = match locked.found().await {
+        Ok(Found { format, damage }) => (Ok(format), damage),
+        Err(error) => (Err(error), None),
+    };
+    let (mut report, tables) = report(&*disk, format, progress).await?;
+    report.harmless.extend(damage);
+    if let Some(tables) = tables {
+        report.unclaimed = unclaimed::find(&tables).await;
+    }
+    Ok(report)
 }
 
-/// As [`check`], of a log that is locked already and may have no `format` file yet.
-pub(in crate::store::log) async fn examine(disk: &dyn Disk, format: &Format) -> Result<Report, StoreError> {
-    report(disk, Ok(format.clone()), &mut |_, _| {}).await
+/// What of a log is damaged that is locked already and may have no `format` file yet. Which partitions nobody claims is not
+/// looked for.
+pub(in crate::store::log) async fn examine(
+    disk: &dyn Disk,
+    format: &Format,
+) -> Result<Vec<StoreError>, StoreError> {
+    let (report, _tables) = report(disk, Ok(format.clone()), &mut |_, _| {}).await?;
+    Ok(report.damage)
 }
 
 async fn report(
     disk: &dyn Disk,
     format: Result<Format, StoreError>,
     progress: Progress<'_>,
-) -> Result<Report, StoreError> {
+) -> Result<(Report, Option<Tables>), StoreError> {
     let log = guess::log_of(disk, &format).await?;
     let (survey, failed) = survey::survey_readable(disk, log).await?;
     let read = reading::read(disk, log, &survey, failed, None, progress).await?;
@@ -128,11 +141,17 @@ async fn report(
         Ok(recovered) => {
             report.tell(&recovered);
             recovered.end.iter().for_each(|end| report.tell_cut(end));
-            report.unclaimed = unclaimed::find(&recovered.tables).await;
+            let is_damaged = !report.damage.is_empty() || !report.harmless.is_empty();
+            for (partition, error) in refused::find(&recovered.tables, is_damaged).await {
+                report.refuse_partition(partition, error);
+            }
+            Ok((report, Some(recovered.tables)))
         }
-        Err(error) => report.refuse(error),
+        Err(error) => {
+            report.refuse(error);
+            Ok((report, None))
+        }
     }
-    Ok(report)
 }
 
 impl Report {
@@ -145,6 +164,25 @@ impl Report {
             self.damage.push(error.clone());
         }
         self.refused = Some(error);
+    }
+
+    /// A partition that is refused to its next owner is damaged, also if salvage finds all of its items.
+    fn refuse_partition(&mut self, partition: u32, error: StoreError) {
+        let account = self.account.partitions.get(&PartitionId(partition));
+        let is_whole = account.is_none_or(|account| !account.hurt());
+        let keeps = if is_whole { "; salvage keeps all of it" } else { "" };
+        let consequence = format!("a server would not serve partition {partition}{keeps}");
+        let place = verdict::place(&error);
+        self.harmless.retain(|known| place.is_none() || verdict::place(known) != place);
+        let known = self.damage.iter_mut().find(|known| place.is_some() && verdict::place(known) == place);
+        match known {
+            Some(known) => verdict::add(known, &consequence),
+            None => {
+                let mut error = error;
+                verdict::add(&mut error, &consequence);
+                self.damage.push(error);
+            }
+        }
     }
 
     /// Commits that can be read and that a start takes for a torn tail are damage, also if no body of theirs is lost: an

@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use windlass_core::row::Change;
 
-use super::frames::{Found, Sound, Source, frames_of};
+use super::frames::{Found, Sound, Source, frames_of, is_same};
 use super::rescue::{Rescue, Step};
 use crate::store::StoreError;
 use crate::store::log::body_key::BodyKey;
 use crate::store::log::entry::{Entries, Entry};
 use crate::store::log::frame::Kind;
+use crate::store::log::scan::read_readable;
 use crate::store::log::segment::Segment;
 
 /// Puts every wanted body of which a segment holds another copy. Segments are read again only if a body is lacking.
@@ -44,8 +45,13 @@ async fn find_in_frame(
     if !is_wanted || !matches!(frame.header.kind, Kind::Commit | Kind::Survivors) {
         return Ok(());
     }
-    // A place that cannot be read was told when the frames were read.
-    let Ok(bytes) = segment.read(frame.offset, frame.length as usize).await else { return Ok(()) };
+    // A file that was cut may end within the last body.
+    let length = frame.length.min(segment.bytes.saturating_sub(frame.offset));
+    let (bytes, _told_when_the_frames_were_read) =
+        read_readable(segment, frame.offset, length as usize).await;
+    if !is_same(&bytes, frame) {
+        return Ok(());
+    }
     for entry in Entries::of(&bytes) {
         let Ok(Entry::PutBody { key, crc, at, length }) = entry else { continue };
         let Some(body) = bytes.get(at..at + length) else { continue };

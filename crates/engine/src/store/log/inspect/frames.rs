@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::store::StoreError;
+use crate::store::log::disk::Unreadable;
 use crate::store::log::frame::{self, Expected, HEADER_BYTES, Header, Kind, u64_at};
-use crate::store::log::scan::Scanner;
+use crate::store::log::scan::{Scanner, read_readable};
 use crate::store::log::segment::{Segment, Start};
 use crate::store::log::survey::Survey;
 
@@ -31,9 +32,10 @@ pub(super) fn valid_sources(survey: &Survey) -> Vec<Source> {
 }
 
 /// A segment whose start cannot be read, as its frames tell it: each of them says to what it belongs. Of a segment that
-/// was used before, older frames may be left; those of the highest generation count.
+/// was used before, older frames may be left; those of the highest generation count. If there is none, the first piece that
+/// cannot be read is the error: it may have held some.
 pub(super) async fn source_of_frames(segment: &Arc<Segment>, log: u64) -> Result<Option<Source>, StoreError> {
-    let mut scanner = Scanner::new(segment);
+    let mut scanner = Scanner::lenient(segment);
     let mut newest: Option<(u32, Header)> = None;
     let mut offset = 0;
     while let Some(found) = scanner.search(offset, log).await? {
@@ -42,6 +44,11 @@ pub(super) async fn source_of_frames(segment: &Arc<Segment>, log: u64) -> Result
             newest = Some((found.offset, found.header));
         }
         offset = found.search_from();
+    }
+    if newest.is_none()
+        && let Some(piece) = scanner.unreadable().first()
+    {
+        return Err(cannot_read(segment, piece));
     }
     Ok(newest.map(|(from, first)| {
         let start = Header { kind: Kind::SegmentStart, lsn: first.lsn.saturating_sub(1), ..first };
@@ -57,6 +64,8 @@ pub(super) struct Frames {
     pub(super) rotten_bodies: Vec<u32>,
     /// The number of the file in which the log goes on, if a hint behind the last frame says so.
     pub(super) goes_on_in: Option<u32>,
+    /// Pieces of the segment that the disk cannot read: what was in them is not found.
+    pub(super) unreadable: Vec<StoreError>,
     /// Why the segment could not be read to its end. Frames behind that place are not looked for.
     pub(super) failed: Option<StoreError>,
 }
@@ -75,6 +84,11 @@ pub(super) struct Sound {
     pub(super) length: u32,
 }
 
+/// Whether bytes that were read again are those of the frame: a failing disk may not read them twice.
+pub(super) fn is_same(bytes: &[u8], sound: &Sound) -> bool {
+    frame::open(bytes) == Some(sound.header)
+}
+
 /// A place where the next frame should be and cannot be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Break {
@@ -85,6 +99,8 @@ pub(super) struct Break {
     pub(super) header: Option<Header>,
     /// Where the next frame begins that can be read, and its number.
     pub(super) next: Option<(u32, u64)>,
+    /// No later frame is found, and a piece behind this place cannot be read: nobody knows where the segment's frames end.
+    pub(super) hides_end: bool,
 }
 
 impl Break {
@@ -105,19 +121,35 @@ impl Break {
 /// The frames of a segment up to the last that counts.
 pub(super) async fn frames_of(source: &Source, last: u64) -> Frames {
     let mut frames = Frames::default();
-    frames.failed = read_frames(source, last, &mut frames).await.err();
+    let mut scanner = Scanner::lenient(&source.segment);
+    frames.failed = read_frames(&mut scanner, source, last, &mut frames).await.err();
+    frames.unreadable =
+        scanner.unreadable().iter().map(|piece| cannot_read(&source.segment, piece)).collect();
     frames
 }
 
-async fn read_frames(source: &Source, last: u64, frames: &mut Frames) -> Result<(), StoreError> {
+fn cannot_read(segment: &Segment, piece: &Unreadable) -> StoreError {
+    let Unreadable { from, to, error } = piece;
+    StoreError::Damaged {
+        file: segment.path.clone(),
+        offset: *from,
+        what: format!("{} bytes cannot be read: {error}", to - from),
+    }
+}
+
+async fn read_frames(
+    scanner: &mut Scanner<'_>,
+    source: &Source,
+    last: u64,
+    frames: &mut Frames,
+) -> Result<(), StoreError> {
     let Source { segment, start, from } = source;
-    let mut scanner = Scanner::new(segment);
     let mut offset = *from;
     let (log, generation) = (start.log, start.generation);
     let mut expected = Expected { log, generation, lsn: start.lsn + 1, open: 0 };
     while expected.lsn <= last {
         let found = scanner.frame_at(offset, log).await?.filter(|found| expected.accepts(&found.header));
-        let mut broken = Break { offset, lsn: expected.lsn, header: None, next: None };
+        let mut broken = Break { offset, lsn: expected.lsn, header: None, next: None, hides_end: false };
         let mut behind = None;
         if let Some(found) = found {
             let header = found.header;
@@ -137,9 +169,11 @@ async fn read_frames(source: &Source, last: u64, frames: &mut Frames) -> Result<
             broken.header = Some(header);
             behind = Some(found.next_offset());
         }
-        broken.next = later_frame(&mut scanner, &broken, behind, &expected).await?;
+        broken.next = later_frame(scanner, &broken, behind, &expected).await?;
         let Some((next, lsn)) = broken.next else {
-            if broken.header.is_some() || remains_at(segment, offset, &expected).await? {
+            // A piece behind the last frame that cannot be read may have held the next one.
+            broken.hides_end = scanner.failed_behind(offset).is_some();
+            if broken.header.is_some() || broken.hides_end || remains_at(segment, offset, &expected).await {
                 frames.found.push(Found::Break(broken));
             }
             return Ok(());
@@ -184,13 +218,13 @@ async fn later_frame(
 
 /// Whether the bytes at the end of the frames are the remains of the next one, and not what an earlier use of the segment
 /// left: at least two of three numbers are those of the next frame, in a header whose checksum is wrong.
-async fn remains_at(segment: &Segment, offset: u32, expected: &Expected) -> Result<bool, StoreError> {
+async fn remains_at(segment: &Segment, offset: u32, expected: &Expected) -> bool {
     if segment.bytes < offset.saturating_add(HEADER_BYTES as u32) {
-        return Ok(false);
+        return false;
     }
-    let bytes = segment.read(offset, HEADER_BYTES).await?;
+    let (bytes, _told_by_the_scanner) = read_readable(segment, offset, HEADER_BYTES).await;
     let is_right = frame::header_of(&bytes).is_some();
     let agree = [(16, expected.log), (32, expected.generation), (40, expected.lsn)];
     let agreeing = agree.iter().filter(|(at, number)| u64_at(&bytes, *at) == *number).count();
-    Ok(!is_right && agreeing >= 2)
+    !is_right && agreeing >= 2
 }

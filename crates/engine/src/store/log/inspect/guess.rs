@@ -6,6 +6,7 @@ use crate::store::StoreError;
 use crate::store::log::disk::Disk;
 use crate::store::log::format::Format;
 use crate::store::log::frame::{self, HEADER_BYTES, u64_at};
+use crate::store::log::scan::read_readable;
 use crate::store::log::segment::Segment;
 use crate::store::log::snapshot_file::{self, SnapshotFile};
 use crate::store::log::survey;
@@ -31,8 +32,8 @@ async fn votes(disk: &dyn Disk) -> Result<BTreeMap<u64, u64>, StoreError> {
     let (survey, _told_later) = survey::survey_readable(disk, 0).await?;
     let mut bearers = Vec::new();
     for (segment, _) in &survey.starts {
-        let start = segment.read(0, HEADER_BYTES.min(segment.bytes as usize)).await;
-        bearers.extend(start.ok().and_then(|start| frame::header_of(&start)).map(|header| header.log));
+        let (start, _) = read_readable(segment, 0, HEADER_BYTES.min(segment.bytes as usize)).await;
+        bearers.extend(frame::header_of(&start).map(|header| header.log));
     }
     for lsn in &survey.snapshots {
         bearers.extend(log_of_snapshot(disk, *lsn).await);
@@ -54,7 +55,7 @@ async fn log_of_any_frame(segment: &Segment) -> Option<u64> {
     let mut offset = 0;
     while offset < segment.bytes {
         let length = (READ_BYTES + HEADER_BYTES as u32).min(segment.bytes - offset);
-        let bytes = segment.read(offset, length as usize).await.ok()?;
+        let (bytes, _told_later) = read_readable(segment, offset, length as usize).await;
         let mut places = (0..bytes.len()).step_by(STEP);
         let found = places.find_map(|at| frame::header_of(&bytes[at..]));
         if let Some(header) = found {

@@ -14,7 +14,9 @@ mod guess;
 mod known;
 mod ledger;
 mod reading;
+mod refused;
 mod rescue;
+mod resync;
 mod salvage;
 mod snapshot;
 mod steps;
@@ -29,7 +31,7 @@ pub use salvage::{Salvaged, salvage, salvage_with};
 pub use unclaimed::{Unclaimed, UnclaimedReport};
 
 use super::disk::Disk;
-use super::format::{self, Format};
+use super::format::{self, Format, Found};
 use super::opening;
 use crate::store::StoreError;
 
@@ -46,9 +48,14 @@ impl<'a> Locked<'a> {
     }
 
     async fn format(&self) -> Result<Format, StoreError> {
-        let format = format::read(self.0).await?;
+        Ok(self.found().await?.format)
+    }
+
+    /// What the `format` file says, and what is wrong with one of its copies.
+    async fn found(&self) -> Result<Found, StoreError> {
+        let found = format::read(self.0).await?;
         let empty = || StoreError::Unusable(format!("{}: there is no log here", self.0.path("")));
-        format.ok_or_else(empty)
+        found.ok_or_else(empty)
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::frames::{Break, Found, Sound, Source, frames_of, source_of_frames, valid_sources};
+use super::frames::{Break, Found, Sound, Source, frames_of, is_same, source_of_frames, valid_sources};
 use super::gaps::Gaps;
 use super::rescue::{Rescue, Taken};
 use super::steps::{Held, steps_of};
@@ -17,6 +17,7 @@ use crate::store::StoreError;
 use crate::store::log::LogStore;
 use crate::store::log::disk::Disk;
 use crate::store::log::frame::{Header, Kind, Role};
+use crate::store::log::scan::read_readable;
 use crate::store::log::segment::{Segment, Start};
 use crate::store::log::survey::Survey;
 
@@ -29,6 +30,8 @@ pub(super) struct Read {
     pub(super) bodies: u64,
     /// How many frames can be read in each segment, by the number of its file, and their bytes.
     pub(super) frames: BTreeMap<u32, (u64, u64)>,
+    /// The partitions that were written to the new log, each with the epoch in which they were.
+    pub(super) epochs: BTreeMap<u32, u64>,
 }
 
 /// Reads a log, and writes what it finds to the store, if there is one.
@@ -77,9 +80,7 @@ async fn sources_of(survey: &Survey, log: u64, damage: &mut Damage<'_>) -> Vec<S
                 damage.harmless.push(segment.damaged(0, what));
                 sources.push(source);
             }
-            Ok(None) if *start == Start::Bad => {
-                damage.lose(segment.damaged(0, "the segment's first frame, and no other frame can be read"));
-            }
+            Ok(None) if *start == Start::Bad => damage.torn_start(segment),
             Ok(None) => {}
             Err(error) => damage.lose(error),
         }
@@ -173,6 +174,7 @@ impl Reading<'_> {
             }
         }
         self.damage.end(frames.goes_on_in.filter(|_| last == u64::MAX), done);
+        self.damage.unreadable(frames.unreadable);
         frames.failed.into_iter().for_each(|error| self.damage.lose(error));
         Ok(done)
     }
@@ -205,10 +207,13 @@ impl Reading<'_> {
         }
         // A file that was cut may end within the last body.
         let length = frame.length.min(segment.bytes.saturating_sub(frame.offset));
-        let bytes = segment.read(frame.offset, length as usize).await;
-        let steps = bytes.and_then(|bytes| {
-            steps_of(&bytes, segment, frame.offset).map_err(|what| segment.damaged(frame.offset, what))
-        });
+        let (bytes, _told_by_the_scanner) = read_readable(segment, frame.offset, length as usize).await;
+        let steps = if is_same(&bytes, frame) {
+            steps_of(&bytes, segment, frame.offset)
+        } else {
+            Err(format!("frame {lsn} cannot be read a second time"))
+        };
+        let steps = steps.map_err(|what| segment.damaged(frame.offset, what));
         let first = self.first_sequence();
         match steps {
             Ok(steps) if is_covered => {
@@ -229,7 +234,8 @@ impl Reading<'_> {
 
     /// Takes note of frames that cannot be read, and of the items that their remains name.
     async fn broken(&mut self, segment: &Arc<Segment>, broken: &Break, last: u64) {
-        let is_covered = broken.last().min(last) <= self.snapshot_lsn;
+        let end = if broken.hides_end { last } else { broken.last().min(last) };
+        let is_covered = end <= self.snapshot_lsn;
         if is_covered && self.gaps.is_empty() {
             return self.damage.covered(segment, broken);
         }
@@ -262,6 +268,7 @@ impl Reading<'_> {
                     self.damage.covered(&source.segment, broken);
                 }
             }
+            self.damage.unreadable(frames.unreadable);
             frames.failed.into_iter().for_each(|error| self.damage.lose(error));
             progress.read(&source.segment);
         }
@@ -272,6 +279,6 @@ impl Reading<'_> {
         let known = self.snapshot_lsn;
         let verdict = self.damage.finish(&mut self.rescue, known);
         let Taken { rows, removals, bodies } = self.rescue.taken;
-        Read { verdict, rows, removals, bodies, frames: self.frames }
+        Read { verdict, rows, removals, bodies, frames: self.frames, epochs: self.rescue.epochs() }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use windlass_core::codec;
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Change, Key, Part};
 use windlass_core::time::Timestamp;
@@ -13,6 +14,9 @@ use crate::store::{Batch, CommitError, Store, StoreError};
 
 /// A commit of the new log is at most about this large, unless a single change is larger.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// What an entry of a frame takes at most beside a row or a body.
+const ENTRY_BYTES: usize = 64;
 
 /// What a commit did, as far as it can be read.
 #[derive(Debug)]
@@ -118,6 +122,9 @@ impl<'a> Rescue<'a> {
         let mut bytes = 0;
         for step in steps {
             let change = self.take_step(partition, step);
+            if self.store.is_none() {
+                continue;
+            }
             let size = size_of(&change);
             if bytes + size > bytes_max && !slice.is_empty() {
                 self.commit_slice(partition, now, std::mem::take(&mut slice)).await?;
@@ -214,6 +221,11 @@ impl<'a> Rescue<'a> {
         store.commit(batch).await.map_err(CommitError::into_cause)
     }
 
+    /// The partitions that were written, each with the epoch in which they were.
+    pub(super) fn epochs(&self) -> BTreeMap<u32, u64> {
+        self.owners.iter().map(|(partition, owner)| (*partition, owner.epoch)).collect()
+    }
+
     pub(super) async fn drop_partition(&mut self, partition: u32) -> Result<(), StoreError> {
         self.owners.remove(&partition);
         let all: Vec<BodyKey> =
@@ -246,11 +258,17 @@ impl<'a> Rescue<'a> {
     }
 }
 
-/// About what a change takes in a commit.
+/// What a change takes in a commit, or a little more.
 fn size_of(change: &Change) -> usize {
+    let mut encoded = Vec::new();
     match change {
-        Change::Put(_) => 256,
-        Change::Remove(_) | Change::RemoveBody { .. } => 32,
-        Change::PutBody { body, .. } => body.len() + 32,
+        Change::Put(row) => {
+            codec::encode_key(&row.key(), &mut encoded);
+            codec::encode_value(row, &mut encoded);
+        }
+        Change::Remove(key) => codec::encode_key(key, &mut encoded),
+        Change::RemoveBody { .. } => {}
+        Change::PutBody { body, .. } => return body.len() + ENTRY_BYTES,
     }
+    encoded.len() + ENTRY_BYTES
 }

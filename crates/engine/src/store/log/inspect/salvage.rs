@@ -1,14 +1,17 @@
 //! Makes a new log of everything that can still be read of a damaged one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::reading::{self, Read};
 use super::{Account, Locked, Progress, guess};
 use crate::env::Env;
+use crate::store::log::committer::{Request, ask};
 use crate::store::log::disk::Disk;
-use crate::store::log::format::{Format, Owner};
+use crate::store::log::format::{Format, Found, Owner};
+use crate::store::log::opening::Purpose;
 use crate::store::log::survey::{self, Survey};
-use crate::store::log::{LogOptions, LogStore, format, opening};
+use crate::store::log::{Durability, LogOptions, LogStore, format, opening};
 use crate::store::{Store, StoreError};
 
 /// What could be had.
@@ -45,7 +48,10 @@ pub async fn salvage_with(
 ) -> Result<Salvaged, StoreError> {
     let locked = Locked::take(&*from).await?;
     format::check_empty(&*to).await?;
-    let format = locked.format().await;
+    let (format, damage) = match locked.found().await {
+        Ok(Found { format, damage }) => (Ok(format), damage),
+        Err(error) => (Err(error), None),
+    };
     let log = guess::log_of(&*from, &format).await?;
     let (survey, failed) = survey::survey_readable(&*from, log).await?;
     let owner = match &format {
@@ -54,10 +60,31 @@ pub async fn salvage_with(
     };
     let store = open_as(owner, env, to, roomy(options, &survey)).await?;
     let read = reading::read(&*from, log, &survey, failed, Some(&store), progress).await;
+    let finished = match read {
+        Ok(read) => finish(&store, &read.epochs).await.map(|()| read),
+        Err(error) => Err(error),
+    };
     store.close().await;
-    let mut salvaged = Salvaged::of(read?);
+    let mut salvaged = Salvaged::of(finished?);
     salvaged.judge_format(&*from, format, log).await;
+    salvaged.harmless.extend(damage);
     Ok(salvaged)
+}
+
+/// Makes everything that was written durable, and then says that it is complete.
+async fn finish(store: &LogStore, epochs: &BTreeMap<u32, u64>) -> Result<(), StoreError> {
+    ask(&store.requests, |answer| Request::Sync { answer }).await?;
+    // A write that failed earlier has ended the terms of all partitions, and what they had written is gone.
+    let is_of_term = |(partition, epoch): (&u32, &u64)| {
+        store.shared.tables().partitions.get(partition).is_some_and(|table| table.epoch == *epoch)
+    };
+    if !epochs.iter().all(is_of_term) {
+        let directory = store.shared.disk.path("");
+        return Err(StoreError::Unusable(format!(
+            "{directory}: a write failed, and what was written is incomplete"
+        )));
+    }
+    store.finish_salvage().await
 }
 
 /// Every body of the old log fits the new one, whatever segments that had.
@@ -74,8 +101,11 @@ async fn open_as(
     to: Arc<dyn Disk>,
     options: LogOptions,
 ) -> Result<LogStore, StoreError> {
-    let Some(Owner { store, server, others }) = owner else { return LogStore::open(env, to, options).await };
-    let opened = LogStore::open(env, to, LogOptions { store, server: Some(server), ..options }).await?;
+    // Synced once at the end: until then nobody may serve it.
+    let options = LogOptions { durability: Durability::None, ..options };
+    let open = |options| opening::open(env, to, options, Purpose::Salvage);
+    let Some(Owner { store, server, others }) = owner else { return open(options).await };
+    let opened = open(LogOptions { store, server: Some(server), ..options }).await?;
     for other in others {
         opened.remember_store(&other).await?;
     }

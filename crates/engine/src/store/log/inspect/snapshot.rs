@@ -27,6 +27,7 @@ impl Reading<'_> {
         let name = snapshot_file::name_of(lsn);
         let whole = SnapshotFile::open(disk, &name, log).await;
         self.knows_partitions = whole.is_ok();
+        let broken = whole.as_ref().err().cloned();
         let partitions = whole.as_ref().ok().map(|snapshot| snapshot.sections.keys().copied().collect());
         let snapshot = match whole {
             Ok(snapshot) => Ok(snapshot),
@@ -40,11 +41,11 @@ impl Reading<'_> {
                     if section.carried.is_some() {
                         let what =
                             format!("partition {partition} had lost something before this snapshot was made");
-                        self.damage.carried(*partition, snapshot.damaged(section.rows, &what));
+                        self.damage.carried(*partition, snapshot.damaged(section.changes, &what));
                     }
                 }
                 self.gaps = Gaps::within(partitions);
-                self.blocks(&snapshot).await
+                self.blocks(&snapshot, broken).await
             }
             Err(error) => {
                 self.gaps = Gaps::everything();
@@ -54,16 +55,28 @@ impl Reading<'_> {
         }
     }
 
-    async fn blocks(&mut self, snapshot: &SnapshotFile) -> Result<(), StoreError> {
+    /// `broken`: why head or index cannot be read, if they cannot.
+    async fn blocks(
+        &mut self,
+        snapshot: &SnapshotFile,
+        broken: Option<StoreError>,
+    ) -> Result<(), StoreError> {
         let mut at = Some(0);
+        let mut last = None;
         while let Some(offset) = at.filter(|at| *at < snapshot.bytes) {
             at = match snapshot.block(offset).await {
                 Ok(block) => {
                     self.block(snapshot, &block).await?;
+                    last = Some(block.content);
                     Some(block.end)
                 }
                 Err(error) => self.damaged_block(snapshot, offset, error).await,
             };
+        }
+        // All blocks up to the end of the file are sound, and the last ones are not there: the file was cut.
+        if let Some(error) = broken.filter(|_| at.is_some() && last != Some(Content::Footer)) {
+            self.gaps.open();
+            self.damage.block(DamagedBlock::unknown(error));
         }
         self.gaps.finish();
         Ok(())

@@ -20,6 +20,10 @@ pub(super) fn step_of(body: Result<Bytes, StoreError>, record: &BodyRecord, segm
             Step::Change(Change::PutBody { number: key.number(), part: key.part(), body })
         }
         Ok(_) => Step::Missing(key, Missing::Rotten { crc, error: segment.damaged(offset, ROTTEN_BODY) }),
+        Err(StoreError::Io { source, .. }) => {
+            let error = segment.damaged(offset, format!("a body cannot be read: {source}"));
+            Step::Missing(key, Missing::Rotten { crc, error })
+        }
         Err(error) => Step::Missing(key, Missing::Rotten { crc, error }),
     }
 }

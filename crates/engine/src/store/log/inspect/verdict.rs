@@ -2,7 +2,8 @@
 //!
 //! Proven harmless is a frame that the whole snapshot covers; a frame that by its size held nothing; a frame of a partition
 //! that was dropped later; a rotten body that was removed or replaced later, or of which there is another copy; a block of
-//! body places whose bodies were all found; and a block of rows if every frame since the beginning can be read.
+//! body places whose bodies were all found; a block of rows if every frame since the beginning can be read; and a torn start
+//! of a segment, if nothing says that the log goes on in it.
 
 use std::collections::BTreeSet;
 
@@ -15,6 +16,7 @@ use crate::store::log::disk::Disk;
 use crate::store::log::segment::{self, Segment};
 use crate::store::log::snapshot_file::Content;
 
+const NO_FRAME: &str = "the segment's first frame, and no other frame can be read";
 pub(super) const ROTTEN_BODY: &str = "a body has a wrong checksum";
 
 /// What was found to be wrong with a log.
@@ -36,6 +38,8 @@ pub(super) struct Damage<'a> {
     /// Partitions that had lost something before the snapshot was made, as it says itself.
     carried: Vec<(u32, StoreError)>,
     rotten: Vec<StoreError>,
+    /// Segments of which neither the first frame nor another can be read, by the number of the file.
+    torn_starts: Vec<(u32, String)>,
     frames_missing: u64,
     /// Something could not be read that may have held anything.
     is_unsure: bool,
@@ -79,6 +83,7 @@ impl<'a> Damage<'a> {
             blocks: Vec::new(),
             carried: Vec::new(),
             rotten: Vec::new(),
+            torn_starts: Vec::new(),
             frames_missing: 0,
             is_unsure: false,
             synced: 0,
@@ -92,6 +97,16 @@ impl<'a> Damage<'a> {
     pub(super) fn lose(&mut self, error: StoreError) {
         self.lost.push(error);
         self.is_unsure = true;
+    }
+
+    /// Pieces that the disk cannot read. What they cost is told by the frames and bodies that are missed.
+    pub(super) fn unreadable(&mut self, pieces: Vec<StoreError>) {
+        self.lost.extend(pieces);
+    }
+
+    /// A segment that was being begun when a crash came, unless anything says that the log goes on in it.
+    pub(super) fn torn_start(&mut self, segment: &Segment) {
+        self.torn_starts.push((segment.number, segment.path.clone()));
     }
 
     pub(super) fn hear(&mut self, synced: u64) {
@@ -191,6 +206,7 @@ impl<'a> Damage<'a> {
     /// The log must reach as far as anything says it did.
     fn judge_end(&mut self, snapshot_lsn: u64) {
         let last = self.last.max(snapshot_lsn);
+        self.judge_torn_starts(last);
         if self.synced > last {
             return self.frames_in_no_file(last + 1, self.synced);
         }
@@ -198,6 +214,19 @@ impl<'a> Damage<'a> {
             self.frames_missing += 1;
             let name = segment::name_of(number);
             self.incomplete(format!("the log goes on in {name}, of which no frame can be read"));
+        }
+    }
+
+    fn judge_torn_starts(&mut self, last: u64) {
+        for (number, file) in std::mem::take(&mut self.torn_starts) {
+            let goes_on = self.synced > last || self.goes_on_in == Some(number);
+            let torn = |what: &str| StoreError::Damaged { file, offset: 0, what: what.to_owned() };
+            if goes_on || last == 0 {
+                self.lose(torn(NO_FRAME));
+            } else {
+                let what = "the segment's first frame is torn: nothing says that the log goes on here";
+                self.harmless.push(torn(what));
+            }
         }
     }
 
@@ -261,6 +290,22 @@ pub(super) fn place(error: &StoreError) -> Option<(String, u64)> {
         | StoreError::Io { .. }
         | StoreError::Incomplete { .. }
         | StoreError::Unusable(_) => None,
+    }
+}
+
+/// Adds what follows from damage to what is told of it, if it is told by its place.
+pub(super) fn add(error: &mut StoreError, consequence: &str) {
+    match error {
+        StoreError::Damaged { what, .. } | StoreError::Incomplete { what, .. } => {
+            what.push_str("; ");
+            what.push_str(consequence);
+        }
+        StoreError::Fenced
+        | StoreError::Full
+        | StoreError::TooLarge { .. }
+        | StoreError::Closed
+        | StoreError::Io { .. }
+        | StoreError::Unusable(_) => {}
     }
 }
 

@@ -1,0 +1,120 @@
+//! A piece of the last snapshot, or of the log since, that the disk reports `EIO` for: it may pass, and if it does not, it
+//! costs its partition alone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use windlass_core::row::{Key, Row};
+use windlass_engine::store::Store;
+use windlass_engine::store::log::LogStore;
+use windlass_engine::store::log::disk::Disk;
+
+use crate::log_damaged_partition::{
+    DAMAGED, ROWS, SOUND, assert_sound, block, commits, kept, refused, snapshot_of, tidy,
+};
+use crate::log_disk::MemDisk;
+use crate::log_failure::until;
+use crate::log_rows::{Owner, SMALL, open, put, remove};
+use crate::world::ManualEnv;
+
+struct World {
+    env: Arc<ManualEnv>,
+    disk: Arc<MemDisk>,
+    store: LogStore,
+    rows: BTreeMap<Key, Row>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let (files, rows) = kept().await;
+        let (env, disk) = (Arc::new(ManualEnv::new()), MemDisk::of(files));
+        let store = LogStore::open(env.clone(), Arc::clone(&disk) as Arc<dyn Disk>, tidy()).await.unwrap();
+        Self { env, disk, store, rows }
+    }
+
+    /// Commits of the sound partition that come and go, until the upkeep wants a snapshot and fails.
+    async fn until_a_snapshot_fails(&self, owner: &mut Owner<'_>) {
+        let slept = self.env.sleeps.load(Ordering::SeqCst);
+        let mut number = 2000;
+        while self.env.sleeps.load(Ordering::SeqCst) == slept {
+            owner.commit(put(number, 300)).await.unwrap();
+            owner.commit([remove(number)]).await.unwrap();
+            number += 1;
+        }
+    }
+
+    /// Lets time pass until there is another snapshot.
+    async fn until_a_snapshot(&self) {
+        let before = self.store.stats().snapshots;
+        until(|| {
+            self.env.advance(Duration::from_secs(1));
+            self.store.stats().snapshots > before
+        })
+        .await;
+    }
+
+    async fn assert_costs_its_partition_alone(self) {
+        assert_eq!(self.store.stats().damaged_partitions, 1);
+        let mut sound = Owner::acquire(&self.store, SOUND).await.unwrap();
+        let stored = self.store.stats().bytes_stored;
+        for number in 9000..9200 {
+            sound.commit(put(number, 300)).await.unwrap();
+            sound.commit([remove(number)]).await.unwrap();
+        }
+        until(|| self.store.stats().bytes_stored <= stored + 5 * u64::from(SMALL)).await;
+        self.store.close().await;
+        let again = open(&self.disk.after_kill(), tidy()).await.unwrap();
+        assert!(refused(&again).await.is_damage());
+        assert_sound(&again, &self.rows).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_of_the_snapshot_that_cannot_be_read_for_a_while_costs_nothing() {
+    let world = World::new().await;
+    let mut sound = Owner::acquire(&world.store, SOUND).await.unwrap();
+    let images = world.disk.images();
+    let name = snapshot_of(&images);
+    let (at, _) = block(&images[&name], ROWS, DAMAGED);
+    world.disk.set_bad(&name, at as u64 + 20..at as u64 + 21);
+    world.until_a_snapshot_fails(&mut sound).await;
+    for _ in 0..3 {
+        let slept = world.env.sleeps.load(Ordering::SeqCst);
+        until(|| {
+            world.env.advance(Duration::from_secs(1));
+            world.env.sleeps.load(Ordering::SeqCst) > slept
+        })
+        .await;
+    }
+    assert_eq!((world.store.stats().snapshots, world.store.stats().damaged_partitions), (0, 0));
+    world.disk.set_bad(&name, 0..0);
+    world.until_a_snapshot().await;
+    assert_eq!(world.store.stats().damaged_partitions, 0);
+    assert_eq!(Owner::acquire(&world.store, DAMAGED).await.unwrap().rows, world.rows);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_of_the_snapshot_that_stays_unreadable_costs_its_partition_alone() {
+    let world = World::new().await;
+    let mut sound = Owner::acquire(&world.store, SOUND).await.unwrap();
+    let images = world.disk.images();
+    let name = snapshot_of(&images);
+    let (at, _) = block(&images[&name], ROWS, DAMAGED);
+    world.disk.set_bad(&name, at as u64 + 20..at as u64 + 21);
+    world.until_a_snapshot_fails(&mut sound).await;
+    world.until_a_snapshot().await;
+    world.assert_costs_its_partition_alone().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_since_the_snapshot_that_stays_unreadable_costs_its_partition_alone() {
+    let world = World::new().await;
+    let mut sound = Owner::acquire(&world.store, SOUND).await.unwrap();
+    let (name, at) = commits(&world.disk.images()).pop().expect("a commit");
+    world.disk.set_bad(&name, at as u64 + 90..at as u64 + 91);
+    world.until_a_snapshot_fails(&mut sound).await;
+    world.until_a_snapshot().await;
+    world.assert_costs_its_partition_alone().await;
+}
