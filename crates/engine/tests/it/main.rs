@@ -70,6 +70,7 @@ mod log_rows;
 mod log_salvage;
 #[cfg(test)]
 mod log_unreadable;
+#[cfg(test)]
 mod log_unreadable_snapshot;
 #[cfg(test)]
 mod log_upkeep;
