@@ -45,8 +45,12 @@ async fn unclaimed_partitions_are_told_by_ready_the_metrics_and_a_list() {
     assert_eq!((ready.status, &ready.json()["unclaimed"]), (200, &expected));
     let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
     assert!(page.contains("windlass_partitions_unclaimed{store=\"default\"} 2\n"), "{page}");
-    let one =
-        |number| json!({"partition": number, "store": "default", "queue": "mail", "items": 2, "retained": 0});
+    let one = |number| {
+        json!({
+            "partition": number, "store": "default", "queue": "mail",
+            "items": 2, "crons": 0, "retained": 0,
+        })
+    };
     let listed = http.ok("storage/unclaimed.list", json!({})).await;
     assert_eq!(listed["partitions"], json!([one(1), one(2)]));
     let listed = http.ok("storage/unclaimed.list", json!({"limit": 1})).await;
