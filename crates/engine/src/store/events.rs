@@ -18,6 +18,8 @@ pub struct StoreEvents {
     pub snapshots_of_several_blocks: u64,
     /// A snapshot was thrown away, because the log failed and went back while the snapshot was written.
     pub snapshots_overtaken: u64,
+    /// Commits became durable while a snapshot was written: its footer tells up to which one.
+    pub snapshots_behind: u64,
     /// Compaction had copied a body that was removed meanwhile.
     pub bodies_removed_while_moved: u64,
     /// The log went on in a fresh segment after a failed write or sync.
@@ -31,7 +33,7 @@ pub struct StoreEvents {
 }
 
 impl StoreEvents {
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
 
     /// Each event by its name.
     pub fn each(&self) -> [(&'static str, u64); Self::COUNT] {
@@ -42,6 +44,7 @@ impl StoreEvents {
             ("reserves taken", self.reserves_taken),
             ("snapshots of several blocks", self.snapshots_of_several_blocks),
             ("snapshots overtaken", self.snapshots_overtaken),
+            ("snapshots behind", self.snapshots_behind),
             ("bodies removed while moved", self.bodies_removed_while_moved),
             ("repairs", self.repairs),
             ("rollbacks", self.rollbacks),
@@ -59,6 +62,7 @@ impl AddAssign for StoreEvents {
         self.reserves_taken += other.reserves_taken;
         self.snapshots_of_several_blocks += other.snapshots_of_several_blocks;
         self.snapshots_overtaken += other.snapshots_overtaken;
+        self.snapshots_behind += other.snapshots_behind;
         self.bodies_removed_while_moved += other.bodies_removed_while_moved;
         self.repairs += other.repairs;
         self.rollbacks += other.rollbacks;

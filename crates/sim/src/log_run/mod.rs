@@ -66,7 +66,7 @@ struct Book {
     is_troubled: AtomicBool,
     /// All partitions were acquired, in this process.
     found_all: AtomicBool,
-    /// A snapshot was finished after the last commit, in this process.
+    /// A snapshot whose footer tells that all commits were durable was finished, in this process.
     snapshot_was_last: AtomicBool,
     /// The stores of this process.
     stores: Mutex<Vec<Arc<LogStore>>>,
@@ -277,9 +277,12 @@ impl Bench {
             squeeze::squeeze(self, &store).await?;
         }
         if life.end == End::KillWhenIdle {
-            let snapshots = store.stats().snapshots;
+            let before = store.stats();
             self.handle.sleep_micros(IDLE_MICROS).await;
-            self.book.snapshot_was_last.store(store.stats().snapshots > snapshots, Ordering::Relaxed);
+            let after = store.stats();
+            let tells_all = after.events.snapshots_behind > before.events.snapshots_behind
+                && after.snapshots > before.snapshots;
+            self.book.snapshot_was_last.store(tells_all, Ordering::Relaxed);
             return Ok(());
         }
         store.close().await;

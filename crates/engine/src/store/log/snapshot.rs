@@ -118,6 +118,7 @@ async fn write_and_name(
         }
         if active(Mutant::SnapshotSyncedZero) { 0 } else { tables.synced }
     };
+    shared.count(|events| events.snapshots_behind += u64::from(synced > view.lsn));
     let bytes = writer.output.finish(&sections, synced).await.map_err(failed)?;
     let several = writer.output.has_several_blocks;
     shared.count(|events| events.snapshots_of_several_blocks += u64::from(several));
