@@ -51,6 +51,8 @@ struct State {
     last_writes: VecDeque<(FileId, Range<usize>)>,
     /// So many more changes (writes, syncs, names), then the power goes.
     crash_in: Option<u64>,
+    /// So many more syncs of the directory, then it is over: see [`Hardware::stop_at_directory_sync`].
+    stop_in_syncs: Option<u64>,
 }
 
 /// What a step of I/O came to.
@@ -80,6 +82,7 @@ impl Hardware {
             absent: false,
             last_writes: VecDeque::new(),
             crash_in: None,
+            stop_in_syncs: None,
         };
         Self { state: Arc::new(Mutex::new(state)), log }
     }
@@ -113,6 +116,11 @@ impl Hardware {
         self.state().crash_in = changes;
     }
 
+    /// Everything stops before the n-th sync of the directory from now: names are given, and nothing says that they last.
+    pub fn stop_at_directory_sync(&self, syncs: u64) {
+        self.state().stop_in_syncs = Some(syncs);
+    }
+
     /// The power went: what was not synced is lost, kept or torn as the dice fall, and the lock is free.
     pub fn crash(&self) {
         let mut state = self.state();
@@ -126,6 +134,7 @@ impl Hardware {
         }
         state.locked_by = None;
         state.crash_in = None;
+        state.stop_in_syncs = None;
         state.forget_nameless();
         drop(state);
         faults.into_iter().for_each(|fault| (self.log)(fault));
@@ -133,8 +142,8 @@ impl Hardware {
 
     /// The process ended by itself, and the machine runs on: nothing is lost.
     pub fn process_ended(&self) {
-        self.state().locked_by = None;
-        self.state().crash_in = None;
+        let mut state = self.state();
+        (state.locked_by, state.crash_in, state.stop_in_syncs) = (None, None, None);
     }
 
     /// One bit flips where it is stored: of what was written last, of how a file begins, or anywhere.
@@ -185,6 +194,12 @@ impl State {
 
     fn named(&self, name: &str) -> io::Result<FileId> {
         self.names.get(name).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no file {name}")))
+    }
+
+    fn stops_at_directory_sync(&mut self) -> bool {
+        let Some(left) = self.stop_in_syncs.as_mut() else { return false };
+        *left = left.saturating_sub(1);
+        *left == 0
     }
 
     /// Counts a change; true if the power goes in the middle of it.
@@ -377,7 +392,7 @@ impl Disk for SimDisk {
             let mark = self.hardware.state().names.mark();
             self.take_time(100).await;
             self.step(|state, faults| {
-                if state.power_goes() {
+                if state.power_goes() || state.stops_at_directory_sync() {
                     faults.push(Fault::CrashAtSync);
                     return Done::PowerGone;
                 }

@@ -37,6 +37,9 @@ const OPENS_ON_A_BAD_DISK: usize = 3;
 const OPENS_MAX: usize = 20;
 /// Enough for a snapshot that is under way.
 const IDLE_MICROS: u64 = 1_000_000;
+/// Commits in quick succession, so that one falls into the making of a snapshot; and how often that is tried.
+const CODA_COMMITS: usize = 4;
+const CODAS_MAX: usize = 12;
 
 #[derive(Debug)]
 pub struct LogReport {
@@ -152,9 +155,8 @@ impl Run {
             End::KillAtStep(steps) | End::CrashAtStep(steps) => {
                 self.executor.crash_after_steps(Some(steps));
             }
-            End::KillAtChange(changes) | End::CrashAtChange(changes) => {
-                self.hardware.crash_in(Some(changes));
-            }
+            End::KillAtDirectorySync(syncs) => self.hardware.stop_at_directory_sync(syncs),
+            End::CrashAtChange(changes) => self.hardware.crash_in(Some(changes)),
             End::Close | End::SqueezeAndClose | End::KillWhenIdle => {}
         }
         let rng = self.rng.fork();
@@ -184,7 +186,7 @@ impl Run {
         match stop {
             Stop::Finished => self.hardware.process_ended(),
             Stop::CrashedAtStep if matches!(life.end, End::KillAtStep(_)) => self.hardware.process_ended(),
-            Stop::Crashed if matches!(life.end, End::KillAtChange(_)) => self.hardware.process_ended(),
+            Stop::Crashed if matches!(life.end, End::KillAtDirectorySync(_)) => self.hardware.process_ended(),
             Stop::CrashedAtStep | Stop::Crashed => self.hardware.crash(),
             Stop::Hung => return Err(wrong("hang", "nothing will ever happen again".to_owned())),
             Stop::Exhausted => return Err(wrong("hang", "it does not come to an end".to_owned())),
@@ -199,11 +201,11 @@ impl Run {
             End::Close | End::SqueezeAndClose if sound => Bounds::Answered,
             // Nothing says of the last frames that they were durable, unless a snapshot was finished after them.
             _ if life.rots && !self.book.snapshot_was_last.load(Ordering::Relaxed) => Bounds::Nothing,
-            End::KillAtStep(_) | End::KillAtChange(_) | End::KillWhenIdle if sound => Bounds::Answered,
+            End::KillAtStep(_) | End::KillAtDirectorySync(_) | End::KillWhenIdle if sound => Bounds::Answered,
             End::Close
             | End::SqueezeAndClose
             | End::KillAtStep(_)
-            | End::KillAtChange(_)
+            | End::KillAtDirectorySync(_)
             | End::KillWhenIdle
             | End::CrashAtStep(_)
             | End::CrashAtChange(_) => Bounds::Durable,
@@ -277,15 +279,28 @@ impl Bench {
             squeeze::squeeze(self, &store).await?;
         }
         if life.end == End::KillWhenIdle {
+            return self.idle(life, &store, rng).await;
+        }
+        store.close().await;
+        Ok(())
+    }
+
+    /// Where something rots afterwards, not before a snapshot tells that all commits were durable; if that ever comes.
+    async fn idle(&self, life: Life, store: &Arc<LogStore>, mut rng: Rng) -> Result<(), Violation> {
+        for _ in 0..CODAS_MAX {
             let before = store.stats();
             self.handle.sleep_micros(IDLE_MICROS).await;
             let after = store.stats();
             let tells_all = after.events.snapshots_behind > before.events.snapshots_behind
                 && after.snapshots > before.snapshots;
             self.book.snapshot_was_last.store(tells_all, Ordering::Relaxed);
-            return Ok(());
+            if tells_all || !life.rots {
+                return Ok(());
+            }
+            let epoch = self.acquire(store, REGISTRY, None).await?;
+            self.owner(store, REGISTRY, epoch, rng.fork()).commit_some(CODA_COMMITS).await?;
         }
-        store.close().await;
+        self.handle.sleep_micros(IDLE_MICROS).await;
         Ok(())
     }
 

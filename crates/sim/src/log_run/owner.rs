@@ -192,6 +192,16 @@ impl Owner {
         Ok(())
     }
 
+    /// One after the other, without a pause, as long as nobody takes the partition over.
+    pub(super) async fn commit_some(mut self, commits: usize) -> Result<(), Violation> {
+        for _ in 0..commits {
+            if let Some(epoch) = self.epoch {
+                self.commit(epoch).await?;
+            }
+        }
+        Ok(())
+    }
+
     async fn acquire(&self) -> Result<u64, Violation> {
         self.bench.acquire(&self.store, self.partition, None).await
     }

@@ -35,8 +35,8 @@ pub(super) enum End {
     KillWhenIdle,
     /// The process dies, and the machine runs on.
     KillAtStep(u64),
-    /// The process dies in the middle of a change of the disk, and the machine runs on.
-    KillAtChange(u64),
+    /// The process dies when it has given a file its name and not yet made that durable, and the machine runs on.
+    KillAtDirectorySync(u64),
     /// The power goes.
     CrashAtStep(u64),
     CrashAtChange(u64),
@@ -86,7 +86,7 @@ fn draw_stumble(rng: &mut Rng) -> [Life; 2] {
     let steps = rng.between(10, 60) as u32;
     let end = match rng.below(2) {
         0 => End::KillAtStep(rng.between(100, 3_000)),
-        _ => End::KillAtChange(rng.between(20, 300)),
+        _ => End::KillAtDirectorySync(rng.between(1, 12)),
     };
     let killed = Life { steps, end, rots: false };
     let crashed = Life { steps, end: End::CrashAtChange(rng.between(1, 6)), rots: false };
