@@ -55,6 +55,12 @@ pub enum StartError {
         .directory.display()
     )]
     InUse { directory: PathBuf },
+    #[error(
+        "not taken over: {} is the directory of the store `default`, and was given as that of the store `{store}`. The \
+         directories are swapped: give each store the directory that it had before",
+        .directory.display()
+    )]
+    Swapped { store: String, directory: PathBuf },
     #[error("cannot open the data: {0}")]
     Store(#[from] StoreError),
     #[error("cannot load the queues: {0}")]
@@ -236,6 +242,7 @@ async fn open(config: &Config) -> Result<Opened, StartError> {
     let disk = data_directory(&config.data).await?;
     let options = LogOptions { durability: config.durability, ..LogOptions::default() };
     if config.take_over.contains(DEFAULT_STORE) {
+        check_not_swapped(&*env, config).await?;
         LogStore::take_over(&*env, disk.clone(), DEFAULT_STORE.into(), None).await?;
     }
     let opening = LogStore::open(env.clone(), disk, options.clone());
@@ -245,6 +252,18 @@ async fn open(config: &Config) -> Result<Opened, StartError> {
     let others = config.stores.iter().map(member).collect();
     let spread = with_progress("opening the other stores", Spread::open(store, others)).await;
     load(config, env, spread, Some(logs)).await
+}
+
+/// Refuses to make another directory the first store's while the first store's own is given as that of another store.
+async fn check_not_swapped(env: &dyn Env, config: &Config) -> Result<(), StartError> {
+    for store in &config.stores {
+        let Ok(disk) = RealDisk::new(&store.data) else { continue };
+        let found = LogStore::store_in(env, Arc::new(disk)).await;
+        if found.is_ok_and(|found| found.as_deref() == Some(DEFAULT_STORE)) {
+            return Err(StartError::Swapped { store: store.name.clone(), directory: store.data.clone() });
+        }
+    }
+    Ok(())
 }
 
 async fn open_given(

@@ -116,10 +116,11 @@ impl Partition {
     fn start(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) {
         let entry = self.items.get(&number).expect("items in the schedule are always in `items`");
         let mut next = entry.with_state(State::Waiting);
-        // A retry keeps its attempt. One that was put off has been leased too, although no attempt is counted.
-        let was_leased = next.extras.as_ref().is_some_and(|extras| extras.last_lease.is_some());
-        next.place = match next.attempts {
-            0 if !was_leased => self.issue_tail_place(now, next.place, out),
+        let last_lease = next.extras.as_ref().and_then(|extras| extras.last_lease.as_ref());
+        // A retry keeps its attempt. An item that was put off was released: it has its place again, as any released one.
+        next.place = match last_lease {
+            Some((_, LeaseEnd::Released)) => next.place,
+            _ if next.attempts == 0 => self.issue_tail_place(now, next.place, out),
             _ => self.place_after_attempt(now, &next, out),
         };
         self.write(number, next, out);

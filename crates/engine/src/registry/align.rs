@@ -133,11 +133,12 @@ impl Registry {
         if let Some(claimed) = claimed {
             self.reclaim(&claimed);
         }
-        if let Err(error) = self.carry_out_drops(dropped, &registered).await {
+        let failure = self.carry_out_drops(dropped, &registered).await.err();
+        if failure.is_some() {
             // Nothing else waits for a disk that does not drop: it is tried again.
-            *lock(&self.drop_failure) = Some(error);
             self.stale.notify_one();
         }
+        *lock(&self.drop_failure) = failure;
         Ok(())
     }
 

@@ -246,6 +246,22 @@ async fn a_full_disk_frees_itself_when_a_snapshot_fits() {
     assert_eq!(Owner::acquire(&copy, 1).await.unwrap().rows, owner.rows);
 }
 
+/// Nobody else may come who writes something, and repairs the log with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_failed_a_sync_is_repaired_by_the_next_one_who_asks_for_a_sync() {
+    let disk = Arc::new(MemDisk::default());
+    let store = open(&disk, LogOptions { durability: Durability::None, ..small() }).await.unwrap();
+    ready(&disk, &store).await;
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let term = Term::now(&store, owner.partition);
+    owner.commit(put(1, 100)).await.unwrap();
+    disk.faults().syncs.store(1, Ordering::SeqCst);
+    assert!(matches!(store.sync(term).await, Err(StoreError::Io { .. })));
+    assert!(matches!(store.sync(term).await, Err(StoreError::Fenced)));
+    store.sync(Term::now(&store, owner.partition)).await.unwrap();
+    assert_eq!(Owner::acquire(&store, 1).await.unwrap().sequence, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_that_panics_closes_the_store_and_nobody_waits_for_it() {
     let disk = Arc::new(MemDisk::default());

@@ -45,6 +45,16 @@ impl World {
         }
     }
 
+    /// Lets time pass until an attempt at a snapshot has failed once more.
+    async fn until_another_attempt(&self) {
+        let slept = self.env.sleeps.load(Ordering::SeqCst);
+        until(|| {
+            self.env.advance(Duration::from_secs(1));
+            self.env.sleeps.load(Ordering::SeqCst) > slept
+        })
+        .await;
+    }
+
     /// Lets time pass until there is another snapshot.
     async fn until_a_snapshot(&self) {
         let before = self.store.stats().snapshots;
@@ -81,12 +91,7 @@ async fn a_block_of_the_snapshot_that_cannot_be_read_for_a_while_costs_nothing()
     world.disk.set_bad(&name, at as u64 + 20..at as u64 + 21);
     world.until_a_snapshot_fails(&mut sound).await;
     for _ in 0..3 {
-        let slept = world.env.sleeps.load(Ordering::SeqCst);
-        until(|| {
-            world.env.advance(Duration::from_secs(1));
-            world.env.sleeps.load(Ordering::SeqCst) > slept
-        })
-        .await;
+        world.until_another_attempt().await;
     }
     assert_eq!((world.store.stats().snapshots, world.store.stats().damaged_partitions), (0, 0));
     world.disk.set_bad(&name, 0..0);
@@ -115,6 +120,32 @@ async fn a_commit_since_the_snapshot_that_stays_unreadable_costs_its_partition_a
     let (name, at) = commits(&world.disk.images()).pop().expect("a commit");
     world.disk.set_bad(&name, at as u64 + 90..at as u64 + 91);
     world.until_a_snapshot_fails(&mut sound).await;
+    world.until_a_snapshot().await;
+    world.assert_costs_its_partition_alone().await;
+}
+
+/// A partition is given up for what could not be read of it again and again, and not for an error that comes up while
+/// another one is.
+#[tokio::test(flavor = "multi_thread")]
+async fn patience_is_lost_with_each_partition_by_itself() {
+    let world = World::new().await;
+    let mut sound = Owner::acquire(&world.store, SOUND).await.unwrap();
+    let images = world.disk.images();
+    let name = snapshot_of(&images);
+    let rows = |partition| block(&images[&name], ROWS, partition).0 as u64;
+    let (damaged, other) = (rows(DAMAGED), rows(SOUND));
+    let both = damaged.min(other) + 20..damaged.max(other) + 21;
+    world.disk.set_bad(&name, damaged + 20..damaged + 21);
+    world.until_a_snapshot_fails(&mut sound).await;
+    for _ in 0..7 {
+        world.until_another_attempt().await;
+    }
+    assert_eq!(world.store.stats().damaged_partitions, 0);
+    world.disk.set_bad(&name, both);
+    for _ in 0..2 {
+        world.until_another_attempt().await;
+    }
+    world.disk.set_bad(&name, damaged + 20..damaged + 21);
     world.until_a_snapshot().await;
     world.assert_costs_its_partition_alone().await;
 }

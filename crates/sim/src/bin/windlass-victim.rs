@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
@@ -31,7 +32,9 @@ async fn main() {
     assert!(!directories.is_empty(), "usage: windlass-victim DIRECTORY…");
     let engine = open(&directories).await;
     create_missing_queues(&engine, 2 * directories.len() as u32).await;
-    let bodies = Arc::new(AtomicU64::new(u64::from(std::process::id()) << 32));
+    // Process ids come again: the time of the start does not.
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
+    let bodies = Arc::new(AtomicU64::new(started.as_nanos() as u64));
     let caller = |_| {
         let caller = Caller {
             engine: engine.clone(),

@@ -41,9 +41,39 @@ pub(super) struct Export {
     output: Option<PathBuf>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Exported {
     exported: u64,
+    /// Items whose payload the server could not read: it is lost, or the disk fails at the moment.
+    without_payload: u64,
+    #[serde(skip)]
+    first_without_payload: Option<String>,
+}
+
+impl Exported {
+    fn add(&mut self, items: &[Item]) {
+        self.exported += items.len() as u64;
+        for item in items {
+            if item.json.is_none() && item.utf8.is_none() && item.bytes.is_none() {
+                self.without_payload += 1;
+                self.first_without_payload.get_or_insert_with(|| item.id.clone());
+            }
+        }
+    }
+
+    fn shown(&self) -> String {
+        format!("{} exported", counted(self.exported, "item"))
+    }
+
+    /// What must not go unnoticed before the queue is deleted.
+    fn warning(&self) -> Option<String> {
+        let first = self.first_without_payload.as_ref()?;
+        Some(format!(
+            "{} exported without payload, because the server cannot read it now (the first: {first}): keep the queue, and \
+             see the server's log",
+            counted(self.without_payload, "item")
+        ))
+    }
 }
 
 impl Export {
@@ -57,24 +87,25 @@ impl Export {
             exported = self.copy(remote, &mut to, out) => exported?,
             _ = signals.asked() => return Err(Failure::interrupted("interrupted")),
         };
-        let shown = format!("{} exported", counted(exported, "item"));
+        let shown = exported.shown();
         match to {
             Target::Stdout(_) if out.json() => {}
             Target::Stdout(_) => out.talk(&shown),
             Target::File { path, file } => {
                 keep(file, &path).map_err(|error| cannot_write(&path, &error))?;
-                out.reply(&Exported { exported }, |_| format!("{shown} to {}\n", path.display()))?;
+                out.reply(&exported, |_| format!("{shown} to {}\n", path.display()))?;
             }
         }
-        Ok(Exit::Done)
+        let Some(warning) = exported.warning() else { return Ok(Exit::Done) };
+        out.talk(&warning);
+        Ok(Exit::Damaged)
     }
 
-    /// Tells how many there were.
-    async fn copy(&self, remote: &Remote, to: &mut Target, out: Output) -> Result<u64, Failure> {
+    async fn copy(&self, remote: &Remote, to: &mut Target, out: Output) -> Result<Exported, Failure> {
         let client = remote.patient();
         let partitions = partitions(client, &self.queue).await?;
         let progress = progress(to, out, partitions.iter().map(|(_, items)| items).sum());
-        let mut exported = 0;
+        let mut exported = Exported::default();
         for (partition, _) in partitions {
             let mut walk = Walk::new(client, &self.queue, partition);
             // In this order none is missed by falling due.
@@ -82,9 +113,9 @@ impl Export {
                 walk.begin(list);
                 while let Some(items) = walk.next(PAGE).await? {
                     to.write(&items)?;
-                    exported += items.len() as u64;
+                    exported.add(&items);
                     progress.inc(items.len() as u64);
-                    progress.set_message(counted(exported, "item"));
+                    progress.set_message(counted(exported.exported, "item"));
                 }
             }
         }

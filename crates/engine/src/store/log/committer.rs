@@ -115,7 +115,7 @@ impl Committer {
                     }
                 }
                 Request::Sync { answer } => {
-                    let _caller_gone = answer.send(self.ensure_synced().await);
+                    let _caller_gone = answer.send(self.sync_all().await);
                 }
                 Request::Close { answer } => {
                     self.close().await;
@@ -370,8 +370,16 @@ impl Committer {
         Ok(PartitionView::of(&tables, partition, &self.shared.keeper_kick))
     }
 
+    /// For those who ask: after a failure nothing else may come that repairs the log.
+    async fn sync_all(&mut self) -> Result<(), StoreError> {
+        if self.failed.is_some() {
+            self.repair().await?;
+        }
+        self.ensure_synced().await
+    }
+
     async fn view(&mut self) -> Result<View, StoreError> {
-        self.ensure_synced().await?;
+        self.sync_all().await?;
         Ok(View::of(&self.shared.tables(), &self.shared.keeper_kick, self.offset))
     }
 

@@ -33,6 +33,18 @@ impl LogStore {
         answered.await.map_err(|_| StoreError::Closed)?
     }
 
+    /// The name of the store whose directory it is; none if there is no log.
+    pub async fn store_in(env: &dyn Env, disk: Arc<dyn Disk>) -> Result<Option<Arc<str>>, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        // On a thread of its own, because it reads.
+        let task = env::spawn_thread(env, "log-owner", async move {
+            let found = format::read(&*disk).await;
+            let _caller_gone = answer.send(found.map(|found| found.map(|found| found.format.owner.store)));
+        });
+        task.await;
+        answered.await.map_err(|_| StoreError::Closed)?
+    }
+
     /// The id that all stores of the server carry.
     pub async fn server(&self) -> u64 {
         self.format.lock().await.owner.server

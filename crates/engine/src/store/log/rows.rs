@@ -44,6 +44,30 @@ impl Unreadable {
     }
 }
 
+/// Attempts in a row, with a minute between the first and the last, after which what cannot be read of a partition is
+/// lost. The disk works otherwise: what is written without the piece is durable before it counts.
+const UNREADABLE_MAX: u32 = 8;
+
+/// The attempts at a snapshot that each partition has made fail, because something of it could not be read.
+#[derive(Debug, Default)]
+pub(super) struct UnreadableAttempts(BTreeMap<u32, u32>);
+
+impl UnreadableAttempts {
+    /// An error is lost patience with only where it has come up often: elsewhere the first one may pass.
+    pub(super) fn patience_with(&self, partition: u32) -> Unreadable {
+        let attempts = self.0.get(&partition).copied().unwrap_or_default();
+        if attempts < UNREADABLE_MAX { Unreadable::MayPass } else { Unreadable::IsLost }
+    }
+
+    pub(super) fn count(&mut self, partition: u32) {
+        *self.0.entry(partition).or_default() += 1;
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// Whether the disk has the piece that was asked for, and cannot read it.
 pub(super) fn is_unreadable(error: &StoreError) -> bool {
     match error {

@@ -109,7 +109,8 @@ impl<'a> Scanner<'a> {
     /// Bodies in unreadable pieces are rotten ones; header and entries must be readable.
     pub(super) async fn frame_at(&mut self, offset: u32, log: u64) -> Result<Option<Found<'_>>, StoreError> {
         let start = self.window(offset, HEADER_BYTES).await?;
-        if frame::header_of(start).is_none() {
+        // A payload may bear a header of another log, with any length.
+        if frame::header_of(start).is_none_or(|header| header.log != log) {
             self.require(offset, HEADER_BYTES)?;
             return Ok(None);
         }

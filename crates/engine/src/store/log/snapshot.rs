@@ -19,7 +19,7 @@ use super::committer::{Request, ask};
 use super::disk::File;
 use super::fetch::fetch;
 use super::output::Output;
-use super::rows::{FrameSource, Unreadable};
+use super::rows::{FrameSource, Unreadable, UnreadableAttempts, is_unreadable};
 use super::segment::{TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
 use super::snapshot_file::{self, Blocks, BodyRecord, Content, Section, SnapshotFile};
@@ -37,12 +37,12 @@ pub(super) async fn take(
     shared: &Shared,
     requests: &mpsc::Sender<Request>,
     view: View,
-    unreadable: Unreadable,
+    attempts: &mut UnreadableAttempts,
 ) -> Result<Option<Arc<SnapshotFile>>, StoreError> {
     let name = snapshot_file::name_of(view.lsn);
     let temporary = format!("{name}{TEMPORARY_SUFFIX}");
     let file = create(shared, &temporary, &name).await?;
-    let writer = Writer::new(shared, &view, file, unreadable);
+    let writer = Writer::new(shared, &view, file, attempts);
     let finished = write_and_name(writer, requests, &temporary, &name).await;
     if finished.is_err() {
         let _may_be_gone = shared.disk.remove(&temporary).await;
@@ -133,7 +133,9 @@ pub(super) struct Writer<'a> {
     pub(super) shared: &'a Shared,
     pub(super) view: &'a View,
     pub(super) output: Output,
+    /// Of the partition that is written now.
     pub(super) unreadable: Unreadable,
+    attempts: &'a mut UnreadableAttempts,
     file: Arc<dyn File>,
     merged: Merged,
     /// How the keys of rows begin that went all at once; empty if none did.
@@ -141,12 +143,18 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(shared: &'a Shared, view: &'a View, file: Arc<dyn File>, unreadable: Unreadable) -> Self {
+    fn new(
+        shared: &'a Shared,
+        view: &'a View,
+        file: Arc<dyn File>,
+        attempts: &'a mut UnreadableAttempts,
+    ) -> Self {
         Self {
             shared,
             view,
             output: Output::new(Arc::clone(&file), shared.options.snapshot_block_bytes),
-            unreadable,
+            unreadable: Unreadable::MayPass,
+            attempts,
             file,
             merged: Merged::default(),
             cut: Vec::new(),
@@ -157,7 +165,12 @@ impl<'a> Writer<'a> {
         self.output.block.extend(snapshot_file::head(self.shared.log, self.view.lsn));
         let mut sections = BTreeMap::new();
         for (partition, since) in &self.view.partitions {
-            sections.insert(*partition, self.write_partition(*partition, since).await?);
+            self.unreadable = self.attempts.patience_with(*partition);
+            let section = self.write_partition(*partition, since).await;
+            if section.as_ref().is_err_and(is_unreadable) {
+                self.attempts.count(*partition);
+            }
+            sections.insert(*partition, section?);
         }
         Ok(sections)
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::committer::{Request, ask};
 use super::compaction;
-use super::rows::{Unreadable, is_unreadable};
+use super::rows::UnreadableAttempts;
 use super::shared::Shared;
 use super::snapshot;
 use super::snapshot_file::SnapshotFile;
@@ -20,9 +20,6 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// Compactions before the snapshot that frees what they emptied: one snapshot for several, but no more than so many
 /// segments in use beside those they replace.
 const COMPACTIONS_MAX: usize = 8;
-/// Attempts in a row, with a minute between the first and the last, after which a piece of the snapshot or the log that
-/// cannot be read is lost. The disk works otherwise: what is written without the piece is durable before it counts.
-const UNREADABLE_MAX: u32 = 8;
 /// Attempts without a snapshot after one that found no room.
 const PASSED_MAX: u32 = 20;
 
@@ -34,8 +31,7 @@ pub(super) struct Upkeep {
     replaced: Vec<Arc<SnapshotFile>>,
     /// How long to wait after something failed.
     retry: Option<Duration>,
-    /// Attempts in a row that the disk could not read something for.
-    unreadable: u32,
+    unreadable: UnreadableAttempts,
     /// The last snapshot that was begun found no room.
     no_room: Option<NoRoom>,
 }
@@ -62,7 +58,14 @@ impl NoRoom {
 
 impl Upkeep {
     pub(super) fn new(shared: Arc<Shared>, requests: mpsc::Sender<Request>) -> Self {
-        Self { shared, requests, replaced: Vec::new(), retry: None, unreadable: 0, no_room: None }
+        Self {
+            shared,
+            requests,
+            replaced: Vec::new(),
+            retry: None,
+            unreadable: UnreadableAttempts::default(),
+            no_room: None,
+        }
     }
 
     pub(super) async fn serve(mut self) {
@@ -95,10 +98,12 @@ impl Upkeep {
 
     async fn attempt(&mut self) {
         match self.tidy().await {
-            Ok(()) => (self.retry, self.unreadable) = (None, 0),
+            Ok(()) => {
+                self.retry = None;
+                self.unreadable.clear();
+            }
             Err(StoreError::Closed) => {}
             Err(error) => {
-                self.unreadable = if is_unreadable(&error) { self.unreadable + 1 } else { 0 };
                 // The keeper says that the disk is full, and says it once.
                 if !error.is_full() {
                     tracing::warn!(%error, "a snapshot or compaction failed and will be tried again");
@@ -145,9 +150,7 @@ impl Upkeep {
     async fn take_snapshot(&mut self) -> Result<(), StoreError> {
         let view = ask(&self.requests, |answer| Request::View { answer }).await?;
         let as_is = self.ask_for_room(&view)?;
-        let unreadable =
-            if self.unreadable < UNREADABLE_MAX { Unreadable::MayPass } else { Unreadable::IsLost };
-        let taken = snapshot::take(&self.shared, &self.requests, view, unreadable).await;
+        let taken = snapshot::take(&self.shared, &self.requests, view, &mut self.unreadable).await;
         self.no_room = match &taken {
             Err(error) if error.is_full() => Some(as_is),
             Ok(_) | Err(_) => None,
