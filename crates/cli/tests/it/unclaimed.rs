@@ -267,3 +267,29 @@ fn a_store_is_taken_over_as_the_first() {
     let items = found["partitions"].as_array().unwrap().iter().map(|one| one["items"].as_u64().unwrap());
     assert_eq!(items.sum::<u64>(), held);
 }
+
+#[test]
+fn swapped_directories_are_not_taken_over() {
+    let directory = TempDir::new().unwrap();
+    let (file, bulk) = two_stores(directory.path());
+    let data = directory.path().join("data");
+    let config = ["--config", file.to_str().unwrap()];
+    let server = Server::start_with(&data, &config);
+    server.run(&["queue", "create", "mail", "--partitions", "2"]).ok();
+    assert_eq!(server.stop(), Some(0));
+    let aside = directory.path().join("aside");
+    for (from, to) in [(&data, &aside), (&bulk, &data), (&aside, &bulk)] {
+        std::fs::rename(from, to).unwrap();
+    }
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
+    let swapped = [&serve[..], &config[..], &["--take-over-store", "default"]].concat();
+    let err = run(&swapped).failed(1);
+    assert!(err.contains("swapped"), "{err}");
+    for (from, to) in [(&data, &aside), (&bulk, &data), (&aside, &bulk)] {
+        std::fs::rename(from, to).unwrap();
+    }
+    let server = Server::start_with(&data, &config);
+    let found = server.run(&["storage", "unclaimed", "--json"]).json();
+    assert_eq!(found["partitions"], json!([]));
+    assert_eq!(server.run(&["queue", "list", "--json"]).json()["queues"].as_array().unwrap().len(), 1);
+}
