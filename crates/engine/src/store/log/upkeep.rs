@@ -50,7 +50,7 @@ impl NoRoom {
     /// Whether a snapshot may fit now: the disk has more room, or the snapshot became smaller. After some attempts it
     /// is tried anyhow if the log has changed, because rows take no note of how small they become.
     fn may_be_over(&self, now: &Self) -> bool {
-        now.bytes_free > self.bytes_free + self.bytes_free / 4
+        now.bytes_free > self.bytes_free.saturating_add(self.bytes_free / 4)
             || now.bytes_live < self.bytes_live - self.bytes_live / 8
             || (now.lsn != self.lsn && self.passed >= PASSED_MAX)
     }
