@@ -27,10 +27,10 @@ pub(crate) trait Feed: Clone + Send + Sync + 'static {
     /// Whether the rest is sent although the server refused an item by itself.
     const GOES_ON: bool;
 
-    /// None of a line that is passed over.
+    /// Reads a line: `None` if the line is passed over.
     fn parse(&self, line: &[u8]) -> Result<Option<Self::Item>, String>;
 
-    /// What was passed over so far: how many lines of each sort.
+    /// Counts the lines that were passed over so far, by sort.
     fn passed_over(&self) -> Vec<PassedOver> {
         Vec::new()
     }

@@ -264,3 +264,30 @@ fn an_item_that_cannot_be_deleted_is_told() {
     let err = again.failed(1);
     assert!(err.starts_with(&format!("{id}: ")) && err.ends_with("(not_found)\n"), "{err}");
 }
+
+/// Whoever deletes the queue after the export would lose the payload for good.
+#[test]
+fn an_export_tells_items_without_payload_and_ends_with_5() {
+    let directory = TempDir::new().unwrap();
+    let data = directory.path().join("data");
+    let server = Server::start_on(&data);
+    server.run(&["queue", "create", "mail"]).ok();
+    for payload in ["sound", "this payload rots"] {
+        server.run(&["produce", "mail", payload]).ok();
+    }
+    assert_eq!(server.stop(), Some(0));
+    let rotten = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).find(|path| {
+        let mut bytes = std::fs::read(path).unwrap();
+        let found = bytes.windows(17).position(|window| window == b"this payload rots");
+        let Some(at) = found else { return false };
+        bytes[at] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+        true
+    });
+    assert!(rotten.is_some());
+    let server = Server::start_on(&data);
+    let file = directory.path().join("mail.ndjson");
+    let err = server.run(&["storage", "export", "mail", "--output", file.to_str().unwrap()]).failed(5);
+    assert!(err.contains("1 item exported without payload"), "{err}");
+    assert_eq!(lines(&std::fs::read_to_string(&file).unwrap()).len(), 2);
+}

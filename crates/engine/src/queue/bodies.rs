@@ -156,7 +156,7 @@ impl QueueHandle {
         filled.refused = Some(EngineError::not_applied(format!("the items were given back: {error}")));
         let command = Command::PutOff(PutOff { items: leases.held(), delay: PUT_OFF });
         match leases.handle().command(command).await {
-            // Those that are refused have ended otherwise.
+            // Items that PutOff refuses are not leased any more: they have ended, or another lease has them.
             Ok(_) => leases.accept(),
             Err(error) => {
                 warn!(queue, %error, "items could not be put off");
@@ -182,7 +182,7 @@ impl QueueHandle {
             Ok(Answer { reply: Done::Reply(Reply::Done(results)), .. }) => {
                 leases.accept();
                 let partition = leases.commit().partition;
-                // Those that are refused have ended otherwise, and their bodies with them.
+                // Items that were refused have ended before, and their bodies are gone with them.
                 let failed = lost.iter().zip(results).filter(|(_, result)| result.is_ok());
                 failed.for_each(|((lost, damage), _)| self.log_lost(partition, lost, damage.as_ref()));
             }

@@ -106,7 +106,8 @@ impl QueueHandle {
     }
 }
 
-/// What one partition gives. It is asked again while all it did was to end items in passing, as many as it does at once.
+/// Leases from one partition. The partition is asked again while it granted nothing and ended `PASSED_MAX` items that have
+/// no payload: sound items may stand behind those.
 async fn take_from(handle: &Handle, lease: &LeaseItems) -> Result<GrantPart, EngineError> {
     let mut passes = 0;
     loop {

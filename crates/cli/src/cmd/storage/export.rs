@@ -30,6 +30,8 @@ may be missed. For a complete copy of a queue let no worker have it; for one of 
 `windlass backup`. If the place in a list is lost, because the item there has gone, the export goes on after an earlier \
 one that is still there, or from the start of the list, and passes over what it has.
 
+An item whose payload the server cannot read is exported without it, told at the end, and makes the exit code 5.
+
 Examples:
   windlass storage export mail | gzip > mail.ndjson.gz
   windlass storage export mail --output mail.ndjson
@@ -65,7 +67,7 @@ impl Exported {
         format!("{} exported", counted(self.exported, "item"))
     }
 
-    /// What must not go unnoticed before the queue is deleted.
+    /// The warning about items without payload: whoever deletes the queue after the export would lose theirs.
     fn warning(&self) -> Option<String> {
         let first = self.first_without_payload.as_ref()?;
         Some(format!(

@@ -37,7 +37,7 @@ struct Line<'a> {
     event: Option<Object>,
 }
 
-/// None of a line that `inspect --export` does not print.
+/// Reads one line of `inspect --export`. `None` for a line that it does not print.
 pub(super) fn parse(line: &[u8]) -> Option<Result<Exported, String>> {
     let line: Line = serde_json::from_slice(line).ok()?;
     match (line.item, line.queue, line.group, line.event) {
