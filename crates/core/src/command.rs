@@ -49,6 +49,8 @@ pub enum Command {
     Redrive(Redrive),
     /// Chooses who is to take some of the items that are on their way to a queue.
     Assign(Assign),
+    AssignCrons(AssignCrons),
+    Unassign(Unassign),
     /// Takes items over that another partition sends.
     Take(Take),
     /// Forgets the moves that a partition has taken.
@@ -406,6 +408,22 @@ pub struct Assign {
     pub limit: usize,
 }
 
+/// Chooses the partitions that are to take crons, of those that belong elsewhere.
+#[derive(Clone, Debug)]
+pub struct AssignCrons {
+    /// The queue of the crons and of the partitions.
+    pub queue: Arc<str>,
+    /// The name of each cron, and the partition that is to take the cron.
+    pub crons: Vec<(Arc<str>, PartitionId)>,
+}
+
+/// Makes the first moves to a partition wait for another taker to be chosen: the partition is gone, or takes nothing new.
+#[derive(Clone, Copy, Debug)]
+pub struct Unassign {
+    pub partition: PartitionId,
+    pub limit: usize,
+}
+
 #[derive(Clone, Debug)]
 pub struct Take {
     pub source: PartitionId,
@@ -413,10 +431,35 @@ pub struct Take {
     pub moves: Vec<Move>,
 }
 
-/// An item on its way in.
+/// An item or a cron on its way in.
 #[derive(Clone, Debug)]
 pub struct Move {
     pub number: MoveNumber,
+    pub what: Arriving,
+    /// As that of a [`NewItem`]; unset if the payload is lost. Of a cron, that of the item it makes.
+    pub body: Option<Bytes>,
+    /// As those of a [`NewItem`].
+    pub facts: Option<Bytes>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Arriving {
+    Item(ArrivingItem),
+    Cron(Box<Cron>),
+}
+
+impl Arriving {
+    /// The kind of the item, or of the item that the cron makes.
+    pub(crate) fn kind(&self) -> &str {
+        match self {
+            Self::Item(item) => &item.kind,
+            Self::Cron(cron) => &cron.template.kind,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct ArrivingItem {
     pub kind: Arc<str>,
     pub priority: u8,
     pub origin: Origin,
@@ -424,10 +467,6 @@ pub struct Move {
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,
-    /// As that of a [`NewItem`]; unset if the payload is lost.
-    pub body: Option<Bytes>,
-    /// As those of a [`NewItem`].
-    pub facts: Option<Bytes>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -438,12 +477,26 @@ pub struct Moved {
     pub last: MoveNumber,
 }
 
-/// An item on its way out, as [`crate::partition::Partition::departures`] tells of it.
+/// An item or a cron on its way out, as [`crate::partition::Partition::departures`] tells of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
     pub number: MoveNumber,
-    /// Under which the store has its payload.
-    pub item: ItemNumber,
+    /// The number under which the store has the payload.
+    pub body: ItemNumber,
+    /// The payload was found lost before: there is none to read.
+    pub payload_lost: bool,
+    pub what: Departing,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Departing {
+    Item(DepartingItem),
+    Cron(Box<Cron>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DepartingItem {
+    pub number: ItemNumber,
     pub kind: Arc<str>,
     pub priority: u8,
     pub attempts: u32,
@@ -452,12 +505,10 @@ pub struct Departure {
     pub error: Option<ItemError>,
     /// The name of the group it was a member of, or whose end it is.
     pub group: Option<Arc<str>>,
-    /// As those of its [`Move`].
+    /// The next three as those of an [`ArrivingItem`].
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,
-    /// The payload was found lost before the item left: there is none to read.
-    pub payload_lost: bool,
     pub left_at: Timestamp,
 }
 
@@ -568,8 +619,6 @@ pub enum Reply {
     RuleLifted,
     /// The cron after the command, without its next times.
     Cron(Box<CronView>),
-    /// As its next partition is to have it.
-    CronGivenUp(Box<Cron>),
     Triggered(Produced),
 }
 
@@ -703,10 +752,8 @@ pub enum Refusal {
 pub enum News {
     /// Some item can be leased that could not before.
     Available,
-    /// Some item is on its way to another queue.
+    /// Some item is on its way to another queue, or a cron to another partition.
     Outgoing,
-    /// A cron belongs to another partition by now, and waits to be taken there.
-    CronLeaves,
     /// An item failed or expired, and there is no queue for it to go to.
     Died(Box<Died>),
     /// An item that is watched has ended: see [`crate::partition::Partition::watch`].

@@ -222,6 +222,8 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::CancelGroup(_)
         | Command::DeleteGroup(_)
         | Command::Assign(_)
+        | Command::AssignCrons(_)
+        | Command::Unassign(_)
         | Command::Moved(_)
         | Command::Clear(_)
         | Command::Sweep { .. }
@@ -279,17 +281,14 @@ fn check_cron(command: &CronCommand) -> Result<(), Invalid> {
             check_name("cron", &new.name)?;
             check_cron_item(&new.item)
         }
-        CronCommand::Update(change) => change.item.as_ref().map_or(Ok(()), check_cron_item),
+        CronCommand::Update(_, change) => change.item.as_ref().map_or(Ok(()), check_cron_item),
         CronCommand::Name(name) => check_name("cron", &name.home.name),
         // Nobody can have made a cron under a name that is none.
         CronCommand::Delete(_)
         | CronCommand::Pause(_)
         | CronCommand::Resume(_)
         | CronCommand::Trigger(_)
-        | CronCommand::GiveUp { .. }
-        | CronCommand::Take(_)
-        | CronCommand::Forget(_)
-        | CronCommand::Unname { .. } => Ok(()),
+        | CronCommand::Unname(_) => Ok(()),
     }
 }
 
@@ -350,7 +349,7 @@ fn check_redrive(redrive: &Redrive) -> Result<(), Invalid> {
 
 fn check_moves(moves: &[Move]) -> Result<(), Invalid> {
     check_batch("moves", moves.len())?;
-    moves.iter().try_for_each(|moved| check_kind(&moved.kind))
+    moves.iter().try_for_each(|moved| check_kind(moved.what.kind()))
 }
 
 fn check_extend(extend: &Extend) -> Result<(), Invalid> {

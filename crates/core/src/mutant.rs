@@ -39,6 +39,8 @@ pub enum Mutant {
     ForgetCall,
     /// core: a move that is sent again is taken again.
     TakeTwice,
+    /// core: the move of a cron that is sent again is taken again.
+    CronTakenTwice,
     /// outbox: the source forgets a move before its target has it.
     ForgetMove,
     /// queue: whoever was home to a key before is not asked.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::codec;
 use crate::command::{Digest, Produced, Refusal};
-use crate::cron::{Cron, CronHome};
+use crate::cron::{Cron, CronHome, CronName};
 use crate::event::EventBatch;
 use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
@@ -64,8 +64,7 @@ pub enum Key {
     /// By item and the number of the first event. Without that it is no row's: all batches of the item, to be removed at
     /// once, whatever number there is.
     Events(ItemNumber, Option<u64>),
-    /// By the name of the cron.
-    CronHome(Arc<str>),
+    CronHome(CronName),
     Dropped(Stored),
 }
 
@@ -411,7 +410,7 @@ impl Row {
             Self::Rules(rules) => Key::Rules(rules.queue.clone()),
             Self::Rule(rule) => Key::Rule(rule.key.clone()),
             Self::Cron(cron) => Key::Cron(Arc::clone(&cron.name)),
-            Self::CronHome(home) => Key::CronHome(Arc::clone(&home.name)),
+            Self::CronHome(home) => Key::CronHome(home.cron_name()),
             Self::Dropped(dropped) => Key::Dropped(dropped.stored.clone()),
         }
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::DecodeError;
 use super::group::{decode_template, encode_template};
 use super::wire::{Record, put_bytes, put_near, put_number, put_unless_same, put_unless_zero};
-use crate::cron::{CatchUp, Cron, CronHome, Overlap};
+use crate::cron::{CatchUp, Cron, CronHome, CronName, Leaves, Overlap};
 use crate::id::{ItemNumber, PartitionId};
+use crate::item::{Assigned, MoveNumber};
 use crate::row::QueueName;
 use crate::time::Timestamp;
 
@@ -22,8 +23,11 @@ const PAUSED: u8 = 9;
 const NEXT_AT: u8 = 10;
 const LAST_AT: u8 = 11;
 const LAST_ITEM: u8 = 12;
+/// All three of these or none.
 const LEAVES_TO: u8 = 13;
-const KNOWN_MAX: u8 = LEAVES_TO;
+const LEAVES_NUMBER: u8 = 14;
+const LEAVES_QUEUE: u8 = 15;
+const KNOWN_MAX: u8 = LEAVES_QUEUE;
 
 pub(super) fn encode(cron: &Cron, out: &mut Vec<u8>) {
     put_number(out, NUMBER, cron.number);
@@ -47,8 +51,10 @@ pub(super) fn encode(cron: &Cron, out: &mut Vec<u8>) {
             put_near(out, field, value, cron.number);
         }
     }
-    if let Some(partition) = cron.leaves_to {
-        put_number(out, LEAVES_TO, partition.0.into());
+    if let Some(Leaves { queue, assigned }) = &cron.leaves {
+        put_number(out, LEAVES_TO, assigned.partition.0.into());
+        put_number(out, LEAVES_NUMBER, assigned.number.0);
+        put_bytes(out, LEAVES_QUEUE, queue.as_bytes());
     }
     out.extend_from_slice(&cron.unknown);
 }
@@ -72,9 +78,16 @@ pub(super) fn decode(name: Arc<str>, value: &[u8]) -> Result<Cron, DecodeError> 
         next_at: time(NEXT_AT)?,
         last_at: time(LAST_AT)?,
         last_item: record.near(LAST_ITEM, number)?.map(ItemNumber),
-        leaves_to: record.number(LEAVES_TO)?.map(|_| record.small(LEAVES_TO)).transpose()?.map(PartitionId),
+        leaves: decode_leaves(&record)?,
         unknown: record.unknown,
     })
+}
+
+fn decode_leaves(record: &Record<'_>) -> Result<Option<Leaves>, DecodeError> {
+    let (number, queue) = (record.number(LEAVES_NUMBER)?, record.text(LEAVES_QUEUE)?);
+    let Some((number, queue)) = number.zip(queue) else { return Ok(None) };
+    let partition = PartitionId(record.small(LEAVES_TO)?);
+    Ok(Some(Leaves { queue, assigned: Assigned { partition, number: MoveNumber(number) } }))
 }
 
 fn catch_up_code(catch_up: CatchUp) -> u64 {
@@ -109,20 +122,17 @@ fn overlap_of(code: u64) -> Result<Overlap, DecodeError> {
     }
 }
 
-const NAMESPACE: u8 = 1;
-const QUEUE: u8 = 2;
-const PARTITION: u8 = 3;
+const QUEUE: u8 = 1;
 
+/// The namespace is in the key: that of the name is that of the queue.
 pub(super) fn encode_home(home: &CronHome, out: &mut Vec<u8>) {
-    put_bytes(out, NAMESPACE, home.queue.namespace.as_bytes());
     put_bytes(out, QUEUE, home.queue.name.as_bytes());
-    put_unless_zero(out, PARTITION, home.partition.0.into());
     out.extend_from_slice(&home.unknown);
 }
 
-pub(super) fn decode_home(name: Arc<str>, value: &[u8]) -> Result<CronHome, DecodeError> {
-    let record = Record::read(value, PARTITION)?;
-    let text = |field| record.text(field)?.ok_or(DecodeError::row("is of a cron's name without a queue"));
-    let queue = QueueName { namespace: text(NAMESPACE)?, name: text(QUEUE)? };
-    Ok(CronHome { name, queue, partition: PartitionId(record.small(PARTITION)?), unknown: record.unknown })
+pub(super) fn decode_home(name: CronName, value: &[u8]) -> Result<CronHome, DecodeError> {
+    let record = Record::read(value, QUEUE)?;
+    let queue = record.text(QUEUE)?.ok_or(DecodeError::row("is of a cron's name without a queue"))?;
+    let CronName { namespace, name } = name;
+    Ok(CronHome { name, queue: QueueName { namespace, name: queue }, unknown: record.unknown })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{DecodeError, rule_key};
+use crate::cron::CronName;
 use crate::id::{GroupNumber, ItemNumber, NUMBER_MAX, PartitionId};
 use crate::row::{Key, QueueName, Stored};
 
@@ -37,7 +38,7 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
         Key::Partitions => out.push(PARTITIONS),
         Key::Queue(name) => {
             out.push(QUEUE);
-            encode_queue_name(name, out);
+            encode_in_namespace(&name.namespace, &name.name, out);
         }
         Key::Item(number) => {
             out.push(ITEM);
@@ -75,9 +76,9 @@ pub fn encode_key(key: &Key, out: &mut Vec<u8>) {
             out.push(CRON);
             out.extend_from_slice(name.as_bytes());
         }
-        Key::CronHome(name) => {
+        Key::CronHome(CronName { namespace, name }) => {
             out.push(CRON_HOME);
-            out.extend_from_slice(name.as_bytes());
+            encode_in_namespace(namespace, name, out);
         }
         Key::Dropped(Stored { partition, store }) => {
             out.push(DROPPED);
@@ -94,7 +95,10 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         SETTINGS => alone(Key::Settings, rest),
         CLEARED => alone(Key::Cleared, rest),
         PARTITIONS => alone(Key::Partitions, rest),
-        QUEUE => decode_queue_name(rest).map(Key::Queue),
+        QUEUE => {
+            let (namespace, name) = decode_in_namespace(rest)?;
+            Ok(Key::Queue(QueueName { namespace, name }))
+        }
         ITEM => decode_number(rest).map(|number| Key::Item(ItemNumber(number))),
         TAKEN => decode_partition(rest).map(Key::Taken),
         ONCE => text(rest).map(Key::Once),
@@ -103,7 +107,10 @@ pub fn decode_key(bytes: &[u8]) -> Result<Key, DecodeError> {
         RULE => rule_key::decode(rest),
         EVENTS => decode_events(rest),
         CRON => text(rest).map(Key::Cron),
-        CRON_HOME => text(rest).map(Key::CronHome),
+        CRON_HOME => {
+            let (namespace, name) = decode_in_namespace(rest)?;
+            Ok(Key::CronHome(CronName { namespace, name }))
+        }
         DROPPED => decode_stored(rest).map(Key::Dropped),
         _ => Err(DecodeError::key("is of a kind that this version does not know")),
     }
@@ -143,15 +150,17 @@ fn decode_stored(bytes: &[u8]) -> Result<Stored, DecodeError> {
     Ok(Stored { partition: decode_partition(partition)?, store })
 }
 
-fn encode_queue_name(name: &QueueName, out: &mut Vec<u8>) {
-    for &byte in name.namespace.as_bytes() {
+/// Appends a name after its namespace.
+fn encode_in_namespace(namespace: &str, name: &str, out: &mut Vec<u8>) {
+    for &byte in namespace.as_bytes() {
         if byte == 0 { out.extend_from_slice(&ZERO) } else { out.push(byte) }
     }
     out.extend_from_slice(&END);
-    out.extend_from_slice(name.name.as_bytes());
+    out.extend_from_slice(name.as_bytes());
 }
 
-fn decode_queue_name(bytes: &[u8]) -> Result<QueueName, DecodeError> {
+/// A namespace, and the name after it.
+fn decode_in_namespace(bytes: &[u8]) -> Result<(Arc<str>, Arc<str>), DecodeError> {
     let mut namespace = Vec::new();
     let mut rest = bytes;
     loop {
@@ -159,7 +168,7 @@ fn decode_queue_name(bytes: &[u8]) -> Result<QueueName, DecodeError> {
         let (before, marked) = rest.split_at(zero.ok_or(DecodeError::key("has no end of the namespace"))?);
         namespace.extend_from_slice(before);
         if let Some(after) = marked.strip_prefix(&END) {
-            return Ok(QueueName { namespace: text(&namespace)?, name: text(after)? });
+            return Ok((text(&namespace)?, text(after)?));
         }
         rest = marked.strip_prefix(&ZERO).ok_or(DecodeError::key("has a stray zero"))?;
         namespace.push(0);

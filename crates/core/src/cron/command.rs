@@ -2,37 +2,23 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::{CatchUp, Cron, CronHome, Overlap};
+use super::{CatchUp, CronHome, Overlap};
 use crate::command::{Command, NewItem};
-use crate::id::PartitionId;
+use crate::row::QueueName;
 
 #[derive(Clone, Debug)]
 pub enum CronCommand {
     Create(NewCron),
-    Update(CronChange),
+    Update(Arc<str>, CronChange),
     Delete(Arc<str>),
     Pause(Arc<str>),
     Resume(Arc<str>),
     /// Makes its item now, whatever its schedule says and whether or not it is paused.
     Trigger(Arc<str>),
-    /// Gives a cron up to another partition, with all there is to say of it: from here on it does not run here.
-    GiveUp {
-        name: Arc<str>,
-        to: PartitionId,
-    },
-    /// Takes one over, and goes on where the other stopped.
-    Take(Box<TakeCron>),
-    /// Forgets one that was given up and taken.
-    Forget(Arc<str>),
     /// Registry only.
     Name(NameCron),
-    /// Registry only: unless it is another partition's by now.
-    Unname {
-        name: Arc<str>,
-        partition: PartitionId,
-    },
+    /// Registry only: unless the name belongs to another queue by now.
+    Unname(CronHome),
 }
 
 impl From<CronCommand> for Command {
@@ -53,9 +39,8 @@ pub struct NewCron {
 }
 
 /// What it does not name stays as it is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CronChange {
-    pub name: Arc<str>,
     pub schedule: Option<Arc<str>>,
     pub timezone: Option<Arc<str>>,
     /// All of it.
@@ -65,18 +50,8 @@ pub struct CronChange {
 }
 
 #[derive(Clone, Debug)]
-pub struct TakeCron {
-    /// As the partition that gave it up told.
-    pub cron: Cron,
-    /// The payload of its template, as that of a [`NewItem`]; unset if it is lost.
-    pub body: Option<Bytes>,
-    /// Of its template, as those of a [`NewItem`].
-    pub facts: Option<Bytes>,
-}
-
-#[derive(Clone, Debug)]
 pub struct NameCron {
     pub home: CronHome,
-    /// Whose the name is now, as far as the caller knows: if that is another's by now, it is refused.
-    pub instead_of: Option<PartitionId>,
+    /// The queue that the name belongs to now, as far as the caller knows: refused if it belongs to another by now.
+    pub instead_of: Option<QueueName>,
 }

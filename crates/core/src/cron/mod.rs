@@ -8,11 +8,12 @@ mod schedule;
 
 use std::sync::Arc;
 
-pub use command::{CronChange, CronCommand, NameCron, NewCron, TakeCron};
+pub use command::{CronChange, CronCommand, NameCron, NewCron};
 pub use schedule::{EVERY_MIN, SCHEDULE_BYTES_MAX, Schedule, ScheduleError, TIMEZONE_BYTES_MAX};
 
 use crate::group::Template;
-use crate::id::{ItemNumber, PartitionId};
+use crate::id::ItemNumber;
+use crate::item::Assigned;
 use crate::row::QueueName;
 use crate::time::{Span, Timestamp};
 
@@ -22,7 +23,7 @@ pub const LATE_MAX: Span = Span::from_secs(5);
 /// A cron as its row holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
-    /// No two crons of a server have the same.
+    /// No two crons of a namespace have the same.
     pub name: Arc<str>,
     /// Tells it from earlier ones of its name; one of the numbers of items where it was made.
     pub number: u64,
@@ -42,10 +43,19 @@ pub struct Cron {
     pub last_at: Option<Timestamp>,
     /// The last item it made here.
     pub last_item: Option<ItemNumber>,
-    /// The partition that is to take it over: here it does not run any more.
-    pub leaves_to: Option<PartitionId>,
+    /// Set once another partition is to take the cron: it does not run here any more.
+    pub leaves: Option<Leaves>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
+}
+
+/// A cron's move to another partition of its queue, until that has taken the cron. The moves of items and of crons from one
+/// partition to another are numbered together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaves {
+    /// The queue of the cron when the taker was chosen.
+    pub queue: Arc<str>,
+    pub assigned: Assigned,
 }
 
 /// What becomes of times that were missed.
@@ -76,12 +86,19 @@ pub struct CronView {
     pub next_times: Vec<Timestamp>,
 }
 
-/// Whose a name of a cron is: in the registry. It counts for nothing unless that partition has a cron of the name.
+/// A cron's name in its namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CronName {
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+}
+
+/// The queue that a name of a cron belongs to: a row of the registry. The name counts for nothing unless a partition of that
+/// queue has a cron of the name. Which partition that is, is not written down: crons move between the partitions of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronHome {
     pub name: Arc<str>,
     pub queue: QueueName,
-    pub partition: PartitionId,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -93,17 +110,19 @@ pub enum CronRefusal {
     NotFound,
     /// Another partition is about to take it over.
     Leaves,
-    /// It cannot leave before its last item has ended: elsewhere nobody would know.
-    Busy {
-        item: ItemNumber,
-    },
     Schedule(ScheduleError),
+}
+
+impl CronHome {
+    pub fn cron_name(&self) -> CronName {
+        CronName { namespace: Arc::clone(&self.queue.namespace), name: Arc::clone(&self.name) }
+    }
 }
 
 impl Cron {
     /// When it is to run here next.
     pub(crate) fn due_at(&self) -> Option<Timestamp> {
-        self.next_at.filter(|_| self.leaves_to.is_none())
+        self.next_at.filter(|_| self.leaves.is_none())
     }
 
     pub(crate) fn read_schedule(&self) -> Result<Schedule, ScheduleError> {

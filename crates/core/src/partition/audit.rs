@@ -44,7 +44,10 @@ impl Partition {
         same("places of leased items", &self.leased_places.len(), &self.deadlines.total())?;
         same("leased items by number", &self.leased.len(), &self.deadlines.total())?;
         same("items that expire", &self.expiry, &full.expiry)?;
-        same("items on their way", &self.outbox, &full.outbox)?;
+        for cron in self.crons.iter() {
+            cron.leaves.iter().for_each(|leaves| full.outbox.insert_cron(&cron.name, leaves));
+        }
+        same("items and crons on their way", &self.outbox, &full.outbox)?;
         self.audit_groups()?;
         self.audit_rules(&full.kinds)?;
         same("events", &self.events.sums()?, &full.events)?;
@@ -117,6 +120,12 @@ impl Partition {
             crons.insert(Box::new(cron.clone()));
         });
         same("crons", &self.crons, &crons)?;
+        let is_stray = |name: &Arc<str>| self.crons.get(name).is_some_and(|cron| self.is_to_leave(cron));
+        same(
+            "crons that stay though they are to leave",
+            &self.crons_leaving.iter().find(|name| !is_stray(name)),
+            &None,
+        )?;
         let mut names = CronNames::default();
         self.cron_names.iter().for_each(|home| names.insert(home.clone()));
         same("names of crons", &self.cron_names, &names)

@@ -141,7 +141,12 @@ impl Partition {
 
     /// Items that are on their way to another queue, which has not taken them yet.
     pub fn moving(&self) -> u64 {
-        self.outbox.len()
+        self.outbox.items()
+    }
+
+    /// Whether anything is to be brought elsewhere: items, crons that were assigned, and crons that wait for that.
+    pub fn has_outgoing(&self) -> bool {
+        !self.outbox.is_empty() || !self.crons_leaving.is_empty()
     }
 
     /// What must not be lost with the partition: items that are not final or not where they go, and groups whose end

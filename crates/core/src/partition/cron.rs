@@ -1,14 +1,12 @@
-//! Crons made, changed, stopped and handed over. Each writes the one row of the cron.
+//! Crons made, changed, paused and deleted. Each command writes the one row of the cron. How crons move to other partitions is
+//! in [`super::cron_moves`].
 
 use std::sync::Arc;
 
 use super::group::{remove_bodies, template};
-use super::produce::put_bodies;
 use super::{Output, Partition};
 use crate::command::{Refusal, Reply};
-use crate::cron::{Cron, CronChange, CronCommand, CronRefusal, CronView, NewCron, Schedule, TakeCron};
-use crate::group::Template;
-use crate::id::PartitionId;
+use crate::cron::{Cron, CronChange, CronCommand, CronRefusal, CronView, NewCron, Schedule};
 use crate::row::{Change, Key, Row};
 use crate::time::Timestamp;
 
@@ -21,16 +19,13 @@ impl Partition {
     ) -> Result<Reply, Refusal> {
         match command {
             CronCommand::Create(new) => self.create_cron(now, new, out),
-            CronCommand::Update(change) => self.update_cron(now, change, out),
+            CronCommand::Update(name, change) => self.update_cron(now, &name, change, out),
             CronCommand::Delete(name) => self.delete_cron(&name, out),
             CronCommand::Pause(name) => self.pause_cron(now, &name, out),
             CronCommand::Resume(name) => self.resume_cron(now, &name, out),
             CronCommand::Trigger(name) => self.trigger_cron(now, &name, out),
-            CronCommand::GiveUp { name, to } => self.give_cron_up(&name, to, out),
-            CronCommand::Take(take) => self.take_cron(now, *take, out),
-            CronCommand::Forget(name) => self.forget_cron(&name, out),
             CronCommand::Name(name) => self.name_cron(name, out),
-            CronCommand::Unname { name, partition } => Ok(self.unname_cron(&name, partition, out)),
+            CronCommand::Unname(home) => Ok(self.unname_cron(&home, out)),
         }
     }
 
@@ -57,19 +52,24 @@ impl Partition {
             next_at: schedule.next_after(now),
             last_at: None,
             last_item: None,
-            leaves_to: None,
+            leaves: None,
             unknown: Vec::new(),
         };
-        Ok(self.write_cron(now, cron, out))
+        let name = Arc::clone(&cron.name);
+        let reply = self.write_cron(now, cron, out);
+        self.look_whether_to_leave(&name, out);
+        Ok(reply)
     }
 
+    /// If the new address is at home in another partition, the cron moves there once it is free to.
     fn update_cron(
         &mut self,
         now: Timestamp,
+        name: &str,
         change: CronChange,
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
-        let mut cron = self.present_cron(&change.name)?.clone();
+        let mut cron = self.present_cron(name)?.clone();
         let before = (Arc::clone(&cron.schedule), Arc::clone(&cron.timezone));
         cron.schedule = change.schedule.unwrap_or(cron.schedule);
         cron.timezone = change.timezone.unwrap_or(cron.timezone);
@@ -86,13 +86,14 @@ impl Partition {
             let new = template(self.issue_number(now, out), None, item, out);
             remove_bodies(&std::mem::replace(&mut cron.template, new), out);
         }
-        Ok(self.write_cron(now, cron, out))
+        let name = Arc::clone(&cron.name);
+        let reply = self.write_cron(now, cron, out);
+        self.look_whether_to_leave(&name, out);
+        Ok(reply)
     }
 
     fn delete_cron(&mut self, name: &Arc<str>, out: &mut Output) -> Result<Reply, Refusal> {
-        // Also one that leaves: whoever would take it over asks here first.
-        let cron = self.crons.get(name).ok_or(Refusal::Cron(CronRefusal::NotFound))?;
-        remove_bodies(&cron.template, out);
+        self.present_cron(name)?;
         self.erase_cron(name, out);
         Ok(Reply::Configured)
     }
@@ -115,52 +116,10 @@ impl Partition {
         Ok(self.write_cron(now, Cron { paused: false, next_at, ..cron }, out))
     }
 
-    fn give_cron_up(&mut self, name: &str, to: PartitionId, out: &mut Output) -> Result<Reply, Refusal> {
-        let cron = self.crons.get(name).ok_or(Refusal::Cron(CronRefusal::NotFound))?;
-        if cron.leaves_to == Some(to) {
-            // Once more: who asked may not have heard.
-            return Ok(Reply::CronGivenUp(Box::new(cron.clone())));
-        }
-        // To another: who was to have it before is gone, and never had it.
-        if let Some(item) = self.overlapped(cron) {
-            return Err(Refusal::Cron(CronRefusal::Busy { item }));
-        }
-        let leaving = Cron { leaves_to: Some(to), ..cron.clone() };
-        self.record(Row::Cron(Box::new(leaving.clone())), out);
-        Ok(Reply::CronGivenUp(Box::new(leaving)))
-    }
-
-    fn take_cron(&mut self, now: Timestamp, take: TakeCron, out: &mut Output) -> Result<Reply, Refusal> {
-        let TakeCron { cron, body, facts } = take;
-        match self.crons.get(&cron.name) {
-            // Taken before.
-            Some(known) if known.number == cron.number => {
-                return Ok(Reply::Cron(Box::new(view(known.clone(), now, 0))));
-            }
-            Some(_) => return Err(Refusal::Cron(CronRefusal::Exists)),
-            None => {}
-        }
-        self.check_kinds_left([&*cron.template.kind].into_iter())?;
-        self.check_numbers_left(now, 1)?;
-        let number = self.issue_number(now, out);
-        put_bodies(number, body, facts, out);
-        let template = Template { body: number, ..cron.template };
-        // Its last item is one of another partition, and has ended if it ever mattered.
-        Ok(self.write_cron(now, Cron { template, last_item: None, leaves_to: None, ..cron }, out))
-    }
-
-    fn forget_cron(&mut self, name: &Arc<str>, out: &mut Output) -> Result<Reply, Refusal> {
-        match self.crons.get(name) {
-            Some(cron) if cron.leaves_to.is_some() => self.delete_cron(name, out),
-            // Forgotten before, or it stays.
-            Some(_) | None => Ok(Reply::Configured),
-        }
-    }
-
-    /// A cron that is here to stay.
+    /// A cron that no other partition is to take.
     pub(super) fn present_cron(&self, name: &str) -> Result<&Cron, Refusal> {
         let cron = self.crons.get(name).ok_or(Refusal::Cron(CronRefusal::NotFound))?;
-        if cron.leaves_to.is_some() { Err(Refusal::Cron(CronRefusal::Leaves)) } else { Ok(cron) }
+        if cron.leaves.is_some() { Err(Refusal::Cron(CronRefusal::Leaves)) } else { Ok(cron) }
     }
 
     fn write_cron(&mut self, now: Timestamp, cron: Cron, out: &mut Output) -> Reply {
@@ -168,7 +127,11 @@ impl Partition {
         Reply::Cron(Box::new(view(cron, now, 0)))
     }
 
-    fn erase_cron(&mut self, name: &Arc<str>, out: &mut Output) {
+    pub(super) fn erase_cron(&mut self, name: &Arc<str>, out: &mut Output) {
+        self.crons_leaving.remove(name);
+        if let Some(cron) = self.crons.get(name) {
+            remove_bodies(&cron.template, out);
+        }
         let key = Key::Cron(Arc::clone(name));
         self.remove(&key);
         out.changes.push(Change::Remove(key));

@@ -1,11 +1,10 @@
-//! The names of crons, in the partition with number 0: each is one cron's of the whole server.
+//! The names of crons, in the partition with number 0: each belongs to one cron of its namespace.
 
 use std::sync::Arc;
 
 use super::{Output, Partition};
 use crate::command::{Refusal, Reply};
-use crate::cron::{CronHome, CronRefusal, NameCron};
-use crate::id::PartitionId;
+use crate::cron::{CronHome, CronName, CronRefusal, NameCron};
 use crate::limits::{CRONS_MAX, QUEUE_CRONS_MAX};
 use crate::row::{Change, Key, QueueName, Row};
 
@@ -15,8 +14,8 @@ impl Partition {
         if !self.queues.contains_key(&home.queue) {
             return Err(Refusal::NoSuchQueue);
         }
-        let before = self.cron_names.get(&home.name);
-        if before.map(|before| before.partition) != instead_of {
+        let before = self.cron_names.get(&home.cron_name());
+        if before.map(|before| &before.queue) != instead_of.as_ref() {
             return Err(CronRefusal::Exists.into());
         }
         if before.is_none() && self.cron_names.len() >= CRONS_MAX {
@@ -31,9 +30,10 @@ impl Partition {
         Ok(Reply::Configured)
     }
 
-    pub(super) fn unname_cron(&mut self, name: &Arc<str>, partition: PartitionId, out: &mut Output) -> Reply {
-        if self.cron_names.get(name).is_some_and(|home| home.partition == partition) {
-            self.erase_cron_name(Arc::clone(name), out);
+    pub(super) fn unname_cron(&mut self, home: &CronHome, out: &mut Output) -> Reply {
+        let name = home.cron_name();
+        if self.cron_names.get(&name).is_some_and(|named| named.queue == home.queue) {
+            self.erase_cron_name(name, out);
         }
         Reply::Configured
     }
@@ -41,22 +41,29 @@ impl Partition {
     /// With their queue.
     pub(super) fn erase_cron_names(&mut self, queue: &QueueName, out: &mut Output) {
         let names: Vec<Arc<str>> = self.cron_names.of_queue(queue).into_iter().flatten().cloned().collect();
-        names.into_iter().for_each(|name| self.erase_cron_name(name, out));
+        for name in names {
+            let namespace = Arc::clone(&queue.namespace);
+            self.erase_cron_name(CronName { namespace, name }, out);
+        }
     }
 
-    fn erase_cron_name(&mut self, name: Arc<str>, out: &mut Output) {
+    fn erase_cron_name(&mut self, name: CronName, out: &mut Output) {
         let key = Key::CronHome(name);
         self.remove(&key);
         out.changes.push(Change::Remove(key));
     }
 
-    /// Registry only: whose a name is, as far as is known here.
-    pub fn cron_home(&self, name: &str) -> Option<&CronHome> {
+    /// Registry only: the queue that a name belongs to, as far as is known here.
+    pub fn cron_home(&self, name: &CronName) -> Option<&CronHome> {
         self.cron_names.get(name)
     }
 
-    /// Registry only: by name, from the first one after `pivot` on.
-    pub fn cron_homes(&self, pivot: Option<&str>) -> impl Iterator<Item = &CronHome> {
-        self.cron_names.after(pivot)
+    /// Registry only: the names of a namespace in their order, from the first one after `pivot` on.
+    pub fn cron_homes<'a>(
+        &'a self,
+        namespace: &'a Arc<str>,
+        pivot: Option<&Arc<str>>,
+    ) -> impl Iterator<Item = &'a CronHome> {
+        self.cron_names.after(namespace, pivot)
     }
 }

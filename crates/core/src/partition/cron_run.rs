@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::group_end::{ITEM_BYTES, copy_bodies};
 use super::{Output, Partition};
-use crate::command::{News, Produced, Refusal, Reply};
+use crate::command::{Produced, Refusal, Reply};
 use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule};
 use crate::id::ItemNumber;
 use crate::item::{Extras, State};
@@ -47,7 +47,6 @@ impl Partition {
     /// asked for.
     pub fn hold_crons_until(&mut self, at: Timestamp) {
         self.crons_held_until = at;
-        self.crons_leaving.clear();
     }
 
     /// When the next cron is to run.
@@ -67,9 +66,9 @@ impl Partition {
         let (due_at, name) = self.first_due_cron().expect("one is due");
         let mut cron = self.crons.get(name).expect("those that are due are there").clone();
         if self.is_to_leave(&cron) {
-            // The others do not wait for it.
+            // The other crons do not wait for it.
             self.crons_leaving.insert(Arc::clone(&cron.name));
-            out.news.push(News::CronLeaves);
+            out.outgoing = true;
             return true;
         }
         // Only a version that wrote other schedules may have left one that cannot be read: it waits for that version.
@@ -89,15 +88,8 @@ impl Partition {
         true
     }
 
-    /// Whether it belongs to another partition by now, and nothing keeps it here: it runs there. As long as its address is
-    /// taken or its previous item must end first, its times come to nothing here as they would there.
-    pub fn is_to_leave(&self, cron: &Cron) -> bool {
-        let at_home = |address: &Arc<str>| self.check_at_home(address).is_ok();
-        let stays = self.check_open().is_ok() && cron.address.as_ref().is_none_or(at_home);
-        !stays && cron.leaves_to.is_none() && self.is_free(cron)
-    }
-
-    fn is_free(&self, cron: &Cron) -> bool {
+    /// Neither is its address taken, nor must its previous item end first.
+    pub(super) fn is_free(&self, cron: &Cron) -> bool {
         self.overlapped(cron).is_none() && self.check_address_free(cron.address.as_ref()).is_ok()
     }
 

@@ -1,11 +1,11 @@
 //! The crons of the partition, and in the registry the names of all. Everything here is derived from their rows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{Excluded, Unbounded};
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
 use super::Partition;
-use crate::cron::{Cron, CronHome};
+use crate::cron::{Cron, CronHome, CronName};
 use crate::row::QueueName;
 use crate::time::Timestamp;
 
@@ -48,7 +48,7 @@ impl Crons {
 /// The names of crons, and where those are.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct CronNames {
-    by_name: BTreeMap<Arc<str>, CronHome>,
+    by_name: BTreeMap<CronName, CronHome>,
     by_queue: BTreeMap<QueueName, BTreeSet<Arc<str>>>,
 }
 
@@ -57,7 +57,7 @@ impl CronNames {
         self.by_name.len()
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&CronHome> {
+    pub(super) fn get(&self, name: &CronName) -> Option<&CronHome> {
         self.by_name.get(name)
     }
 
@@ -65,9 +65,19 @@ impl CronNames {
         self.by_name.values()
     }
 
-    pub(super) fn after(&self, pivot: Option<&str>) -> impl Iterator<Item = &CronHome> {
-        let from = pivot.map_or(Unbounded, Excluded);
-        self.by_name.range::<str, _>((from, Unbounded)).map(|(_, home)| home)
+    /// The names of a namespace after a name, or all of them.
+    pub(super) fn after<'a>(
+        &'a self,
+        namespace: &'a Arc<str>,
+        pivot: Option<&Arc<str>>,
+    ) -> impl Iterator<Item = &'a CronHome> {
+        let named = |name| CronName { namespace: Arc::clone(namespace), name };
+        let from = match pivot {
+            Some(pivot) => Excluded(named(Arc::clone(pivot))),
+            None => Included(named("".into())),
+        };
+        let homes = self.by_name.range((from, Unbounded)).map(|(_, home)| home);
+        homes.take_while(move |home| home.queue.namespace == *namespace)
     }
 
     pub(super) fn of_queue(&self, queue: &QueueName) -> Option<&BTreeSet<Arc<str>>> {
@@ -75,15 +85,15 @@ impl CronNames {
     }
 
     pub(super) fn insert(&mut self, home: CronHome) {
-        self.remove(&home.name);
+        self.remove(&home.cron_name());
         self.by_queue.entry(home.queue.clone()).or_default().insert(Arc::clone(&home.name));
-        self.by_name.insert(Arc::clone(&home.name), home);
+        self.by_name.insert(home.cron_name(), home);
     }
 
-    pub(super) fn remove(&mut self, name: &Arc<str>) {
+    pub(super) fn remove(&mut self, name: &CronName) {
         let Some(before) = self.by_name.remove(name) else { return };
         let names = self.by_queue.get_mut(&before.queue).expect("every name is with its queue");
-        names.remove(name);
+        names.remove(&name.name);
         if names.is_empty() {
             self.by_queue.remove(&before.queue);
         }
@@ -95,14 +105,25 @@ impl Partition {
         // Kept in mind, so that there is room for it when the time comes.
         let kind = self.kinds.index(&cron.template.kind);
         self.kinds.join(kind);
+        let (name, leaves) = (Arc::clone(&cron.name), cron.leaves.clone());
         if let Some(before) = self.crons.insert(cron) {
-            self.part_kind(&before);
+            self.has_gone(&before);
+        }
+        if let Some(leaves) = &leaves {
+            self.outbox.insert_cron(&name, leaves);
         }
     }
 
     pub(super) fn remove_cron(&mut self, name: &Arc<str>) {
         if let Some(before) = self.crons.remove(name) {
-            self.part_kind(&before);
+            self.has_gone(&before);
+        }
+    }
+
+    fn has_gone(&mut self, cron: &Cron) {
+        self.part_kind(cron);
+        if let Some(leaves) = &cron.leaves {
+            self.outbox.remove_cron(leaves);
         }
     }
 

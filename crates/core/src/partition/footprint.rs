@@ -40,6 +40,8 @@ impl Partition {
             | Command::Delete(_)
             // Where items leave for a store with room, they are forgotten here.
             | Command::Assign(_)
+            | Command::AssignCrons(_)
+            | Command::Unassign(_)
             | Command::Moved(_)
             | Command::CancelGroup(_)
             | Command::DeleteGroup(_)
@@ -70,15 +72,10 @@ impl Partition {
 
 fn cron_footprint(command: &CronCommand) -> Footprint {
     match command {
-        CronCommand::Create(_)
-        | CronCommand::Update(_)
-        | CronCommand::Trigger(_)
-        | CronCommand::Take(_)
-        | CronCommand::Name(_) => Footprint::Grows,
-        CronCommand::Resume(_) | CronCommand::GiveUp { .. } => Footprint::Rewrites,
-        CronCommand::Delete(_)
-        | CronCommand::Pause(_)
-        | CronCommand::Forget(_)
-        | CronCommand::Unname { .. } => Footprint::Frees,
+        CronCommand::Create(_) | CronCommand::Update(..) | CronCommand::Trigger(_) | CronCommand::Name(_) => {
+            Footprint::Grows
+        }
+        CronCommand::Resume(_) => Footprint::Rewrites,
+        CronCommand::Delete(_) | CronCommand::Pause(_) | CronCommand::Unname(_) => Footprint::Frees,
     }
 }

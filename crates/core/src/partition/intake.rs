@@ -35,6 +35,8 @@ impl Partition {
         if intake.version != self.intake.version {
             let unknown = self.intake.unknown.clone();
             self.record(Row::Intake(Box::new(Intake { unknown, ..intake })), out);
+            self.look_which_crons_leave();
+            out.outgoing |= self.has_outgoing();
         }
         Reply::Configured
     }

@@ -11,6 +11,7 @@ mod clear;
 mod complete;
 mod counts;
 mod cron;
+mod cron_moves;
 mod cron_names;
 mod cron_run;
 mod crons;
@@ -63,6 +64,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use counts::{Counts, Totals};
+pub use cron_moves::StrayCron;
 pub use events::oldest_of as oldest_event_of;
 pub use explain::{Explained, Reason};
 pub use intake::Remaining;
@@ -105,7 +107,7 @@ pub struct Partition {
     followed: BTreeSet<ItemNumber>,
     /// Likewise: see [`Partition::hold_crons_until`].
     crons_held_until: Timestamp,
-    /// Those that wait to be taken to another partition: likewise.
+    /// The crons that belong to another partition and wait for one to be chosen, as far as they were looked at: in no row.
     crons_leaving: BTreeSet<Arc<str>>,
 
     // What the rows say.
@@ -288,6 +290,8 @@ impl Partition {
             Command::DeleteGroup(name) => self.delete_group(&name, out),
             Command::Redrive(redrive) => Ok(self.redrive(now, &redrive, out)),
             Command::Assign(assign) => Ok(self.assign(now, &assign, out)),
+            Command::AssignCrons(assign) => Ok(self.assign_crons(now, assign, out)),
+            Command::Unassign(unassign) => Ok(self.unassign(unassign, out)),
             Command::Take(take) => self.take(now, take, out),
             Command::Moved(moved) => Ok(self.moved(moved, out)),
             Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
@@ -313,7 +317,7 @@ impl Partition {
     fn configure(&mut self, settings: Settings, out: &mut Output) -> Reply {
         if settings.version != self.settings.version {
             // What could not go to the dead queue there was may go to the one there is now.
-            out.outgoing |= settings.dead_queue != self.settings.dead_queue && self.moving() > 0;
+            out.outgoing |= settings.dead_queue != self.settings.dead_queue && self.has_outgoing();
             self.record(Row::Settings(settings), out);
         }
         Reply::Configured

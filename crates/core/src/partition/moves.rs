@@ -1,16 +1,17 @@
-//! The source's side of moves: who takes what, and what has arrived.
+//! The source's side of moves: who takes which items and crons, and what has arrived.
 
 use std::sync::Arc;
 
 use super::entry::Entry;
+use super::outbox::{Leaver, Which};
 use super::{Output, Partition};
-use crate::command::{Assign, Departure, Moved, Reply};
+use crate::command::{Assign, Departing, DepartingItem, Departure, Moved, Reply, Unassign};
 use crate::id::{ItemNumber, PartitionId};
 use crate::item::{Assigned, MoveNumber, Outcome, Outgoing, State};
 use crate::row::{Change, Part};
 use crate::time::Timestamp;
 
-/// Where some items are on their way to.
+/// Where some items or crons are on their way to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     pub queue: Arc<str>,
@@ -19,7 +20,7 @@ pub struct Target {
 }
 
 impl Partition {
-    /// Everywhere that items are on their way to.
+    /// Everywhere that items are on their way to, and crons that have a taker.
     pub fn targets(&self) -> Vec<Target> {
         let unassigned =
             self.outbox.unassigned().map(|queue| Target { queue: queue.clone(), partition: None });
@@ -33,17 +34,27 @@ impl Partition {
     /// The first moves that a partition is to take, in the order it must take them in.
     pub fn departures(&self, to: PartitionId, limit: usize) -> Vec<Departure> {
         let first = self.outbox.first_assigned(to, limit).into_iter();
-        first.map(|(number, item)| self.departure(number, item)).collect()
+        let departure = |(number, leaver)| match leaver {
+            Leaver::Item(item) => self.item_departure(number, item),
+            Leaver::Cron(name) => self.cron_departure(number, &name),
+        };
+        first.map(departure).collect()
     }
 
-    fn departure(&self, number: MoveNumber, item: ItemNumber) -> Departure {
+    fn cron_departure(&self, number: MoveNumber, name: &str) -> Departure {
+        let cron = self.crons.get(name).expect("crons in the outbox are always in `crons`");
+        let what = Departing::Cron(Box::new(cron.clone()));
+        Departure { number, body: cron.template.body, payload_lost: false, what }
+    }
+
+    fn item_departure(&self, number: MoveNumber, item: ItemNumber) -> Departure {
         let (entry, outcome, outgoing) = self.leaving(item);
         let extras = entry.extras.as_deref();
         // What was an item before begins anew.
         let as_made = extras.filter(|_| outgoing.reason.is_of_group());
-        Departure {
-            number,
-            item,
+        let payload_lost = extras.is_some_and(|extras| extras.payload_lost);
+        let what = Departing::Item(DepartingItem {
+            number: item,
             kind: self.kinds.name(entry.kind).clone(),
             priority: entry.priority,
             attempts: entry.attempts,
@@ -54,9 +65,9 @@ impl Partition {
             enqueue_at: outgoing.due_at,
             max_attempts: as_made.and_then(|extras| extras.max_attempts),
             dead_timeout: as_made.and_then(|extras| extras.dead_timeout),
-            payload_lost: extras.is_some_and(|extras| extras.payload_lost),
             left_at: outcome.finished_at,
-        }
+        });
+        Departure { number, body: item, payload_lost, what }
     }
 
     fn leaving(&self, number: ItemNumber) -> (&Entry, &Outcome, &Outgoing) {
@@ -74,18 +85,13 @@ impl Partition {
 
     /// In the order in which they left, so that they arrive in it.
     pub(super) fn assign(&mut self, now: Timestamp, assign: &Assign, out: &mut Output) -> Reply {
+        let which = if assign.to == assign.queue { Which::All } else { Which::Died };
         let items = match assign.instead_of {
-            None => self.outbox.first_unassigned(&assign.queue, assign.limit),
-            Some(gone) => {
-                let moves = self.outbox.first_assigned(gone, assign.limit);
-                moves.into_iter().map(|(_, item)| item).collect()
-            }
+            None => self.outbox.first_unassigned(&assign.queue, which, assign.limit),
+            Some(before) => self.first_items(before, assign.limit),
         };
         let mut count = 0;
         for item in items {
-            if assign.to != assign.queue && !self.leaving(item).2.reason.is_death() {
-                continue;
-            }
             let Some(number) = self.issue_move(now, out) else { break };
             self.update_move(item, out, |outgoing| {
                 outgoing.to = assign.to.clone();
@@ -96,11 +102,41 @@ impl Partition {
         Reply::Carried { count }
     }
 
-    /// They are where they were to go: nothing here needs their payloads any more.
+    /// The items among the first moves that a partition is to take.
+    fn first_items(&self, taker: PartitionId, limit: usize) -> Vec<ItemNumber> {
+        let moves = self.outbox.first_assigned(taker, limit);
+        let item = |(_, leaver)| match leaver {
+            Leaver::Item(item) => Some(item),
+            Leaver::Cron(_) => None,
+        };
+        moves.into_iter().filter_map(item).collect()
+    }
+
+    /// Items wait for a taker as they did before; crons as well, if they still belong elsewhere.
+    pub(super) fn unassign(&mut self, unassign: Unassign, out: &mut Output) -> Reply {
+        let moves = self.outbox.first_assigned(unassign.partition, unassign.limit);
+        for (_, leaver) in &moves {
+            match leaver {
+                Leaver::Item(item) => self.update_move(*item, out, |outgoing| outgoing.assigned = None),
+                Leaver::Cron(name) => self.unassign_cron(name, out),
+            }
+        }
+        out.outgoing |= !moves.is_empty();
+        Reply::Carried { count: moves.len() }
+    }
+
+    /// What has arrived is not needed here any more, nor its payload.
     pub(super) fn moved(&mut self, moved: Moved, out: &mut Output) -> Reply {
         let arrived = self.outbox.assigned_up_to(moved.partition, moved.last);
-        out.totals.moved_out += arrived.len() as u64;
-        arrived.iter().for_each(|item| self.arrived(*item, out));
+        for leaver in &arrived {
+            match leaver {
+                Leaver::Item(item) => {
+                    out.totals.moved_out += 1;
+                    self.arrived(*item, out);
+                }
+                Leaver::Cron(name) => self.erase_cron(name, out),
+            }
+        }
         Reply::Carried { count: arrived.len() }
     }
 

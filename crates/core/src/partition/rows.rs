@@ -108,6 +108,7 @@ impl Partition {
         };
         spots(self).into_iter().for_each(|spot| self.leave(spot));
         self.acquired_at = at;
+        self.look_which_crons_leave();
         spots(self).into_iter().for_each(|spot| self.enter(spot));
     }
 

@@ -1,9 +1,11 @@
-//! The target's side of moves: each is taken once, whatever is sent again.
+//! The target's side of moves: each item and each cron is taken once, whatever is sent again.
+
+use bytes::Bytes;
 
 use super::entry::Entry;
 use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
-use crate::command::{Move, Refusal, Reply, Take};
+use crate::command::{Arriving, ArrivingItem, Move, Refusal, Reply, Take};
 use crate::id::PartitionId;
 use crate::item::{Extras, MoveNumber, State};
 use crate::mutant::{self, Mutant};
@@ -15,21 +17,27 @@ impl Partition {
     pub(super) fn take(&mut self, now: Timestamp, take: Take, out: &mut Output) -> Result<Reply, Refusal> {
         let Take { source, mut moves } = take;
         let last = self.last_taken(source);
-        moves.retain(|moved| moved.number > last || mutant::active(Mutant::TakeTwice));
+        moves.retain(|moved| moved.number > last || is_taken_again(moved));
         let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
             return Ok(Reply::Carried { count: 0 });
         };
         self.check_open()?;
-        self.check_kinds_left(moves.iter().map(|moved| &*moved.kind))?;
+        self.check_kinds_left(moves.iter().map(|moved| moved.what.kind()))?;
+        self.check_crons_belong(&moves)?;
         self.check_numbers_left(now, moves.len())?;
         let count = moves.len();
         out.changes.reserve(2 * count + 2);
-        for moved in moves {
-            self.take_one(now, moved, out);
+        for Move { what, body, facts, .. } in moves {
+            match what {
+                Arriving::Item(item) => {
+                    out.totals.moved_in += 1;
+                    self.take_item(now, item, body, facts, out);
+                }
+                Arriving::Cron(cron) => self.take_cron(now, *cron, body, facts, out),
+            }
         }
         let unknown = self.taken.get(&source).map_or_else(Vec::new, |taken| taken.unknown.clone());
         self.record(Row::Taken(Taken { source, last: newest.max(last), unknown }), out);
-        out.totals.moved_in += count as u64;
         Ok(Reply::Carried { count })
     }
 
@@ -43,7 +51,14 @@ impl Partition {
         self.taken.keys().copied().collect()
     }
 
-    fn take_one(&mut self, now: Timestamp, moved: Move, out: &mut Output) {
+    fn take_item(
+        &mut self,
+        now: Timestamp,
+        moved: ArrivingItem,
+        body: Option<Bytes>,
+        facts: Option<Bytes>,
+        out: &mut Output,
+    ) {
         let number = self.issue_number(now, out);
         let state = match moved.enqueue_at {
             Some(due_at) if due_at > now => State::Scheduled { due_at },
@@ -53,8 +68,8 @@ impl Partition {
             max_attempts: moved.max_attempts,
             dead_timeout: self.dead_timeout(moved.dead_timeout),
             origin: Some(Box::new(moved.origin)),
-            facts_bytes: facts_bytes(moved.facts.as_ref()),
-            payload_lost: moved.body.is_none(),
+            facts_bytes: facts_bytes(facts.as_ref()),
+            payload_lost: body.is_none(),
             ..Extras::default()
         };
         let entry = Entry {
@@ -69,6 +84,14 @@ impl Partition {
             priority: moved.priority,
         };
         self.write(number, entry, out);
-        put_bodies(number, moved.body, moved.facts, out);
+        put_bodies(number, body, facts, out);
+    }
+}
+
+/// Whether a deliberate fault has a move taken though it was taken before.
+fn is_taken_again(moved: &Move) -> bool {
+    match moved.what {
+        Arriving::Item(_) => mutant::active(Mutant::TakeTwice),
+        Arriving::Cron(_) => mutant::active(Mutant::CronTakenTwice),
     }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use windlass_core::command::{
-    Clear, Command, Departure, Import, ImportItem, NewItem, Produce, Produced, Refusal, Reply,
+    Clear, Command, Departing, Departure, Import, ImportItem, NewItem, Produce, Produced, Refusal, Reply,
 };
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{End, Phase};
@@ -174,8 +174,8 @@ fn a_moved_item_tells_its_old_address_and_the_old_one_keeps_it() {
     };
     script.apply(Command::Assign(assign)).unwrap();
     let departures = script.partition.departures(PartitionId(9), 10);
-    let [Departure { address, .. }] = &departures[..] else { panic!("{departures:?}") };
-    assert_eq!(address.as_deref(), Some("a"));
+    let [Departure { what: Departing::Item(item), .. }] = &departures[..] else { panic!("{departures:?}") };
+    assert_eq!(item.address.as_deref(), Some("a"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
 use windlass_core::command::{Produced, Refusal};
-use windlass_core::cron::{CatchUp, Cron, CronHome, Overlap};
+use windlass_core::cron::{CatchUp, Cron, CronHome, Leaves, Overlap};
 use windlass_core::event::EventBatch;
 use windlass_core::group::{Ended, Group, GroupState, Template};
 use windlass_core::id::{GroupNumber, ItemId, ItemNumber, NUMBER_MAX, PartitionId, Permit};
@@ -251,14 +251,22 @@ fn group() -> impl Strategy<Value = Group> {
     )
 }
 
+fn leaves() -> impl Strategy<Value = Option<Leaves>> {
+    let leaves = (text(), any::<u32>(), any::<u64>()).prop_map(|(queue, partition, number)| Leaves {
+        queue,
+        assigned: Assigned { partition: PartitionId(partition), number: MoveNumber(number) },
+    });
+    prop::option::of(leaves)
+}
+
 fn cron() -> impl Strategy<Value = Cron> {
     let at = || prop::option::of(any::<u64>().prop_map(Timestamp));
     let catch_up = prop::sample::select(vec![CatchUp::Skip, CatchUp::One, CatchUp::All]);
     let overlap = prop::sample::select(vec![Overlap::Allow, Overlap::Skip]);
-    let state = (any::<bool>(), at(), at(), prop::option::of(any::<u64>()), prop::option::of(any::<u32>()));
+    let state = (any::<bool>(), at(), at(), prop::option::of(any::<u64>()), leaves());
     let definition = (text(), text(), catch_up, overlap, template(), prop::option::of(text()));
     (text(), any::<[u64; 2]>(), definition, state, unknown()).prop_map(
-        |(name, [number, created_at], definition, (paused, next_at, last_at, item, leaves_to), unknown)| {
+        |(name, [number, created_at], definition, (paused, next_at, last_at, item, leaves), unknown)| {
             let (schedule, timezone, catch_up, overlap, template, address) = definition;
             Cron {
                 name,
@@ -274,7 +282,7 @@ fn cron() -> impl Strategy<Value = Cron> {
                 next_at,
                 last_at,
                 last_item: item.map(ItemNumber),
-                leaves_to: leaves_to.map(PartitionId),
+                leaves,
                 unknown,
             }
         },
@@ -439,8 +447,8 @@ fn row() -> impl Strategy<Value = Row> {
         2 => group().prop_map(|group| Row::Group(Box::new(group))),
         2 => event_batch().prop_map(Row::Events),
         2 => cron().prop_map(|cron| Row::Cron(Box::new(cron))),
-        1 => (text(), queue_name(), any::<u32>(), unknown()).prop_map(|(name, queue, partition, unknown)| {
-            Row::CronHome(Box::new(CronHome { name, queue, partition: PartitionId(partition), unknown }))
+        1 => (text(), queue_name(), unknown()).prop_map(|(name, queue, unknown)| {
+            Row::CronHome(Box::new(CronHome { name, queue, unknown }))
         }),
         1 => (stored(), unknown()).prop_map(|(stored, unknown)| Row::Dropped(Dropped { stored, unknown })),
         1 => (any::<u32>(), unknown()).prop_map(|(last, unknown)| Row::Partitions(Partitions { last, unknown })),

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use windlass_core::command::{Clear, Command, CreateQueue, NewItem, News, Produced, Refusal, Reply};
 use windlass_core::cron::{
-    CatchUp, Cron, CronChange, CronCommand, CronHome, CronRefusal, CronView, NameCron, NewCron, Overlap,
-    TakeCron,
+    CatchUp, Cron, CronChange, CronCommand, CronHome, CronName, CronRefusal, CronView, NameCron, NewCron,
+    Overlap,
 };
 use windlass_core::id::PartitionId;
 use windlass_core::item::Phase;
@@ -33,15 +33,8 @@ fn addressed(address: &str) -> NewItem {
     NewItem { address: Some(address.into()), ..item("report") }
 }
 
-fn change(name: &str) -> CronChange {
-    CronChange {
-        name: name.into(),
-        schedule: None,
-        timezone: None,
-        item: None,
-        catch_up: None,
-        overlap: None,
-    }
+fn update(name: &str, change: CronChange) -> CronCommand {
+    CronCommand::Update(name.into(), change)
 }
 
 fn apply(script: &mut Script, command: CronCommand) -> Result<Reply, Refusal> {
@@ -271,28 +264,28 @@ fn an_update_changes_what_it_names_and_a_new_schedule_counts_from_now() {
     let mut script = Script::new();
     let before = create(&mut script, new("tick", "@every 10s"));
     script.pass(Span::from_secs(3));
-    apply(&mut script, CronCommand::Update(CronChange { catch_up: Some(CatchUp::All), ..change("tick") }))
+    apply(&mut script, update("tick", CronChange { catch_up: Some(CatchUp::All), ..CronChange::default() }))
         .unwrap();
     assert_eq!(cron(&script, "tick"), Cron { catch_up: CatchUp::All, ..before.clone() });
 
     let schedule = Some("0 0 1 1 *".into());
-    apply(&mut script, CronCommand::Update(CronChange { schedule, ..change("tick") })).unwrap();
+    apply(&mut script, update("tick", CronChange { schedule, ..CronChange::default() })).unwrap();
     let in_utc = cron(&script, "tick").next_at.unwrap();
     let timezone = Some("Asia/Tokyo".into());
-    apply(&mut script, CronCommand::Update(CronChange { timezone, ..change("tick") })).unwrap();
+    apply(&mut script, update("tick", CronChange { timezone, ..CronChange::default() })).unwrap();
     assert_eq!(cron(&script, "tick").next_at.unwrap() + Span::from_secs(9 * 3600), in_utc);
 
-    let bad = CronChange { timezone: Some("Mars".into()), ..change("tick") };
+    let bad = CronChange { timezone: Some("Mars".into()), ..CronChange::default() };
     assert!(
-        matches!(refused(apply(&mut script, CronCommand::Update(bad))), CronRefusal::Schedule(error) if error.field == "timezone")
+        matches!(refused(apply(&mut script, update("tick", bad))), CronRefusal::Schedule(error) if error.field == "timezone")
     );
-    let bad = CronChange { schedule: Some("* *".into()), ..change("tick") };
+    let bad = CronChange { schedule: Some("* *".into()), ..CronChange::default() };
     assert!(
-        matches!(refused(apply(&mut script, CronCommand::Update(bad))), CronRefusal::Schedule(error) if error.field == "schedule")
+        matches!(refused(apply(&mut script, update("tick", bad))), CronRefusal::Schedule(error) if error.field == "schedule")
     );
 
     let item = NewItem { facts: Some(Bytes::from_static(b"facts")), ..addressed("here") };
-    apply(&mut script, CronCommand::Update(CronChange { item: Some(item), ..change("tick") })).unwrap();
+    apply(&mut script, update("tick", CronChange { item: Some(item), ..CronChange::default() })).unwrap();
     let removed = Change::RemoveBody { number: before.template.body, part: Part::Payload };
     assert!(script.changes.contains(&removed), "nobody needs the old body");
     let now = cron(&script, "tick");
@@ -340,64 +333,6 @@ fn a_cron_can_be_held_back_and_is_late_then() {
     assert_eq!(after(&mut script, Span::ZERO), 1);
 }
 
-fn given_up(script: &mut Script, name: &str) -> Result<Cron, Refusal> {
-    match apply(script, CronCommand::GiveUp { name: name.into(), to: PartitionId(8) })? {
-        Reply::CronGivenUp(cron) => Ok(*cron),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn take(cron: Cron) -> CronCommand {
-    CronCommand::Take(Box::new(TakeCron { cron, body: Some(Bytes::from_static(b"payload")), facts: None }))
-}
-
-#[test]
-fn a_cron_that_is_handed_over_goes_on_where_it_stopped() {
-    let (mut old, mut new_home) = (Script::new(), Script::of(PartitionId(8)));
-    create(&mut old, NewCron { catch_up: CatchUp::All, ..new("tick", "@every 10s") });
-    assert_eq!(after(&mut old, Span::from_secs(10)), 1);
-    let state = given_up(&mut old, "tick").unwrap();
-    assert_eq!(given_up(&mut old, "tick").unwrap(), state, "asked again it says the same");
-    assert_eq!(old.partition.next_due(), None, "it stopped there");
-    assert_eq!(after(&mut old, Span::from_secs(10)), 1);
-    assert_eq!(refused(trigger(&mut old, "tick")), CronRefusal::Leaves);
-    assert_eq!(refused(apply(&mut old, CronCommand::Pause("tick".into()))), CronRefusal::Leaves);
-    let elsewhere = CronCommand::GiveUp { name: "tick".into(), to: PartitionId(9) };
-    assert!(apply(&mut old, elsewhere).is_ok(), "who was to have it may be gone");
-    let state = given_up(&mut old, "tick").unwrap();
-
-    new_home.pass(Span::from_secs(35));
-    apply(&mut new_home, take(state.clone())).unwrap();
-    let taken = cron(&new_home, "tick");
-    assert_eq!((taken.next_at, taken.last_at, taken.created_at), (state.next_at, state.last_at, START));
-    assert_eq!(after(&mut new_home, Span::ZERO), 2, "the times at 20 s and 30 s");
-    // Sent again it is not taken again.
-    apply(&mut new_home, take(state.clone())).unwrap();
-    assert!(new_home.changes.is_empty());
-
-    apply(&mut old, CronCommand::Forget("tick".into())).unwrap();
-    assert_eq!(old.partition.crons().count(), 0);
-    apply(&mut old, CronCommand::Forget("tick".into())).unwrap();
-    // One that stays is not forgotten, nor taken for another.
-    apply(&mut new_home, CronCommand::Forget("tick".into())).unwrap();
-    assert_eq!(new_home.partition.crons().count(), 1);
-    let other = Cron { number: state.number + 1, ..state };
-    assert_eq!(refused(apply(&mut new_home, take(other))), CronRefusal::Exists);
-}
-
-#[test]
-fn a_cron_whose_last_item_matters_stays_until_that_has_ended() {
-    let mut script = Script::new();
-    create(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 10s") });
-    after(&mut script, Span::from_secs(10));
-    let held = script.lease_one();
-    assert_eq!(refused(given_up(&mut script, "tick")), CronRefusal::Busy { item: held.number });
-    script.complete(held, None).unwrap();
-    given_up(&mut script, "tick").unwrap();
-    // One that leaves can still be deleted.
-    apply(&mut script, CronCommand::Delete("tick".into())).unwrap();
-}
-
 fn queue(name: &str) -> QueueName {
     QueueName { namespace: "default".into(), name: name.into() }
 }
@@ -411,70 +346,77 @@ fn registry() -> Script {
     script
 }
 
-fn name(
-    script: &mut Script,
-    name: &str,
-    of: &str,
-    partition: u32,
-    instead_of: Option<u32>,
-) -> Result<Reply, Refusal> {
-    let home = CronHome {
-        name: name.into(),
-        queue: queue(of),
-        partition: PartitionId(partition),
-        unknown: Vec::new(),
-    };
-    apply(script, CronCommand::Name(NameCron { home, instead_of: instead_of.map(PartitionId) }))
+fn home(name: &str, of: &str) -> CronHome {
+    CronHome { name: name.into(), queue: queue(of), unknown: Vec::new() }
 }
 
-fn homes(partition: &Partition, pivot: Option<&str>) -> Vec<(Arc<str>, u32)> {
-    partition.cron_homes(pivot).map(|home| (Arc::clone(&home.name), home.partition.0)).collect()
+fn name(script: &mut Script, name: &str, of: &str, instead_of: Option<&str>) -> Result<Reply, Refusal> {
+    let named = NameCron { home: home(name, of), instead_of: instead_of.map(queue) };
+    apply(script, CronCommand::Name(named))
+}
+
+fn homes(partition: &Partition, pivot: Option<&str>) -> Vec<(Arc<str>, Arc<str>)> {
+    let pivot = pivot.map(Arc::from);
+    let homes = partition.cron_homes(&"default".into(), pivot.as_ref()).cloned().collect::<Vec<_>>();
+    homes.into_iter().map(|home| (home.name, home.queue.name)).collect()
 }
 
 #[test]
-fn a_name_is_given_once_and_taken_over_only_from_whom_it_is() {
+fn a_name_is_given_once_and_taken_over_only_from_the_queue_it_belongs_to() {
     let mut script = registry();
-    name(&mut script, "tick", "jobs", 1, None).unwrap();
-    assert_eq!(refused(name(&mut script, "tick", "mail", 2, None)), CronRefusal::Exists);
-    assert_eq!(refused(name(&mut script, "tick", "mail", 2, Some(7))), CronRefusal::Exists);
-    name(&mut script, "tick", "mail", 2, Some(1)).unwrap();
-    assert_eq!(refused(name(&mut script, "tock", "jobs", 1, Some(1))), CronRefusal::Exists);
-    assert_eq!(name(&mut script, "tock", "gone", 9, None), Err(Refusal::NoSuchQueue));
-    name(&mut script, "tock", "jobs", 1, None).unwrap();
-    assert_eq!(homes(&script.partition, None), [("tick".into(), 2), ("tock".into(), 1)]);
-    assert_eq!(homes(&script.partition, Some("tick")), [("tock".into(), 1)]);
-    // Another's by now.
-    apply(&mut script, CronCommand::Unname { name: "tick".into(), partition: PartitionId(1) }).unwrap();
+    name(&mut script, "tick", "jobs", None).unwrap();
+    assert_eq!(refused(name(&mut script, "tick", "mail", None)), CronRefusal::Exists);
+    assert_eq!(refused(name(&mut script, "tick", "mail", Some("other"))), CronRefusal::Exists);
+    name(&mut script, "tick", "mail", Some("jobs")).unwrap();
+    assert_eq!(refused(name(&mut script, "tock", "jobs", Some("jobs"))), CronRefusal::Exists);
+    assert_eq!(name(&mut script, "tock", "gone", None), Err(Refusal::NoSuchQueue));
+    name(&mut script, "tock", "jobs", None).unwrap();
+    assert_eq!(
+        homes(&script.partition, None),
+        [("tick".into(), "mail".into()), ("tock".into(), "jobs".into())]
+    );
+    assert_eq!(homes(&script.partition, Some("tick")), [("tock".into(), "jobs".into())]);
+    // Another queue's by now.
+    apply(&mut script, CronCommand::Unname(home("tick", "jobs"))).unwrap();
     assert!(script.changes.is_empty());
-    apply(&mut script, CronCommand::Unname { name: "tick".into(), partition: PartitionId(2) }).unwrap();
-    assert!(script.partition.cron_home("tick").is_none());
+    apply(&mut script, CronCommand::Unname(home("tick", "mail"))).unwrap();
+    let tick = CronName { namespace: "default".into(), name: "tick".into() };
+    assert!(script.partition.cron_home(&tick).is_none());
+}
+
+#[test]
+fn two_namespaces_may_use_the_same_name() {
+    let mut script = registry();
+    let of = |namespace: &str| QueueName { namespace: namespace.into(), name: "jobs".into() };
+    let create = CreateQueue { name: of("other"), settings: Settings::default(), partitions: 1 };
+    script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
+    name(&mut script, "tick", "jobs", None).unwrap();
+    let home = CronHome { queue: of("other"), ..home("tick", "jobs") };
+    apply(&mut script, CronCommand::Name(NameCron { home, instead_of: None })).unwrap();
+    assert_eq!(homes(&script.partition, None), [("tick".into(), "jobs".into())]);
+    script.apply(Command::DeleteQueue(of("other"))).unwrap();
+    assert_eq!(homes(&script.partition, None), [("tick".into(), "jobs".into())]);
 }
 
 #[test]
 fn names_go_with_their_queue() {
     let mut script = registry();
     for (cron, of) in [("one", "jobs"), ("three", "jobs"), ("two", "mail")] {
-        name(&mut script, cron, of, 1, None).unwrap();
+        name(&mut script, cron, of, None).unwrap();
     }
     script.apply(Command::DeleteQueue(queue("jobs"))).unwrap();
-    assert_eq!(homes(&script.partition, None), [("two".into(), 1)]);
+    assert_eq!(homes(&script.partition, None), [("two".into(), "mail".into())]);
 }
 
 #[test]
 fn a_queue_has_only_so_many_crons() {
     let mut script = registry();
     for number in 0..QUEUE_CRONS_MAX {
-        let home = CronHome {
-            name: format!("{number}").into(),
-            queue: queue("jobs"),
-            partition: PartitionId(1),
-            unknown: Vec::new(),
-        };
-        script.partition.put(Row::CronHome(Box::new(home)));
+        script.partition.put(Row::CronHome(Box::new(home(&format!("{number}"), "jobs"))));
     }
-    assert!(matches!(name(&mut script, "more", "jobs", 1, None), Err(Refusal::TooMany { .. })));
-    name(&mut script, "7", "jobs", 3, Some(1)).unwrap();
-    name(&mut script, "more", "mail", 2, None).unwrap();
+    assert!(matches!(name(&mut script, "more", "jobs", None), Err(Refusal::TooMany { .. })));
+    name(&mut script, "7", "jobs", Some("jobs")).unwrap();
+    name(&mut script, "more", "mail", None).unwrap();
 }
 
 #[test]

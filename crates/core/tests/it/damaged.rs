@@ -1,5 +1,7 @@
 use bytes::Bytes;
-use windlass_core::command::{Command, Damaged, Held, List, Move, Refusal, Reply, Take};
+use windlass_core::command::{
+    Arriving, ArrivingItem, Command, Damaged, Held, List, Move, Refusal, Reply, Take,
+};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
 use windlass_core::row::{Change, Part};
@@ -46,12 +48,14 @@ fn take_without_payload(script: &mut Script, moves: u64) {
     };
     let moved = |number| Move {
         number: MoveNumber(number),
-        kind: "default".into(),
-        priority: 0,
-        origin: origin(),
-        enqueue_at: None,
-        max_attempts: None,
-        dead_timeout: None,
+        what: Arriving::Item(ArrivingItem {
+            kind: "default".into(),
+            priority: 0,
+            origin: origin(),
+            enqueue_at: None,
+            max_attempts: None,
+            dead_timeout: None,
+        }),
         body: None,
         facts: Some(Bytes::from_static(b"facts")),
     };

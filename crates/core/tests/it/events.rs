@@ -337,7 +337,7 @@ fn who_follows_an_item_hears_of_its_events_and_its_states_in_order_and_of_its_en
             News::Ended(ended) => {
                 Some((ended.item.state.phase(), ended.item.extras.as_ref().unwrap().event_count))
             }
-            News::Available | News::Outgoing | News::CronLeaves | News::Died(_) => None,
+            News::Available | News::Outgoing | News::Died(_) => None,
         }));
     };
     assert_eq!(script.partition.follow(number), script.partition.get(number));

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use windlass_core::command::{
-    Clear, Command, CreateGroup, Import, ImportItem, NewEnd, NewItem, News, Produce, Produced, Refusal,
-    Reply, SetGroupEnd,
+    Clear, Command, CreateGroup, Departing, DepartingItem, Departure, Import, ImportItem, NewEnd, NewItem,
+    News, Produce, Produced, Refusal, Reply, SetGroupEnd,
 };
 use windlass_core::group::{Ended, GroupState, GroupView};
 use windlass_core::id::ItemNumber;
@@ -14,6 +14,13 @@ use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
 use crate::script::{Retry, START, Script, again, at_once, error, held, item, items, kinds};
+
+fn item_of(departure: &Departure) -> &DepartingItem {
+    match &departure.what {
+        Departing::Item(item) => item,
+        Departing::Cron(cron) => panic!("{cron:?}"),
+    }
+}
 
 fn member(group: &str) -> NewItem {
     NewItem { group: Some(group.into()), ..item("default") }
@@ -218,7 +225,7 @@ fn every_way_a_member_ends_is_counted() {
     };
     script.apply(Command::Assign(assign)).unwrap();
     let departures = script.partition.departures(windlass_core::id::PartitionId(9), 10);
-    assert!(departures.iter().all(|departure| departure.group.as_deref() == Some("g")));
+    assert!(departures.iter().all(|departure| item_of(departure).group.as_deref() == Some("g")));
     assert_eq!(departures.len(), 2);
 }
 
@@ -410,9 +417,10 @@ fn an_end_item_for_another_queue_leaves_as_it_is_made() {
     script.apply(Command::Assign(assign)).unwrap();
     let departures = script.partition.departures(taker, 10);
     let [departure] = &departures[..] else { panic!("{departures:?}") };
-    assert_eq!((departure.reason, departure.group.as_deref()), (MoveReason::GroupEnd, Some("g")));
-    assert_eq!((departure.max_attempts, departure.dead_timeout), (Some(7), Some(Span::ZERO)));
-    assert_eq!(departure.enqueue_at, Some(START + Span::from_secs(60)));
+    let item = item_of(departure);
+    assert_eq!((item.reason, item.group.as_deref()), (MoveReason::GroupEnd, Some("g")));
+    assert_eq!((item.max_attempts, item.dead_timeout), (Some(7), Some(Span::ZERO)));
+    assert_eq!(item.enqueue_at, Some(START + Span::from_secs(60)));
     let moved = windlass_core::command::Moved { partition: taker, last: departure.number };
     script.apply(Command::Moved(moved)).unwrap();
     assert!(!script.partition.rows().any(|row| matches!(row, Row::Item(_) | Row::Group(_))));

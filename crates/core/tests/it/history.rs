@@ -182,7 +182,7 @@ impl History {
                 self.streams.hear(*changed);
                 None
             }
-            News::Available | News::Outgoing | News::CronLeaves | News::Died(_) => None,
+            News::Available | News::Outgoing | News::Died(_) => None,
         }));
         applied.reply
     }

@@ -11,6 +11,7 @@ mod cancel;
 mod clear;
 mod codec;
 mod complete;
+mod cron_moves;
 mod cron_schedule;
 mod crons;
 mod damaged;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Assign, Command, Departure, Move, Moved, News, Redrive, RedriveTo, Refusal, Reply, Take,
+    Arriving, ArrivingItem, Assign, Command, Departing, Departure, Move, Moved, News, Redrive, RedriveTo,
+    Refusal, Reply, Take,
 };
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin, Phase};
@@ -57,12 +58,14 @@ fn moved(number: u64) -> Move {
     };
     Move {
         number: MoveNumber(number),
-        kind: "mail".into(),
-        priority: 3,
-        origin,
-        enqueue_at: None,
-        max_attempts: None,
-        dead_timeout: None,
+        what: Arriving::Item(ArrivingItem {
+            kind: "mail".into(),
+            priority: 3,
+            origin,
+            enqueue_at: None,
+            max_attempts: None,
+            dead_timeout: None,
+        }),
         body: Some(Bytes::from_static(b"payload")),
         facts: Some(Bytes::from_static(b"facts")),
     }
@@ -85,8 +88,11 @@ fn an_item_that_fails_stays_with_its_payload_until_it_has_arrived() {
     assert_eq!(assign(&mut script, 10), 1);
     assert_eq!(script.partition.targets(), [Target { queue: "dead".into(), partition: Some(TAKER) }]);
     let departure = script.partition.departures(TAKER, 10).pop().unwrap();
-    let Departure { item, attempts, reason, left_at, .. } = departure.clone();
-    assert_eq!((item, attempts, reason, left_at), (number, 1, MoveReason::Dead, script.now));
+    let Departure { body, what: Departing::Item(item), .. } = departure.clone() else {
+        panic!("{departure:?}")
+    };
+    assert_eq!((body, item.number, item.attempts), (number, number, 1));
+    assert_eq!((item.reason, item.left_at), (MoveReason::Dead, script.now));
     let last = MoveNumber(departure.number.0 - 1);
     assert_eq!(carried(script.apply(Command::Moved(Moved { partition: TAKER, last }))), 0);
     assert_eq!(carried(script.apply(Command::Moved(Moved { partition: TAKER, last: departure.number }))), 1);
@@ -114,7 +120,7 @@ fn numbers_of_moves_only_grow_also_for_those_assigned_anew() {
     let all: Vec<_> = (0..3).map(|_| fail_one(&mut script)).collect();
     assert_eq!((assign(&mut script, 2), assign(&mut script, 2)), (2, 1));
     let before = script.partition.departures(TAKER, 10);
-    assert_eq!(before.iter().map(|departure| departure.item).collect::<Vec<_>>(), all);
+    assert_eq!(before.iter().map(|departure| departure.body).collect::<Vec<_>>(), all);
     assert!(before.is_sorted_by(|one, next| one.number < next.number));
     let queue = "dead".into();
     let to = Arc::clone(&queue);

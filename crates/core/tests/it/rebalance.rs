@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use windlass_core::command::{
-    Claim, Command, CreateGroup, CreateQueue, Import, Move, NewEnd, NewItem, Produce, ProduceOnce, Rebalance,
-    Refusal, Reply, Take,
+    Arriving, ArrivingItem, Claim, Command, CreateGroup, CreateQueue, Import, Move, NewEnd, NewItem, Produce,
+    ProduceOnce, Rebalance, Refusal, Reply, Take,
 };
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin};
@@ -151,12 +151,14 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
     let (kind, body) = ("default".into(), bytes::Bytes::new());
     let moved = Move {
         number: MoveNumber(1),
-        kind,
-        priority: 0,
-        origin,
-        enqueue_at: None,
-        max_attempts: None,
-        dead_timeout: None,
+        what: Arriving::Item(ArrivingItem {
+            kind,
+            priority: 0,
+            origin,
+            enqueue_at: None,
+            max_attempts: None,
+            dead_timeout: None,
+        }),
         body: Some(body),
         facts: None,
     };

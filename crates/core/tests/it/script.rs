@@ -241,7 +241,10 @@ pub(crate) fn replay(partition: &mut Partition, changes: &[Change]) {
 
 pub(crate) fn assert_same(one: &Partition, other: &Partition) {
     assert_eq!(format!("{one:?}"), format!("{other:?}"));
-    assert_eq!(one.next_due(), other.next_due());
+    // A cron that is to leave is not waited for: a live partition may see that only when the cron is due.
+    if one.stray_crons(1).is_empty() {
+        assert_eq!(one.next_due(), other.next_due());
+    }
 }
 
 pub(crate) fn item(kind: &str) -> NewItem {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::command::{Command, NewItem, Refusal, Reply};
-use windlass_core::cron::{CatchUp, Cron, CronChange, CronCommand, CronRefusal, NewCron, Overlap, TakeCron};
+use windlass_core::command::{
+    Arriving, AssignCrons, Command, Departing, Move, Moved, NewItem, Refusal, Reply, Take,
+};
+use windlass_core::cron::{CatchUp, Cron, CronChange, CronCommand, CronRefusal, NewCron, Overlap};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::time::{Span, Timestamp};
@@ -89,7 +91,6 @@ impl History {
             }
             CronStep::Update(which, secs) => {
                 let change = CronChange {
-                    name: name(which),
                     schedule: Some(format!("@every {secs}s").into()),
                     timezone: None,
                     item: Some(new(which, secs, 0, false, None).item),
@@ -97,7 +98,7 @@ impl History {
                     overlap: None,
                 };
                 let before = self.crons.get(&name(which)).cloned();
-                let reply = self.apply_cron(CronCommand::Update(change));
+                let reply = self.apply_cron(CronCommand::Update(name(which), change));
                 assert_eq!(reply.is_ok(), before.is_some());
                 if let Some(before) = before {
                     self.assert_body_removed(before.template.body);
@@ -156,24 +157,25 @@ impl History {
         }
     }
 
+    /// To another partition and back, if it belongs elsewhere.
     fn hand_over(&mut self, which: u8) {
-        let before = self.crons.get(&name(which)).cloned();
-        let reply = self.apply_cron(CronCommand::GiveUp { name: name(which), to: PartitionId(8) });
-        let given_up = match (before, reply) {
-            (None, reply) => return assert_eq!(reply, Err(Refusal::Cron(CronRefusal::NotFound))),
-            (Some(before), Err(Refusal::Cron(CronRefusal::Busy { item }))) => {
-                assert!(before.overlap == Overlap::Skip && self.is_live(item));
-                return;
-            }
-            (Some(_), Ok(Reply::CronGivenUp(cron))) => cron,
-            (Some(_), reply) => panic!("{reply:?}"),
-        };
+        let taker = PartitionId(10);
+        let strays = self.partition.stray_crons(usize::MAX);
+        let is_stray = strays.iter().any(|stray| stray.name == name(which));
+        let assign = AssignCrons { queue: "q".into(), crons: vec![(name(which), taker)] };
+        let count = usize::from(is_stray);
+        assert_eq!(self.apply(Command::AssignCrons(assign)), Ok(Reply::Carried { count }));
+        let Some(departure) = self.partition.departures(taker, 1).pop() else { return assert!(!is_stray) };
         self.partition.audit().unwrap();
-        self.apply_cron(CronCommand::Forget(name(which))).unwrap();
-        self.assert_body_removed(given_up.template.body);
+        let moved = Moved { partition: taker, last: departure.number };
+        assert_eq!(self.apply(Command::Moved(moved)), Ok(Reply::Carried { count: 1 }));
+        self.assert_body_removed(departure.body);
+        let Departing::Cron(cron) = departure.what else { panic!("{:?}", departure.what) };
         let (body, facts) = (Some("the time has come".into()), Some("facts".into()));
-        let take = TakeCron { cron: *given_up, body, facts };
-        self.apply_cron(CronCommand::Take(Box::new(take))).unwrap();
+        let takes = self.takes(None, cron.address.as_deref());
+        let back = Move { number: departure.number, what: Arriving::Cron(cron), body, facts };
+        let reply = self.apply(Command::Take(Take { source: taker, moves: vec![back] }));
+        assert_eq!(reply, if takes { Ok(Reply::Carried { count: 1 }) } else { Err(Refusal::Moved) });
     }
 
     fn assert_body_removed(&self, body: ItemNumber) {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Assign, Command, Move, Moved, Redrive, RedriveTo, Refusal, Reply, Take};
+use windlass_core::command::{
+    Arriving, ArrivingItem, Assign, Command, Move, Moved, Redrive, RedriveTo, Refusal, Reply, Take,
+};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{Item, MoveNumber, MoveReason, Origin};
 use windlass_core::partition::Target;
@@ -111,12 +113,14 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
     };
     Move {
         number,
-        kind: kind_name((number.0 % 3) as u8),
-        priority: 0,
-        origin,
-        enqueue_at: None,
-        max_attempts: None,
-        dead_timeout: None,
+        what: Arriving::Item(ArrivingItem {
+            kind: kind_name((number.0 % 3) as u8),
+            priority: 0,
+            origin,
+            enqueue_at: None,
+            max_attempts: None,
+            dead_timeout: None,
+        }),
         body: Some(Bytes::new()),
         facts: None,
     }

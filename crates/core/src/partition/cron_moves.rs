@@ -1,0 +1,129 @@
+//! Crons that move to another partition of their queue: from one that drains, or to the home of their address. They go as items
+//! do, by [`super::moves`] and [`super::take`]: numbered by the source, and taken once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::group::remove_bodies;
+use super::produce::put_bodies;
+use super::{Output, Partition};
+use crate::command::{Arriving, AssignCrons, Move, Refusal, Reply};
+use crate::cron::{Cron, Leaves};
+use crate::group::Template;
+use crate::item::Assigned;
+use crate::row::Row;
+use crate::time::Timestamp;
+
+/// A cron that belongs to another partition, and has no taker yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrayCron {
+    pub name: Arc<str>,
+    /// With its address a cron goes to the home of that, else to the home of its name.
+    pub address: Option<Arc<str>>,
+}
+
+impl Partition {
+    /// Whether the cron belongs to another partition by now, and nothing keeps it here: it does not run here any more. As long as
+    /// its address is taken here or its previous item must end first, its times come to nothing here as they would there.
+    pub fn is_to_leave(&self, cron: &Cron) -> bool {
+        let at_home = |address: &Arc<str>| self.check_at_home(address).is_ok();
+        let stays = self.check_open().is_ok() && cron.address.as_ref().is_none_or(at_home);
+        !stays && cron.leaves.is_none() && self.is_free(cron)
+    }
+
+    /// The first crons that are to leave and have no taker.
+    pub fn stray_crons(&self, limit: usize) -> Vec<StrayCron> {
+        if !self.intake.closed && self.intake.at_home.is_none() {
+            return Vec::new();
+        }
+        let strays = self.crons.iter().filter(|cron| self.is_to_leave(cron)).take(limit);
+        let stray = |cron: &Cron| StrayCron { name: Arc::clone(&cron.name), address: cron.address.clone() };
+        strays.map(stray).collect()
+    }
+
+    /// Crons that would not leave any more are passed over.
+    pub(super) fn assign_crons(&mut self, now: Timestamp, assign: AssignCrons, out: &mut Output) -> Reply {
+        let mut count = 0;
+        for (name, partition) in assign.crons {
+            let Some(cron) = self.crons.get(&name).filter(|cron| self.is_to_leave(cron)).cloned() else {
+                continue;
+            };
+            if partition == self.id {
+                continue;
+            }
+            let Some(number) = self.issue_move(now, out) else { break };
+            let queue = Arc::clone(&assign.queue);
+            let leaves = Some(Leaves { queue, assigned: Assigned { partition, number } });
+            self.crons_leaving.remove(&name);
+            self.record(Row::Cron(Box::new(Cron { leaves, ..cron })), out);
+            count += 1;
+        }
+        Reply::Carried { count }
+    }
+
+    /// The cron runs here again, unless it still belongs elsewhere.
+    pub(super) fn unassign_cron(&mut self, name: &Arc<str>, out: &mut Output) {
+        let cron = self.crons.get(name).expect("crons in the outbox are always in `crons`");
+        let cron = Cron { leaves: None, ..cron.clone() };
+        self.record(Row::Cron(Box::new(cron)), out);
+        self.look_whether_to_leave(name, out);
+    }
+
+    /// To be called when a cron may have come to belong elsewhere, or here again.
+    pub(super) fn look_whether_to_leave(&mut self, name: &Arc<str>, out: &mut Output) {
+        let leaves = self.crons.get(name).is_some_and(|cron| self.is_to_leave(cron));
+        if leaves {
+            self.crons_leaving.insert(Arc::clone(name));
+            out.outgoing = true;
+        } else {
+            self.crons_leaving.remove(name);
+        }
+    }
+
+    /// As [`Partition::look_whether_to_leave`], for all of them: other keys are at home here, or the partition was loaded.
+    pub(super) fn look_which_crons_leave(&mut self) {
+        let strays = self.stray_crons(usize::MAX);
+        self.crons_leaving = strays.into_iter().map(|stray| stray.name).collect();
+    }
+
+    /// Each cron belongs here, as far as addresses are concerned: or an item bears its address here, which was at home here
+    /// before.
+    pub(super) fn check_crons_belong(&self, moves: &[Move]) -> Result<(), Refusal> {
+        let address = |moved: &Move| match &moved.what {
+            Arriving::Item(_) => None,
+            Arriving::Cron(cron) => cron.address.clone(),
+        };
+        let belongs = |address: Arc<str>| {
+            let is_held = self.check_address_free(Some(&address)).is_err();
+            if is_held { Ok(()) } else { self.check_at_home(&address) }
+        };
+        moves.iter().filter_map(address).try_for_each(belongs)
+    }
+
+    /// Goes on where the other partition stopped. A cron of the name that is on its way from here was taken there before, and
+    /// comes back now. Two crons of one name are left by a registry that was lost: the later one stays.
+    pub(super) fn take_cron(
+        &mut self,
+        now: Timestamp,
+        cron: Cron,
+        body: Option<Bytes>,
+        facts: Option<Bytes>,
+        out: &mut Output,
+    ) {
+        if let Some(known) = self.crons.get(&cron.name) {
+            if known.leaves.is_none() && known.number > cron.number {
+                return;
+            }
+            remove_bodies(&known.template, out);
+        }
+        let number = self.issue_number(now, out);
+        put_bodies(number, body, facts, out);
+        let template = Template { body: number, ..cron.template };
+        // The last item is one of the other partition, and has ended if it ever mattered.
+        let taken = Cron { template, last_item: None, leaves: None, ..cron };
+        let name = Arc::clone(&taken.name);
+        self.record(Row::Cron(Box::new(taken)), out);
+        self.look_whether_to_leave(&name, out);
+    }
+}
