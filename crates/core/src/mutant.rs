@@ -41,6 +41,10 @@ pub enum Mutant {
     TakeTwice,
     /// core: the move of a cron that is sent again is taken again.
     CronTakenTwice,
+    /// outbox: moves to a partition of a queue that was deleted wait for that partition for ever.
+    AssignedForEver,
+    /// registry: a change of one queue waits for changes of all others.
+    LockWhileTold,
     /// outbox: the source forgets a move before its target has it.
     ForgetMove,
     /// queue: whoever was home to a key before is not asked.

@@ -91,6 +91,7 @@ pub struct Taken {
 /// something up never takes it again by mistake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Intake {
+    /// The version of the queue's routes, or another number while the queue is about to be deleted: see [`Intake::closing`].
     pub version: u64,
     /// Nothing new at all.
     pub closed: bool,
@@ -100,6 +101,17 @@ pub struct Intake {
     pub queue: Option<QueueName>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
+}
+
+/// Set in the version of an intake that is closed for a deletion: no version of routes has this bit.
+const CLOSING: u64 = 1 << 63;
+
+impl Intake {
+    /// The same for a queue that is about to be deleted: nothing new is taken in. The version differs, so the partition is opened
+    /// again as soon as it is told what the registry says.
+    pub fn closing(self) -> Self {
+        Self { version: self.version | CLOSING, closed: true, ..self }
+    }
 }
 
 /// A call that was carried out, or this partition's part of it: remembered for a while, so that it is not carried out
@@ -282,13 +294,13 @@ impl Queue {
     /// What one of its partitions is to take in.
     pub fn intake(&self, partition: PartitionId) -> Intake {
         let place = self.partitions.iter().position(|id| *id == partition);
-        // Until slots move for the first time, nobody can be wrong about them.
-        let moved = !self.slots.0.is_empty();
+        // With one partition nobody can be wrong about keys.
+        let several = self.partitions.len() > 1 || !self.slots.0.is_empty();
         let at_home = || Slot::all().filter(|slot| place.is_some() && self.home(*slot) == place).collect();
         Intake {
             version: self.route_version,
             closed: place.is_none() || self.draining.contains(&partition),
-            at_home: moved.then(at_home),
+            at_home: several.then(at_home),
             queue: Some(self.name.clone()),
             unknown: Vec::new(),
         }

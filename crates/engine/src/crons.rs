@@ -1,97 +1,114 @@
-//! The engine's calls for crons. Which partition a cron is in is told by the registry; whether there is one, by that partition.
+//! The engine's calls for crons. The registry tells which queue a cron is of; the partitions of that queue, where it is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use windlass_core::command::{Command, Refusal, Reply};
-use windlass_core::cron::{CronChange, CronCommand, CronRefusal, CronView, NewCron};
+use windlass_core::cron::{CronChange, CronCommand, CronName, CronRefusal, NewCron};
 use windlass_core::id::ItemId;
 use windlass_core::row::{Part, QueueName};
 
 use crate::Engine;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Done, received};
-use crate::queue::QueueHandle;
+use crate::partition::message::{Answer, Done};
+use crate::registry::Found;
 use crate::store::sound;
 use crate::types::{Commit, Committed, CronInfo, ProducedItem};
 
 /// How many of its next times a cron is shown with.
 const NEXT_TIMES: usize = 10;
 /// A cron may be on its way to another partition: so often it is looked for anew.
-const LOOKS_MAX: usize = 3;
+const LOOKS_MAX: usize = 8;
+/// How long a command waits for a cron that is on its way.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 /// A page takes no further cron once their bodies have come to so many bytes.
 const PAGE_BYTES_MAX: u64 = 8 << 20;
 
+const ON_ITS_WAY: &str = "the cron is on its way to another partition: send it again";
+
 impl Engine {
-    /// Refused if there is one of that name in any queue.
+    /// Refused if there is one of that name in any queue of the namespace.
     pub async fn create_cron(
         &self,
         queue: &QueueName,
         new: NewCron,
     ) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.registry.enter()?;
-        let name = Arc::clone(&new.name);
+        let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
         let commits = self.registry.create_cron(queue.clone(), new).await?;
         self.shown(&name, commits).await
     }
 
     /// Changes what is named and nothing else.
-    pub async fn update_cron(&self, change: CronChange) -> Result<Committed<CronInfo>, EngineError> {
+    pub async fn update_cron(
+        &self,
+        name: &CronName,
+        change: CronChange,
+    ) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.registry.enter()?;
-        let name = Arc::clone(&change.name);
-        let commits = self.registry.update_cron(change).await?;
-        self.shown(&name, commits).await
+        let update = |name| CronCommand::Update(name, change.clone());
+        let (_, commit) = self.change(name, update).await?;
+        self.shown(name, vec![commit]).await
     }
 
-    pub async fn delete_cron(&self, name: &Arc<str>) -> Result<Committed<()>, EngineError> {
+    pub async fn delete_cron(&self, name: &CronName) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
-        let commits = self.registry.delete_cron(Arc::clone(name)).await?;
+        let (engine, of) = (self.clone(), name.clone());
+        let delete = || async move { Ok(engine.change(&of, CronCommand::Delete).await?.1) };
+        let commits = self.registry.delete_cron(name.clone(), delete).await?;
         Ok(Committed { value: (), commits })
     }
 
     /// Its times pass, and none of them is missed.
-    pub async fn pause_cron(&self, name: &Arc<str>) -> Result<Committed<CronInfo>, EngineError> {
+    pub async fn pause_cron(&self, name: &CronName) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.registry.enter()?;
-        let (_, commit) = self.change(name, || CronCommand::Pause(Arc::clone(name))).await?;
+        let (_, commit) = self.change(name, CronCommand::Pause).await?;
         self.shown(name, vec![commit]).await
     }
 
-    pub async fn resume_cron(&self, name: &Arc<str>) -> Result<Committed<()>, EngineError> {
+    pub async fn resume_cron(&self, name: &CronName) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
-        let (_, commit) = self.change(name, || CronCommand::Resume(Arc::clone(name))).await?;
+        let (_, commit) = self.change(name, CronCommand::Resume).await?;
         Ok(Committed { value: (), commits: vec![commit] })
     }
 
     /// Makes its item now, also when it is paused. Its times stay as they are.
-    pub async fn trigger_cron(&self, name: &Arc<str>) -> Result<Committed<ProducedItem>, EngineError> {
+    pub async fn trigger_cron(&self, name: &CronName) -> Result<Committed<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
-        let (reply, commit) = self.change(name, || CronCommand::Trigger(Arc::clone(name))).await?;
+        let (reply, commit) = self.change(name, CronCommand::Trigger).await?;
         let Reply::Triggered(made) = reply else { unreachable!("a trigger is answered by the item") };
         let id = ItemId { partition: commit.partition, number: made.number };
         Ok(Committed { value: ProducedItem { id, phase: made.phase }, commits: vec![commit] })
     }
 
-    pub async fn cron(&self, name: &Arc<str>) -> Result<CronInfo, EngineError> {
+    pub async fn cron(&self, name: &CronName) -> Result<CronInfo, EngineError> {
         let _call = self.registry.enter()?;
         self.show(name).await
     }
 
     /// By name, from the first one after `pivot` on, without their next times. Empty only at the end of the list.
-    pub async fn crons(&self, pivot: Option<Arc<str>>, limit: usize) -> Result<Vec<CronInfo>, EngineError> {
+    pub async fn crons(
+        &self,
+        namespace: &Arc<str>,
+        pivot: Option<Arc<str>>,
+        limit: usize,
+    ) -> Result<Vec<CronInfo>, EngineError> {
         let _call = self.registry.enter()?;
         let mut crons = Vec::new();
         let mut bytes = 0;
         let mut pivot = pivot;
         loop {
-            let page = self.registry.list_crons(pivot, limit - crons.len()).await?;
+            let page = self.registry.list_crons(Arc::clone(namespace), pivot, limit - crons.len()).await?;
             let Some(last) = page.last_name else { return Ok(crons) };
-            for (queue, home, view) in page.crons {
-                bytes += view.cron.template.body_bytes;
+            for found in page.crons {
+                bytes += found.view.cron.template.body_bytes;
                 if bytes > PAGE_BYTES_MAX && !crons.is_empty() {
                     return Ok(crons);
                 }
-                crons.push(self.with_body(&queue, &home, view).await?);
+                crons.push(self.with_body(found).await?);
             }
             if crons.len() >= limit {
                 return Ok(crons);
@@ -101,18 +118,23 @@ impl Engine {
         }
     }
 
-    /// A command about a cron that needs nobody else's consent, sent to where it is.
+    /// Sends a command about a cron to the partition that has the cron, also if that is another one by the time it gets there.
     async fn change(
         &self,
-        name: &Arc<str>,
-        command: impl Fn() -> CronCommand,
+        name: &CronName,
+        command: impl Fn(Arc<str>) -> CronCommand,
     ) -> Result<(Reply, Commit), EngineError> {
-        let mut looks = 0;
-        loop {
-            let (queue, home, _) = self.registry.find_cron(name, 0).await?;
-            // What may make an item must not come after the queue was found empty.
-            let asked = queue.door.pass(|| home.submit(Command::from(command()))).await?;
-            match received(asked?.await) {
+        let deadline = self.registry.boot() + WAIT_MAX;
+        for _ in 0..LOOKS_MAX {
+            let queue = self.registry.queue_of_cron(name).await?;
+            // From before the cron is looked for: so no end of a move is missed.
+            let carried = queue.carried();
+            let Found { home, view, .. } = self.registry.find_cron(name, 0).await?;
+            if view.cron.leaves.is_some() {
+                self.until_carried(&home, carried, deadline).await?;
+                continue;
+            }
+            match home.command(Command::from(command(Arc::clone(&name.name)))).await {
                 Ok(Answer { reply: Done::Reply(reply), sequence }) => {
                     return Ok((reply, Commit { partition: home.id, sequence }));
                 }
@@ -120,40 +142,43 @@ impl Engine {
                 Err(EngineError::Refused(Refusal::DuplicateAddress { number })) => {
                     return Err(EngineError::DuplicateAddress { id: ItemId { partition: home.id, number } });
                 }
-                Err(EngineError::Refused(Refusal::Cron(CronRefusal::Leaves | CronRefusal::NotFound)))
-                    if looks < LOOKS_MAX =>
-                {
-                    looks += 1;
-                }
-                Err(EngineError::Refused(Refusal::Moved)) if looks < LOOKS_MAX => {
-                    looks += 1;
-                    self.registry.mend_crons_alone().await?;
-                }
+                Err(EngineError::Refused(Refusal::Cron(CronRefusal::Leaves | CronRefusal::NotFound))) => {}
                 Err(EngineError::Refused(Refusal::Moved)) => {
-                    return Err(EngineError::not_applied("the cron waits to go to another partition"));
+                    self.until_carried(&home, carried, deadline).await?;
                 }
                 Err(error) => return Err(error),
             }
         }
+        Err(EngineError::not_applied(ON_ITS_WAY))
     }
 
-    async fn shown(&self, name: &Arc<str>, commits: Vec<Commit>) -> Result<Committed<CronInfo>, EngineError> {
+    /// Waits until something was carried from some partition of the queue to another, but not for ever.
+    async fn until_carried(
+        &self,
+        from: &Handle,
+        mut carried: watch::Receiver<u64>,
+        deadline: Duration,
+    ) -> Result<(), EngineError> {
+        from.sends();
+        tokio::select! {
+            biased;
+            _carried = carried.changed() => Ok(()),
+            () = self.registry.sleep_until(deadline) => Err(EngineError::not_applied(ON_ITS_WAY)),
+        }
+    }
+
+    async fn shown(&self, name: &CronName, commits: Vec<Commit>) -> Result<Committed<CronInfo>, EngineError> {
         let unseen = |error| EngineError::unknown(format!("done, but it cannot be shown: {error}"));
         let value = self.show(name).await.map_err(unseen)?;
         Ok(Committed { value, commits })
     }
 
-    async fn show(&self, name: &Arc<str>) -> Result<CronInfo, EngineError> {
-        let (queue, home, view) = self.registry.find_cron(name, NEXT_TIMES).await?;
-        self.with_body(&queue, &home, view).await
+    async fn show(&self, name: &CronName) -> Result<CronInfo, EngineError> {
+        self.with_body(self.registry.find_cron(name, NEXT_TIMES).await?).await
     }
 
-    async fn with_body(
-        &self,
-        queue: &QueueHandle,
-        home: &Handle,
-        view: CronView,
-    ) -> Result<CronInfo, EngineError> {
+    async fn with_body(&self, found: Found) -> Result<CronInfo, EngineError> {
+        let Found { queue, home, view } = found;
         let wanted = vec![(view.cron.template.body, Part::Payload)];
         let body = sound(self.store.read(home.id, wanted).await);
         let body: Option<Bytes> =

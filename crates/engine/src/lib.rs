@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Clear, Command, CreateQueue, Extended, LeaseItems, NewItem, Refusal, Reply, Retried, UpdateQueue,
+    Clear, CreateQueue, Extended, LeaseItems, NewItem, Refusal, Reply, Retried, UpdateQueue,
 };
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::limits;
@@ -122,7 +122,7 @@ impl Engine {
     /// Changes what is named and nothing else. It counts in every partition that serves when this is answered.
     pub async fn update_queue(&self, update: UpdateQueue) -> Result<Committed<Queue>, EngineError> {
         let _call = self.registry.enter()?;
-        Ok(committed_queue(self.registry.change(Command::UpdateQueue(Box::new(update))).await?))
+        Ok(committed_queue(self.registry.update(update).await?))
     }
 
     /// More partitions at once, or fewer: those that go take nothing new, and are gone once they were leased empty and

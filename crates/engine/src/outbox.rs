@@ -1,21 +1,23 @@
-//! Brings items to the queues they are moved to, each exactly once.
+//! Brings items to the queues they are moved to, and crons to the partitions they belong to, each exactly once.
 //!
-//! A move is three commits. The source writes down which partition is to take an item, and a number that only grows;
-//! the target takes it and remembers the last number it took from that source; the source forgets the move. Whatever
-//! fails in between is done again, and a target passes over what it has. Moves to one partition are in the order of
-//! their numbers, one batch at a time.
+//! A move is three commits. The source writes down which partition is to take an item or a cron, and a number that only
+//! grows; the target takes the move and remembers the last number it took from that source; the source forgets the move.
+//! Whatever fails in between is done again, and a target passes over what it has. Moves to one partition are in the order
+//! of their numbers, one batch at a time.
 //!
-//! Nothing polls: a source tells when something leaves, and everybody who comes to serve is announced.
+//! Nothing polls: a source tells when something leaves, and every partition that comes to serve is announced to the
+//! sources that have something to bring anywhere.
 
+mod crons;
 mod load;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tracing::{error, warn};
-use windlass_core::command::{Assign, Command, Moved, Refusal, Reply, Take};
+use windlass_core::command::{Assign, Command, Moved, Refusal, Reply, Take, Unassign};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::MoveNumber;
 use windlass_core::mutant::{self, Mutant};
@@ -51,11 +53,15 @@ pub(crate) struct Outbox {
 struct Carrier {
     source: Arc<Handle>,
     queue: QueueName,
+    /// The partition of the registry.
+    registry: Arc<Handle>,
     running: Arc<Mutex<RunningQueues>>,
     env: Arc<dyn Env>,
     store: Arc<dyn Store>,
     /// Queues that something is being carried to; set if there may be more to do than was seen.
     under_way: watch::Sender<BTreeMap<Arc<str>, bool>>,
+    /// The epoch in which the names of the source's crons were compared with those that the registry has.
+    names_checked: Mutex<Option<u64>>,
 }
 
 /// What came of one look at what is to be carried to a queue.
@@ -71,13 +77,16 @@ impl Outbox {
     pub(crate) fn new(
         source: Arc<Handle>,
         queue: QueueName,
+        registry: Arc<Handle>,
         running: Arc<Mutex<RunningQueues>>,
         arrivals: Arc<Arrivals>,
         env: Arc<dyn Env>,
         store: Arc<dyn Store>,
     ) -> Self {
-        let under_way = watch::Sender::default();
-        let carrier = Carrier { source: Arc::clone(&source), queue, running, env, store, under_way };
+        let (under_way, names_checked) = (watch::Sender::default(), Mutex::default());
+        let from = Arc::clone(&source);
+        let carrier =
+            Carrier { source: from, queue, registry, running, env, store, under_way, names_checked };
         Self { source, arrivals, carrier: Arc::new(carrier) }
     }
 
@@ -86,15 +95,15 @@ impl Outbox {
         let mut stopping = self.source.stopping();
         let mut arrivals = self.arrivals.listen();
         loop {
-            let leaving = tokio::select! {
+            // Arrivals wake nobody who has nothing to bring: there may be thousands of those.
+            let has_outgoing = self.source.published.summary().outgoing;
+            tokio::select! {
                 biased;
                 _stop = stopping.wait_for(|stop| *stop) => break,
-                () = self.source.sending() => true,
-                _changed = arrivals.changed() => self.source.published.summary().moving > 0,
-            };
-            if leaving {
-                self.set_out().await;
+                () = self.source.sending() => {}
+                _changed = arrivals.changed(), if has_outgoing => {}
             }
+            self.set_out().await;
         }
         let mut under_way = self.carrier.under_way.subscribe();
         let _sender_is_ours = under_way.wait_for(BTreeMap::is_empty).await;
@@ -102,15 +111,19 @@ impl Outbox {
 
     /// Sends somebody to each queue that something goes to.
     async fn set_out(&self) {
-        let Ok(targets) = self.source.query(|partition, _| partition.targets()).await else {
-            // If it is faulty, it tells anew once it is read back. If it has too much to do, it is asked again.
-            if self.source.state() == PartitionState::Available {
-                self.carrier.rest(BACKOFF_MIN).await;
-                self.source.sends();
-            }
-            return;
-        };
-        for Target { queue: to, .. } in targets {
+        let own = Arc::clone(&self.carrier.queue.name);
+        let queues = self.source.query(move |partition, _| {
+            let strays = (!partition.stray_crons(1).is_empty()).then_some(own);
+            let targets = partition.targets().into_iter().map(|target| target.queue);
+            targets.chain(strays).collect::<BTreeSet<_>>()
+        });
+        let (queues, named) = (queues.await, self.carrier.name_lost_crons().await);
+        // If the source is faulty, it tells anew once it is read back. If it has too much to do, it is asked again.
+        if (queues.is_err() || named.is_err()) && self.source.state() == PartitionState::Available {
+            self.carrier.rest(BACKOFF_MIN).await;
+            self.source.sends();
+        }
+        for to in queues.into_iter().flatten() {
             if self.carrier.starts(&to) {
                 let carrier = Arc::clone(&self.carrier);
                 // Nobody awaits it: closing waits until nobody is under way.
@@ -166,42 +179,54 @@ impl Carrier {
         }
     }
 
-    /// One batch to each partition of the queue that has been chosen for some, then chooses one for more.
+    /// One batch to each partition of the queue that has been chosen for some, then chooses takers for more.
     async fn step(&self, to: &Arc<str>) -> Result<Progress, EngineError> {
-        let targets = self.source.query(|partition, _| partition.targets()).await?;
-        let Some(queue) = self.find(to) else { return self.divert(to).await };
+        let targets = self.targets(to).await?;
+        let Some(queue) = self.find(to) else { return self.divert(to, &targets).await };
         let (mut progress, mut refused) = (Progress::None, Ok(Progress::None));
-        let mut unassigned = false;
-        for target in targets.into_iter().filter(|target| target.queue == *to) {
-            let Some(taker) = target.partition else {
-                unassigned = true;
-                continue;
-            };
-            // One that will not take anything does not keep the others from it.
-            match self.deliver_some(&queue, taker).await {
+        for taker in targets.iter().filter_map(|target| target.partition) {
+            // A taker that will not take anything does not keep the others from it.
+            match self.bring(to, &queue, taker).await {
                 Ok(Progress::Some) => progress = Progress::Some,
                 Ok(Progress::None) => {}
-                // It takes nothing new any more.
-                Err(EngineError::Refused(Refusal::Moved)) => {
-                    self.settle(taker).await?;
-                    if self.assign(to, &queue, Some(taker), self.batch_max()).await? == Progress::Some {
-                        progress = Progress::Some;
-                    }
-                }
-                Err(error) => {
-                    // Somebody else may take what it will not; but not in a hurry.
-                    if matches!(error, EngineError::Refused(_)) {
-                        self.settle(taker).await?;
-                        self.assign(to, &queue, Some(taker), 1).await?;
-                    }
-                    refused = Err(error);
-                }
+                Err(error) => refused = Err(error),
             }
         }
-        if unassigned && progress == Progress::None {
+        if progress == Progress::None && targets.iter().any(|target| target.partition.is_none()) {
             progress = self.assign(to, &queue, None, self.batch_max()).await?;
         }
+        if progress == Progress::None && *to == self.queue.name {
+            progress = self.assign_crons(&queue).await?;
+        }
         if progress == Progress::Some { Ok(progress) } else { refused }
+    }
+
+    async fn targets(&self, to: &Arc<str>) -> Result<Vec<Target>, EngineError> {
+        let to = Arc::clone(to);
+        let targets = move |partition: &Partition, _| {
+            partition.targets().into_iter().filter(|target| target.queue == to).collect()
+        };
+        self.source.query(targets).await
+    }
+
+    async fn bring(
+        &self,
+        to: &Arc<str>,
+        queue: &QueueHandle,
+        taker: PartitionId,
+    ) -> Result<Progress, EngineError> {
+        match self.deliver_some(queue, taker).await {
+            // The taker takes nothing new any more, or a cron's address is not at home there any more.
+            Err(error @ EngineError::Refused(Refusal::Moved)) => {
+                self.settle(taker).await?;
+                match self.assign(to, queue, Some(taker), self.batch_max()).await? {
+                    Progress::Some => Ok(Progress::Some),
+                    Progress::None if self.unassign_crons(taker).await? => Err(error),
+                    Progress::None => Ok(Progress::None),
+                }
+            }
+            brought => brought,
+        }
     }
 
     fn find(&self, queue: &Arc<str>) -> Option<Arc<QueueHandle>> {
@@ -209,27 +234,63 @@ impl Carrier {
         lock(&self.running).find(&name)
     }
 
-    /// What was to go to a queue that is not there goes to where the queue sends its dead by now. If that is not there
-    /// either, its making is announced.
-    async fn divert(&self, from: &Arc<str>) -> Result<Progress, EngineError> {
+    /// What was to go to a queue that is not there waits for a taker again, and what died goes to where the source's queue
+    /// sends its dead by now. If that queue is not there either, its making is announced.
+    async fn divert(&self, from: &Arc<str>, targets: &[Target]) -> Result<Progress, EngineError> {
+        let mut progress = Progress::None;
+        for taker in targets.iter().filter_map(|target| target.partition) {
+            if self.let_go(taker).await? == Progress::Some {
+                progress = Progress::Some;
+            }
+        }
         let dead_queue = |partition: &Partition, _| partition.settings().dead_queue.clone();
         let Some(queue) = self.source.query(dead_queue).await?.and_then(|to| self.find(&to)) else {
-            return Ok(Progress::None);
+            return Ok(progress);
         };
-        let progress = self.assign(from, &queue, None, self.batch_max()).await?;
-        if progress == Progress::Some {
+        if self.assign(from, &queue, None, self.batch_max()).await? == Progress::Some {
             // Somebody else carries what goes there.
             self.source.sends();
+            progress = Progress::Some;
         }
         Ok(progress)
     }
 
-    /// The next batch for one partition. It takes a batch whole or not at all: if not, it is asked for the first alone.
+    /// Has the moves to a partition that is not of the target queue any more wait for another taker, without those that the
+    /// partition took.
+    async fn let_go(&self, taker: PartitionId) -> Result<Progress, EngineError> {
+        // A taker that is not served may have taken some of them: that is known once it was loaded, adopted or dropped.
+        let whereabouts = lock(&self.running).whereabouts(taker);
+        if matches!(whereabouts, Whereabouts::NotServed) || mutant::active(Mutant::AssignedForEver) {
+            return Ok(Progress::None);
+        }
+        // A taker of another queue was adopted there. A taker that is gone went with an earlier queue of that name, or was
+        // empty, and all that it took was heard of.
+        self.settle(taker).await?;
+        self.unassign(taker).await
+    }
+
+    /// The next batch for one partition. The partition takes a batch whole or not at all: if not, its moves are sent one by
+    /// one, and those that are refused by themselves are put aside, until one is taken or all of the batch were refused.
     async fn deliver_some(&self, queue: &QueueHandle, taker: PartitionId) -> Result<Progress, EngineError> {
-        match self.deliver(queue, taker, self.batch_max()).await {
-            moved @ Err(EngineError::Refused(Refusal::Moved)) => moved,
-            Err(EngineError::Refused(_)) => self.deliver(queue, taker, 1).await,
-            delivered => delivered,
+        let mut delivered = self.deliver(queue, taker, self.batch_max()).await;
+        for _ in 0..self.batch_max() {
+            if !is_refused(&delivered) {
+                break;
+            }
+            delivered = self.deliver(queue, taker, 1).await;
+            if is_refused(&delivered) {
+                self.put_aside(queue, taker).await?;
+            }
+        }
+        delivered
+    }
+
+    /// Gives the first move to another taker, or puts it behind the others if there is none.
+    async fn put_aside(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
+        self.settle(taker).await?;
+        match self.assign(&queue.queue.name.name, queue, Some(taker), 1).await? {
+            Progress::Some => Ok(()),
+            Progress::None => self.put_behind(queue, taker).await,
         }
     }
 
@@ -239,17 +300,9 @@ impl Carrier {
         taker: PartitionId,
         limit: usize,
     ) -> Result<Progress, EngineError> {
-        let Ok(target) = queue.find(taker) else {
-            // A taker that is not served may have taken some of it: that is known once it was loaded, adopted or dropped.
-            if matches!(lock(&self.running).whereabouts(taker), Whereabouts::NotServed) {
-                return Ok(Progress::None);
-            }
-            // A taker of another queue was adopted there. A taker that is gone went with an earlier queue of that name, or
-            // was empty, and all that it took was heard of.
-            self.settle(taker).await?;
-            return self.assign(&queue.queue.name.name, queue, Some(taker), self.batch_max()).await;
-        };
-        if target.state() != PartitionState::Available {
+        let Ok(target) = queue.find(taker) else { return self.let_go(taker).await };
+        // A queue that is about to be deleted is announced if that comes to nothing.
+        if target.state() != PartitionState::Available || !queue.routes.are_open() {
             return Ok(Progress::None);
         }
         let sent = self.term(self.source.id);
@@ -268,14 +321,14 @@ impl Carrier {
         self.sync(sent).await?;
         let taken = self.term(taker);
         let take = Command::Take(Take { source: self.source.id, moves });
-        received(queue.door.pass(|| target.submit(take)).await??.await)?;
+        received(target.submit(take)?.await)?;
         self.count_lost(&lost);
         self.forget(taken, last).await?;
         Ok(Progress::Some)
     }
 
-    /// Puts the first move to a partition behind the others: its payload cannot be read now, and moves are taken in the
-    /// order of their numbers.
+    /// Puts the first move to a partition behind the others: its payload cannot be read now, or it is refused; and moves are
+    /// taken in the order of their numbers.
     async fn put_behind(&self, queue: &QueueHandle, taker: PartitionId) -> Result<(), EngineError> {
         self.settle(taker).await?;
         let to = Arc::clone(&queue.queue.name.name);
@@ -327,7 +380,13 @@ impl Carrier {
     async fn forget(&self, taken: Term, last: MoveNumber) -> Result<(), EngineError> {
         self.sync(taken).await?;
         self.source.command(Command::Moved(Moved { partition: taken.partition, last })).await?;
+        self.source.has_carried();
         Ok(())
+    }
+
+    async fn unassign(&self, taker: PartitionId) -> Result<Progress, EngineError> {
+        let unassign = Unassign { partition: taker, limit: self.batch_max() };
+        self.source.command(Command::Unassign(unassign)).await.map(progress)
     }
 
     /// Chooses who is to take the next batch of what was to go to a queue.
@@ -341,15 +400,28 @@ impl Carrier {
         let Some(taker) = queue.next_taker(instead_of) else { return Ok(Progress::None) };
         let (from, to) = (Arc::clone(from), Arc::clone(&queue.queue.name.name));
         let assign = Assign { queue: from, to, partition: taker.id, instead_of, limit };
-        match self.source.command(Command::Assign(assign)).await? {
-            Answer { reply: Done::Reply(Reply::Carried { count }), .. } if count > 0 => Ok(Progress::Some),
-            Answer { .. } => Ok(Progress::None),
-        }
+        self.source.command(Command::Assign(assign)).await.map(progress)
     }
 
     /// Rows that are written at once: fewer where a store takes little.
     fn batch_max(&self) -> usize {
         (self.store.batch_bytes_max() / ROW_BYTES).clamp(1, BATCH_MAX)
+    }
+}
+
+/// What came of a command that tells how many moves were concerned.
+fn progress(answer: Answer) -> Progress {
+    match answer.reply {
+        Done::Reply(Reply::Carried { count }) if count > 0 => Progress::Some,
+        Done::Reply(_) | Done::Granted(_) => Progress::None,
+    }
+}
+
+/// Whether the taker refused the moves themselves: another taker may take them.
+fn is_refused(delivered: &Result<Progress, EngineError>) -> bool {
+    match delivered {
+        Err(EngineError::Refused(refusal)) => *refusal != Refusal::Moved,
+        Ok(_) | Err(_) => false,
     }
 }
 

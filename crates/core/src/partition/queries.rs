@@ -7,7 +7,7 @@ use super::rows::{place_of, priority_of, rank};
 use crate::command::Filter;
 use crate::id::{ItemNumber, PartitionId};
 use crate::item::{Item, State};
-use crate::row::Queue;
+use crate::row::{Queue, QueueName};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -27,6 +27,11 @@ impl Partition {
 
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Registry only.
+    pub fn queue(&self, name: &QueueName) -> Option<&Queue> {
+        self.queues.get(name)
     }
 
     /// Registry only, by name.

@@ -1,9 +1,9 @@
-//! The next batch of moves, with their bodies. An item whose payload is lost goes without it.
+//! The next batch of moves, with their bodies. An item or a cron whose payload is lost goes without it.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Departure, Move};
+use windlass_core::command::{Arriving, ArrivingItem, Departing, Departure, Move};
 use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::{MoveNumber, Origin};
 use windlass_core::row::Part;
@@ -35,7 +35,7 @@ struct Loaded {
     bytes: usize,
 }
 
-/// An item whose payload this move found lost.
+/// An item whose payload this move found lost, or the item that a cron makes.
 pub(super) struct Lost {
     pub(super) item: ItemNumber,
     pub(super) damage: String,
@@ -58,7 +58,7 @@ impl Carrier {
         let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
         let mut load: Option<Load> = None;
         for slice in departures.chunks(READ_SLICE) {
-            let parts = |departure: &Departure| PARTS.map(|part| (departure.item, part));
+            let parts = |departure: &Departure| PARTS.map(|part| (departure.body, part));
             let bodies = self.store.read(self.source.id, slice.iter().flat_map(parts).collect()).await;
             let mut bodies = bodies.into_iter();
             for departure in slice {
@@ -89,35 +89,38 @@ impl Carrier {
             Body::Damaged(damage) => (None, Some(damage.to_string())),
             Body::Unreadable(error) => return Err(unreadable(error)),
         };
-        let lost = damage.map(|damage| Lost { item: departure.item, damage });
+        let lost = damage.map(|damage| Lost { item: departure.body, damage });
         let bytes = [&payload, &facts].into_iter().flatten().map(Bytes::len).sum();
-        Ok(Loaded { moved: self.as_move(departure, payload, facts), lost, bytes })
+        let what = self.arriving(&departure.what);
+        let moved = Move { number: departure.number, what, body: payload, facts };
+        Ok(Loaded { moved, lost, bytes })
     }
 
-    fn as_move(&self, departure: &Departure, body: Option<Bytes>, facts: Option<Bytes>) -> Move {
-        let id = ItemId { partition: self.source.id, number: departure.item };
-        let was_an_item = !departure.reason.is_of_group();
+    fn arriving(&self, departing: &Departing) -> Arriving {
+        let item = match departing {
+            Departing::Cron(cron) => return Arriving::Cron(cron.clone()),
+            Departing::Item(item) => item,
+        };
+        let id = ItemId { partition: self.source.id, number: item.number };
+        let was_an_item = !item.reason.is_of_group();
         let origin = Origin {
             queue: Arc::clone(&self.queue.name),
             id: was_an_item.then_some(id),
-            group: departure.group.clone(),
-            address: departure.address.clone(),
-            attempts: was_an_item.then_some(departure.attempts),
-            reason: departure.reason,
-            error: departure.error.clone(),
-            moved_at: departure.left_at,
+            group: item.group.clone(),
+            address: item.address.clone(),
+            attempts: was_an_item.then_some(item.attempts),
+            reason: item.reason,
+            error: item.error.clone(),
+            moved_at: item.left_at,
             unknown: Vec::new(),
         };
-        Move {
-            number: departure.number,
-            kind: Arc::clone(&departure.kind),
-            priority: departure.priority,
+        Arriving::Item(ArrivingItem {
+            kind: Arc::clone(&item.kind),
+            priority: item.priority,
             origin,
-            enqueue_at: departure.enqueue_at,
-            max_attempts: departure.max_attempts,
-            dead_timeout: departure.dead_timeout,
-            body,
-            facts,
-        }
+            enqueue_at: item.enqueue_at,
+            max_attempts: item.max_attempts,
+            dead_timeout: item.dead_timeout,
+        })
     }
 }

@@ -24,6 +24,7 @@ use crate::partition::reload::Reload;
 use crate::partition::streams::{Followed, Reader, Streams};
 use crate::partition::waiters::Waiters;
 use crate::partition::watchers::{Closed, Watchers, Watching};
+use crate::registry::Stale;
 use crate::store::StoreError;
 
 /// At most so many requests, and so many bytes of bodies in them, wait for one partition.
@@ -50,7 +51,9 @@ pub(crate) struct InCommon {
     pub(crate) places: Arc<Places>,
     pub(crate) arrivals: Arc<Arrivals>,
     /// Told whenever a partition that takes nothing new has nothing more to do, or keeps nothing any more.
-    pub(crate) emptied: Arc<Notify>,
+    pub(crate) stale: Arc<Stale>,
+    /// Counts batches that were carried from some partition of the queue to where they were to go.
+    pub(crate) carried: Arc<watch::Sender<u64>>,
 }
 
 /// What the registry says of a partition.
@@ -85,7 +88,7 @@ pub(crate) struct Handle {
     pub(crate) id: PartitionId,
     queue: Option<QueueName>,
     arrivals: Arc<Arrivals>,
-    /// Something is on its way to another queue.
+    /// Something is to be brought to another queue, or to another partition.
     outgoing: Notify,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) watchers: Arc<Watchers>,
@@ -95,7 +98,8 @@ pub(crate) struct Handle {
     state: watch::Sender<PartitionState>,
     stop: watch::Sender<bool>,
     pub(crate) published: Published,
-    emptied: Arc<Notify>,
+    stale: Arc<Stale>,
+    carried: Arc<watch::Sender<u64>>,
     /// Unset for the registry.
     orders: Option<Orders>,
     /// As the settings. None for the registry.
@@ -129,7 +133,8 @@ impl Handle {
             stop: watch::Sender::new(false),
             published: Published::new(Arc::clone(&common.places)),
             orders,
-            emptied: Arc::clone(&common.emptied),
+            stale: Arc::clone(&common.stale),
+            carried: Arc::clone(&common.carried),
             rules: Copied::new(Arc::default()),
             given_back: Mutex::default(),
             wake,
@@ -303,15 +308,22 @@ impl Handle {
     /// Says what is known of it by now.
     pub(crate) fn publish(&self, summary: Summary) {
         let before = self.published.set(summary).rest;
-        if summary.rest != before && summary.rest != Rest::Serving {
-            self.emptied.notify_one();
+        if summary.rest == before {
+            return;
+        }
+        self.tell_rest();
+        if summary.rest == Rest::OnlyCrons {
+            // All of them are free to leave.
+            self.sends();
         }
     }
 
     /// Says again how far it has come, for something else has changed that counts for it.
     pub(crate) fn tell_rest(&self) {
-        if self.published.summary().rest != Rest::Serving {
-            self.emptied.notify_one();
+        if let Some(queue) = &self.queue
+            && self.published.summary().rest > Rest::OnlyCrons
+        {
+            self.stale.tell(queue);
         }
     }
 
@@ -321,9 +333,6 @@ impl Handle {
         effects.died.iter().for_each(|died| self.log_death(died));
         if effects.outgoing {
             self.sends();
-        }
-        if effects.cron_leaves {
-            self.emptied.notify_one();
         }
     }
 
@@ -349,9 +358,14 @@ impl Handle {
         }
     }
 
-    /// There is something to be brought to another queue.
+    /// There is something to be brought to another queue, or to another partition.
     pub(crate) fn sends(&self) {
         self.outgoing.notify_one();
+    }
+
+    /// To be told by whoever has carried something from here to where it was to go.
+    pub(crate) fn has_carried(&self) {
+        self.carried.send_modify(|carried| *carried += 1);
     }
 
     pub(crate) async fn sending(&self) {
@@ -376,6 +390,11 @@ impl Handle {
             orders.intake.set(intake);
         }
         self.wake.notify_one();
+    }
+
+    /// The version of the routes that it was told to take over.
+    pub(crate) fn routes_ordered(&self) -> Option<u64> {
+        self.orders.as_ref().map(|orders| orders.intake.version())
     }
 
     /// What the registry says that is not of these versions, as commands.

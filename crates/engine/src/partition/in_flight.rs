@@ -66,7 +66,6 @@ impl InFlight {
             match news {
                 News::Available => {}
                 News::Outgoing => self.effects.outgoing = true,
-                News::CronLeaves => self.effects.cron_leaves = true,
                 News::Died(died) => self.effects.died.push(*died),
                 News::Ended(ended) => self.effects.ended.push(*ended),
                 News::Changed(changed) => {
@@ -222,7 +221,6 @@ fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
         | Reply::Rule(_)
         | Reply::RuleLifted
         | Reply::Cron(_)
-        | Reply::CronGivenUp(_)
         | Reply::Triggered(_)) => Done::Reply(other),
     };
     Answer { reply, sequence }

@@ -117,6 +117,8 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::DeleteGroup(_)
         | Command::Redrive(_)
         | Command::Assign(_)
+        | Command::AssignCrons(_)
+        | Command::Unassign(_)
         | Command::Moved(_)
         | Command::Sweep { .. }
         | Command::Configure(_)
@@ -140,16 +142,13 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
 fn cron_bytes(command: &CronCommand) -> usize {
     match command {
         CronCommand::Create(new) => new_bytes(&new.item),
-        CronCommand::Update(change) => change.item.as_ref().map_or(0, new_bytes),
-        CronCommand::Take(take) => [&take.body, &take.facts].into_iter().flatten().map(Bytes::len).sum(),
+        CronCommand::Update(_, change) => change.item.as_ref().map_or(0, new_bytes),
         CronCommand::Delete(_)
         | CronCommand::Pause(_)
         | CronCommand::Resume(_)
         | CronCommand::Trigger(_)
-        | CronCommand::GiveUp { .. }
-        | CronCommand::Forget(_)
         | CronCommand::Name(_)
-        | CronCommand::Unname { .. } => 0,
+        | CronCommand::Unname(_) => 0,
     }
 }
 

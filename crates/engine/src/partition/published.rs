@@ -21,6 +21,10 @@ pub(crate) struct Summary {
     pub(crate) retained: u64,
     /// On their way to another queue.
     pub(crate) moving: u64,
+    /// Whether items or crons are to be brought elsewhere.
+    pub(crate) outgoing: bool,
+    /// Whether the partition has crons.
+    pub(crate) has_crons: bool,
     /// How many of those that wait are held back by a rule.
     pub(crate) stopped: u64,
     pub(crate) rest: Rest,
@@ -53,10 +57,8 @@ pub(crate) struct Effects {
     pub(crate) ended: Vec<Ended>,
     /// What happened to items that are followed, numbered.
     pub(crate) changed: Vec<(u64, Changed)>,
-    /// Some item is on its way to another queue.
+    /// Some item is on its way to another queue, or a cron to another partition.
     pub(crate) outgoing: bool,
-    /// A cron is to be taken to another partition.
-    pub(crate) cron_leaves: bool,
 }
 
 #[derive(Debug)]

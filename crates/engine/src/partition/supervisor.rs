@@ -220,7 +220,7 @@ impl Supervisor {
         self.handle.publish(summary);
         self.handle.set_state(PartitionState::Available);
         self.handle.reload.done(self.reload, Ok(()));
-        if summary.moving > 0 {
+        if summary.outgoing || summary.has_crons {
             self.handle.sends();
         }
         self.watch_again(&mut writer.partition);

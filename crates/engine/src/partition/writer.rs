@@ -434,6 +434,8 @@ impl Writer {
             oldest_waiting: self.partition.next_oldest_waiting(),
             retained: self.partition.retained(),
             moving: self.partition.moving(),
+            outgoing: self.partition.has_outgoing(),
+            has_crons: self.partition.crons().next().is_some(),
             rest: self.rest(),
             sequence: self.sequence,
             stopped: self.partition.stopped(),

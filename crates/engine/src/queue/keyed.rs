@@ -68,7 +68,7 @@ impl QueueHandle {
             let error = worst(judged);
             // That none serves may be because the queue is gone. What may have happened is not told away by that.
             if !error.is_unknown() {
-                self.door.pass(|| ()).await?;
+                self.routes.pass(|_| ()).await?;
             }
             return Err(error);
         }
@@ -78,9 +78,10 @@ impl QueueHandle {
         Ok(judged)
     }
 
-    /// Through the door, unless keys have other homes by now: then those who know them were not asked.
+    /// Refused if other partitions may know keys by now: then those were not asked.
     pub(super) async fn pass_with_routes<T>(&self, step: impl FnOnce() -> T) -> Result<T, EngineError> {
-        let passed = self.door.pass(|| self.is_latest().then(step)).await?;
+        let known = self.queue.route_version;
+        let passed = self.routes.pass(|latest| (latest == known).then(step)).await?;
         passed.ok_or(EngineError::Refused(Refusal::Moved))
     }
 

@@ -1,7 +1,7 @@
 //! A queue: its partitions, seen as one. Routes what is produced, fills leases, and sends each item's calls home.
 
 mod bodies;
-mod door;
+mod crons;
 mod former;
 mod groups;
 mod judge;
@@ -12,17 +12,20 @@ mod permits;
 mod produce;
 mod redrive;
 mod room;
+mod routes;
 mod shares;
 mod stats;
 mod storage;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
+use tokio::sync::watch;
 use windlass_core::command::{Clear, Command, Refusal, Reply};
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Totals;
 use windlass_core::row::Queue;
+use windlass_core::rule::RuleSet;
 
 use crate::env::Env;
 use crate::error::EngineError;
@@ -33,8 +36,8 @@ use crate::partition::waiters::Waiters;
 use crate::partition::watchers::Closed;
 use crate::store::Store;
 use crate::types::{Commit, Committed};
-use door::Door;
 pub(crate) use produce::Arriving;
+use routes::Routes;
 
 /// A queue as it is registered, and what runs it. New settings and other partitions make a new one, which shares everything else.
 #[derive(Clone, Debug)]
@@ -45,14 +48,15 @@ pub(crate) struct QueueHandle {
     /// Those that are empty, and are only asked for what they keep.
     pub(crate) retired: Vec<Arc<Handle>>,
     pub(crate) waiters: Arc<Waiters>,
-    pub(crate) door: Arc<Door>,
+    /// See [`InCommon::carried`].
+    carried: Arc<watch::Sender<u64>>,
     places: Arc<Places>,
     env: Arc<dyn Env>,
     store: Arc<dyn Store>,
     /// Where the router begins, so that equals take turns.
     turn: Arc<AtomicUsize>,
-    /// The version of the routes that count now, which whoever holds an earlier handle goes against.
-    latest_routes: Arc<AtomicU64>,
+    /// The routes that count now, which whoever holds an earlier handle goes against.
+    pub(crate) routes: Arc<Routes>,
     /// Of partitions that were dropped: what was done stays done.
     totals_of_gone: Totals,
 }
@@ -66,21 +70,21 @@ impl QueueHandle {
         env: Arc<dyn Env>,
         store: Arc<dyn Store>,
     ) -> Self {
-        let (door, turn) = (Arc::default(), Arc::default());
+        let (turn, carried) = (Arc::default(), Arc::clone(&common.carried));
         let (waiters, places) = (Arc::clone(&common.waiters), Arc::clone(&common.places));
-        let latest_routes = Arc::new(AtomicU64::new(queue.route_version));
+        let routes = Arc::new(Routes::new(queue.route_version));
         let totals_of_gone = Totals::default();
         Self {
             queue,
             partitions,
             retired,
             waiters,
-            door,
+            carried,
             places,
             env,
             store,
             turn,
-            latest_routes,
+            routes,
             totals_of_gone,
         }
     }
@@ -98,12 +102,28 @@ impl QueueHandle {
 
     /// Whether keys are still at home where it says.
     pub(crate) fn is_latest(&self) -> bool {
-        self.latest_routes.load(Ordering::SeqCst) == self.queue.route_version
+        self.routes.is_latest(self.queue.route_version)
     }
 
-    /// From here on it counts.
-    pub(crate) fn supersede(&self) {
-        self.latest_routes.store(self.queue.route_version, Ordering::SeqCst);
+    /// From the end of the step on this handle counts.
+    pub(crate) fn supersede<T>(&self, step: impl FnOnce() -> T) -> T {
+        self.routes.supersede(self.queue.route_version, step)
+    }
+
+    /// Changes whenever something was carried from a partition of the queue to where it was to go.
+    pub(crate) fn carried(&self) -> watch::Receiver<u64> {
+        self.carried.subscribe()
+    }
+
+    /// Whether everything that runs was told what is registered.
+    pub(crate) fn is_in_line_with(&self, queue: &Queue, rules: &RuleSet) -> bool {
+        let has_rules = |handle: &Arc<Handle>| handle.rules.version() == rules.version;
+        self.queue == *queue && self.has_orders(queue) && self.partitions.iter().all(has_rules)
+    }
+
+    /// Whether all partitions were told the routes of the queue: a deletion that failed may have left them closed.
+    pub(crate) fn has_orders(&self, queue: &Queue) -> bool {
+        self.all().all(|handle| handle.routes_ordered() == Some(queue.route_version))
     }
 
     /// Those that serve and those that are retired.
@@ -157,7 +177,7 @@ impl QueueHandle {
         }
     }
 
-    /// Whether every item is final and where it goes, those included whose produce was sent before. Once the door is
+    /// Whether every item is final and where it goes, those included whose produce was sent before. Once the partitions are
     /// closed, it stays so.
     pub(crate) async fn check_empty(&self) -> Result<(), EngineError> {
         // All are asked before the first is waited for.

@@ -1,4 +1,4 @@
-//! Routing what is produced: through the door, into a place, to the partition with the least to do or to the home of
+//! Routing what is produced: into a place, to the partition with the least to do or to the home of
 //! its key.
 
 use std::sync::Arc;
@@ -106,7 +106,7 @@ impl QueueHandle {
             let spare = if elsewhere { items.clone() } else { Vec::new() };
             let command = T::command(std::mem::replace(&mut items, spare));
             let handle = &self.partitions[index];
-            let answer = match self.door.pass(|| handle.submit_with(command, Some(reserved))).await? {
+            let answer = match self.routes.pass(|_| handle.submit_with(command, Some(reserved))).await? {
                 Ok(answer) => received(answer.await),
                 Err(error) => Err(error),
             };
@@ -121,7 +121,7 @@ impl QueueHandle {
             }
         }
         // That none serves may be because the queue is gone.
-        self.door.pass(|| ()).await?;
+        self.routes.pass(|_| ()).await?;
         Err(last_error.unwrap_or_else(|| self.unavailable()))
     }
 

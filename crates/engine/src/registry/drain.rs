@@ -1,8 +1,6 @@
 //! Partitions on their way out: one that was leased empty is retired, and one that keeps nothing any more is dropped.
 //! Their writers tell when they have come that far.
 
-use std::sync::Arc;
-
 use windlass_core::command::Command;
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Partition;
@@ -16,26 +14,29 @@ use crate::queue::QueueHandle;
 use crate::store::Term;
 
 impl Registry {
-    /// Tells whether there was any.
-    pub(super) async fn retire_some(&self) -> Result<bool, EngineError> {
-        let queues: Vec<Arc<QueueHandle>> =
-            lock(&self.running).queues.values().map(|running| Arc::clone(&running.handle)).collect();
+    /// Retires or drops partitions of the queue that have come that far. Tells whether there was any. Only in the turn of the
+    /// queue.
+    pub(super) async fn retire_some(&self, queue: &QueueHandle) -> Result<bool, EngineError> {
+        let name = &queue.queue.name;
         let mut any = false;
-        for queue in queues {
-            let name = &queue.queue.name;
-            for handle in &queue.partitions[queue.queue.width()..] {
-                if has_come_to(handle, Rest::Drained, Partition::is_drained).await {
-                    self.home.command(Command::Retire(name.clone(), handle.id)).await?;
-                    any = true;
-                }
+        for handle in &queue.partitions[queue.queue.width()..] {
+            if has_come_to(handle, Rest::Drained, Partition::is_drained).await {
+                self.home.command(Command::Retire(name.clone(), handle.id)).await?;
+                any = true;
             }
-            for handle in &queue.retired {
-                if has_come_to(handle, Rest::Bare, Partition::is_bare).await && self.is_settled(handle).await
-                {
-                    self.home.command(Command::ForgetPartition(name.clone(), handle.id)).await?;
-                    any = true;
-                }
+        }
+        let mut dropped = Vec::new();
+        for handle in &queue.retired {
+            if has_come_to(handle, Rest::Bare, Partition::is_bare).await && self.is_settled(handle).await {
+                self.home.command(Command::ForgetPartition(name.clone(), handle.id)).await?;
+                dropped.extend(queue.queue.stored().filter(|stored| stored.partition == handle.id));
             }
+        }
+        if !dropped.is_empty() {
+            // The store drops a partition only once nobody serves it.
+            self.align(name).await?;
+            self.carry_out_drops(dropped).await;
+            any = true;
         }
         Ok(any)
     }

@@ -1,10 +1,19 @@
 //! Which queues there are. The registry partition holds the truth; what runs is brought in line with it.
+//!
+//! No lock is held over all queues: the registry partition decides one command after the other, and what follows from a
+//! command for what runs waits for other changes of the same queue and for nothing else. So a partition that stalls holds up
+//! changes of its own queue alone.
 
 mod align;
 mod crons;
+mod delete;
 mod drain;
+mod drops;
+mod repair;
 mod rules;
 mod running;
+mod stale;
+mod turns;
 mod unclaimed;
 
 use std::collections::BTreeSet;
@@ -12,9 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::{Mutex as AsyncMutex, Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tracing::warn;
-use windlass_core::command::{Command, CreateQueue, Rebalance, Refusal};
+use windlass_core::command::{Command, CreateQueue, Rebalance, Refusal, UpdateQueue};
+use windlass_core::cron::CronName;
 use windlass_core::id::PartitionId;
 use windlass_core::limits;
 use windlass_core::row::{Queue, QueueName, StoreNames};
@@ -22,7 +32,7 @@ use windlass_core::time::Timestamp;
 
 use crate::clock::Clock;
 use crate::env::{self, Env, Task};
-use crate::error::{EngineError, Outcome};
+use crate::error::EngineError;
 use crate::lock::lock;
 use crate::meter::Meter;
 use crate::partition::handle::{Arrivals, Handle, InCommon, PartitionState};
@@ -31,9 +41,12 @@ use crate::partition::supervisor::Supervisor;
 use crate::queue::QueueHandle;
 use crate::store::Store;
 use crate::types::{CommitStats, QueueOverview};
+pub(crate) use crons::Found;
 pub(crate) use running::Home;
 use running::{Running, stop};
 pub(crate) use running::{RunningQueues, Whereabouts};
+pub(crate) use stale::Stale;
+use turns::Turns;
 
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -46,19 +59,20 @@ pub(crate) struct Registry {
     home_task: Mutex<Option<Task>>,
     running: Arc<Mutex<RunningQueues>>,
     arrivals: Arc<Arrivals>,
-    /// One change of the set of queues at a time.
-    changing: AsyncMutex<()>,
-    /// What runs may differ from what is registered.
-    stale: Arc<Notify>,
+    /// One change of a queue at a time.
+    queue_turns: Arc<Turns<QueueName>>,
+    /// One cron of a name is made or deleted at a time.
+    cron_turns: Arc<Turns<CronName>>,
+    /// One unclaimed partition is dropped at a time.
+    unclaimed_turns: Arc<Turns<PartitionId>>,
+    /// Partitions of a store are dropped one at a time.
+    drop_turns: Arc<Turns<Arc<str>>>,
+    stale: Arc<Stale>,
     /// The stores whose partitions were compared with what the registry names.
     looked_at: Mutex<BTreeSet<Arc<str>>>,
-    /// Why a store has not dropped a partition that has a drop record, until that was looked at.
-    drop_failure: Mutex<Option<EngineError>>,
-    /// Some partition may have a cron that is left half way to another.
-    crons_unseen: AtomicBool,
     /// Leases wait no more.
     waiters_home: AtomicBool,
-    closing: AtomicBool,
+    closing: watch::Sender<bool>,
     calls: watch::Sender<usize>,
 }
 
@@ -89,13 +103,14 @@ impl Registry {
             home_task: Mutex::new(Some(home_task)),
             running: Arc::default(),
             arrivals: Arc::default(),
-            changing: AsyncMutex::new(()),
+            queue_turns: Arc::default(),
+            cron_turns: Arc::default(),
+            unclaimed_turns: Arc::default(),
+            drop_turns: Arc::default(),
             stale: Arc::default(),
             looked_at: Mutex::default(),
-            drop_failure: Mutex::default(),
-            crons_unseen: AtomicBool::new(false),
             waiters_home: AtomicBool::new(false),
-            closing: AtomicBool::new(false),
+            closing: watch::Sender::new(false),
             calls: watch::Sender::new(0),
         });
         match registry.home.settled().await {
@@ -107,19 +122,13 @@ impl Registry {
         }
         if let Err(error) = registry.look_at_stores().await {
             warn!(%error, "the stores could not be searched for unclaimed partitions yet");
-            registry.stale.notify_one();
+            registry.stale.tell_all();
         }
-        if let Err(error) = registry.align().await {
+        if let Err(error) = registry.start_all().await {
             warn!(%error, "queues could not be brought in line with the registry yet");
-            registry.stale.notify_one();
+            registry.stale.tell_all();
         }
-        match registry.mend_crons().await {
-            Ok(asked_all) => registry.crons_unseen.store(!asked_all, Ordering::SeqCst),
-            Err(error) => {
-                warn!(%error, "what was left half done of crons could not be finished yet");
-                registry.stale.notify_one();
-            }
-        }
+        registry.carry_out_all_drops().await;
         Ok(registry)
     }
 
@@ -163,19 +172,20 @@ impl Registry {
         self.meter.stats()
     }
 
-    /// Carries a change of the registry out, and brings what runs in line with it before it is answered.
-    pub(crate) async fn change(self: &Arc<Self>, command: Command) -> Result<Answer, EngineError> {
-        let registry = Arc::clone(self);
-        self.alone(async move { registry.carry_out(command).await }).await
+    pub(crate) async fn update(self: &Arc<Self>, update: UpdateQueue) -> Result<Answer, EngineError> {
+        let (registry, name) = (Arc::clone(self), update.name.clone());
+        self.in_turn(&self.queue_turns, name.clone(), async move {
+            registry.carry_out(&name, Command::UpdateQueue(Box::new(update))).await
+        })
+        .await
     }
 
-    /// The stores of its partitions are chosen with nobody else about to make a queue.
     pub(crate) async fn create(self: &Arc<Self>, create: CreateQueue) -> Result<Answer, EngineError> {
         limits::check_partitions(create.partitions).map_err(Refusal::Invalid)?;
-        let registry = Arc::clone(self);
-        self.alone(async move {
+        let (registry, name) = (Arc::clone(self), create.name.clone());
+        self.in_turn(&self.queue_turns, name.clone(), async move {
             let stores = registry.choose_stores(create.partitions as usize).await?;
-            registry.carry_out(Command::CreateQueue(Box::new(create), stores)).await
+            registry.carry_out(&name, Command::CreateQueue(Box::new(create), stores)).await
         })
         .await
     }
@@ -188,16 +198,14 @@ impl Registry {
     ) -> Result<Answer, EngineError> {
         limits::check_partitions(partitions).map_err(Refusal::Invalid)?;
         let registry = Arc::clone(self);
-        self.alone(async move {
+        self.in_turn(&self.queue_turns, name.clone(), async move {
             // So that as many stores are chosen as there will be new partitions.
-            registry.align().await?;
+            registry.align(&name).await?;
             let queue = registry.queue(&name).ok_or(Refusal::NoSuchQueue)?;
             let new = (partitions as usize).saturating_sub(queue.queue.width());
             let stores = registry.choose_stores(new).await?;
-            let answer = registry.carry_out(Command::Rebalance(Rebalance { name, partitions, stores })).await;
-            // Crons go where they belong now.
-            registry.stale.notify_one();
-            answer
+            let rebalance = Rebalance { name: name.clone(), partitions, stores };
+            registry.carry_out(&name, Command::Rebalance(rebalance)).await
         })
         .await
     }
@@ -210,56 +218,48 @@ impl Registry {
         Ok(self.store.choose(partitions, &looked_at))
     }
 
-    /// Without `force` only if every item is final.
-    pub(crate) async fn delete(
+    /// Carries out a change once no other change of the same queue or cron is under way: in a task of its own, for a caller that
+    /// goes away in the middle must not leave half of it undone. If the caller went away before it began, it is not made.
+    async fn in_turn<T: Send + 'static, K: Ord + Clone + Send + Sync + 'static>(
         self: &Arc<Self>,
-        name: QueueName,
-        force: bool,
-    ) -> Result<Answer, EngineError> {
-        let registry = Arc::clone(self);
-        self.alone(async move { registry.close_and_delete(name, force).await }).await
-    }
-
-    /// One at a time, and in a task of its own: a caller that goes away in the middle must not leave half of it undone.
-    async fn alone<T: Send + 'static>(
-        self: &Arc<Self>,
+        turns: &Arc<Turns<K>>,
+        key: K,
         change: impl Future<Output = Result<T, EngineError>> + Send + 'static,
     ) -> Result<T, EngineError> {
-        let registry = Arc::clone(self);
+        let (registry, turns) = (Arc::clone(self), Arc::clone(turns));
         let (sender, answer) = oneshot::channel();
-        // It holds the lock on changes, which closing waits for.
-        let _not_awaited = env::spawn(&*self.env, "change of queues", async move {
-            let _changing = registry.changing.lock().await;
-            let _caller_gone = sender.send(change.await);
+        // Closing waits for the call that it enters as.
+        let _not_awaited = env::spawn(&*self.env, "change", async move {
+            let begun = async {
+                let call = registry.enter()?;
+                Ok((call, registry.unless_closing(turns.take(&key)).await?))
+            };
+            let outcome = match begun.await {
+                Ok(_turn) if sender.is_closed() => return,
+                Ok(_turn) => change.await,
+                Err(closing) => Err(closing),
+            };
+            let _caller_gone = sender.send(outcome);
         });
         answer.await.unwrap_or_else(|_dropped| Err(EngineError::unknown("shutting down")))
     }
 
-    /// The door is closed before the partitions are asked, so that what is found empty stays so until it is gone.
-    async fn close_and_delete(&self, name: QueueName, force: bool) -> Result<Answer, EngineError> {
-        if self.queue(&name).is_none() {
-            // It may be registered and not run yet: then nobody knows what it holds.
-            self.align().await?;
+    /// Waits for something unless the engine closes meanwhile.
+    async fn unless_closing<T>(&self, awaited: impl Future<Output = T>) -> Result<T, EngineError> {
+        let mut closing = self.closing.subscribe();
+        tokio::select! {
+            biased;
+            _closing = closing.wait_for(|closing| *closing) => Err(EngineError::not_applied("shutting down")),
+            awaited = awaited => Ok(awaited),
         }
-        let queue = self.queue(&name).ok_or(Refusal::NoSuchQueue)?;
-        queue.door.close()?;
-        let empty = if force { Ok(()) } else { queue.check_empty().await };
-        let deleted = match empty {
-            Ok(()) => self.carry_out(Command::DeleteQueue(name)).await,
-            Err(error) => Err(error),
-        };
-        match &deleted {
-            // If it is still there, the door opens once that is known.
-            Ok(_) | Err(EngineError::Unavailable { outcome: Outcome::Unknown, .. }) => {}
-            Err(_nothing_done) => queue.door.open(),
-        }
-        deleted
     }
 
-    async fn carry_out(&self, command: Command) -> Result<Answer, EngineError> {
+    /// Has the registry carry a command about a queue out, and brings what runs of the queue in line with it before the command
+    /// is answered. Only in the turn of the queue.
+    async fn carry_out(&self, queue: &QueueName, command: Command) -> Result<Answer, EngineError> {
         let answer = self.home.command(command).await;
-        if self.align().await.is_err() {
-            self.stale.notify_one();
+        if self.align(queue).await.is_err() {
+            self.stale.tell(queue);
         }
         answer
     }
@@ -267,7 +267,7 @@ impl Registry {
     pub(crate) fn enter(&self) -> Result<Call<'_>, EngineError> {
         self.calls.send_modify(|calls| *calls += 1);
         let call = Call(&self.calls);
-        if self.closing.load(Ordering::SeqCst) {
+        if *self.closing.borrow() {
             return Err(EngineError::not_applied("shutting down"));
         }
         Ok(call)
@@ -284,15 +284,14 @@ impl Registry {
 
     /// Sends waiting leases home, lets every call and every commit under way finish, and returns when all has ended.
     pub(crate) async fn close(&self) {
-        self.closing.store(true, Ordering::SeqCst);
+        self.closing.send_replace(true);
         self.send_waiters_home();
         for running in lock(&self.running).queues.values() {
-            running.handle.door.shut();
+            running.handle.routes.shut();
         }
         // What a call could not deliver is given back while its partition can still take it.
         let mut calls = self.calls.subscribe();
         calls.wait_for(|calls| *calls == 0).await.expect("the sender is ours");
-        let _changing = self.changing.lock().await;
         let running: Vec<Running> = std::mem::take(&mut *lock(&self.running)).queues.into_values().collect();
         for running in &running {
             running.handle.all().for_each(|handle| handle.stop());

@@ -27,15 +27,15 @@ impl Registry {
         queue: QueueName,
         command: Command,
     ) -> Result<(Answer, Vec<Commit>), EngineError> {
-        let registry = Arc::clone(self);
-        self.alone(async move {
+        let (registry, name) = (Arc::clone(self), queue.clone());
+        self.in_turn(&self.queue_turns, queue, async move {
             let answer = registry.home.command(command).await;
             let told = match &answer {
                 Err(EngineError::Refused(_)) => Ok(Vec::new()),
-                Ok(_) | Err(_) => registry.spread_rules(&queue).await,
+                Ok(_) | Err(_) => registry.spread_rules(&name).await,
             };
             if told.is_err() {
-                registry.stale.notify_one();
+                registry.stale.tell(&name);
             }
             let of_registry = Commit {
                 partition: registry.home.id,
@@ -55,7 +55,7 @@ impl Registry {
     async fn spread_rules(&self, queue: &QueueName) -> Result<Vec<Commit>, EngineError> {
         if self.queue(queue).is_none() {
             // It may be registered and not run yet.
-            self.align().await?;
+            self.align(queue).await?;
         }
         let running = self.queue(queue).ok_or(Refusal::NoSuchQueue)?;
         let name = queue.clone();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use windlass_core::id::PartitionId;
-use windlass_core::row::{QueueName, Stored};
+use windlass_core::row::{Queue, QueueName, Stored};
 
 use crate::env::Task;
 use crate::partition::handle::{Handle, InCommon};
@@ -24,8 +24,8 @@ pub(crate) struct RunningQueues {
     pub(super) queues: BTreeMap<QueueName, Running>,
     /// The partitions of all of them.
     partitions: BTreeMap<PartitionId, QueueName>,
-    /// Every partition that a registered queue names, served or not yet.
-    pub(super) named: BTreeSet<PartitionId>,
+    /// Partitions of registered queues that are not served yet.
+    expected: BTreeSet<PartitionId>,
     /// What stores hold beside them, and nobody serves.
     pub(super) unclaimed: BTreeSet<Stored>,
     /// Whether every configured store was searched for unclaimed partitions.
@@ -50,9 +50,23 @@ pub(crate) struct Home {
 }
 
 impl RunningQueues {
+    /// The partitions of these queues that are not here yet are about to come.
+    pub(super) fn expect<'a>(&mut self, queues: impl IntoIterator<Item = &'a Queue>) {
+        let partitions = queues.into_iter().flat_map(Queue::homes).map(|(partition, _)| partition);
+        let unserved = partitions.filter(|partition| !self.partitions.contains_key(partition));
+        self.expected.extend(unserved);
+    }
+
     pub(super) fn insert(&mut self, name: QueueName, running: Running) {
-        self.partitions.extend(running.handle.all().map(|handle| (handle.id, name.clone())));
+        self.serve(&running.handle, &name);
         self.queues.insert(name, running);
+    }
+
+    fn serve(&mut self, handle: &QueueHandle, name: &QueueName) {
+        for handle in handle.all() {
+            self.expected.remove(&handle.id);
+            self.partitions.insert(handle.id, name.clone());
+        }
     }
 
     pub(super) fn remove(&mut self, name: &QueueName) -> Option<Running> {
@@ -70,12 +84,12 @@ impl RunningQueues {
         started: BTreeMap<PartitionId, Vec<Task>>,
     ) -> Vec<Task> {
         let name = &handle.queue.name;
+        self.serve(handle, name);
         let Some(running) = self.queues.get_mut(name) else {
             return started.into_values().flatten().collect();
         };
         let before = std::mem::replace(&mut running.handle, Arc::clone(handle));
         running.tasks.extend(started);
-        self.partitions.extend(handle.all().map(|handle| (handle.id, name.clone())));
         let gone = before.all().filter(|gone| handle.find(gone.id).is_err());
         let mut ending = Vec::new();
         for gone in gone {
@@ -93,7 +107,7 @@ impl RunningQueues {
     pub(crate) fn whereabouts(&self, id: PartitionId) -> Whereabouts {
         match self.home_of(id) {
             Some(home) => Whereabouts::Served(home),
-            None if self.all_searched && !self.named.contains(&id) && !self.is_unclaimed(id) => {
+            None if self.all_searched && !self.expected.contains(&id) && !self.is_unclaimed(id) => {
                 Whereabouts::Gone
             }
             None => Whereabouts::NotServed,
@@ -115,7 +129,7 @@ impl RunningQueues {
 
 /// Ends what runs of a queue, and returns when it has ended.
 pub(super) async fn stop(running: Running) {
-    running.handle.door.gone();
+    running.handle.routes.gone();
     running.handle.waiters.close();
     running.handle.all().for_each(|handle| {
         handle.send_home(Closed::QueueDeleted);

@@ -1,15 +1,15 @@
 //! Partitions that a store holds and that neither a queue nor a drop record names. A partition becomes
 //! unclaimed when the registry is lost, or restored from an older backup. Unclaimed partitions are kept and never loaded until an operator has them adopted or dropped.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tracing::{info, warn};
+use tracing::warn;
 use windlass_core::command::{Adopt, Command, Refusal};
+use windlass_core::cron::{CronName, CronRefusal};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Partition;
-use windlass_core::row::{Change, Queue, QueueName, Stored};
+use windlass_core::row::{Change, QueueName, Stored};
 
 use super::Registry;
 use crate::error::EngineError;
@@ -69,60 +69,6 @@ impl Registry {
         Ok(())
     }
 
-    /// Carries drop records out, and removes each record once its store has dropped the partition. A record whose store is
-    /// not open stays until it is.
-    pub(super) async fn carry_out_drops(
-        &self,
-        dropped: Vec<Stored>,
-        registered: &[Queue],
-    ) -> Result<(), EngineError> {
-        if dropped.is_empty() {
-            return Ok(());
-        }
-        let named: BTreeSet<Stored> = registered.iter().flat_map(Queue::stored).collect();
-        let (mut done, mut failed) = (Vec::new(), Ok(()));
-        // A queue and a record that name the same partition contradict each other: nothing is dropped then.
-        for stored in dropped.into_iter().filter(|stored| !named.contains(stored)) {
-            match self.drop_stored(&stored).await {
-                Ok(true) => done.push(stored),
-                Ok(false) => {}
-                Err(error) => failed = Err(EngineError::not_applied(error.to_string())),
-            }
-        }
-        if !done.is_empty() {
-            self.home.command(Command::ForgetDropped(done)).await?;
-        }
-        failed
-    }
-
-    /// Tells whether the store is open.
-    async fn drop_stored(&self, stored: &Stored) -> Result<bool, StoreError> {
-        let Some(store) = member(&*self.store, stored.store_name()) else { return Ok(false) };
-        store.drop_partition(stored.partition).await?;
-        info!(partition = %stored.partition, store = stored.store_name(), "partition dropped");
-        if *self.store.name_of(stored.partition) == *stored.store_name() {
-            self.store.unassign(stored.partition);
-        }
-        Ok(true)
-    }
-
-    /// Partitions that were adopted or are to be dropped are not unclaimed any more: moves that waited for them go on.
-    pub(super) fn reclaim(&self, claimed: &BTreeSet<Stored>) {
-        let shrunk = {
-            let unclaimed = &mut lock(&self.running).unclaimed;
-            let before = unclaimed.len();
-            unclaimed.retain(|stored| !claimed.contains(stored));
-            unclaimed.len() < before
-        };
-        if shrunk {
-            self.arrivals.tell();
-        }
-    }
-
-    pub(super) fn has_unclaimed(&self) -> bool {
-        !lock(&self.running).unclaimed.is_empty()
-    }
-
     /// By number, then by store.
     pub(crate) fn unclaimed(&self) -> Vec<Stored> {
         lock(&self.running).unclaimed.iter().cloned().collect()
@@ -152,30 +98,27 @@ impl Registry {
         store: Option<Arc<str>>,
     ) -> Result<Answer, EngineError> {
         let registry = Arc::clone(self);
-        self.alone(async move {
+        self.in_turn(&self.queue_turns, queue.clone(), async move {
             let stored = registry.find_unclaimed(partition, store.as_ref())?;
-            registry.check_crons(&stored).await?;
-            let answer = registry.carry_out(Command::Adopt(Adopt { queue, stored })).await;
-            match registry.mend_crons().await {
-                Ok(asked_all) if asked_all => {}
-                Ok(_) | Err(_) => registry.stale.notify_one(),
-            }
-            answer
+            registry.check_crons(&queue, &stored).await?;
+            // The names of its crons are seen to once the partition is loaded.
+            registry.carry_out(&queue, Command::Adopt(Adopt { queue: queue.clone(), stored })).await
         })
         .await
     }
 
-    /// A name is one cron's: a cron of the partition whose name another cron has would run beside that one.
-    async fn check_crons(&self, stored: &Stored) -> Result<(), EngineError> {
+    /// A name belongs to one cron: a cron of the partition whose name another cron has would run beside that one.
+    async fn check_crons(&self, queue: &QueueName, stored: &Stored) -> Result<(), EngineError> {
         let peeked = self.peek(stored).await.map_err(unreadable)?;
-        let present = peeked.crons().filter(|cron| cron.leaves_to.is_none());
-        let names: Vec<Arc<str>> = present.map(|cron| Arc::clone(&cron.name)).collect();
-        let at = stored.partition;
-        let taken = self.home.query(move |registry, _| {
-            let elsewhere = |name: &str| registry.cron_home(name).is_some_and(|home| home.partition != at);
-            names.into_iter().find(|name| elsewhere(name))
-        });
-        taken.await?.map_or(Ok(()), |cron| Err(Refusal::CronNamed { cron }.into()))
+        for cron in peeked.crons().filter(|cron| cron.leaves.is_none()) {
+            let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&cron.name) };
+            match self.find_cron(&name, 0).await {
+                Ok(_) => return Err(Refusal::CronNamed { cron: name.name }.into()),
+                Err(EngineError::Refused(Refusal::Cron(CronRefusal::NotFound))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Records that an unclaimed partition is to be dropped, and has its store drop it.
@@ -186,12 +129,18 @@ impl Registry {
         force: bool,
     ) -> Result<Answer, EngineError> {
         let registry = Arc::clone(self);
-        self.alone(async move {
+        self.in_turn(&self.unclaimed_turns, partition, async move {
             let stored = registry.find_unclaimed(partition, store.as_ref())?;
             if !force {
                 registry.check_empty(&stored).await?;
             }
-            registry.carry_out(Command::DropUnclaimed(stored)).await
+            let answer = registry.home.command(Command::DropUnclaimed(stored.clone())).await;
+            match &answer {
+                Ok(_) => registry.carry_out_drops(vec![stored]).await,
+                Err(error) if error.is_unknown() => registry.stale.tell_drops(),
+                Err(_) => {}
+            }
+            answer
         })
         .await
     }

@@ -76,7 +76,7 @@ async fn a_queue_of_which_a_part_cannot_be_seen_is_not_deleted_without_force() {
     world.engine.produce(&world.queue, items(1)).await.expect("the other one takes it");
     let deleted = world.engine.delete_queue(&world.queue, false).await;
     assert!(is_not_applied(&deleted), "{deleted:?}");
-    world.engine.produce(&world.queue, items(1)).await.expect("the door is open again");
+    world.engine.produce(&world.queue, items(1)).await.expect("the queue is open again");
     world.set_down(false);
     assert_eq!(world.waiting().await, 2);
     let deleted = world.engine.delete_queue(&world.queue, false).await;
@@ -116,7 +116,8 @@ async fn a_delete_whose_caller_is_gone_goes_on_all_the_same() {
 async fn after_a_delete_of_unknown_outcome_nobody_produces_before_it_is_known() {
     for (fault, deleted) in [(Fault::UnknownDone, true), (Fault::UnknownLost, false)] {
         let world = world(2).await;
-        world.store.fail_next(fault);
+        // Both partitions are closed before.
+        world.store.fail_after(2, fault);
         world.set_down(true);
         let answer = world.engine.delete_queue(&world.queue, false).await;
         assert!(is_unknown(&answer), "{answer:?}");
@@ -133,9 +134,9 @@ async fn after_a_delete_of_unknown_outcome_nobody_produces_before_it_is_known() 
 }
 
 #[tokio::test]
-async fn who_waits_at_the_door_does_not_hold_up_the_close() {
+async fn who_waits_for_a_delete_does_not_hold_up_the_close() {
     let world = world(1).await;
-    world.store.fail_next(Fault::UnknownDone);
+    world.store.fail_after(1, Fault::UnknownDone);
     world.set_down(true);
     assert!(is_unknown(&world.engine.delete_queue(&world.queue, false).await));
     let producing = world.producing().await;

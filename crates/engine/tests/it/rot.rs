@@ -13,7 +13,7 @@ use windlass_core::time::Span;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::{Engine, Granted, ItemView, Page, Redrive, RetryItem, SuspendItem};
 
-use crate::behaviour::crons::cron;
+use crate::behaviour::crons::{cron, named};
 use crate::behaviour::expiry::error_code;
 use crate::behaviour::groups::{end, group};
 use crate::behaviour::retry_item;
@@ -311,8 +311,8 @@ async fn crons_with_rotten_payloads_make_items_that_fail_as_damaged_also_where_t
     // Some of them belong to another partition then.
     rot.engine.rebalance(&queue, 4).await.expect("three more");
     for name in &names {
-        assert_eq!(rot.engine.cron(&name.as_str().into()).await.expect("shown").body, None);
-        let made = rot.engine.trigger_cron(&name.as_str().into()).await.expect("triggered").value;
+        assert_eq!(rot.engine.cron(&named(&name)).await.expect("shown").body, None);
+        let made = rot.engine.trigger_cron(&named(&name)).await.expect("triggered").value;
         assert!(rot.lease(&queue, 1).await.is_empty());
         assert!(is_damaged(&rot.get(made.id).await));
     }

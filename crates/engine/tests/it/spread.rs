@@ -16,7 +16,7 @@ use windlass_engine::store::spread::{Member, Opening, Spread};
 use windlass_engine::store::{Batch, Store, StoreError};
 use windlass_engine::{Engine, EngineError, PartitionState, PartitionStats, RetryItem};
 
-use crate::behaviour::crons::cron;
+use crate::behaviour::crons::{cron, namespace};
 use crate::behaviour::{is_refused, retry_item};
 use crate::faulty::{Fault, FaultyStore};
 use crate::log_disk::MemDisk;
@@ -521,5 +521,5 @@ async fn crons_that_moved_from_one_store_to_another_outlive_a_power_loss() {
         tokio::task::yield_now().await;
     }
     let engine = stores.after_power_loss().open().await;
-    assert_eq!(engine.crons(None, 100).await.expect("listed").len(), CRONS);
+    assert_eq!(engine.crons(&namespace(), None, 100).await.expect("listed").len(), CRONS);
 }

@@ -9,7 +9,7 @@ use windlass_api::crons::{
 };
 use windlass_api::items::NewItem;
 use windlass_core::command;
-use windlass_core::cron::{CatchUp, CronChange, CronRefusal, NewCron, Overlap};
+use windlass_core::cron::{CatchUp, CronChange, CronName, CronRefusal, NewCron, Overlap};
 use windlass_core::limits;
 use windlass_engine::{Committed, CronInfo, EngineError, Outcome};
 
@@ -25,7 +25,7 @@ pub(super) async fn create(
     context: Context,
     request: CreateCronRequest,
 ) -> Result<Answer<CronReply>, Problem> {
-    let name = named(&request.cron)?;
+    let CronName { name, .. } = named(&request.cron)?;
     let queue = check::queue_name(&request.queue)?;
     let new = NewCron {
         name,
@@ -54,14 +54,13 @@ pub(super) async fn update(
         }
     }
     let change = CronChange {
-        name,
         schedule: request.schedule.map(Arc::from),
         timezone: request.timezone.map(Arc::from),
         item: request.item.map(|given| item(given, &context)).transpose()?,
         catch_up: request.catch_up.as_deref().map(catch_up).transpose()?,
         overlap: request.overlap.as_deref().map(overlap).transpose()?,
     };
-    changed(&context, context.engine().update_cron(change)).await
+    changed(&context, context.engine().update_cron(&name, change)).await
 }
 
 pub(super) async fn pause(context: Context, request: PauseCronRequest) -> Result<Answer<CronReply>, Problem> {
@@ -119,14 +118,15 @@ pub(super) async fn list(
     request: ListCronsRequest,
 ) -> Result<Answer<ListCronsReply>, Problem> {
     let limit = check::list_limit(request.limit)?;
-    let listing = context.engine().crons(request.pivot.map(Into::into), limit);
+    let namespace = Arc::from(check::NAMESPACE);
+    let listing = context.engine().crons(&namespace, request.pivot.map(Into::into), limit);
     let crons = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, listing).await?;
     Ok(Answer::read(ListCronsReply { crons: crons.into_iter().map(shown).collect() }))
 }
 
-fn named(cron: &str) -> Result<Arc<str>, Problem> {
+fn named(cron: &str) -> Result<CronName, Problem> {
     limits::check_name("cron", cron)?;
-    Ok(cron.into())
+    Ok(CronName { namespace: check::NAMESPACE.into(), name: cron.into() })
 }
 
 /// Held to what any new one is.
@@ -226,11 +226,6 @@ impl From<CronRefusal> for Problem {
             CronRefusal::Leaves => {
                 Self::not_now("the cron is on its way to another partition: send it again")
             }
-            CronRefusal::Busy { .. } => Self::new(
-                Code::WrongState,
-                "the new address belongs to another partition, where nobody would know whether the cron's previous \
-                 item has ended: let that end first, or set `overlap` to `allow`",
-            ),
             CronRefusal::Schedule(error) => Self::invalid(error.to_string()),
         }
     }

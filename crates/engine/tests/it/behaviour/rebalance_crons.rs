@@ -10,7 +10,7 @@ use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_engine::EngineError;
 
-use super::crons::cron;
+use super::crons::{cron, named, namespace};
 use super::rebalance::{drained_to, rebalance};
 use crate::world::{World, bodies, item};
 
@@ -67,7 +67,7 @@ async fn every_time_runs_once_while_partitions_come_and_go(world: &World) {
         drained_to(world, &queue, partitions as usize).await;
     }
     for index in 0..CRONS {
-        let cron = world.engine().cron(&name(index).as_str().into()).await.expect("it is there").view.cron;
+        let cron = world.engine().cron(&named(&name(index))).await.expect("it is there").view.cron;
         let run = cron.last_at.expect("it has run").0 - cron.created_at.0;
         assert_eq!(run, Span::from_secs(10 * times as u64).0, "{}", cron.name);
         assert_eq!(made.get(&name(index)), Some(&times), "{}", cron.name);
@@ -104,12 +104,12 @@ async fn a_partition_is_removed_once_the_last_item_of_its_cron_has_ended(world: 
     for index in 0..CRONS {
         let new = NewCron { schedule: "@yearly".into(), overlap: Overlap::Skip, ..new(index) };
         world.engine().create_cron(&queue, new).await.expect("the cron is made");
-        world.engine().trigger_cron(&name(index).as_str().into()).await.expect("made");
+        world.engine().trigger_cron(&named(&name(index))).await.expect("made");
     }
     rebalance(world, &queue, 1).await;
     complete(world, &queue, &mut BTreeMap::new(), CRONS).await;
     drained_to(world, &queue, 1).await;
-    assert_eq!(world.engine().crons(None, 100).await.expect("listed").len(), CRONS);
+    assert_eq!(world.engine().crons(&namespace(), None, 100).await.expect("listed").len(), CRONS);
 }
 
 /// All addresses are taken, in the one partition that there was.
@@ -129,7 +129,7 @@ async fn run_once_the_addresses_are_free(world: &World, queue: &QueueName) {
     assert_eq!(made, BTreeMap::from([("by cron".to_owned(), CRONS), ("held".to_owned(), CRONS)]));
     // Where they run now, a trigger is told whoever has the address.
     for index in 0..CRONS {
-        let name = name(index).as_str().into();
+        let name = named(&name(index));
         let first = world.engine().trigger_cron(&name).await.expect("made").value.id;
         let again = world.engine().trigger_cron(&name).await.expect_err("taken");
         assert!(matches!(again, EngineError::DuplicateAddress { id } if id == first), "{again:?}");

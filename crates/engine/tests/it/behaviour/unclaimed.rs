@@ -11,7 +11,7 @@ use windlass_core::settings::Settings;
 use windlass_engine::EngineError;
 
 use super::addresses::at;
-use super::crons::cron;
+use super::crons::{cron, named, namespace};
 use super::groups::group;
 use super::is_refused;
 use super::rules::set;
@@ -181,7 +181,7 @@ async fn crons_of_an_adopted_partition_are_found_by_name_and_run_once(world: &Wo
     world.lose_registry().await;
     let queue = world.queue("post", 2, Settings::default()).await;
     adopt(world, &queue, 1).await.expect("adopted");
-    let found = world.engine().crons(None, 10).await.expect("listed");
+    let found = world.engine().crons(&namespace(), None, 10).await.expect("listed");
     assert_eq!(found.len(), 1);
     world.env.advance(Duration::from_secs(3601));
     let mut waiting = 0;
@@ -189,7 +189,7 @@ async fn crons_of_an_adopted_partition_are_found_by_name_and_run_once(world: &Wo
         waiting = world.engine().stats(&queue).await.expect("stats").counts.waiting;
     }
     assert_eq!(waiting, 1);
-    world.engine().delete_cron(&"hourly".into()).await.expect("found by its name");
+    world.engine().delete_cron(&named("hourly")).await.expect("found by its name");
 }
 
 async fn a_cron_whose_name_is_taken_keeps_its_partition_from_being_adopted(world: &World) {
@@ -201,9 +201,9 @@ async fn a_cron_whose_name_is_taken_keeps_its_partition_from_being_adopted(world
     let taken = Refusal::CronNamed { cron: "hourly".into() };
     assert!(is_refused(&adopt(world, &queue, 1).await, &taken));
     assert_eq!(numbers(world), [1]);
-    world.engine().delete_cron(&"hourly".into()).await.expect("deleted");
+    world.engine().delete_cron(&named("hourly")).await.expect("deleted");
     adopt(world, &queue, 1).await.expect("adopted");
-    assert_eq!(world.engine().crons(None, 10).await.expect("listed").len(), 1);
+    assert_eq!(world.engine().crons(&namespace(), None, 10).await.expect("listed").len(), 1);
 }
 
 async fn an_unclaimed_partition_with_crons_is_dropped_only_by_force(world: &World) {

@@ -1,0 +1,105 @@
+//! Deleting a queue. Without force the partitions are closed first, so that what is found empty stays so until the queue is
+//! gone. That a partition is closed is a row of it: a partition that is acquired anew meanwhile stays closed, and after a crash
+//! the registry, which still names the queue, has it opened again.
+
+use std::sync::Arc;
+
+use windlass_core::command::{Command, Refusal, Reply};
+use windlass_core::mutant::{self, Mutant};
+use windlass_core::row::{Intake, QueueName};
+
+use super::Registry;
+use crate::error::{EngineError, Outcome};
+use crate::partition::handle::Handle;
+use crate::partition::message::{Answer, Awaited, Done, received};
+use crate::queue::QueueHandle;
+
+impl Registry {
+    /// Without `force` only if every item is final.
+    pub(crate) async fn delete(
+        self: &Arc<Self>,
+        name: QueueName,
+        force: bool,
+    ) -> Result<Answer, EngineError> {
+        let registry = Arc::clone(self);
+        let deleted = self.in_turn(&self.queue_turns, name.clone(), async move {
+            // The queue may be registered and not run yet: then nobody knows what it holds.
+            registry.align(&name).await?;
+            let queue = registry.queue(&name).ok_or(Refusal::NoSuchQueue)?;
+            if force {
+                registry.delete_now(&name).await
+            } else {
+                registry.delete_if_empty(&name, &queue).await
+            }
+        });
+        deleted.await
+    }
+
+    async fn delete_now(&self, name: &QueueName) -> Result<Answer, EngineError> {
+        let answer = self.carry_out(name, Command::DeleteQueue(name.clone())).await?;
+        if let Done::Reply(Reply::QueueDeleted(queue)) = &answer.reply {
+            self.carry_out_drops(queue.stored().collect()).await;
+        }
+        Ok(answer)
+    }
+
+    async fn delete_if_empty(&self, name: &QueueName, queue: &QueueHandle) -> Result<Answer, EngineError> {
+        // First without closing: a queue that is in use is not disturbed.
+        queue.check_empty().await?;
+        let empty = match close_all(queue).await {
+            Ok(()) => queue.check_empty().await,
+            // Whether or not a partition is closed: the queue is not deleted.
+            Err(error) => Err(EngineError::not_applied(error.to_string())),
+        };
+        let deleted = match empty {
+            Ok(()) => self.delete_now(name).await,
+            Err(error) => Err(error),
+        };
+        match &deleted {
+            Ok(_) => {}
+            // If the queue is still there, the partitions are opened once that is known.
+            Err(EngineError::Unavailable { outcome: Outcome::Unknown, .. }) => self.stale.tell(name),
+            Err(_nothing_done) => {
+                open_all(queue).await;
+                self.arrivals.tell();
+            }
+        }
+        deleted
+    }
+}
+
+/// Returns once every partition is closed. From here on whoever brings something new waits.
+async fn close_all(queue: &QueueHandle) -> Result<(), EngineError> {
+    if mutant::active(Mutant::LeaveDoorOpen) {
+        return Ok(());
+    }
+    let told = queue.routes.close(|| tell(queue, Intake::closing));
+    all(told).await
+}
+
+/// A partition that cannot be told takes the order over with its next batch, or when it is acquired.
+async fn open_all(queue: &QueueHandle) {
+    let told = queue.supersede(|| tell(queue, |intake| intake));
+    let _told_later = all(told).await;
+}
+
+fn tell(queue: &QueueHandle, order: impl Fn(Intake) -> Intake) -> Vec<Result<Awaited, EngineError>> {
+    let tell = |handle: &Arc<Handle>| {
+        let intake = order(queue.queue.intake(handle.id));
+        handle.set_orders(queue.queue.settings.clone(), intake.clone());
+        handle.submit(Command::Route(Box::new(intake)))
+    };
+    queue.all().map(tell).collect()
+}
+
+async fn all(told: Vec<Result<Awaited, EngineError>>) -> Result<(), EngineError> {
+    let mut failed = Ok(());
+    for answer in told {
+        let answer = match answer {
+            Ok(answer) => received(answer.await),
+            Err(error) => Err(error),
+        };
+        failed = failed.and(answer.map(|_configured| ()));
+    }
+    failed
+}

@@ -1,0 +1,88 @@
+//! Carries drop records out: a store drops the partition that a record names, and the record is removed once that is done.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tracing::{info, warn};
+use windlass_core::command::Command;
+use windlass_core::row::{Queue, Stored};
+
+use super::Registry;
+use crate::error::EngineError;
+use crate::lock::lock;
+use crate::store::{StoreError, member};
+
+impl Registry {
+    /// All records that there are. A queue and a record that name the same partition contradict each other: nothing is dropped
+    /// then.
+    pub(super) async fn carry_out_all_drops(&self) {
+        let dropped = self.home.query(|registry, _| {
+            let mut dropped: BTreeSet<Stored> = registry.dropped().cloned().collect();
+            if !dropped.is_empty() {
+                registry.queues().flat_map(Queue::stored).for_each(|named| {
+                    dropped.remove(&named);
+                });
+            }
+            dropped
+        });
+        match dropped.await {
+            Ok(dropped) => self.carry_out_drops(dropped.into_iter().collect()).await,
+            Err(_) => self.stale.tell_drops(),
+        }
+    }
+
+    /// What cannot be done now is done in the background. A record whose store is not open stays until it is.
+    pub(super) async fn carry_out_drops(&self, dropped: Vec<Stored>) {
+        if dropped.is_empty() {
+            return;
+        }
+        // Moves that waited for an unclaimed partition go on.
+        self.reclaim(&dropped);
+        let mut done = Vec::new();
+        for stored in dropped {
+            match self.drop_stored(&stored).await {
+                Ok(true) => done.push(stored),
+                Ok(false) => {}
+                Err(error) => {
+                    warn!(partition = %stored.partition, store = stored.store_name(), %error, "partition not dropped yet");
+                    self.stale.tell_drops();
+                }
+            }
+        }
+        if let Err(error) = self.forget_drops(done).await {
+            warn!(%error, "drop records are not removed yet");
+            self.stale.tell_drops();
+        }
+    }
+
+    async fn forget_drops(&self, done: Vec<Stored>) -> Result<(), EngineError> {
+        if !done.is_empty() {
+            self.home.command(Command::ForgetDropped(done)).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells whether the store is open.
+    async fn drop_stored(&self, stored: &Stored) -> Result<bool, StoreError> {
+        let name: Arc<str> = stored.store_name().into();
+        let _turn = self.drop_turns.take(&name).await;
+        let Some(store) = member(&*self.store, &name) else { return Ok(false) };
+        store.drop_partition(stored.partition).await?;
+        info!(partition = %stored.partition, store = stored.store_name(), "partition dropped");
+        if *self.store.name_of(stored.partition) == *stored.store_name() {
+            self.store.unassign(stored.partition);
+        }
+        Ok(true)
+    }
+
+    /// Partitions that were adopted or are to be dropped are not unclaimed any more: moves that waited for them go on.
+    pub(super) fn reclaim(&self, claimed: &[Stored]) {
+        let shrunk = {
+            let unclaimed = &mut lock(&self.running).unclaimed;
+            claimed.iter().filter(|stored| unclaimed.remove(stored)).count() > 0
+        };
+        if shrunk {
+            self.arrivals.tell();
+        }
+    }
+}
