@@ -177,12 +177,29 @@ impl Engine {
         self.with_body(self.registry.find_cron(name, NEXT_TIMES).await?).await
     }
 
-    async fn with_body(&self, found: Found) -> Result<CronInfo, EngineError> {
-        let Found { queue, home, view } = found;
-        let wanted = vec![(view.cron.template.body, Part::Payload)];
-        let body = sound(self.store.read(home.id, wanted).await);
-        let body: Option<Bytes> =
-            body.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter().next().flatten();
-        Ok(CronInfo { queue: queue.queue.name.clone(), view, body })
+    /// A cron that has moved since it was found left no body behind: its body is read where it is now.
+    async fn with_body(&self, mut found: Found) -> Result<CronInfo, EngineError> {
+        let mut body = self.body_of(&found).await?;
+        for _ in 0..LOOKS_MAX {
+            if body.is_some() {
+                break;
+            }
+            let (name, times) = (&found.view.cron.name, found.view.next_times.len());
+            let Some((home, view)) = found.queue.find_cron(name, times).await? else { break };
+            let stays = home.id == found.home.id && view.cron.template.body == found.view.cron.template.body;
+            if stays {
+                break;
+            }
+            found = Found { home, view, ..found };
+            body = self.body_of(&found).await?;
+        }
+        Ok(CronInfo { queue: found.queue.queue.name.clone(), view: found.view, body })
+    }
+
+    async fn body_of(&self, found: &Found) -> Result<Option<Bytes>, EngineError> {
+        let wanted = vec![(found.view.cron.template.body, Part::Payload)];
+        let body = sound(self.store.read(found.home.id, wanted).await);
+        let mut body = body.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
+        Ok(body.next().flatten())
     }
 }

@@ -122,6 +122,16 @@ impl Registry {
         Ok(commits)
     }
 
+    /// Gives the name of a cron to the queue that its partition was adopted into.
+    pub(super) async fn name_adopted(&self, name: CronName, queue: &QueueName) -> Result<(), EngineError> {
+        let instead_of = self.named_for(&name).await?;
+        if instead_of.as_ref() != Some(queue) {
+            let home = CronHome { name: name.name, queue: queue.clone(), unknown: Vec::new() };
+            self.home.command(Command::from(CronCommand::Name(NameCron { home, instead_of }))).await?;
+        }
+        Ok(())
+    }
+
     /// A name without a cron is as good as none, but nobody may say so for a partition that cannot be asked.
     async fn check_name_free(&self, name: &Arc<str>, named_for: &QueueName) -> Result<(), EngineError> {
         let Some(queue) = self.queue(named_for) else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 use windlass_core::command::{Adopt, Command, Refusal};
-use windlass_core::cron::{CronName, CronRefusal};
+use windlass_core::cron::{Cron, CronName, CronRefusal};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Partition;
@@ -100,25 +100,34 @@ impl Registry {
         let registry = Arc::clone(self);
         self.in_turn(&self.queue_turns, queue.clone(), async move {
             let stored = registry.find_unclaimed(partition, store.as_ref())?;
-            registry.check_crons(&queue, &stored).await?;
-            // The names of its crons are seen to once the partition is loaded.
-            registry.carry_out(&queue, Command::Adopt(Adopt { queue: queue.clone(), stored })).await
+            let names = registry.check_crons(&queue, &stored).await?;
+            let adopt = Command::Adopt(Adopt { queue: queue.clone(), stored });
+            let answer = registry.carry_out(&queue, adopt).await?;
+            for name in names {
+                // A name that cannot be written now is written when the partition is loaded next.
+                let _later = registry.name_adopted(name, &queue).await;
+            }
+            Ok(answer)
         })
         .await
     }
 
-    /// A name belongs to one cron: a cron of the partition whose name another cron has would run beside that one.
-    async fn check_crons(&self, queue: &QueueName, stored: &Stored) -> Result<(), EngineError> {
+    /// The names of the partition's crons. A name belongs to one cron: a cron whose name another cron has would run beside that
+    /// one.
+    async fn check_crons(&self, queue: &QueueName, stored: &Stored) -> Result<Vec<CronName>, EngineError> {
         let peeked = self.peek(stored).await.map_err(unreadable)?;
-        for cron in peeked.crons().filter(|cron| cron.leaves.is_none()) {
-            let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&cron.name) };
-            match self.find_cron(&name, 0).await {
-                Ok(_) => return Err(Refusal::CronNamed { cron: name.name }.into()),
+        let present = peeked.crons().filter(|cron| cron.leaves.is_none());
+        let name =
+            |cron: &Cron| CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&cron.name) };
+        let names: Vec<CronName> = present.map(name).collect();
+        for name in &names {
+            match self.find_cron(name, 0).await {
+                Ok(_) => return Err(Refusal::CronNamed { cron: Arc::clone(&name.name) }.into()),
                 Err(EngineError::Refused(Refusal::Cron(CronRefusal::NotFound))) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(names)
     }
 
     /// Records that an unclaimed partition is to be dropped, and has its store drop it.

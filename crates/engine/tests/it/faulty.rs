@@ -44,6 +44,8 @@ pub(crate) struct FaultyStore {
     pub(crate) down: Mutex<bool>,
     /// While set, commits do not come to an end.
     pub(crate) held: watch::Sender<bool>,
+    /// The commits of this partition do not come to an end.
+    pub(crate) stalled: watch::Sender<Option<PartitionId>>,
     /// While set, bodies are not read yet.
     pub(crate) reads_held: watch::Sender<bool>,
     /// The body of the batch of events that begins with this one is lost.
@@ -154,6 +156,9 @@ impl Store for FaultyStore {
             }
             let mut held = self.held.subscribe();
             held.wait_for(|held| !held).await.expect("the store is still there");
+            let mut stalled = self.stalled.subscribe();
+            let is_free = |stalled: &Option<PartitionId>| *stalled != Some(batch.partition);
+            stalled.wait_for(is_free).await.expect("the store is still there");
             match fault {
                 None => self.inner.commit(batch).await,
                 Some(Fault::NotApplied) => Err(CommitError::NotApplied(Self::broken())),

@@ -75,6 +75,8 @@ mod log_unreadable_snapshot;
 #[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]
+mod many_queues;
+#[cfg(test)]
 mod power_loss;
 #[cfg(test)]
 mod real_disks;
@@ -86,5 +88,7 @@ mod rot;
 mod rot_unreadable;
 #[cfg(test)]
 mod spread;
+#[cfg(test)]
+mod stalled;
 #[cfg(test)]
 mod world;

@@ -27,6 +27,8 @@ pub(crate) struct ManualEnv {
     started_at: Timestamp,
     /// By how much the wall clock was set: back if negative.
     set_by_micros: Mutex<i64>,
+    /// How often a task was polled.
+    pub(crate) polls: Arc<AtomicUsize>,
     /// How often somebody went to sleep.
     pub(crate) sleeps: AtomicUsize,
     /// Keeps the next who reads the boot clock.
@@ -65,6 +67,7 @@ impl ManualEnv {
             boot: watch::Sender::new(Duration::ZERO),
             started_at: Timestamp(1_700_000_000_000_000),
             set_by_micros: Mutex::new(0),
+            polls: Arc::default(),
             sleeps: AtomicUsize::new(0),
             held: Mutex::default(),
         }
@@ -117,7 +120,12 @@ impl Env for ManualEnv {
     }
 
     fn spawn_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>) {
-        self.tasks.spawn_boxed(name, future);
+        let (polls, mut future) = (Arc::clone(&self.polls), future);
+        let counted = std::future::poll_fn(move |context| {
+            polls.fetch_add(1, Ordering::Relaxed);
+            future.as_mut().poll(context)
+        });
+        self.tasks.spawn_boxed(name, Box::pin(counted));
     }
 
     fn spawn_thread_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>) {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{NewItem, Refusal, UpdateQueue};
+use windlass_core::command::{CreateGroup, NewEnd, NewItem, Refusal, UpdateQueue};
 use windlass_core::id::ItemId;
 use windlass_core::item::{ItemError, MoveReason, Phase};
+use windlass_core::limits::KINDS_MAX;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
@@ -27,6 +28,9 @@ on_every_store!(
     many_items_arrive_in_the_order_they_died_over_several_partitions,
     a_dead_queue_is_another_queue,
     nothing_is_moved_once_the_dead_queue_was_taken_away,
+    what_was_to_go_to_a_queue_deleted_since_goes_to_the_next_dead_queue,
+    what_can_go_nowhere_does_not_hold_up_what_can,
+    what_a_dead_queue_refuses_does_not_hold_up_the_rest,
 );
 
 pub(crate) fn to_dead() -> Settings {
@@ -268,4 +272,109 @@ async fn nothing_is_moved_once_the_dead_queue_was_taken_away(world: &World) {
     let view = world.engine().get(failed[0].id).await.expect("kept");
     assert_eq!(view.item.state.phase(), Phase::Failed);
     assert!(view.item.created_at > Timestamp(0));
+}
+
+fn dead_queue(queue: &QueueName, to: &str) -> UpdateQueue {
+    let change = SettingsChange { dead_queue: Some(Some(to.into())), ..SettingsChange::default() };
+    UpdateQueue { name: queue.clone(), change }
+}
+
+async fn what_was_to_go_to_a_queue_deleted_since_goes_to_the_next_dead_queue(world: &World) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    let grave = world.queue("grave", 1, Settings::default()).await;
+    // Kinds fill the dead queue up, so that what is assigned to it stays assigned.
+    fill_with_kinds(world, &dead).await;
+    world.produce(&queue, vec![NewItem { kind: "one-too-many".into(), ..item("stuck") }]).await;
+    fail_all(world, &queue).await;
+    assigned(world, &queue).await;
+    world.engine().delete_queue(&dead, true).await.expect("deleted");
+    world.engine().update_queue(dead_queue(&queue, "grave")).await.expect("changed");
+    wait_for_more(world, &grave, 0).await;
+    assert_eq!(bodies(&world.lease(&grave, 10).await), ["stuck"]);
+    while_time_passes(world, all_moved(world, &queue)).await;
+}
+
+/// End items of groups go to the queue they name or nowhere, dead letters also to another dead queue.
+async fn what_can_go_nowhere_does_not_hold_up_what_can(world: &World) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    for index in 0..150 {
+        let end = NewEnd { queue: Some("dead".into()), item: item("end") };
+        let name = format!("group-{index}").into();
+        let create =
+            CreateGroup { name, items: vec![item("member")], start: true, end: Some(end), abort: None };
+        world.engine().create_group(&queue, create).await.expect("made");
+    }
+    world.engine().delete_queue(&dead, true).await.expect("deleted");
+    // All end items leave before the first item dies.
+    let members = world.lease(&queue, 1000).await;
+    for member in &members {
+        world.complete(&queue, member).await;
+    }
+    world.env.advance(Duration::from_secs(1));
+    world.produce(&queue, items(1)).await;
+    fail_all(world, &queue).await;
+    let grave = world.queue("grave", 1, Settings::default()).await;
+    world.engine().update_queue(dead_queue(&queue, "grave")).await.expect("changed");
+    wait_for_more(world, &grave, 0).await;
+    assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 150);
+}
+
+async fn what_a_dead_queue_refuses_does_not_hold_up_the_rest(world: &World) {
+    let queue = world.queue("q", 1, to_dead()).await;
+    let dead = world.queue("dead", 1, Settings::default()).await;
+    fill_with_kinds(world, &dead).await;
+    let odd = |index| NewItem { kind: format!("odd-{index}").into(), ..item("refused") };
+    let known = NewItem { kind: "kind-0".into(), ..item("taken") };
+    world.produce(&queue, (0..120).map(odd).chain([known]).collect()).await;
+    fail_all(world, &queue).await;
+    wait_for_more(world, &dead, KINDS_MAX as u64).await;
+    assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 120);
+}
+
+/// Until more than so many wait, while time passes.
+async fn wait_for_more(world: &World, queue: &QueueName, before: u64) {
+    let more = async {
+        while world.engine().stats(queue).await.expect("stats").counts.waiting <= before {
+            tokio::task::yield_now().await;
+        }
+    };
+    while_time_passes(world, more).await;
+}
+
+/// As many kinds as a partition takes.
+async fn fill_with_kinds(world: &World, queue: &QueueName) {
+    let kinds: Vec<NewItem> =
+        (0..KINDS_MAX).map(|kind| NewItem { kind: format!("kind-{kind}").into(), ..item("kind") }).collect();
+    for batch in kinds.chunks(1000) {
+        world.produce(queue, batch.to_vec()).await;
+    }
+}
+
+/// Until some partition was chosen for what is on its way.
+async fn assigned(world: &World, queue: &QueueName) {
+    let first = world.engine().commit_stats().commits;
+    // It is assigned, refused, and put behind.
+    let assigned = async {
+        while world.engine().commit_stats().commits < first + 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    while_time_passes(world, assigned).await;
+    assert_eq!(world.engine().stats(queue).await.expect("stats").moving, 1);
+}
+
+async fn while_time_passes<T>(world: &World, call: impl Future<Output = T>) -> T {
+    let passing = async {
+        loop {
+            world.env.advance(Duration::from_millis(10));
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        done = call => done,
+        never = passing => never,
+    }
 }
