@@ -15,6 +15,7 @@ mod churn;
 mod cycles;
 mod load;
 mod memory;
+mod queues;
 
 const USAGE: &str = "\
 usage: cargo bench -p windlass-engine -- COMMAND
@@ -29,6 +30,7 @@ usage: cargo bench -p windlass-engine -- COMMAND
                          the same for leases of one item of a kind, each given back at once, in a backlog in which one
                          item is of the kind `rare` and all others are `default`
   memory [ITEMS]         bytes per waiting item, and how long a start with them takes
+  queues [QUEUES]        milliseconds to make a queue beside none and beside QUEUES, and how long a start with them takes
   churn [ITEMS] [KEPT]   the data directory while ITEMS come and go and one in KEPT stays (0: none)
 
 Data goes to a temporary directory; set TMPDIR to choose the disk.";
@@ -49,6 +51,7 @@ fn main() {
             backlog::fixed_leases(kind, number(2, 0), number(3, 1000));
         }
         Some("memory") => memory::run(number(1, 1_000_000)),
+        Some("queues") => queues::run(number(1, 10_000)),
         Some("churn") => churn::run(number(1, 10_000_000), number(2, 0)),
         Some(other) => exit(&format!("unknown command: {other}\n\n{USAGE}")),
         None => println!("{USAGE}"),

@@ -318,7 +318,7 @@ async fn what_can_go_nowhere_does_not_hold_up_what_can(world: &World) {
     let grave = world.queue("grave", 1, Settings::default()).await;
     world.engine().update_queue(dead_queue(&queue, "grave")).await.expect("changed");
     wait_for_more(world, &grave, 0).await;
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 150);
+    wait_until_moving(world, &queue, 150).await;
 }
 
 async fn what_a_dead_queue_refuses_does_not_hold_up_the_rest(world: &World) {
@@ -330,7 +330,7 @@ async fn what_a_dead_queue_refuses_does_not_hold_up_the_rest(world: &World) {
     world.produce(&queue, (0..120).map(odd).chain([known]).collect()).await;
     fail_all(world, &queue).await;
     wait_for_more(world, &dead, KINDS_MAX as u64).await;
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 120);
+    wait_until_moving(world, &queue, 120).await;
 }
 
 /// Until more than so many wait, while time passes.
@@ -341,6 +341,16 @@ async fn wait_for_more(world: &World, queue: &QueueName, before: u64) {
         }
     };
     while_time_passes(world, more).await;
+}
+
+/// Until so many are left on their way, while time passes.
+async fn wait_until_moving(world: &World, queue: &QueueName, count: u64) {
+    let left = async {
+        while world.engine().stats(queue).await.expect("stats").moving != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    while_time_passes(world, left).await;
 }
 
 /// As many kinds as a partition takes.
