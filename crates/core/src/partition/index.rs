@@ -46,9 +46,38 @@ pub(super) struct Index {
     firsts: BTreeSet<(Key, KindIndex)>,
     stopped: BTreeSet<KindIndex>,
     all_stopped: bool,
+    /// Kinds whose first key to be had may be another one since [`Index::take_moved`].
+    moved: Moved,
     /// How many keys the open lanes of each kind have.
     open_by_kind: Vec<u64>,
     gone: BTreeSet<Lane>,
+}
+
+/// Kinds in the order in which they came, each once.
+#[derive(Default)]
+struct Moved {
+    kinds: Vec<KindIndex>,
+    /// By position.
+    is_in: Vec<bool>,
+}
+
+impl Moved {
+    fn add(&mut self, kind: KindIndex) {
+        let at = kind.position();
+        if at >= self.is_in.len() {
+            self.is_in.resize(at + 1, false);
+        }
+        if !std::mem::replace(&mut self.is_in[at], true) {
+            self.kinds.push(kind);
+        }
+    }
+
+    fn take(&mut self) -> Vec<KindIndex> {
+        for kind in &self.kinds {
+            self.is_in[kind.position()] = false;
+        }
+        std::mem::take(&mut self.kinds)
+    }
 }
 
 impl Index {
@@ -128,7 +157,10 @@ impl Index {
         if let Some(before) = before {
             self.firsts.remove(&(before, kind));
         }
-        self.firsts.extend(after.map(|after| (after, kind)));
+        if let Some(after) = after {
+            self.firsts.insert((after, kind));
+            self.moved.add(kind);
+        }
     }
 
     /// Stops a kind, or lets it go on.
@@ -138,12 +170,23 @@ impl Index {
             head.map(|head| self.firsts.remove(&head));
         } else if !stopped && self.stopped.remove(&kind) {
             self.firsts.extend(head);
+            self.moved.add(kind);
         }
     }
 
     /// Stops every kind, or lets those go on that are not stopped themselves.
     pub(super) fn set_all_stopped(&mut self, stopped: bool) {
         self.all_stopped = stopped;
+        if !stopped {
+            self.firsts.iter().for_each(|(_, kind)| self.moved.add(*kind));
+        }
+    }
+
+    /// The kinds whose first key to be had may be another one than when this was last asked. Only kinds that have one.
+    pub(super) fn take_moved(&mut self) -> Vec<KindIndex> {
+        let mut moved = self.moved.take();
+        moved.retain(|kind| self.first_of_kind(*kind).is_some());
+        moved
     }
 
     pub(super) fn all_stopped(&self) -> bool {

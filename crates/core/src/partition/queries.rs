@@ -1,5 +1,7 @@
 //! Questions that change nothing. None scans the backlog.
 
+use std::sync::Arc;
+
 use super::Partition;
 use super::entry::Entry;
 use super::index::Key;
@@ -66,6 +68,18 @@ impl Partition {
         };
         let head = Head { priority: priority_of(rank), place: place_of(rank) };
         (head.priority <= filter.max_priority).then_some(head)
+    }
+
+    /// The best item of a kind that a lease of it would get.
+    pub fn head_of_kind(&self, kind: &str) -> Option<Head> {
+        let (rank, _) = self.first_of_kind(kind)?;
+        Some(Head { priority: priority_of(rank), place: place_of(rank) })
+    }
+
+    /// The kinds of which a lease may get something that it would not have got when this was last asked: a lease that found
+    /// nothing then need not look at any other kind.
+    pub fn take_moved_kinds(&mut self) -> Vec<Arc<str>> {
+        self.lanes.take_moved().into_iter().map(|kind| self.kinds.name(kind).clone()).collect()
     }
 
     /// The first item of a kind that can be had.

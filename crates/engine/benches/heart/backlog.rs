@@ -70,3 +70,20 @@ pub(crate) fn fixed_leases(kind: &str, backlog: u64, leases: u64) {
     });
     bed.close();
 }
+
+/// A fixed number of produces, each of which serves a lease that waits for its kind, beside leases of so many other kinds.
+pub(crate) fn fixed_waiting(kinds: u64, produces: u64) {
+    let bed = countable_bed();
+    let _guard = bed.runtime.enter();
+    let others: Vec<_> = (0..kinds).map(|kind| bed.waiting_lease(format!("other-{kind}"))).collect();
+    bed.runtime.block_on(async {
+        for count in 0..produces {
+            let served = bed.waiting_lease("default".to_owned());
+            bed.wait_for_leases(kinds as usize + 1).await;
+            bed.engine.produce(&bed.queue, new_items(1, 0)).await.expect("produced");
+            assert_eq!(served.await.expect("ends"), 1, "lease {count}");
+        }
+    });
+    others.iter().for_each(tokio::task::JoinHandle::abort);
+    bed.close();
+}

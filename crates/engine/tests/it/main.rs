@@ -87,4 +87,6 @@ mod rot_unreadable;
 #[cfg(test)]
 mod spread;
 #[cfg(test)]
+mod waiting_kinds;
+#[cfg(test)]
 mod world;
