@@ -50,6 +50,7 @@ impl Partition {
         same("events", &self.events.sums()?, &full.events)?;
         same("items by address", &self.addresses, &full.addresses)?;
         self.check_holders()?;
+        same("keys of slots that are at home elsewhere", &self.lingering, &self.count_lingering())?;
         let mut calls = Calls::default();
         self.calls.iter().for_each(|once| calls.insert(once.clone()));
         same("calls that are remembered", &self.calls, &calls)?;
@@ -190,7 +191,9 @@ impl fmt::Debug for Partition {
         }
         show.field("leased_places", &self.leased_places).field("leased", &self.leased);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
-        show.field("addresses", &self.addresses).field("calls", &self.calls);
+        show.field("lingering", &self.lingering)
+            .field("addresses", &self.addresses)
+            .field("calls", &self.calls);
         show.field("crons", &self.crons).field("cron_names", &self.cron_names);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);

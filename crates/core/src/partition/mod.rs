@@ -35,6 +35,7 @@ mod index;
 mod intake;
 mod kinds;
 mod lease;
+mod lingering;
 mod list;
 mod moves;
 mod numbers;
@@ -67,6 +68,7 @@ pub use events::oldest_of as oldest_event_of;
 pub use explain::{Explained, Reason};
 pub use intake::Remaining;
 pub use lease::PASSED_MAX;
+pub use lingering::Lingering;
 pub use moves::Target;
 pub use queries::Head;
 
@@ -74,6 +76,7 @@ use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
+use crate::route::Slot;
 use crate::row::{
     BodyCopy, Change, Clearable, Cleared, Dropped, Intake, Numbers, Partitions, Queue, QueueName, Row,
     Stored, Taken,
@@ -150,6 +153,8 @@ pub struct Partition {
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
     addresses: Addresses,
+    /// How many keys are known here of each slot that is at home elsewhere.
+    lingering: BTreeMap<Slot, u64>,
     /// Final items by the time of their end.
     finished: SortedMap<Key, ()>,
     kept_bytes: u64,
@@ -223,6 +228,7 @@ impl Partition {
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
             addresses: Addresses::default(),
+            lingering: BTreeMap::new(),
             finished: SortedMap::new(),
             kept_bytes: 0,
             counts: Counts::default(),
@@ -299,6 +305,7 @@ impl Partition {
             Command::Rebalance(rebalance) => self.rebalance(now, rebalance, out),
             Command::Retire(name, partition) => self.retire(&name, partition, out),
             Command::ForgetPartition(name, partition) => self.forget_partition(now, &name, partition, out),
+            Command::ForgetFormerHome(forget) => self.forget_former_home(&forget, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
             Command::Adopt(adopt) => self.adopt(now, adopt, out),
             Command::DropUnclaimed(stored) => self.drop_unclaimed(stored, out),

@@ -50,8 +50,8 @@ impl Partition {
             Row::Taken(taken) => {
                 self.taken.insert(taken.source, taken);
             }
-            Row::Once(once) => self.calls.insert(*once),
-            Row::Intake(intake) => self.intake = *intake,
+            Row::Once(once) => self.put_call(*once),
+            Row::Intake(intake) => self.put_intake(*intake),
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), *queue);
             }
@@ -77,8 +77,8 @@ impl Partition {
             row::Key::Taken(source) => {
                 self.taken.remove(source);
             }
-            row::Key::Once(key) => self.calls.remove(key),
-            row::Key::Intake => self.intake = Intake::default(),
+            row::Key::Once(key) => self.remove_call(key),
+            row::Key::Intake => self.put_intake(Intake::default()),
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
@@ -286,6 +286,7 @@ impl Partition {
             self.outbox.insert(leaving);
         }
         if let Some(addressed) = besides.addressed {
+            self.key_came(&addressed.address);
             self.addresses.insert(addressed);
         }
     }
@@ -298,6 +299,7 @@ impl Partition {
             self.outbox.remove(&leaving);
         }
         if let Some(addressed) = besides.addressed {
+            self.key_went(&addressed.address);
             self.addresses.remove(&addressed);
         }
     }

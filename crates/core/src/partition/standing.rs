@@ -23,10 +23,19 @@ impl Partition {
             let kind = self.kinds.index(&template.kind);
             self.kinds.join(kind);
         }
+        let name = row.as_ref().or(self.groups.slot(group).row.as_ref()).map(|row| Arc::clone(&row.name));
+        let was_known = name.as_ref().is_some_and(|name| self.has_group(name));
         if let Some(before) = self.groups.set_row(group, row) {
             for template in before.templates() {
                 let kind = self.kinds.find(&template.kind).expect("it was joined when the row came");
                 self.kinds.part(kind);
+            }
+        }
+        if let Some(name) = name {
+            match (was_known, self.has_group(&name)) {
+                (false, true) => self.key_came(&name),
+                (true, false) => self.key_went(&name),
+                (true, true) | (false, false) => {}
             }
         }
         self.set_standing(group, state);

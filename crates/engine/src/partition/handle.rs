@@ -303,7 +303,8 @@ impl Handle {
     /// Says what is known of it by now.
     pub(crate) fn publish(&self, summary: Summary) {
         let before = self.published.set(summary).rest;
-        if summary.rest != before && summary.rest != Rest::Serving {
+        let rests = summary.rest != before && summary.rest != Rest::Serving;
+        if self.published.is_news(summary.lingering) || rests {
             self.emptied.notify_one();
         }
     }

@@ -437,6 +437,7 @@ impl Writer {
             retained: self.partition.retained(),
             moving: self.partition.moving(),
             rest: self.rest(),
+            lingering: self.partition.lingering(),
             sequence: self.sequence,
             stopped: self.partition.stopped(),
         }

@@ -22,6 +22,7 @@ impl Registry {
             lock(&self.running).queues.values().map(|running| Arc::clone(&running.handle)).collect();
         let mut any = false;
         for queue in queues {
+            any |= self.forget_former_homes(&queue).await?;
             let name = &queue.queue.name;
             for handle in &queue.partitions[queue.queue.width()..] {
                 if has_come_to(handle, Rest::Drained, Partition::is_drained).await {

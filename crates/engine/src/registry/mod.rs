@@ -3,6 +3,7 @@
 mod align;
 mod crons;
 mod drain;
+mod former;
 mod rules;
 mod running;
 mod unclaimed;
