@@ -19,6 +19,7 @@ mod death;
 mod delete;
 mod emit;
 mod entry;
+mod era;
 mod eras;
 mod events;
 mod explain;
@@ -162,8 +163,8 @@ pub struct Partition {
     /// How many live items have something to show, by state and era: what is left of them when they are taken away all at
     /// once.
     traces: BTreeMap<(Clearable, u32), u64>,
-    /// How many of them went away with their group's cancel, and were not cleared before.
-    kept_of_cancelled: u64,
+    /// How many of them are members of groups that were cancelled, and went away with them unless they were cleared before.
+    kept_of_cancelled: BTreeMap<(Clearable, u32), u64>,
     /// Waiting items by era and priority. Not those of groups that are shut.
     priorities: BTreeMap<(u32, u8), u64>,
     ages: Ages,
@@ -233,7 +234,7 @@ impl Partition {
             kept_bytes: 0,
             counts: Counts::default(),
             traces: BTreeMap::new(),
-            kept_of_cancelled: 0,
+            kept_of_cancelled: BTreeMap::new(),
             priorities: BTreeMap::new(),
             ages: Ages::default(),
             schedules: LastRead::default(),

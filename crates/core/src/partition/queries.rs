@@ -87,13 +87,6 @@ impl Partition {
         self.lanes.first_of_kind(self.kinds.find(kind)?)
     }
 
-    /// Since when the item stands in the queue that stands there longest: its place is about the time at which it
-    /// joined. One that goes back to its own place after an attempt has stood there all along. Costs as much as there
-    /// are kinds and priorities.
-    pub fn oldest_waiting(&self) -> Option<Timestamp> {
-        self.lanes.open().filter_map(|(_, lane)| oldest_of(lane)).min()
-    }
-
     /// The earliest moment at which a sweep has something to do: at once while there is more kept than there should be,
     /// something is gone that was not swept up, or a group waits for its end.
     pub fn next_due(&self) -> Option<Timestamp> {
