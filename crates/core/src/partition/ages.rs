@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Partition;
 use super::index::Lane;
 use super::queries::oldest_of;
-use crate::effort;
+use crate::effort::{self, Looked};
 use crate::time::Timestamp;
 
 #[derive(Default)]
@@ -94,7 +94,7 @@ impl Partition {
     }
 
     fn oldest_in(&self, lane: Lane) -> Option<Timestamp> {
-        effort::look();
+        effort::look(Looked::Indexed);
         self.lanes.open_lane(lane).and_then(oldest_of)
     }
 }

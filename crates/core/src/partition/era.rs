@@ -7,7 +7,7 @@ use std::ops::{AddAssign, SubAssign};
 use super::groups::GroupIndex;
 use super::index::{Key, Lane, Standing};
 use super::kinds::KindIndex;
-use crate::effort;
+use crate::effort::{self, Looked};
 use crate::id::ItemNumber;
 use crate::sorted::SortedMap;
 
@@ -294,7 +294,7 @@ impl Era {
     }
 
     pub(super) fn lanes(&self) -> impl Iterator<Item = (Lane, &SortedMap<Key, ()>)> {
-        self.lanes.iter().map(|(&lane, keys)| (lane, keys)).inspect(|_| effort::look())
+        self.lanes.iter().map(|(&lane, keys)| (lane, keys)).inspect(|_| effort::look(Looked::Indexed))
     }
 
     /// The lanes of items without a group: as many as there are kinds.
@@ -314,12 +314,17 @@ impl Era {
         let least = Lane { group: Some(GroupIndex::MIN), kind: KindIndex::MIN, era: 0 };
         let mut last = None;
         let groups = self.lanes.range(least..).filter_map(|(lane, _)| lane.group);
-        groups.filter(move |group| last.replace(*group) != Some(*group)).inspect(|_| effort::look())
+        groups
+            .filter(move |group| last.replace(*group) != Some(*group))
+            .inspect(|_| effort::look(Looked::Indexed))
     }
 
     /// Members of groups from a key on, in their order.
     pub(super) fn members_from(&self, from: Key) -> impl Iterator<Item = (Key, GroupIndex)> {
-        self.members.range(from..).map(|(key, group)| (key, *group)).inspect(|_| effort::look())
+        self.members
+            .range(from..)
+            .map(|(key, group)| (key, *group))
+            .inspect(|_| effort::look(Looked::Indexed))
     }
 
     /// Whether everything derived is what the lanes say.

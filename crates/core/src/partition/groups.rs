@@ -10,7 +10,7 @@ use super::entry::Entry;
 use super::era::Tally;
 use super::index::Standing;
 use super::standing::standings;
-use crate::effort;
+use crate::effort::{self, Looked};
 use crate::group::{Group, GroupState};
 use crate::id::GroupNumber;
 use crate::item::State;
@@ -213,7 +213,7 @@ impl Groups {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = GroupIndex> {
-        self.by_number.values().copied().inspect(|_| effort::look())
+        self.by_number.values().copied().inspect(|_| effort::look(Looked::Indexed))
     }
 
     /// Every row, by number.

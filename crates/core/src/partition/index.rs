@@ -14,6 +14,7 @@ use std::ops::Range;
 use super::era::{Era, Kinds, Tally};
 use super::groups::GroupIndex;
 use super::kinds::KindIndex;
+use crate::effort::{self, Looked};
 use crate::id::ItemNumber;
 use crate::mutant::{self, Mutant};
 use crate::sorted::SortedMap;
@@ -210,7 +211,7 @@ impl Index {
     pub(super) fn open_up_to(&self, kind: KindIndex, key: Key) -> impl Iterator<Item = &SortedMap<Key, ()>> {
         let heads =
             self.visible().flat_map(move |era| era.heads_of(kind).take_while(move |(head, _)| *head <= key));
-        heads.filter_map(|(_, lane)| self.lane(lane)).inspect(|_| crate::effort::look())
+        heads.filter_map(|(_, lane)| self.lane(lane)).inspect(|_| effort::look(Looked::Indexed))
     }
 
     /// The lanes of items without a group that can be seen: as many as there are kinds.

@@ -1,7 +1,7 @@
 //! What stats, lists and clears cost beside many groups: counted in lanes, groups and items looked at.
 
 use windlass_core::command::{Clear, Command, CreateGroup, List, Produce, Reply};
-use windlass_core::effort::looks_of;
+use windlass_core::effort::{Looked, looks};
 use windlass_core::group::GroupState;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::partition::{Counts, Partition, Reason};
@@ -46,6 +46,13 @@ fn page(partition: &Partition, pivot: Option<ItemNumber>) -> Vec<ItemNumber> {
 fn whole_list(partition: &Partition) -> Vec<ItemNumber> {
     let items = partition.list(List::Queue, None, usize::MAX).unwrap();
     items.into_iter().map(|item| item.number).collect()
+}
+
+/// How many lanes, groups and items some work looks at, and what comes of it.
+fn looks_of<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let before = looks(Looked::Indexed);
+    let done = work();
+    (looks(Looked::Indexed) - before, done)
 }
 
 /// Asserts that `looks`, which tells how many looks something takes, grows little from few groups to many.

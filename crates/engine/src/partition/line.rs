@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 use windlass_core::command::Filter;
-use windlass_core::effort;
+use windlass_core::effort::{self, Looked};
 
 use crate::error::EngineError;
 use crate::partition::waiters::Ticket;
@@ -103,7 +103,10 @@ impl Line {
 
     /// The tickets that joined after `arrival`.
     pub(super) fn arrived_since(&self, arrival: u64) -> impl Iterator<Item = &Arc<Ticket>> {
-        self.by_arrival.range(arrival + 1..).map(|(_, ticket)| ticket).inspect(|_| effort::look())
+        self.by_arrival
+            .range(arrival + 1..)
+            .map(|(_, ticket)| ticket)
+            .inspect(|_| effort::look(Looked::Tickets))
     }
 
     /// The oldest ticket that takes an item of that kind and priority.
@@ -118,7 +121,7 @@ impl Line {
         let mut oldest: Option<&Arc<Ticket>> = None;
         let mut from = Some(priority);
         while let Some(max_priority) = from {
-            effort::look();
+            effort::look(Looked::Tickets);
             let wish = Wish { kind: kind.cloned(), max_priority, number: 0 };
             let found = self.by_wish.range(wish..).next();
             let Some((wish, ticket)) = found.filter(|(wish, _)| wish.kind.as_ref() == kind) else { break };

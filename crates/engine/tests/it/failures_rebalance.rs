@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use windlass_core::command::{CreateGroup, NewItem, Refusal};
-use windlass_core::effort::looks;
+use windlass_core::effort::{Looked, looks};
 use windlass_core::id::ItemId;
 use windlass_core::route::{Slot, SlotSet};
 use windlass_core::row::QueueName;
@@ -152,10 +152,10 @@ async fn a_former_home_without_keys_is_not_asked_and_its_fault_does_no_harm() {
     let id = made[0].as_ref().expect("produced").id;
     engine.rebalance(queue, 3).await.expect("grown");
     assert_eq!(former_homes(engine, queue).await, 1, "its keys are live");
-    let before = looks();
+    let before = looks(Looked::FormerHomes);
     let taken = engine.produce(queue, moved_orders(engine, queue)).await.expect("judged").results;
     assert!(taken.iter().all(Result::is_err));
-    assert_eq!(looks() - before, 1, "one question for the whole call");
+    assert_eq!(looks(Looked::FormerHomes) - before, 1, "one question for the whole call");
 
     assert_eq!(complete_all(engine, queue).await, 40);
     // Until then it keeps what became of them.
@@ -164,10 +164,10 @@ async fn a_former_home_without_keys_is_not_asked_and_its_fault_does_no_harm() {
     *world.store.broken_partition.lock().expect("not poisoned") = Some(id.partition);
     let free = items(30);
     let _brings_the_fault_about = engine.produce(queue, free).await;
-    let before = looks();
+    let before = looks(Looked::FormerHomes);
     let made = engine.produce(queue, moved_orders(engine, queue)).await.expect("produced").results;
     assert!(made.iter().all(Result::is_ok), "{made:?}");
-    assert_eq!(looks() - before, 0, "nobody is asked");
+    assert_eq!(looks(Looked::FormerHomes) - before, 0, "nobody is asked");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Leases that wait for kinds: what a produce costs beside many of them, and who of them is served first.
 
 use windlass_core::command::{Filter, LeaseItems, NewItem};
-use windlass_core::effort::looks;
+use windlass_core::effort::{Looked, looks};
 use windlass_core::row::QueueName;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
@@ -38,10 +38,10 @@ async fn looks_of_a_produce(others: usize) -> u64 {
         waiting.push(wait_for_kind(&world, &queue, &format!("other-{other}")).await);
     }
     let wanted = wait_for_kind(&world, &queue, "wanted").await;
-    let before = looks();
+    let before = looks(Looked::Tickets);
     world.produce(&queue, vec![item_of("wanted", 0)]).await;
     assert_eq!(got(wanted).await, ["wanted"]);
-    let looked = looks() - before;
+    let looked = looks(Looked::Tickets) - before;
     assert!(waiting.iter().all(|lease| !lease.is_finished()));
     world.close().await;
     looked
@@ -62,11 +62,11 @@ async fn a_lease_that_comes_looks_at_no_ticket_but_its_own() {
     for other in 0..MANY {
         waiting.push(wait_for_kind(&world, &queue, &format!("other-{other}")).await);
     }
-    let before = looks();
+    let before = looks(Looked::Tickets);
     waiting.push(wait_for_kind(&world, &queue, "last").await);
     // The writer has looked by the time it answers.
     world.engine().stats(&queue).await.expect("stats");
-    let looked = looks() - before;
+    let looked = looks(Looked::Tickets) - before;
     assert!((1..10).contains(&looked), "{looked} tickets for one lease");
     world.close().await;
 }
