@@ -215,7 +215,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
             && !before.is_some_and(|before| self.merge_with_next(before))
             && let Some(chunk) = self.chunks.get_mut(&bound)
         {
-            chunk.shrink_to_fit();
+            *chunk = fitting(std::mem::take(chunk), Chunk::new());
         }
     }
 
@@ -229,11 +229,18 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         let next = self.chunks.remove(&next_bound).expect("it was there a line ago");
         self.find_last_bound(next_bound);
         let chunk = self.chunks.get_mut(&bound).expect("it was there a line ago");
-        chunk.reserve_exact(next.len());
-        chunk.extend(next);
-        chunk.shrink_to_fit();
+        *chunk = fitting(std::mem::take(chunk), next);
         true
     }
+}
+
+/// Two chunks as one, in memory of their own. Memory that were cut to size in place would leave holes, each a little smaller
+/// than the next chunk that is to be filled.
+fn fitting<K, V>(chunk: Chunk<K, V>, next: Chunk<K, V>) -> Chunk<K, V> {
+    let mut both = Chunk::with_capacity(chunk.len() + next.len());
+    both.extend(chunk);
+    both.extend(next);
+    both
 }
 
 fn find<K: Ord + Copy, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
