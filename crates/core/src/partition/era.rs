@@ -244,7 +244,7 @@ impl Era {
         self.by_kind.get(kind.position()).copied().unwrap_or_default()
     }
 
-    /// Of the kinds that have any.
+    /// Tallies of the kinds that have any key here.
     pub(super) fn tallies(&self) -> impl Iterator<Item = (KindIndex, Tally)> {
         let of_kind = |(at, tally): (usize, &Tally)| (KindIndex::at(at), *tally);
         self.by_kind.iter().enumerate().map(of_kind).filter(|(_, tally)| *tally != Tally::default())

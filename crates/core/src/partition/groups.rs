@@ -168,12 +168,12 @@ impl Groups {
         unended - self.live(group).live()
     }
 
-    /// Whether it waits for nothing but its end.
+    /// Whether the group waits for nothing but its end.
     pub(super) fn is_ending(&self, group: GroupIndex) -> bool {
         self.slot(group).is_ending(&self.visible)
     }
 
-    /// Whether it is to be ended, or its row is not needed any more.
+    /// Whether the group is to be ended, or its row is not needed any more.
     pub(super) fn should_be_due(&self, group: GroupIndex) -> bool {
         self.is_ending(group) || self.slot(group).is_forgotten()
     }
@@ -182,7 +182,7 @@ impl Groups {
         self.visible = Visible::of(cleared);
     }
 
-    /// Those that are known to be ended, or whose row is not needed any more.
+    /// Groups that are known to end next, or whose row is not needed any more.
     pub(super) fn due(&self) -> impl Iterator<Item = GroupIndex> {
         self.due.iter().map(|number| self.by_number[number])
     }

@@ -24,7 +24,7 @@ pub(crate) struct Summary {
     /// How many of those that wait are held back by a rule.
     pub(crate) stopped: u64,
     pub(crate) rest: Rest,
-    /// Slots at home elsewhere of which it knows keys.
+    /// How many slots at home elsewhere the partition knows keys of.
     pub(crate) lingering: Option<Lingering>,
     /// Of its last commit.
     pub(crate) sequence: u64,

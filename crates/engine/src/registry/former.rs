@@ -1,5 +1,5 @@
-//! Former homes that know no key of a slot any more: they are not asked about it any longer. Their writers tell when they may
-//! have come that far.
+//! Former homes that know no key of a slot any more are not asked about that slot any longer. The writer of a former home tells
+//! when its keys may be gone.
 
 use windlass_core::command::{Command, ForgetFormerHome};
 use windlass_core::id::PartitionId;
@@ -27,7 +27,7 @@ impl Registry {
         Ok(any)
     }
 
-    /// Of those slots, the ones that the partition knows no key of. That is durable, so no power loss brings a key back.
+    /// The slots of `former` that the partition knows no key of, once that is durable: no power loss brings a key back.
     async fn slots_without_keys(
         &self,
         queue: &QueueHandle,
@@ -51,7 +51,7 @@ impl Registry {
     }
 }
 
-/// By what is published, which is a hint.
+/// Goes by the published summary, which is a hint.
 fn may_have_slots_without_keys(handle: &Handle, former: SlotSet, route_version: u64) -> bool {
     let lingering = handle.published.summary().lingering;
     lingering.is_some_and(|known| known.route_version == route_version && known.slots < former.len())
