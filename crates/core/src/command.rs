@@ -12,6 +12,7 @@ use crate::id::{ItemId, ItemNumber, PartitionId, Permit};
 use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase, Suspension};
 use crate::limits::Invalid;
 use crate::partition::Totals;
+use crate::route::SlotSet;
 use crate::row::{BodyCopy, Change, Intake, Queue, QueueName, StoreNames, Stored};
 use crate::rule::{Rule, RuleSet, Stop};
 use crate::settings::{Settings, SettingsChange};
@@ -84,6 +85,8 @@ pub enum Command {
     Retire(QueueName, PartitionId),
     /// Registry only: a retired partition keeps nothing any more.
     ForgetPartition(QueueName, PartitionId),
+    /// Registry only: a partition knows no key any more of slots that it was home to.
+    ForgetFormerHome(Box<ForgetFormerHome>),
     /// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
     SkipPartitions(PartitionId),
     /// Registry only: makes a partition that no queue names one of a queue's.
@@ -99,6 +102,15 @@ pub enum Command {
     /// Takes the queue's rules over, as [`Command::Configure`] does the settings.
     TakeRules(Arc<RuleSet>),
     Cron(Box<CronCommand>),
+}
+
+#[derive(Clone, Debug)]
+pub struct ForgetFormerHome {
+    pub queue: QueueName,
+    pub partition: PartitionId,
+    pub slots: SlotSet,
+    /// The routes that the partition knew when it said so. By later ones it may have been home to the slots again.
+    pub route_version: u64,
 }
 
 #[derive(Clone, Debug)]

@@ -16,6 +16,7 @@
 pub mod codec;
 pub mod command;
 pub mod cron;
+pub mod effort;
 pub mod event;
 pub mod footprint;
 pub mod group;

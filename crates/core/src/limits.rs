@@ -234,6 +234,7 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::DeleteQueue(_)
         | Command::Retire(..)
         | Command::ForgetPartition(..)
+        | Command::ForgetFormerHome(_)
         | Command::SkipPartitions(_)
         | Command::Adopt(_)
         | Command::DropUnclaimed(_)

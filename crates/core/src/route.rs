@@ -18,6 +18,11 @@ impl Slot {
         Self((hash % SLOTS as u64) as u16)
     }
 
+    /// None if there is no such slot.
+    pub fn at(index: u16) -> Option<Self> {
+        (usize::from(index) < SLOTS).then_some(Self(index))
+    }
+
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -87,6 +92,10 @@ impl SlotSet {
 
     pub fn is_empty(&self) -> bool {
         self.0 == [0; SLOTS / 64]
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     pub(crate) const BYTES: usize = SLOTS / 8;

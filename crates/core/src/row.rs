@@ -126,6 +126,9 @@ pub struct Once {
     /// Which items of the call were answered here, in their order. Empty: the first ones.
     pub indexes: Box<[u16]>,
     pub answers: Answers,
+    /// The slots whose keys brought the call here, ascending: those of its items, and that of the call's own key where it
+    /// was claimed here. Repetitions of the call come by them.
+    pub slots: Box<[Slot]>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
 }
@@ -134,7 +137,11 @@ impl Once {
     /// About what it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         const FIXED: usize = 128;
-        FIXED + 2 * self.key.len() + 2 * self.indexes.len() + self.answers.0.len() + self.unknown.len()
+        FIXED
+            + 2 * self.key.len()
+            + 2 * (self.indexes.len() + self.slots.len())
+            + self.answers.0.len()
+            + self.unknown.len()
     }
 }
 

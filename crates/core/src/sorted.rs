@@ -2,7 +2,8 @@
 //!
 //! A `BTreeMap` filled in order leaves its nodes half empty, which is the common case here: numbers and places grow.
 //! This one keeps its entries in chunks, each a `VecDeque`, under a `BTreeMap` of their lower bounds. Chunks filled
-//! in order are full, both ends are cheap to take from, and an emptied chunk gives its memory back at once.
+//! in order are full, both ends are cheap to take from, and an emptied chunk gives its memory back at once. A chunk
+//! that loses entries becomes one with a neighbour, or gives back what it does not use.
 
 use std::collections::btree_map::{self, BTreeMap};
 use std::collections::vec_deque::{self, VecDeque};
@@ -40,6 +41,11 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
 
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// How many entries there is memory for.
+    pub fn capacity(&self) -> usize {
+        self.chunks.values().map(Chunk::capacity).sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -126,16 +132,16 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         let (bound, chunk) = self.chunk_mut(key)?;
         let at = find(chunk, key).ok()?;
         let (_, value) = chunk.remove(at).expect("`find` gives places within the chunk");
-        let left = chunk.len();
-        self.shrunk(bound, left);
+        let (left, capacity) = (chunk.len(), chunk.capacity());
+        self.shrunk(bound, left, capacity);
         Some(value)
     }
 
     pub fn pop_first(&mut self) -> Option<(K, V)> {
         let mut entry = self.chunks.first_entry()?;
         let first = entry.get_mut().pop_front().expect("no chunk is empty");
-        let (bound, left) = (*entry.key(), entry.get().len());
-        self.shrunk(bound, left);
+        let (bound, left, capacity) = (*entry.key(), entry.get().len(), entry.get().capacity());
+        self.shrunk(bound, left, capacity);
         Some(first)
     }
 
@@ -171,7 +177,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
             Some(first) if first.get().len() < CHUNK_MAX => first.remove(),
             Some(_) | None => Chunk::new(),
         };
-        chunk.push_front((key, value));
+        insert_at(&mut chunk, 0, key, value);
         self.chunks.insert(key, chunk);
         self.last_bound = self.chunks.last_key_value().map(|(bound, _)| *bound);
     }
@@ -184,28 +190,57 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
     }
 
     /// Keeps the promises about chunks after one lost an entry.
-    fn shrunk(&mut self, bound: K, left: usize) {
+    fn shrunk(&mut self, bound: K, left: usize, capacity: usize) {
         self.len -= 1;
         if left == 0 {
             self.chunks.remove(&bound);
             self.find_last_bound(bound);
-        } else if left < CHUNK_MAX / 2 && left.is_power_of_two() {
-            // Looked at only now and then: a queue that is taken from the front passes here once per entry.
-            self.merge_with_next(bound);
+        } else if left <= capacity / 4 * 3 && !self.is_at_an_end(bound) {
+            self.tighten(bound);
+        } else if left <= capacity / 4 {
+            // Work goes on at the ends: a queue that is taken from the front passes here once per entry.
+            self.tighten(bound);
         }
     }
 
-    fn merge_with_next(&mut self, bound: K) {
+    fn is_at_an_end(&self, bound: K) -> bool {
+        let first = self.chunks.first_key_value().map(|(first, _)| *first);
+        first == Some(bound) || self.last_bound == Some(bound)
+    }
+
+    /// Makes a chunk one with a sparse neighbour, or else as small as it can be.
+    fn tighten(&mut self, bound: K) {
+        let before = self.chunks.range(..bound).next_back().map(|(bound, _)| *bound);
+        if !self.merge_with_next(bound)
+            && !before.is_some_and(|before| self.merge_with_next(before))
+            && let Some(chunk) = self.chunks.get_mut(&bound)
+        {
+            *chunk = fitting(std::mem::take(chunk), Chunk::new());
+        }
+    }
+
+    /// Tells whether there is one, and room for both in one.
+    fn merge_with_next(&mut self, bound: K) -> bool {
         let mut pair = self.chunks.range(bound..);
-        let (Some((_, chunk)), Some((&next_bound, next))) = (pair.next(), pair.next()) else { return };
+        let (Some((_, chunk)), Some((&next_bound, next))) = (pair.next(), pair.next()) else { return false };
         if chunk.len() + next.len() > MERGED_MAX {
-            return;
+            return false;
         }
         let next = self.chunks.remove(&next_bound).expect("it was there a line ago");
         self.find_last_bound(next_bound);
         let chunk = self.chunks.get_mut(&bound).expect("it was there a line ago");
-        chunk.extend(next);
+        *chunk = fitting(std::mem::take(chunk), next);
+        true
     }
+}
+
+/// Two chunks as one, in memory of their own. Memory that were cut to size in place would leave holes, each a little smaller
+/// than the next chunk that is to be filled.
+fn fitting<K, V>(chunk: Chunk<K, V>, next: Chunk<K, V>) -> Chunk<K, V> {
+    let mut both = Chunk::with_capacity(chunk.len() + next.len());
+    both.extend(chunk);
+    both.extend(next);
+    both
 }
 
 fn find<K: Ord + Copy, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> {
@@ -222,6 +257,10 @@ fn find<K: Ord + Copy, V>(chunk: &Chunk<K, V>, key: &K) -> Result<usize, usize> 
 }
 
 fn insert_at<K: Ord + Copy, V>(chunk: &mut Chunk<K, V>, at: usize, key: K, value: V) {
+    if chunk.len() == chunk.capacity() {
+        // By a quarter, for a doubled one would be empty by a third most of the time.
+        chunk.reserve_exact((chunk.len() / 4).max(4).min(CHUNK_MAX - chunk.len()));
+    }
     if at == chunk.len() {
         chunk.push_back((key, value));
     } else {

@@ -7,6 +7,7 @@ use super::wire::{Input, Record, at_distance, distance, put_bytes, put_unless_ze
 use crate::command::{Produced, Refusal};
 use crate::id::{ItemId, ItemNumber, PartitionId};
 use crate::item::Phase;
+use crate::route::Slot;
 use crate::row::{Answers, Once};
 use crate::time::Timestamp;
 
@@ -14,6 +15,7 @@ const DIGEST: u8 = 1;
 const CLAIMED_AT: u8 = 2;
 const ANSWERS: u8 = 3;
 const INDEXES: u8 = 4;
+const SLOTS: u8 = 5;
 
 pub(super) fn encode_once(once: &Once, out: &mut Vec<u8>) {
     put_bytes(out, DIGEST, &once.digest);
@@ -24,11 +26,16 @@ pub(super) fn encode_once(once: &Once, out: &mut Vec<u8>) {
         once.indexes.iter().for_each(|index| put_varint(&mut nested, (*index).into()));
         put_bytes(out, INDEXES, &nested);
     }
+    if !once.slots.is_empty() {
+        let mut nested = Vec::with_capacity(2 * once.slots.len());
+        once.slots.iter().for_each(|slot| put_varint(&mut nested, slot.index() as u64));
+        put_bytes(out, SLOTS, &nested);
+    }
     out.extend_from_slice(&once.unknown);
 }
 
 pub(super) fn decode_once(key: Arc<str>, value: &[u8]) -> Result<Once, DecodeError> {
-    let record = Record::read(value, INDEXES)?;
+    let record = Record::read(value, SLOTS)?;
     let digest = record.bytes(DIGEST)?.and_then(|digest| digest.try_into().ok());
     let packed = record.bytes(ANSWERS)?.unwrap_or_default();
     // Whoever repeats the call must find them readable.
@@ -37,12 +44,14 @@ pub(super) fn decode_once(key: Arc<str>, value: &[u8]) -> Result<Once, DecodeErr
     if !indexes.is_empty() && indexes.len() != answers {
         return Err(DecodeError::new(INDEXES, "names other items than were answered"));
     }
+    let slots = decode_slots(record.bytes(SLOTS)?.unwrap_or_default())?;
     Ok(Once {
         key,
         digest: digest.ok_or(DecodeError::new(DIGEST, "is no digest"))?,
         claimed_at: Timestamp(record.number_or_zero(CLAIMED_AT)?),
         indexes,
         answers: Answers::of_packed(packed),
+        slots,
         unknown: record.unknown,
     })
 }
@@ -55,6 +64,16 @@ fn decode_indexes(bytes: &[u8]) -> Result<Box<[u16]>, DecodeError> {
         indexes.push(index.map_err(|_| DecodeError::new(INDEXES, "holds too large a number"))?);
     }
     Ok(indexes.into())
+}
+
+fn decode_slots(bytes: &[u8]) -> Result<Box<[Slot]>, DecodeError> {
+    let mut input = Input { rest: bytes };
+    let mut slots = Vec::new();
+    while !input.rest.is_empty() {
+        let slot = u16::try_from(input.varint()?).ok().and_then(Slot::at);
+        slots.push(slot.ok_or(DecodeError::new(SLOTS, "names a slot that there is not"))?);
+    }
+    Ok(slots.into())
 }
 
 const WAITING: u64 = 0;

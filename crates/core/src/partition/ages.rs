@@ -6,12 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Partition;
 use super::index::Lane;
 use super::queries::oldest_of;
+use crate::effort::{self, Looked};
 use crate::time::Timestamp;
 
 #[derive(Default)]
 pub(super) struct Ages {
+    visible_from: u32,
     by_lane: BTreeMap<Lane, Timestamp>,
-    in_order: BTreeSet<(Timestamp, Lane)>,
+    /// By era, so that those that were cleared need not be taken out at once.
+    in_order: BTreeMap<u32, BTreeSet<(Timestamp, Lane)>>,
     /// What is known of these may no longer be so, nor of the latest.
     touched: BTreeSet<Lane>,
     /// A batch is mostly of one kind, and then needs no set.
@@ -41,22 +44,57 @@ impl Ages {
         if before == oldest {
             return;
         }
+        let in_order = self.in_order.entry(lane.era).or_default();
         if let Some(before) = before {
-            self.in_order.remove(&(before, lane));
+            in_order.remove(&(before, lane));
         }
         if let Some(oldest) = oldest {
-            self.in_order.insert((oldest, lane));
+            in_order.insert((oldest, lane));
         }
+        if in_order.is_empty() {
+            self.in_order.remove(&lane.era);
+        }
+    }
+
+    pub(super) fn show_from(&mut self, era: u32) {
+        self.visible_from = era;
+    }
+
+    fn is_touched(&self, lane: Lane) -> bool {
+        self.latest == Some(lane) || self.touched.contains(&lane)
+    }
+
+    /// Of the lanes that were not touched since they were looked at.
+    fn oldest_untouched(&self) -> Option<Timestamp> {
+        let eras = self.in_order.range(self.visible_from..).map(|(_, in_order)| in_order);
+        let oldest = |in_order: &BTreeSet<(Timestamp, Lane)>| {
+            in_order.iter().find(|(_, lane)| !self.is_touched(*lane)).map(|(oldest, _)| *oldest)
+        };
+        eras.filter_map(oldest).min()
     }
 }
 
 impl Partition {
-    /// As [`Partition::oldest_waiting`], at the cost of what has changed since the last time.
+    /// Since when the item stands in the queue that stands there longest: its place is about the time at which it
+    /// joined. One that goes back to its own place after an attempt has stood there all along. Costs as much as was touched
+    /// since [`Partition::next_oldest_waiting`].
+    pub fn oldest_waiting(&self) -> Option<Timestamp> {
+        let touched = self.ages.touched.iter().chain(&self.ages.latest);
+        let oldest_touched = touched.filter_map(|lane| self.oldest_in(*lane)).min();
+        self.ages.oldest_untouched().into_iter().chain(oldest_touched).min()
+    }
+
+    /// As [`Partition::oldest_waiting`], and remembers it.
     pub fn next_oldest_waiting(&mut self) -> Option<Timestamp> {
         while let Some(lane) = self.ages.next_touched() {
-            let oldest = self.lanes.open_lane(lane).and_then(oldest_of);
+            let oldest = self.oldest_in(lane);
             self.ages.set(lane, oldest);
         }
-        self.ages.in_order.first().map(|(oldest, _)| *oldest)
+        self.ages.oldest_untouched()
+    }
+
+    fn oldest_in(&self, lane: Lane) -> Option<Timestamp> {
+        effort::look(Looked::Indexed);
+        self.lanes.open_lane(lane).and_then(oldest_of)
     }
 }

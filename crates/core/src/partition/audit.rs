@@ -10,6 +10,7 @@ use super::groups::{GroupIndex, Members};
 use super::index::{Index, Key, Lane};
 use super::once::Calls;
 use super::outbox::Outbox;
+use super::queries::oldest_of;
 use super::rows::{Besides, Spot};
 use super::{Counts, Partition};
 use crate::id::{GroupNumber, ItemNumber};
@@ -24,6 +25,8 @@ impl Partition {
         let mut full = self.full_count()?;
         same("counts", &self.counts(), &full.counts)?;
         same("counts by kind", &self.kind_counts(), &full.kinds)?;
+        let oldest = self.lanes.open().filter_map(|(_, lane)| oldest_of(lane)).min();
+        same("the oldest that waits", &self.oldest_waiting(), &oldest)?;
         same("waiting by priority", &self.waiting_by_priority(), &full.priorities)?;
         same("final items", &self.retained(), &full.finals)?;
         same("bytes kept", &self.kept_bytes, &full.kept_bytes)?;
@@ -53,6 +56,7 @@ impl Partition {
         same("events", &self.events.sums()?, &full.events)?;
         same("items by address", &self.addresses, &full.addresses)?;
         self.check_holders()?;
+        same("keys of slots that are at home elsewhere", &self.lingering, &self.count_lingering())?;
         let mut calls = Calls::default();
         self.calls.iter().for_each(|once| calls.insert(once.clone()));
         same("calls that are remembered", &self.calls, &calls)?;
@@ -83,23 +87,39 @@ impl Partition {
     /// Compares what is known of every group with what the items say.
     fn audit_groups(&self) -> Result<(), String> {
         let mut counted: BTreeMap<GroupIndex, Members> = BTreeMap::new();
+        let mut live: BTreeMap<GroupIndex, Counts> = BTreeMap::new();
         for (_, entry) in self.items.iter() {
             let Some(group) = entry.group else { continue };
-            let as_seen = if self.is_gone(entry) {
-                Counts::default()
-            } else {
-                seen_as(&entry.state, self.is_held(entry))
-            };
-            counted.entry(group).or_default().add(entry, as_seen);
+            if !self.is_gone(entry) {
+                *live.entry(group).or_default() += seen_as(&entry.state, self.is_held(entry));
+            }
+            counted.entry(group).or_default().add(entry);
         }
         for group in self.groups.iter() {
             let slot = self.groups.slot(group);
             let counted = counted.remove(&group).unwrap_or_default();
             same("a group's members", &slot.members, &counted)?;
-            same("whether a group is due", &slot.is_due(), &self.groups.is_due(group))?;
+            same(
+                "a group's live members",
+                &self.groups.live(group),
+                &live.remove(&group).unwrap_or_default(),
+            )?;
+            let (is_due, should_be) = (self.groups.is_due(group), self.groups.should_be_due(group));
+            // The sweep meets a member that was cleared, and the group is due then.
+            if is_due != should_be && !(should_be && self.groups.unswept(group) > 0) {
+                return Err(format!("group {:?} is due: {is_due}, and should be: {should_be}", slot.number));
+            }
         }
         same("groups that are unknown", &counted.len(), &0)?;
-        let kept = self.groups.iter().map(|group| self.kept_of(group)).sum::<u64>();
+        let mut kept = BTreeMap::new();
+        for (_, entry) in self.items.iter() {
+            let of = entry.group.zip(entry.trace());
+            if let Some((_, trace)) =
+                of.filter(|(group, (which, _))| self.goes_with_cancelled(*group, *which))
+            {
+                *kept.entry(trace).or_default() += 1;
+            }
+        }
         same("items kept of cancelled groups", &self.kept_of_cancelled, &kept)
     }
 
@@ -199,7 +219,9 @@ impl fmt::Debug for Partition {
         }
         show.field("leased_places", &self.leased_places).field("leased", &self.leased);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
-        show.field("addresses", &self.addresses).field("calls", &self.calls);
+        show.field("lingering", &self.lingering)
+            .field("addresses", &self.addresses)
+            .field("calls", &self.calls);
         show.field("crons", &self.crons).field("cron_names", &self.cron_names);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);

@@ -5,7 +5,9 @@ use std::ops::{AddAssign, SubAssign};
 use std::sync::Arc;
 
 use super::Partition;
-use super::index::{Index, Standing};
+use super::era::Tally;
+use super::groups::GroupIndex;
+use super::index::Index;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -108,16 +110,24 @@ impl Partition {
         self.counts
     }
 
-    /// By kind; a kind with none is not in it. Costs as much as there are lanes.
+    /// By kind; a kind with none is not in it. Costs as much as there are kinds.
     pub fn kind_counts(&self) -> BTreeMap<Arc<str>, Counts> {
         let mut kinds = BTreeMap::new();
         for (index, as_counts) in self.counted_indexes() {
-            for (lane, keys) in index.shown() {
-                let name = self.kinds.name(lane.kind).clone();
-                *kinds.entry(name).or_default() += as_counts(index.standing(lane), keys.len());
+            for (kind, tally) in index.tallies() {
+                *kinds.entry(self.kinds.name(kind).clone()).or_default() += as_counts(tally);
             }
         }
         kinds
+    }
+
+    /// All items, by what the indexes keep.
+    pub(super) fn tally(&self) -> Counts {
+        let mut counts = Counts::default();
+        for (index, as_counts) in self.counted_indexes() {
+            counts += as_counts(index.tally());
+        }
+        counts
     }
 
     /// What the items of each index count as.
@@ -152,7 +162,17 @@ impl Partition {
     /// What must not be lost with the partition: items that are not final or not where they go, and groups whose end
     /// item is still to come.
     pub fn unfinished(&self) -> u64 {
-        self.counts().live() + self.moving() + self.groups.ending()
+        self.counts().live() + self.moving() + self.groups_ending()
+    }
+
+    fn groups_ending(&self) -> u64 {
+        let ending = |group: &GroupIndex| self.groups.is_ending(*group);
+        // A group whose last members were cleared is known to end only once the sweep has met one of them.
+        if self.first_gone().is_some() {
+            self.groups.iter().filter(ending).count() as u64
+        } else {
+            self.groups.due().filter(ending).count() as u64
+        }
     }
 
     /// Final items kept.
@@ -161,36 +181,23 @@ impl Partition {
     }
 }
 
-/// What so many items of a lane count as.
-pub(super) type AsCounts = fn(Standing, usize) -> Counts;
+/// What items that stand open or held count as.
+pub(super) type AsCounts = fn(Tally) -> Counts;
 
-pub(super) fn as_waiting(standing: Standing, len: usize) -> Counts {
-    match standing {
-        Standing::Open => Counts { waiting: len as u64, ..Counts::default() },
-        Standing::Held => Counts { held: len as u64, ..Counts::default() },
-        Standing::Gone => Counts::default(),
-    }
+pub(super) fn as_waiting(tally: Tally) -> Counts {
+    Counts { waiting: tally.open, held: tally.held, ..Counts::default() }
 }
 
-pub(super) fn as_scheduled(standing: Standing, len: usize) -> Counts {
-    match standing {
-        Standing::Open | Standing::Held => Counts { scheduled: len as u64, ..Counts::default() },
-        Standing::Gone => Counts::default(),
-    }
+pub(super) fn as_scheduled(tally: Tally) -> Counts {
+    Counts { scheduled: tally.open + tally.held, ..Counts::default() }
 }
 
-pub(super) fn as_leased(standing: Standing, len: usize) -> Counts {
-    match standing {
-        Standing::Open | Standing::Held => Counts { leased: len as u64, ..Counts::default() },
-        Standing::Gone => Counts::default(),
-    }
+pub(super) fn as_leased(tally: Tally) -> Counts {
+    Counts { leased: tally.open + tally.held, ..Counts::default() }
 }
 
-pub(super) fn as_suspended(standing: Standing, len: usize) -> Counts {
-    match standing {
-        Standing::Open | Standing::Held => Counts { suspended: len as u64, ..Counts::default() },
-        Standing::Gone => Counts::default(),
-    }
+pub(super) fn as_suspended(tally: Tally) -> Counts {
+    Counts { suspended: tally.open + tally.held, ..Counts::default() }
 }
 
 /// One more of what is counted under a key.

@@ -1,10 +1,12 @@
 //! Why an item is not running: everything that stands in its way.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Partition;
 use super::entry::Entry;
-use super::index::{Lane, Standing};
+use super::index::Standing;
+use super::kinds::KindIndex;
 use super::queries::Head;
 use super::rows::rank;
 use crate::id::ItemNumber;
@@ -130,15 +132,23 @@ impl Partition {
     }
 
     /// How many that wait here go before an item of a kind that stands there, in this partition or another: those of its own
-    /// kind, and those of others that are not stopped. Costs as much as there are lanes and chunks before it; where that
-    /// is too much, tells how many there are at least.
+    /// kind, and those of others that are not stopped. Costs as much as there are kinds, and lanes and chunks before it; where
+    /// that is too much, tells how many there are at least.
     pub fn count_before(&self, place: Head, number: ItemNumber, kind: &str) -> Result<u64, u64> {
         let key = (rank(place.priority, place.place), number);
         let own = self.kinds.find(kind);
-        let counts = |lane: &Lane| Some(lane.kind) == own || !self.lanes.is_stopped(lane.kind);
+        let counts = |kind: &KindIndex| Some(*kind) == own || !self.lanes.is_stopped(*kind);
+        let kinds = self.lanes.tallies().map(|(kind, _)| kind).filter(counts);
         let mut chunks_left = CHUNKS_MAX;
-        let lanes = self.lanes.open().filter(|(lane, _)| counts(lane));
-        let before = lanes.map(|(_, keys)| keys.count_below(&key, &mut chunks_left) as u64).sum();
+        let mut before = 0;
+        for keys in
+            kinds.collect::<BTreeSet<_>>().into_iter().flat_map(|kind| self.lanes.open_up_to(kind, key))
+        {
+            before += keys.count_below(&key, &mut chunks_left) as u64;
+            if chunks_left == 0 {
+                break;
+            }
+        }
         if chunks_left > 0 { Ok(before) } else { Err(before) }
     }
 }

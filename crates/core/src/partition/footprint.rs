@@ -49,6 +49,7 @@ impl Partition {
             | Command::DeleteQueue(_)
             | Command::Retire(..)
             | Command::ForgetPartition(..)
+            | Command::ForgetFormerHome(_)
             | Command::DropUnclaimed(_)
             | Command::ForgetDropped(_) => Footprint::Frees,
             // An operator's means to stop what fills the store, and what follows from them: few and small.

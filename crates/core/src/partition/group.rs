@@ -125,7 +125,7 @@ impl Partition {
         match group.state {
             GroupState::Open => {
                 self.set_state(index, GroupState::Started, out);
-                out.available |= self.groups.slot(index).members.live.waiting > 0;
+                out.available |= self.groups.live(index).waiting > 0;
                 self.tell_started(now, index, out);
                 self.settle_if_due(now, index, out);
             }
@@ -148,10 +148,10 @@ impl Partition {
         let (index, group) = self.groups.find(name).ok_or(Refusal::NoSuchGroup)?;
         match group.state {
             GroupState::Open | GroupState::Started => {
-                let before = self.groups.slot(index).members.live.live();
+                let before = self.groups.live(index).live();
                 self.tell_cancelled(now, index, out);
                 self.set_state(index, GroupState::Cancelled { at: now }, out);
-                out.totals.cancelled += before - self.groups.slot(index).members.live.live();
+                out.totals.cancelled += before - self.groups.live(index).live();
                 self.settle_if_due(now, index, out);
             }
             GroupState::Cancelled { .. } | GroupState::Aborted { .. } => {}
@@ -212,12 +212,12 @@ impl Partition {
         let slot = self.groups.slot(group);
         let row = slot.row.as_deref().expect("a group that was found has a row");
         let mut ended = row.ended;
-        ended.cancelled += slot.unswept();
+        ended.cancelled += self.groups.unswept(group);
         GroupView {
             name: Arc::clone(&row.name),
             created_at: row.created_at,
             state: row.state,
-            live: slot.members.live,
+            live: self.groups.live(group),
             ended,
         }
     }

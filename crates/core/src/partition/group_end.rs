@@ -62,7 +62,7 @@ impl Partition {
         }
         let mut next = row.clone();
         next.ended += ended;
-        if slot.is_ending() && out.made_bytes < MADE_BYTES_MAX {
+        if self.groups.is_ending(group) && out.made_bytes < MADE_BYTES_MAX {
             self.end_group(now, group, &mut next, out);
             if mutant::active(Mutant::ForgetEnd) {
                 return self.put(Row::Group(next));

@@ -5,17 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::counts::{Counts, decrement, increment};
+use super::counts::{Counts, as_leased, as_scheduled, as_suspended, as_waiting, decrement, increment};
 use super::entry::Entry;
+use super::era::Tally;
+use super::index::Standing;
+use super::standing::standings;
+use crate::effort::{self, Looked};
 use crate::group::{Group, GroupState};
 use crate::id::GroupNumber;
 use crate::item::State;
 use crate::mutant::{self, Mutant};
-use crate::row::Clearable;
+use crate::row::{Clearable, Cleared};
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct GroupIndex(NonZeroU32);
+
+impl GroupIndex {
+    pub(super) const MIN: Self = Self(NonZeroU32::MIN);
+}
 
 #[derive(Default)]
 pub(super) struct Groups {
@@ -28,6 +36,37 @@ pub(super) struct Groups {
     over: BTreeSet<(Timestamp, GroupNumber)>,
     /// Those that are to be ended, or whose row is not needed any more.
     due: BTreeSet<GroupNumber>,
+    visible: Visible,
+}
+
+/// The first era of each state that was not cleared.
+#[derive(Default)]
+struct Visible {
+    waiting: u32,
+    scheduled: u32,
+    leased: u32,
+    suspended: u32,
+}
+
+impl Visible {
+    fn of(cleared: &Cleared) -> Self {
+        Self {
+            waiting: cleared.before(Clearable::Waiting),
+            scheduled: cleared.before(Clearable::Scheduled),
+            leased: cleared.before(Clearable::Leased),
+            suspended: cleared.before(Clearable::Suspended),
+        }
+    }
+
+    fn shows(&self, (which, era): &(Clearable, u32)) -> bool {
+        let from = match which {
+            Clearable::Waiting => self.waiting,
+            Clearable::Scheduled => self.scheduled,
+            Clearable::Leased => self.leased,
+            Clearable::Suspended => self.suspended,
+        };
+        *era >= from
+    }
 }
 
 /// A group and what is known of its members.
@@ -44,9 +83,7 @@ pub(super) struct Members {
     /// Items that name the group. With neither them nor a row the slot is free.
     items: u64,
     /// Those that have not ended, by their rows: the ones that were taken away all at once included.
-    unended: u64,
-    /// Those that can be seen.
-    pub(super) live: Counts,
+    unended: BTreeMap<(Clearable, u32), u64>,
     /// Those that wait or are held, by era and priority.
     pub(super) priorities: BTreeMap<(u32, u8), u64>,
     /// As those of the partition.
@@ -55,10 +92,11 @@ pub(super) struct Members {
 
 impl Members {
     /// For a full count.
-    pub(super) fn add(&mut self, entry: &Entry, as_seen: Counts) {
+    pub(super) fn add(&mut self, entry: &Entry) {
         self.items += 1;
-        self.unended += u64::from(Clearable::of(&entry.state).is_some());
-        self.live += as_seen;
+        if let Some(which) = Clearable::of(&entry.state) {
+            increment(&mut self.unended, (which, entry.era));
+        }
         if matches!(entry.state, State::Waiting) {
             increment(&mut self.priorities, (entry.era, entry.priority));
         }
@@ -77,29 +115,34 @@ impl Slot {
         self.row.as_ref().map(|row| row.state)
     }
 
-    /// Members that were taken away all at once and that the sweep has not come by at yet.
-    pub(super) fn unswept(&self) -> u64 {
-        self.members.unended - self.members.live.live()
-    }
-
     /// Whether an item names it.
     pub(super) fn is_named(&self) -> bool {
         self.members.items > 0
     }
 
-    pub(super) fn is_due(&self) -> bool {
-        self.is_ending() || self.is_forgotten()
+    /// Members that can be seen. There are few eras, however many members.
+    fn live(&self, visible: &Visible) -> Counts {
+        let (waiting, others) = standings(self.state());
+        let mut live = Counts::default();
+        for ((which, _), count) in self.members.unended.iter().filter(|(of, _)| visible.shows(of)) {
+            live += match which {
+                Clearable::Waiting => as_waiting(Tally::of(waiting, *count)),
+                Clearable::Scheduled => as_scheduled(Tally::of(others, *count)),
+                Clearable::Leased => as_leased(Tally::of(Standing::Open, *count)),
+                Clearable::Suspended => as_suspended(Tally::of(others, *count)),
+            };
+        }
+        live
     }
 
-    /// Whether it waits for nothing but its end.
-    pub(super) fn is_ending(&self) -> bool {
+    fn is_ending(&self, visible: &Visible) -> bool {
         let runs = match self.state() {
             Some(GroupState::Started | GroupState::Cancelled { .. }) => true,
             Some(GroupState::Open | GroupState::Done { .. } | GroupState::Aborted { .. }) | None => false,
         };
         let forgets_leased =
             mutant::active(Mutant::AbortEarly) && matches!(self.state(), Some(GroupState::Cancelled { .. }));
-        runs && (self.members.live.live() == 0 || forgets_leased)
+        runs && (forgets_leased || self.live(visible).live() == 0)
     }
 
     /// Whether nobody needs its row any more.
@@ -114,10 +157,34 @@ impl Groups {
         self.by_name.len()
     }
 
-    /// Those that wait for nothing but their end.
-    pub(super) fn ending(&self) -> u64 {
-        let due = self.due.iter().map(|number| self.slot(self.by_number[number]));
-        due.filter(|slot| slot.is_ending()).count() as u64
+    /// Members that can be seen.
+    pub(super) fn live(&self, group: GroupIndex) -> Counts {
+        self.slot(group).live(&self.visible)
+    }
+
+    /// Members that were taken away all at once and that the sweep has not come by at yet.
+    pub(super) fn unswept(&self, group: GroupIndex) -> u64 {
+        let unended: u64 = self.slot(group).members.unended.values().sum();
+        unended - self.live(group).live()
+    }
+
+    /// Whether the group waits for nothing but its end.
+    pub(super) fn is_ending(&self, group: GroupIndex) -> bool {
+        self.slot(group).is_ending(&self.visible)
+    }
+
+    /// Whether the group is to be ended, or its row is not needed any more.
+    pub(super) fn should_be_due(&self, group: GroupIndex) -> bool {
+        self.is_ending(group) || self.slot(group).is_forgotten()
+    }
+
+    pub(super) fn show_from(&mut self, cleared: &Cleared) {
+        self.visible = Visible::of(cleared);
+    }
+
+    /// Groups that are known to end next, or whose row is not needed any more.
+    pub(super) fn due(&self) -> impl Iterator<Item = GroupIndex> {
+        self.due.iter().map(|number| self.by_number[number])
     }
 
     /// Those that something will still come of.
@@ -146,7 +213,7 @@ impl Groups {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = GroupIndex> {
-        self.by_number.values().copied()
+        self.by_number.values().copied().inspect(|_| effort::look(Looked::Indexed))
     }
 
     /// Every row, by number.
@@ -219,18 +286,14 @@ impl Groups {
         self.refresh(group);
     }
 
-    /// A member by its row not ended, counted as what it can be seen as.
-    pub(super) fn enter(&mut self, group: GroupIndex, one: Counts) {
-        let members = &mut self.slot_mut(group).members;
-        members.unended += 1;
-        members.live += one;
+    /// A member by its row not ended, in that state and era.
+    pub(super) fn enter(&mut self, group: GroupIndex, of: (Clearable, u32)) {
+        increment(&mut self.slot_mut(group).members.unended, of);
         self.refresh(group);
     }
 
-    pub(super) fn leave(&mut self, group: GroupIndex, one: Counts) {
-        let members = &mut self.slot_mut(group).members;
-        members.unended -= 1;
-        members.live -= one;
+    pub(super) fn leave(&mut self, group: GroupIndex, of: (Clearable, u32)) {
+        decrement(&mut self.slot_mut(group).members.unended, of);
         self.refresh(group);
     }
 
@@ -250,7 +313,7 @@ impl Groups {
     pub(super) fn refresh(&mut self, group: GroupIndex) {
         let slot = self.slot(group);
         let (number, is_free) = (slot.number, slot.row.is_none() && !slot.is_named());
-        if slot.is_due() {
+        if self.should_be_due(group) {
             self.due.insert(number);
         } else {
             self.due.remove(&number);

@@ -1,16 +1,20 @@
 //! Items in an order, kept apart by group, kind and era, with the first of every open lane at hand.
 //!
 //! A lane of an era before `visible_from` was cleared, and one of a group that was cancelled is gone as well; one of a
-//! group that is not started is held. Such lanes are not among the heads, whatever they hold: so a clear costs as much
-//! as there are lanes, the start or cancel of a group as much as that has, and rows may arrive in any order.
+//! group that is not started is held. Such lanes are not among the heads, whatever they hold. Everything derived from lanes
+//! is kept era by era: so a clear costs the same whatever there is, the start or cancel of a group as much as it has lanes,
+//! and rows may arrive in any order. But for eras that the sweep has still to empty, there is one.
 //!
 //! A kind that is stopped keeps its heads, and only what stands for it among the kinds is taken out: so to stop one, or
-//! all, costs the same whatever there is of them.
+//! all, costs the same whatever there is of them. To let all go on costs as much as there are kinds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
+use super::era::{Era, Kinds, Tally};
 use super::groups::GroupIndex;
 use super::kinds::KindIndex;
+use crate::effort::{self, Looked};
 use crate::id::ItemNumber;
 use crate::mutant::{self, Mutant};
 use crate::sorted::SortedMap;
@@ -38,112 +42,52 @@ pub(super) struct Index {
     visible_from: u32,
     /// Of groups whose lanes are not open.
     shut: BTreeMap<GroupIndex, Standing>,
-    /// None is empty.
-    lanes: BTreeMap<Lane, SortedMap<Key, ()>>,
-    /// The first key of every open lane, kind by kind.
-    heads: BTreeSet<(KindIndex, Key, Lane)>,
-    /// The first of them for every kind that is not stopped.
-    firsts: BTreeSet<(Key, KindIndex)>,
-    stopped: BTreeSet<KindIndex>,
+    /// No era that was cleared is empty.
+    eras: BTreeMap<u32, Era>,
+    kinds: Kinds,
     all_stopped: bool,
-    /// How many keys the open lanes of each kind have.
-    open_by_kind: Vec<u64>,
-    gone: BTreeSet<Lane>,
 }
 
 impl Index {
     pub(super) fn insert(&mut self, lane: Lane, key: Key) {
-        let keys = self.lanes.entry(lane).or_default();
-        let before = keys.first().map(|(first, ())| first);
-        let is_new = keys.insert(key, ()).is_none();
-        if is_new && self.standing(lane) == Standing::Open {
-            *self.open_of(lane.kind) += 1;
-        }
-        if before.is_none_or(|first| key < first) {
-            self.head_moved(lane, before, Some(key));
-        }
+        let standing = self.standing_by_group(lane);
+        self.eras.entry(lane.era).or_default().insert(lane, key, standing, &mut self.kinds);
     }
 
     pub(super) fn remove(&mut self, lane: Lane, key: Key) {
-        let keys = self.lanes.get_mut(&lane).expect("an indexed item has a lane");
-        let before = keys.first().map(|(first, ())| first);
-        let was_there = keys.remove(&key).is_some();
-        let after = keys.first().map(|(first, ())| first);
-        if was_there && self.standing(lane) == Standing::Open {
-            *self.open_of(lane.kind) -= 1;
+        let standing = self.standing_by_group(lane);
+        let era = self.eras.get_mut(&lane.era).expect("an indexed item has a lane in its era");
+        era.remove(lane, key, standing, &mut self.kinds);
+        if lane.era < self.visible_from && era.is_empty() {
+            self.eras.remove(&lane.era);
         }
-        if before == Some(key) {
-            self.head_moved(lane, before, after);
-        }
-    }
-
-    fn head_moved(&mut self, lane: Lane, before: Option<Key>, after: Option<Key>) {
-        if let Some(before) = before {
-            self.unfile(lane, before);
-        }
-        match after {
-            Some(after) => self.file(lane, after),
-            None => {
-                self.lanes.remove(&lane);
-            }
-        }
-    }
-
-    fn file(&mut self, lane: Lane, first: Key) {
-        match self.standing(lane) {
-            Standing::Open => {
-                let before = self.head_of(lane.kind);
-                self.heads.insert((lane.kind, first, lane));
-                if before.is_none_or(|head| first < head) {
-                    self.first_moved(lane.kind, before, Some(first));
-                }
-            }
-            Standing::Held => {}
-            Standing::Gone => {
-                self.gone.insert(lane);
-            }
-        }
-    }
-
-    fn unfile(&mut self, lane: Lane, first: Key) {
-        match self.standing(lane) {
-            Standing::Open => {
-                self.heads.remove(&(lane.kind, first, lane));
-                let after = self.head_of(lane.kind);
-                if after.is_none_or(|head| first < head) {
-                    self.first_moved(lane.kind, Some(first), after);
-                }
-            }
-            Standing::Held => {}
-            Standing::Gone => {
-                self.gone.remove(&lane);
-            }
-        }
-    }
-
-    fn first_moved(&mut self, kind: KindIndex, before: Option<Key>, after: Option<Key>) {
-        if self.stopped.contains(&kind) {
-            return;
-        }
-        if let Some(before) = before {
-            self.firsts.remove(&(before, kind));
-        }
-        self.firsts.extend(after.map(|after| (after, kind)));
     }
 
     /// Stops a kind, or lets it go on.
     pub(super) fn set_stopped(&mut self, kind: KindIndex, stopped: bool) {
-        let head = self.head_of(kind).map(|head| (head, kind));
-        if stopped && self.stopped.insert(kind) {
-            head.map(|head| self.firsts.remove(&head));
-        } else if !stopped && self.stopped.remove(&kind) {
-            self.firsts.extend(head);
+        let changed =
+            if stopped { self.kinds.stopped.insert(kind) } else { self.kinds.stopped.remove(&kind) };
+        if !changed {
+            return;
         }
+        self.eras.values_mut().for_each(|era| era.set_stopped(kind, stopped));
+        self.kinds.moved.add(kind);
     }
 
     /// Stops every kind, or lets those go on that are not stopped themselves.
     pub(super) fn set_all_stopped(&mut self, stopped: bool) {
         self.all_stopped = stopped;
+        if !stopped {
+            let firsts = self.eras.values().flat_map(Era::firsts);
+            firsts.for_each(|(_, kind)| self.kinds.moved.add(kind));
+        }
+    }
+
+    /// The kinds whose first key to be had may be another one than when this was last asked. Only kinds that have one.
+    pub(super) fn take_moved(&mut self) -> Vec<KindIndex> {
+        let mut moved = self.kinds.moved.take();
+        moved.retain(|kind| self.first_of_kind(*kind).is_some());
+        moved
     }
 
     pub(super) fn all_stopped(&self) -> bool {
@@ -156,11 +100,11 @@ impl Index {
 
     /// The kinds that are stopped themselves.
     pub(super) fn stopped(&self) -> impl Iterator<Item = KindIndex> {
-        self.stopped.iter().copied()
+        self.kinds.stopped.iter().copied()
     }
 
     pub(super) fn is_stopped(&self, kind: KindIndex) -> bool {
-        self.stopped.contains(&kind)
+        self.kinds.stopped.contains(&kind)
     }
 
     /// Whether somebody can have what stands there.
@@ -171,45 +115,40 @@ impl Index {
 
     /// How many keys the open lanes of a kind have.
     pub(super) fn open_count(&self, kind: KindIndex) -> u64 {
-        self.open_by_kind.get(kind.position()).copied().unwrap_or(0)
+        self.visible().map(|era| era.tally(kind).open).sum()
     }
 
-    fn open_of(&mut self, kind: KindIndex) -> &mut u64 {
-        let at = kind.position();
-        if at >= self.open_by_kind.len() {
-            self.open_by_kind.resize(at + 1, 0);
-        }
-        &mut self.open_by_kind[at]
+    /// How many keys each kind has in lanes that are not gone; of kinds that have any.
+    pub(super) fn tallies(&self) -> impl Iterator<Item = (KindIndex, Tally)> {
+        self.visible().flat_map(Era::tallies)
+    }
+
+    /// How many keys there are in lanes that are not gone.
+    pub(super) fn tally(&self) -> Tally {
+        let mut total = Tally::default();
+        self.visible().for_each(|era| total += era.total());
+        total
     }
 
     pub(super) fn standing(&self, lane: Lane) -> Standing {
-        if lane.era < self.visible_from {
-            return Standing::Gone;
-        }
+        if lane.era < self.visible_from { Standing::Gone } else { self.standing_by_group(lane) }
+    }
+
+    fn standing_by_group(&self, lane: Lane) -> Standing {
         lane.group.map_or(Standing::Open, |group| self.standing_of(group))
     }
 
     /// Also backwards: a log that is replayed passes through old states.
     pub(super) fn show_from(&mut self, era: u32) {
-        if era == self.visible_from {
-            return;
-        }
         self.visible_from = era;
-        self.heads.clear();
-        self.firsts.clear();
-        self.gone.clear();
-        self.open_by_kind.clear();
-        let lanes: Vec<_> = firsts(&self.lanes).collect();
-        for (lane, first, len) in lanes {
-            self.file(lane, first);
-            self.count_if_open(lane, len);
-        }
+        self.eras.retain(|of, lanes| *of >= era || !lanes.is_empty());
     }
 
-    fn count_if_open(&mut self, lane: Lane, len: u64) {
-        if self.standing(lane) == Standing::Open {
-            *self.open_of(lane.kind) += len;
-        }
+    /// The groups that have lanes in some of the eras. One with lanes in several comes several times.
+    pub(super) fn groups_in(&self, eras: Range<u32>) -> impl Iterator<Item = GroupIndex> {
+        // Where the end is before the start, none.
+        let end = eras.end.max(eras.start);
+        self.eras.range(eras.start..end).flat_map(|(_, era)| era.groups())
     }
 
     /// Of a group's lanes, but for those that were cleared.
@@ -219,133 +158,115 @@ impl Index {
 
     /// Opens or shuts the lanes of a group.
     pub(super) fn set_standing(&mut self, group: GroupIndex, standing: Standing) {
-        let lanes: Vec<_> = firsts(self.range_of(group)).collect();
-        for (lane, first, len) in &lanes {
-            self.unfile(*lane, *first);
-            if self.standing(*lane) == Standing::Open {
-                *self.open_of(lane.kind) -= len;
-            }
-        }
+        let before = self.standing_of(group);
         match standing {
             Standing::Open => self.shut.remove(&group),
             Standing::Held | Standing::Gone => self.shut.insert(group, standing),
         };
-        for (lane, first, len) in lanes {
-            self.file(lane, first);
-            self.count_if_open(lane, len);
+        for era in self.eras.values_mut() {
+            era.set_standing(group, before, standing, &mut self.kinds);
         }
     }
 
-    fn range_of(&self, group: GroupIndex) -> impl Iterator<Item = (&Lane, &SortedMap<Key, ()>)> {
-        let group = Some(group);
-        let first = Lane { group, kind: KindIndex::MIN, era: 0 };
-        let last = Lane { group, kind: KindIndex::MAX, era: u32::MAX };
-        self.lanes.range(first..=last)
+    fn visible(&self) -> impl Iterator<Item = &Era> {
+        self.eras.range(self.visible_from..).map(|(_, era)| era)
     }
 
     /// The first of all that can be had.
     pub(super) fn first(&self) -> Option<Key> {
-        self.firsts.first().filter(|_| !self.holds_all()).map(|(first, _)| *first)
+        if self.holds_all() { None } else { self.visible().filter_map(Era::first).min() }
     }
 
     /// The first of a kind that can be had.
     pub(super) fn first_of_kind(&self, kind: KindIndex) -> Option<Key> {
-        self.head_of(kind).filter(|_| !self.holds_all() && !self.is_stopped(kind))
-    }
-
-    /// The first of a kind, stopped or not.
-    fn head_of(&self, kind: KindIndex) -> Option<Key> {
-        let least = Lane { group: None, kind: KindIndex::MIN, era: 0 };
-        let from = (kind, (0, ItemNumber(0)), least);
-        let (of, key, _) = *self.heads.range(from..).next()?;
-        (of == kind).then_some(key)
+        if self.holds_all() || self.is_stopped(kind) {
+            return None;
+        }
+        self.visible().filter_map(|era| era.head_of(kind)).min()
     }
 
     pub(super) fn first_of(&self, lane: Lane) -> Option<Key> {
-        self.lanes.get(&lane)?.first().map(|(first, ())| first)
+        self.lane(lane)?.first().map(|(first, ())| first)
     }
 
     pub(super) fn first_gone(&self) -> Option<Key> {
-        self.first_of(*self.gone.first()?)
+        let cleared = || self.eras.range(..self.visible_from).find_map(|(_, era)| era.lanes().next());
+        let cancelled = || self.visible().find_map(Era::first_gone);
+        self.first_of(cleared().map(|(lane, _)| lane).or_else(cancelled)?)
+    }
+
+    fn lane(&self, lane: Lane) -> Option<&SortedMap<Key, ()>> {
+        self.eras.get(&lane.era)?.lane(lane)
     }
 
     pub(super) fn open_lane(&self, lane: Lane) -> Option<&SortedMap<Key, ()>> {
-        self.lanes.get(&lane).filter(|_| self.standing(lane) == Standing::Open)
+        self.lane(lane).filter(|_| self.standing(lane) == Standing::Open)
     }
 
     pub(super) fn open(&self) -> impl Iterator<Item = (Lane, &SortedMap<Key, ()>)> {
         self.lanes().filter(|(lane, _)| self.standing(*lane) == Standing::Open)
     }
 
-    /// Those whose items are to be seen.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (Lane, &SortedMap<Key, ()>)> {
-        self.lanes().filter(|(lane, _)| self.standing(*lane) != Standing::Gone)
+    /// The open lanes of a kind whose first key is not above one.
+    pub(super) fn open_up_to(&self, kind: KindIndex, key: Key) -> impl Iterator<Item = &SortedMap<Key, ()>> {
+        let heads =
+            self.visible().flat_map(move |era| era.heads_of(kind).take_while(move |(head, _)| *head <= key));
+        heads.filter_map(|(_, lane)| self.lane(lane)).inspect(|_| effort::look(Looked::Indexed))
+    }
+
+    /// The lanes of items without a group that can be seen: as many as there are kinds.
+    pub(super) fn without_group(&self) -> impl Iterator<Item = &SortedMap<Key, ()>> {
+        self.visible().flat_map(Era::lanes_without_group)
+    }
+
+    /// The members of groups that can be seen, from a key on: one order for each era.
+    pub(super) fn members_from(&self, from: Key) -> impl Iterator<Item = impl Iterator<Item = Key>> {
+        let can_be_seen = |(_, group): &(Key, GroupIndex)| self.standing_of(*group) != Standing::Gone;
+        self.visible().map(move |era| era.members_from(from).filter(can_be_seen).map(|(key, _)| key))
     }
 
     pub(super) fn lanes(&self) -> impl Iterator<Item = (Lane, &SortedMap<Key, ()>)> {
-        self.lanes.iter().map(|(&lane, keys)| (lane, keys))
+        self.eras.values().flat_map(Era::lanes)
     }
 
     pub(super) fn lanes_of(&self, group: GroupIndex) -> impl Iterator<Item = (Lane, &SortedMap<Key, ()>)> {
-        self.range_of(group).map(|(&lane, keys)| (lane, keys))
+        self.eras.values().flat_map(move |era| era.lanes_of(group))
     }
 
     pub(super) fn heads(&self) -> impl Iterator<Item = (Key, Lane)> {
-        self.heads.iter().map(|(_, key, lane)| (*key, *lane))
+        self.visible().flat_map(Era::heads)
     }
 
-    /// The first of every kind that is not stopped, in their order.
+    /// The first of every kind that is not stopped, in their order within an era.
     pub(super) fn firsts(&self) -> impl Iterator<Item = Key> {
-        self.firsts.iter().map(|(first, _)| *first)
+        self.visible().flat_map(Era::firsts).map(|(first, _)| first)
     }
 
+    /// Lanes of groups that were cancelled, and were not cleared.
     pub(super) fn gone(&self) -> impl Iterator<Item = Lane> {
-        self.gone.iter().copied()
+        self.visible().flat_map(Era::gone)
     }
 
     pub(super) fn contains(&self, lane: Lane, key: Key) -> bool {
-        self.lanes.get(&lane).is_some_and(|keys| keys.contains_key(&key))
+        self.lane(lane).is_some_and(|keys| keys.contains_key(&key))
     }
 
     pub(super) fn keys_of(&self, lane: Lane) -> impl Iterator<Item = Key> {
-        self.lanes.get(&lane).into_iter().flat_map(|keys| keys.iter().map(|(key, ())| key))
+        self.lane(lane).into_iter().flat_map(|keys| keys.iter().map(|(key, ())| key))
     }
 
     pub(super) fn total(&self) -> usize {
-        self.lanes.values().map(SortedMap::len).sum()
+        self.lanes().map(|(_, keys)| keys.len()).sum()
     }
 
-    /// Whether heads, counts and lanes that are gone are what the lanes say.
+    /// Whether what is derived is what the lanes say.
     pub(super) fn audit(&self) -> Result<(), String> {
-        let (shut, stopped) = (self.shut.clone(), self.stopped.clone());
-        let mut fresh = Self { visible_from: self.visible_from, shut, stopped, ..Self::default() };
-        for (&lane, keys) in &self.lanes {
-            let (first, ()) = keys.first().ok_or_else(|| format!("{lane:?} is empty"))?;
-            fresh.file(lane, first);
-            fresh.count_if_open(lane, keys.len() as u64);
-        }
-        if fresh.heads != self.heads || fresh.firsts != self.firsts {
-            return Err(format!("heads are {:?} and should be {:?}", self.heads, fresh.heads));
-        }
-        fresh.open_by_kind.resize(fresh.open_by_kind.len().max(self.open_by_kind.len()), 0);
-        let kept = self.open_by_kind.iter().copied().chain(std::iter::repeat(0));
-        if !kept.take(fresh.open_by_kind.len()).eq(fresh.open_by_kind.iter().copied()) {
-            let (kept, counted) = (&self.open_by_kind, &fresh.open_by_kind);
-            return Err(format!("open by kind: kept {kept:?}, counted {counted:?}"));
-        }
-        if fresh.gone != self.gone {
-            return Err(format!("gone are {:?} and should be {:?}", self.gone, fresh.gone));
+        for (number, era) in &self.eras {
+            if *number < self.visible_from && era.is_empty() {
+                return Err(format!("era {number} was cleared and is empty"));
+            }
+            era.audit(|lane| self.standing_by_group(lane), &self.kinds.stopped)?;
         }
         Ok(())
     }
-}
-
-/// Lanes with their first keys and how many they have.
-fn firsts<'a>(
-    lanes: impl IntoIterator<Item = (&'a Lane, &'a SortedMap<Key, ()>)>,
-) -> impl Iterator<Item = (Lane, Key, u64)> {
-    let of = |(&lane, keys): (&Lane, &SortedMap<Key, ()>)| {
-        keys.first().map(|(first, ())| (lane, first, keys.len() as u64))
-    };
-    lanes.into_iter().filter_map(of)
 }

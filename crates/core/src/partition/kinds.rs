@@ -14,6 +14,11 @@ impl KindIndex {
     pub(super) const MIN: Self = Self(u16::MIN);
     pub(super) const MAX: Self = Self(u16::MAX);
 
+    /// The kind at a position of such a list.
+    pub(super) fn at(position: usize) -> Self {
+        Self(u16::try_from(position).expect("kinds are bounded far below"))
+    }
+
     /// For whoever keeps something of each kind in a list.
     pub(super) fn position(self) -> usize {
         self.0.into()

@@ -1,28 +1,31 @@
-//! Items in their order, page by page. A page costs as much as there are lanes and items in it, whatever the backlog.
+//! Items in their order, page by page. A page costs as much as there are kinds and items in it, whatever the backlog and however
+//! many groups.
 
 use std::collections::BTreeSet;
 
 use super::Partition;
-use super::index::Key;
+use super::index::{Index, Key};
 use super::rows::{due_key, rank};
 use crate::command::{List, Refusal};
 use crate::id::ItemNumber;
 use crate::item::{Item, State};
-use crate::sorted::{Iter, SortedMap};
+use crate::sorted::SortedMap;
 
 impl Partition {
     /// What follows the pivot in a list, or its beginning. A pivot that is not in that list (any more) is refused: its
     /// place is not known.
     pub fn list(&self, list: List, pivot: Option<ItemNumber>, limit: usize) -> Result<Vec<Item>, Refusal> {
         let after = pivot.map(|number| self.place_in(list, number)).transpose()?;
-        let numbers = match list {
+        let from =
+            after.map_or((0, ItemNumber(0)), |(order, ItemNumber(number))| (order, ItemNumber(number + 1)));
+        let orders: Vec<Order<'_>> = match list {
             List::Queue => {
-                let lanes = self.lanes.shown().map(|(_, keys)| keys);
-                let suspended = self.suspended.shown().map(|(_, keys)| keys);
-                first_after(lanes.chain(self.leased_places.visible()).chain(suspended), after, limit)
+                let leased = self.leased_places.visible().map(|keys| keys_from(keys, from));
+                orders(&self.lanes, from).chain(orders(&self.suspended, from)).chain(leased).collect()
             }
-            List::Scheduled => first_after(self.schedule.shown().map(|(_, keys)| keys), after, limit),
+            List::Scheduled => orders(&self.schedule, from).collect(),
         };
+        let numbers = merged(orders, limit);
         let item = |number| {
             let entry = self.items.get(&number).expect("items in an index are always in `items`");
             self.in_force(number, entry)
@@ -58,29 +61,30 @@ impl Partition {
     }
 }
 
-/// The first numbers after a key, over several orders as one.
-fn first_after<'a>(
-    orders: impl Iterator<Item = &'a SortedMap<Key, ()>>,
-    after: Option<Key>,
-    limit: usize,
-) -> Vec<ItemNumber> {
-    let mut orders: Vec<Iter<'a, Key, ()>> = orders.map(|keys| keys_after(keys, after)).collect();
+/// Keys in their order.
+type Order<'a> = Box<dyn Iterator<Item = Key> + 'a>;
+
+/// What can be seen of an index, from a key on.
+fn orders(index: &Index, from: Key) -> impl Iterator<Item = Order<'_>> {
+    let members = index.members_from(from).map(|keys| -> Order<'_> { Box::new(keys) });
+    members.chain(index.without_group().map(move |keys| keys_from(keys, from)))
+}
+
+fn keys_from(keys: &SortedMap<Key, ()>, from: Key) -> Order<'_> {
+    Box::new(keys.range(from..).map(|(key, ())| key))
+}
+
+/// The first numbers of several orders as one.
+fn merged(mut orders: Vec<Order<'_>>, limit: usize) -> Vec<ItemNumber> {
     let mut heads: BTreeSet<(Key, usize)> = BTreeSet::new();
     for (index, order) in orders.iter_mut().enumerate() {
-        heads.extend(order.next().map(|(key, ())| (key, index)));
+        heads.extend(order.next().map(|key| (key, index)));
     }
     let mut numbers = Vec::new();
     while numbers.len() < limit {
         let Some(((_, number), index)) = heads.pop_first() else { break };
         numbers.push(number);
-        heads.extend(orders[index].next().map(|(key, ())| (key, index)));
+        heads.extend(orders[index].next().map(|key| (key, index)));
     }
     numbers
-}
-
-fn keys_after(keys: &SortedMap<Key, ()>, after: Option<Key>) -> Iter<'_, Key, ()> {
-    match after {
-        None => keys.iter(),
-        Some((order, ItemNumber(number))) => keys.range((order, ItemNumber(number + 1))..),
-    }
 }

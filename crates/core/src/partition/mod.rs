@@ -20,6 +20,7 @@ mod death;
 mod delete;
 mod emit;
 mod entry;
+mod era;
 mod eras;
 mod events;
 mod explain;
@@ -36,6 +37,7 @@ mod index;
 mod intake;
 mod kinds;
 mod lease;
+mod lingering;
 mod list;
 mod moves;
 mod numbers;
@@ -69,6 +71,7 @@ pub use events::oldest_of as oldest_event_of;
 pub use explain::{Explained, Reason};
 pub use intake::Remaining;
 pub use lease::PASSED_MAX;
+pub use lingering::Lingering;
 pub use moves::Target;
 pub use queries::Head;
 
@@ -76,6 +79,7 @@ use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits;
+use crate::route::Slot;
 use crate::row::{
     BodyCopy, Change, Clearable, Cleared, Dropped, Intake, Numbers, Partitions, Queue, QueueName, Row,
     Stored, Taken,
@@ -152,6 +156,8 @@ pub struct Partition {
     expiry: SortedMap<Key, ()>,
     outbox: Outbox,
     addresses: Addresses,
+    /// How many keys are known here of each slot that is at home elsewhere.
+    lingering: BTreeMap<Slot, u64>,
     /// Final items by the time of their end.
     finished: SortedMap<Key, ()>,
     kept_bytes: u64,
@@ -159,8 +165,8 @@ pub struct Partition {
     /// How many live items have something to show, by state and era: what is left of them when they are taken away all at
     /// once.
     traces: BTreeMap<(Clearable, u32), u64>,
-    /// How many of them went away with their group's cancel, and were not cleared before.
-    kept_of_cancelled: u64,
+    /// How many of them are members of groups that were cancelled, and went away with them unless they were cleared before.
+    kept_of_cancelled: BTreeMap<(Clearable, u32), u64>,
     /// Waiting items by era and priority. Not those of groups that are shut.
     priorities: BTreeMap<(u32, u8), u64>,
     ages: Ages,
@@ -225,11 +231,12 @@ impl Partition {
             expiry: SortedMap::new(),
             outbox: Outbox::default(),
             addresses: Addresses::default(),
+            lingering: BTreeMap::new(),
             finished: SortedMap::new(),
             kept_bytes: 0,
             counts: Counts::default(),
             traces: BTreeMap::new(),
-            kept_of_cancelled: 0,
+            kept_of_cancelled: BTreeMap::new(),
             priorities: BTreeMap::new(),
             ages: Ages::default(),
             schedules: LastRead::default(),
@@ -303,6 +310,7 @@ impl Partition {
             Command::Rebalance(rebalance) => self.rebalance(now, rebalance, out),
             Command::Retire(name, partition) => self.retire(&name, partition, out),
             Command::ForgetPartition(name, partition) => self.forget_partition(now, &name, partition, out),
+            Command::ForgetFormerHome(forget) => self.forget_former_home(&forget, out),
             Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
             Command::Adopt(adopt) => self.adopt(now, adopt, out),
             Command::DropUnclaimed(stored) => self.drop_unclaimed(stored, out),

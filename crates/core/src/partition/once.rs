@@ -11,6 +11,7 @@ use super::{Output, Partition};
 use crate::command::{Claim, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply};
 use crate::limits::{IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_KEPT, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_MARGIN};
 use crate::mutant::{self, Mutant};
+use crate::route::Slot;
 use crate::row::{Answers, Change, Key, Once, Row};
 use crate::time::Timestamp;
 
@@ -27,16 +28,17 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn insert(&mut self, once: Once) {
-        self.remove(&once.key);
+        let _replaced = self.remove(&once.key);
         self.bytes += once.bytes();
         self.ends.insert((once.removed_at(), Arc::clone(&once.key)));
         self.by_key.insert(Arc::clone(&once.key), once);
     }
 
-    pub(super) fn remove(&mut self, key: &Arc<str>) {
-        let Some(once) = self.by_key.remove(key) else { return };
+    pub(super) fn remove(&mut self, key: &str) -> Option<Once> {
+        let once = self.by_key.remove(key)?;
         self.bytes -= once.bytes();
-        self.ends.remove(&(once.removed_at(), once.key));
+        self.ends.remove(&(once.removed_at(), Arc::clone(&once.key)));
+        Some(once)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Once> {
@@ -71,13 +73,15 @@ impl Once {
         digest: Digest,
         claimed_at: Timestamp,
         answers: &BTreeMap<u16, Answer>,
+        slots: BTreeSet<Slot>,
         unknown: Vec<u8>,
     ) -> Self {
         // Those of a call that all went to one partition need not be told apart.
         let is_whole = answers.keys().copied().eq(0..answers.len() as u16);
         let indexes = if is_whole { Box::default() } else { answers.keys().copied().collect() };
         let answers: Vec<Answer> = answers.values().cloned().collect();
-        Self { key, digest, claimed_at, indexes, answers: Answers::of(&answers), unknown }
+        let slots = slots.into_iter().collect();
+        Self { key, digest, claimed_at, indexes, answers: Answers::of(&answers), slots, unknown }
     }
 
     /// What the items of the call were answered that were answered here.
@@ -118,12 +122,15 @@ impl Partition {
             (None, Claim::Of(claimed_at)) => claimed_at,
         };
         let mut answers = known.as_ref().map(Once::by_index).unwrap_or_default();
+        let mut slots: BTreeSet<Slot> = known.iter().flat_map(|known| known.slots.iter().copied()).collect();
+        slots.extend((claim == Claim::First).then(|| Slot::of(&key)));
         let indexes = if indexes.is_empty() { (0..items.len() as u16).collect() } else { indexes };
         let sent = indexes.iter().copied().zip(items);
         let new: Vec<(u16, NewItem)> = sent.filter(|(index, _)| !answers.contains_key(index)).collect();
         if known.is_none() || !new.is_empty() {
             self.check_all(now, new.iter().map(|(_, item)| item))?;
             for (index, item) in new {
+                slots.insert(Slot::of(item.key().unwrap_or(&key)));
                 let made = match held.get(&index) {
                     Some(id) => Err(Refusal::HeldElsewhere { id: *id }),
                     None => self.produce_single(now, item, out),
@@ -131,7 +138,10 @@ impl Partition {
                 answers.insert(index, made);
             }
             let (digest, unknown) = known.map_or((digest, Vec::new()), |known| (known.digest, known.unknown));
-            self.record(Row::Once(Box::new(Once::of(key, digest, claimed_at, &answers, unknown))), out);
+            self.record(
+                Row::Once(Box::new(Once::of(key, digest, claimed_at, &answers, slots, unknown))),
+                out,
+            );
         }
         let items = indexes.iter().map(|index| answers[index].clone()).collect();
         Ok(Reply::ProducedOnce { claimed_at, items })

@@ -1,5 +1,7 @@
 //! Questions that change nothing. None scans the backlog.
 
+use std::sync::Arc;
+
 use super::Partition;
 use super::entry::Entry;
 use super::index::Key;
@@ -73,16 +75,21 @@ impl Partition {
         (head.priority <= filter.max_priority).then_some(head)
     }
 
+    /// The best item of a kind that a lease of it would get.
+    pub fn head_of_kind(&self, kind: &str) -> Option<Head> {
+        let (rank, _) = self.first_of_kind(kind)?;
+        Some(Head { priority: priority_of(rank), place: place_of(rank) })
+    }
+
+    /// The kinds of which a lease may get something that it would not have got when this was last asked: a lease that found
+    /// nothing then need not look at any other kind.
+    pub fn take_moved_kinds(&mut self) -> Vec<Arc<str>> {
+        self.lanes.take_moved().into_iter().map(|kind| self.kinds.name(kind).clone()).collect()
+    }
+
     /// The first item of a kind that can be had.
     pub(super) fn first_of_kind(&self, kind: &str) -> Option<Key> {
         self.lanes.first_of_kind(self.kinds.find(kind)?)
-    }
-
-    /// Since when the item stands in the queue that stands there longest: its place is about the time at which it
-    /// joined. One that goes back to its own place after an attempt has stood there all along. Costs as much as there
-    /// are kinds and priorities.
-    pub fn oldest_waiting(&self) -> Option<Timestamp> {
-        self.lanes.open().filter_map(|(_, lane)| oldest_of(lane)).min()
     }
 
     /// The earliest moment at which a sweep has something to do: at once while there is more kept than there should be,

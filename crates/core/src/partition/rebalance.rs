@@ -3,7 +3,7 @@
 
 use super::registry::{NO_MORE_PARTITIONS, next_version};
 use super::{Output, Partition};
-use crate::command::{Rebalance, Refusal, Reply};
+use crate::command::{ForgetFormerHome, Rebalance, Refusal, Reply};
 use crate::id::PartitionId;
 use crate::route::{Slot, SlotMap};
 use crate::row::{Partitions, Queue, QueueName, Row, Stored};
@@ -94,6 +94,20 @@ impl Partition {
         Ok(reply)
     }
 
+    /// Nothing if keys have other homes by now: the partition is asked again by the routes that count.
+    pub(super) fn forget_former_home(
+        &mut self,
+        forget: &ForgetFormerHome,
+        out: &mut Output,
+    ) -> Result<Reply, Refusal> {
+        let mut queue = self.registered(&forget.queue)?;
+        if queue.route_version == forget.route_version && queue.forget_former_home(forget) {
+            // No key has another home, so the routes are of the same version.
+            self.record(Row::Queue(Box::new(queue.clone())), out);
+        }
+        Ok(Reply::Queue(Box::new(queue)))
+    }
+
     pub(super) fn registered(&self, name: &QueueName) -> Result<Queue, Refusal> {
         self.assert_registry();
         self.queues.get(name).cloned().ok_or(Refusal::NoSuchQueue)
@@ -112,6 +126,16 @@ impl Partition {
 }
 
 impl Queue {
+    /// Tells whether the partition was a former home of any of the slots.
+    fn forget_former_home(&mut self, forget: &ForgetFormerHome) -> bool {
+        let Some(slots) = self.former.get_mut(&forget.partition) else { return false };
+        let before = *slots;
+        forget.slots.iter().for_each(|slot| slots.remove(slot));
+        let changed = *slots != before;
+        self.former.retain(|_, slots| !slots.is_empty());
+        changed
+    }
+
     /// Takes note of who loses a slot, and who has it back.
     pub(super) fn pass_on(&mut self, slots: &SlotMap, width: usize) {
         for slot in Slot::all() {

@@ -5,6 +5,7 @@
 use super::addresses::Addressed;
 use super::counts::{as_leased, as_scheduled, as_suspended, as_waiting, decrement, increment};
 use super::entry::Entry;
+use super::era::Tally;
 use super::groups::GroupIndex;
 use super::index::{Key, Lane, Standing};
 use super::outbox::Leaving;
@@ -12,7 +13,7 @@ use super::{Counts, Output, Partition};
 use crate::id::{ItemNumber, NUMBER_MAX};
 use crate::item::{Item, Lease, State};
 use crate::mutant::{self, Mutant};
-use crate::row::{self, Change, Cleared, Intake, Numbers, Partitions, Row};
+use crate::row::{self, Change, Clearable, Cleared, Intake, Numbers, Partitions, Row};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 
@@ -50,8 +51,8 @@ impl Partition {
             Row::Taken(taken) => {
                 self.taken.insert(taken.source, taken);
             }
-            Row::Once(once) => self.calls.insert(*once),
-            Row::Intake(intake) => self.intake = *intake,
+            Row::Once(once) => self.put_call(*once),
+            Row::Intake(intake) => self.put_intake(*intake),
             Row::Queue(queue) => {
                 self.queues.insert(queue.name.clone(), *queue);
             }
@@ -77,8 +78,8 @@ impl Partition {
             row::Key::Taken(source) => {
                 self.taken.remove(source);
             }
-            row::Key::Once(key) => self.calls.remove(key),
-            row::Key::Intake => self.intake = Intake::default(),
+            row::Key::Once(key) => self.remove_call(key),
+            row::Key::Intake => self.put_intake(Intake::default()),
             row::Key::Queue(name) => {
                 self.queues.remove(name);
             }
@@ -216,8 +217,8 @@ impl Partition {
         }
         let one = self.counted(spot);
         self.counts += one;
-        if let Some(group) = spot.group() {
-            self.groups.enter(group, one);
+        if let Some((group, of)) = spot.member_of() {
+            self.groups.enter(group, of);
         }
     }
 
@@ -243,18 +244,18 @@ impl Partition {
         }
         let one = self.counted(spot);
         self.counts -= one;
-        if let Some(group) = spot.group() {
-            self.groups.leave(group, one);
+        if let Some((group, of)) = spot.member_of() {
+            self.groups.leave(group, of);
         }
     }
 
     /// What an item at this spot counts as.
     fn counted(&self, spot: Spot) -> Counts {
         match spot {
-            Spot::Waiting(lane, _) => as_waiting(self.lanes.standing(lane), 1),
-            Spot::Scheduled(lane, _) => as_scheduled(self.schedule.standing(lane), 1),
-            Spot::Leased(lane, _, _) => as_leased(self.deadlines.standing(lane), 1),
-            Spot::Suspended(lane, _) => as_suspended(self.suspended.standing(lane), 1),
+            Spot::Waiting(lane, _) => as_waiting(Tally::of(self.lanes.standing(lane), 1)),
+            Spot::Scheduled(lane, _) => as_scheduled(Tally::of(self.schedule.standing(lane), 1)),
+            Spot::Leased(lane, _, _) => as_leased(Tally::of(self.deadlines.standing(lane), 1)),
+            Spot::Suspended(lane, _) => as_suspended(Tally::of(self.suspended.standing(lane), 1)),
             Spot::Final(..) | Spot::Forgotten => Counts::default(),
         }
     }
@@ -287,6 +288,7 @@ impl Partition {
             self.outbox.insert(leaving);
         }
         if let Some(addressed) = besides.addressed {
+            self.key_came(&addressed.address);
             self.addresses.insert(addressed);
         }
     }
@@ -299,20 +301,9 @@ impl Partition {
             self.outbox.remove(&leaving);
         }
         if let Some(addressed) = besides.addressed {
+            self.key_went(&addressed.address);
             self.addresses.remove(&addressed);
         }
-    }
-
-    fn put_cleared(&mut self, cleared: Cleared) {
-        self.ages.all_touched(self.lanes.lanes().map(|(lane, _)| lane));
-        self.lanes.show_from(cleared.waiting_before);
-        self.schedule.show_from(cleared.scheduled_before);
-        self.deadlines.show_from(cleared.leased_before);
-        self.leased_places.show_from(cleared.leased_before);
-        self.leased.show_from(cleared.leased_before);
-        self.suspended.show_from(cleared.suspended_before);
-        self.cleared = cleared;
-        self.recount();
     }
 
     pub(super) fn spot(&self, number: ItemNumber, entry: &Entry) -> Spot {
@@ -378,15 +369,16 @@ pub(super) enum Spot {
 }
 
 impl Spot {
-    /// The group that an item there is a live member of, or would be had it not been taken away.
-    fn group(self) -> Option<GroupIndex> {
-        match self {
-            Self::Waiting(lane, _)
-            | Self::Scheduled(lane, _)
-            | Self::Leased(lane, _, _)
-            | Self::Suspended(lane, _) => lane.group,
-            Self::Final(..) | Self::Forgotten => None,
-        }
+    /// The group that an item there is a live member of, or would be had it not been taken away; and what it counts as there.
+    fn member_of(self) -> Option<(GroupIndex, (Clearable, u32))> {
+        let (lane, which) = match self {
+            Self::Waiting(lane, _) => (lane, Clearable::Waiting),
+            Self::Scheduled(lane, _) => (lane, Clearable::Scheduled),
+            Self::Leased(lane, _, _) => (lane, Clearable::Leased),
+            Self::Suspended(lane, _) => (lane, Clearable::Suspended),
+            Self::Final(..) | Self::Forgotten => return None,
+        };
+        lane.group.map(|group| (group, (which, lane.era)))
     }
 }
 

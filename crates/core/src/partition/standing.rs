@@ -1,17 +1,49 @@
 //! What becomes of many items at once, by one row: a clear, and the start or cancel of a group.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Partition;
+use super::entry::Entry;
 use super::groups::GroupIndex;
-use super::index::Standing;
-use super::{Counts, entry::Entry};
+use super::index::{Index, Standing};
 use crate::group::{Group, GroupState, Member};
 use crate::id::GroupNumber;
 use crate::item::{Item, Lease, State};
 use crate::mutant::{self, Mutant};
-use crate::row::Clearable;
+use crate::row::{Clearable, Cleared};
 use crate::time::Timestamp;
+
+/// Of the groups that lose members by a clear, so many are looked at in the same step, for each state.
+const GROUPS_AT_ONCE: usize = 100;
+
+/// How the lanes of a group's waiting members stand, and those of its scheduled and suspended ones. Leased members are never
+/// shut away: they are asked to stop.
+pub(super) fn standings(state: Option<GroupState>) -> (Standing, Standing) {
+    match state {
+        Some(GroupState::Open) if !mutant::active(Mutant::LeaseHeld) => (Standing::Held, Standing::Open),
+        Some(GroupState::Open | GroupState::Started | GroupState::Done { .. }) | None => {
+            (Standing::Open, Standing::Open)
+        }
+        Some(GroupState::Cancelled { .. } | GroupState::Aborted { .. }) => (Standing::Gone, Standing::Gone),
+    }
+}
+
+/// Whether members in that state go away when their group is cancelled.
+pub(super) fn goes_with_group(which: Clearable) -> bool {
+    match which {
+        Clearable::Waiting | Clearable::Scheduled | Clearable::Suspended => true,
+        Clearable::Leased => false,
+    }
+}
+
+fn take_off<K: Ord>(counts: &mut BTreeMap<K, u64>, key: K, count: u64) {
+    let total = counts.get_mut(&key).expect("what leaves was counted when it came");
+    *total -= count;
+    if *total == 0 {
+        counts.remove(&key);
+    }
+}
 
 impl Partition {
     /// Takes a group's row in, or away.
@@ -23,49 +55,57 @@ impl Partition {
             let kind = self.kinds.index(&template.kind);
             self.kinds.join(kind);
         }
+        let name = row.as_ref().or(self.groups.slot(group).row.as_ref()).map(|row| Arc::clone(&row.name));
+        let was_known = name.as_ref().is_some_and(|name| self.has_group(name));
         if let Some(before) = self.groups.set_row(group, row) {
             for template in before.templates() {
                 let kind = self.kinds.find(&template.kind).expect("it was joined when the row came");
                 self.kinds.part(kind);
             }
         }
+        if let Some(name) = name {
+            match (was_known, self.has_group(&name)) {
+                (false, true) => self.key_came(&name),
+                (true, false) => self.key_went(&name),
+                (true, true) | (false, false) => {}
+            }
+        }
         self.set_standing(group, state);
         self.groups.refresh(group);
     }
 
-    /// Leased members are never shut away: they are asked to stop.
     fn set_standing(&mut self, group: GroupIndex, state: Option<GroupState>) {
-        let (waiting, others) = match state {
-            Some(GroupState::Open) if !mutant::active(Mutant::LeaseHeld) => (Standing::Held, Standing::Open),
-            Some(GroupState::Open | GroupState::Started | GroupState::Done { .. }) | None => {
-                (Standing::Open, Standing::Open)
-            }
-            Some(GroupState::Cancelled { .. } | GroupState::Aborted { .. }) => {
-                (Standing::Gone, Standing::Gone)
-            }
-        };
+        let (waiting, others) = standings(state);
         let before = self.lanes.standing_of(group);
         if before == waiting {
             return;
         }
-        self.kept_of_cancelled -= self.kept_of(group);
         self.lanes.set_standing(group, waiting);
         self.schedule.set_standing(group, others);
         self.suspended.set_standing(group, others);
-        self.kept_of_cancelled += self.kept_of(group);
         self.ages.all_touched(self.lanes.lanes_of(group).map(|(lane, _)| lane));
+        self.shift_kept(group, before, waiting);
         self.shift_priorities(group, before, waiting);
-        self.recount_group(group);
+        self.counts = self.tally();
+    }
+
+    /// Members with something to show are kept if they go with their group.
+    fn shift_kept(&mut self, group: GroupIndex, before: Standing, after: Standing) {
+        let traces = self.groups.slot(group).members.traces.iter();
+        for (of, count) in traces.filter(|((which, _), _)| goes_with_group(*which)) {
+            if before == Standing::Gone {
+                take_off(&mut self.kept_of_cancelled, *of, *count);
+            }
+            if after == Standing::Gone {
+                *self.kept_of_cancelled.entry(*of).or_default() += count;
+            }
+        }
     }
 
     fn shift_priorities(&mut self, group: GroupIndex, before: Standing, after: Standing) {
         for (of, count) in &self.groups.slot(group).members.priorities {
             if before == Standing::Open {
-                let total = self.priorities.get_mut(of).expect("open lanes are in the sum");
-                *total -= count;
-                if *total == 0 {
-                    self.priorities.remove(of);
-                }
+                take_off(&mut self.priorities, *of, *count);
             }
             if after == Standing::Open {
                 *self.priorities.entry(*of).or_default() += count;
@@ -73,55 +113,55 @@ impl Partition {
         }
     }
 
-    fn recount_group(&mut self, group: GroupIndex) {
-        let live = self.live_of(group);
-        let before = std::mem::replace(&mut self.groups.slot_mut(group).members.live, live);
-        self.counts -= before;
-        self.counts += live;
+    /// Hides what was cleared. Looks at a few of the groups that lose members, so that they end at once; the sweep meets a
+    /// member of every other one.
+    pub(super) fn put_cleared(&mut self, cleared: Cleared) {
+        let touched = self.groups_touched_by(&cleared);
+        if self.shows_more_than(&cleared) {
+            self.ages.all_touched(self.lanes.lanes().map(|(lane, _)| lane));
+        }
+        self.lanes.show_from(cleared.waiting_before);
+        self.schedule.show_from(cleared.scheduled_before);
+        self.deadlines.show_from(cleared.leased_before);
+        self.leased_places.show_from(cleared.leased_before);
+        self.leased.show_from(cleared.leased_before);
+        self.suspended.show_from(cleared.suspended_before);
+        self.groups.show_from(&cleared);
+        self.ages.show_from(cleared.waiting_before);
+        self.cleared = cleared;
+        self.counts = self.tally();
+        touched.into_iter().for_each(|group| self.groups.refresh(group));
     }
 
-    pub(super) fn live_of(&self, group: GroupIndex) -> Counts {
-        let mut live = Counts::default();
-        for (index, as_counts) in self.counted_indexes() {
-            for (lane, keys) in index.lanes_of(group) {
-                live += as_counts(index.standing(lane), keys.len());
-            }
+    fn groups_touched_by(&self, cleared: &Cleared) -> BTreeSet<GroupIndex> {
+        if self.shows_more_than(cleared) {
+            return self.groups.iter().collect();
         }
-        live
+        let hidden = |(index, which): (&Index, Clearable)| -> Vec<GroupIndex> {
+            let eras = self.cleared.before(which)..cleared.before(which);
+            index.groups_in(eras).take(GROUPS_AT_ONCE).collect()
+        };
+        self.clearable_indexes().into_iter().flat_map(hidden).collect()
     }
 
-    /// After a clear. Costs as much as there are lanes and groups.
-    pub(super) fn recount(&mut self) {
-        let mut counts = Counts::default();
-        for (index, as_counts) in self.counted_indexes() {
-            for (lane, keys) in index.shown() {
-                counts += as_counts(index.standing(lane), keys.len());
-            }
-        }
-        self.counts = counts;
-        let groups: Vec<GroupIndex> = self.groups.iter().collect();
-        for group in &groups {
-            self.groups.slot_mut(*group).members.live = self.live_of(*group);
-            self.groups.refresh(*group);
-        }
-        self.kept_of_cancelled = groups.iter().map(|group| self.kept_of(*group)).sum();
+    /// Whether something can be seen again: only while a log is replayed, which passes through old states.
+    fn shows_more_than(&self, cleared: &Cleared) -> bool {
+        let earlier = |which| cleared.before(which) < self.cleared.before(which);
+        self.clearable_indexes().into_iter().any(|(_, which)| earlier(which))
     }
 
-    /// How many members with something to show went away with their group's cancel, and were not cleared before.
-    pub(super) fn kept_of(&self, group: GroupIndex) -> u64 {
-        let traces = self.groups.slot(group).members.traces.iter();
-        traces.filter(|(trace, _)| self.went_with(group, **trace)).map(|(_, count)| count).sum()
+    fn clearable_indexes(&self) -> [(&Index, Clearable); 4] {
+        [
+            (&self.lanes, Clearable::Waiting),
+            (&self.schedule, Clearable::Scheduled),
+            (&self.deadlines, Clearable::Leased),
+            (&self.suspended, Clearable::Suspended),
+        ]
     }
 
-    /// Whether what counts there went away with the group's cancel, and was not cleared before.
-    pub(super) fn went_with(&self, group: GroupIndex, (which, era): (Clearable, u32)) -> bool {
-        let unless_cleared = era >= self.cleared.before(which);
-        match which {
-            Clearable::Waiting | Clearable::Scheduled | Clearable::Suspended => {
-                unless_cleared && self.lanes.standing_of(group) == Standing::Gone
-            }
-            Clearable::Leased => false,
-        }
+    /// Whether what counts there belongs to a group that was cancelled, and goes with it.
+    pub(super) fn goes_with_cancelled(&self, group: GroupIndex, which: Clearable) -> bool {
+        goes_with_group(which) && self.lanes.standing_of(group) == Standing::Gone
     }
 
     /// Whether an item was cleared, or cancelled with its group.

@@ -17,7 +17,9 @@ impl Partition {
         increment(&mut self.traces, trace);
         if let Some(group) = group {
             increment(&mut self.groups.slot_mut(group).members.traces, trace);
-            self.kept_of_cancelled += u64::from(self.went_with(group, trace));
+            if self.goes_with_cancelled(group, trace.0) {
+                increment(&mut self.kept_of_cancelled, trace);
+            }
         }
     }
 
@@ -26,15 +28,19 @@ impl Partition {
         decrement(&mut self.traces, trace);
         if let Some(group) = group {
             decrement(&mut self.groups.slot_mut(group).members.traces, trace);
-            self.kept_of_cancelled -= u64::from(self.went_with(group, trace));
+            if self.goes_with_cancelled(group, trace.0) {
+                decrement(&mut self.kept_of_cancelled, trace);
+            }
         }
     }
 
     /// How many items that are gone are kept, and have still to be written down by the sweep. There are few eras, whatever
     /// the backlog.
     pub(super) fn unswept_kept(&self) -> u64 {
-        let cleared = self.traces.iter().filter(|((which, era), _)| *era < self.cleared.before(*which));
-        cleared.map(|(_, count)| count).sum::<u64>() + self.kept_of_cancelled
+        let was_cleared = |(which, era): &(Clearable, u32)| *era < self.cleared.before(*which);
+        let cleared = self.traces.iter().filter(|(of, _)| was_cleared(of));
+        let cancelled = self.kept_of_cancelled.iter().filter(|(of, _)| !was_cleared(of));
+        cleared.chain(cancelled).map(|(_, count)| count).sum()
     }
 
     /// What is to be seen of an item that is gone and not swept up yet.

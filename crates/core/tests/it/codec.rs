@@ -357,12 +357,13 @@ fn once() -> impl Strategy<Value = Once> {
         prop::sample::select(vec![Err(Refusal::NoSuchGroup), Err(Refusal::GroupFinished)]),
     ];
     let answers = prop::collection::vec(answer, 0..20);
-    (text(), any::<[u8; 16]>(), any::<u64>(), answers, any::<bool>(), unknown()).prop_map(
-        |(key, digest, claimed_at, answers, scattered, unknown)| {
+    let slots = slot_set().prop_map(|slots| slots.iter().collect());
+    (text(), any::<[u8; 16]>(), any::<u64>(), answers, any::<bool>(), slots, unknown()).prop_map(
+        |(key, digest, claimed_at, answers, scattered, slots, unknown)| {
             let packed = Answers::of(&answers);
             assert_eq!(packed.unpack(), answers);
             let indexes = (0..answers.len() as u16).filter(|_| scattered).map(|index| 60 * index).collect();
-            Once { key, digest, claimed_at: Timestamp(claimed_at), indexes, answers: packed, unknown }
+            Once { key, digest, claimed_at: Timestamp(claimed_at), indexes, answers: packed, slots, unknown }
         },
     )
 }

@@ -23,6 +23,7 @@ mod history;
 mod id;
 mod lease;
 mod limits;
+mod many_groups;
 mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;

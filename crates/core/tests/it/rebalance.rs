@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
 use windlass_core::command::{
-    Arriving, ArrivingItem, Claim, Command, CreateGroup, CreateQueue, Import, Move, NewEnd, NewItem, Produce,
-    ProduceOnce, Rebalance, Refusal, Reply, Take,
+    Arriving, ArrivingItem, Claim, Clear, Command, CreateGroup, CreateQueue, ForgetFormerHome, Import, Move,
+    NewEnd, NewItem, Produce, ProduceOnce, Rebalance, Refusal, Reply, Take,
 };
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin};
-use windlass_core::partition::Remaining;
+use windlass_core::partition::{Lingering, Remaining};
 use windlass_core::route::{Slot, SlotSet};
 use windlass_core::row::{Intake, Queue, QueueName, StoreNames};
 use windlass_core::settings::Settings;
@@ -87,6 +87,71 @@ fn a_queue_shrinks_by_draining_and_forgets_who_keeps_nothing() {
     let queue = script.partition.queues().next().unwrap();
     assert!(queue.retired.is_empty());
     assert_eq!(queue.former.keys().copied().collect::<Vec<_>>(), ids([1]));
+}
+
+#[test]
+fn a_former_home_is_forgotten_slot_by_slot_by_the_routes_it_was_judged_by() {
+    let mut script = registry(1);
+    let queue = rebalance(&mut script, 2).unwrap();
+    let (partition, lost) = (PartitionId(1), queue.former[&PartitionId(1)]);
+    let forget = |slots: SlotSet, route_version: u64| {
+        let forget = ForgetFormerHome { queue: name(), partition, slots, route_version };
+        Command::ForgetFormerHome(Box::new(forget))
+    };
+    let version = queue.route_version;
+    let some: SlotSet = lost.iter().take(10).collect();
+    assert_eq!(change(&mut script, forget(lost, version - 1)).unwrap(), queue, "other routes");
+    let left = change(&mut script, forget(some, version)).unwrap();
+    assert_eq!(left.former[&partition].len(), lost.len() - 10);
+    assert_eq!(left.route_version, version, "no key has another home");
+    assert!(some.iter().all(|slot| left.former_homes(slot).next().is_none()));
+    let left = change(&mut script, forget(lost, version)).unwrap();
+    assert!(left.former.is_empty());
+    assert_same(&rebuilt(&script.partition, START), &script.partition);
+    change(&mut script, forget(lost, version)).unwrap();
+    assert_eq!(script.changes.len(), 0, "there is nothing left to forget");
+}
+
+#[test]
+fn slots_at_home_elsewhere_linger_for_as_long_as_a_key_of_theirs_is_known() {
+    let mut script = Script::new();
+    let address = Some("address".into());
+    let produce = Produce { items: vec![NewItem { address, ..item("default") }] };
+    script.apply(Command::Produce(produce)).unwrap();
+    let (digest, claim, indexes, held) = ([1; 16], Claim::First, Vec::new(), BTreeMap::new());
+    let call = |key: &str, items| ProduceOnce {
+        key: key.into(),
+        digest,
+        claim,
+        indexes: indexes.clone(),
+        held: held.clone(),
+        items,
+    };
+    let elsewhere = Some("of-a-call".into());
+    let keyed = vec![NewItem { address: elsewhere, ..item("default") }];
+    script.apply(Command::ProduceOnce(call("call", keyed))).unwrap();
+    let group = CreateGroup { name: "group".into(), end: None, abort: None, items: Vec::new(), start: false };
+    script.apply(Command::CreateGroup(Box::new(group))).unwrap();
+    assert_eq!(script.partition.lingering(), None, "every slot is at home");
+
+    let slots = |keys: &[&str]| keys.iter().map(|key| Slot::of(key)).collect::<SlotSet>();
+    route(&mut script, Intake { version: 5, at_home: Some(slots(&["call"])), ..Intake::default() });
+    assert_eq!(script.partition.lingering_slots(), slots(&["address", "of-a-call", "group"]));
+    route(&mut script, Intake { version: 6, at_home: Some(SlotSet::default()), ..Intake::default() });
+    assert_eq!(script.partition.lingering_slots(), slots(&["address", "of-a-call", "call", "group"]));
+    assert_eq!(script.partition.lingering(), Some(Lingering { route_version: 6, slots: 4 }));
+    assert_same(&rebuilt(&script.partition, START), &script.partition);
+
+    // An item that has ended bears its address for as long as it is kept, and the call is remembered.
+    let every = Clear { waiting: true, scheduled: true, leased: true, suspended: true };
+    script.apply(Command::Clear(every)).unwrap();
+    script.apply(Command::CancelGroup("group".into())).unwrap();
+    script.apply(Command::DeleteGroup("group".into())).unwrap();
+    script.sweep();
+    assert_eq!(script.partition.lingering_slots(), slots(&["address", "of-a-call", "call"]));
+    script.pass(Span::from_secs(49 * 3600));
+    script.sweep();
+    assert_eq!(script.partition.lingering_slots(), SlotSet::default());
 }
 
 #[test]

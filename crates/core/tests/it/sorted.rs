@@ -42,6 +42,8 @@ proptest! {
                 },
             }
             prop_assert_eq!(map.len(), model.len());
+            // A chunk in progress at each end, and chunks that are full by more than half.
+            prop_assert!(map.capacity() <= 2 * map.len() + 2 * 128, "{} for {}", map.capacity(), map.len());
             prop_assert_eq!(map.first(), model.first_key_value().map(|(key, value)| (*key, value)));
             prop_assert_eq!(map.last(), model.last_key_value().map(|(key, value)| (*key, value)));
         }
@@ -73,4 +75,19 @@ fn filled(keys: impl Iterator<Item = u32>) -> SortedMap<u32, u32> {
         map.insert(key, key);
     }
     map
+}
+
+#[test]
+fn what_is_left_of_many_costs_little_more_than_if_it_had_come_alone() {
+    for keep in [2, 3, 10, 100, 1000] {
+        let mut map: SortedMap<u32, u32> = filled(0..200_000);
+        // In an order that leaves holes everywhere at first.
+        for key in (0..200_000).map(|key| key * 7919 % 200_000).filter(|key| key % keep != 0) {
+            map.remove(&key);
+        }
+        let alone: SortedMap<u32, u32> = filled((0..200_000).filter(|key| key % keep == 0));
+        assert_eq!(map, alone);
+        let (left, least) = (map.capacity(), alone.capacity());
+        assert!(left * 3 <= least * 4 + 3 * 128, "one of {keep}: {left} against {least}");
+    }
 }

@@ -70,3 +70,22 @@ pub(crate) fn fixed_leases(kind: &str, backlog: u64, leases: u64) {
     });
     bed.close();
 }
+
+/// A fixed number of produces, each of which serves a lease that waits for its kind, beside leases of so many other kinds.
+pub(crate) fn fixed_waiting(kinds: u64, produces: u64) {
+    let bed = countable_bed();
+    let _guard = bed.runtime.enter();
+    let others: Vec<_> = (0..kinds).map(|kind| bed.waiting_lease(format!("other-{kind}"))).collect();
+    let filter = Filter::new(Some(vec!["default".into()]), u8::MAX);
+    bed.runtime.block_on(async {
+        bed.wait_for_leases(kinds as usize).await;
+        for _ in 0..produces {
+            // The lease is polled first, and finds nothing: it waits by the time something is produced.
+            let lease = lease_of(&bed.engine, &bed.queue, 1, filter.clone());
+            let (leased, _) = tokio::join!(lease, bed.engine.produce(&bed.queue, new_items(1, 0)));
+            assert_eq!(leased.len(), 1, "the lease is served");
+        }
+    });
+    others.iter().for_each(tokio::task::JoinHandle::abort);
+    bed.close();
+}

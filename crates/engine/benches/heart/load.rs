@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
@@ -54,6 +55,22 @@ impl Bed {
                 left -= batch;
             }
         });
+    }
+
+    /// A lease of one kind that waits for an hour.
+    pub(crate) fn waiting_lease(&self, kind: String) -> JoinHandle<()> {
+        let (engine, queue) = (self.engine.clone(), self.queue.clone());
+        let filter = Filter::new(Some(vec![kind.into()]), u8::MAX);
+        let lease = LeaseItems { client_id: "bench".into(), batch_size: 1, lease_timeout: None, filter };
+        let hour = Span::from_secs(3600);
+        tokio::spawn(async move { drop(engine.lease(&queue, lease, hour).await) })
+    }
+
+    /// Until so many leases wait.
+    pub(crate) async fn wait_for_leases(&self, count: usize) {
+        while self.engine.stats(&self.queue).await.expect("stats").lease_waiters < count {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Full cycles done by `callers` at once in about `time`, per second.

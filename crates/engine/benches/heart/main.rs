@@ -31,6 +31,11 @@ usage: cargo bench -p windlass-engine -- COMMAND
                          item is of the kind `rare` and all others are `default`
   memory [ITEMS]         bytes per waiting item, and how long a start with them takes
   queues [QUEUES]        milliseconds to make a queue beside none and beside QUEUES, and how long a start with them takes
+  outcomes [OUTCOMES] [ONE_IN]
+                         bytes per retained outcome, where one item in ONE_IN leaves one, against the same after a start
+  opened DIRECTORY       bytes that opening a data directory takes (for `outcomes`)
+  waiting KINDS PRODUCES produces that one waiting lease is served from, beside leases that wait for so many other kinds,
+                         to be counted by callgrind
   churn [ITEMS] [KEPT]   the data directory while ITEMS come and go and one in KEPT stays (0: none)
 
 Data goes to a temporary directory; set TMPDIR to choose the disk.";
@@ -52,6 +57,9 @@ fn main() {
         }
         Some("memory") => memory::run(number(1, 1_000_000)),
         Some("queues") => queues::run(number(1, 10_000)),
+        Some("outcomes") => memory::outcomes(number(1, 1_000_000), number(2, 100)),
+        Some("opened") => memory::opened(args.get(1).map_or(".", String::as_str)),
+        Some("waiting") => backlog::fixed_waiting(number(1, 0), number(2, 1000)),
         Some("churn") => churn::run(number(1, 10_000_000), number(2, 0)),
         Some(other) => exit(&format!("unknown command: {other}\n\n{USAGE}")),
         None => println!("{USAGE}"),

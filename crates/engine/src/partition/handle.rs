@@ -308,6 +308,11 @@ impl Handle {
     /// Says what is known of it by now.
     pub(crate) fn publish(&self, summary: Summary) {
         let before = self.published.set(summary).rest;
+        if let Some(queue) = &self.queue
+            && self.published.is_news(summary.lingering)
+        {
+            self.stale.tell(queue);
+        }
         if summary.rest == before {
             return;
         }

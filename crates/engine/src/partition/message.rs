@@ -126,6 +126,7 @@ pub(crate) fn body_bytes(command: &Command) -> usize {
         | Command::Rebalance(_)
         | Command::Retire(..)
         | Command::ForgetPartition(..)
+        | Command::ForgetFormerHome(_)
         | Command::CreateQueue(..)
         | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)

@@ -9,6 +9,8 @@ mod copies;
 pub(crate) mod grant;
 pub(crate) mod handle;
 pub(crate) mod in_flight;
+mod line;
+pub(crate) mod lookout;
 pub(crate) mod message;
 pub(crate) mod places;
 pub(crate) mod published;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use windlass_core::command::{Changed, Died, Ended};
-use windlass_core::partition::{Counts, Head, Totals};
+use windlass_core::partition::{Counts, Head, Lingering, Totals};
 use windlass_core::time::Timestamp;
 
 use crate::lock::lock;
@@ -28,6 +28,8 @@ pub(crate) struct Summary {
     /// How many of those that wait are held back by a rule.
     pub(crate) stopped: u64,
     pub(crate) rest: Rest,
+    /// How many slots at home elsewhere the partition knows keys of.
+    pub(crate) lingering: Option<Lingering>,
     /// Of its last commit.
     pub(crate) sequence: u64,
 }
@@ -67,11 +69,14 @@ pub(crate) struct Published {
     filled: Filled,
     /// Since the server started, over all writers.
     totals: Mutex<Totals>,
+    /// What the registry last heard of slots that linger.
+    told_lingering: Mutex<Option<Lingering>>,
 }
 
 impl Published {
     pub(crate) fn new(places: Arc<Places>) -> Self {
-        Self { summary: Mutex::default(), filled: Filled::new(places), totals: Mutex::default() }
+        let (summary, totals, told_lingering) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { summary, filled: Filled::new(places), totals, told_lingering }
     }
 
     pub(crate) fn summary(&self) -> Summary {
@@ -84,8 +89,23 @@ impl Published {
         std::mem::replace(&mut *lock(&self.summary), summary)
     }
 
+    /// Whether the registry is to hear how many slots linger: by new routes, and whenever half of them have gone, which is
+    /// seldom however many keys go.
+    pub(crate) fn is_news(&self, lingering: Option<Lingering>) -> bool {
+        let Some(now) = lingering else { return false };
+        let mut told = lock(&self.told_lingering);
+        let is_news = told.is_none_or(|told| {
+            told.route_version != now.route_version || (now.slots <= told.slots / 2 && told.slots > 0)
+        });
+        if is_news {
+            *told = Some(now);
+        }
+        is_news
+    }
+
     /// It cannot serve: nothing is known of it. What it held still has its places.
     pub(crate) fn withdraw(&self) {
+        *lock(&self.told_lingering) = None;
         *lock(&self.summary) = Summary::default();
     }
 

@@ -17,6 +17,7 @@ use crate::error::EngineError;
 use crate::meter::Meter;
 use crate::partition::handle::{Handle, PartitionState};
 use crate::partition::in_flight::{InFlight, Undelivered};
+use crate::partition::lookout::Lookout;
 use crate::partition::message::Message;
 use crate::partition::watchers::Closed;
 use crate::partition::writer::{Ended, Writer};
@@ -172,6 +173,7 @@ impl Supervisor {
             clock: Arc::clone(&self.clock),
             meter: Arc::clone(&self.meter),
             partition,
+            lookout: Lookout::default(),
             epoch: acquired.epoch,
             sequence: acquired.sequence,
             reloaded: self.reload,

@@ -1,42 +1,29 @@
 //! Leases that wait for work. Each is one ticket that stands for all partitions of its queue; a partition takes
 //! the ticket before it grants, so that no two do.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
-use windlass_core::command::{Filter, LeaseItems};
+use windlass_core::command::LeaseItems;
 use windlass_core::mutant::{self, Mutant};
 
 use crate::error::EngineError;
 use crate::lock::lock;
 use crate::partition::grant::GrantPart;
-
-/// At most so many leases of one queue wait, and so many bytes of kinds that they name.
-const WAITERS_MAX: usize = 65_536;
-const KINDS_BYTES_MAX: usize = 16 << 20;
+use crate::partition::line::Line;
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    line: Mutex<Line>,
-}
-
-#[derive(Debug, Default)]
-struct Line {
-    next: u64,
-    count: usize,
-    kinds_bytes: usize,
-    closed: bool,
-    /// Tickets that ask for the same stand together, oldest first, so that a partition looks once for each kind
-    /// of wish, not once for each ticket.
-    by_filter: BTreeMap<Filter, BTreeMap<u64, Arc<Ticket>>>,
-    /// Those that are still there.
-    partitions: Vec<Weak<Notify>>,
+    pub(super) line: Mutex<Line>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    number: u64,
+    /// Its place in the line: the lowest is served first.
+    pub(super) number: u64,
+    /// When it last joined the line. Written under the lock of the line.
+    pub(super) arrival: AtomicU64,
     lease: LeaseItems,
     state: Mutex<TicketState>,
     changed: Notify,
@@ -59,6 +46,15 @@ enum TicketState {
 impl Ticket {
     pub(crate) fn lease(&self) -> &LeaseItems {
         &self.lease
+    }
+
+    /// Marks a ticket that a partition is about to grant.
+    pub(super) fn take(&self) {
+        *lock(&self.state) = TicketState::Taken;
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(*lock(&self.state), TicketState::Waiting)
     }
 
     /// Delivers what was granted, once it is durable. If the owner is gone the grant is dropped: given back.
@@ -95,50 +91,26 @@ impl Ticket {
 
 impl Waiters {
     pub(crate) fn add_partition(&self, wake: &Arc<Notify>) {
-        let partitions = &mut lock(&self.line).partitions;
-        partitions.retain(|wake| wake.strong_count() > 0);
-        partitions.push(Arc::downgrade(wake));
+        lock(&self.line).add_partition(wake);
     }
 
     /// Joins the line, and has every partition look whether it has something.
     pub(crate) fn join(self: &Arc<Self>, lease: LeaseItems) -> Result<Waiting, EngineError> {
         let mut line = lock(&self.line);
-        if line.count >= WAITERS_MAX {
-            return Err(EngineError::Overloaded { what: "waiting leases", max: WAITERS_MAX });
-        }
-        let kinds_bytes = kinds_bytes(&lease.filter);
-        if line.kinds_bytes + kinds_bytes > KINDS_BYTES_MAX {
-            return Err(EngineError::Overloaded {
-                what: "bytes of kinds in waiting leases",
-                max: KINDS_BYTES_MAX,
-            });
-        }
+        line.check_room(&lease.filter)?;
         let state = if line.closed { TicketState::Closed } else { TicketState::Waiting };
-        let ticket =
-            Arc::new(Ticket { number: line.next, lease, state: Mutex::new(state), changed: Notify::new() });
-        line.next += 1;
+        let ticket = Arc::new(Ticket {
+            number: line.next_number(),
+            arrival: AtomicU64::default(),
+            lease,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        });
         if !line.closed {
             line.insert(&ticket);
         }
         line.wake_partitions();
         Ok(Waiting { waiters: Arc::clone(self), ticket })
-    }
-
-    /// Takes the oldest ticket that wants something the partition has.
-    pub(crate) fn take(&self, has_work: impl Fn(&Filter) -> bool) -> Option<Arc<Ticket>> {
-        let mut line = lock(&self.line);
-        let oldest = line
-            .by_filter
-            .iter()
-            .filter_map(|(filter, tickets)| Some((tickets.first_key_value()?, filter)))
-            .filter(|(_, filter)| has_work(filter))
-            .min_by_key(|((number, _), _)| **number)
-            .map(|((_, ticket), _)| Arc::clone(ticket))?;
-        if !mutant::active(Mutant::WakeTwice) {
-            line.remove(&oldest);
-        }
-        *lock(&oldest.state) = TicketState::Taken;
-        Some(oldest)
     }
 
     /// Puts a ticket back in its old place, because the commit that should have granted failed.
@@ -156,26 +128,20 @@ impl Waiters {
         }
     }
 
-    /// Whether somebody waits who would take such an item. Costs as much as there are different wishes.
+    /// Whether a lease waits that would take such an item.
     pub(crate) fn want(&self, kind: &Arc<str>, priority: u8) -> bool {
-        let line = lock(&self.line);
-        let wants = |filter: &Filter| {
-            let of_kind = filter.kinds.as_ref().is_none_or(|kinds| kinds.binary_search(kind).is_ok());
-            of_kind && priority <= filter.max_priority
-        };
-        line.by_filter.keys().any(wants)
+        lock(&self.line).oldest_for(kind, priority).is_some()
     }
 
     pub(crate) fn count(&self) -> usize {
-        lock(&self.line).count
+        lock(&self.line).len()
     }
 
     /// Sends everybody home, and whoever comes later.
     pub(crate) fn close(&self) {
         let mut line = lock(&self.line);
         line.closed = true;
-        (line.count, line.kinds_bytes) = (0, 0);
-        for ticket in std::mem::take(&mut line.by_filter).into_values().flat_map(BTreeMap::into_values) {
+        for ticket in line.take_all() {
             *lock(&ticket.state) = TicketState::Closed;
             ticket.changed.notify_one();
         }
@@ -190,39 +156,6 @@ impl Waiters {
         // May hold a grant that nobody collected: dropping it gives the items back.
         drop(state);
     }
-}
-
-impl Line {
-    fn insert(&mut self, ticket: &Arc<Ticket>) {
-        let tickets = self.by_filter.entry(ticket.lease.filter.clone()).or_default();
-        if tickets.insert(ticket.number, Arc::clone(ticket)).is_none() {
-            self.count += 1;
-            self.kinds_bytes += kinds_bytes(&ticket.lease.filter);
-        }
-    }
-
-    fn remove(&mut self, ticket: &Ticket) {
-        let Some(tickets) = self.by_filter.get_mut(&ticket.lease.filter) else { return };
-        if tickets.remove(&ticket.number).is_some() {
-            self.count -= 1;
-            self.kinds_bytes -= kinds_bytes(&ticket.lease.filter);
-        }
-        if tickets.is_empty() {
-            self.by_filter.remove(&ticket.lease.filter);
-        }
-    }
-
-    fn wake_partitions(&self) {
-        self.partitions.iter().filter_map(Weak::upgrade).for_each(|wake| wake.notify_one());
-    }
-}
-
-/// About what the kinds of a lease take in memory.
-fn kinds_bytes(filter: &Filter) -> usize {
-    /// Of a shared text: where it is and how long, and its two counters.
-    const FIXED: usize = 4 * size_of::<usize>();
-    let kinds = filter.kinds.as_deref().unwrap_or_default();
-    kinds.iter().map(|kind| FIXED + kind.len()).sum()
 }
 
 /// A place in the line. Dropping it leaves.

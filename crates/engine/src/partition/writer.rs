@@ -19,6 +19,7 @@ use crate::meter::Meter;
 use crate::partition::copies;
 use crate::partition::handle::Handle;
 use crate::partition::in_flight::InFlight;
+use crate::partition::lookout::Lookout;
 use crate::partition::message::Message;
 use crate::partition::published::{Rest, Summary};
 use crate::partition::streams::Followed;
@@ -49,6 +50,7 @@ pub(crate) struct Writer {
     pub(crate) clock: Arc<Clock>,
     pub(crate) meter: Arc<Meter>,
     pub(crate) partition: Partition,
+    pub(crate) lookout: Lookout,
     pub(crate) epoch: u64,
     /// The last commit that is durable.
     pub(crate) sequence: u64,
@@ -346,7 +348,7 @@ impl Writer {
         let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4);
         while gathered.changes.len() < BATCH_CHANGES_MAX && gathered.bytes < bytes_max {
             let waiters = Arc::clone(&self.handle.waiters);
-            let Some(ticket) = waiters.take(|filter| self.partition.head(filter).is_some()) else { return };
+            let Some(ticket) = self.lookout.take(&waiters, &mut self.partition) else { return };
             // It may have come since the last round.
             gathered.now = self.clock.now();
             let Ok(Reply::Leased(items)) = self.apply(Command::Lease(ticket.lease().clone()), gathered)
@@ -365,9 +367,9 @@ impl Writer {
     }
 
     /// Tells those who could be served, if there were room for their leases: nobody would wake them once there is.
-    fn refuse_waiters(&self) {
+    fn refuse_waiters(&mut self) {
         let error = self.store_full();
-        while let Some(ticket) = self.handle.waiters.take(|filter| self.partition.head(filter).is_some()) {
+        while let Some(ticket) = self.lookout.take(&self.handle.waiters, &mut self.partition) {
             ticket.refuse(error.clone());
         }
     }
@@ -437,6 +439,7 @@ impl Writer {
             outgoing: self.partition.has_outgoing(),
             has_crons: self.partition.crons().next().is_some(),
             rest: self.rest(),
+            lingering: self.partition.lingering(),
             sequence: self.sequence,
             stopped: self.partition.stopped(),
         }

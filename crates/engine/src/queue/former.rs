@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use windlass_core::command::Refusal;
+use windlass_core::effort::{self, Looked};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
@@ -143,6 +144,7 @@ impl QueueHandle {
         former: PartitionId,
         question: Question,
     ) -> Result<oneshot::Receiver<Option<Told>>, EngineError> {
+        effort::look(Looked::FormerHomes);
         let version = self.queue.route_version;
         self.find(former)?.ask(move |partition, now| {
             // It may still take such a key, until it has heard.

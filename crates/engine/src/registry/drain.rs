@@ -18,7 +18,7 @@ impl Registry {
     /// queue.
     pub(super) async fn retire_some(&self, queue: &QueueHandle) -> Result<bool, EngineError> {
         let name = &queue.queue.name;
-        let mut any = false;
+        let mut any = self.forget_former_homes(queue).await?;
         for handle in &queue.partitions[queue.queue.width()..] {
             if has_come_to(handle, Rest::Drained, Partition::is_drained).await {
                 self.home.command(Command::Retire(name.clone(), handle.id)).await?;

@@ -9,6 +9,7 @@ mod crons;
 mod delete;
 mod drain;
 mod drops;
+mod former;
 mod repair;
 mod rules;
 mod running;

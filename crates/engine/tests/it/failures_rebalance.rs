@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use windlass_core::command::{CreateGroup, NewItem, Refusal};
+use windlass_core::effort::{Looked, looks};
 use windlass_core::id::ItemId;
+use windlass_core::route::{Slot, SlotSet};
 use windlass_core::row::QueueName;
 use windlass_core::time::Span;
 use windlass_engine::{Engine, EngineError, Outcome};
@@ -19,6 +21,10 @@ use crate::world::{ManualEnv, items, lease, queue_name};
 
 /// More commits than it takes to grow, to shrink, and to empty what goes.
 const COMMITS_MAX: usize = 24;
+/// Longer than anything is kept here that has ended.
+const RETENTION: Duration = Duration::from_secs(49 * 3600);
+/// More turns of the scheduler than the registry takes to hear and commit something.
+const YIELDS_MAX: usize = 2000;
 
 fn orders(count: usize) -> Vec<NewItem> {
     (0..count).map(|number| at(&format!("order-{number}"))).collect()
@@ -117,6 +123,95 @@ async fn while_a_former_home_is_faulty_its_keys_are_unavailable_and_others_are_n
     let taken = world.engine.produce(&world.queue, orders(40)).await.expect("judged").results;
     let is_taken = |(result, id): (&Result<_, EngineError>, &ItemId)| matches!(result, Err(EngineError::DuplicateAddress { id: taker }) if taker == id);
     assert!(taken.iter().zip(&ids).all(is_taken), "{taken:?}");
+}
+
+/// How many partitions are asked about keys of slots that they lost, once the registry has had time to forget them.
+async fn former_homes(engine: &Engine, queue: &QueueName) -> usize {
+    let count = || engine.queue_info(queue).expect("it is there").former.len();
+    for _ in 0..YIELDS_MAX {
+        if count() == 0 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    count()
+}
+
+/// Orders whose keys are not at home in the first partition, which was home to all of them.
+fn moved_orders(engine: &Engine, queue: &QueueName) -> Vec<NewItem> {
+    let queue = engine.queue_info(queue).expect("it is there");
+    let has_moved = |item: &NewItem| queue.home(Slot::of(item.key().expect("an address"))) != Some(0);
+    orders(40).into_iter().filter(has_moved).collect()
+}
+
+#[tokio::test]
+async fn a_former_home_without_keys_is_not_asked_and_its_fault_does_no_harm() {
+    let world = world(1).await;
+    let (engine, queue) = (&world.engine, &world.queue);
+    let made = engine.produce(queue, orders(40)).await.expect("produced").results;
+    let id = made[0].as_ref().expect("produced").id;
+    engine.rebalance(queue, 3).await.expect("grown");
+    assert_eq!(former_homes(engine, queue).await, 1, "its keys are live");
+    let before = looks(Looked::FormerHomes);
+    let taken = engine.produce(queue, moved_orders(engine, queue)).await.expect("judged").results;
+    assert!(taken.iter().all(Result::is_err));
+    assert_eq!(looks(Looked::FormerHomes) - before, 1, "one question for the whole call");
+
+    assert_eq!(complete_all(engine, queue).await, 40);
+    // Until then it keeps what became of them.
+    world.env.advance(RETENTION);
+    assert_eq!(former_homes(engine, queue).await, 0);
+    *world.store.broken_partition.lock().expect("not poisoned") = Some(id.partition);
+    let free = items(30);
+    let _brings_the_fault_about = engine.produce(queue, free).await;
+    let before = looks(Looked::FormerHomes);
+    let made = engine.produce(queue, moved_orders(engine, queue)).await.expect("produced").results;
+    assert!(made.iter().all(Result::is_ok), "{made:?}");
+    assert_eq!(looks(Looked::FormerHomes) - before, 0, "nobody is asked");
+}
+
+#[tokio::test]
+async fn a_former_home_is_asked_for_as_long_as_it_keeps_an_outcome_a_group_or_a_call() {
+    let world = world(1).await;
+    let (engine, queue) = (&world.engine, &world.queue);
+    engine.produce(queue, orders(20)).await.expect("produced");
+    let leased = engine.lease(queue, lease(20), Span::ZERO).await.expect("leased").accept();
+    let outcome = Some(Bytes::from_static(b"done"));
+    let done = leased.into_iter().map(|item| (item.id, item.permit, outcome.clone())).collect();
+    engine.complete(queue, done).await.expect("judged");
+    let call = engine.produce_once(queue, "call".into(), orders(20)).await.expect("made").results;
+    let call: Vec<_> = call.into_iter().map(|made| made.expect("produced")).collect();
+    complete_all(engine, queue).await;
+    for number in 0..12 {
+        let name: Arc<str> = format!("group-{number}").into();
+        engine
+            .create_group(queue, CreateGroup { start: true, items: items(1), ..group(&name) })
+            .await
+            .expect("made");
+    }
+    complete_all(engine, queue).await;
+    engine.rebalance(queue, 3).await.expect("grown");
+    assert_eq!(former_homes(engine, queue).await, 1);
+
+    // Nothing lives any more, and all of it is still known.
+    assert!(engine.item_at(queue, "order-1").await.is_ok());
+    let repeated = engine.produce_once(queue, "call".into(), orders(20)).await.expect("judged").results;
+    let repeated: Vec<_> = repeated.into_iter().map(|made| made.expect("produced")).collect();
+    assert_eq!(repeated, call);
+
+    world.env.advance(RETENTION);
+    assert_eq!(former_homes(engine, queue).await, 0);
+}
+
+#[tokio::test]
+async fn a_slot_without_keys_is_not_asked_about_while_another_one_has_some() {
+    let world = world(1).await;
+    let (engine, queue) = (&world.engine, &world.queue);
+    engine.produce(queue, orders(20)).await.expect("produced");
+    engine.rebalance(queue, 3).await.expect("grown");
+    assert_eq!(former_homes(engine, queue).await, 1);
+    let asked: usize = engine.queue_info(queue).expect("it is there").former.values().map(SlotSet::len).sum();
+    assert!((1..=20).contains(&asked), "{asked} slots are asked about");
 }
 
 #[tokio::test]

@@ -91,4 +91,6 @@ mod spread;
 #[cfg(test)]
 mod stalled;
 #[cfg(test)]
+mod waiting_kinds;
+#[cfg(test)]
 mod world;

@@ -1,0 +1,58 @@
+//! Former homes that know no key of a slot any more are not asked about that slot any longer. The writer of a former home tells
+//! when its keys may be gone.
+
+use windlass_core::command::{Command, ForgetFormerHome};
+use windlass_core::id::PartitionId;
+use windlass_core::partition::Partition;
+use windlass_core::route::SlotSet;
+
+use super::Registry;
+use crate::error::EngineError;
+use crate::partition::handle::Handle;
+use crate::queue::QueueHandle;
+use crate::store::Term;
+
+impl Registry {
+    /// Tells whether the registry was told of any.
+    pub(super) async fn forget_former_homes(&self, queue: &QueueHandle) -> Result<bool, EngineError> {
+        let mut any = false;
+        let route_version = queue.queue.route_version;
+        for (&partition, former) in &queue.queue.former {
+            let Some(slots) = self.slots_without_keys(queue, partition, *former).await else { continue };
+            let queue = queue.queue.name.clone();
+            let forget = ForgetFormerHome { queue, partition, slots, route_version };
+            self.home.command(Command::ForgetFormerHome(Box::new(forget))).await?;
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// The slots of `former` that the partition knows no key of, once that is durable: no power loss brings a key back.
+    async fn slots_without_keys(
+        &self,
+        queue: &QueueHandle,
+        partition: PartitionId,
+        former: SlotSet,
+    ) -> Option<SlotSet> {
+        let handle = queue.find(partition).ok()?;
+        let route_version = queue.queue.route_version;
+        if !may_have_slots_without_keys(handle, former, route_version) {
+            return None;
+        }
+        let term = Term::now(&*self.store, partition);
+        let question = move |partition: &Partition, _| {
+            // By earlier routes it may still take a key, and by later ones other slots are at home elsewhere.
+            (partition.intake().version == route_version).then(|| partition.lingering_slots())
+        };
+        let lingering = handle.query(question).await.ok()??;
+        let slots: SlotSet = former.iter().filter(|slot| !lingering.contains(*slot)).collect();
+        let is_durable = !slots.is_empty() && self.store.sync(term).await.is_ok();
+        is_durable.then_some(slots)
+    }
+}
+
+/// Goes by the published summary, which is a hint.
+fn may_have_slots_without_keys(handle: &Handle, former: SlotSet, route_version: u64) -> bool {
+    let lingering = handle.published.summary().lingering;
+    lingering.is_some_and(|known| known.route_version == route_version && known.slots < former.len())
+}
