@@ -76,7 +76,7 @@ impl Registry {
     /// Reads the registry and starts every queue. Returns once each partition was loaded or found faulty.
     pub(crate) async fn open(env: Arc<dyn Env>, store: Arc<dyn Store>) -> Result<Arc<Self>, EngineError> {
         let (home, inbox) = Handle::new(PartitionId::REGISTRY, &InCommon::default(), None);
-        let clock = Arc::new(Clock::start(Arc::clone(&env), home.id));
+        let clock = Arc::new(Clock::start(Arc::clone(&env)));
         let meter = Arc::default();
         let supervisor = Supervisor::new(&home, &env, &store, &clock, &meter, inbox);
         let home_task = env::spawn(&*env, "registry", supervisor.run());
