@@ -44,6 +44,10 @@ pub(crate) struct FaultyStore {
     pub(crate) down: Mutex<bool>,
     /// While set, commits do not come to an end.
     pub(crate) held: watch::Sender<bool>,
+    /// The only partition whose commits are held; unset: those of all.
+    pub(crate) held_partition: Mutex<Option<PartitionId>>,
+    /// How many commits began.
+    pub(crate) committing: watch::Sender<usize>,
     /// While set, bodies are not read yet.
     pub(crate) reads_held: watch::Sender<bool>,
     /// The body of the batch of events that begins with this one is lost.
@@ -152,8 +156,12 @@ impl Store for FaultyStore {
             if self.is_broken(batch.partition) {
                 return Err(CommitError::NotApplied(Self::broken()));
             }
-            let mut held = self.held.subscribe();
-            held.wait_for(|held| !held).await.expect("the store is still there");
+            self.committing.send_modify(|begun| *begun += 1);
+            let only = *self.held_partition.lock().expect("not poisoned");
+            if only.is_none_or(|only| only == batch.partition) {
+                let mut held = self.held.subscribe();
+                held.wait_for(|held| !held).await.expect("the store is still there");
+            }
             match fault {
                 None => self.inner.commit(batch).await,
                 Some(Fault::NotApplied) => Err(CommitError::NotApplied(Self::broken())),

@@ -75,6 +75,8 @@ mod log_unreadable_snapshot;
 #[cfg(test)]
 mod log_upkeep;
 #[cfg(test)]
+mod overload;
+#[cfg(test)]
 mod power_loss;
 #[cfg(test)]
 mod real_disks;
