@@ -81,6 +81,8 @@ impl Engine {
     /// be had; they are tried again in the background.
     pub async fn reload(&self, queue: &QueueName) -> Result<(), EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.reload().await
+        self.queue(queue)?.reload().await?;
+        // A queue that was deleted meanwhile has nothing that could be read back.
+        self.queue(queue).map(|_still_there| ())
     }
 }

@@ -89,6 +89,18 @@ impl Problem {
     pub(super) fn retry_after(&self) -> Option<u32> {
         matches!(self.code, Code::Overloaded | Code::Unavailable).then_some(1)
     }
+
+    /// The same of a call that changes nothing: whatever became of it, nothing was changed.
+    pub(super) fn of_reading(self) -> Self {
+        match (self.code, self.outcome) {
+            (Code::Unavailable, Some(Outcome::Unknown)) => {
+                let message = unavailable_message(Outcome::NotApplied).to_owned();
+                Self { outcome: Some(Outcome::NotApplied), message, ..self }
+            }
+            (_, Some(Outcome::Unknown)) => Self { outcome: Some(Outcome::NotApplied), ..self },
+            (_, Some(Outcome::NotApplied) | None) => self,
+        }
+    }
 }
 
 impl From<Invalid> for Problem {

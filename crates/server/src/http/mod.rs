@@ -39,6 +39,7 @@ use tokio::task::block_in_place;
 use tracing::{Instrument, debug, error_span};
 use windlass_api::events::{EmitRequest, SuspendRequest};
 use windlass_api::items::{CompleteRequest, ExtendRequest, LeaseRequest, ReleaseRequest, RetryRequest};
+use windlass_api::service::BackupRequest;
 use windlass_api::{Call, Code, REQUEST_ID};
 use windlass_engine::{Engine, Outcome};
 
@@ -244,7 +245,9 @@ impl App {
         let traffic = Arc::clone(&self.traffic);
         match self.carry_out(request, handler).await {
             Ok(answer) => answered(answer, encoding, &traffic),
-            Err(problem) => refuse(&problem, encoding),
+            // A backup changes no item, yet one may be there now.
+            Err(problem) if C::CHANGES || C::NAME == BackupRequest::NAME => refuse(&problem, encoding),
+            Err(problem) => refuse(&problem.of_reading(), encoding),
         }
     }
 
