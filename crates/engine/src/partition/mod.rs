@@ -6,6 +6,7 @@
 
 pub(crate) mod copied;
 mod copies;
+mod gathered;
 pub(crate) mod grant;
 pub(crate) mod handle;
 pub(crate) mod in_flight;

@@ -97,6 +97,11 @@ impl Supervisor {
                         self.reloading();
                         continue;
                     }
+                    Ended::TooLarge { in_flight } => {
+                        self.in_flight = Some(*in_flight);
+                        self.reloading();
+                        continue;
+                    }
                     Ended::Failed { error, in_flight, committed } => {
                         self.failed(&error, *in_flight);
                         if committed {

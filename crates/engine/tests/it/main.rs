@@ -89,4 +89,6 @@ mod rot_unreadable;
 #[cfg(test)]
 mod spread;
 #[cfg(test)]
+mod too_large;
+#[cfg(test)]
 mod world;
