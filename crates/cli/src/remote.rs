@@ -120,7 +120,9 @@ fn exit_of(error: &ClientError) -> Exit {
     match error {
         _ if error.outcome() == Outcome::Unknown => Exit::Unknown,
         ClientError::BadUrl { .. } => Exit::Usage,
-        ClientError::Refused { code, .. } if !passing(code) => Exit::Refused,
+        ClientError::Refused { code, details, .. } if !passing(code) || details.limit.is_some() => {
+            Exit::Refused
+        }
         ClientError::BadPayload(_) => Exit::Refused,
         ClientError::Unreachable { .. }
         | ClientError::Refused { .. }
@@ -198,5 +200,16 @@ mod tests {
         let failure = failed(&CreateQueueRequest::default(), unknown());
         assert_eq!(failure.exit, Exit::Unknown);
         assert!(failure.to_string().contains("may or may not have been done"), "{failure}");
+    }
+
+    #[test]
+    fn a_limit_of_the_server_is_a_refusal_and_no_trouble_of_the_moment() {
+        let at_a_limit = Details { limit: Some("limits.queues".to_owned()), ..Details::default() };
+        assert_eq!(
+            failed(&CreateQueueRequest::default(), refused(Code::Overloaded, at_a_limit)).exit,
+            Exit::Refused
+        );
+        let busy = refused(Code::Overloaded, Details::default());
+        assert_eq!(failed(&CreateQueueRequest::default(), busy).exit, Exit::Unreachable);
     }
 }

@@ -27,6 +27,7 @@ impl Engine {
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
         limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
+        self.memory.check()?;
         self.take_in(queue, items).await
     }
 

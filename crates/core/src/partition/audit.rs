@@ -191,6 +191,7 @@ impl fmt::Debug for Partition {
         show.field("leased_places", &self.leased_places).field("leased", &self.leased);
         show.field("expiry", &self.expiry).field("outbox", &self.outbox);
         show.field("addresses", &self.addresses).field("calls", &self.calls);
+        show.field("named_partitions", &self.queues.partitions());
         show.field("crons", &self.crons).field("cron_names", &self.cron_names);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);

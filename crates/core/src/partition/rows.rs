@@ -53,7 +53,7 @@ impl Partition {
             Row::Once(once) => self.calls.insert(*once),
             Row::Intake(intake) => self.intake = *intake,
             Row::Queue(queue) => {
-                self.queues.insert(queue.name.clone(), *queue);
+                self.queues.insert(*queue);
             }
             Row::Events(batch) => self.events.insert(batch),
             Row::Group(group) => self.put_group(group.number, Some(group)),

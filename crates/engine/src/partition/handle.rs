@@ -7,6 +7,7 @@ use tracing::warn;
 use windlass_core::command::{Command, Died, Held};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{End, Item};
+use windlass_core::limits::RegistryLimits;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Intake, QueueName};
 use windlass_core::rule::RuleSet;
@@ -44,6 +45,8 @@ pub(crate) struct InCommon {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) places: Arc<Places>,
     pub(crate) arrivals: Arc<Arrivals>,
+    /// How many queues and partitions there may be: for the registry.
+    pub(crate) registry_limits: RegistryLimits,
     /// Told whenever a partition that takes nothing new has nothing more to do, or keeps nothing any more.
     pub(crate) emptied: Arc<Notify>,
 }
@@ -92,6 +95,7 @@ pub(crate) struct Handle {
     emptied: Arc<Notify>,
     /// Unset for the registry.
     orders: Option<Orders>,
+    pub(crate) registry_limits: RegistryLimits,
     /// As the settings. None for the registry.
     pub(crate) rules: Copied<Arc<RuleSet>>,
     given_back: Mutex<Vec<Held>>,
@@ -122,6 +126,7 @@ impl Handle {
             stop: watch::Sender::new(false),
             published: Published::new(Arc::clone(&common.places)),
             orders,
+            registry_limits: common.registry_limits,
             emptied: Arc::clone(&common.emptied),
             rules: Copied::new(Arc::default()),
             given_back: Mutex::default(),

@@ -168,6 +168,7 @@ impl Supervisor {
         let started = self.env.boot();
         self.clock.carry_on(acquired.now);
         let mut partition = Partition::new(self.handle.id, self.clock.now());
+        partition.limit_registry(self.handle.registry_limits);
         while let Some(slice) = acquired.rows.next().await? {
             for change in slice {
                 match change {

@@ -39,6 +39,8 @@ mod heard;
 #[cfg(test)]
 mod idle;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod log_basics;
 #[cfg(test)]
 mod log_damage;
