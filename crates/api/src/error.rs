@@ -55,7 +55,8 @@ codes! {
     TooLarge = "too_large", 413;
     /// Neither JSON nor protobuf.
     UnsupportedMediaType = "unsupported_media_type", 415;
-    /// At a bound: try again after the time in `Retry-After`.
+    /// At a bound: try again after the time in `Retry-After`. Without that header waiting does not help, and `details.limit`
+    /// names the bound.
     Overloaded = "overloaded", 429;
     /// A fault of the server.
     Internal = "internal", 500;
@@ -130,6 +131,10 @@ pub struct Details {
     #[prost(uint64, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seq: Option<u64>,
+    /// With an `overloaded` that waiting does not mend: the setting of the server that bounds it, as `limits.queues`.
+    #[prost(string, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
 }
 
 /// An item of a batch that was judged and refused.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_api::error::{Details, Error};
+use windlass_api::error::{Details, Error, NOT_APPLIED};
 use windlass_api::service::BackupRequest;
 use windlass_api::{Call, Code, DEFAULT_ADDRESS};
 use windlass_client::{Client, ClientError, Outcome, RefusalCode, Retries};
@@ -72,13 +72,22 @@ pub(crate) fn not_read(error: ClientError) -> Failure {
     if failure.exit == Exit::Unknown { nothing_done(failure) } else { failure }
 }
 
-/// Of a call that changes nothing, whatever became of it.
+/// Of a call that changes nothing, whatever became of it: also where a server says that it does not know.
 fn nothing_done(failure: Failure) -> Failure {
     match failure.why {
         Why::Own(error) => Failure::new(Exit::Unreachable, error.message),
-        Why::Server(_) | Why::NobodyListens => Failure { exit: Exit::Unreachable, ..failure },
+        Why::Server(error) => {
+            let outcome = Some(NOT_APPLIED.to_owned());
+            let details = Some(Details { outcome, ..error.details.clone().unwrap_or_default() });
+            let error = Error { details, message: NOTHING_DONE.to_owned(), ..*error };
+            Failure { exit: Exit::Unreachable, why: Why::Server(Box::new(error)) }
+        }
+        Why::NobodyListens => Failure { exit: Exit::Unreachable, ..failure },
     }
 }
+
+const NOTHING_DONE: &str = "the server could not do it now, and nothing was changed: try again a little later. The server's \
+                            log tells why";
 
 /// Every request that is about a queue has it in a field of this name.
 fn queue_of<C: Call>(request: &C) -> Option<String> {
@@ -111,7 +120,9 @@ fn exit_of(error: &ClientError) -> Exit {
     match error {
         _ if error.outcome() == Outcome::Unknown => Exit::Unknown,
         ClientError::BadUrl { .. } => Exit::Usage,
-        ClientError::Refused { code, .. } if !passing(code) => Exit::Refused,
+        ClientError::Refused { code, details, .. } if !passing(code) || details.limit.is_some() => {
+            Exit::Refused
+        }
         ClientError::BadPayload(_) => Exit::Refused,
         ClientError::Unreachable { .. }
         | ClientError::Refused { .. }
@@ -148,5 +159,57 @@ fn message_of(error: &ClientError) -> String {
         | ClientError::BadReply { .. }
         | ClientError::BadUrl { .. }
         | ClientError::BadPayload(_) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_api::error::UNKNOWN;
+    use windlass_api::queues::CreateQueueRequest;
+    use windlass_api::storage::ReloadQueueRequest;
+
+    use super::*;
+
+    fn refused(code: Code, details: Details) -> ClientError {
+        ClientError::Refused {
+            code: code.as_str().to_owned().into(),
+            message: "it may or may not have been done".to_owned(),
+            details: Box::new(details),
+            status: code.status(),
+            request_id: None,
+            retry_after: None,
+        }
+    }
+
+    fn unknown() -> ClientError {
+        refused(Code::Unavailable, Details { outcome: Some(UNKNOWN.to_owned()), ..Details::default() })
+    }
+
+    #[test]
+    fn a_call_that_changes_nothing_is_never_told_to_have_an_unknown_outcome() {
+        let failure = failed(&ReloadQueueRequest::default(), unknown());
+        assert_eq!(failure.exit, Exit::Unreachable);
+        let error = failure.as_error().expect("there is something to tell");
+        assert!(error.message.contains("nothing was changed"), "{}", error.message);
+        let details = error.details.expect("the outcome is told");
+        assert_eq!(details.outcome.as_deref(), Some(NOT_APPLIED));
+    }
+
+    #[test]
+    fn a_change_with_an_unknown_outcome_is_told_so_in_words_and_by_the_exit_code() {
+        let failure = failed(&CreateQueueRequest::default(), unknown());
+        assert_eq!(failure.exit, Exit::Unknown);
+        assert!(failure.to_string().contains("may or may not have been done"), "{failure}");
+    }
+
+    #[test]
+    fn a_limit_of_the_server_is_a_refusal_and_no_trouble_of_the_moment() {
+        let at_a_limit = Details { limit: Some("limits.queues".to_owned()), ..Details::default() };
+        assert_eq!(
+            failed(&CreateQueueRequest::default(), refused(Code::Overloaded, at_a_limit)).exit,
+            Exit::Refused
+        );
+        let busy = refused(Code::Overloaded, Details::default());
+        assert_eq!(failed(&CreateQueueRequest::default(), busy).exit, Exit::Unreachable);
     }
 }

@@ -96,6 +96,8 @@ fn may_pass(error: &ClientError) -> bool {
         | ClientError::Interrupted { .. }
         | ClientError::Timeout { .. }
         | ClientError::StreamLost { .. } => true,
+        // A limit that an operator set: it is the same the next time.
+        ClientError::Refused { details, .. } if details.limit.is_some() => false,
         // The caller said how long to try, and that time is over.
         ClientError::Refused { code, .. } if *code == Code::Timeout => false,
         ClientError::Refused { status, .. } => *status == 429 || *status >= 500,
@@ -200,6 +202,19 @@ mod tests {
         assert!(may_pass_some_day(&out_of_time()), "who has more time than one call goes on");
         assert!(!may_pass_some_day(&refused(Code::NotFound, None, None)));
         assert_eq!(attempts(AT_ONCE, true, || refused(Code::NotFound, None, None)).await, 1);
+    }
+
+    #[tokio::test]
+    async fn what_a_limit_of_the_server_forbids_is_not_sent_again() {
+        let at_a_limit = || {
+            let mut error = refused(Code::Overloaded, None, None);
+            if let ClientError::Refused { details, .. } = &mut error {
+                details.limit = Some("limits.queues".to_owned());
+            }
+            error
+        };
+        assert_eq!(attempts(AT_ONCE, true, at_a_limit).await, 1);
+        assert!(!may_pass_some_day(&at_a_limit()));
     }
 
     #[tokio::test]

@@ -682,6 +682,13 @@ pub struct Emitted {
     pub cancel_requested: bool,
 }
 
+/// What an operator bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Queues,
+    Partitions,
+}
+
 /// Why a command was not carried out. It changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -752,6 +759,11 @@ pub enum Refusal {
     /// A bound of the partition is reached: what, and how many there may be.
     TooMany {
         what: &'static str,
+        max: usize,
+    },
+    /// A limit of the server is reached, which waiting does not mend: which, and how many there may be.
+    AtLimit {
+        limit: Limit,
         max: usize,
     },
     /// A value that can never be right: which, and the rule it breaks.

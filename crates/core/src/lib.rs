@@ -34,3 +34,4 @@ pub mod series;
 pub mod settings;
 pub mod sorted;
 pub mod time;
+pub mod urgency;

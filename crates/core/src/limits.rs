@@ -57,6 +57,19 @@ pub const EVENT_OVERHEAD: u64 = 16;
 /// What a worker may say of why an item is suspended. It is kept with the item.
 pub const REASON_BYTES_MAX: usize = 512;
 
+/// How many queues a server takes, and how many partitions they may name together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegistryLimits {
+    pub queues: usize,
+    pub partitions: usize,
+}
+
+impl Default for RegistryLimits {
+    fn default() -> Self {
+        Self { queues: 100_000, partitions: 100_000 }
+    }
+}
+
 /// A value that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid {

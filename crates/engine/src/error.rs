@@ -18,6 +18,9 @@ pub enum EngineError {
     /// Try again a little later.
     #[error("too many {what}: at most {max} at once")]
     Overloaded { what: &'static str, max: usize },
+    /// The process takes up more memory than it may. Try again once items have been completed.
+    #[error("the process takes up {bytes} bytes of memory, and at most {max} are allowed")]
+    OutOfMemory { bytes: u64, max: u64 },
     /// The request cannot ever be done as it is.
     #[error("{0}")]
     TooLarge(StoreError),

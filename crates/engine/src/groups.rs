@@ -19,6 +19,7 @@ impl Engine {
     ) -> Result<Committed<CreatedGroup>, EngineError> {
         let _call = self.registry.enter()?;
         self.queue(queue)?;
+        self.memory.check()?;
         self.check_end_queues(queue, [&mut create.end, &mut create.abort])?;
         self.by_routes(queue, |handle| {
             let create = create.clone();

@@ -18,6 +18,7 @@ mod error;
 mod explain;
 mod groups;
 mod lock;
+mod memory;
 mod meter;
 mod outbox;
 mod partition;
@@ -39,12 +40,13 @@ use windlass_core::command::{
     Clear, CreateQueue, Extended, LeaseItems, NewItem, Refusal, Reply, Retried, UpdateQueue,
 };
 use windlass_core::id::{ItemId, PartitionId, Permit};
-use windlass_core::limits;
+use windlass_core::limits::{self, RegistryLimits};
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::env::{Env, Task};
 use crate::lock::lock;
+use crate::memory::Memory;
 use crate::partition::message::{Answer, Done};
 use crate::queue::QueueHandle;
 use crate::registry::{Home, Registry};
@@ -52,6 +54,7 @@ use crate::store::{Store, StoreState, StoreStats};
 
 pub use crate::error::{EngineError, Outcome};
 pub use crate::explain::{Explanation, WhyNot};
+pub use crate::memory::{MemoryLimit, MemoryStats};
 pub use crate::partition::handle::PartitionState;
 pub use crate::stream::{CloseMode, EndReason, Frame, Subscription};
 pub use crate::types::{
@@ -66,16 +69,35 @@ pub use windlass_core::partition::{Remaining, Totals};
 pub struct Engine {
     registry: Arc<Registry>,
     store: Arc<dyn Store>,
+    memory: Arc<Memory>,
     aligner: Arc<Mutex<Option<Task>>>,
+}
+
+/// What an engine takes at most.
+#[derive(Clone, Debug, Default)]
+pub struct EngineLimits {
+    pub registry: RegistryLimits,
+    /// Unset: as much as there is.
+    pub memory: Option<MemoryLimit>,
 }
 
 impl Engine {
     /// Reads the registry and loads every partition. One that cannot be had is faulty and tried again with backoff;
     /// only a registry that cannot be read is an error.
     pub async fn open(env: Arc<dyn Env>, store: Arc<dyn Store>) -> Result<Self, EngineError> {
-        let registry = Registry::open(Arc::clone(&env), Arc::clone(&store)).await?;
+        Self::open_with(env, store, EngineLimits::default()).await
+    }
+
+    /// As [`Engine::open`], with limits of one's own.
+    pub async fn open_with(
+        env: Arc<dyn Env>,
+        store: Arc<dyn Store>,
+        limits: EngineLimits,
+    ) -> Result<Self, EngineError> {
+        let registry = Registry::open(Arc::clone(&env), Arc::clone(&store), limits.registry).await?;
         let aligner = env::spawn(&*env, "registry", Arc::clone(&registry).keep_aligned());
-        Ok(Self { registry, store, aligner: Arc::new(Mutex::new(Some(aligner))) })
+        let memory = Arc::new(Memory::new(env, limits.memory));
+        Ok(Self { registry, store, memory, aligner: Arc::new(Mutex::new(Some(aligner))) })
     }
 
     /// Answers waiting leases with nothing and sends home who waits for items or follows them, finishes the calls and commits under way, and closes the store. A grant
@@ -108,6 +130,11 @@ impl Engine {
     /// The stores by themselves, where there are several.
     pub fn stores(&self) -> Vec<StoreState> {
         self.store.stores()
+    }
+
+    /// Unset if memory is not limited.
+    pub fn memory_stats(&self) -> Option<MemoryStats> {
+        self.memory.stats()
     }
 
     pub fn commit_stats(&self) -> CommitStats {
@@ -166,6 +193,7 @@ impl Engine {
         items: Vec<NewItem>,
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
+        self.memory.check()?;
         self.take_in(queue, items).await
     }
 
@@ -180,6 +208,7 @@ impl Engine {
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
         limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
+        self.memory.check()?;
         self.take_in_once(queue, key, items).await
     }
 

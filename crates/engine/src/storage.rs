@@ -27,6 +27,7 @@ impl Engine {
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
         limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
+        self.memory.check()?;
         self.take_in(queue, items).await
     }
 
@@ -81,6 +82,8 @@ impl Engine {
     /// be had; they are tried again in the background.
     pub async fn reload(&self, queue: &QueueName) -> Result<(), EngineError> {
         let _call = self.registry.enter()?;
-        self.queue(queue)?.reload().await
+        self.queue(queue)?.reload().await?;
+        // A queue that was deleted meanwhile has nothing that could be read back.
+        self.queue(queue).map(|_still_there| ())
     }
 }

@@ -16,17 +16,19 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{error, info, warn};
+use windlass_core::limits::RegistryLimits;
 use windlass_engine::env::{Env, TokioEnv};
 use windlass_engine::store::log::disk::Disk;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
 use windlass_engine::store::{DEFAULT_STORE, Store, StoreError};
-use windlass_engine::{Engine, EngineError};
+use windlass_engine::{Engine, EngineError, EngineLimits, MemoryLimit};
 
-use crate::config::Config;
+use crate::config::{Config, Limits};
 use crate::http::{App, HttpLimits, Opened};
 use crate::listener::{self, Listener};
+use crate::memory::resident_bytes;
 use crate::stores::{self, Logs};
 
 /// Stores that somebody else opened: the first, and the others.
@@ -281,7 +283,8 @@ async fn load(
     logs: Option<Arc<Logs>>,
 ) -> Result<Opened, StartError> {
     let store = Arc::new(spread);
-    match with_progress("loading partitions", Engine::open(env, store.clone())).await {
+    let opening = Engine::open_with(env, store.clone(), engine_limits(&config.limits));
+    match with_progress("loading partitions", opening).await {
         Ok(engine) => Ok(Opened { engine, logs, backup_dir: config.backup_dir.clone() }),
         Err(error) => {
             store.close().await;
@@ -343,6 +346,14 @@ fn listener_limits(config: &Config) -> listener::Limits {
         body_bytes_max: config.limits.body_bytes,
         bytes_in_flight_max: config.limits.bytes_in_flight,
         ..listener::Limits::default()
+    }
+}
+
+fn engine_limits(limits: &Limits) -> EngineLimits {
+    let memory = |bytes: usize| MemoryLimit { bytes_max: bytes as u64, bytes_now: Arc::new(resident_bytes) };
+    EngineLimits {
+        registry: RegistryLimits { queues: limits.queues, partitions: limits.partitions },
+        memory: limits.memory.map(memory),
     }
 }
 

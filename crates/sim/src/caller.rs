@@ -302,9 +302,9 @@ fn failed(error: EngineError) -> Outcome {
         }
         EngineError::Unavailable { outcome: Effect::Unknown, .. } => Outcome::Unknown(Why::Told),
         EngineError::TooLarge(_) => Outcome::TooLarge,
-        EngineError::Unavailable { outcome: Effect::NotApplied, .. } | EngineError::Overloaded { .. } => {
-            Outcome::NotApplied(error.to_string())
-        }
+        EngineError::Unavailable { outcome: Effect::NotApplied, .. }
+        | EngineError::Overloaded { .. }
+        | EngineError::OutOfMemory { .. } => Outcome::NotApplied(error.to_string()),
     }
 }
 

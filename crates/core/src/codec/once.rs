@@ -126,6 +126,7 @@ fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
         | Refusal::NoSuchPartition
         | Refusal::NotEmpty { .. }
         | Refusal::TooMany { .. }
+        | Refusal::AtLimit { .. }
         | Refusal::Cron(_)
         | Refusal::NotUnclaimed
         | Refusal::UnclaimedNotEmpty { .. }

@@ -222,6 +222,7 @@ impl fmt::Debug for Partition {
         show.field("lingering", &self.lingering)
             .field("addresses", &self.addresses)
             .field("calls", &self.calls);
+        show.field("named_partitions", &self.queues.partitions());
         show.field("crons", &self.crons).field("cron_names", &self.cron_names);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);

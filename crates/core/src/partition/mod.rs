@@ -45,6 +45,7 @@ mod once;
 mod outbox;
 mod produce;
 mod queries;
+mod queues;
 mod rebalance;
 mod redrive;
 mod registry;
@@ -78,11 +79,10 @@ pub use queries::Head;
 use crate::command::{Applied, Command, News, Refusal, Reply};
 use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
-use crate::limits;
+use crate::limits::{self, RegistryLimits};
 use crate::route::Slot;
 use crate::row::{
-    BodyCopy, Change, Clearable, Cleared, Dropped, Intake, Numbers, Partitions, Queue, QueueName, Row,
-    Stored, Taken,
+    BodyCopy, Change, Clearable, Cleared, Dropped, Intake, Numbers, Partitions, Row, Stored, Taken,
 };
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
@@ -99,6 +99,7 @@ use index::{Index, Key};
 use kinds::Kinds;
 use once::Calls;
 use outbox::Outbox;
+use queues::Queues;
 use rules::Rules;
 
 pub struct Partition {
@@ -126,7 +127,9 @@ pub struct Partition {
     calls: Calls,
     /// The spans of the batches that are kept.
     events: Events,
-    queues: BTreeMap<QueueName, Queue>,
+    queues: Queues,
+    /// Registry only: how many queues and partitions it takes.
+    registry_limits: RegistryLimits,
     partitions: Partitions,
     /// Records of partitions that are to be dropped: in the registry.
     dropped: BTreeMap<Stored, Dropped>,
@@ -214,7 +217,8 @@ impl Partition {
             taken: BTreeMap::new(),
             calls: Calls::default(),
             events: Events::default(),
-            queues: BTreeMap::new(),
+            queues: Queues::default(),
+            registry_limits: RegistryLimits::default(),
             partitions: Partitions::default(),
             dropped: BTreeMap::new(),
             rules: Rules::default(),

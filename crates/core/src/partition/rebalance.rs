@@ -42,6 +42,7 @@ impl Partition {
         rebalance: Rebalance,
         out: &mut Output,
     ) -> Result<(), Refusal> {
+        self.check_partitions(count)?;
         let first = self.partitions.last;
         let last = u32::try_from(count).ok().and_then(|count| first.checked_add(count));
         let last = last.ok_or(NO_MORE_PARTITIONS)?;

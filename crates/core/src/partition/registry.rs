@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::numbers::next;
 use super::{Output, Partition};
-use crate::command::{CreateQueue, Refusal, Reply, UpdateQueue};
+use crate::command::{CreateQueue, Limit, Refusal, Reply, UpdateQueue};
 use crate::id::{NUMBER_MAX, PartitionId};
-use crate::limits::check_queue_settings;
+use crate::limits::{RegistryLimits, check_queue_settings};
 use crate::route::SlotMap;
 use crate::row::{Change, Key, Partitions, Queue, QueueName, Row, StoreNames};
 use crate::settings::Settings;
@@ -32,6 +32,8 @@ impl Partition {
         if self.queues.contains_key(&create.name) {
             return Err(Refusal::QueueExists);
         }
+        self.check_queues()?;
+        self.check_partitions(create.partitions as usize)?;
         let first = self.partitions.last;
         let last = first.checked_add(create.partitions).ok_or(NO_MORE_PARTITIONS)?;
         let queue = Queue {
@@ -77,6 +79,22 @@ impl Partition {
         self.erase_rules_of(name, out);
         queue.stored().for_each(|stored| self.record_dropped(stored, out));
         Ok(Reply::QueueDeleted(Box::new(queue)))
+    }
+
+    /// How many queues and partitions the registry takes. What is there already stays, however many it is.
+    pub fn limit_registry(&mut self, limits: RegistryLimits) {
+        self.registry_limits = limits;
+    }
+
+    fn check_queues(&self) -> Result<(), Refusal> {
+        let max = self.registry_limits.queues;
+        if self.queues.len() < max { Ok(()) } else { Err(Refusal::AtLimit { limit: Limit::Queues, max }) }
+    }
+
+    pub(super) fn check_partitions(&self, more: usize) -> Result<(), Refusal> {
+        let max = self.registry_limits.partitions;
+        let then = self.queues.partitions().saturating_add(more);
+        if then <= max { Ok(()) } else { Err(Refusal::AtLimit { limit: Limit::Partitions, max }) }
     }
 
     pub(super) fn assert_registry(&self) {

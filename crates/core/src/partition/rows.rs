@@ -54,7 +54,7 @@ impl Partition {
             Row::Once(once) => self.put_call(*once),
             Row::Intake(intake) => self.put_intake(*intake),
             Row::Queue(queue) => {
-                self.queues.insert(queue.name.clone(), *queue);
+                self.queues.insert(*queue);
             }
             Row::Events(batch) => self.events.insert(batch),
             Row::Group(group) => self.put_group(group.number, Some(group)),

@@ -1,6 +1,6 @@
-use windlass_core::command::{Command, CreateQueue, Refusal, Reply, UpdateQueue};
+use windlass_core::command::{Command, CreateQueue, Limit, Rebalance, Refusal, Reply, UpdateQueue};
 use windlass_core::id::PartitionId;
-use windlass_core::limits::Invalid;
+use windlass_core::limits::{Invalid, RegistryLimits};
 use windlass_core::row::{Partitions, Queue, QueueName, Row, StoreNames};
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::Span;
@@ -48,6 +48,50 @@ fn a_name_is_taken_once() {
     create(&mut script, "first", 1).unwrap();
     assert_eq!(create(&mut script, "first", 1), Err(Refusal::QueueExists));
     assert!(create(&mut script, "First", 1).is_ok());
+}
+
+const AT_QUEUES: Refusal = Refusal::AtLimit { limit: Limit::Queues, max: 2 };
+const AT_PARTITIONS: Refusal = Refusal::AtLimit { limit: Limit::Partitions, max: 4 };
+
+fn rebalance(script: &mut Script, queue: &str, partitions: u32) -> Result<(), Refusal> {
+    let rebalance = Rebalance { name: name(queue), partitions, stores: StoreNames::default() };
+    script.apply(Command::Rebalance(rebalance)).map(|_queue| ())
+}
+
+#[test]
+fn queues_and_partitions_are_bounded() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    script.partition.limit_registry(RegistryLimits { queues: 2, partitions: 4 });
+    create(&mut script, "first", 2).unwrap();
+    assert_eq!(create(&mut script, "second", 3), Err(AT_PARTITIONS));
+    create(&mut script, "second", 1).unwrap();
+    assert_eq!(create(&mut script, "third", 1), Err(AT_QUEUES));
+    assert_eq!(rebalance(&mut script, "first", 4), Err(AT_PARTITIONS));
+    rebalance(&mut script, "first", 3).unwrap();
+    script.apply(Command::DeleteQueue(name("second"))).unwrap();
+    create(&mut script, "third", 1).unwrap();
+}
+
+#[test]
+fn partitions_that_drain_and_retired_ones_count_until_they_are_forgotten() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    script.partition.limit_registry(RegistryLimits { queues: 2, partitions: 4 });
+    let gone = create(&mut script, "first", 4).unwrap().partitions[3];
+    rebalance(&mut script, "first", 3).unwrap();
+    assert_eq!(create(&mut script, "second", 1), Err(AT_PARTITIONS));
+    script.apply(Command::Retire(name("first"), gone)).unwrap();
+    assert_eq!(create(&mut script, "second", 1), Err(AT_PARTITIONS));
+    script.apply(Command::ForgetPartition(name("first"), gone)).unwrap();
+    create(&mut script, "second", 1).unwrap();
+}
+
+#[test]
+fn queues_beyond_a_limit_that_was_lowered_stay_and_can_shrink() {
+    let mut script = Script::of(PartitionId::REGISTRY);
+    create(&mut script, "first", 8).unwrap();
+    script.partition.limit_registry(RegistryLimits { queues: 2, partitions: 4 });
+    assert_eq!(rebalance(&mut script, "first", 9), Err(AT_PARTITIONS));
+    rebalance(&mut script, "first", 6).unwrap();
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! What the rest of the engine holds of a partition: its mailbox, its published state, and what was given back.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -8,6 +7,7 @@ use tracing::warn;
 use windlass_core::command::{Command, Died, Held};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{End, Item};
+use windlass_core::limits::RegistryLimits;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Intake, QueueName};
 use windlass_core::rule::RuleSet;
@@ -17,6 +17,7 @@ use windlass_core::time::Timestamp;
 use crate::error::EngineError;
 use crate::lock::lock;
 use crate::partition::copied::Copied;
+use crate::partition::inbox::Inbox;
 use crate::partition::message::{Answer, Awaited, Message, body_bytes, received};
 use crate::partition::places::{Places, Reserved};
 use crate::partition::published::{Effects, Published, Rest, Summary};
@@ -25,11 +26,6 @@ use crate::partition::streams::{Followed, Reader, Streams};
 use crate::partition::waiters::Waiters;
 use crate::partition::watchers::{Closed, Watchers, Watching};
 use crate::registry::Stale;
-use crate::store::StoreError;
-
-/// At most so many requests, and so many bytes of bodies in them, wait for one partition.
-const INBOX_MAX: usize = 4096;
-const INBOX_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartitionState {
@@ -50,6 +46,8 @@ pub(crate) struct InCommon {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) places: Arc<Places>,
     pub(crate) arrivals: Arc<Arrivals>,
+    /// How many queues and partitions there may be: for the registry.
+    pub(crate) registry_limits: RegistryLimits,
     /// Told whenever a partition that takes nothing new has nothing more to do, or keeps nothing any more.
     pub(crate) stale: Arc<Stale>,
     /// Counts batches that were carried from some partition of the queue to where they were to go.
@@ -93,8 +91,7 @@ pub(crate) struct Handle {
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) watchers: Arc<Watchers>,
     pub(crate) streams: Arc<Streams>,
-    inbox: mpsc::Sender<Message>,
-    inbox_bytes: AtomicUsize,
+    inbox: Inbox,
     state: watch::Sender<PartitionState>,
     stop: watch::Sender<bool>,
     pub(crate) published: Published,
@@ -102,6 +99,7 @@ pub(crate) struct Handle {
     carried: Arc<watch::Sender<u64>>,
     /// Unset for the registry.
     orders: Option<Orders>,
+    pub(crate) registry_limits: RegistryLimits,
     /// As the settings. None for the registry.
     pub(crate) rules: Copied<Arc<RuleSet>>,
     given_back: Mutex<Vec<Held>>,
@@ -116,7 +114,7 @@ impl Handle {
         common: &InCommon,
         orders: Option<Orders>,
     ) -> (Arc<Self>, mpsc::Receiver<Message>) {
-        let (inbox, receiver) = mpsc::channel(INBOX_MAX);
+        let (inbox, receiver) = Inbox::new();
         let wake = Arc::new(Notify::new());
         common.waiters.add_partition(&wake);
         let handle = Self {
@@ -128,13 +126,13 @@ impl Handle {
             watchers: Arc::default(),
             streams: Arc::default(),
             inbox,
-            inbox_bytes: AtomicUsize::new(0),
             state: watch::Sender::new(PartitionState::Loading),
             stop: watch::Sender::new(false),
             published: Published::new(Arc::clone(&common.places)),
             orders,
             stale: Arc::clone(&common.stale),
             carried: Arc::clone(&common.carried),
+            registry_limits: common.registry_limits,
             rules: Copied::new(Arc::default()),
             given_back: Mutex::default(),
             wake,
@@ -156,23 +154,9 @@ impl Handle {
     ) -> Result<Awaited, EngineError> {
         self.check_serving()?;
         let bytes = body_bytes(&command);
-        if bytes > INBOX_BYTES_MAX {
-            return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max: INBOX_BYTES_MAX }));
-        }
-        // Counted before it is sent: the writer may take it out at any moment after.
-        if self.inbox_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > INBOX_BYTES_MAX {
-            self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(EngineError::Overloaded {
-                what: "bytes waiting for one partition",
-                max: INBOX_BYTES_MAX,
-            });
-        }
         let (responder, answer) = oneshot::channel();
-        let sent = self.send(Message::Command { command, bytes, reserved, responder });
-        if sent.is_err() {
-            self.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        sent.map(|()| answer)
+        self.inbox.send(Message::Command { command, bytes, reserved, responder })?;
+        Ok(answer)
     }
 
     pub(crate) async fn command(&self, command: Command) -> Result<Answer, EngineError> {
@@ -195,7 +179,7 @@ impl Handle {
     ) -> Result<oneshot::Receiver<T>, EngineError> {
         self.check_serving()?;
         let (sender, receiver) = oneshot::channel();
-        self.send(Message::Query(Box::new(move |partition, now| {
+        self.inbox.send(Message::Query(Box::new(move |partition, now| {
             let answer = question(partition, now);
             Box::new(move || {
                 let _asker_gone = sender.send(answer);
@@ -211,7 +195,8 @@ impl Handle {
     ) -> Result<(Watching, oneshot::Receiver<Option<Item>>), EngineError> {
         self.check_serving()?;
         let (responder, seen) = oneshot::channel();
-        let watching = self.watchers.join(number, || self.send(Message::Watch { number, responder }))?;
+        let watching =
+            self.watchers.join(number, || self.inbox.send(Message::Watch { number, responder }))?;
         Ok((watching, seen))
     }
 
@@ -222,7 +207,7 @@ impl Handle {
     ) -> Result<(Reader, oneshot::Receiver<Option<Followed>>), EngineError> {
         self.check_serving()?;
         let (responder, seen) = oneshot::channel();
-        let reader = self.streams.join(number, || self.send(Message::Follow { number, responder }))?;
+        let reader = self.streams.join(number, || self.inbox.send(Message::Follow { number, responder }))?;
         Ok((reader, seen))
     }
 
@@ -237,15 +222,6 @@ impl Handle {
         EngineError::not_applied(format!("partition {} failed", self.id))
     }
 
-    fn send(&self, message: Message) -> Result<(), EngineError> {
-        self.inbox.try_send(message).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => {
-                EngineError::Overloaded { what: "requests waiting for one partition", max: INBOX_MAX }
-            }
-            mpsc::error::TrySendError::Closed(_) => EngineError::not_applied("the partition is closed"),
-        })
-    }
-
     fn check_serving(&self) -> Result<(), EngineError> {
         match &*self.state.borrow() {
             PartitionState::Loading | PartitionState::Available => Ok(()),
@@ -256,9 +232,7 @@ impl Handle {
 
     /// To be told by whoever takes a message out of the inbox.
     pub(crate) fn taken(&self, message: &Message) {
-        if let Message::Command { bytes, .. } = message {
-            self.inbox_bytes.fetch_sub(*bytes, Ordering::Relaxed);
-        }
+        self.inbox.taken(message);
     }
 
     /// Releases leases whose answer reached nobody: uncharged, and without a caller to tell.

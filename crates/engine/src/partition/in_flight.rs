@@ -125,6 +125,21 @@ impl InFlight {
         self.handle.give_back(std::mem::take(&mut self.releases));
     }
 
+    /// One command that is too large for the store, and nothing of it is durable. A lease that waited is refused, and not
+    /// put back into the line: it would be too large again.
+    pub(crate) fn too_large(mut self, error: &EngineError) {
+        self.effects = Effects::default();
+        for pending in std::mem::take(&mut self.answers) {
+            match pending {
+                Pending::Command { responder, .. } => {
+                    let _caller_gone = responder.send(Err(error.clone()));
+                }
+                Pending::Query(_) => unreachable!("only a command is too large"),
+                Pending::Ticket { ticket, .. } => ticket.refuse(error.clone()),
+            }
+        }
+    }
+
     /// Nobody knows yet. The callers are told so; what they would have been given is seen to later.
     pub(crate) fn unknown(mut self, error: &EngineError) -> Undelivered {
         let granted = self.refuse(error);

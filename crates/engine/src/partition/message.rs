@@ -10,6 +10,7 @@ use windlass_core::id::ItemNumber;
 use windlass_core::item::Item;
 use windlass_core::partition::Partition;
 use windlass_core::time::Timestamp;
+use windlass_core::urgency::Urgency;
 
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
@@ -54,6 +55,23 @@ pub(crate) enum Message {
         number: ItemNumber,
         responder: oneshot::Sender<Option<Followed>>,
     },
+}
+
+impl Message {
+    /// Bytes of bodies that come with it.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Command { bytes, .. } => *bytes,
+            Self::Query(_) | Self::Watch { .. } | Self::Follow { .. } => 0,
+        }
+    }
+
+    pub(super) fn urgency(&self) -> Urgency {
+        match self {
+            Self::Command { command, .. } => command.urgency(),
+            Self::Query(_) | Self::Watch { .. } | Self::Follow { .. } => Urgency::Ordinary,
+        }
+    }
 }
 
 impl fmt::Debug for Message {

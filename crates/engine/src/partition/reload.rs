@@ -9,23 +9,32 @@ pub(crate) struct Reload {
     done: watch::Sender<Done>,
 }
 
+/// What came of a try to acquire a partition anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Tried {
+    Acquired,
+    Failed(String),
+    /// The partition is served no more: its queue was deleted, or does without it.
+    Gone,
+}
+
 /// The last try that ended.
 #[derive(Clone, Debug)]
 struct Done {
     /// How many had been asked for when it began: they have what they wanted.
     wanted: u64,
-    result: Result<(), String>,
+    tried: Tried,
 }
 
 impl Default for Done {
     fn default() -> Self {
-        Self { wanted: 0, result: Ok(()) }
+        Self { wanted: 0, tried: Tried::Acquired }
     }
 }
 
 impl Reload {
-    /// Asks for a try and waits for its end, which may be a failure.
-    pub(crate) async fn ask(&self) -> Result<(), String> {
+    /// Asks for a try and waits for its end.
+    pub(crate) async fn ask(&self) -> Tried {
         let mut number = 0;
         self.wanted.send_modify(|wanted| {
             *wanted += 1;
@@ -33,7 +42,7 @@ impl Reload {
         });
         let mut done = self.done.subscribe();
         let done = done.wait_for(|done| done.wanted >= number).await.expect("the sender is ours");
-        done.result.clone()
+        done.tried.clone()
     }
 
     /// For a try that begins: how many it is for.
@@ -42,13 +51,13 @@ impl Reload {
     }
 
     /// A try for so many has ended.
-    pub(crate) fn done(&self, wanted: u64, result: Result<(), String>) {
-        self.done.send_replace(Done { wanted, result });
+    pub(crate) fn done(&self, wanted: u64, tried: Tried) {
+        self.done.send_replace(Done { wanted, tried });
     }
 
     /// There will be no further try.
-    pub(crate) fn ended(&self) {
-        self.done(u64::MAX, Err("the partition has stopped".to_owned()));
+    pub(crate) fn ended(&self, tried: Tried) {
+        self.done(u64::MAX, tried);
     }
 
     /// How many are asked for, for whoever waits for more.

@@ -19,6 +19,7 @@ use crate::partition::handle::{Handle, PartitionState};
 use crate::partition::in_flight::{InFlight, Undelivered};
 use crate::partition::lookout::Lookout;
 use crate::partition::message::Message;
+use crate::partition::reload::Tried;
 use crate::partition::watchers::Closed;
 use crate::partition::writer::{Ended, Writer};
 use crate::store::{Acquired, Batch, CommitError, Store, StoreError};
@@ -48,14 +49,16 @@ struct ClosesAtTheEnd(Arc<Handle>);
 
 impl Drop for ClosesAtTheEnd {
     fn drop(&mut self) {
-        self.0.published.withdraw();
-        self.0.reload.ended();
-        self.0.send_home(Closed::Stopped);
-        self.0.set_state(if std::thread::panicking() {
-            PartitionState::Faulty { error: "stopped by a bug: restart the server, and report it".to_owned() }
+        let (state, tried) = if std::thread::panicking() {
+            let error = "stopped by a bug: restart the server, and report it".to_owned();
+            (PartitionState::Faulty { error: error.clone() }, Tried::Failed(error))
         } else {
-            PartitionState::Closed
-        });
+            (PartitionState::Closed, Tried::Gone)
+        };
+        self.0.published.withdraw();
+        self.0.reload.ended(tried);
+        self.0.send_home(Closed::Stopped);
+        self.0.set_state(state);
     }
 }
 
@@ -88,9 +91,15 @@ impl Supervisor {
         let mut backoff = Duration::ZERO;
         while !self.stopping() {
             match self.take_over().await {
-                Ok(writer) => match self.serve(writer).await {
+                Ok(None) => break,
+                Ok(Some(writer)) => match self.serve(writer).await {
                     Ended::Stopped => break,
                     Ended::Reload => {
+                        self.reloading();
+                        continue;
+                    }
+                    Ended::TooLarge { in_flight } => {
+                        self.in_flight = Some(*in_flight);
                         self.reloading();
                         continue;
                     }
@@ -103,7 +112,7 @@ impl Supervisor {
                 },
                 Err(error) => {
                     self.not_acquired(&error);
-                    self.handle.reload.done(self.reload, Err(error.to_string()));
+                    self.handle.reload.done(self.reload, Tried::Failed(error.to_string()));
                     backoff = backoff.max(BACKOFF_MIN);
                 }
             }
@@ -116,12 +125,21 @@ impl Supervisor {
         self.refuse_inbox(&EngineError::not_applied("shutting down"));
     }
 
-    /// Reads the truth, tells the callers of the batch in flight, and brings the queue's settings and rules up to date
-    /// before anybody else is served.
-    async fn take_over(&mut self) -> Result<Writer, StoreError> {
+    /// Reads the truth, tells the callers of the batch in flight, and makes the partition ready to serve. `None` if it is
+    /// to stop meanwhile: a store that does not answer must not hold up whoever stops the partition.
+    async fn take_over(&mut self) -> Result<Option<Writer>, StoreError> {
         self.reload = self.handle.reload.wanted();
-        let acquired = self.store.acquire(self.handle.id).await?;
+        let (handle, store) = (Arc::clone(&self.handle), Arc::clone(&self.store));
+        let Some(acquired) = unless_stopped(&handle, store.acquire(handle.id)).await else {
+            return Ok(None);
+        };
+        let acquired = acquired?;
         self.settle(acquired.sequence).await;
+        unless_stopped(&handle, self.prepare(acquired)).await.transpose()
+    }
+
+    /// Brings the queue's settings and rules up to date before anybody is served.
+    async fn prepare(&mut self, acquired: Acquired) -> Result<Writer, StoreError> {
         let mut writer = self.load(acquired).await?;
         self.configure(&mut writer).await?;
         self.prove(&mut writer).await?;
@@ -151,6 +169,7 @@ impl Supervisor {
         let started = self.env.boot();
         self.clock.carry_on(acquired.now);
         let mut partition = Partition::new(self.handle.id, self.clock.now());
+        partition.limit_registry(self.handle.registry_limits);
         while let Some(slice) = acquired.rows.next().await? {
             for change in slice {
                 match change {
@@ -221,7 +240,7 @@ impl Supervisor {
         let summary = writer.summary();
         self.handle.publish(summary);
         self.handle.set_state(PartitionState::Available);
-        self.handle.reload.done(self.reload, Ok(()));
+        self.handle.reload.done(self.reload, Tried::Acquired);
         if summary.outgoing || summary.has_crons {
             self.handle.sends();
         }
@@ -304,5 +323,15 @@ impl Supervisor {
 
     fn stopping(&self) -> bool {
         *self.handle.stopping().borrow()
+    }
+}
+
+/// What `work` comes to, or `None` once the partition is to stop.
+async fn unless_stopped<T>(handle: &Handle, work: impl Future<Output = T>) -> Option<T> {
+    let mut stopping = handle.stopping();
+    tokio::select! {
+        biased;
+        _stop = stopping.wait_for(|stop| *stop) => None,
+        done = work => Some(done),
     }
 }

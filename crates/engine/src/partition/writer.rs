@@ -5,11 +5,10 @@ use std::iter::from_fn;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use windlass_core::command::{Applied, Command, Filter, News, Refusal, Reply};
+use windlass_core::command::{Command, Filter, Refusal, Reply};
 use windlass_core::footprint::Footprint;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
-use windlass_core::row::{BodyCopy, Change};
 use windlass_core::time::{Span, Timestamp};
 
 use crate::clock::Clock;
@@ -17,6 +16,7 @@ use crate::env::Env;
 use crate::error::EngineError;
 use crate::meter::Meter;
 use crate::partition::copies;
+use crate::partition::gathered::{Gathered, Part, bytes_of};
 use crate::partition::handle::Handle;
 use crate::partition::in_flight::InFlight;
 use crate::partition::lookout::Lookout;
@@ -69,6 +69,17 @@ pub(crate) enum Ended {
         in_flight: Box<InFlight>,
         committed: bool,
     },
+    /// A command was too large for the store and has been refused, but memory has its changes. Callers of commands that
+    /// were committed before it still wait for their answers.
+    TooLarge {
+        in_flight: Box<InFlight>,
+    },
+}
+
+impl Ended {
+    fn failed((error, in_flight): Failed, committed: bool) -> Self {
+        Self::Failed { error, in_flight: Box::new(in_flight), committed }
+    }
 }
 
 /// What woke the writer.
@@ -86,18 +97,15 @@ struct Calls {
     reloads: watch::Receiver<u64>,
 }
 
-struct Gathered {
-    now: Timestamp,
-    changes: Vec<Change>,
-    copies: Vec<BodyCopy>,
-    /// About what the changes come to.
-    bytes: usize,
-    messages: usize,
-    sweeps: usize,
-    in_flight: InFlight,
-    /// Somebody new waits, or there is something new to be had.
-    look_for_waiters: bool,
+/// What a batch comes to.
+enum Finished {
+    Committed,
+    /// As [`Ended::TooLarge`].
+    TooLarge(Box<InFlight>),
 }
+
+/// Why a commit failed, and the answers that wait for its outcome.
+type Failed = (CommitError, InFlight);
 
 impl Writer {
     pub(crate) async fn run(mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
@@ -114,12 +122,12 @@ impl Writer {
             if !stop && gathered.look_for_waiters {
                 self.serve_waiters(&mut gathered);
             }
-            if let Err((error, in_flight)) = self.finish(gathered).await {
-                return Ended::Failed {
-                    error,
-                    in_flight: Box::new(in_flight),
-                    committed: self.sequence > first,
-                };
+            match self.finish(gathered).await {
+                Ok(Finished::Committed) => {}
+                Ok(Finished::TooLarge(in_flight)) => {
+                    return Ended::TooLarge { in_flight };
+                }
+                Err(failed) => return Ended::failed(failed, self.sequence > first),
             }
             if stop && inbox.is_empty() && self.handle.nothing_given_back() {
                 return Ended::Stopped;
@@ -174,15 +182,10 @@ impl Writer {
     }
 
     fn begin(&self, event: &Event) -> Gathered {
+        let main = Part::new(&self.handle, self.sequence);
         Gathered {
-            now: self.clock.now(),
-            changes: Vec::new(),
-            copies: Vec::new(),
-            bytes: 0,
-            messages: 0,
-            sweeps: 0,
-            in_flight: InFlight::new(&self.handle, self.sequence),
             look_for_waiters: matches!(event, Event::Attention),
+            ..Gathered::new(self.clock.now(), main)
         }
     }
 
@@ -198,9 +201,13 @@ impl Writer {
     }
 
     fn is_full(&self, gathered: &Gathered) -> bool {
-        gathered.messages >= BATCH_MESSAGES_MAX
-            || gathered.bytes >= BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4)
-            || gathered.changes.len() >= BATCH_CHANGES_MAX
+        gathered.messages >= BATCH_MESSAGES_MAX || !self.has_room(gathered)
+    }
+
+    fn has_room(&self, gathered: &Gathered) -> bool {
+        gathered.apart.is_none()
+            && gathered.main.bytes < BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4)
+            && gathered.main.changes.len() < BATCH_CHANGES_MAX
     }
 
     /// Releases grants that reached nobody.
@@ -209,9 +216,9 @@ impl Writer {
         if given_back.is_empty() {
             return;
         }
-        gathered.in_flight.released(&given_back);
+        gathered.main.in_flight.released(&given_back);
         // Nobody is told: what has been lost meanwhile is refused, and that is just as well.
-        let _refused_singly = self.apply(Command::Release(given_back), gathered);
+        let _refused_singly = self.apply_own(Command::Release(given_back), gathered);
         if !self.handle.nothing_given_back() {
             self.handle.wake();
         }
@@ -226,7 +233,7 @@ impl Writer {
     /// Takes over what the registry says, where that is another version than the partition's copy: before anything is leased.
     fn configure(&mut self, gathered: &mut Gathered) {
         for order in self.orders() {
-            let _never_refused = self.apply(order, gathered);
+            let _never_refused = self.apply_own(order, gathered);
         }
     }
 
@@ -238,12 +245,14 @@ impl Writer {
 
     fn take(&mut self, message: Message, gathered: &mut Gathered) {
         match message {
-            Message::Query(question) => gathered.in_flight.query(question(&self.partition, gathered.now)),
+            Message::Query(question) => {
+                gathered.main.in_flight.query(question(&self.partition, gathered.now))
+            }
             // One that is gone by now was forgotten before it came.
             Message::Watch { responder, .. } if responder.is_closed() => {}
             Message::Watch { number, responder } => {
                 let item = self.partition.watch(number);
-                gathered.in_flight.query(Box::new(move || {
+                gathered.main.in_flight.query(Box::new(move || {
                     let _asker_gone = responder.send(item);
                 }));
             }
@@ -254,7 +263,7 @@ impl Writer {
                     let member = self.partition.member(&item);
                     Followed { item, member, told }
                 });
-                gathered.in_flight.query(Box::new(move || {
+                gathered.main.in_flight.query(Box::new(move || {
                     let _asker_gone = responder.send(followed);
                 }));
             }
@@ -262,10 +271,11 @@ impl Writer {
             Message::Command { responder, .. } if responder.is_closed() => {}
             Message::Command { command, bytes, reserved, responder } => {
                 let reply = self.carry_out(command, bytes, gathered);
+                let in_flight = &mut gathered.last().in_flight;
                 if reply.is_ok() {
-                    gathered.in_flight.produced(reserved);
+                    in_flight.produced(reserved);
                 }
-                gathered.in_flight.command(responder, reply);
+                in_flight.command(responder, reply);
             }
         }
     }
@@ -306,21 +316,18 @@ impl Writer {
         EngineError::store_full(self.store.name_of(self.handle.id))
     }
 
+    /// A command that somebody waits for. If it might make the batch too large, it is put apart: then it is the last.
     fn apply(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
-        let Applied { reply, mut changes, copies, news, totals } =
-            self.partition.apply(gathered.now, command);
-        gathered.bytes += changes.iter().map(Change::bytes).sum::<usize>();
-        gathered.bytes += copies.iter().map(|copy| copy.bytes as usize).sum::<usize>();
-        gathered.copies.extend(copies);
-        if gathered.changes.is_empty() {
-            gathered.changes = changes;
-        } else {
-            gathered.changes.append(&mut changes);
+        let applied = self.partition.apply(gathered.now, command);
+        if gathered.main.bytes + bytes_of(&applied) > self.store.batch_bytes_max() {
+            gathered.apart = Some(Part::new(&self.handle, self.sequence));
         }
-        gathered.in_flight.count(totals);
-        gathered.look_for_waiters |= news.contains(&News::Available);
-        gathered.in_flight.heard(news);
-        reply
+        gathered.add(applied)
+    }
+
+    /// A command of the writer itself, which is never too large: nobody could be told.
+    fn apply_own(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
+        gathered.add(self.partition.apply(gathered.now, command))
     }
 
     /// Acts on some of what has come due.
@@ -332,11 +339,11 @@ impl Writer {
         let limit = SWEEP_SLICE.min(bytes_max / SWEEP_ITEM_BYTES).max(1);
         while gathered.sweeps < SWEEP_SLICES {
             let due = self.partition.next_due().is_some_and(|due| due <= gathered.now);
-            if !due || gathered.bytes >= bytes_max {
+            if !due || gathered.main.bytes >= bytes_max {
                 return;
             }
             gathered.sweeps += 1;
-            let _count = self.apply(Command::Sweep { limit }, gathered);
+            let _count = self.apply_own(Command::Sweep { limit }, gathered);
         }
     }
 
@@ -345,8 +352,7 @@ impl Writer {
         if self.least_footprint() > Footprint::Rewrites {
             return self.refuse_waiters();
         }
-        let bytes_max = BATCH_BYTES_MAX.min(self.store.batch_bytes_max() / 4);
-        while gathered.changes.len() < BATCH_CHANGES_MAX && gathered.bytes < bytes_max {
+        while self.has_room(gathered) {
             let waiters = Arc::clone(&self.handle.waiters);
             let Some(ticket) = self.lookout.take(&waiters, &mut self.partition) else { return };
             // It may have come since the last round.
@@ -360,7 +366,7 @@ impl Writer {
                 waiters.put_back(&ticket);
                 return;
             }
-            gathered.in_flight.ticket(ticket, items);
+            gathered.last().in_flight.ticket(ticket, items);
         }
         // There may be more than fits this batch: come again.
         self.handle.wake();
@@ -375,14 +381,58 @@ impl Writer {
     }
 
     /// Makes the batch durable and answers. Nobody hears anything before.
-    async fn finish(&mut self, gathered: Gathered) -> Result<(), (CommitError, InFlight)> {
-        let Gathered { now, changes, copies, mut in_flight, .. } = gathered;
+    async fn finish(&mut self, gathered: Gathered) -> Result<Finished, Failed> {
+        let Gathered { now, main, apart, .. } = gathered;
+        let Some(apart) = apart else {
+            let (in_flight, changed) = self.make_durable(now, main).await?;
+            let summary = changed.then(|| self.summary());
+            in_flight.committed(summary).await;
+            return Ok(Finished::Committed);
+        };
+        match self.make_durable(now, main).await {
+            Ok((before, changed)) => self.finish_apart(now, before, changed, apart).await,
+            Err(failed) => {
+                apart.in_flight.not_applied(&EngineError::not_applied("the commit before it failed"));
+                Err(failed)
+            }
+        }
+    }
+
+    /// `before` waits for its answers until what is apart is durable too, because memory, from which the counts come, has
+    /// both. If that fails, memory is thrown away, and `before` is answered as the truth is read back.
+    async fn finish_apart(
+        &mut self,
+        now: Timestamp,
+        before: InFlight,
+        changed: bool,
+        apart: Part,
+    ) -> Result<Finished, Failed> {
+        match self.make_durable(now, apart).await {
+            Ok((in_flight, _)) => {
+                let summary = self.summary();
+                before.committed(changed.then_some(summary)).await;
+                in_flight.committed(Some(summary)).await;
+                Ok(Finished::Committed)
+            }
+            Err((error, in_flight)) if is_too_large(&error) => {
+                in_flight.too_large(&EngineError::from(&error));
+                Ok(Finished::TooLarge(Box::new(before)))
+            }
+            Err(failed) => {
+                before.committed(None).await;
+                Err(failed)
+            }
+        }
+    }
+
+    /// Tells whether there was anything to be made durable.
+    async fn make_durable(&mut self, now: Timestamp, part: Part) -> Result<(InFlight, bool), Failed> {
+        let Part { changes, copies, mut in_flight, .. } = part;
         if changes.is_empty() {
             if self.store.epoch(self.handle.id) != self.epoch {
                 return Err((CommitError::NotApplied(StoreError::Fenced), in_flight));
             }
-            in_flight.committed(None).await;
-            return Ok(());
+            return Ok((in_flight, false));
         }
         in_flight.sequence = self.sequence + 1;
         let changes = match copies::made(&*self.store, self.handle.id, copies, changes).await {
@@ -404,9 +454,7 @@ impl Writer {
             return Err((error, in_flight));
         }
         self.sequence += 1;
-        let summary = self.summary();
-        in_flight.committed(Some(summary)).await;
-        Ok(())
+        Ok((in_flight, true))
     }
 
     pub(crate) async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
@@ -444,4 +492,8 @@ impl Writer {
             stopped: self.partition.stopped(),
         }
     }
+}
+
+fn is_too_large(error: &CommitError) -> bool {
+    matches!(error, CommitError::NotApplied(StoreError::TooLarge { .. }))
 }

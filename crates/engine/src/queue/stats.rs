@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::partition::{Counts, Remaining};
+use windlass_core::partition::{Counts, Partition, Remaining};
 use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
 
@@ -15,21 +15,15 @@ use crate::types::{PartitionStats, QueueOverview, QueueStats};
 impl QueueHandle {
     pub(crate) async fn stats(&self) -> Result<QueueStats, EngineError> {
         let mut stats = QueueStats { lease_waiters: self.waiters.count(), ..QueueStats::default() };
-        for handle in &self.partitions {
-            let asked = handle
-                .query(|partition, _| PartitionCounts {
-                    counts: partition.counts(),
-                    kinds: partition.kind_counts(),
-                    priorities: partition.waiting_by_priority(),
-                    retained: partition.retained(),
-                    moving: partition.moving(),
-                    oldest_waiting: partition.oldest_waiting(),
-                    remaining: partition.remaining(),
-                    stopped: partition.stopped(),
-                    stops: Stop::ALL.map(|stop| partition.stops_all(stop)),
-                })
-                .await;
-            let counted = match asked {
+        // All are asked before the first is waited for.
+        let ask = |handle: &Arc<Handle>| handle.ask(|partition, _| PartitionCounts::of(partition));
+        let asked: Vec<_> = self.partitions.iter().map(ask).collect();
+        for (handle, answer) in self.partitions.iter().zip(asked) {
+            let answer = match answer {
+                Ok(answer) => answer.await.map_err(|_dropped| handle.no_answer()),
+                Err(error) => Err(error),
+            };
+            let counted = match answer {
                 Ok(counted) => counted,
                 // What cannot be read now is shown with its state, and counts nothing.
                 Err(EngineError::Unavailable { .. }) => {
@@ -122,6 +116,22 @@ struct PartitionCounts {
     stopped: u64,
     /// Whether the whole queue is paused, and blocked.
     stops: [bool; 2],
+}
+
+impl PartitionCounts {
+    fn of(partition: &Partition) -> Self {
+        Self {
+            counts: partition.counts(),
+            kinds: partition.kind_counts(),
+            priorities: partition.waiting_by_priority(),
+            retained: partition.retained(),
+            moving: partition.moving(),
+            oldest_waiting: partition.oldest_waiting(),
+            remaining: partition.remaining(),
+            stopped: partition.stopped(),
+            stops: Stop::ALL.map(|stop| partition.stops_all(stop)),
+        }
+    }
 }
 
 fn add(stats: &mut QueueStats, counted: PartitionCounts) {

@@ -14,6 +14,7 @@ use windlass_core::row::Part;
 use super::QueueHandle;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
+use crate::partition::reload::Tried;
 use crate::types::{ItemView, Judged, Page};
 use crate::view;
 
@@ -87,19 +88,17 @@ impl QueueHandle {
         self.judge(ids, |id| *id, command, unpack).await
     }
 
-    /// One partition after the other, so that the others serve meanwhile. Tells of those that could not be had.
+    /// One partition after the other, so that the others serve meanwhile. A partition that goes meanwhile has nothing to
+    /// be read back. An error tells of those that could not be had, and that nothing was changed: a reload reads.
     pub(crate) async fn reload(&self) -> Result<(), EngineError> {
         let mut failed = Vec::new();
         for handle in self.all() {
-            if let Err(error) = handle.reload.ask().await {
-                failed.push(format!("partition {}: {error}", handle.id));
+            match handle.reload.ask().await {
+                Tried::Acquired | Tried::Gone => {}
+                Tried::Failed(error) => failed.push(format!("partition {}: {error}", handle.id)),
             }
         }
-        match failed.len() {
-            0 => Ok(()),
-            count if count == self.all().count() => Err(EngineError::not_applied(failed.join("; "))),
-            _ => Err(EngineError::unknown(failed.join("; "))),
-        }
+        if failed.is_empty() { Ok(()) } else { Err(EngineError::not_applied(failed.join("; "))) }
     }
 }
 

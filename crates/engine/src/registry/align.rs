@@ -13,7 +13,6 @@ use windlass_core::rule::RuleSet;
 
 use super::Registry;
 use super::running::{Running, stop};
-use crate::clock::Clock;
 use crate::env::{self, Task};
 use crate::error::EngineError;
 use crate::lock::lock;
@@ -168,7 +167,7 @@ impl Registry {
             let orders = Orders::new(queue.settings.clone(), queue.intake(id));
             let (handle, inbox) = Handle::new(id, common, Some(orders));
             handle.set_rules(Arc::clone(rules));
-            let clock = Arc::new(Clock::start(Arc::clone(&self.env), id));
+            let clock = Arc::new(self.clock.another());
             let supervisor = Supervisor::new(&handle, &self.env, &self.store, &clock, &self.meter, inbox);
             let partition = env::spawn(&*self.env, "partition", supervisor.run());
             let outbox = env::spawn(&*self.env, "outbox", self.outbox(&handle, &queue.name).run());

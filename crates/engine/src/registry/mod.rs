@@ -27,7 +27,7 @@ use tracing::warn;
 use windlass_core::command::{Command, CreateQueue, Rebalance, Refusal, UpdateQueue};
 use windlass_core::cron::CronName;
 use windlass_core::id::PartitionId;
-use windlass_core::limits;
+use windlass_core::limits::{self, RegistryLimits};
 use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::time::Timestamp;
 
@@ -89,9 +89,14 @@ impl Drop for Call<'_> {
 
 impl Registry {
     /// Reads the registry and starts every queue. Returns once each partition was loaded or found faulty.
-    pub(crate) async fn open(env: Arc<dyn Env>, store: Arc<dyn Store>) -> Result<Arc<Self>, EngineError> {
-        let (home, inbox) = Handle::new(PartitionId::REGISTRY, &InCommon::default(), None);
-        let clock = Arc::new(Clock::start(Arc::clone(&env), home.id));
+    pub(crate) async fn open(
+        env: Arc<dyn Env>,
+        store: Arc<dyn Store>,
+        registry_limits: RegistryLimits,
+    ) -> Result<Arc<Self>, EngineError> {
+        let common = InCommon { registry_limits, ..InCommon::default() };
+        let (home, inbox) = Handle::new(PartitionId::REGISTRY, &common, None);
+        let clock = Arc::new(Clock::start(Arc::clone(&env)));
         let meter = Arc::default();
         let supervisor = Supervisor::new(&home, &env, &store, &clock, &meter, inbox);
         let home_task = env::spawn(&*env, "registry", supervisor.run());

@@ -17,9 +17,16 @@ use crate::store::{
 const BATCH_BYTES_MAX: usize = 32 << 20;
 const SLICE: usize = 1000;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
+    batch_bytes_max: usize,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::with_batch_bytes_max(BATCH_BYTES_MAX)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +47,19 @@ struct Table {
 impl MemoryStore {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// One that takes so many bytes of bodies in a batch, and twice as many with the rows.
+    pub fn with_batch_bytes_max(batch_bytes_max: usize) -> Self {
+        Self { tables: Mutex::default(), batch_bytes_max }
+    }
+
+    fn check_size(&self, changes: &[Change]) -> Result<(), CommitError> {
+        let (bytes, max) = (changes.iter().map(Change::bytes).sum(), 2 * self.batch_bytes_max);
+        if bytes > max {
+            return Err(CommitError::NotApplied(StoreError::TooLarge { bytes, max }));
+        }
+        Ok(())
     }
 }
 
@@ -120,6 +140,9 @@ impl Store for MemoryStore {
     }
 
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
+        if let Err(too_large) = self.check_size(&batch.changes) {
+            return Box::pin(std::future::ready(Err(too_large)));
+        }
         let mut tables = lock(&self.tables);
         let fenced = || CommitError::NotApplied(StoreError::Fenced);
         let result = match tables.partitions.get_mut(&batch.partition) {
@@ -193,7 +216,7 @@ impl Store for MemoryStore {
     }
 
     fn batch_bytes_max(&self) -> usize {
-        BATCH_BYTES_MAX
+        self.batch_bytes_max
     }
 
     fn room(&self, _partition: PartitionId) -> Room {

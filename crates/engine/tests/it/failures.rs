@@ -11,6 +11,7 @@ use windlass_engine::env::Env;
 use windlass_engine::{Engine, EngineError, Outcome, PartitionState};
 
 use crate::faulty::{Fault, FaultyStore};
+use crate::overload::first_poll;
 use crate::world::{ManualEnv, items, lease, queue_name};
 
 pub(crate) struct Broken {
@@ -111,6 +112,37 @@ async fn a_waiting_lease_outlives_the_commit_that_should_have_granted_it() {
     world.engine.produce(&world.queue, items(2)).await.expect("produced");
     let granted = waiting.await.expect("the task ran").expect("leased").accept();
     assert_eq!(granted.iter().map(|item| item.attempts).collect::<Vec<_>>(), [1, 1]);
+}
+
+/// A partition that is slow to answer would otherwise delay the question to the next one.
+#[tokio::test]
+async fn stats_ask_every_partition_before_the_first_has_answered() {
+    let world = world(2).await;
+    let count = |stats: &windlass_engine::QueueStats| -> Vec<u64> {
+        stats.partitions.iter().map(|partition| partition.counts.waiting).collect()
+    };
+    let begun = *world.store.committing.borrow();
+    world.store.held.send_replace(true);
+    let mut produces = Vec::new();
+    let mut asked = Vec::new();
+    for number in 1..=2 {
+        let (engine, queue) = (world.engine.clone(), world.queue.clone());
+        produces.push(tokio::spawn(async move { engine.produce(&queue, items(1)).await }));
+        let mut commits = world.store.committing.subscribe();
+        commits.wait_for(|now| *now == begun + number).await.expect("the store is there");
+        let mut stats = Box::pin(world.engine.stats(&world.queue));
+        assert!(first_poll(stats.as_mut()).await.is_none(), "a commit is under way");
+        asked.push(stats);
+    }
+    world.store.held.send_replace(false);
+    let mut seen = Vec::new();
+    for stats in asked {
+        seen.push(count(&stats.await.expect("stats")));
+    }
+    for produce in produces {
+        produce.await.expect("the task ran").expect("produced");
+    }
+    assert_eq!(seen, [[1, 0], [1, 1]], "the second partition was asked before its item came");
 }
 
 #[tokio::test]

@@ -46,6 +46,10 @@ pub(crate) struct FaultyStore {
     pub(crate) held: watch::Sender<bool>,
     /// The commits of this partition do not come to an end.
     pub(crate) stalled: watch::Sender<Option<PartitionId>>,
+    /// The only partition whose commits are held; unset: those of all.
+    pub(crate) held_partition: Mutex<Option<PartitionId>>,
+    /// How many commits began.
+    pub(crate) committing: watch::Sender<usize>,
     /// While set, bodies are not read yet.
     pub(crate) reads_held: watch::Sender<bool>,
     /// The body of the batch of events that begins with this one is lost.
@@ -154,8 +158,12 @@ impl Store for FaultyStore {
             if self.is_broken(batch.partition) {
                 return Err(CommitError::NotApplied(Self::broken()));
             }
-            let mut held = self.held.subscribe();
-            held.wait_for(|held| !held).await.expect("the store is still there");
+            self.committing.send_modify(|begun| *begun += 1);
+            let only = *self.held_partition.lock().expect("not poisoned");
+            if only.is_none_or(|only| only == batch.partition) {
+                let mut held = self.held.subscribe();
+                held.wait_for(|held| !held).await.expect("the store is still there");
+            }
             let mut stalled = self.stalled.subscribe();
             let is_free = |stalled: &Option<PartitionId>| *stalled != Some(batch.partition);
             stalled.wait_for(is_free).await.expect("the store is still there");

@@ -39,6 +39,8 @@ mod heard;
 #[cfg(test)]
 mod idle;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod log_basics;
 #[cfg(test)]
 mod log_damage;
@@ -77,6 +79,8 @@ mod log_upkeep;
 #[cfg(test)]
 mod many_queues;
 #[cfg(test)]
+mod overload;
+#[cfg(test)]
 mod power_loss;
 #[cfg(test)]
 mod real_disks;
@@ -90,6 +94,8 @@ mod rot_unreadable;
 mod spread;
 #[cfg(test)]
 mod stalled;
+#[cfg(test)]
+mod too_large;
 #[cfg(test)]
 mod waiting_kinds;
 #[cfg(test)]

@@ -140,7 +140,12 @@ pub(crate) enum Medium {
     /// Two in memory.
     Spread(Arc<MemoryStore>, Arc<MemoryStore>),
     Log(tempfile::TempDir),
+    /// A log that takes little at once.
+    SmallLog(tempfile::TempDir),
 }
+
+/// Of bodies in one batch, with rows about twice as much: of a store that takes little at once.
+pub(crate) const SMALL_BATCH_BYTES: usize = 32 << 10;
 
 impl Medium {
     pub(crate) fn memory() -> Self {
@@ -155,6 +160,19 @@ impl Medium {
         Self::Log(tempfile::tempdir().expect("a temporary directory can be made"))
     }
 
+    pub(crate) fn small_memory() -> Self {
+        Self::Memory(Arc::new(MemoryStore::with_batch_bytes_max(SMALL_BATCH_BYTES)))
+    }
+
+    pub(crate) fn small_spread() -> Self {
+        let small = || Arc::new(MemoryStore::with_batch_bytes_max(SMALL_BATCH_BYTES));
+        Self::Spread(small(), small())
+    }
+
+    pub(crate) fn small_log() -> Self {
+        Self::SmallLog(tempfile::tempdir().expect("a temporary directory can be made"))
+    }
+
     pub(crate) async fn open(&self, env: &Arc<ManualEnv>) -> Arc<dyn Store> {
         match self {
             Self::Memory(store) => store.clone(),
@@ -162,13 +180,16 @@ impl Medium {
                 let second = Member::opened("second", second.clone());
                 Arc::new(Spread::open(first.clone(), vec![second]).await)
             }
-            Self::Log(directory) => {
-                let disk = Arc::new(RealDisk::new(directory.path()).expect("the directory is there"));
-                let options = LogOptions { segment_bytes: 1 << 20, ..LogOptions::default() };
-                Arc::new(LogStore::open(env.clone(), disk, options).await.expect("the log opens"))
-            }
+            Self::Log(directory) => open_log(env, directory, 1 << 20).await,
+            Self::SmallLog(directory) => open_log(env, directory, 2 * SMALL_BATCH_BYTES as u32).await,
         }
     }
+}
+
+async fn open_log(env: &Arc<ManualEnv>, directory: &tempfile::TempDir, segment_bytes: u32) -> Arc<dyn Store> {
+    let disk = Arc::new(RealDisk::new(directory.path()).expect("the directory is there"));
+    let options = LogOptions { segment_bytes, ..LogOptions::default() };
+    Arc::new(LogStore::open(env.clone(), disk, options).await.expect("the log opens"))
 }
 
 #[derive(Debug)]

@@ -120,5 +120,19 @@ keys! {
     }):
         "a size from `1MiB` to `1024GiB`, such as `256MiB`, or a number of bytes",
         default "256MiB".
-        "The bytes of all request bodies together that are being read or worked on, and as much again of large replies; at the limit requests are `overloaded`.";
+        "The bytes of all request bodies together that are being read or worked on, and as much again of large replies; at the limit requests are `overloaded`. A quarter more is kept for calls that extend leases or end work.";
+    QUEUES = "limits.queues" (limits.queues, |config| Some(value::show_count(config.limits.queues))):
+        "a number from 1 to 1000000",
+        default "100000".
+        "Queues of the server; beyond, `queues.create` is `overloaded`.";
+    PARTITIONS = "limits.partitions" (limits.partitions, |config| Some(value::show_count(config.limits.partitions))):
+        "a number from 1 to 1000000",
+        default "100000".
+        "Partitions of all queues together, those included that are being emptied; beyond, `queues.create` and `queue.rebalance` are `overloaded`.";
+    MEMORY = "limits.memory" (limits.memory, |config| {
+        Some(config.limits.memory.map_or_else(|| value::OFF.into(), value::show_bytes))
+    }):
+        "a size from `64MiB` to `1024GiB`, such as `4GiB`, or a number of bytes, or `off`",
+        default "off".
+        "The memory that the process may take up; beyond, what is produced or imported is `overloaded` until there is less, and workers go on. Linux only.";
 }

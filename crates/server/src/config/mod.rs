@@ -60,6 +60,10 @@ pub struct Limits {
     pub payload_bytes: usize,
     pub body_bytes: usize,
     pub bytes_in_flight: usize,
+    pub queues: usize,
+    pub partitions: usize,
+    /// Of the process; unset: as much as there is.
+    pub memory: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,5 +187,8 @@ fn limits(layers: &mut Layers) -> Result<Limits, ConfigError> {
         payload_bytes: layers.read(&PAYLOAD_BYTES, |raw| value::bytes(raw, KIB..=PAYLOAD_BYTES_MAX))?,
         body_bytes: layers.read(&BODY_BYTES, |raw| value::bytes(raw, KIB..=GIB))?,
         bytes_in_flight: layers.read(&BYTES_IN_FLIGHT, |raw| value::bytes(raw, MIB..=1024 * GIB))?,
+        queues: layers.read(&QUEUES, count)?,
+        partitions: layers.read(&PARTITIONS, count)?,
+        memory: layers.read(&MEMORY, |raw| value::bytes_or_off(raw, 64 * MIB..=1024 * GIB))?,
     })
 }

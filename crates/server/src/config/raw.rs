@@ -37,6 +37,9 @@ pub struct RawLimits {
     pub payload_bytes: Option<Raw>,
     pub body_bytes: Option<Raw>,
     pub bytes_in_flight: Option<Raw>,
+    pub queues: Option<Raw>,
+    pub partitions: Option<Raw>,
+    pub memory: Option<Raw>,
 }
 
 /// A value as it was written. Shown as TOML.

@@ -77,6 +77,14 @@ pub(super) fn bytes(raw: &Raw, range: RangeInclusive<usize>) -> Option<usize> {
     usize::try_from(bytes).ok().filter(|bytes| range.contains(bytes))
 }
 
+/// No limit.
+pub(super) const OFF: &str = "off";
+
+/// `Some(None)` if there is to be no limit.
+pub(super) fn bytes_or_off(raw: &Raw, range: RangeInclusive<usize>) -> Option<Option<usize>> {
+    if text(raw) == Some(OFF) { Some(None) } else { bytes(raw, range).map(Some) }
+}
+
 fn parse_bytes(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use windlass_api::Code;
 use windlass_api::error::{Details, Error, ErrorReply, NOT_APPLIED, UNKNOWN};
-use windlass_core::command::Refusal;
+use windlass_core::command::{Limit, Refusal};
 use windlass_core::id::ItemId;
 use windlass_core::item::LeaseEnd;
 use windlass_core::limits::Invalid;
@@ -22,6 +22,8 @@ pub(super) struct Problem {
     pub(super) id: Option<ItemId>,
     /// The number of the item's last event.
     pub(super) last_seq: Option<u64>,
+    /// The setting that bounds it, which waiting does not change.
+    pub(super) limit: Option<&'static str>,
     /// For the operator's log, never for the client.
     pub(super) cause: Option<String>,
     /// The connection cannot be used any further.
@@ -38,6 +40,7 @@ impl Problem {
             reason: None,
             id: None,
             last_seq: None,
+            limit: None,
             cause: None,
             close: false,
         }
@@ -72,6 +75,7 @@ impl Problem {
             reason: self.reason.map(|reason| reason_name(reason).to_owned()),
             id: None,
             last_seq: self.last_seq,
+            limit: self.limit.map(str::to_owned),
         };
         (details != Details::default()).then_some(details)
     }
@@ -87,7 +91,20 @@ impl Problem {
 
     /// Seconds for `Retry-After`.
     pub(super) fn retry_after(&self) -> Option<u32> {
-        matches!(self.code, Code::Overloaded | Code::Unavailable).then_some(1)
+        let passes = matches!(self.code, Code::Overloaded | Code::Unavailable) && self.limit.is_none();
+        passes.then_some(1)
+    }
+
+    /// The same of a call that changes nothing: whatever became of it, nothing was changed.
+    pub(super) fn of_reading(self) -> Self {
+        match (self.code, self.outcome) {
+            (Code::Unavailable, Some(Outcome::Unknown)) => {
+                let message = unavailable_message(Outcome::NotApplied).to_owned();
+                Self { outcome: Some(Outcome::NotApplied), message, ..self }
+            }
+            (_, Some(Outcome::Unknown)) => Self { outcome: Some(Outcome::NotApplied), ..self },
+            (_, Some(Outcome::NotApplied) | None) => self,
+        }
     }
 }
 
@@ -107,6 +124,13 @@ impl From<EngineError> for Problem {
             EngineError::Overloaded { what, max } => Self::new(
                 Code::Overloaded,
                 format!("too many {what}: at most {max}. Try again a little later"),
+            ),
+            EngineError::OutOfMemory { bytes, max } => Self::new(
+                Code::Overloaded,
+                format!(
+                    "the server takes up {bytes} bytes of memory, and `limits.memory` is {max}: nothing was changed. Let \
+                     workers complete items, and try again a little later"
+                ),
             ),
             EngineError::TooLarge(error) => Self::new(Code::TooLarge, error.to_string()),
             EngineError::Unavailable { outcome, reason, full } => {
@@ -244,6 +268,17 @@ impl From<Refusal> for Problem {
             ),
             Refusal::TooMany { what, max } => {
                 Self::new(Code::Overloaded, format!("too many {what}: at most {max}"))
+            }
+            Refusal::AtLimit { limit, max } => {
+                let (setting, what) = match limit {
+                    Limit::Queues => ("limits.queues", "queues"),
+                    Limit::Partitions => ("limits.partitions", "partitions"),
+                };
+                let message = format!(
+                    "the server takes at most {max} {what}: delete queues that are not needed, or raise `{setting}` in its \
+                     configuration"
+                );
+                Self { limit: Some(setting), ..Self::new(Code::Overloaded, message) }
             }
             Refusal::Invalid(invalid) => invalid.into(),
             Refusal::Cron(refusal) => refusal.into(),

@@ -37,7 +37,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::block_in_place;
 use tracing::{Instrument, debug, error_span};
-use windlass_api::items::LeaseRequest;
+use windlass_api::events::{EmitRequest, SuspendRequest};
+use windlass_api::items::{CompleteRequest, ExtendRequest, LeaseRequest, ReleaseRequest, RetryRequest};
+use windlass_api::service::BackupRequest;
 use windlass_api::{Call, Code, REQUEST_ID};
 use windlass_engine::{Engine, Outcome};
 
@@ -54,6 +56,15 @@ const SMALL_BODY_BYTES: usize = 16 << 10;
 const LARGE_BODY_BYTES: usize = 256 << 10;
 /// More than a thousand kinds of the longest names.
 const LEASE_BYTES_MAX: usize = 1 << 20;
+/// Calls that keep alive or end work.
+const SETTLING: [&str; 6] = [
+    CompleteRequest::NAME,
+    RetryRequest::NAME,
+    ExtendRequest::NAME,
+    ReleaseRequest::NAME,
+    SuspendRequest::NAME,
+    EmitRequest::NAME,
+];
 
 static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| windlass_api::openapi::document().to_string().into());
 
@@ -234,7 +245,9 @@ impl App {
         let traffic = Arc::clone(&self.traffic);
         match self.carry_out(request, handler).await {
             Ok(answer) => answered(answer, encoding, &traffic),
-            Err(problem) => refuse(&problem, encoding),
+            // A backup changes no item, yet one may be there now.
+            Err(problem) if C::CHANGES || C::NAME == BackupRequest::NAME => refuse(&problem, encoding),
+            Err(problem) => refuse(&problem.of_reading(), encoding),
         }
     }
 
@@ -252,6 +265,7 @@ impl App {
         origin::check(&head.headers, self.limits.local).map_err(Problem::closing)?;
         let encoding = Encoding::of_request(&head.headers).map_err(Problem::closing)?;
         let opened = self.opened_for_work().map_err(Problem::closing)?;
+        let body = if SETTLING.contains(&C::NAME) { body.settling() } else { body };
         let body = body.read().await.map_err(unreadable)?;
         if C::NAME == LeaseRequest::NAME && body.bytes.len() > LEASE_BYTES_MAX {
             return Err(unreadable(BodyError::TooLarge { max: LEASE_BYTES_MAX }));

@@ -18,6 +18,7 @@ use super::traffic::{InFlight, Timeout};
 pub struct RequestBody {
     incoming: Incoming,
     exchange: Arc<Exchange>,
+    settling: bool,
 }
 
 /// A whole request body. It counts among the bytes in flight until it is dropped, and keeps a buffer of its connection
@@ -47,7 +48,12 @@ pub enum BodyError {
 
 impl RequestBody {
     pub(super) fn new(incoming: Incoming, exchange: Arc<Exchange>) -> Self {
-        Self { incoming, exchange }
+        Self { incoming, exchange, settling: false }
+    }
+
+    /// The body of a call that keeps alive or ends work: there is room for it beside the bytes in flight of all others.
+    pub fn settling(self) -> Self {
+        Self { settling: true, ..self }
     }
 
     /// A body that is declared too large is not asked for (`Expect: 100-continue`) and none of it is read.
@@ -78,7 +84,7 @@ impl RequestBody {
         let declared = self.incoming.size_hint().upper();
         let bytes_max = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(max);
         let mut whole = Whole::new(bytes_max);
-        let mut in_flight = InFlight::none(&server.traffic);
+        let mut in_flight = InFlight::none(&server.traffic, self.settling);
         let mut pace = Pace::begin(Instant::now());
         let mut stopped = pin!(server.stopped());
         while let Some(data) = self.next(&pace, stopped.as_mut()).await? {

@@ -6,6 +6,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Replies up to this size are not counted: the kernel takes as much at once, but from who has not read for a while.
 const SMALL_REPLY_BYTES: usize = 64 * 1024;
 
+/// Bodies of calls that keep alive or end work may take such a part beside what all bodies may take: work must not be done
+/// twice because too much was produced.
+const SETTLING_SHARE: usize = 4;
+
 /// A wait that came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeout {
@@ -145,16 +149,18 @@ impl Drop for Slot {
 pub(super) struct InFlight {
     traffic: Arc<Traffic>,
     bytes: usize,
+    settling: bool,
 }
 
 impl InFlight {
-    pub(super) fn none(traffic: &Arc<Traffic>) -> Self {
-        Self { traffic: Arc::clone(traffic), bytes: 0 }
+    pub(super) fn none(traffic: &Arc<Traffic>, settling: bool) -> Self {
+        Self { traffic: Arc::clone(traffic), bytes: 0, settling }
     }
 
     /// Whether there was room for that many more.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
-        let max = self.traffic.bytes_in_flight_max;
+        let ordinary_max = self.traffic.bytes_in_flight_max;
+        let max = if self.settling { ordinary_max + ordinary_max / SETTLING_SHARE } else { ordinary_max };
         let room = |now: usize| now.checked_add(bytes).filter(|then| *then <= max);
         let grown = self.traffic.bytes_in_flight.fetch_update(Relaxed, Relaxed, room).is_ok();
         if grown {

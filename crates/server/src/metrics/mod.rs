@@ -13,7 +13,7 @@ use windlass_core::row::Stored;
 use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
 use windlass_engine::store::{Room, StoreState, StoreStats};
-use windlass_engine::{CommitStats, Engine, PartitionState, QueueOverview};
+use windlass_engine::{CommitStats, Engine, MemoryStats, PartitionState, QueueOverview};
 
 pub use names::{Kind, METRICS, Metric};
 pub use requests::{OTHER, Requests};
@@ -23,6 +23,7 @@ use names::*;
 use text::Page;
 
 use crate::listener::{Timeout, Traffic};
+use crate::memory::resident_bytes;
 
 const MICROS: f64 = 1e6;
 
@@ -43,6 +44,8 @@ pub struct EngineNow {
     pub store: StoreStats,
     pub stores: Vec<StoreState>,
     pub unclaimed: Vec<Stored>,
+    /// Unset if memory is not limited.
+    pub memory: Option<MemoryStats>,
     pub now: Timestamp,
 }
 
@@ -55,6 +58,7 @@ impl EngineNow {
             store,
             stores: engine.stores(),
             unclaimed: engine.unclaimed(),
+            memory: engine.memory_stats(),
             now: engine.now(),
         }
     }
@@ -102,6 +106,7 @@ pub fn render(scrape: &Scrape<'_>) -> String {
         totals(&mut page, &engine.queues);
         partitions(&mut page, &engine.queues);
         unclaimed(&mut page, engine);
+        memory(&mut page, engine.memory);
         commits(&mut page, &engine.commits);
         store(&mut page, engine);
     }
@@ -116,14 +121,6 @@ fn process(page: &mut Page, uptime: Duration) {
     if let Some(bytes) = resident_bytes() {
         page.single(&RESIDENT, bytes);
     }
-}
-
-/// Where there is no such file, there is no such metric.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kibibytes * 1024)
 }
 
 fn queues(page: &mut Page, queues: &[QueueOverview], now: Timestamp) {
@@ -221,6 +218,14 @@ fn unclaimed(page: &mut Page, engine: &EngineNow) {
     for store in &engine.stores {
         let held = engine.unclaimed.iter().filter(|stored| *stored.store_name() == *store.name).count();
         family.sample(&[&store.name], held);
+    }
+}
+
+/// Without a limit there is no such metric.
+fn memory(page: &mut Page, memory: Option<MemoryStats>) {
+    if let Some(MemoryStats { bytes_max, refused }) = memory {
+        page.single(&MEMORY_LIMIT, bytes_max);
+        page.single(&MEMORY_REFUSED, refused);
     }
 }
 

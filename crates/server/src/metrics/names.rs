@@ -82,6 +82,11 @@ metrics! {
     UNCLAIMED = Gauge "windlass_partitions_unclaimed" ["store"]:
         "Partitions that each store holds and no queue names: kept, and not served until they are adopted or dropped.";
 
+    MEMORY_LIMIT = Gauge "windlass_memory_limit_bytes":
+        "`limits.memory`, to be compared with process_resident_memory_bytes. Absent if memory is not limited.";
+    MEMORY_REFUSED = Counter "windlass_memory_refused_total":
+        "Calls that would have brought items and were refused at `limits.memory`. Absent if memory is not limited.";
+
     COMMITS = Counter "windlass_commits_total": "Commits that succeeded.";
     COMMIT_SECONDS = Histogram "windlass_commit_seconds": "How long a commit took.";
     COMMIT_CHANGES = Histogram "windlass_commit_changes": "How many changes a commit held.";

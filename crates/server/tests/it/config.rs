@@ -47,6 +47,8 @@ fn without_any_source_everything_has_its_default() {
     assert_eq!((config.limits.connections, config.limits.waiting_requests), (16_384, 16_384));
     assert_eq!((config.limits.payload_bytes, config.limits.body_bytes), (1 << 20, 16 << 20));
     assert_eq!(config.limits.bytes_in_flight, 256 << 20);
+    assert_eq!((config.limits.queues, config.limits.partitions), (100_000, 100_000));
+    assert_eq!(config.limits.memory, None);
     assert!(KEYS.iter().all(|key| *config.source(key) == Source::Default));
 }
 
@@ -165,6 +167,10 @@ fn a_mistake_in_a_file_is_answered_with_what_is_right() {
         ("limits.body_bytes = '-1'", "such as `16MiB`"),
         ("limits.body_bytes = '99999999999999999999'", "such as `16MiB`"),
         ("limits.bytes_in_flight = '18446744073709551615GiB'", "such as `256MiB`"),
+        ("limits.queues = 0", "from 1 to 1000000"),
+        ("limits.partitions = 1000001", "from 1 to 1000000"),
+        ("limits.memory = '1MiB'", "from `64MiB`"),
+        ("limits.memory = false", "or `off`"),
     ];
     for (line, right) in mistakes {
         let (_directory, path) = file_with(line);
@@ -272,7 +278,8 @@ fn what_is_shown_is_a_file_that_says_the_same() {
     let strange = "data = \"a \\\"quoted\\\" \\\\ directory\\n\"\nlisten = '[::]:1'\ninsecure = true\n\
         durability = 'interval'\nsync_interval = '1s5ms'\nbackup_dir = 'b'\nlog_format = 'json'\n\
         log_level = 'info,windlass_engine=debug'\nshutdown_grace = '0s'\n[limits]\nconnections = 7\n\
-        waiting_requests = 8\npayload_bytes = 1025\nbody_bytes = '3KB'\nbytes_in_flight = '5MiB'";
+        waiting_requests = 8\npayload_bytes = 1025\nbody_bytes = '3KB'\nbytes_in_flight = '5MiB'\n\
+        queues = 9\npartitions = 10\nmemory = '65MiB'";
     for text in ["", "durability = 'none'", strange] {
         let config = load_file(text).unwrap();
         let shown = config.to_toml();

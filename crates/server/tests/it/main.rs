@@ -25,6 +25,8 @@ mod hostile;
 mod idempotency;
 mod life;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod order;

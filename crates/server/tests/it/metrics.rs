@@ -9,7 +9,7 @@ use windlass_core::row::{Queue, QueueName, StoreNames, Stored};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 use windlass_engine::store::{Room, StoreState, StoreStats};
-use windlass_engine::{CommitStats, Histogram, PartitionState, QueueOverview, Totals};
+use windlass_engine::{CommitStats, Histogram, MemoryStats, PartitionState, QueueOverview, Totals};
 use windlass_server::metrics::{EngineNow, Kind, METRICS, Metric, Requests, Scrape, TrafficNow, render};
 
 type Labels = Vec<(String, String)>;
@@ -166,7 +166,8 @@ fn engine(queues: Vec<QueueOverview>) -> EngineNow {
         stats: StoreStats { bytes_stored: 50, bytes_free: is_open.then_some(70), ..StoreStats::default() },
     });
     let unclaimed = vec![Stored::new(PartitionId(9), &"default".into())];
-    EngineNow { queues, commits, store, stores: stores.to_vec(), unclaimed, now: Timestamp(3_500_000) }
+    let (stores, memory) = (stores.to_vec(), Some(MemoryStats { bytes_max: 80, refused: 81 }));
+    EngineNow { queues, commits, store, stores, unclaimed, memory, now: Timestamp(3_500_000) }
 }
 
 fn page(engine: Option<EngineNow>, requests: &Requests) -> Page {

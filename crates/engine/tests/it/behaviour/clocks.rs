@@ -24,6 +24,9 @@ on_every_store!(
     a_clock_set_back_delays_nothing_and_repeats_nothing,
     a_clock_forward_for_a_moment_ends_and_starts_nothing,
     a_clock_that_stays_ahead_is_believed,
+    a_new_partition_believes_a_clock_no_sooner_than_the_others,
+    a_new_partition_goes_on_from_the_time_of_the_others_when_the_clock_is_set_back,
+    partitions_believe_a_clock_that_stayed_ahead_while_they_were_idle,
     nobody_is_judged_by_a_time_before_they_asked,
     a_lease_that_waits_is_not_given_what_was_overdue_when_it_came,
 );
@@ -83,6 +86,49 @@ async fn a_clock_that_stays_ahead_is_believed(world: &World) {
     world.engine().stats(&queue).await.expect("stats");
     world.env.advance(Duration::from_secs(61));
     assert_eq!(bodies(&waiting.await.expect("the task ran").expect("leased").accept()), ["due"]);
+}
+
+const YEARS: i64 = 5 * 365 * 24 * HOUR;
+
+async fn a_new_partition_believes_a_clock_no_sooner_than_the_others(world: &World) {
+    let later = || NewItem { enqueue_at: Some(world.env.wall() + Span::from_secs(3600)), ..item("later") };
+    let (first, second) = (later(), later());
+    let grown = world.queue("grown", 1, settings()).await;
+    world.env.set_wall(YEARS);
+    let new = world.queue("new", 1, settings()).await;
+    world.engine().rebalance(&grown, 2).await.expect("rebalanced");
+    let ids = world.produce(&new, vec![first]).await;
+    // Two items, so that one of them goes to the partition that is new.
+    world.produce(&grown, vec![second.clone()]).await;
+    world.produce(&grown, vec![second]).await;
+    let of_grown = world.engine().stats(&grown).await.expect("stats");
+    let scheduled: Vec<u64> = of_grown.partitions.iter().map(|seen| seen.counts.scheduled).collect();
+    assert_eq!(scheduled, [1, 1]);
+    assert_eq!(world.engine().get(ids[0]).await.expect("shown").item.state.phase(), Phase::Scheduled);
+    // A jump that was seen before the partition came stands for the new one as long as for the others.
+    world.env.advance(Duration::from_secs(61));
+    assert_eq!(bodies(&world.lease(&new, 1).await), ["later"], "the clock stayed ahead");
+}
+
+async fn a_new_partition_goes_on_from_the_time_of_the_others_when_the_clock_is_set_back(world: &World) {
+    let now = world.env.wall();
+    world.env.advance(Duration::from_secs(100));
+    world.env.set_wall(-HOUR);
+    let new = world.queue("new", 1, settings()).await;
+    let due = NewItem { enqueue_at: Some(now + Span::from_secs(90)), ..item("due") };
+    world.produce(&new, vec![due]).await;
+    assert_eq!(bodies(&world.lease(&new, 1).await), ["due"], "100 seconds have passed since the start");
+}
+
+async fn partitions_believe_a_clock_that_stayed_ahead_while_they_were_idle(world: &World) {
+    let (idle, busy) = (world.queue("idle", 1, settings()).await, world.queue("busy", 1, settings()).await);
+    let due = world.env.wall() + Span::from_secs(3600);
+    world.env.set_wall(HOUR);
+    world.produce(&busy, items(1)).await;
+    world.env.advance(Duration::from_secs(61));
+    world.produce(&busy, items(1)).await;
+    world.produce(&idle, vec![NewItem { enqueue_at: Some(due), ..item("due") }]).await;
+    assert_eq!(bodies(&world.lease(&idle, 1).await), ["due"], "the server believes the clock by now");
 }
 
 /// A writer that has an item in hand, read the clock for it, and is held there while the item's time runs out.

@@ -1,0 +1,73 @@
+//! What a writer has gathered for its next commit.
+
+use std::sync::Arc;
+
+use windlass_core::command::{Applied, News, Refusal, Reply};
+use windlass_core::row::{BodyCopy, Change};
+use windlass_core::time::Timestamp;
+
+use crate::partition::handle::Handle;
+use crate::partition::in_flight::InFlight;
+
+pub(super) struct Gathered {
+    pub(super) now: Timestamp,
+    pub(super) main: Part,
+    /// The last command, if it might make the batch too large for the store: a commit of its own.
+    pub(super) apart: Option<Part>,
+    pub(super) messages: usize,
+    pub(super) sweeps: usize,
+    /// Somebody new waits, or there is something new to be had.
+    pub(super) look_for_waiters: bool,
+}
+
+/// What goes into one commit.
+pub(super) struct Part {
+    pub(super) changes: Vec<Change>,
+    pub(super) copies: Vec<BodyCopy>,
+    /// About what `changes` and `copies` come to.
+    pub(super) bytes: usize,
+    pub(super) in_flight: InFlight,
+}
+
+impl Gathered {
+    pub(super) fn new(now: Timestamp, main: Part) -> Self {
+        Self { now, main, apart: None, messages: 0, sweeps: 0, look_for_waiters: false }
+    }
+
+    /// Where changes and answers go to: nothing comes after a command that is apart.
+    pub(super) fn last(&mut self) -> &mut Part {
+        self.apart.as_mut().unwrap_or(&mut self.main)
+    }
+
+    pub(super) fn add(&mut self, applied: Applied) -> Result<Reply, Refusal> {
+        self.look_for_waiters |= applied.news.contains(&News::Available);
+        self.last().add(applied)
+    }
+}
+
+impl Part {
+    pub(super) fn new(handle: &Arc<Handle>, sequence: u64) -> Self {
+        let in_flight = InFlight::new(handle, sequence);
+        Self { changes: Vec::new(), copies: Vec::new(), bytes: 0, in_flight }
+    }
+
+    fn add(&mut self, applied: Applied) -> Result<Reply, Refusal> {
+        self.bytes += bytes_of(&applied);
+        let Applied { reply, mut changes, copies, news, totals } = applied;
+        self.copies.extend(copies);
+        if self.changes.is_empty() {
+            self.changes = changes;
+        } else {
+            self.changes.append(&mut changes);
+        }
+        self.in_flight.count(totals);
+        self.in_flight.heard(news);
+        reply
+    }
+}
+
+/// About how many bytes a command takes in a store, rather more than less.
+pub(super) fn bytes_of(applied: &Applied) -> usize {
+    let changes = applied.changes.iter().map(Change::bytes).sum::<usize>();
+    changes + applied.copies.iter().map(|copy| copy.bytes as usize).sum::<usize>()
+}
