@@ -41,10 +41,6 @@ pub enum Mutant {
     TakeTwice,
     /// core: the move of a cron that is sent again is taken again.
     CronTakenTwice,
-    /// outbox: moves to a partition of a queue that was deleted wait for that partition for ever.
-    AssignedForEver,
-    /// registry: a change of one queue waits for changes of all others.
-    LockWhileTold,
     /// outbox: the source forgets a move before its target has it.
     ForgetMove,
     /// queue: whoever was home to a key before is not asked.
@@ -75,6 +71,10 @@ pub enum Mutant {
     ForgetEnd,
     /// core: a cron runs and does not go on to its next time.
     RunAgain,
+    /// registry: the lock on changes is held while partitions are told.
+    LockWhileTold,
+    /// outbox: moves stay assigned to a partition that went with its queue.
+    AssignedForEver,
     /// log: a body is handed out whatever its checksum says.
     NoBodyChecksum,
     /// log: at open, the log ends at the first frame that cannot be read, although a later one says more was durable.
@@ -112,8 +112,9 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Those that the simulator must find. It knows no crons yet: the histories of the core find [`Mutant::RunAgain`].
-    pub const ALL: [Self; 31] = [
+    /// Those that the simulator must find. [`Mutant::RunAgain`] makes items without end, which no run survives: the histories
+    /// of the core find it.
+    pub const ALL: [Self; 34] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -145,6 +146,9 @@ impl Mutant {
         Self::LeaseHeld,
         Self::AbortEarly,
         Self::ForgetEnd,
+        Self::CronTakenTwice,
+        Self::LockWhileTold,
+        Self::AssignedForEver,
     ];
 
     /// Faults of the log, which its runs without an engine must find.

@@ -1,5 +1,6 @@
 //! Makes calls to the engine, and has each one recorded.
 
+mod crons;
 mod groups;
 mod streams;
 mod suspends;
@@ -200,15 +201,22 @@ impl Caller {
         self.call(op, call, |made| Outcome::Queue(Box::new(made.value.clone()))).await;
     }
 
-    /// Of the whole queue.
-    pub async fn stop(&self, queue: QueueIndex, stop: Stop, until: Option<Timestamp>) {
-        let set = SetRule { queue: queue_name(queue), kind: None, stop, reason: None, until };
-        self.call(Op::Stop { queue, stop, until }, self.engine.set_rule(set), |_rule| Outcome::Ruled).await;
+    /// Of one kind, or of the whole queue.
+    pub async fn stop(
+        &self,
+        queue: QueueIndex,
+        kind: Option<Arc<str>>,
+        stop: Stop,
+        until: Option<Timestamp>,
+    ) {
+        let set = SetRule { queue: queue_name(queue), kind: kind.clone(), stop, reason: None, until };
+        let op = Op::Stop { queue, kind, stop, until };
+        self.call(op, self.engine.set_rule(set), |_rule| Outcome::Ruled).await;
     }
 
-    pub async fn go(&self, queue: QueueIndex, stop: Stop) {
-        let lift = LiftRule { queue: queue_name(queue), kind: None, stop };
-        self.call(Op::Go { queue, stop }, self.engine.lift_rule(lift), |_lifted| Outcome::Ruled).await;
+    pub async fn go(&self, queue: QueueIndex, kind: Option<Arc<str>>, stop: Stop) {
+        let lift = LiftRule { queue: queue_name(queue), kind: kind.clone(), stop };
+        self.call(Op::Go { queue, kind, stop }, self.engine.lift_rule(lift), |_lifted| Outcome::Ruled).await;
     }
 
     async fn call<T>(

@@ -1,5 +1,7 @@
 //! A client: draws one call after another, as workers and producers make them, and some that they should not.
 
+mod crons;
+mod diverts;
 mod groups;
 mod streams;
 mod suspends;
@@ -90,6 +92,8 @@ pub struct Client {
     pub plan: Arc<Plan>,
     pub memory: Memory,
     pub wall: WallClock,
+    /// Unset: all queues.
+    pub only: Option<Vec<QueueIndex>>,
     pub rng: Rng,
 }
 
@@ -101,7 +105,11 @@ impl Client {
                 return;
             }
             self.think().await;
-            self.one_call().await;
+            if self.only.is_some() {
+                self.call_on_a_queue().await;
+            } else {
+                self.one_call().await;
+            }
         }
     }
 
@@ -141,6 +149,12 @@ impl Client {
         if habits.streams > 0 && self.rng.percent(habits.streams) {
             return self.tell_or_close().await;
         }
+        if self.caller.client == 0 && habits.diverts > 0 && self.rng.percent(habits.diverts) {
+            return self.divert().await;
+        }
+        if habits.crons > 0 && self.rng.percent(habits.crons) {
+            return self.cron_call().await;
+        }
         if self.rng.percent(habits.groups) {
             return self.group_call().await;
         }
@@ -165,8 +179,27 @@ impl Client {
         }
     }
 
+    /// One that concerns a single queue and nothing else.
+    async fn call_on_a_queue(&mut self) {
+        match self.rng.below(100) {
+            0..=24 => self.produce().await,
+            25..=44 => self.lease().await,
+            45..=59 => self.complete().await,
+            60..=69 => self.update().await,
+            70..=84 => self.stop_or_go().await,
+            85..=91 => {
+                let queue = self.queue();
+                self.caller.stats(queue).await;
+            }
+            _ => self.delete_or_create().await,
+        }
+    }
+
     fn queue(&mut self) -> QueueIndex {
-        self.rng.index(self.plan.queues.len())
+        match &self.only {
+            None => self.rng.index(self.plan.queues.len()),
+            Some(only) => *self.rng.pick(only),
+        }
     }
 
     fn now(&self) -> Timestamp {
@@ -410,12 +443,14 @@ impl Client {
     /// More often to go on than to stop: what stands still shows little.
     async fn stop_or_go(&mut self) {
         let (queue, stop) = (self.queue(), *self.rng.pick(&Stop::ALL));
+        let kinds = plan::kinds();
+        let kind = self.rng.percent(50).then(|| self.rng.pick(&kinds).clone());
         if self.rng.percent(60) {
-            return self.caller.go(queue, stop).await;
+            return self.caller.go(queue, kind, stop).await;
         }
         let lasts = Span::from_millis(self.rng.skewed(1, 5_000));
         let until = self.rng.percent(30).then(|| self.now() + lasts);
-        self.caller.stop(queue, stop, until).await;
+        self.caller.stop(queue, kind, stop, until).await;
     }
 
     async fn update(&mut self) {

@@ -1,5 +1,6 @@
 //! What the runs have met: every command, every change of state, every kind of fault, how often.
 
+mod crons;
 mod groups;
 mod store_events;
 mod stores;
@@ -17,7 +18,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 34] = [
+pub const COMMANDS: [&str; 44] = [
     "produce",
     "produce once",
     "lease",
@@ -45,6 +46,8 @@ pub const COMMANDS: [&str; 34] = [
     "rebalance queue",
     "pause or block",
     "resume or unblock",
+    "pause or block a kind",
+    "resume or unblock a kind",
     "create group",
     "set group's end",
     "start group",
@@ -52,9 +55,17 @@ pub const COMMANDS: [&str; 34] = [
     "delete group",
     "show group",
     "list groups",
+    "create cron",
+    "update cron",
+    "pause cron",
+    "resume cron",
+    "trigger cron",
+    "delete cron",
+    "show cron",
+    "list crons",
 ];
 
-pub const CHANGES: [&str; 66] = [
+pub const CHANGES: [&str; 79] = [
     "produced → waiting",
     "produced → scheduled",
     "scheduled → waiting",
@@ -121,6 +132,19 @@ pub const CHANGES: [&str; 66] = [
     "group's name used again",
     "group unfinished over a restart",
     "member refused by a finished group",
+    "cron → its item",
+    "cron triggered → its item",
+    "cron ran over a restart",
+    "cron ran in another partition",
+    "cron paused → resumed",
+    "cron caught up",
+    "cron's item moved",
+    "cron's name used again",
+    "cron deleted with its queue",
+    "kind stopped → leased again",
+    "answered beside a stalled store",
+    "closed while a store was stalled",
+    "idle queue beside those in play",
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -154,6 +178,7 @@ impl Coverage {
         for (_, fault) in &history.faults {
             *coverage.faults.entry(*fault).or_default() += 1;
         }
+        *coverage.changes.entry("idle queue beside those in play").or_default() += history.idle_queues;
         let Ok(merged) = merged(history) else { return coverage };
         if let Ok(facts) = Facts::gather(&merged) {
             facts.items.iter().for_each(|item| coverage.add_item(item));
@@ -161,6 +186,9 @@ impl Coverage {
             facts.items.iter().for_each(|item| coverage.add_suspends(item));
             facts.items.iter().for_each(|item| coverage.add_streams(item));
             coverage.add_groups(&facts);
+            coverage.add_crons(&facts);
+            coverage.add_kinds(&facts);
+            coverage.add_stalls(&facts);
             coverage.add_stores(&facts);
         }
         coverage
@@ -347,10 +375,14 @@ fn command(op: &Op) -> &'static str {
         Op::Rebalance { .. } => "rebalance queue",
         Op::Delete { force: true, .. } => "delete queue",
         Op::Delete { force: false, .. } => "delete queue if empty",
-        Op::Stop { .. } => "pause or block",
-        Op::Go { .. } => "resume or unblock",
+        Op::Stop { kind: None, .. } => "pause or block",
+        Op::Go { kind: None, .. } => "resume or unblock",
+        Op::Stop { kind: Some(_), .. } => "pause or block a kind",
+        Op::Go { kind: Some(_), .. } => "resume or unblock a kind",
         Op::Group(op) => op.ask.name(),
         Op::Groups(_) => "list groups",
+        Op::Cron(op) => op.ask.name(),
+        Op::Crons => "list crons",
     }
 }
 

@@ -148,9 +148,13 @@ impl Executor {
         }
     }
 
-    /// What is still there, for the report of a hang.
-    pub fn task_names(&self) -> Vec<&'static str> {
-        lock(&self.shared.state).tasks.values().map(|task| task.name).collect()
+    /// What is still there, and how many of each, for the report of a hang.
+    pub fn task_names(&self) -> BTreeMap<&'static str, usize> {
+        let mut names = BTreeMap::new();
+        for task in lock(&self.shared.state).tasks.values() {
+            *names.entry(task.name).or_default() += 1;
+        }
+        names
     }
 
     /// Ends the process: drops all its tasks and timers. What they spawn or set while they are dropped is gone too.

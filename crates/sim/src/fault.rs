@@ -25,6 +25,8 @@ pub enum Fault {
     SyncError,
     DiskFull,
     SlowDisk,
+    /// A disk does not answer for a long while, without an error.
+    StalledDisk,
     /// A store could not be opened, because its disk was not there.
     AbsentDisk,
     /// A bit flipped in what was durable.
@@ -34,7 +36,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Crash,
         Self::CrashAtWrite,
         Self::CrashAtSync,
@@ -48,6 +50,7 @@ impl Fault {
         Self::SyncError,
         Self::DiskFull,
         Self::SlowDisk,
+        Self::StalledDisk,
         Self::AbsentDisk,
         Self::Rot,
         Self::ClockForward,
@@ -71,23 +74,35 @@ impl Fault {
             | Self::ShortWrite
             | Self::ReadError
             | Self::SlowDisk
+            | Self::StalledDisk
             | Self::AbsentDisk
             | Self::ClockForward
             | Self::ClockBack => false,
         }
     }
 
-    /// Whether a store that meets it may say so to its callers.
-    pub fn is_io_error(self) -> bool {
-        matches!(
-            self,
+    /// Whether a store that meets it may say so to its callers, or keep them waiting.
+    pub fn is_trouble(self) -> bool {
+        match self {
             Self::ReadError
-                | Self::WriteError
-                | Self::SyncError
-                | Self::DiskFull
-                | Self::AbsentDisk
-                | Self::Rot
-        )
+            | Self::WriteError
+            | Self::SyncError
+            | Self::DiskFull
+            | Self::StalledDisk
+            | Self::AbsentDisk
+            | Self::Rot => true,
+            Self::Crash
+            | Self::CrashAtWrite
+            | Self::CrashAtSync
+            | Self::LostWrite
+            | Self::TornWrite
+            | Self::ReorderedWrite
+            | Self::LostName
+            | Self::ShortWrite
+            | Self::SlowDisk
+            | Self::ClockForward
+            | Self::ClockBack => false,
+        }
     }
 }
 

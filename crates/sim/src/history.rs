@@ -14,8 +14,9 @@ use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::store::StoreStats;
-use windlass_engine::{CloseMode, EndReason, Granted, ItemView, QueueStats};
+use windlass_engine::{CloseMode, CronInfo, EndReason, Granted, ItemView, QueueStats};
 
+use crate::cron::CronOp;
 use crate::fault::Fault;
 use crate::group::{Ends, GroupAsk, GroupOp, LastWord, Word};
 
@@ -49,6 +50,20 @@ pub struct History {
     pub lost_bodies: BTreeSet<String>,
     /// What the stores of all processes met.
     pub store: StoreStats,
+    pub stalls: Vec<Stall>,
+    /// How many queues nobody used, added up over all processes.
+    pub idle_queues: u64,
+}
+
+/// A store that did not answer for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// As the queues name it whose partitions it has.
+    pub store: Arc<str>,
+    pub process: usize,
+    pub begin: Moment,
+    /// It answers again from then on.
+    pub until_micros: u64,
 }
 
 /// What may be missing after rot, as far as it was told.
@@ -282,19 +297,24 @@ pub enum Op {
         queue: QueueIndex,
         partitions: u32,
     },
-    /// Pauses or blocks the whole queue.
+    /// Pauses or blocks one kind, or the whole queue.
     Stop {
         queue: QueueIndex,
+        kind: Option<Arc<str>>,
         stop: Stop,
         until: Option<Timestamp>,
     },
     Go {
         queue: QueueIndex,
+        kind: Option<Arc<str>>,
         stop: Stop,
     },
     Group(Box<GroupOp>),
     /// All of a queue.
     Groups(QueueIndex),
+    Cron(Box<CronOp>),
+    /// All of the server.
+    Crons,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -357,6 +377,12 @@ pub enum Outcome {
     /// With its first members.
     GroupMade(Box<GroupView>, Vec<(ItemId, Phase)>),
     Groups(Vec<GroupView>),
+    Cron(Box<CronInfo>),
+    Crons(Vec<CronInfo>),
+    /// A cron was resumed or deleted.
+    CronDone,
+    /// The item that a cron made because it was triggered.
+    Triggered(ItemId),
     Refused(Refusal),
     /// It can never be done as it is. Nothing happened.
     TooLarge,
@@ -476,6 +502,10 @@ impl Op {
         if let Self::Group(op) = self { Some(op) } else { None }
     }
 
+    pub fn cron(&self) -> Option<&CronOp> {
+        if let Self::Cron(op) = self { Some(op) } else { None }
+    }
+
     /// The end and abort items that it leaves to a group to make.
     pub fn last_words(&self) -> impl Iterator<Item = (Word, &LastWord)> {
         self.group().and_then(|op| op.ask.ends()).into_iter().flat_map(Ends::words)
@@ -508,6 +538,14 @@ impl Outcome {
             return std::slice::from_ref(&**group);
         }
         if let Self::Groups(groups) = self { groups } else { &[] }
+    }
+
+    /// The crons that were shown.
+    pub fn crons(&self) -> &[CronInfo] {
+        if let Self::Cron(cron) = self {
+            return std::slice::from_ref(&**cron);
+        }
+        if let Self::Crons(crons) = self { crons } else { &[] }
     }
 
     /// It may have had an effect.
@@ -552,7 +590,11 @@ impl Outcome {
             | Self::Ruled
             | Self::Group(_)
             | Self::GroupMade(..)
-            | Self::Groups(_) => unreachable!("a call on leased items is not answered by {self:?}"),
+            | Self::Groups(_)
+            | Self::Cron(_)
+            | Self::Crons(_)
+            | Self::CronDone
+            | Self::Triggered(_) => unreachable!("a call on leased items is not answered by {self:?}"),
         }
     }
 }
@@ -570,6 +612,8 @@ impl History {
             losses: self.losses.clone(),
             lost_bodies: self.lost_bodies.clone(),
             store: self.store,
+            stalls: self.stalls.clone(),
+            idle_queues: self.idle_queues,
         }
     }
 
@@ -581,7 +625,7 @@ impl History {
     /// leases may have been granted to nobody.
     pub fn is_troubled(&self, process: usize, until: Moment) -> bool {
         let begin = self.processes[process].begin;
-        self.faults.iter().any(|(at, fault)| fault.is_io_error() && *at >= begin && *at <= until)
+        self.faults.iter().any(|(at, fault)| fault.is_trouble() && *at >= begin && *at <= until)
     }
 
     /// Whether everything that was acknowledged must still hold.
@@ -600,6 +644,7 @@ impl History {
             | Fault::CrashAtSync
             | Fault::ShortWrite
             | Fault::SlowDisk
+            | Fault::StalledDisk
             | Fault::AbsentDisk
             | Fault::Rot
             | Fault::ClockForward

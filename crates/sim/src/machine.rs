@@ -38,6 +38,7 @@ impl Machine {
         for disk in &self.disks {
             disk.set_room(None);
             disk.set_absent(false);
+            disk.stall_until_nanos(0);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a seed decides before anything runs: queues, clients, how often the server ends, and what goes wrong.
 
 mod last;
+mod rare;
 mod stores;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::history::{Made, Promise, QueueIndex};
 use crate::rng::Rng;
 
 pub use self::last::{LastStep, RotPlan};
+pub use self::rare::StallPlan;
 pub use self::stores::StoresPlan;
 
 #[derive(Clone, Debug)]
@@ -39,6 +41,9 @@ pub struct Plan {
     /// Nothing that ended is forgotten during the run: what ended must be shown as it ended.
     pub keeps_everything: bool,
     pub dead: DeadPlan,
+    pub stall: Option<StallPlan>,
+    /// Queues that nobody uses.
+    pub idle_queues: usize,
 }
 
 /// Where items go that fail or expire.
@@ -114,7 +119,7 @@ pub struct Habits {
     pub redrives: u32,
     /// Other partitions for a queue.
     pub rebalances: u32,
-    /// Rules on whole queues, set and lifted.
+    /// Rules on whole queues and on kinds, set and lifted.
     pub stops: u32,
     /// Items suspended, answered, and what else happens to those.
     pub suspends: u32,
@@ -128,6 +133,10 @@ pub struct Habits {
     pub mortals: u32,
     /// Calls about groups and their members.
     pub groups: u32,
+    /// Calls about crons.
+    pub crons: u32,
+    /// Calls of the first client that have items end badly while the queue they go to is deleted.
+    pub diverts: u32,
     pub think_micros: u64,
     pub body_max: u64,
     pub wait_max_millis: u64,
@@ -162,6 +171,8 @@ impl Plan {
             has_crowd: false,
             keeps_everything,
             dead,
+            stall: None,
+            idle_queues: 0,
         };
         let plan = plan.with_repeats(rng);
         let plan = if rng.per_million(8_000) { plan.with_crowd() } else { plan };
@@ -172,6 +183,10 @@ impl Plan {
             .with_stores(rng)
             .with_last_step(rng)
             .with_rot(rng)
+            .with_crons(rng)
+            .with_diversions(rng)
+            .with_stall(rng)
+            .with_idle_queues(rng)
     }
 
     /// Drawn last, so that runs with one store are as they would be without this.
@@ -270,6 +285,11 @@ impl Plan {
     /// As somebody might set them now.
     pub fn draw_settings(&self, rng: &mut Rng, queue: QueueIndex) -> Settings {
         draw_settings(rng, self.keeps_everything, self.dead, queue, self.queues.len())
+    }
+
+    /// Whether items move because they ended badly and for no other reason: those find another queue where theirs is gone.
+    pub fn only_dead_move(&self) -> bool {
+        self.habits.redrives == 0 && self.habits.groups == 0
     }
 
     pub fn promise(&self) -> Promise {
@@ -426,6 +446,8 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         stops: 0,
         suspends: 0,
         streams: 0,
+        crons: 0,
+        diverts: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },
         groups: if stumbles { 0 } else { sometimes(rng, 70, 50) },

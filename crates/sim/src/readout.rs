@@ -1,6 +1,8 @@
 //! The end of a run, with all faults off: what is there is counted, shown, leased and completed, until nothing is. What is
 //! suspended is left alone until there is nothing else: nobody may lease it before it is resumed.
 
+mod crons;
+
 use std::collections::BTreeSet;
 
 use windlass_core::command::Filter;
@@ -15,7 +17,7 @@ use crate::caller::{Caller, Wish};
 use crate::check;
 use crate::group::{GroupAsk, GroupOp};
 use crate::history::{QueueIndex, Violation};
-use crate::plan::queue_name;
+use crate::plan::{kinds, queue_name};
 
 const SECOND: u64 = 1_000_000;
 const ROUNDS_MAX: usize = 400;
@@ -24,11 +26,11 @@ const SLEEP_MAX: u64 = 600 * SECOND;
 const STILL_MAX: usize = 60;
 
 /// Reads everything out of all queues. An error if something refuses to come out.
-/// `complete` says whether every queue is there that something may be on its way to.
+/// `stays` are those of the queues that something may be on its way out of for ever, because it goes to one that is not there.
 pub async fn read_out(
     caller: &Caller,
     queues: &[QueueIndex],
-    complete: bool,
+    stays: &[QueueIndex],
     known: Vec<ItemId>,
 ) -> Result<(), Violation> {
     for queue in queues {
@@ -36,20 +38,30 @@ pub async fn read_out(
         caller.groups(*queue).await;
         caller.stats(*queue).await;
     }
+    let pausing = crons::pause_all(caller).await;
     let mut suspended = show(caller, &known).await;
     for queue in queues {
         caller.stats(*queue).await;
         start_groups(caller, *queue).await;
     }
     for queue in queues {
-        for stop in Stop::ALL {
-            caller.go(*queue, stop).await;
+        for kind in kinds().into_iter().map(Some).chain([None]) {
+            for stop in Stop::ALL {
+                caller.go(*queue, kind.clone(), stop).await;
+            }
         }
     }
     let mut seen: BTreeSet<ItemId> = known.into_iter().collect();
-    drain_all(caller, queues, complete, &mut suspended, &mut seen).await?;
+    drain_all(caller, queues, stays, &mut suspended, &mut seen).await?;
     for queue in queues {
         wait_until_drained(caller, *queue).await?;
+    }
+    if pausing {
+        crons::run_and_end(caller, queues).await?;
+        drain_all(caller, queues, stays, &mut suspended, &mut seen).await?;
+        for queue in queues {
+            wait_until_drained(caller, *queue).await?;
+        }
     }
     show(caller, &seen.into_iter().collect::<Vec<_>>()).await;
     for queue in queues {
@@ -116,7 +128,7 @@ async fn wait_until_drained(caller: &Caller, queue: QueueIndex) -> Result<(), Vi
 async fn drain_all(
     caller: &Caller,
     queues: &[QueueIndex],
-    complete: bool,
+    stays: &[QueueIndex],
     suspended: &mut Vec<ItemView>,
     seen: &mut BTreeSet<ItemId>,
 ) -> Result<(), Violation> {
@@ -127,10 +139,11 @@ async fn drain_all(
             drain(caller, *queue, suspended, seen).await?;
         }
         let stats = all_stats(caller, queues).await;
-        moving = stats.iter().map(|stats| stats.moving).collect::<Vec<u64>>();
+        moving = stats.iter().map(|(queue, stats)| (*queue, stats.moving)).collect::<Vec<_>>();
         still = if moving == moved { still + 1 } else { 0 };
-        let arrived = moving.iter().sum::<u64>() == 0 || (!complete && still >= STILL_MAX);
-        if seen.len() == before && stats.iter().all(is_empty) && arrived {
+        let may_stay = |queue: &QueueIndex| still >= STILL_MAX && stays.contains(queue);
+        let arrived = moving.iter().all(|(queue, moving)| *moving == 0 || may_stay(queue));
+        if seen.len() == before && stats.iter().all(|(_, stats)| is_empty(stats)) && arrived {
             return Ok(());
         }
         caller.handle.sleep_micros(SECOND / 10).await;
@@ -138,10 +151,10 @@ async fn drain_all(
     Err(Violation { rule: "moving", text: format!("what is on its way does not arrive: {moving:?}") })
 }
 
-async fn all_stats(caller: &Caller, queues: &[QueueIndex]) -> Vec<QueueStats> {
+async fn all_stats(caller: &Caller, queues: &[QueueIndex]) -> Vec<(QueueIndex, QueueStats)> {
     let mut all = Vec::new();
     for queue in queues {
-        all.extend(caller.stats(*queue).await);
+        all.extend(caller.stats(*queue).await.map(|stats| (*queue, stats)));
     }
     all
 }

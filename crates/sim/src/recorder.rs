@@ -10,10 +10,11 @@ use windlass_core::time::Timestamp;
 use windlass_engine::ItemView;
 use windlass_engine::store::Store;
 
+use crate::cron::show_cron;
 use crate::fault::Fault;
 use crate::group::show_group;
 use crate::history::{
-    Call, Damage, History, Losses, Made, Moment, Op, Outcome, Process, SuspendOp, Teller, Verdict, Why,
+    Call, Damage, History, Losses, Made, Moment, Op, Outcome, Process, Stall, SuspendOp, Teller, Verdict, Why,
 };
 use crate::trace::Trace;
 
@@ -146,6 +147,22 @@ impl Recorder {
         if !matches!(fault, Fault::ShortWrite | Fault::SlowDisk) {
             book.trace.line(format_args!("{at} fault: {fault:?}"));
         }
+    }
+
+    /// The store does not answer from now on.
+    pub fn stalls(&self, store: String, micros: u64) {
+        self.fault(Fault::StalledDisk);
+        let mut book = self.book();
+        let begin = self.tick(&mut book);
+        book.trace.line(format_args!("{begin} {store} stalls for {micros}"));
+        let process = book.history.processes.len() - 1;
+        let until_micros = begin.micros + micros;
+        book.history.stalls.push(Stall { store: store.into(), process, begin, until_micros });
+    }
+
+    /// So many queues that nobody uses are there.
+    pub fn idle_queues(&self, count: usize) {
+        self.book().history.idle_queues += count as u64;
     }
 
     pub fn damage(&self, by: Teller, text: &str) {
@@ -321,7 +338,7 @@ fn show_op(op: &Op) -> String {
         }
         Op::Redrive { queue, to, kind, limit } => {
             let to = to.map(|to| format!(" to q{to}")).unwrap_or_default();
-            let kind = kind.as_ref().map(|kind| format!(" kind {kind}")).unwrap_or_default();
+            let kind = show_kind(kind.as_deref());
             let limit = limit.map(|limit| format!(" at most {limit}")).unwrap_or_default();
             format!("redrive q{queue}{to}{kind}{limit}")
         }
@@ -335,13 +352,17 @@ fn show_op(op: &Op) -> String {
         Op::Delete { queue, force: true } => format!("delete q{queue}"),
         Op::Rebalance { queue, partitions } => format!("rebalance q{queue} partitions {partitions}"),
         Op::Delete { queue, force: false } => format!("delete q{queue} if it is empty"),
-        Op::Stop { queue, stop, until } => {
+        Op::Stop { queue, kind, stop, until } => {
             let until = until.map(|until| format!(" until {}", until.0)).unwrap_or_default();
-            format!("{} q{queue}{until}", stop.name())
+            format!("{} q{queue}{}{until}", stop.name(), show_kind(kind.as_deref()))
         }
-        Op::Go { queue, stop } => format!("lift the {} of q{queue}", stop.name()),
+        Op::Go { queue, kind, stop } => {
+            format!("lift the {} of q{queue}{}", stop.name(), show_kind(kind.as_deref()))
+        }
         Op::Group(op) => op.to_string(),
         Op::Groups(queue) => format!("groups q{queue}"),
+        Op::Cron(op) => op.to_string(),
+        Op::Crons => "crons".to_owned(),
     }
 }
 
@@ -351,6 +372,10 @@ pub(crate) fn show_made(made: &Made) -> String {
     let at = made.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
     let of = made.group.as_ref().map(|group| format!(" of {group}")).unwrap_or_default();
     format!(" [{} {}B {} p{}{due}{lives}{at}{of}]", made.serial, made.len, made.kind, made.priority)
+}
+
+fn show_kind(kind: Option<&str>) -> String {
+    kind.map(|kind| format!(" kind {kind}")).unwrap_or_default()
 }
 
 fn show_produced(items: &[(ItemId, Phase)]) -> String {
@@ -414,6 +439,10 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::Group(group) => show_group(group),
         Outcome::GroupMade(group, items) => format!("{} with {}", show_group(group), show_produced(items)),
         Outcome::Groups(groups) => groups.iter().map(|group| format!("[{}] ", show_group(group))).collect(),
+        Outcome::Cron(cron) => show_cron(cron),
+        Outcome::Crons(crons) => crons.iter().map(|cron| format!("[{}] ", show_cron(cron))).collect(),
+        Outcome::CronDone => "done".to_owned(),
+        Outcome::Triggered(id) => format!("made {}", show_id(*id)),
         Outcome::Refused(refusal) => format!("refused {refusal:?}"),
         Outcome::TooLarge => "too large".to_owned(),
         Outcome::NotApplied(reason) => format!("not applied: {reason}"),

@@ -84,7 +84,7 @@ impl World {
             Arc::new(move |fault| recorder.fault(fault))
         };
         let machine = Machine::new(plan.stores.count, &mut rng, &faults);
-        let memory = Memory::new(plan.clients);
+        let memory = Memory::new(plan.clients + 1);
         let complaint = Arc::new(Mutex::new(None));
         let refused = Arc::new(AtomicBool::new(false));
         let vault = (plan.last_step == LastStep::Restore).then(|| Vault::new(plan, &mut rng, &faults));

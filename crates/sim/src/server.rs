@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, oneshot};
+use windlass_core::command::CreateQueue;
+use windlass_core::row::{Queue, QueueName};
+use windlass_core::settings::Settings;
 use windlass_engine::Engine;
 use windlass_engine::env::Env;
 
@@ -62,18 +65,28 @@ pub struct Life {
 
 /// Counts clients that are done, and tells them when to stop.
 #[derive(Debug, Default)]
-struct Shift {
+pub(crate) struct Shift {
+    clients: usize,
     done: AtomicUsize,
     changed: Notify,
-    over: AtomicBool,
+    pub(crate) over: AtomicBool,
+}
+
+impl Shift {
+    pub(crate) fn one_is_done(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+        self.changed.notify_one();
+    }
 }
 
 impl Server {
     /// Serves clients as the phase says.
     pub async fn serve(self, life: Life, mut rng: Rng) {
         let Life { phase, .. } = life;
+        self.stay_down(&mut rng).await;
         self.delay_a_disk(&mut rng);
         let Some(Serving { engine, opened }) = self.open().await else { return self.handle.finish() };
+        self.create_idle_queues(&engine).await;
         self.create_missing(&engine).await;
         self.recorder.process_opened();
         self.look_around(&engine).await;
@@ -85,7 +98,9 @@ impl Server {
         self.handle.spawn("weather", Box::pin(self.clone().weather(rng.fork())));
         self.let_bits_rot(life, &mut rng);
         let no_backup = self.spawn_backup(life, &opened, &mut rng);
-        let shift = Arc::new(Shift::default());
+        let clients = self.plan.clients + usize::from(self.plan.stall.is_some());
+        let shift = Arc::new(Shift { clients, ..Shift::default() });
+        self.spawn_stall(&engine, &shift, &mut rng);
         for client in 0..self.plan.clients {
             self.spawn_client(&engine, client, phase.ops, &shift, rng.fork());
         }
@@ -108,13 +123,29 @@ impl Server {
         let registered = engine.queues();
         let is_there = |index: &QueueIndex| registered.iter().any(|queue| queue.name == queue_name(*index));
         let queues: Vec<QueueIndex> = (0..self.plan.queues.len()).filter(is_there).collect();
-        let complete = queues.len() == self.plan.queues.len();
-        if let Err(violation) = read_out(&caller, &queues, complete, self.memory.items()).await {
+        let stays = self.queues_with_nowhere_to_send(&registered);
+        if let Err(violation) = read_out(&caller, &queues, &stays, self.memory.items()).await {
             self.complain(violation);
         }
         self.recorder.process_closing();
         engine.close().await;
         self.handle.finish();
+    }
+
+    /// Queues that something may be on its way out of for ever, because where it goes is not there. Items that ended badly go
+    /// to where their queue sends such items by now, if that is there.
+    fn queues_with_nowhere_to_send(&self, registered: &[Queue]) -> Vec<QueueIndex> {
+        let all = 0..self.plan.queues.len();
+        let find = |name: &QueueName| registered.iter().find(|queue| queue.name == *name);
+        if all.clone().all(|index| find(&queue_name(index)).is_some()) {
+            return Vec::new();
+        }
+        let sends = |index: &QueueIndex| {
+            let queue = find(&queue_name(*index))?;
+            let dead_queue = queue.settings.dead_queue.clone()?;
+            find(&QueueName { name: dead_queue, ..queue.name.clone() })
+        };
+        all.filter(|index| !self.plan.only_dead_move() || sends(index).is_none()).collect()
     }
 
     pub(crate) fn complain(&self, violation: Violation) {
@@ -211,6 +242,28 @@ impl Server {
         Some(fails)
     }
 
+    /// In runs with crons: so that some of their times are missed.
+    async fn stay_down(&self, rng: &mut Rng) {
+        if self.plan.habits.crons > 0 && rng.percent(40) {
+            self.handle.sleep_micros(rng.skewed(1_000_000, 60_000_000)).await;
+        }
+    }
+
+    /// In the first life; later ones find them.
+    async fn create_idle_queues(&self, engine: &Engine) {
+        if self.plan.idle_queues == 0 {
+            return;
+        }
+        for index in (0..self.plan.idle_queues).filter(|_| self.recorder.is_first_process()) {
+            let name = QueueName { namespace: "default".into(), name: format!("idle{index}").into() };
+            let create = CreateQueue { name, settings: Settings::default(), partitions: 1 };
+            if let Err(error) = engine.create_queue(create).await {
+                self.complain(Violation { rule: "idle queues", text: error.to_string() });
+            }
+        }
+        self.recorder.idle_queues(engine.queues().len().saturating_sub(self.plan.queues.len()));
+    }
+
     async fn create_missing(&self, engine: &Engine) {
         let caller = self.caller(engine, OPERATOR);
         for (index, queue) in self.plan.queues.iter().enumerate() {
@@ -229,22 +282,26 @@ impl Server {
     }
 
     fn spawn_client(&self, engine: &Engine, client: usize, ops: u32, shift: &Arc<Shift>, rng: Rng) {
-        let worker = Client {
-            caller: self.caller(engine, client),
-            plan: self.plan.clone(),
-            memory: self.memory.clone(),
-            wall: self.wall.clone(),
-            rng,
-        };
+        let worker = self.client(engine, client, rng);
         let shift = shift.clone();
         self.handle.spawn(
             "client",
             Box::pin(async move {
                 worker.work(ops, || shift.over.load(Ordering::Relaxed)).await;
-                shift.done.fetch_add(1, Ordering::Relaxed);
-                shift.changed.notify_one();
+                shift.one_is_done();
             }),
         );
+    }
+
+    pub(crate) fn client(&self, engine: &Engine, client: usize, rng: Rng) -> Client {
+        Client {
+            caller: self.caller(engine, client),
+            plan: self.plan.clone(),
+            memory: self.memory.clone(),
+            wall: self.wall.clone(),
+            only: None,
+            rng,
+        }
     }
 
     /// Often with a disk that hangs just then, so that much is under way when it closes.
@@ -257,7 +314,7 @@ impl Server {
     }
 
     async fn until_all_done(&self, shift: &Shift) {
-        while shift.done.load(Ordering::Relaxed) < self.plan.clients {
+        while shift.done.load(Ordering::Relaxed) < shift.clients {
             shift.changed.notified().await;
         }
     }

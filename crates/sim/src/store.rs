@@ -85,6 +85,6 @@ impl Log {
     }
 }
 
-fn store_name(index: usize) -> String {
+pub fn store_name(index: usize) -> String {
     format!("store{index}")
 }

@@ -27,9 +27,18 @@ impl Partition {
     /// Whether the cron belongs to another partition by now, and nothing keeps it here: it does not run here any more. As long as
     /// its address is taken here or its previous item must end first, its times come to nothing here as they would there.
     pub fn is_to_leave(&self, cron: &Cron) -> bool {
+        !self.belongs(cron) && cron.leaves.is_none() && self.is_free(cron)
+    }
+
+    fn belongs(&self, cron: &Cron) -> bool {
         let at_home = |address: &Arc<str>| self.check_at_home(address).is_ok();
-        let stays = self.check_open().is_ok() && cron.address.as_ref().is_none_or(at_home);
-        !stays && cron.leaves.is_none() && self.is_free(cron)
+        self.check_open().is_ok() && cron.address.as_ref().is_none_or(at_home)
+    }
+
+    /// Whether a cron that belongs elsewhere is kept here by its address or by its previous item.
+    pub fn keeps_cron(&self, name: &str) -> bool {
+        let is_kept = |cron: &Cron| cron.leaves.is_none() && !self.belongs(cron) && !self.is_free(cron);
+        self.crons.get(name).is_some_and(is_kept)
     }
 
     /// The first crons that are to leave and have no taker.

@@ -11,6 +11,7 @@ mod directories;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod failures_cron_moves;
 mod failures_crons;
 mod failures_groups;
 #[cfg(test)]

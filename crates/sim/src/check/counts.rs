@@ -3,7 +3,7 @@
 use windlass_core::item::Phase;
 use windlass_core::partition::Counts;
 
-use super::facts::{Facts, ItemFacts, violation};
+use super::facts::{Facts, ItemFacts, Maker, violation};
 use crate::history::{Call, Op, Outcome, QueueIndex, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
@@ -53,6 +53,7 @@ fn counted_right(facts: &Facts<'_>, queue: QueueIndex, before: &Call, after: &Ca
     // mean that nothing happened in between.
     if stats.counts != later.counts
         || facts.is_target(queue)
+        || facts.may_have_crons(queue)
         || !groups_stood_still(facts, queue, before, after)
     {
         return Ok(());
@@ -64,7 +65,7 @@ fn counted_right(facts: &Facts<'_>, queue: QueueIndex, before: &Call, after: &Ca
         match state_between(item, before, after) {
             Some(phase) => count(phase, &mut shown),
             // Perhaps made since.
-            None if item.is_last_word => unseen += 1,
+            None if item.maker == Maker::Group => unseen += 1,
             None if item.grants.iter().any(|grant| grant.call.begin > after.end) => strangers += 1,
             None if item.produce.outcome.is_unknown() && item.id.is_none() => unseen += 1,
             None => {}

@@ -86,7 +86,7 @@ pub(super) fn is_told(history: &History) -> bool {
 
 /// Whether the readout may have stopped half-way: partitions that are damaged do not serve.
 pub fn excuses(history: &History, violation: &Violation) -> bool {
-    let is_of_readout = matches!(violation.rule, "recovery" | "drain" | "draining" | "moving");
+    let is_of_readout = matches!(violation.rule, "recovery" | "drain" | "draining" | "moving" | "cron");
     let may_lack_queues = history.losses.are_unknown(PartitionId::REGISTRY);
     is_of_readout && history.has_rot() && (may_lack_queues || !damaged_partitions(history).is_empty())
 }
@@ -115,6 +115,10 @@ fn tells(call: &Call) -> bool {
         | Outcome::Group(_)
         | Outcome::GroupMade(..)
         | Outcome::Groups(_)
+        | Outcome::Cron(_)
+        | Outcome::Crons(_)
+        | Outcome::CronDone
+        | Outcome::Triggered(_)
         | Outcome::Refused(_)
         | Outcome::TooLarge
         | Outcome::Unknown(_) => false,

@@ -9,6 +9,7 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{Granted, ItemView};
 
 use super::groups::{self, GroupFacts};
+use crate::cron::{CronAsk, CronOp};
 use crate::group::LastWord;
 use crate::history::{Call, History, Made, Moment, Op, Outcome, QueueIndex, RetryOp, Verdict, Violation};
 use crate::plan::queue_name;
@@ -41,8 +42,7 @@ pub struct ItemFacts<'a> {
     pub produce: &'a Call,
     /// Set if it was moved here.
     pub origin: Option<&'a Origin>,
-    /// It is the end or abort item of a group: `produce` gave it to the group, which made it, perhaps in another queue.
-    pub is_last_word: bool,
+    pub maker: Maker,
     /// For a member: which groups it may be one of.
     pub groups: Vec<usize>,
     /// Unset as long as nobody was told.
@@ -58,6 +58,17 @@ pub struct ItemFacts<'a> {
     pub gets: Vec<&'a Call>,
     pub follows: Vec<&'a Call>,
     pub closes: Vec<&'a Call>,
+}
+
+/// What made an item in the queue where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// `produce` itself, or a move.
+    Call,
+    /// A group, as its end or abort item: `produce` gave it to the group, perhaps in another queue.
+    Group,
+    /// A cron, which makes any number of items: `produce` made or changed the cron.
+    Cron,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +131,23 @@ impl Verb {
 struct Sent<'a> {
     made: &'a Made,
     call: &'a Call,
-    /// Unset for what is left to a group to make.
+    /// Unset for what is left to a group or a cron to make.
     item: Option<usize>,
+}
+
+impl Sent<'_> {
+    /// Of an item that came by such a move, if by any.
+    fn maker(&self, origin: Option<&Origin>) -> Maker {
+        if self.item.is_some() {
+            return Maker::Call;
+        }
+        match origin {
+            None if self.call.op.cron().is_some() => Maker::Cron,
+            None => Maker::Group,
+            Some(origin) if origin.reason.is_of_group() => Maker::Group,
+            Some(_) => Maker::Call,
+        }
+    }
 }
 
 impl Granting<'_> {
@@ -169,6 +195,9 @@ impl<'a> Facts<'a> {
     ) -> Result<(), Violation> {
         for (_, LastWord { made, .. }) in call.op.last_words() {
             by_serial.insert(made.serial, Sent { made, call, item: None });
+        }
+        if let Some(spec) = call.op.cron().and_then(CronOp::spec) {
+            by_serial.insert(spec.made.serial, Sent { made: &spec.made, call, item: None });
         }
         let Some((queue, items)) = call.op.produces() else { return Ok(()) };
         for (position, made) in items.iter().enumerate() {
@@ -222,7 +251,7 @@ impl<'a> Facts<'a> {
         Ok(())
     }
 
-    /// The item in the queue that it was moved to, or that a group made it in, found by its new id.
+    /// The item in the queue that it was moved to, or that a group or a cron made it in, found by its new id.
     fn arrived(
         &mut self,
         id: ItemId,
@@ -239,10 +268,10 @@ impl<'a> Facts<'a> {
             }
             return Ok(index);
         }
-        let is_last_word = sent.item.is_none() && origin.is_none_or(|origin| origin.reason.is_of_group());
-        let made = if is_last_word { sent.made.clone() } else { without_frills(sent.made) };
+        let maker = sent.maker(origin);
+        let made = if maker == Maker::Call { without_frills(sent.made) } else { sent.made.clone() };
         let item = ItemFacts::new(made, queue, sent.call);
-        self.items.push(ItemFacts { origin, is_last_word, ..item });
+        self.items.push(ItemFacts { origin, maker, ..item });
         Ok(self.items.len() - 1)
     }
 
@@ -337,7 +366,9 @@ impl<'a> Facts<'a> {
             | Op::Stop { .. }
             | Op::Go { .. }
             | Op::Group(_)
-            | Op::Groups(_) => {}
+            | Op::Groups(_)
+            | Op::Cron(_)
+            | Op::Crons => {}
         }
     }
 
@@ -396,6 +427,12 @@ impl<'a> Facts<'a> {
         let last = self.history.processes.len().saturating_sub(1);
         let counted = |call: &&Call| matches!((&call.op, &call.outcome), (Op::Stats(there), Outcome::Counted(_)) if *there == queue);
         self.history.calls.iter().filter(|call| call.process == last).any(|call| counted(&call))
+    }
+
+    /// Whether a cron may ever have made items in the queue.
+    pub fn may_have_crons(&self, queue: QueueIndex) -> bool {
+        let makes = |op: &CronOp| matches!(op.ask, CronAsk::Create { queue: there, .. } if there == queue);
+        self.history.calls.iter().any(|call| call.op.cron().is_some_and(makes))
     }
 
     pub fn is_deleted(&self, queue: QueueIndex) -> bool {
@@ -617,7 +654,7 @@ impl<'a> ItemFacts<'a> {
             queue,
             produce,
             origin: None,
-            is_last_word: false,
+            maker: Maker::Call,
             groups: Vec::new(),
             id: None,
             first_phase: None,
@@ -633,7 +670,7 @@ impl<'a> ItemFacts<'a> {
 
     /// Whether `produce` itself made it, here.
     pub fn is_made_by_call(&self) -> bool {
-        self.origin.is_none() && !self.is_last_word
+        self.origin.is_none() && self.maker == Maker::Call
     }
 
     /// Whether it was there for sure when `produce` was answered.

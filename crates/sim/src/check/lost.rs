@@ -5,7 +5,7 @@ use bytes::Bytes;
 use windlass_core::command::Retried;
 use windlass_core::item::Phase;
 
-use super::facts::{Facts, ItemFacts, Judgement, Verb, violation};
+use super::facts::{Facts, ItemFacts, Judgement, Maker, Verb, violation};
 use crate::history::{Op, Outcome, Verdict, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
@@ -13,8 +13,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
         let outcome = &item.produce.outcome;
         let expected = if item.origin.is_some() {
             Some("moved here")
-        } else if item.is_last_word {
+        } else if item.maker == Maker::Group {
             Some("made by its group")
+        } else if item.maker == Maker::Cron {
+            Some("made by its cron")
         } else if item.is_acknowledged() {
             Some("acknowledged")
         } else if outcome.is_unknown() && a_sibling_was_seen(facts, item) {

@@ -8,6 +8,7 @@ mod addresses;
 mod attempts;
 mod closes;
 mod counts;
+mod crons;
 mod damage;
 mod ends;
 mod expiry;
@@ -24,6 +25,7 @@ mod permits;
 mod repeats;
 mod rules;
 mod service;
+mod stalls;
 mod streams;
 mod suffix;
 mod suspends;
@@ -33,22 +35,24 @@ mod waits;
 
 pub use self::damage::excuses;
 pub(crate) use self::damage::is_damaged;
-pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Verb};
+pub use self::facts::{Facts, Granting, ItemFacts, Judgement, Maker, Verb};
 pub use self::groups::GroupFacts;
 pub use self::repeats::merged;
+pub(crate) use self::stalls::{answered_meanwhile, closed_meanwhile};
 
 use crate::history::{History, Violation};
 
 type Rule = fn(&Facts<'_>) -> Result<(), Violation>;
 
 /// Hold however much was lost.
-const ALWAYS: [Rule; 12] = [
+const ALWAYS: [Rule; 13] = [
     unique::check,
     grants::check,
     time::check,
     expiry::check,
     counts::check,
     service::check,
+    stalls::check,
     ends::check_undone,
     suffix::check,
     groups::check_held,
@@ -58,7 +62,7 @@ const ALWAYS: [Rule; 12] = [
 ];
 
 /// Hold as long as what was acknowledged holds.
-const LOSSLESS: [Rule; 21] = [
+const LOSSLESS: [Rule; 22] = [
     permits::check,
     addresses::check,
     ends::check,
@@ -80,6 +84,7 @@ const LOSSLESS: [Rule; 21] = [
     groups::check_cancelled,
     groups::check_last_words,
     groups::check_counts,
+    crons::check,
 ];
 
 pub fn check(history: &History) -> Result<(), Violation> {

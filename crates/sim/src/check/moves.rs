@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::item::{MoveReason, Origin, Phase};
 
 use super::ends::stays_ended;
-use super::facts::{Facts, ItemFacts, violation};
+use super::facts::{Facts, ItemFacts, Maker, violation};
 use crate::fault::Fault;
 use crate::group::{LastWord, Word};
 use crate::history::{Call, Op, Outcome, QueueIndex, Violation};
@@ -64,7 +64,7 @@ fn is_sent_by_group(item: &ItemFacts<'_>, origin: &Origin, source: QueueIndex, w
     let is_it = |(given, last): (Word, &LastWord)| {
         given == word && last.made.serial == item.made.serial && last.queue == item.queue
     };
-    of_group && item.is_last_word && op.last_words().any(is_it)
+    of_group && item.maker == Maker::Group && op.last_words().any(is_it)
 }
 
 /// Whether a redrive may have sent an item to where it is now.

@@ -68,6 +68,7 @@ fn nobody_was_passed_over<'f, 'a: 'f>(
             worst.is_some_and(|worst| rank(item) < worst) && !items.iter().any(|given| given.id == id);
         if passed
             && would_take(call, item)
+            && !rules::may_hold_back(facts, item, call.begin.order, call.end.order)
             && facts.surely_waiting(item, call.begin.order, call.end.order, call)
         {
             let text = format!(
@@ -136,7 +137,7 @@ fn nothing_was_there<'f, 'a: 'f>(
         } else {
             continue;
         };
-        let stopped = rules::may_stand(facts, *queue, from, call.end.order);
+        let stopped = rules::may_hold_back(facts, item, from, call.end.order);
         if !stopped && facts.surely_waiting(item, from, call.end.order, call) {
             let text = format!(
                 "the lease from {} to {} found nothing, but item {} waited",

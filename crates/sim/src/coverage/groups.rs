@@ -5,7 +5,7 @@ use windlass_core::group::GroupState;
 use windlass_core::item::Phase;
 
 use super::Coverage;
-use crate::check::{Facts, GroupFacts, ItemFacts};
+use crate::check::{Facts, GroupFacts, ItemFacts, Maker};
 use crate::group::GroupAsk;
 use crate::history::{Op, Outcome};
 
@@ -15,7 +15,7 @@ impl Coverage {
         for item in &facts.items {
             self.add_member(facts, item);
             // Those that were moved are counted with the others that were.
-            if item.is_last_word && item.origin.is_none() {
+            if item.maker == Maker::Group && item.origin.is_none() {
                 self.change(if is_end(item) {
                     "group done → its end item"
                 } else {

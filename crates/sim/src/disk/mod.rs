@@ -49,6 +49,8 @@ struct State {
     absent: bool,
     /// Where the last few were.
     last_writes: VecDeque<(FileId, Range<usize>)>,
+    /// Nothing that is asked of it comes to an end before then.
+    stalled_until_nanos: u64,
     /// So many more changes (writes, syncs, names), then the power goes.
     crash_in: Option<u64>,
     /// So many more syncs of the directory, then it is over: see [`Hardware::stop_at_directory_sync`].
@@ -81,6 +83,7 @@ impl Hardware {
             locked_by: None,
             absent: false,
             last_writes: VecDeque::new(),
+            stalled_until_nanos: 0,
             crash_in: None,
             stop_in_syncs: None,
         };
@@ -109,6 +112,11 @@ impl Hardware {
     /// An absent disk cannot be locked, and so no log on it opened. A process that has it open is not concerned.
     pub fn set_absent(&self, absent: bool) {
         self.state().absent = absent;
+    }
+
+    /// The disk answers nobody before then, and fails nothing. 0: it answers.
+    pub fn stall_until_nanos(&self, at_nanos: u64) {
+        self.state().stalled_until_nanos = at_nanos;
     }
 
     /// The power goes in the middle of the n-th change from now.
@@ -246,6 +254,10 @@ impl SimDisk {
             if slow { state.rng.skewed(1_000, 300_000) } else { state.rng.between(1, micros_max) }
         };
         self.handle.sleep_micros(micros).await;
+        let stalled_until_nanos = self.hardware.state().stalled_until_nanos;
+        if stalled_until_nanos > self.handle.now_nanos() {
+            self.handle.sleep_until_nanos(stalled_until_nanos).await;
+        }
     }
 
     /// Does one step of I/O, tells of its faults, and never returns if the power went.

@@ -106,7 +106,7 @@ impl Run {
         let hardware = Hardware::new(
             rng.fork(),
             Arc::new(move |fault| {
-                if fault.is_io_error() {
+                if fault.is_trouble() {
                     watch.is_troubled.store(true, Ordering::Relaxed);
                 }
                 lock(&watch.trace).line(format_args!("fault: {fault:?}"));

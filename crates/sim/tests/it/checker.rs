@@ -202,13 +202,15 @@ fn an_item_back_after_a_clear_is_caught() {
 fn an_item_leased_while_its_queue_is_stopped_is_caught() {
     use windlass_core::rule::Stop;
     let mut story = story();
-    let stop = Op::Stop { queue: 0, stop: Stop::Pause, until: None };
+    let stop = Op::Stop { queue: 0, kind: None, stop: Stop::Pause, until: None };
     story.produce(&[1]).call(stop.clone(), Outcome::Ruled).lease(vec![given(1, 11, 1)]);
     story.complete(1, 11, Verdict::Done);
     assert_eq!(story.verdict(), Some("stopped"));
     let mut lifted = crate::story::story();
     lifted.produce(&[1]).call(stop, Outcome::Ruled);
-    lifted.call(Op::Go { queue: 0, stop: Stop::Pause }, Outcome::Ruled).lease(vec![given(1, 11, 1)]);
+    lifted
+        .call(Op::Go { queue: 0, kind: None, stop: Stop::Pause }, Outcome::Ruled)
+        .lease(vec![given(1, 11, 1)]);
     lifted.complete(1, 11, Verdict::Done);
     assert_eq!(lifted.verdict(), None);
 }
@@ -220,11 +222,11 @@ fn an_empty_lease_of_a_queue_that_may_be_stopped_is_none_of_a_fault() {
         let mut story = story();
         story.produce(&[1]);
         if let Some(stop) = op {
-            story.call(Op::Stop { queue: 0, stop, until: None }, Outcome::Ruled);
+            story.call(Op::Stop { queue: 0, kind: None, stop, until: None }, Outcome::Ruled);
         }
         story.lease(vec![]);
         if let Some(stop) = op {
-            story.call(Op::Go { queue: 0, stop }, Outcome::Ruled);
+            story.call(Op::Go { queue: 0, kind: None, stop }, Outcome::Ruled);
         }
         story.lease(vec![given(1, 11, 1)]).complete(1, 11, Verdict::Done);
         assert_eq!(story.verdict(), verdict);

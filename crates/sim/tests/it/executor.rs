@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use windlass_sim::executor::{Executor, Stop};
@@ -55,7 +56,7 @@ fn a_task_that_waits_for_nothing_is_a_hang() {
     let mut executor = Executor::new(Rng::new(1));
     executor.handle().spawn("stuck", Box::pin(std::future::pending()));
     assert_eq!(executor.run(STEPS, MICROS), Stop::Hung);
-    assert_eq!(executor.task_names(), ["stuck"]);
+    assert_eq!(executor.task_names(), BTreeMap::from([("stuck", 1)]));
 }
 
 #[test]

@@ -2,11 +2,14 @@
 
 mod checker;
 mod checker_closes;
+mod checker_crons;
 mod checker_damage;
 mod checker_groups;
 mod checker_losses;
 mod checker_moves;
 mod checker_restores;
+mod checker_rules;
+mod checker_stalls;
 mod checker_streams;
 mod checker_suspends;
 mod disk;

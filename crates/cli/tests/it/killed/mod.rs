@@ -225,6 +225,10 @@ fn outcome_name(outcome: &Outcome) -> &'static str {
         | Outcome::Group(_)
         | Outcome::GroupMade(..)
         | Outcome::Groups(_)
+        | Outcome::Cron(_)
+        | Outcome::Crons(_)
+        | Outcome::CronDone
+        | Outcome::Triggered(_)
         | Outcome::TooLarge => "other",
     }
 }

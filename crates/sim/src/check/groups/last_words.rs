@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use windlass_core::group::GroupState;
 
-use super::super::facts::{Facts, ItemFacts, violation};
+use super::super::facts::{Facts, ItemFacts, Maker, violation};
 use super::super::lost::may_have_ended;
 use super::{Asked, GroupFacts};
 use crate::group::{LastWord, Word};
@@ -39,8 +39,10 @@ struct Said<'f, 'a> {
 fn said<'f, 'a>(facts: &'f Facts<'a>, group: &'f GroupFacts<'a>) -> impl Iterator<Item = Said<'f, 'a>> {
     let of = |(asked, word, last_word): (&Asked<'a>, Word, &'a LastWord)| {
         let asked = *asked;
-        let items =
-            facts.items.iter().filter(|item| item.is_last_word && item.made.serial == last_word.made.serial);
+        let items = facts
+            .items
+            .iter()
+            .filter(|item| item.maker == Maker::Group && item.made.serial == last_word.made.serial);
         items.filter_map(move |item| {
             let seen = item.grants.iter().map(|grant| grant.call).min_by_key(|call| call.end)?;
             Some(Said { item, asked, word, last_word, seen })
@@ -113,7 +115,8 @@ fn had_no_member_left(
 /// Only where the queue it had gone to was deleted may it come again.
 fn each_once(facts: &Facts<'_>) -> Result<(), Violation> {
     let mut seen: BTreeMap<u64, &ItemFacts<'_>> = BTreeMap::new();
-    for item in facts.items.iter().filter(|item| item.is_last_word && !facts.is_deleted(item.queue)) {
+    for item in facts.items.iter().filter(|item| item.maker == Maker::Group && !facts.is_deleted(item.queue))
+    {
         if let Some(other) = seen.insert(item.made.serial, item) {
             let text = format!("item {} was made twice: {:?} and {:?}", item.made.serial, other.id, item.id);
             return Err(violation("last words", text));
