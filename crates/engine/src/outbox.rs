@@ -150,8 +150,15 @@ impl Carrier {
     async fn carry(self: Arc<Self>, to: Arc<str>) {
         let mut errand = Errand { carrier: Arc::clone(&self), to: Arc::clone(&to), is_over: false };
         let mut backoff = BACKOFF_MIN;
+        let mut stopping = self.source.stopping();
         loop {
-            match self.step(&to).await {
+            // A source that stops does not wait for a target that may not answer: what was sent is sent again, and passed over.
+            let step = tokio::select! {
+                biased;
+                _stop = stopping.wait_for(|stop| *stop) => return,
+                step = self.step(&to) => step,
+            };
+            match step {
                 Ok(Progress::Some) => backoff = BACKOFF_MIN,
                 Ok(Progress::None) => {
                     if errand.end() {
@@ -163,9 +170,6 @@ impl Carrier {
                     self.rest(backoff).await;
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                 }
-            }
-            if *self.source.stopping().borrow() {
-                return;
             }
         }
     }
@@ -195,7 +199,8 @@ impl Carrier {
         if progress == Progress::None && targets.iter().any(|target| target.partition.is_none()) {
             progress = self.assign(to, &queue, None, self.batch_max()).await?;
         }
-        if progress == Progress::None && *to == self.queue.name {
+        // Not at once after a refusal: the cron that was refused would be sent to the same partition again.
+        if progress == Progress::None && refused.is_ok() && *to == self.queue.name {
             progress = self.assign_crons(&queue).await?;
         }
         if progress == Progress::Some { Ok(progress) } else { refused }

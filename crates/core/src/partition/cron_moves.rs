@@ -96,18 +96,18 @@ impl Partition {
         self.crons_leaving = strays.into_iter().map(|stray| stray.name).collect();
     }
 
-    /// Each cron belongs here, as far as addresses are concerned: or an item bears its address here, which was at home here
-    /// before.
-    pub(super) fn check_crons_belong(&self, moves: &[Move]) -> Result<(), Refusal> {
-        let address = |moved: &Move| match &moved.what {
-            Arriving::Item(_) => None,
-            Arriving::Cron(cron) => cron.address.clone(),
+    /// Everything may come in. A cron whose address an item bears here may come to a partition that takes nothing else: the
+    /// address was at home here before.
+    pub(super) fn check_arrivals(&self, moves: &[Move]) -> Result<(), Refusal> {
+        let check = |moved: &Move| match &moved.what {
+            Arriving::Cron(cron) if self.check_address_free(cron.address.as_ref()).is_err() => Ok(()),
+            Arriving::Cron(cron) => {
+                self.check_open()?;
+                cron.address.as_ref().map_or(Ok(()), |address| self.check_at_home(address))
+            }
+            Arriving::Item(_) => self.check_open(),
         };
-        let belongs = |address: Arc<str>| {
-            let is_held = self.check_address_free(Some(&address)).is_err();
-            if is_held { Ok(()) } else { self.check_at_home(&address) }
-        };
-        moves.iter().filter_map(address).try_for_each(belongs)
+        moves.iter().try_for_each(check)
     }
 
     /// Goes on where the other partition stopped. A cron of the name that is on its way from here was taken there before, and

@@ -21,9 +21,8 @@ impl Partition {
         let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
             return Ok(Reply::Carried { count: 0 });
         };
-        self.check_open()?;
+        self.check_arrivals(&moves)?;
         self.check_kinds_left(moves.iter().map(|moved| moved.what.kind()))?;
-        self.check_crons_belong(&moves)?;
         self.check_numbers_left(now, moves.len())?;
         let count = moves.len();
         out.changes.reserve(2 * count + 2);

@@ -169,6 +169,12 @@ fn a_cron_is_refused_where_its_address_is_not_at_home() {
     assert_eq!(take(&mut taker, moved.number, &state), Err(Refusal::Moved));
     route(&mut taker, 3, false, None);
     assert_eq!(take(&mut taker, moved.number, &state), Ok(Reply::Carried { count: 1 }));
+
+    let mut holder = Script::of(TAKER);
+    holder.produce([NewItem { address: Some("there".into()), ..item("report") }]);
+    route(&mut holder, 2, true, Some(SlotSet::default()));
+    let taken = take(&mut holder, moved.number, &state);
+    assert_eq!(taken, Ok(Reply::Carried { count: 1 }), "it waits where its address is taken");
 }
 
 #[test]
