@@ -27,8 +27,6 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 /// A page takes no further cron once their bodies have come to so many bytes.
 const PAGE_BYTES_MAX: u64 = 8 << 20;
 
-const KEPT_BACK: &str =
-    "the cron goes to the partition of its new address once its previous item has ended: send it again then";
 const ON_ITS_WAY: &str = "the cron is on its way to another partition: send it again";
 
 impl Engine {
@@ -146,10 +144,6 @@ impl Engine {
                 }
                 Err(EngineError::Refused(Refusal::Cron(CronRefusal::Leaves | CronRefusal::NotFound))) => {}
                 Err(EngineError::Refused(Refusal::Moved)) => {
-                    let name = Arc::clone(&name.name);
-                    if home.query(move |partition, _| partition.keeps_cron(&name)).await? {
-                        return Err(EngineError::not_applied(KEPT_BACK));
-                    }
                     self.until_carried(&home, carried, deadline).await?;
                 }
                 Err(error) => return Err(error),

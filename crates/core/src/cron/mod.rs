@@ -110,6 +110,10 @@ pub enum CronRefusal {
     NotFound,
     /// Another partition is about to take it over.
     Leaves,
+    /// The cron goes to the home of its address, and can run there, once its last item has ended.
+    Busy {
+        item: ItemNumber,
+    },
     Schedule(ScheduleError),
 }
 

@@ -35,12 +35,6 @@ impl Partition {
         self.check_open().is_ok() && cron.address.as_ref().is_none_or(at_home)
     }
 
-    /// Whether a cron that belongs elsewhere is kept here by its address or by its previous item.
-    pub fn keeps_cron(&self, name: &str) -> bool {
-        let is_kept = |cron: &Cron| cron.leaves.is_none() && !self.belongs(cron) && !self.is_free(cron);
-        self.crons.get(name).is_some_and(is_kept)
-    }
-
     /// The first crons that are to leave and have no taker.
     pub fn stray_crons(&self, limit: usize) -> Vec<StrayCron> {
         if !self.intake.closed && self.intake.at_home.is_none() {

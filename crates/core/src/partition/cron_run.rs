@@ -107,16 +107,21 @@ impl Partition {
     ) -> Result<Reply, Refusal> {
         let mut cron = self.present_cron(name)?.clone();
         self.check_address_free(cron.address.as_ref())?;
-        // A cron that its previous item keeps in a partition that drains runs there.
-        if self.overlapped(&cron).is_none() {
-            self.check_open()?;
-        }
-        cron.address.as_ref().map_or(Ok(()), |address| self.check_at_home(address))?;
+        self.check_may_run(&cron)?;
         self.check_numbers_left(now, 1)?;
         let made = self.make_of_cron(now, &cron, out);
         cron.last_item = Some(made.number);
         self.record(Row::Cron(Box::new(cron)), out);
         Ok(Reply::Triggered(made))
+    }
+
+    /// A cron that its previous item keeps in a partition that drains runs there. Where its address is not at home it cannot run.
+    fn check_may_run(&self, cron: &Cron) -> Result<(), Refusal> {
+        let belongs = cron.address.as_ref().map_or(Ok(()), |address| self.check_at_home(address));
+        match self.overlapped(cron) {
+            None => self.check_open().and(belongs),
+            Some(item) => belongs.map_err(|_moved| CronRefusal::Busy { item }.into()),
+        }
     }
 
     /// The cron's last item, if it must end before the next is made.

@@ -38,7 +38,7 @@ impl Registry {
     async fn delete_now(&self, name: &QueueName) -> Result<Answer, EngineError> {
         let answer = self.carry_out(name, Command::DeleteQueue(name.clone())).await?;
         if let Done::Reply(Reply::QueueDeleted(queue)) = &answer.reply {
-            self.carry_out_drops(queue.stored().collect()).await;
+            self.carry_out_drops_or_later(queue.stored().collect()).await;
         }
         Ok(answer)
     }

@@ -35,7 +35,7 @@ impl Registry {
         if !dropped.is_empty() {
             // The store drops a partition only once nobody serves it.
             self.align(name).await?;
-            self.carry_out_drops(dropped).await;
+            self.carry_out_drops_or_later(dropped).await;
             any = true;
         }
         Ok(any)

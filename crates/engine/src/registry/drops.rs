@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tracing::{info, warn};
 use windlass_core::command::Command;
+use windlass_core::partition::Partition;
 use windlass_core::row::{Queue, Stored};
 
 use super::Registry;
@@ -15,44 +16,46 @@ use crate::store::{StoreError, member};
 impl Registry {
     /// All records that there are. A queue and a record that name the same partition contradict each other: nothing is dropped
     /// then.
-    pub(super) async fn carry_out_all_drops(&self) {
-        let dropped = self.home.query(|registry, _| {
+    pub(super) async fn dropped(&self) -> Result<Vec<Stored>, EngineError> {
+        let dropped = |registry: &Partition, _| {
             let mut dropped: BTreeSet<Stored> = registry.dropped().cloned().collect();
             if !dropped.is_empty() {
                 registry.queues().flat_map(Queue::stored).for_each(|named| {
                     dropped.remove(&named);
                 });
             }
-            dropped
-        });
-        match dropped.await {
-            Ok(dropped) => self.carry_out_drops(dropped.into_iter().collect()).await,
-            Err(_) => self.stale.tell_drops(),
+            dropped.into_iter().collect()
+        };
+        self.home.query(dropped).await
+    }
+
+    /// As [`Registry::carry_out_drops`]; what cannot be done now is done in the background.
+    pub(super) async fn carry_out_drops_or_later(&self, dropped: Vec<Stored>) {
+        if !self.carry_out_drops(dropped).await {
+            self.stale.tell_drops();
         }
     }
 
-    /// What cannot be done now is done in the background. A record whose store is not open stays until it is.
-    pub(super) async fn carry_out_drops(&self, dropped: Vec<Stored>) {
-        if dropped.is_empty() {
-            return;
-        }
+    /// Whether nothing went wrong. A record whose store is not open stays until it is.
+    pub(super) async fn carry_out_drops(&self, dropped: Vec<Stored>) -> bool {
         // Moves that waited for an unclaimed partition go on.
         self.reclaim(&dropped);
-        let mut done = Vec::new();
+        let (mut done, mut sound) = (Vec::new(), true);
         for stored in dropped {
             match self.drop_stored(&stored).await {
                 Ok(true) => done.push(stored),
                 Ok(false) => {}
                 Err(error) => {
                     warn!(partition = %stored.partition, store = stored.store_name(), %error, "partition not dropped yet");
-                    self.stale.tell_drops();
+                    sound = false;
                 }
             }
         }
         if let Err(error) = self.forget_drops(done).await {
             warn!(%error, "drop records are not removed yet");
-            self.stale.tell_drops();
+            sound = false;
         }
+        sound
     }
 
     async fn forget_drops(&self, done: Vec<Stored>) -> Result<(), EngineError> {

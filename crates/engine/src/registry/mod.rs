@@ -134,7 +134,10 @@ impl Registry {
             warn!(%error, "queues could not be brought in line with the registry yet");
             registry.stale.tell_all();
         }
-        registry.carry_out_all_drops().await;
+        match registry.dropped().await {
+            Ok(dropped) => registry.carry_out_drops_or_later(dropped).await,
+            Err(_) => registry.stale.tell_drops(),
+        }
         Ok(registry)
     }
 

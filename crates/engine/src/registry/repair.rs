@@ -1,6 +1,7 @@
 //! Repairs in the background what a change with an unknown outcome may have left, or a registry that was read back and is not
 //! what it was before, and lets go of partitions that are empty: each queue in a task of its own.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,12 +62,12 @@ impl Registry {
             queues.extend(self.differing().await?);
         }
         for queue in queues {
-            if self.stale.begins(&queue) {
+            if self.stale.repairs.begins(&queue) {
                 let _not_awaited = env::spawn(&*self.env, "repair", Arc::clone(self).repair(queue));
             }
         }
         if all || drops {
-            let _not_awaited = env::spawn(&*self.env, "drops", Arc::clone(self).drop_again(drops));
+            self.begin_drops().await?;
         }
         Ok(())
     }
@@ -84,7 +85,7 @@ impl Registry {
             if let Err(error) = repaired {
                 warn!(queue = %queue.name, %error, "what runs could not be brought in line with the registry yet");
                 self.wait_a_while().await;
-            } else if self.stale.is_over(&queue) {
+            } else if self.stale.repairs.is_over(&queue) {
                 return;
             }
         }
@@ -100,17 +101,37 @@ impl Registry {
             self.align(name).await?;
         }
         // A change whose outcome was unknown may have left a record.
-        self.carry_out_all_drops().await;
+        self.stale.tell_drops();
         Ok(())
     }
 
-    /// After a while, if they failed before.
-    async fn drop_again(self: Arc<Self>, failed: bool) {
-        if failed {
-            self.wait_a_while().await;
+    /// Has each store drop what it is to, apart from the others: one may not answer.
+    async fn begin_drops(self: &Arc<Self>) -> Result<(), EngineError> {
+        let stores: BTreeSet<Arc<str>> =
+            self.dropped().await?.iter().map(|stored| stored.store_name().into()).collect();
+        for store in stores {
+            if self.stale.drops.begins(&store) {
+                let _not_awaited = env::spawn(&*self.env, "drops", Arc::clone(self).drop_in(store));
+            }
         }
-        if let Ok(_call) = self.enter() {
-            self.carry_out_all_drops().await;
+        Ok(())
+    }
+
+    async fn drop_in(self: Arc<Self>, store: Arc<str>) {
+        while let Ok(call) = self.enter() {
+            let is_done = match self.dropped().await {
+                Ok(mut dropped) => {
+                    dropped.retain(|stored| *stored.store_name() == *store);
+                    self.carry_out_drops(dropped).await
+                }
+                Err(_) => false,
+            };
+            drop(call);
+            if !is_done {
+                self.wait_a_while().await;
+            } else if self.stale.drops.is_over(&store) {
+                return;
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What runs and may differ from what is registered: told by whoever notices, and repaired in the background.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 use windlass_core::row::QueueName;
@@ -12,8 +12,9 @@ use crate::lock::lock;
 pub(crate) struct Stale {
     told: Mutex<Told>,
     notify: Notify,
-    /// Queues that are being repaired; set if a queue was told again meanwhile.
-    repairing: Mutex<BTreeMap<QueueName, bool>>,
+    pub(super) repairs: UnderWay<QueueName>,
+    /// By the store that is to drop partitions.
+    pub(super) drops: UnderWay<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,32 +50,44 @@ impl Stale {
     pub(super) fn take(&self) -> Told {
         std::mem::take(&mut *lock(&self.told))
     }
+}
 
-    /// Whether a repair of the queue is to begin. One that is under way goes on once more instead.
-    pub(super) fn begins(&self, queue: &QueueName) -> bool {
-        let mut repairing = lock(&self.repairing);
-        match repairing.get_mut(queue) {
+/// What is being repaired, by key; set if it was told again meanwhile.
+#[derive(Debug)]
+pub(super) struct UnderWay<K: Ord>(Mutex<BTreeMap<K, bool>>);
+
+impl<K: Ord> Default for UnderWay<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Ord + Clone> UnderWay<K> {
+    /// Whether a repair is to begin. One that is under way goes on once more instead.
+    pub(super) fn begins(&self, key: &K) -> bool {
+        let mut under_way = lock(&self.0);
+        match under_way.get_mut(key) {
             Some(again) => {
                 *again = true;
                 false
             }
             None => {
-                repairing.insert(queue.clone(), false);
+                under_way.insert(key.clone(), false);
                 true
             }
         }
     }
 
-    /// Whether a repair is over; if not, the queue was told again meanwhile.
-    pub(super) fn is_over(&self, queue: &QueueName) -> bool {
-        let mut repairing = lock(&self.repairing);
-        match repairing.get_mut(queue) {
+    /// Whether a repair is over; if not, it was told again meanwhile.
+    pub(super) fn is_over(&self, key: &K) -> bool {
+        let mut under_way = lock(&self.0);
+        match under_way.get_mut(key) {
             Some(again) if *again => {
                 *again = false;
                 false
             }
             Some(_) | None => {
-                repairing.remove(queue);
+                under_way.remove(key);
                 true
             }
         }

@@ -145,7 +145,7 @@ impl Registry {
             }
             let answer = registry.home.command(Command::DropUnclaimed(stored.clone())).await;
             match &answer {
-                Ok(_) => registry.carry_out_drops(vec![stored]).await,
+                Ok(_) => registry.carry_out_drops_or_later(vec![stored]).await,
                 Err(error) if error.is_unknown() => registry.stale.tell_drops(),
                 Err(_) => {}
             }

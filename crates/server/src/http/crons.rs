@@ -226,6 +226,11 @@ impl From<CronRefusal> for Problem {
             CronRefusal::Leaves => {
                 Self::not_now("the cron is on its way to another partition: send it again")
             }
+            CronRefusal::Busy { .. } => Self::new(
+                Code::WrongState,
+                "the cron's new address belongs to another partition, where the cron goes once its previous item has ended: \
+                 let that end first, or set `overlap` to `allow`",
+            ),
             CronRefusal::Schedule(error) => Self::invalid(error.to_string()),
         }
     }
