@@ -14,6 +14,7 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
+use crate::queue::QueueHandle;
 use crate::registry::Found;
 use crate::store::sound;
 use crate::types::{Commit, Committed, CronInfo, ProducedItem};
@@ -29,6 +30,14 @@ const PAGE_BYTES_MAX: u64 = 8 << 20;
 
 const ON_ITS_WAY: &str = "the cron is on its way to another partition: send it again";
 
+/// What came of a command about a cron, and the partition that carried it out.
+struct Changed {
+    reply: Reply,
+    commit: Commit,
+    queue: Arc<QueueHandle>,
+    home: Arc<Handle>,
+}
+
 impl Engine {
     /// Refused if there is one of that name in any queue of the namespace.
     pub async fn create_cron(
@@ -38,8 +47,8 @@ impl Engine {
     ) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.registry.enter()?;
         let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
-        let commits = self.registry.create_cron(queue.clone(), new).await?;
-        self.shown(&name, commits).await
+        let (made, commits) = self.registry.create_cron(queue.clone(), new).await?;
+        self.shown(&name, made, commits).await
     }
 
     /// Changes what is named and nothing else.
@@ -50,14 +59,14 @@ impl Engine {
     ) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.registry.enter()?;
         let update = |name| CronCommand::Update(name, change.clone());
-        let (_, commit) = self.change(name, update).await?;
-        self.shown(name, vec![commit]).await
+        let changed = self.change(name, update).await?;
+        self.shown_changed(name, changed).await
     }
 
     pub async fn delete_cron(&self, name: &CronName) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
         let (engine, of) = (self.clone(), name.clone());
-        let delete = || async move { Ok(engine.change(&of, CronCommand::Delete).await?.1) };
+        let delete = || async move { Ok(engine.change(&of, CronCommand::Delete).await?.commit) };
         let commits = self.registry.delete_cron(name.clone(), delete).await?;
         Ok(Committed { value: (), commits })
     }
@@ -65,20 +74,20 @@ impl Engine {
     /// Its times pass, and none of them is missed.
     pub async fn pause_cron(&self, name: &CronName) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.registry.enter()?;
-        let (_, commit) = self.change(name, CronCommand::Pause).await?;
-        self.shown(name, vec![commit]).await
+        let changed = self.change(name, CronCommand::Pause).await?;
+        self.shown_changed(name, changed).await
     }
 
     pub async fn resume_cron(&self, name: &CronName) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
-        let (_, commit) = self.change(name, CronCommand::Resume).await?;
+        let Changed { commit, .. } = self.change(name, CronCommand::Resume).await?;
         Ok(Committed { value: (), commits: vec![commit] })
     }
 
     /// Makes its item now, also when it is paused. Its times stay as they are.
     pub async fn trigger_cron(&self, name: &CronName) -> Result<Committed<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
-        let (reply, commit) = self.change(name, CronCommand::Trigger).await?;
+        let Changed { reply, commit, .. } = self.change(name, CronCommand::Trigger).await?;
         let Reply::Triggered(made) = reply else { unreachable!("a trigger is answered by the item") };
         let id = ItemId { partition: commit.partition, number: made.number };
         Ok(Committed { value: ProducedItem { id, phase: made.phase }, commits: vec![commit] })
@@ -123,7 +132,7 @@ impl Engine {
         &self,
         name: &CronName,
         command: impl Fn(Arc<str>) -> CronCommand,
-    ) -> Result<(Reply, Commit), EngineError> {
+    ) -> Result<Changed, EngineError> {
         let deadline = self.registry.boot() + WAIT_MAX;
         for _ in 0..LOOKS_MAX {
             let queue = self.registry.queue_of_cron(name).await?;
@@ -136,7 +145,8 @@ impl Engine {
             }
             match home.command(Command::from(command(Arc::clone(&name.name)))).await {
                 Ok(Answer { reply: Done::Reply(reply), sequence }) => {
-                    return Ok((reply, Commit { partition: home.id, sequence }));
+                    let commit = Commit { partition: home.id, sequence };
+                    return Ok(Changed { reply, commit, queue, home });
                 }
                 Ok(other) => unreachable!("a cron's command is answered by a reply, not {other:?}"),
                 Err(EngineError::Refused(Refusal::DuplicateAddress { number })) => {
@@ -167,10 +177,29 @@ impl Engine {
         }
     }
 
-    async fn shown(&self, name: &CronName, commits: Vec<Commit>) -> Result<Committed<CronInfo>, EngineError> {
+    async fn shown_changed(
+        &self,
+        name: &CronName,
+        changed: Changed,
+    ) -> Result<Committed<CronInfo>, EngineError> {
+        let Changed { reply, commit, queue, home } = changed;
+        let Reply::Cron(view) = reply else { unreachable!("a change of a cron is answered by the cron") };
+        self.shown(name, Found { queue, home, view: *view }, vec![commit]).await
+    }
+
+    /// The cron as it is now; as it was after the change, if somebody has deleted it since.
+    async fn shown(
+        &self,
+        name: &CronName,
+        changed: Found,
+        commits: Vec<Commit>,
+    ) -> Result<Committed<CronInfo>, EngineError> {
+        let shown = match self.show(name).await {
+            Err(EngineError::Refused(Refusal::Cron(CronRefusal::NotFound))) => self.with_body(changed).await,
+            shown => shown,
+        };
         let unseen = |error| EngineError::unknown(format!("done, but it cannot be shown: {error}"));
-        let value = self.show(name).await.map_err(unseen)?;
-        Ok(Committed { value, commits })
+        Ok(Committed { value: shown.map_err(unseen)?, commits })
     }
 
     async fn show(&self, name: &CronName) -> Result<CronInfo, EngineError> {

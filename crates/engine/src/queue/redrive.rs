@@ -13,8 +13,8 @@ use crate::partition::message::{Answer, Done};
 use crate::types::{Commit, Committed, Redrive};
 
 impl QueueHandle {
-    /// One partition after the other. One that cannot does not keep the others from it; if none could, or one did not
-    /// finish what it began, the caller is told.
+    /// One partition after the other. One that cannot does not keep the others from it; if none could, or one may not have
+    /// finished what it began, the caller is told.
     pub(crate) async fn redrive(
         &self,
         redrive: Redrive,
@@ -34,7 +34,9 @@ impl QueueHandle {
             let before = done.value;
             match redrive_partition(handle, &redrive, &to, &mut done).await {
                 Ok(()) => {}
-                Err(error) if done.value > before => return Err(partly(done.value, error)),
+                Err(error) if done.value > before || error.is_unknown() => {
+                    return Err(partly(done.value, error));
+                }
                 Err(error) => refused = Some(error),
             }
         }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::command::{Command, Refusal};
+use windlass_core::command::{Command, Refusal, Reply};
 use windlass_core::cron::{
     CronCommand, CronHome, CronName, CronRefusal, CronView, NameCron, NewCron, Schedule,
 };
@@ -15,7 +15,7 @@ use windlass_core::row::QueueName;
 use super::Registry;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
-use crate::partition::message::Answer;
+use crate::partition::message::{Answer, Done};
 use crate::queue::QueueHandle;
 use crate::types::Commit;
 
@@ -89,7 +89,7 @@ impl Registry {
         self: &Arc<Self>,
         queue: QueueName,
         new: NewCron,
-    ) -> Result<Vec<Commit>, EngineError> {
+    ) -> Result<(Found, Vec<Commit>), EngineError> {
         // Before the name is written.
         Schedule::parse(&new.schedule, &new.timezone, self.now())
             .map_err(|error| Refusal::Cron(CronRefusal::Schedule(error)))?;
@@ -99,7 +99,11 @@ impl Registry {
         self.in_turn(&self.cron_turns, name, created).await
     }
 
-    async fn name_and_create(&self, queue: &QueueName, new: NewCron) -> Result<Vec<Commit>, EngineError> {
+    async fn name_and_create(
+        &self,
+        queue: &QueueName,
+        new: NewCron,
+    ) -> Result<(Found, Vec<Commit>), EngineError> {
         let running = self.queue(queue).ok_or(Refusal::NoSuchQueue)?;
         let home = Arc::clone(running.cron_home(&new.name, new.item.address.as_ref()).await?);
         let named = CronHome { name: Arc::clone(&new.name), queue: queue.clone(), unknown: Vec::new() };
@@ -109,17 +113,17 @@ impl Registry {
         }
         let name = CronCommand::Name(NameCron { home: named.clone(), instead_of });
         let mut commits = vec![commit(&self.home, &self.home.command(Command::from(name)).await?)];
-        match home.command(Command::from(CronCommand::Create(new))).await {
-            Ok(answer) => commits.push(commit(&home, &answer)),
-            Err(error) => {
-                // A name that is left over is as good as none, but it counts.
-                if let EngineError::Refused(_) = error {
-                    self.home.command(Command::from(CronCommand::Unname(named))).await?;
-                }
-                return Err(error);
-            }
+        let created = home.command(Command::from(CronCommand::Create(new))).await;
+        // A name that is left over is as good as none, but it counts.
+        if let Err(EngineError::Refused(_)) = created {
+            self.home.command(Command::from(CronCommand::Unname(named))).await?;
         }
-        Ok(commits)
+        let created = created?;
+        commits.push(commit(&home, &created));
+        let Done::Reply(Reply::Cron(view)) = created.reply else {
+            unreachable!("the making of a cron is answered by the cron")
+        };
+        Ok((Found { queue: running, home, view: *view }, commits))
     }
 
     /// Gives the name of a cron to the queue that its partition was adopted into.

@@ -1,6 +1,8 @@
 //! Crons at the end of a run. They are paused while everything is read out, so that queues become empty; then each must run
 //! again, whatever befell it before; and once they are deleted nothing more comes of them.
 
+use windlass_core::row::QueueName;
+use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 use windlass_engine::CronInfo;
 
@@ -25,6 +27,7 @@ pub(super) async fn pause_all(caller: &Caller) -> bool {
 
 /// Has every cron run where it is, and again after its queue got other partitions; then deletes them all.
 pub(super) async fn run_and_end(caller: &Caller, queues: &[QueueIndex]) -> Result<(), Violation> {
+    break_cycles(caller, queues).await;
     for info in caller.crons().await.unwrap_or_default() {
         caller.cron(&info.view.cron.name, CronAsk::Resume).await;
     }
@@ -42,6 +45,22 @@ pub(super) async fn run_and_end(caller: &Caller, queues: &[QueueIndex]) -> Resul
     match caller.crons().await.unwrap_or_default().first() {
         None => Ok(()),
         Some(left) => Err(wrong(left, "is there although it was deleted")),
+    }
+}
+
+/// Items that expire at once would go round for ever between queues that send their dead to each other.
+async fn break_cycles(caller: &Caller, queues: &[QueueIndex]) {
+    let settings = |queue: &QueueName| Some(caller.engine.queue_info(queue)?.settings);
+    for queue in queues {
+        let name = queue_name(*queue);
+        let next = |queue: &QueueName| {
+            let dead = settings(queue)?.dead_queue?;
+            Some(QueueName { name: dead, ..queue.clone() })
+        };
+        let goes_round = std::iter::successors(next(&name), next).take(queues.len()).any(|dead| dead == name);
+        if let Some(settings) = settings(&name).filter(|_| goes_round) {
+            caller.update(*queue, Settings { dead_queue: None, ..settings }).await;
+        }
     }
 }
 
