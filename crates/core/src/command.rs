@@ -456,7 +456,7 @@ pub struct Move {
 
 #[derive(Clone, Debug)]
 pub enum Arriving {
-    Item(ArrivingItem),
+    Item(Box<ArrivingItem>),
     Cron(Box<Cron>),
 }
 

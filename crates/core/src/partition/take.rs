@@ -30,7 +30,7 @@ impl Partition {
             match what {
                 Arriving::Item(item) => {
                     out.totals.moved_in += 1;
-                    self.take_item(now, item, body, facts, out);
+                    self.take_item(now, *item, body, facts, out);
                 }
                 Arriving::Cron(cron) => self.take_cron(now, *cron, body, facts, out),
             }

@@ -48,14 +48,14 @@ fn take_without_payload(script: &mut Script, moves: u64) {
     };
     let moved = |number| Move {
         number: MoveNumber(number),
-        what: Arriving::Item(ArrivingItem {
+        what: Arriving::Item(Box::new(ArrivingItem {
             kind: "default".into(),
             priority: 0,
             origin: origin(),
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
-        }),
+        })),
         body: None,
         facts: Some(Bytes::from_static(b"facts")),
     };

@@ -58,14 +58,14 @@ fn moved(number: u64) -> Move {
     };
     Move {
         number: MoveNumber(number),
-        what: Arriving::Item(ArrivingItem {
+        what: Arriving::Item(Box::new(ArrivingItem {
             kind: "mail".into(),
             priority: 3,
             origin,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
-        }),
+        })),
         body: Some(Bytes::from_static(b"payload")),
         facts: Some(Bytes::from_static(b"facts")),
     }

@@ -216,14 +216,14 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
     let (kind, body) = ("default".into(), bytes::Bytes::new());
     let moved = Move {
         number: MoveNumber(1),
-        what: Arriving::Item(ArrivingItem {
+        what: Arriving::Item(Box::new(ArrivingItem {
             kind,
             priority: 0,
             origin,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
-        }),
+        })),
         body: Some(body),
         facts: None,
     };

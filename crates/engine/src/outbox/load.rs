@@ -114,13 +114,13 @@ impl Carrier {
             moved_at: item.left_at,
             unknown: Vec::new(),
         };
-        Arriving::Item(ArrivingItem {
+        Arriving::Item(Box::new(ArrivingItem {
             kind: Arc::clone(&item.kind),
             priority: item.priority,
             origin,
             enqueue_at: item.enqueue_at,
             max_attempts: item.max_attempts,
             dead_timeout: item.dead_timeout,
-        })
+        }))
     }
 }

@@ -311,8 +311,8 @@ async fn crons_with_rotten_payloads_make_items_that_fail_as_damaged_also_where_t
     // Some of them belong to another partition then.
     rot.engine.rebalance(&queue, 4).await.expect("three more");
     for name in &names {
-        assert_eq!(rot.engine.cron(&named(&name)).await.expect("shown").body, None);
-        let made = rot.engine.trigger_cron(&named(&name)).await.expect("triggered").value;
+        assert_eq!(rot.engine.cron(&named(name)).await.expect("shown").body, None);
+        let made = rot.engine.trigger_cron(&named(name)).await.expect("triggered").value;
         assert!(rot.lease(&queue, 1).await.is_empty());
         assert!(is_damaged(&rot.get(made.id).await));
     }

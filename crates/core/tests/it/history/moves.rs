@@ -113,14 +113,14 @@ fn moved(number: MoveNumber, moved_at: Timestamp) -> Move {
     };
     Move {
         number,
-        what: Arriving::Item(ArrivingItem {
+        what: Arriving::Item(Box::new(ArrivingItem {
             kind: kind_name((number.0 % 3) as u8),
             priority: 0,
             origin,
             enqueue_at: None,
             max_attempts: None,
             dead_timeout: None,
-        }),
+        })),
         body: Some(Bytes::new()),
         facts: None,
     }
