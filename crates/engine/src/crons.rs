@@ -134,11 +134,13 @@ impl Engine {
         command: impl Fn(Arc<str>) -> CronCommand,
     ) -> Result<Changed, EngineError> {
         let deadline = self.registry.boot() + WAIT_MAX;
-        for _ in 0..LOOKS_MAX {
+        let mut looks = 0;
+        while looks < LOOKS_MAX {
             let queue = self.registry.queue_of_cron(name).await?;
             // From before the cron is looked for: so no end of a move is missed.
             let carried = queue.carried();
-            let Found { home, view, .. } = self.registry.find_cron(name, 0).await?;
+            let found = queue.find_cron(&name.name, 0).await?;
+            let (home, view) = found.ok_or(Refusal::Cron(CronRefusal::NotFound))?;
             if view.cron.leaves.is_some() {
                 self.until_carried(&home, carried, deadline).await?;
                 continue;
@@ -152,7 +154,9 @@ impl Engine {
                 Err(EngineError::Refused(Refusal::DuplicateAddress { number })) => {
                     return Err(EngineError::DuplicateAddress { id: ItemId { partition: home.id, number } });
                 }
-                Err(EngineError::Refused(Refusal::Cron(CronRefusal::Leaves | CronRefusal::NotFound))) => {}
+                Err(EngineError::Refused(Refusal::Cron(CronRefusal::Leaves | CronRefusal::NotFound))) => {
+                    looks += 1;
+                }
                 Err(EngineError::Refused(Refusal::Moved)) => {
                     self.until_carried(&home, carried, deadline).await?;
                 }

@@ -157,6 +157,22 @@ fn a_new_address_takes_the_cron_to_the_home_of_that() {
 }
 
 #[test]
+fn a_cron_that_its_last_item_keeps_is_triggered_where_it_is_unless_its_address_is_elsewhere() {
+    let mut script = Script::new();
+    cron_command(&mut script, CronCommand::Create(NewCron { overlap: Overlap::Skip, ..new("tick") }))
+        .unwrap();
+    let trigger = |script: &mut Script| cron_command(script, CronCommand::Trigger("tick".into()));
+    assert!(matches!(trigger(&mut script), Ok(Reply::Triggered(_))));
+    route(&mut script, 2, true, Some(SlotSet::default()));
+    assert!(matches!(trigger(&mut script), Ok(Reply::Triggered(_))), "the partition drains, and keeps it");
+    let last = script.partition.crons().next().and_then(|cron| cron.last_item).unwrap();
+    let item = NewItem { address: Some("there".into()), ..item("report") };
+    let change = CronChange { item: Some(item), ..CronChange::default() };
+    cron_command(&mut script, CronCommand::Update("tick".into(), change)).unwrap();
+    assert_eq!(trigger(&mut script), Err(Refusal::Cron(CronRefusal::Busy { item: last })));
+}
+
+#[test]
 fn a_cron_is_refused_where_its_address_is_not_at_home() {
     let mut old = Script::of(SOURCE);
     let addressed = NewItem { address: Some("there".into()), ..item("report") };

@@ -295,9 +295,10 @@ impl Registry {
     pub(crate) async fn close(&self) {
         self.closing.send_replace(true);
         self.send_waiters_home();
-        for running in lock(&self.running).queues.values() {
-            running.handle.routes.shut();
-        }
+        // Not with what runs locked: whoever changes routes locks that within.
+        let handles: Vec<_> =
+            lock(&self.running).queues.values().map(|running| Arc::clone(&running.handle)).collect();
+        handles.iter().for_each(|handle| handle.routes.shut());
         // What a call could not deliver is given back while its partition can still take it.
         let mut calls = self.calls.subscribe();
         calls.wait_for(|calls| *calls == 0).await.expect("the sender is ours");

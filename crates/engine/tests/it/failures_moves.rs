@@ -11,7 +11,9 @@ use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_engine::store::log::LogStore;
-use windlass_engine::{Engine, Granted, PartitionState, QueueStats, Redrive, RetryItem};
+use windlass_engine::{
+    Engine, EngineError, Granted, Outcome, PartitionState, QueueStats, Redrive, RetryItem,
+};
 
 use crate::behaviour::retry_item;
 use crate::faulty::{Fault, FaultyStore};
@@ -249,6 +251,22 @@ async fn what_one_partition_will_not_take_another_does() {
     moving.fail(&leased).await;
     moving.settled().await;
     assert_eq!(moving.stats(&moving.dead).await.counts.waiting, 2 * KINDS_MAX as u64 + 4);
+}
+
+#[tokio::test]
+async fn a_redrive_whose_outcome_is_unknown_in_one_partition_says_so() {
+    let moving = Moving::new().await;
+    let create = CreateQueue { name: moving.dead.clone(), settings: Settings::default(), partitions: 2 };
+    moving.engine.create_queue(create).await.expect("the queue is made");
+    for _ in 0..4 {
+        moving.engine.produce(&moving.dead, items(1)).await.expect("produced");
+    }
+    *moving.store.down.lock().expect("not poisoned") = true;
+    moving.store.fail_next(Fault::UnknownDone);
+    let redrive = Redrive { to: Some(moving.queue.clone()), ..Redrive::default() };
+    let redriven = moving.engine.redrive(&moving.dead, redrive).await;
+    let is_unknown = matches!(redriven, Err(EngineError::Unavailable { outcome: Outcome::Unknown, .. }));
+    assert!(is_unknown, "the partition that failed may have sent its items: {redriven:?}");
 }
 
 #[tokio::test]
