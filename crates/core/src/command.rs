@@ -448,7 +448,7 @@ pub struct Take {
 pub struct Move {
     pub number: MoveNumber,
     pub what: Arriving,
-    /// As that of a [`NewItem`]; unset if the payload is lost. Of a cron, that of the item it makes.
+    /// The payload, as that of a [`NewItem`]; unset if it is lost. For a cron, that of the item that the cron makes.
     pub body: Option<Bytes>,
     /// As those of a [`NewItem`].
     pub facts: Option<Bytes>,

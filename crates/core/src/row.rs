@@ -107,10 +107,14 @@ pub struct Intake {
 const CLOSING: u64 = 1 << 63;
 
 impl Intake {
-    /// The same for a queue that is about to be deleted: nothing new is taken in. The version differs, so the partition is opened
+    /// The intake for a queue that is about to be deleted: nothing new is taken in. The version differs, so the partition is opened
     /// again as soon as it is told what the registry says.
     pub fn closing(self) -> Self {
         Self { version: self.version | CLOSING, closed: true, ..self }
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.version & CLOSING != 0
     }
 }
 

@@ -176,8 +176,8 @@ impl Engine {
         from.sends();
         tokio::select! {
             biased;
-            _carried = carried.changed() => Ok(()),
             () = self.registry.sleep_until(deadline) => Err(EngineError::not_applied(ON_ITS_WAY)),
+            _carried = carried.changed() => Ok(()),
         }
     }
 

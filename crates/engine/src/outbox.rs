@@ -39,6 +39,8 @@ const BATCH_MAX: usize = 100;
 /// What the row of an item that leaves comes to, if its errors are of ordinary length.
 const ROW_BYTES: usize = 512;
 
+/// How long to wait after the source or the registry could not be asked.
+const ASK_AGAIN: Duration = Duration::from_millis(500);
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
@@ -103,7 +105,11 @@ impl Outbox {
                 () = self.source.sending() => {}
                 _changed = arrivals.changed(), if has_outgoing => {}
             }
-            self.set_out().await;
+            tokio::select! {
+                biased;
+                _stop = stopping.wait_for(|stop| *stop) => break,
+                () = self.set_out() => {}
+            }
         }
         let mut under_way = self.carrier.under_way.subscribe();
         let _sender_is_ours = under_way.wait_for(BTreeMap::is_empty).await;
@@ -120,7 +126,7 @@ impl Outbox {
         let (queues, named) = (queues.await, self.carrier.name_lost_crons().await);
         // If the source is faulty, it tells anew once it is read back. If it has too much to do, it is asked again.
         if (queues.is_err() || named.is_err()) && self.source.state() == PartitionState::Available {
-            self.carrier.rest(BACKOFF_MIN).await;
+            self.carrier.rest(ASK_AGAIN).await;
             self.source.sends();
         }
         for to in queues.into_iter().flatten() {
@@ -339,7 +345,10 @@ impl Carrier {
         let to = Arc::clone(&queue.queue.name.name);
         let (queue, instead_of) = (Arc::clone(&to), Some(taker));
         let assign = Assign { queue, to, partition: taker, instead_of, limit: 1 };
-        self.source.command(Command::Assign(assign)).await?;
+        if self.source.command(Command::Assign(assign)).await.map(progress)? == Progress::None {
+            // The first move is that of a cron, which gets a new number once a taker is chosen again.
+            self.source.command(Command::Unassign(Unassign { partition: taker, limit: 1 })).await?;
+        }
         Ok(())
     }
 

@@ -62,8 +62,10 @@ impl Engine {
     ) -> Result<Judged<ProducedItem>, EngineError> {
         let handle = self.queue(queue)?;
         if handle.partitions.len() == 1 {
-            // The first one never goes: no need to keep a copy.
-            return handle.take_in_together(items).await;
+            // The first partition never goes: no need to keep a copy.
+            let taken_in = handle.take_in_together(items).await;
+            // Unless the partition was loaded while the queue was about to be deleted, and is closed.
+            return if was_moved(&taken_in) { Err(unsettled()) } else { taken_in };
         }
         self.by_routes(queue, |handle| {
             let items = items.clone();

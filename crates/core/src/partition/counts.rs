@@ -156,7 +156,8 @@ impl Partition {
 
     /// Whether anything is to be brought elsewhere: items, crons that were assigned, and crons that wait for that.
     pub fn has_outgoing(&self) -> bool {
-        !self.outbox.is_empty() || !self.crons_leaving.is_empty()
+        let only_crons = self.is_left_to_crons() && self.crons.iter().next().is_some();
+        !self.outbox.is_empty() || !self.crons_leaving.is_empty() || only_crons
     }
 
     /// What must not be lost with the partition: items that are not final or not where they go, and groups whose end

@@ -17,7 +17,7 @@ pub struct Lingering {
 }
 
 impl Partition {
-    /// Unset until a slot has moved for the first time.
+    /// Unset while every key is at home here.
     pub fn lingering(&self) -> Option<Lingering> {
         let Intake { version, at_home, .. } = self.intake;
         at_home.map(|_| Lingering { route_version: version, slots: self.lingering.len() })

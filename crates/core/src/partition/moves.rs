@@ -125,7 +125,7 @@ impl Partition {
         Reply::Carried { count: moves.len() }
     }
 
-    /// What has arrived is not needed here any more, nor its payload.
+    /// Forgets items and crons that have arrived, and their payloads.
     pub(super) fn moved(&mut self, moved: Moved, out: &mut Output) -> Reply {
         let arrived = self.outbox.assigned_up_to(moved.partition, moved.last);
         for leaver in &arrived {

@@ -11,11 +11,11 @@ use crate::item::{Assigned, MoveNumber, Outcome};
 
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Outbox {
-    /// None is empty.
+    /// By queue. A queue is removed with its last item.
     unassigned: BTreeMap<Arc<str>, Unassigned>,
-    /// None is empty.
+    /// By taker. A taker is removed with its last move.
     assigned: BTreeMap<PartitionId, Assignments>,
-    /// How many items are in both.
+    /// How many items `unassigned` and `assigned` hold.
     items: u64,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Assignments {
     pub(super) moves: BTreeMap<MoveNumber, Leaver>,
 }
 
-/// What has a taker: an item, or a cron by its name.
+/// An item that has a taker, or a cron by its name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Leaver {
     Item(ItemNumber),

@@ -130,7 +130,7 @@ fn a_cron_whose_last_item_matters_stays_until_that_has_ended() {
     route(&mut script, 2, true, None);
     assert_eq!((strays(&script), assign(&mut script, "tick", TAKER)), (vec![], 0));
     script.complete(held, None).unwrap();
-    assert!(script.partition.is_left_to_crons());
+    assert!(script.partition.is_left_to_crons() && script.partition.has_outgoing());
     assert_eq!(strays(&script), ["tick".into()]);
     script.pass(Span::from_secs(10));
     assert_eq!(sweep(&mut script), 0, "the cron belongs elsewhere");

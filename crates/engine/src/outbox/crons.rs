@@ -21,6 +21,9 @@ impl Carrier {
         let strays = self.source.query(|partition, _| partition.stray_crons(usize::MAX)).await?;
         let (mut crons, mut unsure) = (Vec::new(), None);
         for StrayCron { name, address } in strays {
+            if crons.len() >= self.batch_max() {
+                break;
+            }
             match queue.cron_home(&name, address.as_ref()).await {
                 Ok(home) if home.id == self.source.id => {}
                 Ok(home) if home.state() != PartitionState::Available => {}
@@ -28,7 +31,6 @@ impl Carrier {
                 Err(error) => unsure = Some(error),
             }
         }
-        crons.truncate(self.batch_max());
         match (crons.is_empty(), unsure) {
             (true, None) => Ok(Progress::None),
             (true, Some(error)) => Err(error),
@@ -62,12 +64,18 @@ impl Carrier {
             partition.crons().filter(present).map(|cron| Arc::clone(&cron.name)).collect::<Vec<_>>()
         });
         for (name, named_for) in self.misnamed(names.await?).await? {
-            if !self.is_there(&name, named_for.as_ref()).await? {
+            // Asked again: the cron may have been deleted, and the name be another's, since it was listed.
+            if !self.is_there(&name, named_for.as_ref()).await? && self.has_cron(&name).await? {
                 self.name(name, named_for).await?;
             }
         }
         *lock(&self.names_checked) = Some(epoch);
         Ok(())
+    }
+
+    async fn has_cron(&self, name: &Arc<str>) -> Result<bool, EngineError> {
+        let name = Arc::clone(name);
+        self.source.query(move |partition, now| partition.cron(&name, now, 0).is_some()).await
     }
 
     /// Whether the queue that the name belongs to has a cron of the name, or may have.
@@ -89,7 +97,7 @@ impl Carrier {
         }
     }
 
-    /// The names that the registry does not have for this queue, and the queue that it has them for.
+    /// Those of `names` that the registry does not have for this queue, and the queue that it has each of them for.
     async fn misnamed(
         &self,
         names: Vec<Arc<str>>,

@@ -1,5 +1,6 @@
 //! What the rest of the engine holds of a partition: its mailbox, its published state, and what was given back.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -9,7 +10,7 @@ use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{End, Item};
 use windlass_core::limits::RegistryLimits;
 use windlass_core::partition::Partition;
-use windlass_core::row::{Intake, QueueName};
+use windlass_core::row::{Intake, Queue, QueueName};
 use windlass_core::rule::RuleSet;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
@@ -59,11 +60,18 @@ pub(crate) struct InCommon {
 pub(crate) struct Orders {
     settings: Copied<Settings>,
     intake: Copied<Intake>,
+    /// Whether the partition is asked about keys that are at home elsewhere.
+    is_former: AtomicBool,
 }
 
 impl Orders {
-    pub(crate) fn new(settings: Settings, intake: Intake) -> Self {
-        Self { settings: Copied::new(settings), intake: Copied::new(intake) }
+    /// What the registry says of one partition of a queue.
+    pub(crate) fn of(queue: &Queue, partition: PartitionId) -> Self {
+        Self {
+            settings: Copied::new(queue.settings.clone()),
+            intake: Copied::new(queue.intake(partition)),
+            is_former: AtomicBool::new(queue.former.contains_key(&partition)),
+        }
     }
 }
 
@@ -283,6 +291,7 @@ impl Handle {
     pub(crate) fn publish(&self, summary: Summary) {
         let before = self.published.set(summary).rest;
         if let Some(queue) = &self.queue
+            && self.is_former()
             && self.published.is_news(summary.lingering)
         {
             self.stale.tell(queue);
@@ -292,7 +301,7 @@ impl Handle {
         }
         self.tell_rest();
         if summary.rest == Rest::OnlyCrons {
-            // All of them are free to leave.
+            // All crons are free to leave.
             self.sends();
         }
     }
@@ -363,12 +372,17 @@ impl Handle {
     }
 
     /// What the registry says of it, for the writer and for whoever acquires the partition next.
-    pub(crate) fn set_orders(&self, settings: Settings, intake: Intake) {
+    pub(crate) fn set_orders(&self, queue: &Queue, intake: Intake) {
         if let Some(orders) = &self.orders {
-            orders.settings.set(settings);
+            orders.settings.set(queue.settings.clone());
+            orders.is_former.store(queue.former.contains_key(&self.id), Ordering::SeqCst);
             orders.intake.set(intake);
         }
         self.wake.notify_one();
+    }
+
+    fn is_former(&self) -> bool {
+        self.orders.as_ref().is_some_and(|orders| orders.is_former.load(Ordering::SeqCst))
     }
 
     /// The version of the routes that it was told to take over.

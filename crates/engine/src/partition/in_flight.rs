@@ -17,6 +17,8 @@ pub(crate) struct InFlight {
     handle: Arc<Handle>,
     /// The commit it belongs to; the latest one if it changes nothing.
     pub(crate) sequence: u64,
+    /// Whether its changes are durable, of which there were some.
+    pub(crate) is_durable: bool,
     answers: Vec<Pending>,
     effects: Effects,
     /// Grants that nobody took, released in this batch.
@@ -34,6 +36,7 @@ impl InFlight {
         Self {
             handle: Arc::clone(handle),
             sequence,
+            is_durable: false,
             answers: Vec::new(),
             effects: Effects::default(),
             releases: Vec::new(),
@@ -82,7 +85,7 @@ impl InFlight {
     /// It is durable: everybody hears what was decided, refusals too. What is published comes first, so that nobody
     /// who has an answer sees less than it says.
     pub(crate) async fn committed(mut self, summary: Option<Summary>) {
-        if summary.is_none() {
+        if summary.is_none() && !self.is_durable {
             // Nothing was made: every item was refused by itself.
             self.effects.reserved.clear();
         }

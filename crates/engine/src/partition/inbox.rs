@@ -68,9 +68,10 @@ impl Inbox {
     fn count(&self, urgency: Urgency, bytes: usize) -> Result<(), EngineError> {
         match urgency {
             Urgency::Ordinary => all_or_none([
-                (&self.bytes, bytes),
                 (&self.ordinary_bytes, bytes),
                 (&self.ordinary_messages, 1),
+                // Last: an ordinary message that is refused takes no room from others, not even for a moment.
+                (&self.bytes, bytes),
             ]),
             Urgency::Settling => all_or_none([(&self.bytes, bytes)]),
         }

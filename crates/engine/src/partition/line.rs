@@ -14,7 +14,7 @@ use crate::partition::waiters::Ticket;
 
 /// At most so many leases of one queue wait, and so many bytes of kinds that they name.
 const WAITERS_MAX: usize = 65_536;
-const KINDS_BYTES_MAX: usize = 16 << 20;
+const KINDS_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Line {

@@ -101,6 +101,8 @@ impl Supervisor {
                     Ended::TooLarge { in_flight } => {
                         self.in_flight = Some(*in_flight);
                         self.reloading();
+                        // Callers are answered before the next summary is published.
+                        self.handle.published.withdraw();
                         continue;
                     }
                     Ended::Failed { error, in_flight, committed } => {
@@ -157,8 +159,9 @@ impl Supervisor {
         if let Some(undelivered) = self.undelivered.take() {
             undelivered.settle(sequence);
         }
-        let Some(batch) = self.in_flight.take() else { return };
+        let Some(mut batch) = self.in_flight.take() else { return };
         if batch.sequence <= sequence || mutant::active(Mutant::ForgetOutcome) {
+            batch.is_durable = true;
             batch.committed(None).await;
         } else {
             batch.not_applied(&EngineError::not_applied("the commit failed, and nothing of it is durable"));

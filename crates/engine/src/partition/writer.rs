@@ -233,7 +233,11 @@ impl Writer {
     /// Takes over what the registry says, where that is another version than the partition's copy: before anything is leased.
     fn configure(&mut self, gathered: &mut Gathered) {
         for order in self.orders() {
-            let _never_refused = self.apply_own(order, gathered);
+            // A deletion closes the partition in its turn: what is in the inbox before it was sent in time.
+            let is_closing = matches!(&order, Command::Route(intake) if intake.is_closing());
+            if !is_closing {
+                let _never_refused = self.apply_own(order, gathered);
+            }
         }
     }
 
@@ -453,6 +457,7 @@ impl Writer {
         if let Err(error) = self.commit(batch).await {
             return Err((error, in_flight));
         }
+        in_flight.is_durable = true;
         self.sequence += 1;
         Ok((in_flight, true))
     }

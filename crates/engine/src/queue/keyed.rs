@@ -79,7 +79,7 @@ impl QueueHandle {
     }
 
     /// Refused if other partitions may know keys by now: then those were not asked.
-    pub(super) async fn pass_with_routes<T>(&self, step: impl FnOnce() -> T) -> Result<T, EngineError> {
+    pub(crate) async fn pass_with_routes<T>(&self, step: impl FnOnce() -> T) -> Result<T, EngineError> {
         let known = self.queue.route_version;
         let passed = self.routes.pass(|latest| (latest == known).then(step)).await?;
         passed.ok_or(EngineError::Refused(Refusal::Moved))

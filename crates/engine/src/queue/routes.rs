@@ -80,7 +80,7 @@ impl Routes {
         self.go(Latest::Shut, || ());
     }
 
-    /// Whoever is told that the queue is gone, or the server about to be, is told so for good.
+    /// `Gone` and `Shut` are final states.
     fn go<T>(&self, next: Latest, step: impl FnOnce() -> T) -> T {
         let mut done = None;
         self.0.send_modify(|latest| {

@@ -1,7 +1,7 @@
 //! Brings what runs of a queue in line with what is registered: after every change of the queue, at the start, and whenever a
 //! change had an unknown outcome.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -70,24 +70,24 @@ impl Registry {
         self.reclaim(&stored);
     }
 
-    /// Every queue that runs otherwise than it is registered, or is only one of both.
+    /// The names of queues that run otherwise than they are registered, that run and are not registered, or do not run yet.
     pub(super) async fn differing(&self) -> Result<Vec<QueueName>, EngineError> {
         let registered = self.home.query(|registry, _| {
             let queue = |queue: &Queue| (queue.clone(), registry.rule_set(&queue.name));
             registry.queues().map(queue).collect::<Vec<_>>()
         });
         let registered = registered.await?;
-        let running = lock(&self.running);
-        let mut differing: BTreeSet<QueueName> = running.queues.keys().cloned().collect();
+        let by_name = |handle: Arc<QueueHandle>| (handle.queue.name.clone(), handle);
+        let mut running: BTreeMap<QueueName, _> = self.handles().into_iter().map(by_name).collect();
+        let mut differing = Vec::new();
         for (queue, rules) in registered {
-            let is_in_line = |running: &Running| running.handle.is_in_line_with(&queue, &rules);
-            if running.queues.get(&queue.name).is_some_and(is_in_line) {
-                differing.remove(&queue.name);
-            } else {
-                differing.insert(queue.name);
+            let handle = running.remove(&queue.name);
+            if !handle.is_some_and(|handle| handle.is_in_line_with(&queue, &rules)) {
+                differing.push(queue.name);
             }
         }
-        Ok(differing.into_iter().collect())
+        differing.extend(running.into_keys());
+        Ok(differing)
     }
 
     /// Starts every queue, some at a time. Returns once each partition was loaded or found faulty.
@@ -164,8 +164,7 @@ impl Registry {
         let mut started = Started::default();
         for (id, store) in queue.homes().filter(|(id, _)| which(*id)) {
             self.store.assign(id, store);
-            let orders = Orders::new(queue.settings.clone(), queue.intake(id));
-            let (handle, inbox) = Handle::new(id, common, Some(orders));
+            let (handle, inbox) = Handle::new(id, common, Some(Orders::of(queue, id)));
             handle.set_rules(Arc::clone(rules));
             let clock = Arc::new(self.clock.another());
             let supervisor = Supervisor::new(&handle, &self.env, &self.store, &clock, &self.meter, inbox);
@@ -225,7 +224,7 @@ impl Registry {
     ) -> (Vec<Told>, Vec<Task>) {
         let tell = |handle: &Arc<Handle>| {
             let (settings, intake) = (next.queue.settings.clone(), next.queue.intake(handle.id));
-            handle.set_orders(settings.clone(), intake.clone());
+            handle.set_orders(&next.queue, intake.clone());
             [Command::Configure(Box::new(settings)), Command::Route(Box::new(intake))]
                 .map(|order| (Arc::clone(handle), handle.submit(order)))
         };

@@ -15,7 +15,7 @@ use windlass_core::row::QueueName;
 use super::Registry;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Done};
+use crate::partition::message::{Answer, Done, received};
 use crate::queue::QueueHandle;
 use crate::types::Commit;
 
@@ -33,6 +33,8 @@ pub(crate) struct CronPage {
     pub(crate) last_name: Option<Arc<str>>,
 }
 
+/// How often a cron's home is looked for anew, because other routes came to count meanwhile.
+const ROUTES_MAX: usize = 8;
 const NOT_FOUND: EngineError = EngineError::Refused(Refusal::Cron(CronRefusal::NotFound));
 
 impl Registry {
@@ -104,8 +106,7 @@ impl Registry {
         queue: &QueueName,
         new: NewCron,
     ) -> Result<(Found, Vec<Commit>), EngineError> {
-        let running = self.queue(queue).ok_or(Refusal::NoSuchQueue)?;
-        let home = Arc::clone(running.cron_home(&new.name, new.item.address.as_ref()).await?);
+        self.queue(queue).ok_or(Refusal::NoSuchQueue)?;
         let named = CronHome { name: Arc::clone(&new.name), queue: queue.clone(), unknown: Vec::new() };
         let instead_of = self.named_for(&named.cron_name()).await?;
         if let Some(before) = &instead_of {
@@ -113,17 +114,42 @@ impl Registry {
         }
         let name = CronCommand::Name(NameCron { home: named.clone(), instead_of });
         let mut commits = vec![commit(&self.home, &self.home.command(Command::from(name)).await?)];
-        let created = home.command(Command::from(CronCommand::Create(new))).await;
-        // A name that is left over is as good as none, but it counts.
-        if let Err(EngineError::Refused(_)) = created {
-            self.home.command(Command::from(CronCommand::Unname(named))).await?;
+        let created = self.create_at_home(queue, new).await;
+        match &created {
+            // A name that is left over is as good as none, but it counts. If there is a cron of the name, the name is that cron's.
+            Err(EngineError::Refused(refusal)) if *refusal != Refusal::Cron(CronRefusal::Exists) => {
+                self.home.command(Command::from(CronCommand::Unname(named))).await?;
+            }
+            Ok(_) | Err(_) => {}
         }
-        let created = created?;
+        let (queue, home, created) = created?;
         commits.push(commit(&home, &created));
         let Done::Reply(Reply::Cron(view)) = created.reply else {
             unreachable!("the making of a cron is answered by the cron")
         };
-        Ok((Found { queue: running, home, view: *view }, commits))
+        Ok((Found { queue, home, view: *view }, commits))
+    }
+
+    /// Makes the cron where it belongs by the routes that count: a partition that drains has the cron before it is asked whether it
+    /// is empty.
+    async fn create_at_home(
+        &self,
+        name: &QueueName,
+        new: NewCron,
+    ) -> Result<(Arc<QueueHandle>, Arc<Handle>, Answer), EngineError> {
+        for _ in 0..ROUTES_MAX {
+            let queue = self.queue(name).ok_or(Refusal::NoSuchQueue)?;
+            let home = Arc::clone(queue.cron_home(&new.name, new.item.address.as_ref()).await?);
+            let command = Command::from(CronCommand::Create(new.clone()));
+            match queue.pass_with_routes(|| home.submit(command)).await {
+                Err(EngineError::Refused(Refusal::Moved)) => {}
+                asked => {
+                    let answer = received(asked??.await)?;
+                    return Ok((queue, home, answer));
+                }
+            }
+        }
+        Err(EngineError::not_applied("the partitions of the queue are changing"))
     }
 
     /// Gives the name of a cron to the queue that its partition was adopted into.

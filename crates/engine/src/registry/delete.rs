@@ -81,12 +81,14 @@ async fn close_all(queue: &QueueHandle) -> Result<(), EngineError> {
 async fn open_all(queue: &QueueHandle) {
     let told = queue.supersede(|| tell(queue, |intake| intake));
     let _told_later = all(told).await;
+    // Whoever waits for a cron that could not run looks again.
+    queue.all().for_each(|handle| handle.has_carried());
 }
 
 fn tell(queue: &QueueHandle, order: impl Fn(Intake) -> Intake) -> Vec<Result<Awaited, EngineError>> {
     let tell = |handle: &Arc<Handle>| {
         let intake = order(queue.queue.intake(handle.id));
-        handle.set_orders(queue.queue.settings.clone(), intake.clone());
+        handle.set_orders(&queue.queue, intake.clone());
         handle.submit(Command::Route(Box::new(intake)))
     };
     queue.all().map(tell).collect()

@@ -8,7 +8,7 @@ use windlass_core::command::Command;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Queue, Stored};
 
-use super::Registry;
+use super::{Home, Registry};
 use crate::error::EngineError;
 use crate::lock::lock;
 use crate::store::{StoreError, member};
@@ -65,10 +65,15 @@ impl Registry {
         Ok(())
     }
 
-    /// Tells whether the store is open.
+    /// Tells whether it was dropped: not while the store is not open, nor while the partition is served still.
     async fn drop_stored(&self, stored: &Stored) -> Result<bool, StoreError> {
         let name: Arc<str> = stored.store_name().into();
-        let _turn = self.drop_turns.take(&name).await;
+        let _turn = self.store_turns.take(&name).await;
+        let is_it = |home: Home| home.queue.queue.stored().any(|served| served == *stored);
+        if self.home_of(stored.partition).is_some_and(is_it) {
+            // Whoever stops the queue tells that there is something to drop.
+            return Ok(false);
+        }
         let Some(store) = member(&*self.store, &name) else { return Ok(false) };
         store.drop_partition(stored.partition).await?;
         info!(partition = %stored.partition, store = stored.store_name(), "partition dropped");

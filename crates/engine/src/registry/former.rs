@@ -8,7 +8,7 @@ use windlass_core::route::SlotSet;
 
 use super::Registry;
 use crate::error::EngineError;
-use crate::partition::handle::Handle;
+use crate::partition::handle::{Handle, PartitionState};
 use crate::queue::QueueHandle;
 use crate::store::Term;
 
@@ -18,7 +18,7 @@ impl Registry {
         let mut any = false;
         let route_version = queue.queue.route_version;
         for (&partition, former) in &queue.queue.former {
-            let Some(slots) = self.slots_without_keys(queue, partition, *former).await else { continue };
+            let Some(slots) = self.slots_without_keys(queue, partition, *former).await? else { continue };
             let queue = queue.queue.name.clone();
             let forget = ForgetFormerHome { queue, partition, slots, route_version };
             self.home.command(Command::ForgetFormerHome(Box::new(forget))).await?;
@@ -33,21 +33,26 @@ impl Registry {
         queue: &QueueHandle,
         partition: PartitionId,
         former: SlotSet,
-    ) -> Option<SlotSet> {
-        let handle = queue.find(partition).ok()?;
+    ) -> Result<Option<SlotSet>, EngineError> {
+        let Ok(handle) = queue.find(partition) else { return Ok(None) };
         let route_version = queue.queue.route_version;
-        if !may_have_slots_without_keys(handle, former, route_version) {
-            return None;
+        // A partition that cannot serve tells anew when it can.
+        let serves = handle.state() == PartitionState::Available;
+        if !serves || !may_have_slots_without_keys(handle, former, route_version) {
+            return Ok(None);
         }
         let term = Term::now(&*self.store, partition);
         let question = move |partition: &Partition, _| {
             // By earlier routes it may still take a key, and by later ones other slots are at home elsewhere.
             (partition.intake().version == route_version).then(|| partition.lingering_slots())
         };
-        let lingering = handle.query(question).await.ok()??;
+        let Some(lingering) = handle.query(question).await? else { return Ok(None) };
         let slots: SlotSet = former.iter().filter(|slot| !lingering.contains(*slot)).collect();
-        let is_durable = !slots.is_empty() && self.store.sync(term).await.is_ok();
-        is_durable.then_some(slots)
+        if slots.is_empty() {
+            return Ok(None);
+        }
+        self.store.sync(term).await.map_err(|error| EngineError::not_applied(error.to_string()))?;
+        Ok(Some(slots))
     }
 }
 

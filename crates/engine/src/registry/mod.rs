@@ -66,8 +66,8 @@ pub(crate) struct Registry {
     cron_turns: Arc<Turns<CronName>>,
     /// One unclaimed partition is dropped at a time.
     unclaimed_turns: Arc<Turns<PartitionId>>,
-    /// Partitions of a store are dropped one at a time.
-    drop_turns: Arc<Turns<Arc<str>>>,
+    /// Partitions of a store are listed or dropped one at a time.
+    store_turns: Arc<Turns<Arc<str>>>,
     stale: Arc<Stale>,
     /// The stores whose partitions were compared with what the registry names.
     looked_at: Mutex<BTreeSet<Arc<str>>>,
@@ -112,7 +112,7 @@ impl Registry {
             queue_turns: Arc::default(),
             cron_turns: Arc::default(),
             unclaimed_turns: Arc::default(),
-            drop_turns: Arc::default(),
+            store_turns: Arc::default(),
             stale: Arc::default(),
             looked_at: Mutex::default(),
             waiters_home: AtomicBool::new(false),
@@ -149,6 +149,11 @@ impl Registry {
         lock(&self.running).queues.values().map(|running| running.handle.queue.clone()).collect()
     }
 
+    /// Copied, so that `running`, which every request locks, is not locked while they are looked at.
+    fn handles(&self) -> Vec<Arc<QueueHandle>> {
+        lock(&self.running).queues.values().map(|running| Arc::clone(&running.handle)).collect()
+    }
+
     /// The other queues of its namespace.
     pub(crate) fn names_beside(&self, queue: &QueueName) -> BTreeSet<Arc<str>> {
         let running = lock(&self.running);
@@ -157,7 +162,7 @@ impl Registry {
     }
 
     pub(crate) fn overview(&self) -> Vec<QueueOverview> {
-        lock(&self.running).queues.values().map(|running| running.handle.overview()).collect()
+        self.handles().iter().map(|handle| handle.overview()).collect()
     }
 
     pub(crate) fn home_of(&self, id: PartitionId) -> Option<Home> {
@@ -295,10 +300,8 @@ impl Registry {
     pub(crate) async fn close(&self) {
         self.closing.send_replace(true);
         self.send_waiters_home();
-        // Not with what runs locked: whoever changes routes locks that within.
-        let handles: Vec<_> =
-            lock(&self.running).queues.values().map(|running| Arc::clone(&running.handle)).collect();
-        handles.iter().for_each(|handle| handle.routes.shut());
+        // Not with `running` locked: whoever changes routes locks `running` within.
+        self.handles().iter().for_each(|handle| handle.routes.shut());
         // What a call could not deliver is given back while its partition can still take it.
         let mut calls = self.calls.subscribe();
         calls.wait_for(|calls| *calls == 0).await.expect("the sender is ours");

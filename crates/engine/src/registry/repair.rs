@@ -43,6 +43,9 @@ impl Registry {
                 _changed = states.changed() => self.stale.tell_all(),
                 () = next_opening(&mut openings) => self.stale.tell_all(),
             }
+            if *self.closing.borrow() {
+                return;
+            }
             if self.home.state() != PartitionState::Available {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What runs and may differ from what is registered: told by whoever notices, and repaired in the background.
+//! Queues whose running partitions may differ from what is registered: told by whoever notices, and repaired in the background.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -52,7 +52,7 @@ impl Stale {
     }
 }
 
-/// What is being repaired, by key; set if it was told again meanwhile.
+/// The keys of repairs that are under way; the value is set if the key was told again meanwhile.
 #[derive(Debug)]
 pub(super) struct UnderWay<K: Ord>(Mutex<BTreeMap<K, bool>>);
 

@@ -22,7 +22,7 @@ impl<K: Ord> Default for Turns<K> {
     }
 }
 
-/// Whoever holds a turn is the only one for that key.
+/// The right to change what a key stands for: one holder at a time.
 pub(super) struct Turn<K: Ord> {
     turns: Arc<Turns<K>>,
     key: K,

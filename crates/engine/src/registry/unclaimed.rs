@@ -29,17 +29,24 @@ impl Registry {
     /// other partition can be given one of them.
     pub(super) async fn look_at_stores(&self) -> Result<(), EngineError> {
         for name in self.store.open_stores() {
+            if lock(&self.looked_at).contains(&name) {
+                continue;
+            }
+            // Nothing is dropped between the listing and the comparison.
+            let _turn = self.store_turns.take(&name).await;
             if !lock(&self.looked_at).contains(&name) {
                 self.look_at(&name).await?;
                 lock(&self.looked_at).insert(name);
             }
         }
-        let all_searched = {
-            let looked_at = lock(&self.looked_at);
-            self.store.stores().iter().all(|store| looked_at.contains(&store.name))
+        let stores = self.store.stores();
+        let became_searched = {
+            let (mut running, looked_at) = (lock(&self.running), lock(&self.looked_at));
+            let searched_before = running.all_searched;
+            running.all_searched = stores.iter().all(|store| looked_at.contains(&store.name));
+            running.all_searched && !searched_before
         };
-        let searched_before = std::mem::replace(&mut lock(&self.running).all_searched, all_searched);
-        if all_searched && !searched_before {
+        if became_searched {
             // Moves to partitions that are gone waited for that.
             self.arrivals.tell();
         }

@@ -9,7 +9,7 @@ use windlass_core::row::QueueName;
 use windlass_core::rule::Stop;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
-use windlass_engine::{Engine, EngineError};
+use windlass_engine::{Engine, EngineError, Outcome};
 
 use crate::behaviour::crons::{cron, named};
 use crate::faulty::{Fault, FaultyStore};
@@ -112,7 +112,8 @@ async fn a_server_that_shuts_down_makes_no_change_that_waits_for_its_turn() {
     let engine = bed.engine.clone();
     let closing = tokio::spawn(async move { engine.close().await });
     let second = second.await.expect("the task ran");
-    assert!(matches!(second, Err(EngineError::Unavailable { .. })), "{second:?}");
+    let not_applied = matches!(second, Err(EngineError::Unavailable { outcome: Outcome::NotApplied, .. }));
+    assert!(not_applied, "{second:?}");
     bed.store.stalled.send_replace(None);
     first.await.expect("the task ran").expect("what was begun is finished");
     closing.await.expect("the engine closes");

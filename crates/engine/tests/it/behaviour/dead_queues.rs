@@ -353,8 +353,8 @@ async fn wait_until_moving(world: &World, queue: &QueueName, count: u64) {
     while_time_passes(world, left).await;
 }
 
-/// As many kinds as a partition takes.
-async fn fill_with_kinds(world: &World, queue: &QueueName) {
+/// Produces items of as many kinds as a partition takes.
+pub(crate) async fn fill_with_kinds(world: &World, queue: &QueueName) {
     let kinds: Vec<NewItem> =
         (0..KINDS_MAX).map(|kind| NewItem { kind: format!("kind-{kind}").into(), ..item("kind") }).collect();
     for batch in kinds.chunks(1000) {
@@ -375,7 +375,7 @@ async fn assigned(world: &World, queue: &QueueName) {
     assert_eq!(world.engine().stats(queue).await.expect("stats").moving, 1);
 }
 
-async fn while_time_passes<T>(world: &World, call: impl Future<Output = T>) -> T {
+pub(crate) async fn while_time_passes<T>(world: &World, call: impl Future<Output = T>) -> T {
     let passing = async {
         loop {
             world.env.advance(Duration::from_millis(10));

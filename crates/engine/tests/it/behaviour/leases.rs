@@ -237,9 +237,9 @@ async fn the_kinds_of_waiting_leases_are_bounded_in_bytes(world: &World) {
             () = joined => waiting.push(tokio::spawn(next)),
         }
     };
-    assert!(matches!(refused, EngineError::Overloaded { max: 16_777_216, .. }), "{refused}");
+    assert!(matches!(refused, EngineError::Overloaded { max: 33_554_432, .. }), "{refused}");
     // Each names 128,000 bytes, and what it takes to hold them comes on top.
-    assert!((70..131).contains(&waiting.len()), "{}", waiting.len());
+    assert!((140..262).contains(&waiting.len()), "{}", waiting.len());
     // Whoever names none still may wait, and those who leave make room.
     let modest = waiting_lease(world, &queue, lease(1)).await;
     for task in waiting.drain(..1).chain([modest]) {

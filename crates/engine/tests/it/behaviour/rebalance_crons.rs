@@ -11,6 +11,7 @@ use windlass_core::time::Span;
 use windlass_engine::EngineError;
 
 use super::crons::{cron, named, namespace};
+use super::dead_queues::{fill_with_kinds, while_time_passes};
 use super::rebalance::{drained_to, rebalance};
 use crate::world::{World, bodies, item};
 
@@ -19,6 +20,7 @@ on_every_store!(
     a_cron_does_not_run_elsewhere_while_its_address_is_taken_here,
     a_cron_that_is_made_while_its_address_is_taken_elsewhere_waits_there,
     a_partition_is_removed_once_the_last_item_of_its_cron_has_ended,
+    a_cron_that_is_refused_where_it_goes_holds_up_no_other,
 );
 
 const CRONS: usize = 8;
@@ -110,6 +112,39 @@ async fn a_partition_is_removed_once_the_last_item_of_its_cron_has_ended(world: 
     complete(world, &queue, &mut BTreeMap::new(), CRONS).await;
     drained_to(world, &queue, 1).await;
     assert_eq!(world.engine().crons(&namespace(), None, 100).await.expect("listed").len(), CRONS);
+}
+
+/// The partition that stays knows as many kinds as it can.
+async fn a_cron_that_is_refused_where_it_goes_holds_up_no_other(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    fill_with_kinds(world, &queue).await;
+    let stays = world.engine().queue_info(&queue).expect("it is there").partitions[0];
+    rebalance(world, &queue, 2).await;
+    let mut leaving = Vec::new();
+    for index in 0..CRONS {
+        let of_kind = |kind: &str| NewItem { kind: kind.into(), ..item(&name(index)) };
+        let yearly = |name: &str, kind: &str| NewCron { item: of_kind(kind), ..cron(name, "@yearly") };
+        let (odd, known) = (format!("odd-{index}"), format!("known-{index}"));
+        // Refused where the kind is one too many.
+        let _made_elsewhere = world.engine().create_cron(&queue, yearly(&odd, &odd)).await;
+        let made = world.engine().create_cron(&queue, yearly(&known, "kind-0")).await.expect("made");
+        leaving.extend((made.commits[1].partition != stays).then(|| named(&known)));
+    }
+    assert!(!leaving.is_empty());
+    rebalance(world, &queue, 1).await;
+    for cron in leaving {
+        let runs_where_it_stays = async {
+            while world
+                .engine()
+                .trigger_cron(&cron)
+                .await
+                .map_or(true, |made| made.value.id.partition != stays)
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        while_time_passes(world, runs_where_it_stays).await;
+    }
 }
 
 /// All addresses are taken, in the one partition that there was.
