@@ -39,8 +39,8 @@ pub enum Mutant {
     ForgetCall,
     /// core: a move that is sent again is taken again.
     TakeTwice,
-    /// core: the move of a cron that is sent again is taken again.
-    CronTakenTwice,
+    /// core: a cron that another partition takes runs its last time again.
+    CronTimeAgain,
     /// outbox: the source forgets a move before its target has it.
     ForgetMove,
     /// queue: whoever was home to a key before is not asked.
@@ -146,7 +146,7 @@ impl Mutant {
         Self::LeaseHeld,
         Self::AbortEarly,
         Self::ForgetEnd,
-        Self::CronTakenTwice,
+        Self::CronTimeAgain,
         Self::LockWhileTold,
         Self::AssignedForEver,
     ];

@@ -12,6 +12,7 @@ use crate::command::{Arriving, AssignCrons, Move, Refusal, Reply};
 use crate::cron::{Cron, Leaves};
 use crate::group::Template;
 use crate::item::Assigned;
+use crate::mutant::{self, Mutant};
 use crate::row::Row;
 use crate::time::Timestamp;
 
@@ -124,7 +125,9 @@ impl Partition {
         put_bodies(number, body, facts, out);
         let template = Template { body: number, ..cron.template };
         // The last item is one of the other partition, and has ended if it ever mattered.
-        let taken = Cron { template, last_item: None, leaves: None, ..cron };
+        let again = cron.last_at.filter(|_| mutant::active(Mutant::CronTimeAgain));
+        let next_at = again.or(cron.next_at);
+        let taken = Cron { template, last_item: None, leaves: None, next_at, ..cron };
         let name = Arc::clone(&taken.name);
         self.record(Row::Cron(Box::new(taken)), out);
         self.look_whether_to_leave(&name, out);

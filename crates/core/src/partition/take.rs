@@ -17,7 +17,7 @@ impl Partition {
     pub(super) fn take(&mut self, now: Timestamp, take: Take, out: &mut Output) -> Result<Reply, Refusal> {
         let Take { source, mut moves } = take;
         let last = self.last_taken(source);
-        moves.retain(|moved| moved.number > last || is_taken_again(moved));
+        moves.retain(|moved| moved.number > last || mutant::active(Mutant::TakeTwice));
         let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
             return Ok(Reply::Carried { count: 0 });
         };
@@ -84,13 +84,5 @@ impl Partition {
         };
         self.write(number, entry, out);
         put_bodies(number, body, facts, out);
-    }
-}
-
-/// Whether a deliberate fault has a move taken though it was taken before.
-fn is_taken_again(moved: &Move) -> bool {
-    match moved.what {
-        Arriving::Item(_) => mutant::active(Mutant::TakeTwice),
-        Arriving::Cron(_) => mutant::active(Mutant::CronTakenTwice),
     }
 }

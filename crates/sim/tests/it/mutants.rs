@@ -70,7 +70,7 @@ caught! {
     an_abort_before_the_last_member_is_gone_is_caught: AbortEarly,
     a_forgotten_end_of_a_group_is_caught: ForgetEnd,
     an_event_numbered_again_is_caught: RepeatEvent,
-    a_cron_taken_twice_is_caught: CronTakenTwice,
+    a_time_that_runs_again_after_a_move_is_caught: CronTimeAgain,
     a_lock_held_while_partitions_are_told_is_caught: LockWhileTold,
     a_move_assigned_for_ever_is_caught: AssignedForEver,
 }
