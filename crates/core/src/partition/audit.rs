@@ -140,12 +140,6 @@ impl Partition {
             crons.insert(Box::new(cron.clone()));
         });
         same("crons", &self.crons, &crons)?;
-        let is_stray = |name: &Arc<str>| self.crons.get(name).is_some_and(|cron| self.is_to_leave(cron));
-        same(
-            "crons that stay though they are to leave",
-            &self.crons_leaving.iter().find(|name| !is_stray(name)),
-            &None,
-        )?;
         let mut names = CronNames::default();
         self.cron_names.iter().for_each(|home| names.insert(home.clone()));
         same("names of crons", &self.cron_names, &names)

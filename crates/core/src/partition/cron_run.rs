@@ -55,7 +55,12 @@ impl Partition {
     }
 
     fn first_due_cron(&self) -> Option<(Timestamp, &Arc<str>)> {
-        self.crons.due().find(|(_, name)| !self.crons_leaving.contains(*name))
+        // One that an item with its address keeps here again has its times here.
+        let leaves = |name: &Arc<str>| {
+            let is_to_leave = || self.crons.get(name).is_some_and(|cron| self.is_to_leave(cron));
+            self.crons_leaving.contains(name) && is_to_leave()
+        };
+        self.crons.due().find(|(_, name)| !leaves(name))
     }
 
     pub(super) fn run_next_cron(&mut self, now: Timestamp, out: &mut Output) -> bool {

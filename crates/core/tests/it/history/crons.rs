@@ -141,14 +141,21 @@ impl History {
         let before = self.crons.get(&name(which)).cloned();
         let holder = before.as_ref().and_then(|cron| self.holders_of_addresses.get(cron.address.as_ref()?));
         let holder = holder.copied().filter(|number| self.is_live(*number));
+        let last_item =
+            before.as_ref().filter(|cron| cron.overlap == Overlap::Skip).and_then(|cron| cron.last_item);
+        let kept_by = last_item.filter(|number| self.is_live(*number));
         let reply = self.apply_cron(CronCommand::Trigger(name(which)));
-        match (before, holder) {
-            (None, _) => assert_eq!(reply, Err(Refusal::Cron(CronRefusal::NotFound))),
-            (Some(_), Some(number)) => assert_eq!(reply, Err(Refusal::DuplicateAddress { number })),
-            (Some(before), None) if !self.takes(None, before.address.as_deref()) => {
+        let at_home = |cron: &Cron| cron.address.as_deref().is_none_or(|address| self.is_at_home(address));
+        match (before, holder, kept_by) {
+            (None, ..) => assert_eq!(reply, Err(Refusal::Cron(CronRefusal::NotFound))),
+            (Some(_), Some(number), _) => assert_eq!(reply, Err(Refusal::DuplicateAddress { number })),
+            (Some(before), None, None) if !self.takes(None, before.address.as_deref()) => {
                 assert_eq!(reply, Err(Refusal::Moved));
             }
-            (Some(before), None) => {
+            (Some(before), None, Some(item)) if !at_home(&before) => {
+                assert_eq!(reply, Err(Refusal::Cron(CronRefusal::Busy { item })));
+            }
+            (Some(before), None, _) => {
                 let Ok(Reply::Triggered(made)) = reply else { panic!("{reply:?}") };
                 assert!(self.is_live(made.number));
                 let after = self.partition.crons().find(|cron| cron.name == before.name).cloned();

@@ -38,7 +38,7 @@ impl History {
         }
     }
 
-    fn is_at_home(&self, key: &str) -> bool {
+    pub(super) fn is_at_home(&self, key: &str) -> bool {
         self.intake.at_home.is_none_or(|slots| slots.contains(Slot::of(key)))
     }
 
