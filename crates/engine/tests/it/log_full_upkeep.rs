@@ -19,7 +19,11 @@ use crate::world::ManualEnv;
 const P: PartitionId = PartitionId(1);
 
 async fn manual(disk: &Arc<MemDisk>, options: LogOptions) -> (Arc<ManualEnv>, LogStore) {
-    let env = Arc::new(ManualEnv::new());
+    opened(ManualEnv::new(), disk, options).await
+}
+
+async fn opened(env: ManualEnv, disk: &Arc<MemDisk>, options: LogOptions) -> (Arc<ManualEnv>, LogStore) {
+    let env = Arc::new(env);
     let store = LogStore::open(env.clone(), Arc::clone(disk) as Arc<dyn Disk>, options).await.unwrap();
     (env, store)
 }
@@ -171,18 +175,13 @@ async fn thinned_out(disk: &Arc<MemDisk>, store: &LogStore) {
     thin_out(&mut owner, next).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
+/// Without threads: `fill_until` must stop at the first commit into the last segment, when most of that segment is left.
+/// Beside a keeper that runs late, commits would leave less than half of it, and compaction may not have the reserve then.
+#[tokio::test]
 async fn compaction_may_have_the_reserve_on_a_full_disk() {
-    let (disk, env, store) = loop {
-        let disk = Arc::new(MemDisk::default());
-        let (env, store) = manual(&disk, small()).await;
-        thinned_out(&disk, &store).await;
-        // A keeper that saw too late how little room there is gave the reserve to commits: then there is none to be had.
-        if store.stats().events.reserves_taken == 0 {
-            break (disk, env, store);
-        }
-        store.close().await;
-    };
+    let disk = Arc::new(MemDisk::default());
+    let (env, store) = opened(ManualEnv::without_threads(), &disk, small()).await;
+    thinned_out(&disk, &store).await;
     let owner = Owner::acquire(&store, 1).await.unwrap();
     // Nobody frees space but the store itself.
     until(|| {

@@ -33,6 +33,8 @@ pub(crate) struct ManualEnv {
     pub(crate) sleeps: AtomicUsize,
     /// Keeps the next who reads the boot clock.
     held: Mutex<Option<Arc<HeldReading>>>,
+    /// Whether what asks for a thread of its own gets a task of the test's runtime instead.
+    has_no_threads: bool,
 }
 
 /// Somebody who has read the clock and does not come to act on it.
@@ -70,7 +72,13 @@ impl ManualEnv {
             polls: Arc::default(),
             sleeps: AtomicUsize::new(0),
             held: Mutex::default(),
+            has_no_threads: false,
         }
+    }
+
+    /// On a runtime of one thread, and with a disk in memory, a test runs the same way each time.
+    pub(crate) fn without_threads() -> Self {
+        Self { has_no_threads: true, ..Self::new() }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
@@ -129,6 +137,9 @@ impl Env for ManualEnv {
     }
 
     fn spawn_thread_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>) {
+        if self.has_no_threads {
+            return self.spawn_boxed(name, future);
+        }
         self.tasks.spawn_thread_boxed(name, future);
     }
 }

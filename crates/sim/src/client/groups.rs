@@ -12,9 +12,9 @@ impl Client {
     pub(super) async fn group_call(&mut self) {
         let ask = match self.rng.below(100) {
             0..=23 => self.creation(),
-            24..=53 => return self.produce_member().await,
-            54..=68 => GroupAsk::Start,
-            69..=76 => return self.cancel_group().await,
+            24..=51 => return self.produce_member().await,
+            52..=65 => GroupAsk::Start,
+            66..=76 => return self.cancel_group().await,
             77..=83 => GroupAsk::SetEnd(self.ends(50)),
             84..=93 => GroupAsk::Delete,
             _ => GroupAsk::Info,
@@ -28,7 +28,7 @@ impl Client {
 
     /// Often one with members at work.
     async fn cancel_group(&mut self) {
-        let at_work = if self.rng.percent(65) { self.group_at_work() } else { None };
+        let at_work = if self.rng.percent(80) { self.group_at_work() } else { None };
         let (queue, group) = at_work.unwrap_or_else(|| self.group());
         self.caller.group(GroupOp { queue, group, ask: GroupAsk::Cancel }).await;
     }
