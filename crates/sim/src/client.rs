@@ -362,7 +362,7 @@ impl Client {
         let mut ops = Vec::new();
         for (id, permit) in items {
             let retry_at = self.rng.percent(50).then(|| self.moment(5_000));
-            ops.push(RetryOp { id, permit, retry_at, dead: self.rng.percent(15) });
+            ops.push(RetryOp { id, permit, retry_at, dead: self.rng.percent(20) });
         }
         self.caller.retry(queue, ops).await;
     }

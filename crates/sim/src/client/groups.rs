@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Client;
+use super::{Client, Hold};
 use crate::group::{Ends, GroupAsk, GroupOp, LastWord};
 use crate::history::{Made, QueueIndex};
 
@@ -26,19 +26,27 @@ impl Client {
         }
     }
 
-    /// Often one with members at work.
+    /// Often one with members at work, of which the one leased last is extended afterwards: its lease outlives its group.
     async fn cancel_group(&mut self) {
-        let at_work = if self.rng.percent(80) { self.group_at_work() } else { None };
-        let (queue, group) = at_work.unwrap_or_else(|| self.group());
+        let at_work = if self.rng.percent(80) { self.member_at_work() } else { None };
+        let (queue, group) = match &at_work {
+            Some((member, group)) => (member.queue, Arc::clone(group)),
+            None => self.group(),
+        };
         self.caller.group(GroupOp { queue, group, ask: GroupAsk::Cancel }).await;
+        if let Some((member, _)) = at_work
+            && self.rng.percent(50)
+        {
+            self.caller.extend(queue, None, vec![(member.id, member.permit)]).await;
+        }
     }
 
-    /// That of the member which somebody was given last.
-    fn group_at_work(&self) -> Option<(QueueIndex, Arc<str>)> {
+    /// The member that any client was given last, and its group.
+    fn member_at_work(&self) -> Option<(Hold, Arc<str>)> {
         let known = self.memory.known();
         let members = known.held.iter().flatten().filter(|hold| known.groups.contains_key(&hold.id));
         let hold = members.max_by_key(|hold| hold.permit)?;
-        Some((hold.queue, Arc::clone(&known.groups[&hold.id])))
+        Some((*hold, Arc::clone(&known.groups[&hold.id])))
     }
 
     fn group(&mut self) -> (QueueIndex, Arc<str>) {
