@@ -72,7 +72,7 @@ pub(crate) fn not_read(error: ClientError) -> Failure {
     if failure.exit == Exit::Unknown { nothing_done(failure) } else { failure }
 }
 
-/// Of a call that changes nothing, whatever became of it: also where a server says that it does not know.
+/// The failure of a reading call: its outcome is `not_applied`, even if the server answered `unknown`.
 fn nothing_done(failure: Failure) -> Failure {
     match failure.why {
         Why::Own(error) => Failure::new(Exit::Unreachable, error.message),

@@ -217,7 +217,7 @@ pub struct ImportItem {
     pub error: Option<ItemError>,
     /// It waits for an answer, whenever it is due.
     pub suspended: Option<Box<Suspension>>,
-    /// As those of a [`NewItem`].
+    /// `body` and `facts` are as in [`NewItem`].
     pub body: Bytes,
     pub facts: Option<Bytes>,
 }
@@ -448,9 +448,9 @@ pub struct Take {
 pub struct Move {
     pub number: MoveNumber,
     pub what: Arriving,
-    /// The payload, as that of a [`NewItem`]; unset if it is lost. For a cron, that of the item that the cron makes.
+    /// `body` is the payload as in [`NewItem::body`], unset if it is lost. For a cron: the payload of the items that it makes.
     pub body: Option<Bytes>,
-    /// As those of a [`NewItem`].
+    /// `facts` are encoded as in [`NewItem::facts`].
     pub facts: Option<Bytes>,
 }
 
@@ -682,7 +682,7 @@ pub struct Emitted {
     pub cancel_requested: bool,
 }
 
-/// What an operator bounds.
+/// A limit of the configuration, `limits.*`, that a command can run into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Queues,

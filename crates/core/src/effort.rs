@@ -3,7 +3,7 @@
 //!
 //! Without the feature `effort`, [`look`] does nothing and is not in the build.
 
-/// What is counted, each apart from the others.
+/// Kind of thing looked at. Each kind has a counter of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looked {
     /// Lanes, groups, and items on the way to a page of a list.

@@ -112,8 +112,8 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Those that the simulator must find. [`Mutant::RunAgain`] makes items without end, which no run survives: the histories
-    /// of the core find it.
+    /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends.
+    /// The histories of the core find that one.
     pub const ALL: [Self; 34] = [
         Self::SkipSync,
         Self::AcceptOldFrame,

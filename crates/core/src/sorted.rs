@@ -219,7 +219,7 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
         }
     }
 
-    /// Tells whether there is one, and room for both in one.
+    /// Merges a chunk with its next neighbour. Returns `false` if there is no neighbour, or no room for both in one chunk.
     fn merge_with_next(&mut self, bound: K) -> bool {
         let mut pair = self.chunks.range(bound..);
         let (Some((_, chunk)), Some((&next_bound, next))) = (pair.next(), pair.next()) else { return false };
@@ -234,8 +234,8 @@ impl<K: Ord + Copy, V> SortedMap<K, V> {
     }
 }
 
-/// Two chunks as one, in memory of their own. Memory that were cut to size in place would leave holes, each a little smaller
-/// than the next chunk that is to be filled.
+/// Two chunks as one, in newly allocated memory of the right size. Shrinking a chunk in place would leave a hole in the heap
+/// a little smaller than the next chunk needs.
 fn fitting<K, V>(chunk: Chunk<K, V>, next: Chunk<K, V>) -> Chunk<K, V> {
     let mut both = Chunk::with_capacity(chunk.len() + next.len());
     both.extend(chunk);

@@ -265,7 +265,7 @@ fn an_item_that_cannot_be_deleted_is_told() {
     assert!(err.starts_with(&format!("{id}: ")) && err.ends_with("(not_found)\n"), "{err}");
 }
 
-/// Whoever deletes the queue after the export would lose the payload for good.
+/// Exit code 5 warns before the queue is deleted: a payload that is not in the export would be lost for good.
 #[test]
 fn an_export_tells_items_without_payload_and_ends_with_5() {
     let directory = TempDir::new().unwrap();

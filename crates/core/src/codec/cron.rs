@@ -23,7 +23,7 @@ const PAUSED: u8 = 9;
 const NEXT_AT: u8 = 10;
 const LAST_AT: u8 = 11;
 const LAST_ITEM: u8 = 12;
-/// All three of these or none.
+/// `LEAVES_TO`, `LEAVES_NUMBER` and `LEAVES_QUEUE` are written together: only for a cron that moves to another partition.
 const LEAVES_TO: u8 = 13;
 const LEAVES_NUMBER: u8 = 14;
 const LEAVES_QUEUE: u8 = 15;

@@ -13,11 +13,11 @@ use crate::time::Timestamp;
 pub(super) struct Ages {
     visible_from: u32,
     by_lane: BTreeMap<Lane, Timestamp>,
-    /// By era, so that those that were cleared need not be taken out at once.
+    /// Lanes by the age of their oldest item, one set per era: a clear drops whole eras instead of single lanes.
     in_order: BTreeMap<u32, BTreeSet<(Timestamp, Lane)>>,
-    /// What is known of these may no longer be so, nor of the latest.
+    /// Lanes whose age in `by_lane` may be outdated. So may that of `latest`.
     touched: BTreeSet<Lane>,
-    /// A batch is mostly of one kind, and then needs no set.
+    /// The lane that was touched last: a batch is mostly of one kind, and then `touched` stays empty.
     latest: Option<Lane>,
 }
 
@@ -64,7 +64,7 @@ impl Ages {
         self.latest == Some(lane) || self.touched.contains(&lane)
     }
 
-    /// Of the lanes that were not touched since they were looked at.
+    /// The oldest age among the lanes that were not touched since they were looked at.
     fn oldest_untouched(&self) -> Option<Timestamp> {
         let eras = self.in_order.range(self.visible_from..).map(|(_, in_order)| in_order);
         let oldest = |in_order: &BTreeSet<(Timestamp, Lane)>| {

@@ -121,7 +121,7 @@ impl Partition {
         kinds
     }
 
-    /// All items, by what the indexes keep.
+    /// Counts of all items, from the tallies of the indexes.
     pub(super) fn tally(&self) -> Counts {
         let mut counts = Counts::default();
         for (index, as_counts) in self.counted_indexes() {
@@ -182,7 +182,7 @@ impl Partition {
     }
 }
 
-/// What items that stand open or held count as.
+/// Turns the tally of an index into the counts of the state that its items are in.
 pub(super) type AsCounts = fn(Tally) -> Counts;
 
 pub(super) fn as_waiting(tally: Tally) -> Counts {

@@ -59,7 +59,7 @@ impl SubAssign for Tally {
     }
 }
 
-/// What all eras of an index have in common.
+/// State that all eras of an index share.
 #[derive(Default)]
 pub(super) struct Kinds {
     pub(super) stopped: BTreeSet<KindIndex>,

@@ -151,7 +151,7 @@ impl Index {
         self.eras.range(eras.start..end).flat_map(|(_, era)| era.groups())
     }
 
-    /// Of a group's lanes, but for those that were cleared.
+    /// Standing of a group's lanes, without the lanes that were cleared.
     pub(super) fn standing_of(&self, group: GroupIndex) -> Standing {
         self.shut.get(&group).copied().unwrap_or(Standing::Open)
     }

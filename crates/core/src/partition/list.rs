@@ -64,7 +64,7 @@ impl Partition {
 /// Keys in their order.
 type Order<'a> = Box<dyn Iterator<Item = Key> + 'a>;
 
-/// What can be seen of an index, from a key on.
+/// Visible keys of an index from `from` on: one iterator per group lane, and one for the items without a group.
 fn orders(index: &Index, from: Key) -> impl Iterator<Item = Order<'_>> {
     let members = index.members_from(from).map(|keys| -> Order<'_> { Box::new(keys) });
     members.chain(index.without_group().map(move |keys| keys_from(keys, from)))

@@ -1,4 +1,4 @@
-//! What stats, lists and clears cost beside many groups: counted in lanes, groups and items looked at.
+//! Costs of stats, lists and clears beside many groups, counted in lanes, groups and items looked at.
 
 use windlass_core::command::{Clear, Command, CreateGroup, List, Produce, Reply};
 use windlass_core::effort::{Looked, looks};

@@ -1,4 +1,4 @@
-//! What a waiting item and a retained outcome cost in memory, and what they cost after the next start.
+//! Memory per waiting item and per retained outcome, before and after a restart.
 
 use std::path::Path;
 use std::process::Command;

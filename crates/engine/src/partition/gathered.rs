@@ -34,7 +34,7 @@ impl Gathered {
         Self { now, main, apart: None, messages: 0, sweeps: 0, look_for_waiters: false }
     }
 
-    /// Where changes and answers go to: nothing comes after a command that is apart.
+    /// The part that takes the next changes and answers: `apart` once there is one, because no command comes after it.
     pub(super) fn last(&mut self) -> &mut Part {
         self.apart.as_mut().unwrap_or(&mut self.main)
     }

@@ -346,7 +346,7 @@ impl Handle {
         }
     }
 
-    /// There is something to be brought to another queue, or to another partition.
+    /// Called when rows in the outbox wait for a mover to another queue or partition.
     pub(crate) fn sends(&self) {
         self.outgoing.notify_one();
     }

@@ -60,7 +60,7 @@ impl Inbox {
         })
     }
 
-    /// To be told by whoever takes a message out of the inbox.
+    /// Gives the message's room back. The writer calls it for each message that it takes out of the inbox.
     pub(crate) fn taken(&self, message: &Message) {
         self.uncount(message.urgency(), message.bytes());
     }

@@ -97,10 +97,10 @@ struct Calls {
     reloads: watch::Receiver<u64>,
 }
 
-/// What a batch comes to.
+/// Outcome of a batch that did not fail.
 enum Finished {
     Committed,
-    /// As [`Ended::TooLarge`].
+    /// A command was too large for the store: the writer ends with [`Ended::TooLarge`].
     TooLarge(Box<InFlight>),
 }
 

@@ -49,7 +49,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// One that takes so many bytes of bodies in a batch, and twice as many with the rows.
+    /// A store whose batches have at most `batch_bytes_max` bytes of bodies, and twice as many with the rows.
     pub fn with_batch_bytes_max(batch_bytes_max: usize) -> Self {
         Self { tables: Mutex::default(), batch_bytes_max }
     }

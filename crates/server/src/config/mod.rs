@@ -62,7 +62,7 @@ pub struct Limits {
     pub bytes_in_flight: usize,
     pub queues: usize,
     pub partitions: usize,
-    /// Of the process; unset: as much as there is.
+    /// Memory of the process in bytes; unset: no limit but that of the machine.
     pub memory: Option<usize>,
 }
 

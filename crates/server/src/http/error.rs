@@ -95,7 +95,7 @@ impl Problem {
         passes.then_some(1)
     }
 
-    /// The same of a call that changes nothing: whatever became of it, nothing was changed.
+    /// The error as a reading call tells it: `outcome` is `not_applied`, because such a call changes nothing.
     pub(super) fn of_reading(self) -> Self {
         match (self.code, self.outcome) {
             (Code::Unavailable, Some(Outcome::Unknown)) => {
