@@ -13,6 +13,7 @@
 
 mod clock;
 mod crons;
+mod deaths;
 pub mod env;
 mod error;
 mod explain;

@@ -8,6 +8,7 @@ pub mod config;
 pub mod http;
 pub mod lifecycle;
 pub mod listener;
+mod log_thread;
 mod memory;
 pub mod metrics;
 pub mod stores;

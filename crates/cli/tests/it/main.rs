@@ -46,6 +46,7 @@ mod storage;
 mod support;
 #[cfg(test)]
 mod unclaimed;
+mod unread_log;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::timeout;
 use windlass_client::{Client, Encoding, Retries};
 
@@ -30,15 +30,18 @@ impl ServerProcess {
 
     /// With further flags of `windlass serve`.
     pub(crate) async fn start_with(data: &Path, flags: &[OsString]) -> Self {
-        let mut child = Command::from(windlass())
-            .args(["--json", "serve", "--listen", "127.0.0.1:0", "--log-level", "warn", "--data"])
-            .arg(data)
-            .args(flags)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the program starts");
+        Self::ready(serve(data).args(["--log-level", "warn"]).args(flags)).await
+    }
+
+    /// With the server's log in a pipe.
+    pub(crate) async fn start_piped(data: &Path, flags: &[OsString]) -> (Self, ChildStderr) {
+        let mut server = Self::ready(serve(data).args(flags).stderr(Stdio::piped())).await;
+        let log = server.child.stderr.take().expect("piped");
+        (server, log)
+    }
+
+    async fn ready(command: &mut Command) -> Self {
+        let mut child = command.spawn().expect("the program starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let line = timeout(PATIENCE, lines.next_line()).await.expect("it says something in time");
         let line = line.expect("the pipe can be read").expect("it lives long enough to be ready");
@@ -81,6 +84,13 @@ impl ServerProcess {
         self.signal(Signal::KILL);
         self.ended().await;
     }
+}
+
+fn serve(data: &Path) -> Command {
+    let mut command = Command::from(windlass());
+    command.args(["--json", "serve", "--listen", "127.0.0.1:0", "--data"]).arg(data);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+    command
 }
 
 /// One that tries everything once.

@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tracing::warn;
 use windlass_core::command::{Command, Died, Held};
-use windlass_core::id::{ItemId, ItemNumber, PartitionId};
-use windlass_core::item::{End, Item};
+use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::item::Item;
 use windlass_core::limits::RegistryLimits;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Intake, Queue, QueueName};
@@ -15,6 +14,7 @@ use windlass_core::rule::RuleSet;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
+use crate::deaths::Deaths;
 use crate::error::EngineError;
 use crate::lock::lock;
 use crate::partition::copied::Copied;
@@ -53,6 +53,7 @@ pub(crate) struct InCommon {
     pub(crate) stale: Arc<Stale>,
     /// Counts batches that were carried from some partition of the queue to where they were to go.
     pub(crate) carried: Arc<watch::Sender<u64>>,
+    pub(crate) deaths: Arc<Deaths>,
 }
 
 /// What the registry says of a partition.
@@ -105,6 +106,7 @@ pub(crate) struct Handle {
     pub(crate) published: Published,
     stale: Arc<Stale>,
     carried: Arc<watch::Sender<u64>>,
+    deaths: Arc<Deaths>,
     /// Unset for the registry.
     orders: Option<Orders>,
     pub(crate) registry_limits: RegistryLimits,
@@ -140,6 +142,7 @@ impl Handle {
             orders,
             stale: Arc::clone(&common.stale),
             carried: Arc::clone(&common.carried),
+            deaths: Arc::clone(&common.deaths),
             registry_limits: common.registry_limits,
             rules: Copied::new(Arc::default()),
             given_back: Mutex::default(),
@@ -318,7 +321,7 @@ impl Handle {
     /// Takes note of what became durable.
     pub(crate) fn took_effect(&self, effects: &mut Effects) {
         self.published.took_effect(effects);
-        effects.died.iter().for_each(|died| self.log_death(died));
+        effects.died.iter().for_each(|died| self.note_death(died));
         if effects.outgoing {
             self.sends();
         }
@@ -333,16 +336,10 @@ impl Handle {
         }
     }
 
-    /// One line for each item that nobody will work on any more, where no dead queue keeps them.
-    fn log_death(&self, died: &Died) {
-        let queue = self.queue.as_ref().map_or("", |queue| &*queue.name);
-        let item = ItemId { partition: self.id, number: died.number };
-        let (kind, attempts, reason) = (&*died.kind, died.attempts, died.reason.name());
-        match died.end {
-            End::Expired => warn!(queue, %item, kind, attempts, reason, "item expired"),
-            End::Failed | End::Completed | End::Cancelled => {
-                warn!(queue, %item, kind, attempts, reason, "item failed");
-            }
+    /// The registry has no items, so a partition without a queue has no deaths.
+    fn note_death(&self, died: &Died) {
+        if let Some(queue) = &self.queue {
+            self.deaths.add(&queue.name, self.id, died);
         }
     }
 

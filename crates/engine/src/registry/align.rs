@@ -131,6 +131,7 @@ impl Registry {
             queue: Some(queue.name.clone()),
             arrivals: Arc::clone(&self.arrivals),
             stale: Arc::clone(&self.stale),
+            deaths: Arc::clone(&self.deaths),
             ..InCommon::default()
         });
         let started = self.start_partitions(&queue, rules, &common, |_| true);

@@ -32,6 +32,7 @@ use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::time::Timestamp;
 
 use crate::clock::Clock;
+use crate::deaths::Deaths;
 use crate::env::{self, Env, Task};
 use crate::error::EngineError;
 use crate::lock::lock;
@@ -69,6 +70,8 @@ pub(crate) struct Registry {
     /// Partitions of a store are listed or dropped one at a time.
     store_turns: Arc<Turns<Arc<str>>>,
     stale: Arc<Stale>,
+    deaths: Arc<Deaths>,
+    deaths_task: Mutex<Option<Task>>,
     /// The stores whose partitions were compared with what the registry names.
     looked_at: Mutex<BTreeSet<Arc<str>>>,
     /// Leases wait no more.
@@ -100,6 +103,8 @@ impl Registry {
         let meter = Arc::default();
         let supervisor = Supervisor::new(&home, &env, &store, &clock, &meter, inbox);
         let home_task = env::spawn(&*env, "registry", supervisor.run());
+        let deaths = Arc::<Deaths>::default();
+        let deaths_task = env::spawn(&*env, "deaths", Arc::clone(&deaths).keep_logging(Arc::clone(&env)));
         let registry = Arc::new(Self {
             env,
             store,
@@ -114,6 +119,8 @@ impl Registry {
             unclaimed_turns: Arc::default(),
             store_turns: Arc::default(),
             stale: Arc::default(),
+            deaths,
+            deaths_task: Mutex::new(Some(deaths_task)),
             looked_at: Mutex::default(),
             waiters_home: AtomicBool::new(false),
             closing: watch::Sender::new(false),
@@ -313,9 +320,12 @@ impl Registry {
             stop(running).await;
         }
         self.home.stop();
-        let home_task = lock(&self.home_task).take();
-        if let Some(task) = home_task {
-            task.await;
+        self.deaths.end();
+        for task in [&self.home_task, &self.deaths_task] {
+            let task = lock(task).take();
+            if let Some(task) = task {
+                task.await;
+            }
         }
     }
 }

@@ -10,8 +10,11 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 use windlass_core::command::NewItem;
+use windlass_core::id::ItemId;
+use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_engine::{Granted, RetryItem};
 
 use crate::world::{Medium, World, item};
 
@@ -84,9 +87,32 @@ impl Ear {
     }
 }
 
-// On one thread, so that the subscriber hears all of it and nothing else.
+/// Lets the other tasks of this thread have their turns.
+async fn others_run() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Produces items and has them given up, one after the other.
+async fn fail(world: &World, queue: &QueueName, items: Vec<NewItem>) -> Vec<ItemId> {
+    let ids = world.produce(queue, items).await;
+    let leased = world.lease(queue, ids.len()).await;
+    for Granted { id, permit, .. } in leased {
+        let given_up = RetryItem { id, permit, retry_at: None, dead: true, error: None };
+        world.engine().retry(queue, vec![given_up]).await.expect("retried");
+        others_run().await;
+    }
+    ids
+}
+
+fn seen(line: &Line, fields: &[&str]) -> Vec<String> {
+    fields.iter().map(|field| line[*field].clone()).collect()
+}
+
+// These tests run on one thread, so that the subscriber hears all of it and nothing else.
 #[tokio::test]
-async fn an_item_that_dies_without_a_dead_queue_is_told_once_and_in_full() {
+async fn an_item_that_dies_without_a_dead_queue_is_logged_in_full() {
     let (ear, _listening) = Ear::listening();
     let world = World::new(Medium::memory()).await;
     let queue = world.queue("q", 1, Settings { max_attempts: 1, ..Settings::default() }).await;
@@ -97,27 +123,54 @@ async fn an_item_that_dies_without_a_dead_queue_is_told_once_and_in_full() {
     for _ in 0..2 {
         world.env.advance(Duration::from_secs(61));
         world.engine().stats(&queue).await.expect("stats");
+        others_run().await;
     }
-    let line = |id: windlass_core::id::ItemId, message: &str, kind: &str, attempts: &str, reason: &str| {
-        let fields = [
-            ("message", message.to_owned()),
-            ("queue", "q".to_owned()),
-            ("item", id.to_string()),
-            ("kind", kind.to_owned()),
-            ("attempts", attempts.to_owned()),
-            ("reason", reason.to_owned()),
-        ];
-        Line::from(fields.map(|(name, value)| (name.to_owned(), value)))
-    };
-    let mut heard = ear.lines_about_items();
+    let mut heard: Vec<_> = ear
+        .lines_about_items()
+        .iter()
+        .map(|line| seen(line, &["message", "queue", "item", "kind", "attempts", "reason", "count"]))
+        .collect();
     heard.sort();
+    let (failed, expired) = (ids[0].to_string(), ids[1].to_string());
     let expected = [
-        line(ids[1], "item expired", "default", "0", "expired"),
-        line(ids[0], "item failed", "mail", "1", "attempts"),
+        ["items expired", "q", &expired, "default", "0", "expired", "1"],
+        ["items failed", "q", &failed, "mail", "1", "attempts", "1"],
     ];
-    let mut expected = expected.to_vec();
-    expected.sort();
     assert_eq!(heard, expected);
+}
+
+#[tokio::test]
+async fn deaths_after_the_first_are_summed_up_for_ten_seconds_and_at_the_end() {
+    let (ear, _listening) = Ear::listening();
+    let world = World::new(Medium::memory()).await;
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let ids = fail(&world, &queue, (0..30).map(|_| item("given up")).collect()).await;
+    let counts =
+        || -> Vec<_> { ear.lines_about_items().iter().map(|line| seen(line, &["count", "item"])).collect() };
+    let mut expected = vec![["1".to_owned(), ids[0].to_string()]];
+    assert_eq!(counts(), expected);
+    world.env.advance(Duration::from_secs(10));
+    others_run().await;
+    expected.push(["29".to_owned(), ids[29].to_string()]);
+    assert_eq!(counts(), expected);
+    let last = fail(&world, &queue, vec![item("given up"), item("given up")]).await;
+    world.engine().close().await;
+    expected.push(["2".to_owned(), last[1].to_string()]);
+    assert_eq!(counts(), expected);
+}
+
+#[tokio::test]
+async fn deaths_of_many_kinds_are_logged_in_a_bounded_number_of_lines() {
+    let (ear, _listening) = Ear::listening();
+    let world = World::new(Medium::memory()).await;
+    let queue = world.queue("q", 1, Settings::default()).await;
+    fail(&world, &queue, vec![item("the first is logged alone")]).await;
+    let kinds = (0..60).map(|kind| NewItem { kind: format!("kind {kind}").into(), ..item("given up") });
+    fail(&world, &queue, kinds.collect()).await;
+    world.env.advance(Duration::from_secs(10));
+    others_run().await;
+    assert_eq!(ear.lines_about_items().len(), 1 + 50);
+    assert_eq!(ear.line("items of further queues or kinds failed or expired")["count"], "10");
 }
 
 #[tokio::test]
@@ -130,6 +183,7 @@ async fn an_item_that_goes_to_a_dead_queue_is_not_told() {
     world.lease(&queue, 1).await;
     world.env.advance(Duration::from_secs(61));
     assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 1);
+    others_run().await;
     assert_eq!(ear.lines_about_items(), Vec::<Line>::new());
 }
 

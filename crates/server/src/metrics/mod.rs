@@ -23,6 +23,7 @@ use names::*;
 use text::Page;
 
 use crate::listener::{Timeout, Traffic};
+use crate::log_thread::lines_dropped;
 use crate::memory::resident_bytes;
 
 const MICROS: f64 = 1e6;
@@ -121,6 +122,7 @@ fn process(page: &mut Page, uptime: Duration) {
     if let Some(bytes) = resident_bytes() {
         page.single(&RESIDENT, bytes);
     }
+    page.single(&LOG_LINES_DROPPED, lines_dropped());
 }
 
 fn queues(page: &mut Page, queues: &[QueueOverview], now: Timestamp) {

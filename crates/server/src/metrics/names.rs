@@ -46,6 +46,8 @@ metrics! {
     BUILD_INFO = Gauge "windlass_build_info" ["version"]: "Always 1; the label tells the version.";
     UPTIME = Gauge "windlass_uptime_seconds": "Time since the server was started.";
     RESIDENT = Gauge "process_resident_memory_bytes": "Memory that the process takes up. Linux only.";
+    LOG_LINES_DROPPED = Counter "windlass_log_lines_dropped_total":
+        "Lines of the server's log that were dropped because standard error was not read fast enough.";
 
     ITEMS = Gauge "windlass_items" ["queue", "state"]: "Items that have not ended, by state.";
     RETAINED = Gauge "windlass_items_retained" ["queue"]: "Items that have ended and are kept.";
