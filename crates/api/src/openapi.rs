@@ -1,5 +1,7 @@
 //! `/openapi.json`, made from the list of calls.
 
+use std::collections::BTreeSet;
+
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -34,11 +36,7 @@ pub fn document() -> Value {
         "components": {
             "schemas": schemas,
             "headers": headers(),
-            "responses": {"Error": {
-                "description": error_description(),
-                "headers": {REQUEST_ID: header("RequestId"), "retry-after": header("RetryAfter")},
-                "content": content::<ErrorReply>(&json!(error), None),
-            }},
+            "responses": error_replies(&json!(error)),
         },
     })
 }
@@ -90,17 +88,46 @@ impl EachCall for Paths {
                 "required": must_hold.is_some(),
                 "content": content::<C>(&request, example("request")),
             },
-            "responses": {
-                "200": {
-                    "description": "Done.",
-                    "headers": reply_headers(C::CHANGES),
-                    "content": content::<C::Reply>(&reply, example("reply")),
-                },
-                "default": {"$ref": "#/components/responses/Error"},
-            },
+            "responses": responses(json!({
+                "description": "Done.",
+                "headers": reply_headers(C::CHANGES),
+                "content": content::<C::Reply>(&reply, example("reply")),
+            })),
         });
         self.paths.insert(format!("/v1/{}", C::NAME), json!({"post": operation}));
     }
+}
+
+/// What can come back: the reply, or any of the errors.
+fn responses(done: Value) -> Value {
+    let mut responses = json!({"200": done});
+    for status in error_statuses() {
+        responses[status.to_string()] = json!({"$ref": format!("#/components/responses/{status}")});
+    }
+    responses
+}
+
+fn error_statuses() -> BTreeSet<u16> {
+    Code::ALL.iter().map(|code| code.status()).collect()
+}
+
+/// By status: the error codes that come with it.
+fn error_replies(schema: &Value) -> Value {
+    let mut replies = json!({});
+    for status in error_statuses() {
+        let codes = Code::ALL.iter().filter(|code| code.status() == status);
+        let names: Vec<String> = codes.map(|code| format!("`{code}`")).collect();
+        let mut headers = json!({REQUEST_ID: header("RequestId")});
+        if [429, 503].contains(&status) {
+            headers["retry-after"] = header("RetryAfter");
+        }
+        replies[status.to_string()] = json!({
+            "description": format!("`error.code` is {}.", names.join(" or ")),
+            "headers": headers,
+            "content": content::<ErrorReply>(schema, None),
+        });
+    }
+    replies
 }
 
 /// The same in both encodings.
@@ -109,7 +136,9 @@ fn content<T: schemars::JsonSchema>(schema: &Value, example: Option<&Value>) -> 
     if let Some(example) = example {
         in_json["example"] = example.clone();
     }
-    let in_protobuf = json!({"x-protobuf-message": format!("windlass.v1.{}", T::schema_name())});
+    let message = format!("windlass.v1.{}", T::schema_name());
+    let in_protobuf =
+        json!({"schema": {"type": "string", "format": "binary"}, "x-protobuf-message": message});
     json!({JSON: in_json, PROTOBUF: in_protobuf})
 }
 
@@ -176,14 +205,11 @@ fn stream_of_events() -> Value {
             {"name": "Last-Event-ID", "in": "header", "required": false,
                 "description": "As `after`, and goes before it: a browser that comes again sends it.", "schema": number},
         ],
-        "responses": {
-            "200": {
-                "description": "The stream. It ends with `event: end`.",
-                "headers": {REQUEST_ID: header("RequestId")},
-                "content": {EVENT_STREAM: {}},
-            },
-            "default": {"$ref": "#/components/responses/Error"},
-        },
+        "responses": responses(json!({
+            "description": "The stream. It ends with `event: end`.",
+            "headers": {REQUEST_ID: header("RequestId")},
+            "content": {EVENT_STREAM: {"schema": {"type": "string"}}},
+        })),
     }})
 }
 
@@ -205,9 +231,4 @@ fn plain_pages() -> Map<String, Value> {
         (path.to_owned(), json!({"get": operation}))
     };
     pages.into_iter().map(page).collect()
-}
-
-fn error_description() -> String {
-    let line = |code: &Code| format!("{} `{code}`", code.status());
-    Code::ALL.iter().map(line).collect::<Vec<_>>().join(", ")
 }

@@ -49,3 +49,19 @@ impl Contract {
 pub(crate) fn reference(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str().map(|path| path.trim_start_matches("#/components/schemas/"))
 }
+
+/// The type of a schema's values, null left aside. `None`: any.
+pub(crate) fn type_of(schema: &Value) -> Option<&str> {
+    match &schema["type"] {
+        Value::Array(types) => types.iter().filter_map(Value::as_str).find(|name| *name != "null"),
+        one => one.as_str(),
+    }
+}
+
+pub(crate) fn is_nullable(schema: &Value) -> bool {
+    let null = |name: &Value| name == "null";
+    schema["type"].as_array().is_some_and(|types| types.iter().any(null))
+        || schema["anyOf"]
+            .as_array()
+            .is_some_and(|choices| choices.iter().any(|choice| null(&choice["type"])))
+}

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use schemars::JsonSchema;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_api::call::{Call, EachCall, Wire, for_each_call};
 use windlass_api::openapi;
 
-use crate::contract::{Contract, repository};
-use crate::reference;
+use crate::contract::{Contract, is_nullable, reference, repository, type_of};
+use crate::reference as reference_page;
 
 const OPENAPI: &str = "docs/reference/openapi.json";
 const REFERENCE: &str = "docs/reference/api.md";
@@ -29,7 +30,7 @@ fn the_openapi_document_is_the_one_checked_in() {
 
 #[test]
 fn the_reference_is_the_one_checked_in() {
-    let text = reference::write(&Contract::load(), &examples());
+    let text = reference_page::write(&Contract::load(), &examples());
     if updating() {
         fs::write(repository(REFERENCE), &text).unwrap();
     }
@@ -93,10 +94,45 @@ fn schemas_name_only_fields_that_there_are_and_describe_each() {
 #[test]
 fn schemas_hold_no_noise() {
     let text = json!(Contract::load().schemas).to_string();
-    assert!(!text.contains(r#""null""#), "a field that is not set is left out, never null");
     for noise in ["null", r#""""#, "[]", "{}"] {
         assert!(!text.contains(&format!(r#""default":{noise}"#)), "{noise} tells nobody anything");
     }
+}
+
+#[test]
+fn only_a_field_that_is_always_there_may_be_null() {
+    for (name, schema) in &Contract::load().schemas {
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
+            let is_required = required.iter().any(|name| name == field);
+            assert!(is_required || !is_nullable(schema), "{name}.{field} is left out if it is not set");
+        }
+    }
+}
+
+#[test]
+fn a_reply_has_null_only_where_its_schema_says_so() {
+    struct Check(Contract);
+
+    impl Check {
+        fn check(&self, schema: &Value, value: &Value, place: &str) {
+            let schema = reference(schema).map_or(schema, |name| &self.0.schemas[name]);
+            let is_any = type_of(schema).is_none();
+            assert!(!value.is_null() || is_any || is_nullable(schema), "{place} is null");
+            for (field, value) in value.as_object().into_iter().flatten() {
+                self.check(&schema["properties"][field], value, &format!("{place}.{field}"));
+            }
+        }
+    }
+
+    impl EachCall for Check {
+        fn visit<C: Call>(&mut self) {
+            let name = C::Reply::schema_name();
+            self.check(&self.0.schemas[&*name], &json!(C::Reply::default()), &name);
+        }
+    }
+
+    for_each_call(&mut Check(Contract::load()));
 }
 
 #[derive(serde::Deserialize)]

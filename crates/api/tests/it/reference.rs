@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use windlass_api::call::{Call, EachCall, for_each_call};
 
-use crate::contract::{Contract, reference};
+use crate::contract::{Contract, is_nullable, reference, type_of};
 use crate::document::Example;
 
 const TAKES_ALL: &str = "a string takes whatever is written to it";
@@ -114,12 +114,17 @@ impl Page<'_> {
     }
 
     fn kind(&mut self, schema: &Value) -> String {
+        let kind = self.kind_but_null(schema);
+        if is_nullable(schema) { format!("{kind} or null") } else { kind }
+    }
+
+    fn kind_but_null(&mut self, schema: &Value) -> String {
         match reference(schema) {
             Some("Duration") => return "duration".to_owned(),
             Some(name) => return self.link(name),
             None => {}
         }
-        match schema["type"].as_str() {
+        match type_of(schema) {
             None => "any JSON".to_owned(),
             Some("array") => format!("list of {}", self.kind(&schema["items"])),
             Some("object") => format!("map to {}", self.kind(&schema["additionalProperties"])),

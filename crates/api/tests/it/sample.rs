@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use windlass_api::{Span, Time};
 
-use crate::contract::reference;
+use crate::contract::{reference, type_of};
 
 /// What to fill in.
 #[derive(Clone, Copy)]
@@ -40,7 +40,7 @@ impl<'a> Sampler<'a> {
             Some(name) => return self.message(name),
             None => {}
         }
-        match schema["type"].as_str() {
+        match type_of(schema) {
             Some("object") if schema.get("additionalProperties").is_some_and(Value::is_object) => {
                 self.map(schema)
             }
