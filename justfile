@@ -14,6 +14,14 @@ test:
 browser-test:
     node tests/browser/event_source.mjs
 
+# Clients generated from the OpenAPI document, in Python and TypeScript, talk to a server.
+openapi-clients:
+    tests/openapi/run
+
+# Schemathesis sends what the OpenAPI document allows, and what it does not: so many requests of each kind per call.
+schemathesis examples="100":
+    tests/openapi/schemathesis {{examples}}
+
 # The server, on its default port.
 serve *args:
     cargo run -- serve {{args}}
