@@ -59,6 +59,7 @@ pub struct Cron {
 /// What a cron produces: as an item in produce, without group and `enqueue_at`.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 pub struct CronItem {
     /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]

@@ -34,6 +34,7 @@ pub struct EmitRequest {
 /// An event to be emitted.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 pub struct NewEvent {
     /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]
@@ -140,6 +141,7 @@ pub struct SuspendReply {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["id"]))]
+#[schemars(transform = crate::rules_of_fields::at_most_one_payload)]
 pub struct ResumeItemRequest {
     /// The payload, if it is a JSON value: any, also null. The answer is at most one of `json`, `utf8` and `bytes`.
     #[prost(string, optional, tag = "1")]

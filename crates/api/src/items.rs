@@ -13,6 +13,7 @@ use crate::time::{Span, Time};
 /// An item to be produced.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 pub struct NewItem {
     /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]
@@ -469,6 +470,7 @@ pub struct ReleaseReply {
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = crate::rules_of_fields::id_or_address)]
 pub struct GetItemRequest {
     /// The item. Either this or `queue` and `address` are set.
     #[prost(string, optional, tag = "1")]
@@ -498,6 +500,7 @@ impl GetItemRequest {
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = crate::rules_of_fields::id_or_address)]
 pub struct CancelItemRequest {
     /// The item. Either this or `queue` and `address` are set.
     #[prost(string, optional, tag = "1")]
@@ -527,6 +530,7 @@ impl CancelItemRequest {
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = crate::rules_of_fields::id_or_address)]
 pub struct WaitItemRequest {
     /// The item. Either this or `queue` and `address` are set.
     #[prost(string, optional, tag = "1")]

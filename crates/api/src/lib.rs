@@ -19,6 +19,7 @@ pub mod payload;
 pub mod permits;
 pub mod queues;
 pub mod rules;
+mod rules_of_fields;
 pub mod service;
 pub mod storage;
 mod tidy;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::call::{Call, EachCall, for_each_call};
 use crate::error::{Code, ErrorReply};
+use crate::rules_of_fields::Patterns;
 use crate::tidy::Tidy;
 use crate::{COMMIT, EVENT_STREAM, JSON, PROTOBUF, REQUEST_ID};
 
@@ -64,6 +65,7 @@ impl Paths {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
             settings.transforms.push(Box::new(Tidy));
+            settings.transforms.push(Box::new(Patterns));
         });
         Self {
             requests: settings.clone().into_generator(),

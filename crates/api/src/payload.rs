@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Exactly one of the three is set.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 pub struct Payload {
     /// Any JSON value, also null.
     #[prost(string, optional, tag = "1")]

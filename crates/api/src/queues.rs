@@ -119,7 +119,6 @@ pub struct RetryPolicyChange {
 pub struct CreateQueueRequest {
     /// 1 to 128 of A-Z a-z 0-9 . _ -
     #[prost(string, tag = "1")]
-    #[schemars(regex(pattern = r"^[A-Za-z0-9._-]{1,128}$"))]
     pub queue: String,
     /// How many partitions: 1 to 1024, 1 if unset.
     #[prost(uint32, optional, tag = "2")]

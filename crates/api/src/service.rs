@@ -9,7 +9,6 @@ pub struct BackupRequest {
     /// Its name: 1 to 128 of A-Z a-z 0-9 . _ - ; the time if unset.
     #[prost(string, optional, tag = "1")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = r"^[A-Za-z0-9._-]{1,128}$"))]
     pub backup: Option<String>,
 }
 

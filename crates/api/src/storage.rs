@@ -82,6 +82,7 @@ pub struct ImportItemsRequest {
 /// An item as a list shows it, with all fields. A field that does not apply to an imported item is ignored.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 pub struct ImportItem {
     /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]

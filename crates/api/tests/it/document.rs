@@ -100,6 +100,31 @@ fn schemas_hold_no_noise() {
 }
 
 #[test]
+fn the_form_of_names_is_stated() {
+    for (name, schema) in &Contract::load().schemas {
+        for field in ["queue", "group", "cron"] {
+            let schema = &schema["properties"][field];
+            let is_text = type_of(schema) == Some("string");
+            assert!(!is_text || schema["pattern"] == "^[A-Za-z0-9._-]{1,128}$", "{name}.{field}: {schema}");
+        }
+    }
+}
+
+#[test]
+fn what_excludes_each_other_in_a_request_is_stated() {
+    for (name, schema) in &Contract::load().schemas {
+        let has = |field: &str| schema["properties"].get(field).is_some();
+        let is_request = schema["additionalProperties"] == false;
+        if is_request && has("utf8") {
+            assert_eq!(schema["then"], json!({"properties": {"utf8": false, "bytes": false}}), "{name}");
+        }
+        if is_request && has("id") && has("queue") && name.ends_with("Request") {
+            assert_eq!(schema["then"], json!({"properties": {"queue": false, "address": false}}), "{name}");
+        }
+    }
+}
+
+#[test]
 fn only_a_field_that_is_always_there_may_be_null() {
     for (name, schema) in &Contract::load().schemas {
         let required = schema["required"].as_array().cloned().unwrap_or_default();
