@@ -135,6 +135,14 @@ pub struct Details {
     #[prost(string, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+    /// With `permission_denied` for the host that a request asked for: that host, without its port.
+    #[prost(string, optional, tag = "6")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// With `permission_denied` for the web page that a request came from: its `Origin`, or `cross-site` if there was none.
+    #[prost(string, optional, tag = "7")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
 }
 
 /// An item of a batch that was judged and refused.

@@ -71,7 +71,8 @@ fn put(settings: &mut Map<String, Value>, name: &str, value: &str) {
 fn flag(key: &'static Key) -> Arg {
     // Clap wants names that live as long as the program, and so do these few.
     let long = key.flag().trim_start_matches('-').to_owned().leak();
-    let help = format!("{} [default: {}]", key.doc, key.default);
+    let default = if key.default.is_empty() { "none" } else { key.default };
+    let help = format!("{} [default: {default}]", key.doc);
     let long_help = format!("{help}\n\nTakes {}. Also from {}.", key.takes, key.variable());
     let flag = Arg::new(key.name).long(&*long).value_name("VALUE").help(help).long_help(long_help);
     let is_switch = key.default.parse::<bool>().is_ok();

@@ -130,7 +130,7 @@ impl Server {
         let bound = Listener::bind(config.listen, listener_limits(&config)).await;
         let listener = bound.map_err(|source| StartError::Bind { address: config.listen, source })?;
         let address = listener.local_addr();
-        let app = App::new(http_limits(&config), listener.traffic());
+        let app = App::new(http_limits(&config), config.gate.clone(), listener.traffic());
         let mut front = Front::serve(listener, Arc::clone(&app), config.shutdown_grace);
         let opening = match given {
             None => open(&config).await,
@@ -358,9 +358,5 @@ fn engine_limits(limits: &Limits) -> EngineLimits {
 }
 
 fn http_limits(config: &Config) -> HttpLimits {
-    HttpLimits {
-        waiting_max: config.limits.waiting_requests,
-        payload_bytes_max: config.limits.payload_bytes,
-        local: config.listen.ip().is_loopback(),
-    }
+    HttpLimits { waiting_max: config.limits.waiting_requests, payload_bytes_max: config.limits.payload_bytes }
 }

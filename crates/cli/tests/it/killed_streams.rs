@@ -30,7 +30,7 @@ struct Followed {
 /// Follows an item until so many events have come, or the stream has ended or been cut.
 async fn follow(address: &str, id: &str, after: u64, enough: usize) -> Followed {
     let mut stream = BufReader::new(TcpStream::connect(address).await.expect("the server listens"));
-    let request = format!("GET /v1/item.events?id={id}&after={after} HTTP/1.1\r\nhost: test\r\n\r\n");
+    let request = format!("GET /v1/item.events?id={id}&after={after} HTTP/1.1\r\nhost: localhost\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("it is sent");
     let mut status = String::new();
     stream.read_line(&mut status).await.expect("an answer");

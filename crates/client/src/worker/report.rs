@@ -40,7 +40,7 @@ pub(super) enum Word {
 /// What the server says to it.
 enum Heard {
     Yes(Fate),
-    Refused(Failed),
+    Refused(Box<Failed>),
 }
 
 impl From<Outcome> for Word {
@@ -123,7 +123,7 @@ impl Station {
                     let outcome = refusal.details.and_then(|details| details.outcome);
                     may_be_heard |= outcome.as_deref() == Some(UNKNOWN);
                 }
-                Ok(Heard::Refused(refusal)) => return Err(NotTold::Refused(refusal)),
+                Ok(Heard::Refused(refusal)) => return Err(NotTold::Refused(*refusal)),
                 Err(error) if may_pass_some_day(&error) => {
                     may_be_heard |= error.outcome() == error::Outcome::Unknown;
                     self.observer.tell(Event::TellFailed { id: &held.id, error: &error });
@@ -161,7 +161,8 @@ impl Station {
             }
             Word::Release => (self.queue.release([held.clone()]).await?.failed, Fate::Released),
         };
-        Ok(failed.into_iter().next().map_or(Heard::Yes(fate), Heard::Refused))
+        let refused = failed.into_iter().next();
+        Ok(refused.map_or(Heard::Yes(fate), |refusal| Heard::Refused(Box::new(refusal))))
     }
 }
 

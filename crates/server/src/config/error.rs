@@ -62,6 +62,8 @@ pub enum ConfigError {
     BackupsWithinData { backup_dir: PathBuf, within: PathBuf, store: String },
     #[error("{stated} cannot be: give {takes}")]
     Wrong { stated: Stated, takes: &'static str },
+    #[error("{stated} cannot be, because of the entry {entry}: give {takes}")]
+    WrongEntry { entry: Raw, stated: Box<Stated>, takes: &'static str },
     #[error(
         "{0} lets other machines in, and there is no authentication yet: whoever can connect can read and change \
          everything. Listen on a loopback address such as 127.0.0.1:9463; or, if only machines you trust can \

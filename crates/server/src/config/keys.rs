@@ -65,6 +65,35 @@ keys! {
         "`true` or `false`",
         default "false".
         "Allows a `listen` address that other machines can reach, although there is no authentication yet.";
+    PUBLIC_URL = "public_url" (public_url, |config| {
+        config.gate.public_url.as_ref().map(|url| url.to_string().into())
+    }):
+        "a URL without a path, such as `https://queue.example` or `http://queue.example:8080`",
+        default "".
+        "Where browsers find the server if a proxy stands before it: requests may name its host, and web pages from there \
+         are the server's own.";
+    ALLOWED_HOSTS = "allowed_hosts" (allowed_hosts, |config| Some(value::show_list(&config.gate.allowed_hosts))):
+        "names or addresses without scheme and port, such as `queue.example`, `*.example.com` (every name below it) or \
+         `10.0.0.5`: in a file as a list, elsewhere with commas between them",
+        default "".
+        "Hosts that requests may name in `Host` besides `localhost`, addresses (of this machine, if `listen` is loopback) \
+         and the host of `public_url`. Any other host is refused, because a web page can make a name of its own lead here.";
+    ALLOWED_ORIGINS = "allowed_origins" (allowed_origins, |config| {
+        Some(value::show_list(&config.gate.allowed_origins))
+    }):
+        "origins as SCHEME://HOST or SCHEME://HOST:PORT, such as `https://app.example` (neither `*` nor `null`): in a file \
+         as a list, elsewhere with commas between them",
+        default "".
+        "Web pages of other origins that may call the server and read its replies (CORS). Such a page can read and \
+         change everything.";
+    TRUSTED_PROXIES = "trusted_proxies" (trusted_proxies, |config| {
+        Some(value::show_list(&config.gate.trusted_proxies))
+    }):
+        "addresses or networks, such as `127.0.0.1`, `10.0.0.0/8` or `fd00::/8` (no bits set after the prefix): in a file as \
+         a list, elsewhere with commas between them",
+        default "".
+        "Proxies that may pass on requests of others, which have `Forwarded` or `X-Forwarded-For`. The server has no \
+         authentication yet: such a proxy must have its own.";
     DURABILITY = "durability" (durability, |config| Some(config.durability_name().into())):
         "`always`, `interval` or `none`",
         default "always".

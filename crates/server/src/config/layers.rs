@@ -7,6 +7,7 @@ use super::error::{ConfigError, Source, Stated};
 use super::keys::{FILE_VARIABLE, KEYS, Key, OTHER_VARIABLES, VARIABLE_PREFIX};
 use super::raw::{Raw, RawConfig};
 use super::stores::{self, StoreConfig};
+use super::value;
 
 #[derive(Debug, Default)]
 pub(super) struct Layers {
@@ -49,6 +50,21 @@ impl Layers {
         };
         self.stated.insert(key.name, stated);
         Ok(value)
+    }
+
+    /// The first entry that cannot be is named.
+    pub(super) fn read_list<T>(
+        &mut self,
+        key: &Key,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, ConfigError> {
+        let entries = self.read(key, value::entries)?;
+        let wrong = |entry: &str| ConfigError::WrongEntry {
+            entry: entry.into(),
+            stated: self.stated(key).into(),
+            takes: key.takes,
+        };
+        entries.iter().map(|entry| parse(entry).ok_or_else(|| wrong(entry))).collect()
     }
 
     fn take(&mut self, key: &Key) -> (Raw, Source) {

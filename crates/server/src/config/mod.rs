@@ -28,6 +28,7 @@ pub use raw::{Raw, RawConfig, RawLimits, RawStore};
 pub use show::reference;
 pub use stores::StoreConfig;
 
+use crate::gate::Gate;
 use keys::*;
 use layers::Layers;
 
@@ -39,6 +40,7 @@ pub struct Config {
     pub stores: Vec<StoreConfig>,
     pub listen: SocketAddr,
     pub insecure: bool,
+    pub gate: Gate,
     pub durability: Durability,
     pub backup_dir: PathBuf,
     pub log_format: LogFormat,
@@ -98,9 +100,11 @@ pub fn load(
     let data = layers.read(&DATA, value::directory)?;
     let chosen = layers.read(&BACKUP_DIR, value::directory)?;
     let backup_dir = if layers.is_default(&BACKUP_DIR) { backup_dir::beside(&data) } else { chosen };
+    let listen = layers.read(&LISTEN, value::address)?;
     let config = Config {
         insecure: layers.read(&INSECURE, value::boolean)?,
-        listen: layers.read(&LISTEN, value::address)?,
+        gate: gate(&mut layers, listen)?,
+        listen,
         durability: durability(&mut layers)?,
         log_format: layers.read(&LOG_FORMAT, log_format)?,
         log_level: layers.read(&LOG_LEVEL, value::filter)?,
@@ -139,7 +143,7 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
 
 /// What no setting can be judged for by itself.
 fn check_together(config: &Config, layers: &Layers) -> Result<(), ConfigError> {
-    if !config.insecure && !config.listen.ip().to_canonical().is_loopback() {
+    if !config.insecure && !config.gate.is_loopback {
         return Err(ConfigError::NotLoopback(layers.stated(&LISTEN)));
     }
     backup_dir::check(config)?;
@@ -155,6 +159,16 @@ fn check_together(config: &Config, layers: &Layers) -> Result<(), ConfigError> {
             Err(ConfigError::LargerThanWhole { part, whole })
         }
     }
+}
+
+fn gate(layers: &mut Layers, listen: SocketAddr) -> Result<Gate, ConfigError> {
+    Ok(Gate {
+        is_loopback: listen.ip().to_canonical().is_loopback(),
+        public_url: layers.read(&PUBLIC_URL, value::web_origin)?,
+        allowed_hosts: layers.read_list(&ALLOWED_HOSTS, |entry| entry.parse().ok())?,
+        allowed_origins: layers.read_list(&ALLOWED_ORIGINS, value::origin)?,
+        trusted_proxies: layers.read_list(&TRUSTED_PROXIES, |entry| entry.parse().ok())?,
+    })
 }
 
 fn durability(layers: &mut Layers) -> Result<Durability, ConfigError> {

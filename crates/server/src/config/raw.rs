@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
 /// What one source says. Text is understood for every setting, so flags and variables need no types.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
@@ -11,6 +12,10 @@ pub struct RawConfig {
     pub data: Option<Raw>,
     pub listen: Option<Raw>,
     pub insecure: Option<Raw>,
+    pub public_url: Option<Raw>,
+    pub allowed_hosts: Option<Raw>,
+    pub allowed_origins: Option<Raw>,
+    pub trusted_proxies: Option<Raw>,
     pub durability: Option<Raw>,
     pub sync_interval: Option<Raw>,
     pub backup_dir: Option<Raw>,
@@ -48,6 +53,8 @@ pub enum Raw {
     Bool(bool),
     Integer(i64),
     Text(String),
+    /// Only a file has lists; elsewhere they are texts with commas.
+    List(Vec<String>),
 }
 
 impl From<bool> for Raw {
@@ -74,6 +81,12 @@ impl From<String> for Raw {
     }
 }
 
+impl From<Vec<String>> for Raw {
+    fn from(value: Vec<String>) -> Self {
+        Self::List(value)
+    }
+}
+
 impl fmt::Display for Raw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -81,6 +94,7 @@ impl fmt::Display for Raw {
             Self::Integer(value) => value.fmt(f),
             // Escapes what has to be.
             Self::Text(value) => toml::Value::from(value.as_str()).fmt(f),
+            Self::List(values) => toml::Value::from(values.clone()).fmt(f),
         }
     }
 }
@@ -93,11 +107,11 @@ impl<'de> Deserialize<'de> for Raw {
 
 struct AnyRaw;
 
-impl Visitor<'_> for AnyRaw {
+impl<'de> Visitor<'de> for AnyRaw {
     type Value = Raw;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text in quotes, a whole number, true or false")
+        f.write_str("a text in quotes, a whole number, true, false or a list of texts")
     }
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<Raw, E> {
@@ -110,5 +124,8 @@ impl Visitor<'_> for AnyRaw {
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Raw, E> {
         Ok(value.into())
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Raw, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Raw::List)
     }
 }

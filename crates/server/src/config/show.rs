@@ -102,11 +102,12 @@ a table: `limits.connections` is `connections` under `[limits]`.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
     for key in KEYS {
-        let Key { name, takes, default, doc, .. } = key;
+        let Key { name, takes, doc, .. } = key;
+        let default = if key.default.is_empty() { "none".to_owned() } else { format!("`{}`", key.default) };
         let (flag, variable) = (key.flag(), key.variable());
         write!(
             page,
-            "\n## `{name}`\n\n{doc}\n\n- Takes {takes}.\n- Default: `{default}`\n- Flag: `{flag}`\n- Variable: `{variable}`\n"
+            "\n## `{name}`\n\n{doc}\n\n- Takes {takes}.\n- Default: {default}\n- Flag: `{flag}`\n- Variable: `{variable}`\n"
         )
         .expect(INFALLIBLE);
     }

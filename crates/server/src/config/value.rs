@@ -9,10 +9,21 @@ use tracing_subscriber::EnvFilter;
 use windlass_api::Span;
 
 use super::raw::Raw;
+use crate::gate::Origin;
 
 fn text(raw: &Raw) -> Option<&str> {
     match raw {
         Raw::Text(text) => Some(text),
+        Raw::Bool(_) | Raw::Integer(_) | Raw::List(_) => None,
+    }
+}
+
+/// The entries of a list: `None` if it is neither that nor a text, in which commas part them.
+pub(super) fn entries(raw: &Raw) -> Option<Vec<String>> {
+    match raw {
+        Raw::List(entries) => Some(entries.clone()),
+        Raw::Text(text) if text.trim().is_empty() => Some(Vec::new()),
+        Raw::Text(text) => Some(text.split(',').map(|entry| entry.trim().to_owned()).collect()),
         Raw::Bool(_) | Raw::Integer(_) => None,
     }
 }
@@ -25,11 +36,23 @@ pub(super) fn address(raw: &Raw) -> Option<SocketAddr> {
     text(raw)?.parse().ok()
 }
 
+/// `Some(None)` if nothing is said. A slash at the end means nothing.
+pub(super) fn web_origin(raw: &Raw) -> Option<Option<Origin>> {
+    match text(raw)?.trim() {
+        "" => Some(None),
+        text => origin(text).filter(Origin::is_web).map(Some),
+    }
+}
+
+pub(super) fn origin(text: &str) -> Option<Origin> {
+    text.strip_suffix('/').unwrap_or(text).parse().ok()
+}
+
 pub(super) fn boolean(raw: &Raw) -> Option<bool> {
     match raw {
         Raw::Bool(value) => Some(*value),
         Raw::Text(text) => text.parse().ok(),
-        Raw::Integer(_) => None,
+        Raw::Integer(_) | Raw::List(_) => None,
     }
 }
 
@@ -52,7 +75,7 @@ pub(super) fn count(raw: &Raw, range: RangeInclusive<usize>) -> Option<usize> {
     let count = match raw {
         Raw::Integer(number) => usize::try_from(*number).ok()?,
         Raw::Text(text) => text.parse().ok()?,
-        Raw::Bool(_) => return None,
+        Raw::Bool(_) | Raw::List(_) => return None,
     };
     Some(count).filter(|count| range.contains(count))
 }
@@ -72,7 +95,7 @@ pub(super) fn bytes(raw: &Raw, range: RangeInclusive<usize>) -> Option<usize> {
     let bytes = match raw {
         Raw::Integer(number) => u64::try_from(*number).ok()?,
         Raw::Text(text) => parse_bytes(text)?,
-        Raw::Bool(_) => return None,
+        Raw::Bool(_) | Raw::List(_) => return None,
     };
     usize::try_from(bytes).ok().filter(|bytes| range.contains(bytes))
 }
@@ -105,6 +128,10 @@ pub(super) fn show_bytes(bytes: usize) -> Raw {
 
 pub(super) fn show_duration(duration: Duration) -> Raw {
     Span::from(duration).to_string().into()
+}
+
+pub(super) fn show_list(entries: &[impl ToString]) -> Raw {
+    entries.iter().map(ToString::to_string).collect::<Vec<_>>().into()
 }
 
 pub(super) fn show_count(count: usize) -> Raw {

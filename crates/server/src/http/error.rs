@@ -11,6 +11,8 @@ use windlass_core::item::LeaseEnd;
 use windlass_core::limits::Invalid;
 use windlass_engine::{EngineError, Outcome};
 
+use crate::gate::{CROSS_SITE, Refused};
+
 /// An error on its way to a client.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
@@ -24,6 +26,8 @@ pub(super) struct Problem {
     pub(super) last_seq: Option<u64>,
     /// The setting that bounds it, which waiting does not change.
     pub(super) limit: Option<&'static str>,
+    /// Details that no other field has. Boxed, because few errors have any.
+    pub(super) more: Option<Box<Details>>,
     /// For the operator's log, never for the client.
     pub(super) cause: Option<String>,
     /// The connection cannot be used any further.
@@ -41,6 +45,7 @@ impl Problem {
             id: None,
             last_seq: None,
             limit: None,
+            more: None,
             cause: None,
             close: false,
         }
@@ -69,6 +74,10 @@ impl Problem {
         Self { close: true, ..self }
     }
 
+    fn with(self, more: Details) -> Self {
+        Self { more: Some(Box::new(more)), ..self }
+    }
+
     pub(super) fn details(&self) -> Option<Details> {
         let details = Details {
             outcome: self.outcome.map(|outcome| outcome_name(outcome).to_owned()),
@@ -76,6 +85,7 @@ impl Problem {
             id: None,
             last_seq: self.last_seq,
             limit: self.limit.map(str::to_owned),
+            ..self.more.as_deref().cloned().unwrap_or_default()
         };
         (details != Details::default()).then_some(details)
     }
@@ -111,6 +121,23 @@ impl Problem {
 impl From<Invalid> for Problem {
     fn from(invalid: Invalid) -> Self {
         Self::invalid(invalid.to_string())
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        let denied = Self::new(Code::PermissionDenied, refused.to_string());
+        match refused {
+            Refused::BadHost(bad) => Self::invalid(bad.to_string()),
+            Refused::Host(host) => {
+                denied.with(Details { host: Some(host.to_string()), ..Details::default() })
+            }
+            Refused::Origin(origin) => denied.with(Details { origin: Some(origin), ..Details::default() }),
+            Refused::CrossSite => {
+                denied.with(Details { origin: Some(CROSS_SITE.to_owned()), ..Details::default() })
+            }
+            Refused::Forwarded { .. } => denied,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! One reply for each request: decode, call one thing, encode.
 //!
-//! [`App::answer`] is the whole router.
+//! [`App::let_in`] is the gate before it, and [`App::answer`] the whole router.
 
 mod backup;
 mod check;
@@ -11,7 +11,6 @@ mod events;
 mod explain;
 mod groups;
 mod items;
-mod origin;
 mod pages;
 mod permits;
 mod queues;
@@ -45,8 +44,9 @@ use windlass_engine::{Engine, Outcome};
 
 use self::context::{Answer, Context};
 use self::error::Problem;
-use self::reply::{answered, plain, refuse, wrong_method};
+use self::reply::{answered, plain, preflight, refuse, wrong_method};
 use self::wire::Encoding;
+use crate::gate::{Asked, Gate, Sharing};
 use crate::listener::{BodyError, Handler, Reply, RequestBody, Traffic};
 use crate::metrics::{OTHER, Requests};
 use crate::stores::Logs;
@@ -74,14 +74,13 @@ pub struct HttpLimits {
     pub waiting_max: usize,
     /// Of one payload or result.
     pub payload_bytes_max: usize,
-    /// Whether only this machine can connect.
-    pub local: bool,
 }
 
 /// What requests are answered from.
 #[derive(Debug)]
 pub struct App {
     limits: HttpLimits,
+    gate: Gate,
     opened: OnceLock<Arc<Opened>>,
     stopping: AtomicBool,
     waiting: Arc<Semaphore>,
@@ -104,12 +103,13 @@ pub struct Opened {
 
 impl App {
     /// Not ready: every call is `unavailable` until [`App::open`].
-    pub fn new(limits: HttpLimits, traffic: Arc<Traffic>) -> Arc<Self> {
+    pub fn new(limits: HttpLimits, gate: Gate, traffic: Arc<Traffic>) -> Arc<Self> {
         // Ids of requests differ from those of an earlier run, so that one can look for them in old logs.
         let first = jiff::Timestamp::now().as_microsecond().unsigned_abs() << 8;
         Arc::new(Self {
             waiting: Arc::new(Semaphore::new(limits.waiting_max)),
             limits,
+            gate,
             opened: OnceLock::new(),
             stopping: AtomicBool::new(false),
             request_number: AtomicU64::new(first),
@@ -140,6 +140,17 @@ impl App {
 
     fn opened(&self) -> Option<&Arc<Opened>> {
         self.opened.get()
+    }
+
+    /// Nothing of a request but its head is looked at before the gate has let it in.
+    async fn let_in(self: Arc<Self>, request: Request<RequestBody>, sharing: &Sharing) -> Response<Reply> {
+        let (method, target, headers) = (request.method(), request.uri(), request.headers());
+        let asked = Asked { method, target, headers, peer: request.body().peer() };
+        match self.gate.check(asked) {
+            Err(refused) => refuse(&refused.into(), reply_encoding(headers)),
+            Ok(()) if sharing.is_preflight(asked) => preflight(),
+            Ok(()) => self.answer(request).await,
+        }
     }
 
     async fn answer(self: Arc<Self>, request: Request<RequestBody>) -> Response<Reply> {
@@ -262,7 +273,6 @@ impl App {
         A: Future<Output = Result<Answer<C::Reply>, Problem>>,
     {
         let (head, body) = request.into_parts();
-        origin::check(&head.headers, self.limits.local).map_err(Problem::closing)?;
         let encoding = Encoding::of_request(&head.headers).map_err(Problem::closing)?;
         let opened = self.opened_for_work().map_err(Problem::closing)?;
         let body = if SETTLING.contains(&C::NAME) { body.settling() } else { body };
@@ -302,11 +312,13 @@ impl Handler for App {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             let began = Instant::now();
             let app = Arc::clone(&self);
-            let mut response = self.answer(request).await;
+            let sharing = self.gate.sharing(request.headers());
+            let mut response = self.let_in(request, &sharing).await;
             let (elapsed, status) = (began.elapsed(), response.status().as_u16());
             app.requests.record(path.strip_prefix("/v1/").unwrap_or(OTHER), status, elapsed);
             debug!(%method, path, status, elapsed_us = elapsed.as_micros(), "answered");
             response.headers_mut().insert(REQUEST_ID, id);
+            sharing.mark(response.headers_mut());
             response
         };
         Box::pin(answer.instrument(span))

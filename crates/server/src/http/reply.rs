@@ -13,6 +13,7 @@ use windlass_engine::{Commit, Outcome};
 use super::context::Answer;
 use super::error::Problem;
 use super::wire::Encoding;
+use crate::gate::Sharing;
 use crate::listener::{Reply, Traffic};
 
 pub(super) fn answered<R: Wire>(
@@ -73,6 +74,13 @@ pub(super) fn plain(status: u16, media_type: &'static str, body: impl Into<Bytes
     let mut response = Response::new(Reply::new(body));
     *response.status_mut() = http::StatusCode::from_u16(status).expect("statuses are chosen from a list");
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+/// The answer to a browser that asks whether a page of `allowed_origins` may make a call.
+pub(super) fn preflight() -> Response<Reply> {
+    let mut response = Response::new(Reply::default());
+    Sharing::permit(response.headers_mut());
     response
 }
 

@@ -119,7 +119,7 @@ fn import_item(
         Arrival::Waiting => (None, false),
         Arrival::Scheduled(due_at) => (Some(due_at), false),
         Arrival::Suspended => (None, true),
-        Arrival::Refused(error) => return Ok(Err(error)),
+        Arrival::Refused(message) => return Ok(Err(refused(message))),
         Arrival::Wrong(problem) => return Err(Problem::invalid(format!("`{within}{problem}"))),
     };
     let kind = item.kind.as_deref().unwrap_or(KIND_DEFAULT);
@@ -206,19 +206,19 @@ enum Arrival {
     Waiting,
     Scheduled(Timestamp),
     Suspended,
-    Refused(ProduceError),
+    /// Why this item alone is not taken.
+    Refused(String),
     /// The field and what is wrong with it.
     Wrong(&'static str),
 }
 
 fn arrival(state: Option<&str>, enqueue_at: Option<Time>) -> Arrival {
-    let refused = |message| Arrival::Refused(refused(message));
     match (state, enqueue_at.map(check::moment)) {
         (None | Some("scheduled"), Some(due_at)) => Arrival::Scheduled(due_at),
         (None, None) | (Some("waiting" | "held" | "leased"), _) => Arrival::Waiting,
         (Some("scheduled"), None) => Arrival::Wrong("enqueue_at` must be set for a scheduled item"),
         (Some(ended @ ("completed" | "failed" | "cancelled" | "expired")), _) => {
-            refused(format!("`state` is `{ended}`: only items that have not ended can be imported"))
+            Arrival::Refused(format!("`state` is `{ended}`: only items that have not ended can be imported"))
         }
         (Some("suspended"), _) => Arrival::Suspended,
         (Some(_), _) => Arrival::Wrong("state` must be the state of an item, as a list shows it"),

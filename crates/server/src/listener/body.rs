@@ -1,5 +1,6 @@
 //! Request bodies.
 
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -49,6 +50,11 @@ pub enum BodyError {
 impl RequestBody {
     pub(super) fn new(incoming: Incoming, exchange: Arc<Exchange>) -> Self {
         Self { incoming, exchange, settling: false }
+    }
+
+    /// Who is connected, if that is known.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.exchange.peer
     }
 
     /// The body of a call that keeps alive or ends work: there is room for it beside the bytes in flight of all others.

@@ -65,7 +65,8 @@ async fn hurried(server: &Server) {
 }
 
 async fn converse(server: &Arc<Server>, stream: &TcpStream) -> End {
-    let exchange = Arc::new(Exchange::new(Arc::clone(server)));
+    let peer = stream.peer_addr().ok().map(|peer| peer.ip());
+    let exchange = Arc::new(Exchange::new(Arc::clone(server), peer));
     let io = GuardedIo::new(stream, Arc::clone(&exchange));
     let service = service_fn(|request| answer(Arc::clone(&exchange), request));
     let mut connection = pin!(server.http.serve_connection(io, service));

@@ -4,6 +4,7 @@
 //! request's body has come to an end closes the connection, so hyper never reads a head before the last reply is out.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::time::Instant;
@@ -14,6 +15,7 @@ use super::traffic::Timeout;
 
 pub(super) struct Exchange {
     pub(super) server: Arc<Server>,
+    pub(super) peer: Option<IpAddr>,
     doing: Mutex<Doing>,
 }
 
@@ -54,10 +56,10 @@ pub(super) enum Rest {
 }
 
 impl Exchange {
-    pub(super) fn new(server: Arc<Server>) -> Self {
+    pub(super) fn new(server: Arc<Server>, peer: Option<IpAddr>) -> Self {
         let until = Instant::now() + server.limits.first_byte_timeout;
         let stage = Stage::Quiet { until, timeout: Timeout::FirstByte };
-        Self { server, doing: Mutex::new(Doing { stage, rest: Rest::Nothing, streamed: false }) }
+        Self { server, peer, doing: Mutex::new(Doing { stage, rest: Rest::Nothing, streamed: false }) }
     }
 
     /// Bytes have come.

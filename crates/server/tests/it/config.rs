@@ -41,6 +41,9 @@ fn without_any_source_everything_has_its_default() {
     assert_eq!(config.backup_dir, Path::new("./windlass-data-backups"));
     assert_eq!(config.listen, "127.0.0.1:9463".parse().unwrap());
     assert!(!config.insecure);
+    let gate = &config.gate;
+    assert_eq!((gate.is_loopback, &gate.public_url), (true, &None));
+    assert_eq!((gate.allowed_hosts.len(), gate.allowed_origins.len(), gate.trusted_proxies.len()), (0, 0, 0));
     assert_eq!(config.durability, Durability::Always);
     assert_eq!((config.log_format, config.log_level.as_str()), (LogFormat::Text, "info"));
     assert_eq!(config.shutdown_grace, Duration::from_secs(30));
@@ -171,6 +174,15 @@ fn a_mistake_in_a_file_is_answered_with_what_is_right() {
         ("limits.partitions = 1000001", "from 1 to 1000000"),
         ("limits.memory = '1MiB'", "from `64MiB`"),
         ("limits.memory = false", "or `off`"),
+        ("listen = ['127.0.0.1:1']", "IP:PORT"),
+        ("insecure = ['true']", "`true` or `false`"),
+        ("limits.queues = ['1']", "from 1 to 1000000"),
+        ("limits.body_bytes = ['1MiB']", "such as `16MiB`"),
+        ("allowed_hosts = true", "as a list"),
+        ("public_url = 'queue.example'", "such as `https://queue.example`"),
+        ("public_url = 'https://queue.example/path'", "without a path"),
+        ("public_url = 'ftp://queue.example'", "such as `https://queue.example`"),
+        ("public_url = ['https://queue.example']", "such as `https://queue.example`"),
     ];
     for (line, right) in mistakes {
         let (_directory, path) = file_with(line);
@@ -188,7 +200,8 @@ fn a_file_that_says_nothing_known_is_refused_with_the_line() {
         ("lisen = '127.0.0.1:1'", "unknown field `lisen`"),
         ("[limits]\nconections = 1", "unknown field `conections`"),
         ("[limit]\nconnections = 1", "unknown field `limit`"),
-        ("listen = ['127.0.0.1:1']", "a text in quotes, a whole number, true or false"),
+        ("listen = 1.5", "a text in quotes, a whole number, true, false or a list of texts"),
+        ("allowed_hosts = ['a', 1]", "expected a string"),
         ("limits = 3", "limits"),
         ("listen = ", "listen"),
     ] {
@@ -256,6 +269,59 @@ fn an_address_that_others_can_reach_needs_consent() {
 }
 
 #[test]
+fn a_list_is_written_as_one_in_a_file_and_with_commas_elsewhere() {
+    let (_directory, path) = file_with("allowed_hosts = ['Queue.Example.', '*.internal', 'fd00::1']");
+    let shown = |variables: Variables<'_>, flags: RawConfig| {
+        let config = load(flags, Some(&path), variables).unwrap();
+        config.gate.allowed_hosts.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&[], RawConfig::default()), ["queue.example", "*.internal", "[fd00::1]"]);
+    assert_eq!(shown(&[("WINDLASS_ALLOWED_HOSTS", "a, b")], RawConfig::default()), ["a", "b"]);
+    assert_eq!(shown(&[("WINDLASS_ALLOWED_HOSTS", "")], RawConfig::default()), [""; 0]);
+    let flags = RawConfig { allowed_hosts: Some("c".into()), ..RawConfig::default() };
+    assert_eq!(shown(&[("WINDLASS_ALLOWED_HOSTS", "a, b")], flags), ["c"]);
+}
+
+#[test]
+fn a_wrong_entry_of_a_list_is_named() {
+    for (line, entry, right) in [
+        (
+            "allowed_hosts = ['queue.example', 'queue.example:80']",
+            "queue.example:80",
+            "without scheme and port",
+        ),
+        ("allowed_hosts = ['http://queue.example']", "http://queue.example", "such as `queue.example`"),
+        ("allowed_hosts = ['*']", "*", "`*.example.com`"),
+        ("allowed_hosts = 'a,,b'", "", "`*.example.com`"),
+        ("allowed_origins = ['https://app.example', '*']", "*", "such as `https://app.example`"),
+        ("allowed_origins = ['null']", "null", "neither `*` nor `null`"),
+        ("allowed_origins = ['app.example']", "app.example", "SCHEME://HOST"),
+        ("allowed_origins = ['https://app.example/path']", "https://app.example/path", "SCHEME://HOST:PORT"),
+        ("trusted_proxies = ['10.0.0.1/8']", "10.0.0.1/8", "no bits set after the prefix"),
+        ("trusted_proxies = ['proxy.example']", "proxy.example", "addresses or networks"),
+    ] {
+        let said = load_file(line).unwrap_err().to_string();
+        assert!(said.contains(&format!("because of the entry \"{entry}\": give ")), "{said}");
+        assert!(said.starts_with(line.split(' ').next().unwrap()) && said.contains("(file "), "{said}");
+        assert!(said.contains(right), "{said}");
+    }
+}
+
+#[test]
+fn a_mapped_loopback_address_is_loopback_to_the_gate() {
+    for (address, insecure) in
+        [("127.0.0.1:0", false), ("[::ffff:127.0.0.1]:80", false), ("0.0.0.0:80", true)]
+    {
+        let flags = RawConfig {
+            listen: Some(address.into()),
+            insecure: Some(insecure.into()),
+            ..RawConfig::default()
+        };
+        assert_eq!(load(flags, None, &[]).unwrap().gate.is_loopback, !insecure, "{address}");
+    }
+}
+
+#[test]
 fn settings_that_contradict_each_other_are_refused_together() {
     for (text, parts) in [
         ("sync_interval = '1s'", ["sync_interval = \"1s\" (file", "durability = \"always\" (default)"]),
@@ -276,7 +342,9 @@ fn settings_that_contradict_each_other_are_refused_together() {
 #[test]
 fn what_is_shown_is_a_file_that_says_the_same() {
     let strange = "data = \"a \\\"quoted\\\" \\\\ directory\\n\"\nlisten = '[::]:1'\ninsecure = true\n\
-        durability = 'interval'\nsync_interval = '1s5ms'\nbackup_dir = 'b'\nlog_format = 'json'\n\
+        public_url = 'HTTPS://Queue.Example:443/'\nallowed_hosts = ['*.a', 'B.', '[::1]']\n\
+        allowed_origins = 'https://app.example,http://localhost:3000/'\n\
+        trusted_proxies = ['10.0.0.0/8', '::1']\ndurability = 'interval'\nsync_interval = '1s5ms'\nbackup_dir = 'b'\nlog_format = 'json'\n\
         log_level = 'info,windlass_engine=debug'\nshutdown_grace = '0s'\n[limits]\nconnections = 7\n\
         waiting_requests = 8\npayload_bytes = 1025\nbody_bytes = '3KB'\nbytes_in_flight = '5MiB'\n\
         queues = 9\npartitions = 10\nmemory = '65MiB'";
@@ -294,6 +362,8 @@ fn what_is_shown_tells_where_each_value_came_from() {
     let flags = RawConfig { listen: Some("127.0.0.1:1".into()), ..RawConfig::default() };
     let shown = load(flags, None, &[("WINDLASS_LOG_LEVEL", "warn")]).unwrap().to_toml();
     for lines in [
+        "# From: default\nallowed_hosts = []",
+        "# From: default\n# public_url = \"\"",
         "# From: flag --listen\nlisten = \"127.0.0.1:1\"",
         "# From: environment WINDLASS_LOG_LEVEL\nlog_level = \"warn\"",
         "# From: default\ndata = \"./windlass-data\"",

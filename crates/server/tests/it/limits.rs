@@ -42,7 +42,7 @@ async fn in_flight(http: &mut Http) -> usize {
 async fn fill(server: &TestServer, http: &mut Http) -> Http {
     let mut slow = server.connect().await;
     let head = format!(
-        "POST /v1/queue.produce HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: {MIB}\r\n\r\n"
+        "POST /v1/queue.produce HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {MIB}\r\n\r\n"
     );
     let stream = slow.stream_mut();
     stream.write_all(head.as_bytes()).await.expect("sent");

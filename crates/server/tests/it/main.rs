@@ -18,6 +18,8 @@ mod docs;
 #[cfg(test)]
 mod encodings;
 #[cfg(test)]
+mod gate;
+#[cfg(test)]
 mod groups;
 #[cfg(test)]
 mod hostile;

@@ -29,6 +29,13 @@ impl TestServer {
         Self { server, directory }
     }
 
+    /// With settings other than `data` and `listen`, which are the test's own.
+    pub(crate) async fn configured(flags: RawConfig) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let server = Some(start_with(&data(&directory), flags).await);
+        Self { server, directory }
+    }
+
     /// On data that is there; it is copied first, for it is somebody else's.
     pub(crate) async fn on(data: &Path) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -71,11 +78,14 @@ fn data(directory: &TempDir) -> PathBuf {
 }
 
 async fn start_on(data: &Path, limits: RawLimits) -> Server {
+    start_with(data, RawConfig { limits, ..RawConfig::default() }).await
+}
+
+async fn start_with(data: &Path, flags: RawConfig) -> Server {
     let flags = RawConfig {
         data: Some(data.to_str().expect("a path in UTF-8").into()),
         listen: Some("127.0.0.1:0".into()),
-        limits,
-        ..RawConfig::default()
+        ..flags
     };
     let config = config::load(flags, None, std::iter::empty()).expect("a valid configuration");
     Server::start(config).await.expect("the server starts")
@@ -118,7 +128,7 @@ impl Http {
 
     pub(crate) async fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) {
         let mut request =
-            format!("{method} {path} HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n", body.len());
+            format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n", body.len());
         for (name, value) in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
