@@ -10,9 +10,10 @@ ci:
 test:
     cargo test --workspace
 
-# A real browser follows a stream: installs Chromium if it can.
+# A real browser follows a stream, and pages of others try to read the server: installs Chromium if it can.
 browser-test:
     node tests/browser/event_source.mjs
+    node tests/browser/other_pages.mjs
 
 # Clients generated from the OpenAPI document, in Python and TypeScript, talk to a server.
 openapi-clients:

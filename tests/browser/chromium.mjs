@@ -38,9 +38,10 @@ export class Chromium {
   #text = "";
   #last = 0;
 
-  constructor(path) {
+  /** `more`: flags of its command line. */
+  constructor(path, more = []) {
     const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"];
-    const all = [...flags, `--user-data-dir=${this.#profile}`, "--remote-debugging-pipe"];
+    const all = [...flags, ...more, `--user-data-dir=${this.#profile}`, "--remote-debugging-pipe"];
     // It hears on descriptor 3 and speaks on 4, each message followed by a zero byte.
     // In a group of its own, which it dies with: its helpers write into the profile as well.
     this.#child = spawn(path, all, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"], detached: true });

@@ -6,19 +6,12 @@
 // Without a program it builds one. It installs Chromium with apt-get if there is none, or says that it was skipped and why.
 
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 
-import { Chromium, find } from "./chromium.mjs";
 import { Proxy } from "./proxy.mjs";
+import { ROOT, run } from "./stage.mjs";
 import { Windlass } from "./windlass.mjs";
-
-/** Only against hanging: a browser comes back after about 3 s. */
-const PATIENCE_MS = 120_000;
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** The script that the docs give to pages. */
 function scriptOfTheDocs() {
@@ -54,8 +47,7 @@ function begin(id) {
     });
 }
 
-/** `stage` has what runs. */
-async function test(program, browser, data, stage) {
+async function test({ program, browser, data, stage }) {
   const call = (name, body) => stage.server.call(name, body);
   stage.server = await Windlass.start(program, data, "127.0.0.1:0");
   await call("queues.create", { queue: "q" });
@@ -105,34 +97,7 @@ async function test(program, browser, data, stage) {
   const CLOSED = 2;
   const left = await evaluate("page.sources.map((source) => source.readyState)");
   assert.deepEqual(left, [CLOSED, CLOSED, CLOSED], "the first, one that was refused too, and one that saw the end");
+  return "40 events, each once, over a close, a killed server and refusals";
 }
 
-function build() {
-  const built = spawnSync("cargo", ["build", "--quiet", "--bin", "windlass"], { cwd: ROOT, stdio: "inherit" });
-  assert.equal(built.status, 0, "it builds");
-  return join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "debug", "windlass");
-}
-
-const chromium = find();
-if (!chromium.path) {
-  console.log(`SKIPPED: ${chromium.why}`);
-  process.exit(0);
-}
-const program = process.argv[2] ?? build();
-const data = mkdtempSync(join(tmpdir(), "windlass-browser-data-"));
-const browser = new Chromium(chromium.path);
-const stage = {};
-let hangs;
-try {
-  const late = new Promise((_, reject) => {
-    hangs = setTimeout(() => reject(new Error("it hangs")), PATIENCE_MS);
-  });
-  await Promise.race([test(program, browser, data, stage), late]);
-  console.log("ok: 40 events, each once, over a close, a killed server and refusals");
-} finally {
-  clearTimeout(hangs);
-  await browser.close();
-  stage.proxy?.close();
-  await stage.server?.kill();
-  rmSync(data, { recursive: true, force: true });
-}
+await run(test);

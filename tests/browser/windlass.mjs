@@ -6,8 +6,8 @@ import { createInterface } from "node:readline";
 
 export class Windlass {
   /** Ready when this returns. */
-  static async start(program, data, listen) {
-    const args = ["--json", "serve", "--listen", listen, "--log-level", "warn", "--data", data];
+  static async start(program, data, listen, flags = []) {
+    const args = ["--json", "serve", "--listen", listen, "--log-level", "warn", "--data", data, ...flags];
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
     const [line] = await Promise.race([
       once(createInterface({ input: child.stdout }), "line"),
