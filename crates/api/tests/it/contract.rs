@@ -52,10 +52,8 @@ pub(crate) fn reference(schema: &Value) -> Option<&str> {
 
 /// The type of a schema's values, null left aside. `None`: any.
 pub(crate) fn type_of(schema: &Value) -> Option<&str> {
-    match &schema["type"] {
-        Value::Array(types) => types.iter().filter_map(Value::as_str).find(|name| *name != "null"),
-        one => one.as_str(),
-    }
+    let mut several = schema["type"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    schema["type"].as_str().or_else(|| several.find(|name| *name != "null"))
 }
 
 pub(crate) fn is_nullable(schema: &Value) -> bool {
