@@ -1,6 +1,6 @@
 //! What can come back instead of a reply.
 
-use std::fmt;
+use std::{fmt, iter};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,7 +66,16 @@ codes! {
     Timeout = "timeout", 504;
 }
 
+/// The status of `too_large` when the request line and the headers are: they are refused before the request is known.
+const LARGE_HEAD_STATUS: u16 = 431;
+
 impl Code {
+    /// Every status that the code comes with.
+    pub fn statuses(self) -> impl Iterator<Item = u16> {
+        let large_head = (self == Self::TooLarge).then_some(LARGE_HEAD_STATUS);
+        iter::once(self.status()).chain(large_head)
+    }
+
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.as_str() == name)
     }

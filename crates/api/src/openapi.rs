@@ -110,14 +110,14 @@ fn responses(done: Value) -> Value {
 }
 
 fn error_statuses() -> BTreeSet<u16> {
-    Code::ALL.iter().map(|code| code.status()).collect()
+    Code::ALL.iter().flat_map(|code| code.statuses()).collect()
 }
 
 /// By status: the error codes that come with it.
 fn error_replies(schema: &Value) -> Value {
     let mut replies = json!({});
     for status in error_statuses() {
-        let codes = Code::ALL.iter().filter(|code| code.status() == status);
+        let codes = Code::ALL.iter().filter(|code| code.statuses().any(|one| one == status));
         let names: Vec<String> = codes.map(|code| format!("`{code}`")).collect();
         let mut headers = json!({REQUEST_ID: header("RequestId")});
         if [429, 503].contains(&status) {
@@ -228,6 +228,10 @@ fn plain_pages() -> Map<String, Value> {
         let mut responses = json!({"200": reply});
         if path == "/ready" {
             responses["503"] = json!({"description": "Not ready.", "content": {media: {}}});
+        }
+        // The page may have megabytes, and counts among the bytes in flight.
+        if path == "/metrics" {
+            responses["429"] = json!({"$ref": "#/components/responses/429"});
         }
         let operation = json!({"summary": summary, "tags": ["server"], "responses": responses});
         (path.to_owned(), json!({"get": operation}))

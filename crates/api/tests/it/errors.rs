@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use windlass_api::Code;
+use windlass_api::{Code, openapi};
 
 use crate::contract::repository;
 
@@ -10,8 +10,18 @@ use crate::contract::repository;
 fn every_code_has_a_heading_with_its_status_and_there_are_no_others() {
     let page = fs::read_to_string(repository("docs/reference/errors.md")).unwrap();
     let headings: Vec<_> = page.lines().filter(|line| line.starts_with("## `")).collect();
-    let heading = |code: &Code| format!("## `{code}` · {}", code.status());
+    let statuses = |code: &Code| code.statuses().map(|one| one.to_string()).collect::<Vec<_>>().join(", ");
+    let heading = |code: &Code| format!("## `{code}` · {}", statuses(code));
     assert_eq!(headings, Code::ALL.iter().map(heading).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_large_head_has_a_status_of_its_own_in_the_openapi_document() {
+    let document = openapi::document();
+    let reply = &document["components"]["responses"]["431"];
+    assert_eq!(reply["description"], "`error.code` is `too_large`.");
+    let produce = &document["paths"]["/v1/queue.produce"]["post"]["responses"]["431"];
+    assert_eq!(produce["$ref"], "#/components/responses/431");
 }
 
 #[test]
