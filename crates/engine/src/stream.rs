@@ -252,6 +252,11 @@ impl Subscription {
         }
     }
 
+    /// Whether all there is was shown, and the next frame is still to come.
+    pub fn would_wait(&mut self) -> bool {
+        self.snapshot.is_none() && !self.is_over && matches!(self.look(), Next::Wait)
+    }
+
     /// What this holds in memory of what was not shown yet.
     pub fn read_ahead_bytes(&self) -> usize {
         self.ready_bytes

@@ -149,7 +149,7 @@ keys! {
     }):
         "a size from `1MiB` to `1024GiB`, such as `256MiB`, or a number of bytes",
         default "256MiB".
-        "The bytes of all request bodies together that are being read or worked on, and as much again of large replies; at the limit requests are `overloaded`. A quarter more is kept for calls that extend leases or end work.";
+        "The bytes of all request bodies together that are being read or worked on, and as much again of large replies; at the limit the slowest are refused as `overloaded`. A quarter more is kept for bodies up to 16 KiB, and an eighth for larger ones of calls that extend leases or end work.";
     QUEUES = "limits.queues" (limits.queues, |config| Some(value::show_count(config.limits.queues))):
         "a number from 1 to 1000000",
         default "100000".

@@ -12,12 +12,16 @@ use super::check::PayloadRule;
 use super::error::Problem;
 use super::wire::Encoding;
 use super::{App, Opened, show};
+use crate::listener::{ClientSide, Received};
 
 /// What a call has to work with.
 pub(super) struct Context {
     pub(super) app: Arc<App>,
     pub(super) opened: Arc<Opened>,
     pub(super) encoding: Encoding,
+    pub(super) client: ClientSide,
+    /// If it is large.
+    pub(super) body: Option<Received>,
 }
 
 impl Context {
@@ -37,6 +41,27 @@ impl Context {
             Problem::new(Code::Overloaded, format!("too many requests wait: at most {max}. Try again later"))
         };
         place.map_err(full)
+    }
+
+    /// A wait for work or for the end of an item. `None` if it was ended before: the client has closed its side and may be
+    /// gone, or others need the room of the request's body.
+    pub(super) async fn unless_sent_home<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = wait => Some(done),
+            () = self.client.closed() => None,
+            () = self.body_evicted() => None,
+        }
+    }
+
+    async fn body_evicted(&self) {
+        match &self.body {
+            Some(body) => {
+                body.gives_way();
+                body.evicted().await;
+            }
+            None => std::future::pending().await,
+        }
     }
 
     /// A change that is not answered in time may still be made.

@@ -141,8 +141,11 @@ pub(super) async fn lease(context: Context, request: LeaseRequest) -> Result<Ans
     let _waiting = context.wait_in_line()?;
     // Dropped, it gives everything back.
     let waiting = context.engine().lease(&queue, lease, wait);
-    let grant = context.within_or(after_wait(wait), Outcome::NotApplied, waiting).await?;
-    Ok(leased(grant))
+    let waiting = context.within_or(after_wait(wait), Outcome::NotApplied, waiting);
+    match context.unless_sent_home(waiting).await {
+        Some(grant) => Ok(leased(grant?)),
+        None => Ok(Answer::read(LeaseReply::default())),
+    }
 }
 
 /// The wait is the engine's; what comes on top is a commit and a read.
@@ -369,7 +372,14 @@ pub(super) async fn wait(context: Context, request: WaitItemRequest) -> Result<A
     // What it took to find the item is part of the wait.
     let left = Span::from(Duration::from(wait).saturating_sub(begun.elapsed()));
     let waiting = context.engine().wait(id, left);
-    let view = context.within_or(after_wait(left), Outcome::NotApplied, waiting).await?;
+    let waiting = context.within_or(after_wait(left), Outcome::NotApplied, waiting);
+    let view = match context.unless_sent_home(waiting).await {
+        Some(view) => view?,
+        None => {
+            let looking = context.engine().get(id);
+            context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await?
+        }
+    };
     Ok(Answer::read(ItemReply { item: show::item(view) }))
 }
 

@@ -11,8 +11,10 @@ mod events;
 mod explain;
 mod groups;
 mod items;
+mod metrics_page;
 mod pages;
 mod permits;
+mod query;
 mod queues;
 pub mod record;
 mod reply;
@@ -31,7 +33,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::block_in_place;
@@ -44,6 +46,7 @@ use windlass_engine::{Engine, Outcome};
 
 use self::context::{Answer, Context};
 use self::error::Problem;
+use self::metrics_page::MetricsPage;
 use self::reply::{answered, plain, preflight, refuse, wrong_method};
 use self::wire::Encoding;
 use crate::gate::{Asked, Gate, Sharing};
@@ -87,6 +90,7 @@ pub struct App {
     request_number: AtomicU64,
     requests: Requests,
     traffic: Arc<Traffic>,
+    metrics_page: MetricsPage,
     /// One backup at a time.
     backing_up: Arc<Mutex<()>>,
     began: Instant,
@@ -115,6 +119,7 @@ impl App {
             request_number: AtomicU64::new(first),
             requests: Requests::default(),
             traffic,
+            metrics_page: MetricsPage::default(),
             backing_up: Arc::default(),
             began: Instant::now(),
         })
@@ -155,7 +160,7 @@ impl App {
 
     async fn answer(self: Arc<Self>, request: Request<RequestBody>) -> Response<Reply> {
         let path = request.uri().path().to_owned();
-        let Some(call) = path.strip_prefix("/v1/") else { return self.page(&path, &request) };
+        let Some(call) = path.strip_prefix("/v1/") else { return self.page(&path, &request).await };
         let app = self;
         match call {
             "queues.create" => app.call(request, queues::create).await,
@@ -222,7 +227,7 @@ impl App {
         }
     }
 
-    fn page(&self, path: &str, request: &Request<RequestBody>) -> Response<Reply> {
+    async fn page(&self, path: &str, request: &Request<RequestBody>) -> Response<Reply> {
         let known = matches!(path, "/" | "/health" | "/ready" | "/metrics" | "/openapi.json");
         let encoding = reply_encoding(request.headers());
         if !known {
@@ -238,7 +243,7 @@ impl App {
             "/" => pages::page(),
             "/health" => plain(200, "text/plain", "alive\n"),
             "/ready" => pages::ready(self),
-            "/metrics" => pages::metrics(self),
+            "/metrics" => metrics_page::show(self, encoding).await,
             _ => plain(200, windlass_api::JSON, OPENAPI.clone()),
         }
     }
@@ -255,7 +260,7 @@ impl App {
         }
         let traffic = Arc::clone(&self.traffic);
         match self.carry_out(request, handler).await {
-            Ok(answer) => answered(answer, encoding, &traffic),
+            Ok(answer) => answered(answer, encoding, &traffic).await,
             // A backup changes no item, yet one may be there now.
             Err(problem) if C::CHANGES || C::NAME == BackupRequest::NAME => refuse(&problem, encoding),
             Err(problem) => refuse(&problem.of_reading(), encoding),
@@ -273,6 +278,7 @@ impl App {
         A: Future<Output = Result<Answer<C::Reply>, Problem>>,
     {
         let (head, body) = request.into_parts();
+        let client = body.client();
         let encoding = Encoding::of_request(&head.headers).map_err(Problem::closing)?;
         let opened = self.opened_for_work().map_err(Problem::closing)?;
         let body = if SETTLING.contains(&C::NAME) { body.settling() } else { body };
@@ -281,10 +287,10 @@ impl App {
             return Err(unreadable(BodyError::TooLarge { max: LEASE_BYTES_MAX }));
         }
         let request = off_worker(body.bytes.len(), || encoding.decode::<C>(&body.bytes))?;
-        // Counted among the bytes in flight until it is done, but for what is not worth it: a small one may wait long,
-        // and would keep a buffer of its connection alive.
-        let _in_flight = (body.bytes.len() > SMALL_BODY_BYTES).then_some(body);
-        handler(Context { app: self, opened, encoding }, request).await
+        // A large body counts among the bytes in flight until the call is done. A small one is let go: it may wait long, and
+        // would keep a buffer of its connection alive.
+        let body = (body.bytes.len() > SMALL_BODY_BYTES).then_some(body);
+        handler(Context { app: self, opened, encoding, client, body }, request).await
     }
 
     fn opened_for_work(&self) -> Result<Arc<Opened>, Problem> {
@@ -295,9 +301,8 @@ impl App {
         self.opened().map(Arc::clone).ok_or_else(loading)
     }
 
-    fn request_id(&self) -> HeaderValue {
-        let number = self.request_number.fetch_add(1, Ordering::Relaxed);
-        HeaderValue::try_from(format!("{number:016x}")).expect("hexadecimal digits are a header value")
+    fn request_id(&self) -> String {
+        format!("{:016x}", self.request_number.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -307,7 +312,7 @@ impl Handler for App {
         request: Request<RequestBody>,
     ) -> Pin<Box<dyn Future<Output = Response<Reply>> + Send>> {
         let id = self.request_id();
-        let span = error_span!("request", id = ?id);
+        let span = error_span!("request", id);
         let answer = async move {
             let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             let began = Instant::now();
@@ -317,11 +322,19 @@ impl Handler for App {
             let (elapsed, status) = (began.elapsed(), response.status().as_u16());
             app.requests.record(path.strip_prefix("/v1/").unwrap_or(OTHER), status, elapsed);
             debug!(%method, path, status, elapsed_us = elapsed.as_micros(), "answered");
+            let id = HeaderValue::try_from(id).expect("hexadecimal digits are a header value");
             response.headers_mut().insert(REQUEST_ID, id);
             sharing.mark(response.headers_mut());
             response
         };
         Box::pin(answer.instrument(span))
+    }
+
+    fn refused(&self, status: StatusCode) -> String {
+        self.requests.count_refused(status.as_u16());
+        let id = self.request_id();
+        debug!(id, status = status.as_u16(), "refused");
+        id
     }
 }
 
@@ -349,6 +362,12 @@ fn unreadable(error: BodyError) -> Problem {
         .closing(),
         BodyError::Overloaded { max } => {
             let message = format!("too many bytes in flight: at most {max}. Try again a little later");
+            Problem::new(Code::Overloaded, message).closing()
+        }
+        BodyError::Evicted { max } => {
+            let message = format!(
+                "too many bytes in flight, at most {max}, and this body came slower than others: send it again a little later"
+            );
             Problem::new(Code::Overloaded, message).closing()
         }
         BodyError::Stalled => {

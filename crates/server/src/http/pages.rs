@@ -9,7 +9,6 @@ use windlass_engine::store::Room;
 use super::App;
 use super::reply::plain;
 use crate::listener::Reply;
-use crate::metrics::{self, EngineNow, Scrape, TrafficNow};
 
 /// Unclaimed partitions that `/ready` shows.
 const UNCLAIMED_SHOWN_MAX: usize = 1000;
@@ -66,11 +65,4 @@ fn unclaimed(app: &App) -> Vec<serde_json::Value> {
     let shown =
         |stored: &Stored| serde_json::json!({"store": stored.store_name(), "partition": stored.partition.0});
     found.iter().take(UNCLAIMED_SHOWN_MAX).map(shown).collect()
-}
-
-pub(super) fn metrics(app: &App) -> Response<Reply> {
-    let traffic = TrafficNow::of(&app.traffic);
-    let engine = app.opened().map(|opened| EngineNow::of(&opened.engine));
-    let scrape = Scrape { engine, requests: &app.requests, traffic, uptime: app.began.elapsed() };
-    plain(200, metrics::CONTENT_TYPE, metrics::render(&scrape))
 }

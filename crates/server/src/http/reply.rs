@@ -16,7 +16,7 @@ use super::wire::Encoding;
 use crate::gate::Sharing;
 use crate::listener::{Reply, Traffic};
 
-pub(super) fn answered<R: Wire>(
+pub(super) async fn answered<R: Wire>(
     answer: Answer<R>,
     encoding: Encoding,
     traffic: &Arc<Traffic>,
@@ -26,7 +26,7 @@ pub(super) fn answered<R: Wire>(
         Ok(bytes) => bytes,
         Err(error) => return refuse(&Problem::internal(error, Outcome::Unknown), encoding),
     };
-    let share = traffic.reserve_reply(bytes.len());
+    let share = traffic.reserve_reply(bytes.len()).await;
     // What was changed is told all the same; a grant that is not is given back.
     if share.is_none() && (commits.is_empty() || grant.is_some()) {
         let message =

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use serde::Serialize;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use windlass_api::EVENT_STREAM;
 use windlass_api::events::{EndFrame, EventFrame, GapFrame, SnapshotFrame, StateFrame};
 use windlass_core::id::ItemId;
@@ -22,8 +22,8 @@ use super::error::Problem;
 use super::record::EventRecord;
 use super::reply::{refuse, wrong_method};
 use super::wire::Encoding;
-use super::{App, check, show};
-use crate::listener::{Reply, ReplyShare, RequestBody, Source, Traffic};
+use super::{App, check, query, show};
+use crate::listener::{ClientSide, Reply, ReplyShare, RequestBody, Source, Traffic};
 
 /// A comment goes out when nothing else has for so long: often enough for the 15 seconds that are promised.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -38,8 +38,9 @@ pub(super) async fn events(app: Arc<App>, request: Request<RequestBody>) -> Resp
         return wrong_method("GET", encoding);
     }
     let (traffic, stopping) = (Arc::clone(&app.traffic), app.is_stopping());
+    let client = request.body().client();
     match subscribe(app, &request).await {
-        Ok(subscription) => streamed(subscription, traffic),
+        Ok(subscription) => streamed(Feed { subscription, traffic, client, shares: [None, None] }),
         Err(problem) if stopping => refuse(&problem.closing(), encoding),
         Err(problem) => refuse(&problem, encoding),
     }
@@ -48,7 +49,8 @@ pub(super) async fn events(app: Arc<App>, request: Request<RequestBody>) -> Resp
 async fn subscribe(app: Arc<App>, request: &Request<RequestBody>) -> Result<Subscription, Problem> {
     let (id, after) = asked(request.uri().query().unwrap_or_default(), request.headers())?;
     let opened = app.opened_for_work()?;
-    let context = Context { app, opened, encoding: Encoding::Json };
+    let client = request.body().client();
+    let context = Context { app, opened, encoding: Encoding::Json, client, body: None };
     let subscribing = context.engine().subscribe(id, after);
     context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, subscribing).await
 }
@@ -58,9 +60,10 @@ async fn subscribe(app: Arc<App>, request: &Request<RequestBody>) -> Result<Subs
 fn asked(query: &str, headers: &HeaderMap) -> Result<(ItemId, Option<u64>), Problem> {
     let (mut id, mut after) = (None, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=').unwrap_or((pair, "")) {
-            ("id", value) => id = Some(check::item_id("id", value)?),
-            ("after", value) => after = Some(number("after", value)?),
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match (query::decoded(name)?.as_str(), query::decoded(value)?) {
+            ("id", value) => id = Some(check::item_id("id", &value)?),
+            ("after", value) => after = Some(number("after", &value)?),
             (name, _) => {
                 let name: String = name.chars().take(64).collect();
                 return Err(Problem::invalid(format!("no parameter `{name}`: there are `id` and `after`")));
@@ -81,8 +84,7 @@ fn number(field: &str, text: &str) -> Result<u64, Problem> {
     number.ok_or_else(|| Problem::invalid(format!("`{field}` must be the number of an event, or 0")))
 }
 
-fn streamed(subscription: Subscription, traffic: Arc<Traffic>) -> Response<Reply> {
-    let feed = Feed { subscription, traffic, shares: [None, None] };
+fn streamed(feed: Feed) -> Response<Reply> {
     let mut response = Response::new(Reply::stream(Pieces(State::Idle(Box::new(feed)))));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
@@ -96,8 +98,19 @@ fn streamed(subscription: Subscription, traffic: Arc<Traffic>) -> Response<Reply
 struct Feed {
     subscription: Subscription,
     traffic: Arc<Traffic>,
+    client: ClientSide,
     /// Of the last piece, if it was large, and of what was read ahead: until the next is asked for.
     shares: [Option<ReplyShare>; 2],
+}
+
+/// What a piece begins with.
+enum Next {
+    /// `None`: the stream is over.
+    Frame(Option<Frame>),
+    /// Nothing has come for a while.
+    Comment,
+    /// The client has closed its side, and knows all there is.
+    Closed,
 }
 
 /// A piece, and where the next one comes from unless it was the last.
@@ -139,21 +152,21 @@ impl Feed {
     async fn piece(mut self: Box<Self>) -> Made {
         self.shares = [None, None];
         let mut text = String::new();
-        let mut over = tokio::select! {
-            biased;
-            frame = self.subscription.next() => self.put(frame, &mut text),
-            () = sleep(KEEP_ALIVE) => {
+        let mut over = match self.next().await {
+            Next::Frame(frame) => self.put(frame, &mut text),
+            Next::Comment => {
                 text.push_str(":\n\n");
                 false
             }
+            Next::Closed => true,
         };
         while !over && text.len() < PIECE_BYTES {
             let Some(frame) = self.subscription.at_hand() else { break };
             over = self.put(Some(frame), &mut text);
         }
-        self.shares = [self.traffic.reserve_reply(text.len()), self.keep_ahead()];
+        self.shares = [self.traffic.reserve_piece(text.len()), self.keep_ahead()];
         if self.shares[0].is_none() {
-            // There is no memory for those who do not take what they asked for: who can, comes again by number.
+            // There is no room for a reader that does not take what it asked for. It can come again by number.
             text.clear();
             self.end("lagged", self.subscription.phase(), &mut text);
             over = true;
@@ -161,10 +174,25 @@ impl Feed {
         ((!text.is_empty()).then(|| text.into()), (!over).then_some(self))
     }
 
+    async fn next(&mut self) -> Next {
+        tokio::select! {
+            biased;
+            frame = self.subscription.next() => return Next::Frame(frame),
+            () = sleep(KEEP_ALIVE) => return Next::Comment,
+            () = self.client.closed() => {}
+        }
+        // A client that has closed its side is told what there is, and nothing waits for more.
+        if self.subscription.would_wait() {
+            return Next::Closed;
+        }
+        let reading = timeout(KEEP_ALIVE, self.subscription.next()).await;
+        reading.map_or(Next::Closed, Next::Frame)
+    }
+
     /// What was read ahead is kept until its client has taken the piece before it, unless memory runs short: it can be read
     /// again.
     fn keep_ahead(&mut self) -> Option<ReplyShare> {
-        let kept = self.traffic.reserve_spare(self.subscription.read_ahead_bytes());
+        let kept = self.traffic.reserve_read_ahead(self.subscription.read_ahead_bytes());
         if kept.is_none() {
             self.subscription.let_go();
         }
@@ -270,7 +298,8 @@ mod tests {
 
     async fn feed(engine: &Engine, id: ItemId, traffic: &Arc<Traffic>) -> Box<Feed> {
         let subscription = engine.subscribe(id, Some(0)).await.unwrap();
-        Box::new(Feed { subscription, traffic: Arc::clone(traffic), shares: [None, None] })
+        let client = ClientSide::default();
+        Box::new(Feed { subscription, traffic: Arc::clone(traffic), client, shares: [None, None] })
     }
 
     fn text(piece: Option<Bytes>) -> String {

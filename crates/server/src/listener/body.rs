@@ -11,8 +11,9 @@ use hyper::body::{Body, Incoming};
 use tokio::time::{Instant, sleep_until};
 
 use super::exchange::{Exchange, Rest};
+use super::latch::Latch;
 use super::pace::Pace;
-use super::traffic::{InFlight, Timeout};
+use super::traffic::{BodyShare, Timeout};
 
 /// A request body that has not been read. A reply that is given before it was read to its end closes the connection.
 #[derive(Debug)]
@@ -22,12 +23,23 @@ pub struct RequestBody {
     settling: bool,
 }
 
+/// The client's side of a connection. A client that has closed it may still want its reply, or may be gone: the request is
+/// answered, and nothing waits for it.
+#[derive(Clone, Debug, Default)]
+pub struct ClientSide(Arc<Latch>);
+
+impl ClientSide {
+    pub async fn closed(&self) {
+        self.0.wait().await;
+    }
+}
+
 /// A whole request body. It counts among the bytes in flight until it is dropped, and keeps a buffer of its connection
-/// alive: a handler that goes on to wait lets go of it first.
+/// alive: a handler that goes on to wait lets go of it first, or has it give way.
 #[derive(Debug)]
 pub struct Received {
     pub bytes: Bytes,
-    _in_flight: InFlight,
+    in_flight: BodyShare,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +49,10 @@ pub enum BodyError {
     },
     /// Too many bytes in flight.
     Overloaded {
+        max: usize,
+    },
+    /// It came slower than other bodies, which needed its room.
+    Evicted {
         max: usize,
     },
     /// It did not keep up.
@@ -57,9 +73,14 @@ impl RequestBody {
         self.exchange.peer
     }
 
-    /// The body of a call that keeps alive or ends work: there is room for it beside the bytes in flight of all others.
+    /// The body of a call that keeps alive or ends work: a large one has more room than those of other calls.
     pub fn settling(self) -> Self {
         Self { settling: true, ..self }
+    }
+
+    /// Tells when the client has closed its side.
+    pub fn client(&self) -> ClientSide {
+        ClientSide(self.exchange.client_closed())
     }
 
     /// A body that is declared too large is not asked for (`Expect: 100-continue`) and none of it is read.
@@ -71,6 +92,8 @@ impl RequestBody {
                 self.exchange.set_rest(Rest::Stalled);
                 self.exchange.server.traffic.count_timeout(Timeout::Body);
             }
+            // Its client keeps up with the pace and is heard out, so that it gets to know.
+            Err(BodyError::Evicted { .. }) => self.exchange.server.traffic.count_timeout(Timeout::Body),
             Err(
                 BodyError::TooLarge { .. }
                 | BodyError::Overloaded { .. }
@@ -90,37 +113,44 @@ impl RequestBody {
         let declared = self.incoming.size_hint().upper();
         let bytes_max = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(max);
         let mut whole = Whole::new(bytes_max);
-        let mut in_flight = InFlight::none(&server.traffic, self.settling);
-        let mut pace = Pace::begin(Instant::now());
-        let mut stopped = pin!(server.stopped());
-        while let Some(data) = self.next(&pace, stopped.as_mut()).await? {
-            pace.progress(Instant::now(), data.len());
+        let mut in_flight = server.traffic.body(self.settling);
+        let mut waiting = Waiting {
+            pace: Pace::begin(Instant::now(), server.limits.stall_timeout),
+            eviction: in_flight.eviction(),
+            evicted: BodyError::Evicted { max: server.limits.bytes_in_flight_max },
+            stopped: pin!(server.stopped()),
+        };
+        while let Some(data) = self.next(&mut waiting).await? {
+            waiting.pace.progress(Instant::now(), data.len());
             if data.len() > whole.room() {
                 return Err(BodyError::TooLarge { max });
             }
-            // Counted as they come: who declares much and sends nothing takes nothing from others.
-            if !in_flight.grow(data.len()) {
+            // Counted as they come: a client that declares much and sends nothing takes nothing from others.
+            if !in_flight.grow(data.len()).await {
                 return Err(BodyError::Overloaded { max: server.limits.bytes_in_flight_max });
             }
             whole.push(data);
+            if !self.incoming.is_end_stream() {
+                in_flight.waits(waiting.pace.slow_since());
+            }
         }
-        Ok(Received { bytes: whole.into(), _in_flight: in_flight })
+        in_flight.is_complete();
+        Ok(Received { bytes: whole.into(), in_flight })
     }
 
     /// `None` at the end.
     async fn next(
         &mut self,
-        pace: &Pace,
-        mut stopped: Pin<&mut impl Future<Output = ()>>,
+        waiting: &mut Waiting<'_, impl Future<Output = ()>>,
     ) -> Result<Option<Bytes>, BodyError> {
-        let deadline = pace.deadline(self.exchange.server.limits.stall_timeout);
         loop {
             let frame = tokio::select! {
                 // What has come counts, however late it is.
                 biased;
                 frame = self.incoming.frame() => frame,
-                () = stopped.as_mut() => return Err(BodyError::Stopping),
-                () = sleep_until(deadline) => return Err(BodyError::Stalled),
+                () = waiting.stopped.as_mut() => return Err(BodyError::Stopping),
+                () = waiting.eviction.wait() => return Err(waiting.evicted),
+                () = sleep_until(waiting.pace.deadline()) => return Err(BodyError::Stalled),
             };
             let Some(frame) = frame else { return Ok(None) };
             // What is no data is trailers, which mean nothing here.
@@ -128,6 +158,26 @@ impl RequestBody {
                 return Ok(Some(data));
             }
         }
+    }
+}
+
+/// What ends the wait for the next frame of a body.
+struct Waiting<'a, S> {
+    pace: Pace,
+    eviction: Arc<Latch>,
+    evicted: BodyError,
+    stopped: Pin<&'a mut S>,
+}
+
+impl Received {
+    /// The handler goes on to wait: from now on the body gives way to bodies that need its room.
+    pub fn gives_way(&self) {
+        self.in_flight.waits(Instant::now());
+    }
+
+    /// When others need the room of this body.
+    pub async fn evicted(&self) {
+        self.in_flight.eviction().wait().await;
     }
 }
 

@@ -54,7 +54,7 @@ async fn part(server: &Server, stream: &mut TcpStream, end: End) {
     match end {
         End::Silent => {}
         End::Answered => farewell::hear_out(stream, patience).await,
-        End::Refused(refusal) => farewell::refuse(stream, &refusal, patience).await,
+        End::Refused(refusal) => farewell::refuse(stream, &server.refusal(&refusal), patience).await,
     }
 }
 
@@ -71,14 +71,16 @@ async fn converse(server: &Arc<Server>, stream: &TcpStream) -> End {
     let service = service_fn(|request| answer(Arc::clone(&exchange), request));
     let mut connection = pin!(server.http.serve_connection(io, service));
     let mut stop = pin!(server.stopped());
+    let client = exchange.client_closed();
     let mut told = false;
     loop {
         tokio::select! {
             biased;
             ended = connection.as_mut() => return end(&exchange, ended),
             () = gone(stream) => return End::Silent,
+            () = closed_side(stream), if !client.is_set() => client.set(),
             () = stop.as_mut(), if !told => {
-                // Whose request is not even known is not waited for.
+                // A client whose request is not even known is not waited for.
                 if exchange.is_unasked() {
                     return end(&exchange, Ok(()));
                 }
@@ -114,9 +116,9 @@ fn end(exchange: &Exchange, ended: hyper::Result<()>) -> End {
         Ok(()) => End::Silent,
         Err(error) if error.is_parse_too_large() => {
             let (bytes_max, headers_max) = (server.limits.head_bytes_max, server.limits.headers_max);
-            End::Refused(Refusal::large_head(bytes_max, headers_max, server.request_id()))
+            End::Refused(Refusal::large_head(bytes_max, headers_max))
         }
-        Err(error) if error.is_parse() => End::Refused(Refusal::no_request(&error, server.request_id())),
+        Err(error) if error.is_parse() => End::Refused(Refusal::no_request(&error)),
         Err(error) => {
             debug!(%error, "connection failed");
             End::Silent
@@ -124,15 +126,29 @@ fn end(exchange: &Exchange, ended: hyper::Result<()>) -> End {
     }
 }
 
+/// Whether [`closed_side`] tells anything.
+pub(super) const NOTICES_CLOSING: bool = cfg!(target_os = "linux");
+
 /// When the client has closed its side, also while what it sent before is unread: hyper does not look further while it
-/// holds the beginning of a next request. Who asks for something and closes is taken for gone.
+/// holds the beginning of a next request.
 #[cfg(target_os = "linux")]
-async fn gone(stream: &TcpStream) {
+async fn closed_side(stream: &TcpStream) {
     // Besides urgent data, which is not asked for, the kernel tells only of the end under this name.
     let _closed = stream.ready(tokio::io::Interest::PRIORITY).await;
 }
 
-/// Elsewhere hyper alone notices, as soon as it reads.
+/// When the connection is broken: the client has reset it, or closed it before what was written to it.
+#[cfg(target_os = "linux")]
+async fn gone(stream: &TcpStream) {
+    let _broken = stream.ready(tokio::io::Interest::ERROR).await;
+}
+
+/// Elsewhere hyper alone notices, as soon as it reads, and takes a client that closed its side for gone.
+#[cfg(not(target_os = "linux"))]
+async fn closed_side(_: &TcpStream) {
+    std::future::pending().await
+}
+
 #[cfg(not(target_os = "linux"))]
 async fn gone(_: &TcpStream) {
     std::future::pending().await

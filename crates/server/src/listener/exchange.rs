@@ -10,13 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::Server;
+use super::latch::Latch;
 use super::reply::Delivery;
-use super::traffic::Timeout;
+use super::traffic::{ReplyShare, Timeout};
 
 pub(super) struct Exchange {
     pub(super) server: Arc<Server>,
     pub(super) peer: Option<IpAddr>,
     doing: Mutex<Doing>,
+    client_closed: Arc<Latch>,
 }
 
 struct Doing {
@@ -59,7 +61,8 @@ impl Exchange {
     pub(super) fn new(server: Arc<Server>, peer: Option<IpAddr>) -> Self {
         let until = Instant::now() + server.limits.first_byte_timeout;
         let stage = Stage::Quiet { until, timeout: Timeout::FirstByte };
-        Self { server, peer, doing: Mutex::new(Doing { stage, rest: Rest::Nothing, streamed: false }) }
+        let doing = Mutex::new(Doing { stage, rest: Rest::Nothing, streamed: false });
+        Self { server, peer, doing, client_closed: Arc::default() }
     }
 
     /// Bytes have come.
@@ -116,6 +119,21 @@ impl Exchange {
         let until = Instant::now() + self.server.limits.idle_timeout;
         doing.stage = Stage::Quiet { until, timeout: Timeout::Idle };
         Some(delivery)
+    }
+
+    /// What the reply that is being written takes of the reply budget.
+    pub(super) fn reply_share(&self) -> Option<Arc<ReplyShare>> {
+        match &self.doing().stage {
+            Stage::Replying(delivery) => delivery.share(),
+            Stage::Quiet { .. } | Stage::Head { .. } | Stage::Working | Stage::Streaming | Stage::Closed => {
+                None
+            }
+        }
+    }
+
+    /// Set once the client has closed its side.
+    pub(super) fn client_closed(&self) -> Arc<Latch> {
+        Arc::clone(&self.client_closed)
     }
 
     /// Whether what is written now answers a request.

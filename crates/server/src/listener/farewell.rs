@@ -26,8 +26,8 @@ pub(super) struct Patience {
 }
 
 /// Says a last word, and hears the client out.
-pub(super) async fn refuse(stream: &mut TcpStream, refusal: &Refusal, patience: Patience) {
-    let said = timeout(patience.stall_timeout, say(stream, refusal)).await;
+pub(super) async fn refuse(stream: &mut TcpStream, text: &str, patience: Patience) {
+    let said = timeout(patience.stall_timeout, say(stream, text)).await;
     if matches!(said, Ok(Ok(()))) {
         hear_out(stream, patience).await;
     }
@@ -41,8 +41,7 @@ pub(super) async fn hear_out(stream: &mut TcpStream, patience: Patience) {
     }
 }
 
-async fn say(stream: &TcpStream, refusal: &Refusal) -> io::Result<()> {
-    let text = refusal.text();
+async fn say(stream: &TcpStream, text: &str) -> io::Result<()> {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         stream.writable().await?;
@@ -56,10 +55,10 @@ async fn say(stream: &TcpStream, refusal: &Refusal) -> io::Result<()> {
 }
 
 async fn discard(stream: &TcpStream, patience: Patience) -> io::Result<()> {
-    let mut pace = Pace::begin(Instant::now());
+    let mut pace = Pace::begin(Instant::now(), patience.stall_timeout);
     let mut left = patience.bytes_max;
     loop {
-        timeout_at(pace.deadline(patience.stall_timeout), stream.readable()).await??;
+        timeout_at(pace.deadline(), stream.readable()).await??;
         match scratch::read(stream, usize::MAX, |_| {}) {
             Ok(0) => return Ok(()),
             Ok(bytes) if bytes > left => return Ok(()),
@@ -81,44 +80,46 @@ pub(super) struct Refusal {
     status: StatusCode,
     code: Code,
     message: String,
-    request_id: String,
 }
 
 impl Refusal {
-    pub(super) fn too_many_connections(max: usize, request_id: String) -> Self {
+    pub(super) fn too_many_connections(max: usize) -> Self {
         let message = format!(
             "there are {max} connections, and the server takes no more: try again in a second, \
              and use one connection for many requests"
         );
-        Self { status: StatusCode::TOO_MANY_REQUESTS, code: Code::Overloaded, message, request_id }
+        Self { status: StatusCode::TOO_MANY_REQUESTS, code: Code::Overloaded, message }
     }
 
-    pub(super) fn no_request(error: &hyper::Error, request_id: String) -> Self {
+    pub(super) fn no_request(error: &hyper::Error) -> Self {
         let message = format!(
             "what came cannot be read as a request ({error}): this port speaks HTTP/1.1, without TLS"
         );
-        Self { status: StatusCode::BAD_REQUEST, code: Code::InvalidArgument, message, request_id }
+        Self { status: StatusCode::BAD_REQUEST, code: Code::InvalidArgument, message }
     }
 
-    pub(super) fn large_head(head_bytes_max: usize, headers_max: usize, request_id: String) -> Self {
+    pub(super) fn large_head(head_bytes_max: usize, headers_max: usize) -> Self {
         let message = format!(
             "the request line and the headers may have {head_bytes_max} bytes together, \
              and there may be {headers_max} headers: send less"
         );
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        Self { status, code: Code::TooLarge, message, request_id }
+        Self { status, code: Code::TooLarge, message }
     }
 
-    fn text(&self) -> String {
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn text(&self, request_id: &str) -> String {
         let error = Error { code: self.code.to_string(), message: self.message.clone(), details: None };
         let body = serde_json::to_string(&ErrorReply { error }).expect("strings can be written as JSON");
         let retry_after = if self.code == Code::Overloaded { "retry-after: 1\r\n" } else { "" };
         format!(
-            "HTTP/1.1 {}\r\ncontent-type: {JSON}\r\ncontent-length: {}\r\n{REQUEST_ID}: {}\r\n\
+            "HTTP/1.1 {}\r\ncontent-type: {JSON}\r\ncontent-length: {}\r\n{REQUEST_ID}: {request_id}\r\n\
              {retry_after}connection: close\r\n\r\n{body}",
             self.status,
             body.len(),
-            self.request_id
         )
     }
 }

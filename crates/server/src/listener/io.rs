@@ -4,6 +4,7 @@
 //! between two requests and one that is in the midst of a head are told apart, and one that does not take its reply
 //! is noticed.
 
+use std::fmt;
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::exchange::Exchange;
 use super::pace::Pace;
-use super::traffic::Timeout;
+use super::traffic::{ReplyShare, Timeout};
 use super::{scratch, silence};
 
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(super) struct GuardedIo<'a> {
     /// Fires at the deadline or earlier, never later: moving it for every request would cost more than looking again.
     timer: Pin<Box<Sleep>>,
     /// Of what is being written, once the kernel would not take it at once.
-    pace: Option<Pace>,
+    taking: Option<Taking>,
     /// Since the last flush.
     wrote: bool,
     /// Whether what was written last is a stream's.
@@ -33,11 +34,56 @@ pub(super) struct GuardedIo<'a> {
     expired: bool,
 }
 
+/// A reply that its client does not take at once.
+struct Taking {
+    pace: Pace,
+    share: Option<Arc<ReplyShare>>,
+    evicted: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl Taking {
+    fn begin(exchange: &Exchange, now: Instant) -> Self {
+        let pace = Pace::begin(now, exchange.server.limits.stall_timeout);
+        let share = exchange.reply_share();
+        let eviction = share.as_ref().map(|share| share.eviction());
+        let evicted = Box::pin(async move {
+            match eviction {
+                Some(eviction) => eviction.wait().await,
+                None => std::future::pending().await,
+            }
+        });
+        let taking = Self { pace, share, evicted };
+        taking.waits();
+        taking
+    }
+
+    fn progress(&mut self, now: Instant, bytes: usize) {
+        self.pace.progress(now, bytes);
+        self.waits();
+    }
+
+    fn waits(&self) {
+        if let Some(share) = &self.share {
+            share.waits(self.pace.slow_since());
+        }
+    }
+
+    fn poll_evicted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.evicted.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Taking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Taking").field("pace", &self.pace).finish_non_exhaustive()
+    }
+}
+
 impl<'a> GuardedIo<'a> {
     pub(super) fn new(stream: &'a TcpStream, exchange: Arc<Exchange>) -> Self {
         let first = exchange.deadline().map_or_else(Instant::now, |(until, _)| until);
         let timer = Box::pin(sleep_until(first));
-        Self { stream, exchange, timer, pace: None, wrote: false, streams: false, expired: false }
+        Self { stream, exchange, timer, taking: None, wrote: false, streams: false, expired: false }
     }
 
     fn poll_write_slices(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
@@ -50,7 +96,11 @@ impl<'a> GuardedIo<'a> {
             match self.stream.poll_write_ready(cx) {
                 Poll::Ready(ready) => ready?,
                 Poll::Pending => {
-                    self.pace.get_or_insert_with(|| Pace::begin(Instant::now()));
+                    let exchange = &self.exchange;
+                    let taking = self.taking.get_or_insert_with(|| Taking::begin(exchange, Instant::now()));
+                    if taking.poll_evicted(cx).is_ready() {
+                        return Poll::Ready(Err(self.expire(Timeout::Reply)));
+                    }
                     return self.poll_expired(cx);
                 }
             }
@@ -88,8 +138,8 @@ impl<'a> GuardedIo<'a> {
 
     fn progress(&mut self, bytes: usize) {
         self.wrote = true;
-        if let Some(pace) = &mut self.pace {
-            pace.progress(Instant::now(), bytes);
+        if let Some(taking) = &mut self.taking {
+            taking.progress(Instant::now(), bytes);
         }
     }
 
@@ -110,16 +160,16 @@ impl<'a> GuardedIo<'a> {
     /// The next of those that run now.
     fn deadline(&self) -> Option<(Instant, Timeout)> {
         let limits = &self.exchange.server.limits;
-        let reply = self.pace.as_ref().and_then(|pace| match self.streams {
+        let reply = self.taking.as_ref().and_then(|Taking { pace, .. }| match self.streams {
             true if silence::KERNEL_JUDGES => None,
             true => Some(pace.stalled(limits.stream_stall_timeout)),
-            false => Some(pace.deadline(limits.stall_timeout)),
+            false => Some(pace.deadline()),
         });
         let reply = reply.map(|deadline| (deadline, Timeout::Reply));
         self.exchange.deadline().into_iter().chain(reply).min_by_key(|(deadline, _)| *deadline)
     }
 
-    /// Who took nothing of a stream for too long has no connection any more.
+    /// A client that took nothing of a stream for too long has no connection any more.
     fn failed(&mut self, error: io::Error) -> io::Error {
         if self.streams && error.kind() == ErrorKind::TimedOut { self.expire(Timeout::Reply) } else { error }
     }
@@ -179,7 +229,7 @@ impl Write for GuardedIo<'_> {
         if !std::mem::take(&mut self.wrote) {
             return Poll::Ready(Ok(()));
         }
-        self.pace = None;
+        self.taking = None;
         if let Some(delivery) = self.exchange.flushed() {
             delivery.done();
         }
@@ -198,6 +248,8 @@ impl Write for GuardedIo<'_> {
 
 impl Drop for GuardedIo<'_> {
     fn drop(&mut self) {
+        // `taking` before `close`: whoever is told that the reply was not delivered finds its bytes given back.
+        self.taking = None;
         self.exchange.close();
     }
 }

@@ -17,8 +17,10 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// Between two requests.
     pub idle_timeout: Duration,
-    /// A request body must keep up, and a reply must be taken: no longer than this without progress.
+    /// A window in which so much of a request body must come, and so much of a reply be taken (`pace`).
     pub stall_timeout: Duration,
+    /// When there is no room, a body or reply that has been slow for so long gives way to others (`budget`).
+    pub slow_after: Duration,
     /// A stream's reader may be slow, but it must take something: no longer than this without.
     pub stream_stall_timeout: Duration,
     pub body_bytes_max: usize,
@@ -38,6 +40,8 @@ impl Default for Limits {
             // Longer than the minute after which most proxies and clients give a connection up by themselves.
             idle_timeout: Duration::from_secs(75),
             stall_timeout: Duration::from_secs(10),
+            // As long as `Retry-After` tells those to wait for whom there is no room.
+            slow_after: Duration::from_secs(1),
             // More than the 30 seconds for which a reader may take nothing; and who vanished is gone within a minute, as
             // something is sent to it every 10 seconds.
             stream_stall_timeout: Duration::from_secs(40),

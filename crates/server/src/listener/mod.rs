@@ -1,14 +1,17 @@
 //! Connections, and how they are kept from doing harm: every wait has an end and every amount a limit.
 //!
 //! Read this file first: the accept loop. Then `connection` (one connection from its first byte to its end), `io` (its
-//! timeouts), `body` and `reply` (what a [`Handler`] gets and gives), `silence` (who takes nothing of a stream), and
-//! `farewell` (how a client that is refused gets to know it).
+//! timeouts), `pace` (how fast a client must be), `budget` (who gives way when there is no room), `body` and `reply` (what a
+//! [`Handler`] gets and gives), `silence` (who takes nothing of a stream), and `farewell` (how a client that is refused gets
+//! to know it).
 
 mod body;
+mod budget;
 mod connection;
 mod exchange;
 mod farewell;
 mod io;
+mod latch;
 mod limits;
 mod pace;
 mod reply;
@@ -21,10 +24,9 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::server::conn::http1;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -32,7 +34,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, warn};
 
-pub use self::body::{BodyError, Received, RequestBody};
+pub use self::body::{BodyError, ClientSide, Received, RequestBody};
 pub use self::limits::Limits;
 pub use self::reply::{Reply, Source};
 pub use self::traffic::{ReplyShare, Timeout, Traffic};
@@ -57,6 +59,9 @@ pub trait Handler: Send + Sync + fmt::Debug + 'static {
         self: Arc<Self>,
         request: Request<RequestBody>,
     ) -> Pin<Box<dyn Future<Output = Response<Reply>> + Send>>;
+
+    /// The listener answers with this status what never became a request. Counts it, and tells the id of that reply.
+    fn refused(&self, status: StatusCode) -> String;
 }
 
 #[derive(Debug)]
@@ -76,15 +81,13 @@ struct Server {
     http: http1::Builder,
     refusals: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
-    /// Of replies that no handler gave.
-    request_ids: AtomicU64,
 }
 
 impl Listener {
     pub async fn bind(address: SocketAddr, limits: Limits) -> std::io::Result<Self> {
         let socket = TcpListener::bind(address).await?;
         let address = socket.local_addr()?;
-        let traffic = Arc::new(Traffic::new(limits.bytes_in_flight_max));
+        let traffic = Arc::new(Traffic::new(limits.bytes_in_flight_max, limits.slow_after));
         Ok(Self { socket, address, limits, traffic })
     }
 
@@ -187,9 +190,10 @@ impl Server {
         if limits.headers_max != HYPER_HEADERS_MAX {
             http.max_headers(limits.headers_max);
         }
+        // A client that has closed its side is answered. Elsewhere than on Linux only hyper notices one that is gone.
+        http.half_close(connection::NOTICES_CLOSING);
         let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-        let request_ids = AtomicU64::new(first_request_id());
-        Self { limits, traffic, handler, http, refusals, stopping, request_ids }
+        Self { limits, traffic, handler, http, refusals, stopping }
     }
 
     /// When the server is stopping, or nobody is left who could say so.
@@ -212,21 +216,15 @@ impl Server {
     fn refuse(&self, mut stream: TcpStream, connections: &mut JoinSet<()>) {
         self.traffic.count_refused();
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
-        let refusal = Refusal::too_many_connections(self.limits.connections_max, self.request_id());
+        let text = self.refusal(&Refusal::too_many_connections(self.limits.connections_max));
         let patience = Patience { bytes_max: REFUSAL_UNREAD_BYTES_MAX, stall_timeout: REFUSAL_TIMEOUT };
         connections.spawn(async move {
-            let _late = timeout(REFUSAL_TIMEOUT, farewell::refuse(&mut stream, &refusal, patience)).await;
+            let _late = timeout(REFUSAL_TIMEOUT, farewell::refuse(&mut stream, &text, patience)).await;
             drop(permit);
         });
     }
 
-    fn request_id(&self) -> String {
-        format!("{:x}", self.request_ids.fetch_add(1, Ordering::Relaxed))
+    fn refusal(&self, refusal: &Refusal) -> String {
+        refusal.text(&self.handler.refused(refusal.status()))
     }
-}
-
-/// Told apart from those of an earlier run.
-fn first_request_id() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_1970.as_micros()).unwrap_or_default()
 }

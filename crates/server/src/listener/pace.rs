@@ -1,74 +1,118 @@
-//! How fast a client must send or take bytes.
+//! How fast a client must send or take bytes: so much in each window, whatever it moved before.
+//!
+//! An average over the whole transfer would let a client that was fast at first drip its last bytes for as long as the
+//! fast ones earned it: 17 minutes for 16 MiB.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// One byte may take as long as it does at 16 KiB a second, on average, after a first `stall_timeout`.
-const PER_BYTE: Duration = Duration::from_nanos(1_000_000_000 / (16 * 1024));
+/// What a window asks for, per second of its length: 160 KiB in 10 seconds. A poor mobile connection moves that much, and
+/// may pause for almost a window; a client below it holds its bytes longer than others should wait for them.
+const BYTES_PER_SECOND: u128 = 16 * 1024;
 
 /// Of one body, one reply, or whatever else is moved at a client's pace.
 #[derive(Debug)]
 pub(super) struct Pace {
-    began_at: Instant,
-    progress_at: Instant,
+    window: Duration,
+    /// When the present window began: at the start, and whenever a window's bytes were moved.
+    since: Instant,
+    /// Moved in the present window.
     bytes: usize,
+    progress_at: Instant,
 }
 
 impl Pace {
-    pub(super) fn begin(now: Instant) -> Self {
-        Self { began_at: now, progress_at: now, bytes: 0 }
+    pub(super) fn begin(now: Instant, window: Duration) -> Self {
+        Self { window, since: now, bytes: 0, progress_at: now }
     }
 
     pub(super) fn progress(&mut self, now: Instant, bytes: usize) {
         self.progress_at = now;
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes >= bytes_of(self.window) {
+            (self.since, self.bytes) = (now, 0);
+        }
     }
 
-    /// When the next byte is too late for who may be as slow as it likes.
+    /// Since when less than a window's bytes were moved.
+    pub(super) fn slow_since(&self) -> Instant {
+        self.since
+    }
+
+    /// When the next byte is too late for a client that may be as slow as it likes.
     pub(super) fn stalled(&self, stall_timeout: Duration) -> Instant {
         self.progress_at + stall_timeout
     }
 
-    /// When the next byte is too late. Two rules: what drips is too slow although it never stops, and what came fast
-    /// may not stop for long although its average is still good.
-    pub(super) fn deadline(&self, stall_timeout: Duration) -> Instant {
-        let earned = PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX));
-        (self.began_at + stall_timeout + earned).min(self.progress_at + stall_timeout)
+    /// When the bytes of the present window are too late. A transfer that ends within its window need not fill it.
+    pub(super) fn deadline(&self) -> Instant {
+        self.since + self.window
     }
+}
+
+fn bytes_of(window: Duration) -> usize {
+    usize::try_from(BYTES_PER_SECOND * window.as_millis() / 1000).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const STALL: Duration = Duration::from_secs(10);
+    const WINDOW: Duration = Duration::from_secs(10);
+    const WINDOW_BYTES: usize = 160 * 1024;
 
     fn after(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
     }
 
     #[test]
-    fn who_moves_nothing_has_one_stall_timeout() {
+    fn a_client_that_moves_nothing_has_one_window() {
         let start = Instant::now();
-        assert_eq!(Pace::begin(start).deadline(STALL), start + STALL);
+        assert_eq!(Pace::begin(start, WINDOW).deadline(), start + WINDOW);
     }
 
     #[test]
-    fn a_drip_earns_next_to_nothing() {
+    fn a_drip_earns_nothing() {
         let start = Instant::now();
-        let mut pace = Pace::begin(start);
+        let mut pace = Pace::begin(start, WINDOW);
         for second in 1..10 {
             pace.progress(start + after(second), 1);
         }
-        assert!(pace.deadline(STALL) < start + STALL + after(1));
+        assert_eq!(pace.deadline(), start + WINDOW);
     }
 
     #[test]
-    fn who_was_fast_and_stops_has_no_more_time_than_others() {
+    fn bytes_that_came_fast_earn_no_time_for_later_ones() {
         let start = Instant::now();
-        let mut pace = Pace::begin(start);
-        pace.progress(start + after(1), 16 * 1024 * 1024);
-        assert_eq!(pace.deadline(STALL), start + after(1) + STALL);
+        let mut pace = Pace::begin(start, WINDOW);
+        pace.progress(start + after(1), 16 << 20);
+        for second in 2..11 {
+            pace.progress(start + after(second), 1);
+        }
+        assert_eq!((pace.slow_since(), pace.deadline()), (start + after(1), start + after(1) + WINDOW));
+    }
+
+    #[test]
+    fn a_slow_but_steady_client_is_never_late() {
+        let start = Instant::now();
+        let mut pace = Pace::begin(start, WINDOW);
+        // 17 KiB a second, for half an hour.
+        for tenth in 1..18_000 {
+            let now = start + after(tenth) / 10;
+            assert!(now < pace.deadline(), "late after {tenth} tenths of a second");
+            pace.progress(now, 17 * 1024 / 10);
+        }
+    }
+
+    #[test]
+    fn a_client_that_pauses_for_less_than_a_window_is_not_late() {
+        let start = Instant::now();
+        let mut pace = Pace::begin(start, WINDOW);
+        for pause in 1..100 {
+            let now = start + after(9 * pause);
+            assert!(now < pace.deadline());
+            pace.progress(now, WINDOW_BYTES);
+        }
     }
 }

@@ -44,8 +44,8 @@ impl Reply {
     }
 
     /// Holds on to the share until the whole reply was handed to the kernel, or never will be.
-    pub fn counted(mut self, share: ReplyShare) -> Self {
-        self.delivery.share = Some(share);
+    pub fn counted(mut self, share: impl Into<Arc<ReplyShare>>) -> Self {
+        self.delivery.share = Some(share.into());
         self
     }
 
@@ -63,12 +63,16 @@ impl fmt::Debug for Reply {
 /// What ends with a reply.
 #[derive(Default)]
 pub(super) struct Delivery {
-    /// First, so that who is told finds it given back, also by a drop.
-    share: Option<ReplyShare>,
+    /// `share` is dropped before `delivered`: whoever is told finds its bytes given back.
+    share: Option<Arc<ReplyShare>>,
     delivered: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Delivery {
+    pub(super) fn share(&self) -> Option<Arc<ReplyShare>> {
+        self.share.clone()
+    }
+
     /// The whole reply is with the kernel.
     pub(super) fn done(self) {
         drop(self.share);

@@ -1,14 +1,30 @@
-//! What connections are doing now and have done so far, for metrics.
+//! What connections are doing now and have done so far, for metrics; and what they may take of memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
-/// Replies up to this size are not counted: the kernel takes as much at once, but from who has not read for a while.
+use tokio::time::Instant;
+
+use super::budget::{Budget, Share};
+use super::latch::Latch;
+
+/// Replies up to this size are not counted: the kernel takes as much at once, unless its client has not read for a while.
 const SMALL_REPLY_BYTES: usize = 64 * 1024;
 
-/// Bodies of calls that keep alive or end work may take such a part beside what all bodies may take: work must not be done
-/// twice because too much was produced.
-const SETTLING_SHARE: usize = 4;
+/// Bodies up to this size have room of their own: heartbeats, completions and leases get through while large bodies fill
+/// the rest.
+const SMALL_BODY_BYTES: usize = 16 * 1024;
+/// The part of `bytes_in_flight_max` that is added to it for small bodies.
+const SMALL_SHARE: usize = 4;
+/// The part that is added for large bodies of calls that keep alive or end work: work must not be done twice because too
+/// much was produced. Less than `SMALL_SHARE`, so that small bodies have room beside them.
+const SETTLING_SHARE: usize = 8;
+
+/// The part of the reply budget that streams may use: their readers may be slow, and do not give way.
+const STREAMS_SHARE: usize = 2;
+/// The part that streams may use for events that were read ahead, which can be read again.
+const READ_AHEAD_SHARE: usize = 4;
 
 /// A wait that came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +60,22 @@ pub struct Traffic {
     refused: AtomicU64,
     accept_failures: AtomicU64,
     timeouts: [AtomicU64; Timeout::ALL.len()],
-    bytes_in_flight: AtomicUsize,
-    reply_bytes_in_flight: AtomicUsize,
+    bodies: Arc<Budget>,
+    replies: Arc<Budget>,
+    /// What streams take of `replies`.
+    streams: Arc<Budget>,
 }
 
 impl Traffic {
-    pub(super) fn new(bytes_in_flight_max: usize) -> Self {
-        Self { bytes_in_flight_max, ..Self::default() }
+    pub(crate) fn new(bytes_in_flight_max: usize, slow_after: Duration) -> Self {
+        let budget = || Arc::new(Budget::new(slow_after));
+        Self {
+            bytes_in_flight_max,
+            bodies: budget(),
+            replies: budget(),
+            streams: budget(),
+            ..Self::default()
+        }
     }
 
     /// Connections that are open now, without those that are being refused.
@@ -72,41 +97,63 @@ impl Traffic {
         self.accept_failures.load(Relaxed)
     }
 
-    /// Connections that a timeout ended.
+    /// Connections whose client was too slow.
     pub fn closed_by(&self, timeout: Timeout) -> u64 {
         self.timeouts[timeout as usize].load(Relaxed)
     }
 
     /// Bytes of request bodies that are being read or worked on now.
     pub fn bytes_in_flight(&self) -> usize {
-        self.bytes_in_flight.load(Relaxed)
+        self.bodies.bytes()
     }
 
     /// Bytes of large replies that have not been taken yet.
     pub fn reply_bytes_in_flight(&self) -> usize {
-        self.reply_bytes_in_flight.load(Relaxed)
+        self.replies.bytes()
     }
 
-    /// `None` if too many bytes of replies have not been taken yet. A reply larger than all there may be goes out alone:
-    /// it could never go otherwise.
-    pub fn reserve_reply(self: &Arc<Self>, bytes: usize) -> Option<ReplyShare> {
+    /// Room for a reply; slower replies give way to it. `None` if too many bytes of replies have not been taken yet. A reply
+    /// larger than all there may be goes out alone: it could never go otherwise.
+    pub async fn reserve_reply(&self, bytes: usize) -> Option<ReplyShare> {
+        let mut reply = self.replies.share();
+        let fits = bytes <= SMALL_REPLY_BYTES || reply.grow(bytes, self.bytes_in_flight_max).await;
+        fits.then_some(ReplyShare { reply, _stream: None, is_shared: false })
+    }
+
+    /// Room for a piece of a stream, to which nobody gives way.
+    pub fn reserve_piece(&self, bytes: usize) -> Option<ReplyShare> {
         let counted = if bytes <= SMALL_REPLY_BYTES { 0 } else { bytes };
-        self.reserve(counted, |now, then| now == 0 || then <= self.bytes_in_flight_max)
+        let max = self.bytes_in_flight_max;
+        self.reserve_stream(counted, max / STREAMS_SHARE, max)
     }
 
-    /// The same for what waits for its turn and can be had again, however little it is: `None` already if it would leave
-    /// replies less than half of what they may take.
-    pub fn reserve_spare(self: &Arc<Self>, bytes: usize) -> Option<ReplyShare> {
-        self.reserve(bytes, |_, then| then <= self.bytes_in_flight_max / 2)
+    /// Room for what a stream has read ahead and can read again, however little it is. `None` already if it would leave
+    /// replies less than half of their room.
+    pub fn reserve_read_ahead(&self, bytes: usize) -> Option<ReplyShare> {
+        let max = self.bytes_in_flight_max;
+        // `try_grow` would let more than all go out alone.
+        let fits = bytes <= max / READ_AHEAD_SHARE;
+        fits.then(|| self.reserve_stream(bytes, max / READ_AHEAD_SHARE, max / 2)).flatten()
     }
 
-    fn reserve(self: &Arc<Self>, bytes: usize, fits: impl Fn(usize, usize) -> bool) -> Option<ReplyShare> {
-        if bytes == 0 {
-            return Some(ReplyShare { traffic: Arc::clone(self), bytes });
+    fn reserve_stream(&self, bytes: usize, streams_max: usize, replies_max: usize) -> Option<ReplyShare> {
+        let (mut stream, mut reply) = (self.streams.share(), self.replies.share());
+        let fits = bytes == 0 || stream.try_grow(bytes, streams_max) && reply.try_grow(bytes, replies_max);
+        fits.then_some(ReplyShare { reply, _stream: Some(stream), is_shared: false })
+    }
+
+    pub(super) fn body(self: &Arc<Self>, is_settling: bool) -> BodyShare {
+        BodyShare { traffic: Arc::clone(self), share: self.bodies.share(), is_settling }
+    }
+
+    /// What all bodies may take together for one of so many bytes to grow.
+    fn bodies_max(&self, bytes: usize, is_settling: bool) -> usize {
+        let max = self.bytes_in_flight_max;
+        match (bytes <= SMALL_BODY_BYTES, is_settling) {
+            (true, _) => max + max / SMALL_SHARE,
+            (false, true) => max + max / SETTLING_SHARE,
+            (false, false) => max,
         }
-        let room = |now: usize| now.checked_add(bytes).filter(|then| fits(now, *then));
-        self.reply_bytes_in_flight.fetch_update(Relaxed, Relaxed, room).ok()?;
-        Some(ReplyShare { traffic: Arc::clone(self), bytes })
     }
 
     pub(super) fn count_refused(&self) {
@@ -144,48 +191,64 @@ impl Drop for Slot {
     }
 }
 
-/// What one request body takes of `bytes_in_flight_max`.
+/// What one request body takes of the bytes in flight.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(super) struct BodyShare {
     traffic: Arc<Traffic>,
-    bytes: usize,
-    settling: bool,
+    share: Share,
+    is_settling: bool,
 }
 
-impl InFlight {
-    pub(super) fn none(traffic: &Arc<Traffic>, settling: bool) -> Self {
-        Self { traffic: Arc::clone(traffic), bytes: 0, settling }
+impl BodyShare {
+    /// Whether there was room for that many more. Slower bodies give way.
+    pub(super) async fn grow(&mut self, bytes: usize) -> bool {
+        let bytes_max = self.traffic.bodies_max(self.share.bytes() + bytes, self.is_settling);
+        self.share.grow(bytes, bytes_max).await
     }
 
-    /// Whether there was room for that many more.
-    pub(super) fn grow(&mut self, bytes: usize) -> bool {
-        let ordinary_max = self.traffic.bytes_in_flight_max;
-        let max = if self.settling { ordinary_max + ordinary_max / SETTLING_SHARE } else { ordinary_max };
-        let room = |now: usize| now.checked_add(bytes).filter(|then| *then <= max);
-        let grown = self.traffic.bytes_in_flight.fetch_update(Relaxed, Relaxed, room).is_ok();
-        if grown {
-            self.bytes += bytes;
+    /// The body waits for its client.
+    pub(super) fn waits(&self, slow_since: Instant) {
+        if self.share.bytes() > 0 {
+            self.share.gives_way(slow_since);
         }
-        grown
     }
-}
 
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.traffic.bytes_in_flight.fetch_sub(self.bytes, Relaxed);
+    pub(super) fn eviction(&self) -> Arc<Latch> {
+        self.share.eviction()
+    }
+
+    /// The whole body has come.
+    pub(super) fn is_complete(&self) {
+        self.share.is_settled();
     }
 }
 
 /// What one reply takes of the bytes of replies that may wait to be taken.
 #[derive(Debug)]
 pub struct ReplyShare {
-    traffic: Arc<Traffic>,
-    bytes: usize,
+    reply: Share,
+    _stream: Option<Share>,
+    /// Several replies carry the same bytes.
+    is_shared: bool,
 }
 
-impl Drop for ReplyShare {
-    fn drop(&mut self) {
-        self.traffic.reply_bytes_in_flight.fetch_sub(self.bytes, Relaxed);
+impl ReplyShare {
+    /// For bytes that several replies carry. They give way by their age, because a reader that keeps up must not hold them
+    /// for the others.
+    pub fn shared(self) -> Arc<Self> {
+        self.waits(Instant::now());
+        Arc::new(Self { is_shared: true, ..self })
+    }
+
+    /// The reply waits for its client.
+    pub(super) fn waits(&self, slow_since: Instant) {
+        if self.reply.bytes() > 0 && !self.is_shared {
+            self.reply.gives_way(slow_since);
+        }
+    }
+
+    pub(super) fn eviction(&self) -> Arc<Latch> {
+        self.reply.eviction()
     }
 }
 
@@ -195,20 +258,53 @@ mod tests {
 
     const LARGE: usize = SMALL_REPLY_BYTES + 1;
 
-    #[test]
-    fn what_can_be_had_again_leaves_half_of_the_room_to_replies() {
-        let traffic = Arc::new(Traffic::new(4 * LARGE));
-        let spare = [traffic.reserve_spare(LARGE), traffic.reserve_spare(LARGE)];
-        assert!(spare.iter().all(Option::is_some));
-        assert!(traffic.reserve_spare(LARGE).is_none());
-        let replies = [traffic.reserve_reply(LARGE), traffic.reserve_reply(LARGE)];
+    fn traffic(bytes_in_flight_max: usize) -> Arc<Traffic> {
+        Arc::new(Traffic::new(bytes_in_flight_max, Duration::from_secs(1)))
+    }
+
+    #[tokio::test]
+    async fn streams_leave_half_of_the_room_to_replies() {
+        let traffic = traffic(4 * LARGE);
+        let pieces = [traffic.reserve_piece(LARGE), traffic.reserve_piece(LARGE)];
+        assert!(pieces.iter().all(Option::is_some));
+        assert!(traffic.reserve_piece(LARGE).is_none());
+        let replies = [traffic.reserve_reply(LARGE).await, traffic.reserve_reply(LARGE).await];
         assert!(replies.iter().all(Option::is_some));
-        assert!(traffic.reserve_reply(LARGE).is_none());
-        drop(spare);
-        assert!(traffic.reserve_spare(LARGE).is_none());
+        assert!(traffic.reserve_reply(LARGE).await.is_none());
+        drop(pieces);
+        assert_eq!(traffic.reply_bytes_in_flight(), 2 * LARGE);
         drop(replies);
         assert_eq!(traffic.reply_bytes_in_flight(), 0);
-        let small = [traffic.reserve_spare(1), traffic.reserve_reply(SMALL_REPLY_BYTES)];
+    }
+
+    #[tokio::test]
+    async fn what_was_read_ahead_leaves_room_to_pieces_and_to_replies() {
+        let traffic = traffic(4 * LARGE);
+        let ahead = traffic.reserve_read_ahead(LARGE);
+        assert!(ahead.is_some() && traffic.reserve_read_ahead(1).is_none());
+        let piece = traffic.reserve_piece(LARGE);
+        assert!(piece.is_some() && traffic.reserve_piece(LARGE).is_none());
+        drop((ahead, piece));
+        let replies = [traffic.reserve_reply(LARGE).await, traffic.reserve_reply(LARGE).await];
+        assert!(traffic.reserve_read_ahead(1).is_none());
+        drop(replies);
+        let small = [traffic.reserve_read_ahead(1), traffic.reserve_reply(SMALL_REPLY_BYTES).await];
         assert_eq!((small.iter().flatten().count(), traffic.reply_bytes_in_flight()), (2, 1));
+    }
+
+    #[tokio::test]
+    async fn small_bodies_have_room_beside_large_ones_and_settling_ones() {
+        const MAX: usize = 1 << 20;
+        let traffic = traffic(MAX);
+        let mut produce = traffic.body(false);
+        assert!(produce.grow(MAX).await && !produce.grow(1).await);
+        let mut complete = traffic.body(true);
+        assert!(complete.grow(MAX / SETTLING_SHARE).await && !complete.grow(1).await);
+        let mut small = Vec::new();
+        for _ in 0..MAX / SETTLING_SHARE / SMALL_BODY_BYTES {
+            small.push(traffic.body(false));
+            assert!(small.last_mut().unwrap().grow(SMALL_BODY_BYTES).await);
+        }
+        assert!(!traffic.body(true).grow(1).await);
     }
 }

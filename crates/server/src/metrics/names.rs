@@ -107,7 +107,8 @@ metrics! {
     COMPACTIONS = Counter "windlass_store_compactions_total": "Compactions of the log.";
 
     REQUESTS = Counter "windlass_http_requests_total" ["call", "code"]:
-        "Requests answered, by call (`other`: no call of the API) and HTTP status.";
+        "Requests answered, by call (`other`: no call of the API; `refused`: refused before it was read as a request) and HTTP \
+         status.";
     REQUEST_SECONDS = Histogram "windlass_http_request_seconds" ["call"]:
         "How long a request took, the time included that a lease waited for work.";
     CONNECTIONS = Gauge "windlass_http_connections": "Open connections.";

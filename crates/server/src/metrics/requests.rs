@@ -9,6 +9,8 @@ use windlass_engine::Histogram;
 
 /// What is no call of the API, and what is no status that the API has.
 pub const OTHER: &str = "other";
+/// What the listener refused before it was a request.
+const REFUSED: &str = "refused";
 
 const MICROS_BOUNDS: &[u64] = &[
     100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
@@ -18,7 +20,7 @@ const MICROS_BOUNDS: &[u64] = &[
 /// One place for each call and status, made beforehand: whatever clients send, it does not grow.
 #[derive(Debug)]
 pub struct Requests {
-    /// In the order of their names, with [`OTHER`] among them.
+    /// In the order of their names, with [`OTHER`] and [`REFUSED`] among them.
     calls: Vec<CallCounts>,
     /// In order. One more place follows in each call, for any other.
     statuses: Vec<u16>,
@@ -34,10 +36,10 @@ struct CallCounts {
 
 impl Default for Requests {
     fn default() -> Self {
-        let mut statuses: Vec<u16> = Code::ALL.iter().map(|code| code.status()).chain([200]).collect();
+        let mut statuses: Vec<u16> = Code::ALL.iter().flat_map(|code| code.statuses()).chain([200]).collect();
         statuses.sort_unstable();
         statuses.dedup();
-        let mut names = Names(vec![OTHER]);
+        let mut names = Names(vec![OTHER, REFUSED]);
         for_each_call(&mut names);
         names.0.sort_unstable();
         let calls = names.0.into_iter().map(|call| CallCounts::new(call, statuses.len() + 1)).collect();
@@ -56,12 +58,23 @@ impl EachCall for Names {
 impl Requests {
     /// `call`: its name; whatever is no call counts as [`OTHER`].
     pub fn record(&self, call: &str, status: u16, elapsed: Duration) {
+        // No call has the name under which refusals are counted, whatever a client asks for.
+        let call = if call == REFUSED { OTHER } else { call };
+        self.count(call, status).time(elapsed);
+    }
+
+    /// A refusal of the listener, which takes no time.
+    pub fn count_refused(&self, status: u16) {
+        self.count(REFUSED, status);
+    }
+
+    fn count(&self, call: &str, status: u16) -> &CallCounts {
         let at = self.calls.binary_search_by_key(&call, |counts| counts.call);
         let at = at.or_else(|_| self.calls.binary_search_by_key(&OTHER, |counts| counts.call));
         let counts = &self.calls[at.expect("`other` is among the calls")];
         let status = self.statuses.binary_search(&status).unwrap_or(self.statuses.len());
         counts.by_status[status].fetch_add(1, Ordering::Relaxed);
-        counts.time(elapsed);
+        counts
     }
 
     /// Calls that were made, by name: how often they were answered with each status.

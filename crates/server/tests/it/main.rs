@@ -22,6 +22,8 @@ mod gate;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod half_closed;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod idempotency;
@@ -29,10 +31,14 @@ mod life;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod lockout;
+#[cfg(test)]
 mod metrics;
 #[cfg(test)]
 mod order;
 mod rebalance;
+#[cfg(test)]
+mod refused;
 #[cfg(test)]
 mod rules;
 mod storage;

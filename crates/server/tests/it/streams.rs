@@ -210,6 +210,24 @@ async fn what_cannot_be_streamed_is_refused_as_any_other_call() {
 }
 
 #[tokio::test]
+async fn a_percent_encoded_query_is_decoded() {
+    let server = TestServer::start().await;
+    let mut http = server.connect().await;
+    let item = queue(&mut http).await;
+    let leased = lease(&mut http).await;
+    emit(&mut http, &leased, json!([{"utf8": "a"}])).await;
+    let encoded: String = item.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let mut stream = Events::open(&server, &format!("%69d={encoded}&%61fter=%30"), &[]).await;
+    assert_eq!(said(&stream.next().await.expect("a frame")), "message 1");
+    for query in [format!("id={item}%"), format!("id={item}%4"), format!("id={item}%zz"), "id=%ff".to_owned()]
+    {
+        let got = http.get(&format!("/v1/item.events?{query}")).await;
+        assert_eq!((got.status, got.code().as_str()), (400, "invalid_argument"), "{query}");
+        assert!(got.message().contains("percent"), "{query}: {}", got.message());
+    }
+}
+
+#[tokio::test]
 async fn an_emit_is_held_to_its_rules() {
     let server = TestServer::start().await;
     let mut http = server.connect().await;

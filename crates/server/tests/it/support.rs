@@ -123,6 +123,10 @@ impl Http {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         stream.set_nodelay(true).expect("a socket option");
+        Self::over(stream)
+    }
+
+    pub(crate) fn over(stream: TcpStream) -> Self {
         Self { stream: BufReader::new(stream) }
     }
 
@@ -155,6 +159,12 @@ impl Http {
         self.stream.read_exact(&mut chunk).await.ok()?;
         chunk.truncate(length);
         (length > 0).then_some(chunk)
+    }
+
+    pub(crate) async fn receive_line(&mut self) -> String {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).await.expect("a line");
+        line.trim_end().to_owned()
     }
 
     pub(crate) fn stream_mut(&mut self) -> &mut TcpStream {

@@ -102,6 +102,17 @@ async fn a_body_that_drips_is_cut_off() {
 }
 
 #[tokio::test]
+async fn a_body_that_was_fast_and_drips_is_cut_off() {
+    let world = World::new(Limits { stall_timeout: SHORT, ..Limits::default() }).await;
+    let mut client = world.client().await;
+    client.send(&request("/echo", &vec![b'x'; 10 * MB])[..9 * MB]).await;
+    let said = String::from_utf8(client.drip(b'x').await).unwrap();
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
+    assert_eq!(world.traffic.closed_by(Timeout::Body), 1);
+    world.finish().await;
+}
+
+#[tokio::test]
 async fn a_refused_sender_that_drips_on_is_not_listened_to_for_long() {
     let limits = Limits { stall_timeout: SHORT, body_bytes_max: 100, ..Limits::default() };
     let world = World::new(limits).await;

@@ -1,9 +1,11 @@
 //! More clients and more bytes than there is room for.
 
-use windlass_api::error::ErrorReply;
-use windlass_server::listener::Limits;
+use std::time::Duration;
 
-use super::world::{Seen, World, request};
+use windlass_api::error::ErrorReply;
+use windlass_server::listener::{Limits, Timeout};
+
+use super::world::{Client, Seen, World, request};
 
 fn arrived(path: &str) -> Seen {
     Seen::Arrived(path.to_owned())
@@ -51,55 +53,100 @@ async fn a_flood_of_connections_drowns_nobody() {
     world.finish().await;
 }
 
+const KIB: usize = 1 << 10;
+
+/// Room for 1,000 KiB, so that no body below is small.
+fn thousand_kib() -> Limits {
+    Limits { bytes_in_flight_max: 1000 * KIB, ..Limits::default() }
+}
+
 #[tokio::test]
 async fn bytes_in_flight_have_a_limit_and_are_given_back() {
-    let mut world = World::new(Limits { bytes_in_flight_max: 1000, ..Limits::default() }).await;
+    let mut world = World::new(thousand_kib()).await;
     let mut holder = world.client().await;
-    holder.send(request("/hold", &[b'x'; 800])).await;
+    holder.send(request("/hold", &vec![b'x'; 800 * KIB])).await;
     assert_eq!(world.saw().await, arrived("/hold"));
-    let refused = until_refused(&world, 300).await;
-    assert_eq!(refused, 429);
-    world.client().await.echo("/echo", &[b'x'; 100]).await;
+    until_held(&world, 800 * KIB).await;
+    assert_eq!(world.client().await.post("/echo", &vec![b'x'; 300 * KIB]).await.status, 429);
+    world.client().await.echo("/echo", &vec![b'x'; 100 * KIB]).await;
     world.release(1);
     assert_eq!(holder.answer().await.status, 200);
-    world.client().await.echo("/echo", &[b'x'; 900]).await;
+    world.client().await.echo("/echo", &vec![b'x'; 900 * KIB]).await;
     world.finish().await;
 }
 
-/// The holder's request has arrived, and may not have been read yet.
-async fn until_refused(world: &World, bytes: usize) -> u16 {
-    loop {
-        let status = world.client().await.post("/echo", &vec![b'x'; bytes]).await.status;
-        if status != 200 {
-            return status;
-        }
+/// The neighbour's bodies come on top.
+async fn until_held(world: &World, bytes: usize) {
+    while world.traffic.bytes_in_flight() < bytes {
+        tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn who_declares_much_and_sends_nothing_holds_nothing() {
-    let mut world = World::new(Limits { bytes_in_flight_max: 1000, ..Limits::default() }).await;
+async fn a_client_that_declares_much_and_sends_nothing_holds_nothing() {
+    let mut world = World::new(thousand_kib()).await;
     let mut idlers = Vec::new();
     for _ in 0..20 {
         let mut idler = world.client().await;
-        idler.send("POST /hold HTTP/1.1\r\ncontent-length: 900\r\n\r\n").await;
+        idler.send("POST /hold HTTP/1.1\r\ncontent-length: 900000\r\n\r\n").await;
         assert_eq!(world.saw().await, arrived("/hold"));
         idlers.push(idler);
     }
-    world.client().await.echo("/echo", &[b'x'; 900]).await;
+    world.client().await.echo("/echo", &vec![b'x'; 900 * KIB]).await;
     drop(idlers);
     world.finish().await;
 }
 
 #[tokio::test]
 async fn a_body_that_is_cut_gives_its_bytes_back() {
-    let mut world = World::new(Limits { bytes_in_flight_max: 1000, ..Limits::default() }).await;
+    let mut world = World::new(thousand_kib()).await;
     let mut client = world.client().await;
-    client.send(&request("/hold", &[b'x'; 900])[..800]).await;
+    client.send(&request("/hold", &vec![b'x'; 900 * KIB])[..800 * KIB]).await;
     assert_eq!(world.saw().await, arrived("/hold"));
     client.half_close().await;
     let _refused_or_closed = client.try_answer().await;
     client.closed().await;
-    world.client().await.echo("/echo", &[b'x'; 900]).await;
+    world.client().await.echo("/echo", &vec![b'x'; 900 * KIB]).await;
+    world.finish().await;
+}
+
+/// Bodies that have almost come, of clients that send no more.
+async fn unfinished(world: &mut World, clients: usize) -> Vec<Client> {
+    let mut unfinished = Vec::new();
+    for number in 1..=clients {
+        let mut client = world.client().await;
+        client.send(&request("/echo", &vec![b'x'; 90 * KIB])[..80 * KIB]).await;
+        assert_eq!(world.saw().await, arrived("/echo"));
+        until_held(world, number * 79 * KIB).await;
+        unfinished.push(client);
+    }
+    unfinished
+}
+
+#[tokio::test]
+async fn a_body_takes_the_room_of_the_body_that_has_been_slow_for_longest() {
+    let mut world = World::new(Limits { slow_after: Duration::ZERO, ..thousand_kib() }).await;
+    let almost = request("/echo", &vec![b'x'; 90 * KIB]);
+    let mut slow = unfinished(&mut world, 12).await;
+    world.client().await.echo("/echo", &vec![b'x'; 100 * KIB]).await;
+    assert_eq!(slow.remove(0).answer().await.status, 429);
+    world.client().await.echo("/echo", &vec![b'x'; 200 * KIB]).await;
+    assert_eq!(slow.remove(0).answer().await.status, 429);
+    assert_eq!(world.traffic.closed_by(Timeout::Body), 2);
+    // The others keep their room, and may go on.
+    for mut client in slow {
+        client.send(&almost[80 * KIB..]).await;
+        assert_eq!(client.answer().await.status, 200);
+    }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn bodies_that_keep_up_do_not_give_way() {
+    let mut world = World::new(Limits { slow_after: Duration::from_secs(3600), ..thousand_kib() }).await;
+    let slow = unfinished(&mut world, 12).await;
+    assert_eq!(world.client().await.post("/echo", &vec![b'x'; 100 * KIB]).await.status, 429);
+    world.client().await.echo("/echo", &vec![b'x'; 16 * KIB]).await;
+    drop(slow);
     world.finish().await;
 }

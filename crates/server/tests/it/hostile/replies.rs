@@ -93,6 +93,48 @@ async fn a_reply_larger_than_the_limit_goes_out_alone() {
     world.finish().await;
 }
 
+#[tokio::test]
+async fn a_reply_takes_the_room_of_replies_that_nobody_takes() {
+    let limits = Limits { bytes_in_flight_max: 2 * LARGE, slow_after: Duration::ZERO, ..Limits::default() };
+    let mut world = World::new(limits).await;
+    let (first, mut second) = (reluctant(&mut world).await, reluctant(&mut world).await);
+    let mut third = world.client().await;
+    // A reply is slow once the kernel takes no more of it.
+    while third.get("/large").await.status != 200 {
+        assert_eq!(world.saw().await, arrived("/large"));
+    }
+    assert_eq!(world.saw().await, arrived("/large"));
+    assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
+    assert_eq!(world.traffic.closed_by(Timeout::Reply), 1);
+    assert_eq!(second.answer().await.body.len(), LARGE);
+    drop(first);
+    world.finish().await;
+}
+
+/// The kernel holds up to 3 MB for each of them.
+const SLOW_READERS: usize = 40;
+
+#[tokio::test]
+async fn slow_readers_of_the_same_bytes_hold_them_once() {
+    let mut world = World::new(Limits { bytes_in_flight_max: 2 * LARGE, ..Limits::default() }).await;
+    let mut readers = Vec::new();
+    for _ in 0..SLOW_READERS {
+        let mut client = Client::with_small_window(world.address).await;
+        client.send("GET /shared HTTP/1.1\r\n\r\n").await;
+        assert_eq!(world.saw().await, arrived("/shared"));
+        readers.push(client);
+    }
+    assert_eq!(world.traffic.reply_bytes_in_flight(), LARGE);
+    assert_eq!(world.client().await.get("/large").await.body.len(), LARGE);
+    drop(readers);
+    let mut undelivered = 0;
+    while undelivered < SLOW_READERS {
+        undelivered += usize::from(world.saw().await == Seen::Undelivered("/shared".into()));
+    }
+    assert_eq!(world.traffic.reply_bytes_in_flight(), 0);
+    world.finish().await;
+}
+
 fn arrived(path: &str) -> Seen {
     Seen::Arrived(path.to_owned())
 }

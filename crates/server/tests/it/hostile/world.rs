@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,10 +11,12 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use windlass_server::listener::{BodyError, Handler, Limits, Listener, Reply, RequestBody, Source, Traffic};
+use windlass_server::listener::{
+    BodyError, ClientSide, Handler, Limits, Listener, Reply, ReplyShare, RequestBody, Source, Traffic,
+};
 
 /// Nothing that is tested takes so long; it only keeps a broken test from hanging.
 const HANGING: Duration = Duration::from_secs(60);
@@ -24,6 +26,8 @@ pub(crate) const SHORT: Duration = Duration::from_millis(300);
 
 /// Of a reply that no kernel takes at once.
 pub(crate) const LARGE: usize = 64 << 20;
+
+static SHARED: LazyLock<Bytes> = LazyLock::new(|| vec![b'x'; LARGE].into());
 
 pub(crate) async fn soon<T>(event: impl Future<Output = T>) -> T {
     timeout(HANGING, event).await.expect("what was waited for never happened")
@@ -45,6 +49,8 @@ pub(crate) struct Desk {
     /// One permit lets one waiting request go on.
     release: Semaphore,
     traffic: Arc<Traffic>,
+    /// Of the bytes at `/shared`, for as long as somebody takes them.
+    share: Mutex<Weak<ReplyShare>>,
 }
 
 impl Handler for Desk {
@@ -61,9 +67,15 @@ impl Handler for Desk {
                 let delivery = Delivery { desk: Arc::clone(&self), path, delivered: false };
                 return Response::new(Reply::stream(Endless { _delivery: delivery }));
             }
+            if path == "/wait" && !self.waits_for(&body.client()).await {
+                return bare(StatusCode::NO_CONTENT);
+            }
             let (status, bytes) = self.answer(&parts.method, &path, body).await;
             visit.left = false;
-            let Some(share) = self.traffic.reserve_reply(bytes.len()) else {
+            if path == "/shared" {
+                return Response::new(self.shared(path).await);
+            }
+            let Some(share) = self.traffic.reserve_reply(bytes.len()).await else {
                 return bare(StatusCode::TOO_MANY_REQUESTS);
             };
             let delivery = Delivery { desk: Arc::clone(&self), path, delivered: false };
@@ -71,6 +83,10 @@ impl Handler for Desk {
             *reply.body_mut() = Reply::new(bytes).on_delivery(move || delivery.done()).counted(share);
             reply
         })
+    }
+
+    fn refused(&self, status: StatusCode) -> String {
+        format!("refused with {}", status.as_u16())
     }
 }
 
@@ -101,15 +117,32 @@ impl Desk {
                 }
                 Err(error) => (status(error), Bytes::new()),
             },
-            Some("wait") => {
-                self.wait().await;
-                ok(Bytes::from_static(b"waited"))
-            }
+            Some("wait") => ok(Bytes::from_static(b"waited")),
             Some("large") => ok(vec![b'x'; LARGE].into()),
             Some("unread") => ok(Bytes::from_static(b"not read")),
             Some("panic") => panic!("as it was told"),
             _ => ok(Bytes::from(format!("{method} {path}"))),
         }
+    }
+
+    /// Whether the client was there all the while.
+    async fn waits_for(&self, client: &ClientSide) -> bool {
+        tokio::select! {
+            () = self.wait() => true,
+            () = client.closed() => false,
+        }
+    }
+
+    /// The same bytes for all who ask for them.
+    async fn shared(self: &Arc<Self>, path: String) -> Reply {
+        let mut latest = self.share.lock().await;
+        let share = match latest.upgrade() {
+            Some(share) => share,
+            None => self.traffic.reserve_reply(LARGE).await.expect("there is room").shared(),
+        };
+        *latest = Arc::downgrade(&share);
+        let delivery = Delivery { desk: Arc::clone(self), path, delivered: false };
+        Reply::new(SHARED.clone()).counted(share).on_delivery(move || delivery.done())
     }
 
     async fn wait(&self) {
@@ -132,7 +165,7 @@ fn bare(status: StatusCode) -> Response<Reply> {
 fn status(error: BodyError) -> StatusCode {
     match error {
         BodyError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-        BodyError::Overloaded { .. } => StatusCode::TOO_MANY_REQUESTS,
+        BodyError::Overloaded { .. } | BodyError::Evicted { .. } => StatusCode::TOO_MANY_REQUESTS,
         BodyError::Stalled => StatusCode::REQUEST_TIMEOUT,
         BodyError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         BodyError::Cut => StatusCode::BAD_REQUEST,
@@ -200,7 +233,8 @@ impl World {
         let (address, traffic) = (listener.local_addr(), listener.traffic());
         let (sender, seen) = mpsc::channel(10_000);
         let release = Semaphore::new(0);
-        let desk = Arc::new(Desk { seen: sender, release, traffic: Arc::clone(&traffic) });
+        let desk =
+            Arc::new(Desk { seen: sender, release, traffic: Arc::clone(&traffic), share: Mutex::default() });
         let (stopping, stop) = watch::channel(false);
         let running = tokio::spawn(listener.run(Arc::clone(&desk) as Arc<dyn Handler>, stop, grace));
         let neighbour = Neighbour::move_in(address).await;
@@ -392,6 +426,11 @@ impl Client {
                 _ => {}
             }
         }
+    }
+
+    /// Closes without a farewell: the server's kernel is told that the connection is no more.
+    pub(crate) fn reset(self) {
+        self.stream.get_ref().set_zero_linger().unwrap();
     }
 
     pub(crate) async fn half_close(&mut self) {

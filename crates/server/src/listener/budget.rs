@@ -1,0 +1,320 @@
+//! Bytes that clients may hold at once, and who gives way when there is no room.
+//!
+//! A [`Budget`] bounds what all its [`Share`]s hold together. A share whose client is slow can be listed as giving way: when
+//! somebody needs room, the share that has been slow for longest is evicted. So few connections cannot lock out the others
+//! for longer than it takes to call them slow, however many bytes they hold and however they drip.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::latch::Latch;
+
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    /// A share that has been slow for less than this does not give way.
+    slow_after: Duration,
+    books: Mutex<Books>,
+    /// Told when bytes are given back.
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    bytes: usize,
+    /// Those of `bytes` whose shares are evicted and not dropped yet.
+    leaving: usize,
+    next_number: u64,
+    /// Shares that give way, by their number.
+    slow: BTreeMap<u64, Slow>,
+}
+
+#[derive(Debug)]
+struct Slow {
+    since: Instant,
+    bytes: usize,
+    eviction: Arc<Latch>,
+}
+
+/// Whether a share may grow.
+#[derive(Debug, PartialEq, Eq)]
+enum Room {
+    Here,
+    /// As soon as evicted shares are dropped.
+    Soon,
+    Nowhere,
+}
+
+impl Budget {
+    pub(super) fn new(slow_after: Duration) -> Self {
+        Self { slow_after, ..Self::default() }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.books().bytes
+    }
+
+    /// A share without bytes.
+    pub(super) fn share(self: &Arc<Self>) -> Share {
+        let mut books = self.books();
+        books.next_number += 1;
+        Share { budget: Arc::clone(self), number: books.next_number, bytes: 0, eviction: Arc::default() }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().expect("nothing panics while this lock is held")
+    }
+}
+
+impl Books {
+    /// Evicts the slowest shares until `excess` bytes are on their way out. Evicts none if that many cannot be had.
+    fn evict(&mut self, excess: usize, slow_before: Instant) -> Room {
+        let mut slow: Vec<(Instant, u64, usize)> = self
+            .slow
+            .iter()
+            .filter(|(_, share)| share.since < slow_before && !share.eviction.is_set())
+            .map(|(number, share)| (share.since, *number, share.bytes))
+            .collect();
+        slow.sort_unstable();
+        let mut found = 0;
+        let is_needed = |(_, _, bytes): &(Instant, u64, usize)| {
+            let needed = found < excess;
+            found += bytes;
+            needed
+        };
+        let chosen: Vec<_> = slow.into_iter().take_while(is_needed).collect();
+        if chosen.iter().map(|(_, _, bytes)| bytes).sum::<usize>() < excess {
+            return Room::Nowhere;
+        }
+        for (_, number, bytes) in chosen {
+            self.leaving += bytes;
+            self.slow[&number].eviction.set();
+        }
+        Room::Soon
+    }
+
+    /// The share gives way no more: it is dropped, or what it waited for has come.
+    fn unlist(&mut self, number: u64) {
+        if let Some(share) = self.slow.remove(&number).filter(|share| share.eviction.is_set()) {
+            self.leaving -= share.bytes;
+        }
+    }
+}
+
+/// What one body or one reply takes of a budget, until it is dropped.
+pub(super) struct Share {
+    budget: Arc<Budget>,
+    number: u64,
+    bytes: usize,
+    eviction: Arc<Latch>,
+}
+
+impl Share {
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Set when this share is to be dropped because it was too slow.
+    pub(super) fn eviction(&self) -> Arc<Latch> {
+        Arc::clone(&self.eviction)
+    }
+
+    /// Takes more if all shares together then have at most `bytes_max`, or if no other has any. Nobody is evicted.
+    pub(super) fn try_grow(&mut self, bytes: usize, bytes_max: usize) -> bool {
+        let budget = Arc::clone(&self.budget);
+        self.take(&mut budget.books(), bytes, bytes_max)
+    }
+
+    /// The same, and has slower shares give way. `false`: there is no room, or this share is evicted itself.
+    pub(super) async fn grow(&mut self, bytes: usize, bytes_max: usize) -> bool {
+        let (budget, eviction) = (Arc::clone(&self.budget), self.eviction());
+        loop {
+            // `freed` is listened to before the look: what is given back in between is not missed.
+            let freed = budget.freed.notified();
+            match self.ask(bytes, bytes_max, Instant::now()) {
+                Room::Here => return true,
+                Room::Nowhere => return false,
+                Room::Soon => {}
+            }
+            tokio::select! {
+                () = freed => {}
+                () = eviction.wait() => return false,
+            }
+        }
+    }
+
+    fn ask(&mut self, bytes: usize, bytes_max: usize, now: Instant) -> Room {
+        let budget = Arc::clone(&self.budget);
+        let mut books = budget.books();
+        if self.eviction.is_set() {
+            return Room::Nowhere;
+        }
+        if self.take(&mut books, bytes, bytes_max) {
+            return Room::Here;
+        }
+        let stays = books.bytes - books.leaving;
+        let excess = stays.saturating_sub(bytes_max.saturating_sub(bytes));
+        if excess == 0 {
+            return Room::Soon;
+        }
+        let own = books.slow.get(&self.number).map_or(now, |own| own.since);
+        let slow_before = now.checked_sub(budget.slow_after).unwrap_or(now).min(own);
+        books.evict(excess, slow_before)
+    }
+
+    fn take(&mut self, books: &mut Books, bytes: usize, bytes_max: usize) -> bool {
+        let fits = books.bytes <= bytes_max.saturating_sub(bytes);
+        if fits {
+            books.bytes += bytes;
+            self.bytes += bytes;
+            if let Some(own) = books.slow.get_mut(&self.number) {
+                own.bytes = self.bytes;
+            }
+        }
+        fits
+    }
+
+    /// From now on this share gives way to others once it has been slow for long enough.
+    pub(super) fn gives_way(&self, slow_since: Instant) {
+        let (bytes, eviction) = (self.bytes, &self.eviction);
+        let mut books = self.budget.books();
+        let new = || Slow { since: slow_since, bytes, eviction: Arc::clone(eviction) };
+        books.slow.entry(self.number).or_insert_with(new).since = slow_since;
+    }
+
+    /// What the share waited for has come: it gives way no more.
+    pub(super) fn is_settled(&self) {
+        self.budget.books().unlist(self.number);
+        // Those who waited for this share to leave look again.
+        self.budget.freed.notify_waiters();
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut books = self.budget.books();
+        books.bytes -= self.bytes;
+        books.unlist(self.number);
+        drop(books);
+        self.budget.freed.notify_waiters();
+    }
+}
+
+impl fmt::Debug for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Share").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    const MAX: usize = 100;
+    const SLOW_AFTER: Duration = Duration::from_secs(1);
+
+    fn budget() -> Arc<Budget> {
+        Arc::new(Budget::new(SLOW_AFTER))
+    }
+
+    fn slow(budget: &Arc<Budget>, bytes: usize) -> Share {
+        let mut share = budget.share();
+        assert!(share.try_grow(bytes, MAX));
+        share.gives_way(Instant::now());
+        share
+    }
+
+    /// Drops the share once it is evicted.
+    fn obedient(share: Share) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(async move { share.eviction().wait().await })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_share_that_was_slow_for_longest_gives_way() {
+        let budget = budget();
+        let first = slow(&budget, 50);
+        advance(SLOW_AFTER / 2).await;
+        let second = slow(&budget, 50);
+        advance(2 * SLOW_AFTER).await;
+        let eviction = second.eviction();
+        let (first, second) = (obedient(first), obedient(second));
+        let mut asker = budget.share();
+        assert!(asker.grow(30, MAX).await);
+        first.await.unwrap();
+        assert!(!eviction.is_set());
+        assert_eq!(budget.bytes(), 80);
+        drop(asker);
+        second.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_share_that_keeps_up_does_not_give_way() {
+        let budget = budget();
+        let fast = slow(&budget, MAX);
+        for _ in 0..10 {
+            advance(SLOW_AFTER / 2).await;
+            fast.gives_way(Instant::now());
+            assert!(!budget.share().grow(1, MAX).await);
+        }
+        assert!(!fast.eviction().is_set());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_slowest_share_gets_no_more_and_evicts_no_other() {
+        let budget = budget();
+        let mut slowest = slow(&budget, 50);
+        advance(SLOW_AFTER).await;
+        let other = slow(&budget, 50);
+        advance(2 * SLOW_AFTER).await;
+        assert!(!slowest.grow(1, MAX).await);
+        assert!(!other.eviction().is_set());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_evicted_when_that_would_not_make_enough_room() {
+        let budget = budget();
+        let mut settled = budget.share();
+        assert!(settled.try_grow(90, MAX));
+        let share = slow(&budget, 10);
+        advance(2 * SLOW_AFTER).await;
+        assert!(!budget.share().grow(20, MAX).await);
+        assert!(!share.eviction().is_set());
+        settled.gives_way(Instant::now());
+        settled.is_settled();
+        advance(2 * SLOW_AFTER).await;
+        assert!(!budget.share().grow(20, MAX).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn room_that_is_being_made_is_waited_for() {
+        let budget = budget();
+        let (first, second) = (slow(&budget, 50), slow(&budget, 50));
+        advance(2 * SLOW_AFTER).await;
+        let (mut one, mut other) = (budget.share(), budget.share());
+        assert_eq!(one.ask(20, MAX, Instant::now()), Room::Soon);
+        assert_eq!(other.ask(20, MAX, Instant::now()), Room::Soon);
+        // The room of the first is enough for both.
+        assert!(first.eviction().is_set() && !second.eviction().is_set());
+        let waiting = tokio::spawn(async move { (one.grow(20, MAX).await, other.grow(20, MAX).await) });
+        tokio::task::yield_now().await;
+        drop(first);
+        assert_eq!(waiting.await.unwrap(), (true, true));
+        assert_eq!(budget.bytes(), 50);
+    }
+
+    #[tokio::test]
+    async fn more_than_all_is_taken_alone() {
+        let budget = budget();
+        let mut alone = budget.share();
+        assert!(alone.try_grow(3 * MAX, MAX));
+        assert!(!budget.share().try_grow(1, MAX));
+        drop(alone);
+        assert_eq!(budget.bytes(), 0);
+    }
+}

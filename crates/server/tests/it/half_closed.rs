@@ -1,0 +1,67 @@
+//! Clients that close their side once they have asked, as `nc -N` does: they are answered, and nothing waits for them.
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use crate::support::{Got, Http, TestServer};
+
+async fn post_and_close(server: &TestServer, call: &str, body: Value) -> Got {
+    let mut http = server.connect().await;
+    http.send("POST", &format!("/v1/{call}"), &[], body.to_string().as_bytes()).await;
+    http.stream_mut().shutdown().await.expect("closed");
+    http.receive().await
+}
+
+async fn with_queue() -> (TestServer, Http) {
+    let server = TestServer::start().await;
+    let mut http = server.connect().await;
+    http.ok("queues.create", json!({"queue": "q"})).await;
+    (server, http)
+}
+
+fn lease() -> Value {
+    json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "30s"})
+}
+
+#[tokio::test]
+async fn a_call_of_a_client_that_closed_its_side_is_answered() {
+    let (server, mut http) = with_queue().await;
+    for _ in 0..20 {
+        let got =
+            post_and_close(&server, "queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
+        assert_eq!(got.status, 200);
+    }
+    assert_eq!(http.ok("queue.stats", json!({"queue": "q"})).await["counts"]["waiting"], 20);
+    let got = post_and_close(&server, "queue.lease", lease()).await;
+    assert_eq!(got.json()["items"].as_array().expect("a list").len(), 1);
+}
+
+#[tokio::test]
+async fn a_lease_does_not_wait_for_a_client_that_closed_its_side() {
+    let (server, mut http) = with_queue().await;
+    assert_eq!(post_and_close(&server, "queue.lease", lease()).await.json(), json!({"items": []}));
+    let produced = http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
+    let wait = json!({"id": produced["items"][0]["id"], "request_timeout": "30s"});
+    assert_eq!(post_and_close(&server, "item.wait", wait).await.json()["item"]["state"], "waiting");
+}
+
+#[tokio::test]
+async fn a_stream_of_a_client_that_closed_its_side_tells_what_there_is() {
+    let (server, mut http) = with_queue().await;
+    http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
+    let leased = http.ok("queue.lease", lease()).await["items"][0].clone();
+    let (id, permit) = (leased["id"].clone(), leased["permit"].clone());
+    let events = json!({"id": id, "permit": permit, "events": [{"utf8": "one"}, {"utf8": "two"}]});
+    http.ok("item.emit", events).await;
+    let mut reader = server.connect().await;
+    let path = format!("/v1/item.events?id={}&after=0", id.as_str().expect("an id"));
+    reader.send("GET", &path, &[], b"").await;
+    reader.stream_mut().shutdown().await.expect("closed");
+    assert_eq!(reader.receive_head().await.status, 200);
+    let mut text = Vec::new();
+    while let Some(piece) = reader.receive_chunk().await {
+        text.extend(piece);
+    }
+    let text = String::from_utf8(text).expect("text");
+    assert_eq!(text.matches("event: message").count(), 2, "{text}");
+}
