@@ -21,6 +21,8 @@ mod killed_crons;
 #[cfg(test)]
 mod killed_streams;
 #[cfg(test)]
+mod lockout;
+#[cfg(test)]
 mod lost_workers;
 #[cfg(test)]
 mod parts;
