@@ -23,6 +23,7 @@ pub mod group;
 pub mod hash;
 pub mod id;
 pub mod item;
+pub mod json;
 pub mod limits;
 pub mod mutant;
 pub mod partition;

@@ -21,6 +21,7 @@ mod extend;
 mod groups;
 mod history;
 mod id;
+mod json;
 mod lease;
 mod limits;
 mod many_groups;
