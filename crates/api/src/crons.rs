@@ -108,6 +108,10 @@ pub struct CronItem {
     #[prost(message, optional, tag = "10")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_timeout: Option<Span>,
+    /// So long after the run that produces it.
+    #[prost(message, optional, tag = "11")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
@@ -143,6 +147,9 @@ pub struct CreateCronRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["allow", "skip"], "default" = "allow"))]
     pub overlap: Option<String>,
+    /// A cron of that name is answered as it is, if its queue and every field given are the same; else it is `already_exists`.
+    #[prost(bool, tag = "8")]
+    pub exists_ok: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]

@@ -152,6 +152,10 @@ pub struct Details {
     #[prost(string, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
+    /// With `already_exists` of a call with `exists_ok`: the first field given that is not the same, as `retry.factor`.
+    #[prost(string, optional, tag = "10")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
 }
 
 /// An item of a batch that was judged and refused.

@@ -74,6 +74,7 @@ pub struct Members {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
+#[schemars(transform = crate::rules_of_fields::enqueue_at_or_delay)]
 pub struct EndItem {
     /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]
@@ -103,6 +104,10 @@ pub struct EndItem {
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enqueue_at: Option<Time>,
+    /// So long after the end of the group, instead of `enqueue_at`.
+    #[prost(message, optional, tag = "12")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
     /// Its own limit instead of the queue's; 0 means none.
     #[prost(uint32, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]

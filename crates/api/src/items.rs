@@ -14,6 +14,7 @@ use crate::time::{Span, Time};
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
+#[schemars(transform = crate::rules_of_fields::enqueue_at_or_delay)]
 pub struct NewItem {
     /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]
@@ -43,6 +44,10 @@ pub struct NewItem {
     #[prost(message, optional, tag = "6")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enqueue_at: Option<Time>,
+    /// So long after the server gets the call, instead of `enqueue_at`.
+    #[prost(message, optional, tag = "13")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
     /// Its own limit instead of the queue's; 0 means none.
     #[prost(uint32, optional, tag = "7")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -347,7 +352,7 @@ pub struct RetryRequest {
 /// An item whose attempt failed.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["id", "permit"]))]
+#[schemars(extend("required" = ["id", "permit"]), transform = crate::rules_of_fields::retry_at_or_delay)]
 pub struct Retry {
     /// The item.
     #[prost(string, tag = "1")]
@@ -361,6 +366,10 @@ pub struct Retry {
     #[prost(message, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Time>,
+    /// Try again so long after the server gets the call, instead of `retry_at`.
+    #[prost(message, optional, tag = "6")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
     /// No further attempt, whatever is left.
     #[prost(bool, tag = "4")]
     pub dead: bool,

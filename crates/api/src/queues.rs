@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::time::Span;
+use crate::payload::json_text;
+use crate::time::{Span, Time};
 
 /// A queue and its settings.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
@@ -53,6 +54,17 @@ pub struct Queue {
     #[prost(string, optional, tag = "11")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
+    /// What its owner noted down, a JSON object: not in lists that do not ask for it.
+    #[prost(string, optional, tag = "15")]
+    #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "serde_json::Value", extend("type" = "object"))]
+    pub meta: Option<String>,
+    /// When it was made.
+    #[prost(message, required, tag = "16")]
+    pub created_at: Time,
+    /// When its settings or `meta` were last updated, at first `created_at`. A rebalance does not count.
+    #[prost(message, required, tag = "17")]
+    pub updated_at: Time,
     /// In lists that ask for it.
     #[prost(message, optional, tag = "12")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,9 +193,17 @@ pub struct CreateQueueRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub reference: Option<String>,
+    /// A JSON object of at most 64 KiB, shown with the queue and not looked into; null is as unset.
+    #[prost(string, optional, tag = "14")]
+    #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "serde_json::Value", extend("type" = ["null", "object"]))]
+    pub meta: Option<String>,
+    /// A queue of that name is answered as it is, if every field given is the same; else it is `already_exists`.
+    #[prost(bool, tag = "15")]
+    pub exists_ok: bool,
 }
 
-/// Only the fields given change; an empty `dead_queue` or `reference` removes it.
+/// Only the fields given change; an empty `dead_queue` or `reference` removes it, as null does `meta`.
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("required" = ["queue"]))]
@@ -238,6 +258,11 @@ pub struct UpdateQueueRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub reference: Option<String>,
+    /// A JSON object of at most 64 KiB instead of the one there is; null: none any more.
+    #[prost(string, optional, tag = "13")]
+    #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "serde_json::Value", extend("type" = ["null", "object"]))]
+    pub meta: Option<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
@@ -272,12 +297,16 @@ pub struct ListQueuesRequest {
     /// Show each queue with its counts.
     #[prost(bool, tag = "3")]
     pub counts: bool,
+    /// Show each queue with its `meta`.
+    #[prost(bool, tag = "4")]
+    pub meta: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ListQueuesReply {
-    /// In the order of their names.
+    /// In the order of their names. With `meta` a page may hold fewer than `limit`, for it is bounded in bytes too: only an
+    /// empty one is the end.
     #[prost(message, repeated, tag = "1")]
     pub queues: Vec<Queue>,
 }

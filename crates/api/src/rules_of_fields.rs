@@ -81,6 +81,16 @@ pub(crate) fn id_or_address(schema: &mut Schema) {
     );
 }
 
+/// A new item is due at `enqueue_at` or after `delay`.
+pub(crate) fn enqueue_at_or_delay(schema: &mut Schema) {
+    insert(schema, json!({"dependentSchemas": {"delay": {"properties": {"enqueue_at": false}}}}));
+}
+
+/// An item is tried again at `retry_at` or after `delay`.
+pub(crate) fn retry_at_or_delay(schema: &mut Schema) {
+    insert(schema, json!({"dependentSchemas": {"delay": {"properties": {"retry_at": false}}}}));
+}
+
 fn insert(schema: &mut Schema, rule: Value) {
     let Value::Object(rule) = rule else { return };
     schema.ensure_object().extend::<Map<String, Value>>(rule);

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use serde_json::value::RawValue;
 use windlass_api::items::Held;
 use windlass_api::{Span, Time};
 
@@ -42,6 +43,12 @@ pub(crate) fn held(text: &str) -> Result<Held, String> {
     let permit =
         permit.parse().map_err(|_| format!("the permit, after the colon, is a number, not {permit:?}"))?;
     Ok(Held { id: id.to_owned(), permit })
+}
+
+/// JSON of any sort, as its text.
+pub(crate) fn json(text: &str) -> Result<String, String> {
+    let read: Result<&RawValue, _> = serde_json::from_str(text);
+    read.map(|_| text.to_owned()).map_err(|error| format!("not JSON: {error}"))
 }
 
 /// `NAME=VALUE`.

@@ -144,23 +144,29 @@ impl Client {
 
     /// All queues by name.
     pub async fn queues(&self) -> Result<Vec<Queue>, ClientError> {
-        self.list_queues(false).await
+        self.list_queues(ListQueuesRequest::default()).await
     }
 
     /// All queues by name, each with its counts.
     pub async fn queues_with_counts(&self) -> Result<Vec<Queue>, ClientError> {
-        self.list_queues(true).await
+        self.list_queues(ListQueuesRequest { counts: true, ..ListQueuesRequest::default() }).await
     }
 
-    async fn list_queues(&self, counts: bool) -> Result<Vec<Queue>, ClientError> {
+    /// All queues by name, each with its `meta`.
+    pub async fn queues_with_meta(&self) -> Result<Vec<Queue>, ClientError> {
+        self.list_queues(ListQueuesRequest { meta: true, ..ListQueuesRequest::default() }).await
+    }
+
+    async fn list_queues(&self, with: ListQueuesRequest) -> Result<Vec<Queue>, ClientError> {
         let mut queues: Vec<Queue> = Vec::new();
         loop {
             let pivot = queues.last().map(|queue| queue.queue.clone());
-            let request = ListQueuesRequest { pivot, limit: Some(PAGE), counts };
+            let request = ListQueuesRequest { pivot, limit: Some(PAGE), ..with };
             let page = self.call(&request).await?.queues;
-            let last = page.len() < PAGE as usize;
+            // A page with `meta` is bounded in bytes too, and may be short.
+            let is_last = page.is_empty() || (!with.meta && page.len() < PAGE as usize);
             queues.extend(page);
-            if last {
+            if is_last {
                 return Ok(queues);
             }
         }

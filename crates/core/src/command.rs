@@ -154,6 +154,8 @@ pub struct NewItem {
     pub group: Option<Arc<str>>,
     /// In the past or unset: waiting at once.
     pub enqueue_at: Option<Timestamp>,
+    /// How long after the command the item is due. At most one of `enqueue_at` and `delay` is set.
+    pub delay: Option<Span>,
     pub max_attempts: Option<u32>,
     /// Unset: the queue's. Zero: it may grow any age.
     pub dead_timeout: Option<Span>,
@@ -175,12 +177,18 @@ impl NewItem {
             priority: 0,
             group: None,
             enqueue_at: None,
+            delay: None,
             max_attempts: None,
             dead_timeout: None,
             address: None,
             body,
             facts: None,
         }
+    }
+
+    /// When an item is due that is made at `now`; unset: at once.
+    pub(crate) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.delay.map(|delay| now + delay).or(self.enqueue_at)
     }
 
     /// What it is at home by, if anything.
@@ -328,8 +336,10 @@ pub struct Completion {
 #[derive(Clone, Debug)]
 pub struct Retry {
     pub held: Held,
-    /// Unset: the queue's policy decides. In the past: at once.
+    /// `retry_at` in the past: at once. Without `retry_at` and `delay` the queue's policy decides.
     pub retry_at: Option<Timestamp>,
+    /// How long after the command the item is due again. At most one of `retry_at` and `delay` is set.
+    pub delay: Option<Span>,
     /// No further attempt, whatever is left.
     pub dead: bool,
     pub error: Option<ItemError>,
@@ -530,12 +540,41 @@ pub struct CreateQueue {
     /// Its `version` is ignored: the registry counts.
     pub settings: Settings,
     pub partitions: u32,
+    /// As in [`Queue::meta`].
+    pub meta: Option<Arc<str>>,
+    /// Unset: refused if there is a queue of the name. Set: such a queue is answered as it is, if it has what was given.
+    pub exists_ok: Option<Box<GivenQueue>>,
+}
+
+impl CreateQueue {
+    /// Without `meta`, and refused if there is a queue of the name.
+    pub fn new(name: QueueName, settings: Settings, partitions: u32) -> Self {
+        Self { name, settings, partitions, meta: None, exists_ok: None }
+    }
+}
+
+/// What a caller gave of a queue, as opposed to what a queue has by default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GivenQueue {
+    pub partitions: Option<u32>,
+    pub settings: SettingsChange,
+    /// `Some(None)`: the queue is to have none.
+    pub meta: Option<Option<Arc<str>>>,
 }
 
 #[derive(Clone, Debug)]
 pub struct UpdateQueue {
     pub name: QueueName,
     pub change: SettingsChange,
+    /// Replaces [`Queue::meta`]; `Some(None)` takes it away.
+    pub meta: Option<Option<Arc<str>>>,
+}
+
+impl UpdateQueue {
+    /// A change of settings alone.
+    pub fn new(name: QueueName, change: SettingsChange) -> Self {
+        Self { name, change, meta: None }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -729,6 +768,10 @@ pub enum Refusal {
     /// The group is neither done nor aborted.
     GroupNotOver,
     QueueExists,
+    /// There is a queue of that name, and this field of it, by its name in the API, is not as was given.
+    QueueDiffers {
+        field: &'static str,
+    },
     NoSuchQueue,
     /// The queue has no partition of that number.
     NoSuchPartition,

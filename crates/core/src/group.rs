@@ -117,10 +117,19 @@ pub struct Template {
     pub kind: Arc<str>,
     pub priority: u8,
     pub due_at: Option<Timestamp>,
+    /// How long after its making the item is due. At most one of `due_at` and `delay` is set.
+    pub delay: Option<Span>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,
     /// Encoded fields of a newer version, carried along untouched.
     pub unknown: Vec<u8>,
+}
+
+impl Template {
+    /// When an item is due that is made at `now`; unset: at once.
+    pub(crate) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.delay.map(|delay| now + delay).or(self.due_at)
+    }
 }
 
 /// How many members ended how.

@@ -13,7 +13,7 @@ use crate::cron::CronCommand;
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 pub const NAME_CHARS_MAX: usize = 128;
 pub const BATCH_MAX: usize = 1000;
@@ -40,6 +40,8 @@ pub const GROUPS_MAX: usize = 100_000;
 /// Rules of one queue, those on its kinds included.
 pub const RULES_MAX: usize = 1000;
 pub const RULE_REASON_BYTES_MAX: usize = 512;
+/// The JSON text of a queue's `meta`.
+pub const META_BYTES_MAX: usize = 64 << 10;
 /// Crons of all queues together.
 pub const CRONS_MAX: usize = 100_000;
 /// Crons of one queue: deleting it removes their names in one commit.
@@ -56,6 +58,9 @@ pub const EVENT_BATCH_OVERHEAD: u64 = 128;
 pub const EVENT_OVERHEAD: u64 = 16;
 /// What a worker may say of why an item is suspended. It is kept with the item.
 pub const REASON_BYTES_MAX: usize = 512;
+
+/// The longest `delay`: 36500 days, the longest duration of the API. No clock is so late that adding it overflows.
+pub const DELAY_MAX: Span = Span::from_secs(36_500 * 24 * 3600);
 
 /// How many queues a server takes, and how many partitions they may name together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +163,12 @@ pub fn check_reason(reason: &str) -> Result<(), Invalid> {
     ensure(fits, "reason", "at most 512 bytes without U+0000")
 }
 
+/// For a queue's `meta`, which is known to be JSON.
+pub fn check_meta(meta: &str) -> Result<(), Invalid> {
+    let is_object = meta.trim_start().starts_with('{');
+    ensure(is_object && meta.len() <= META_BYTES_MAX, "meta", "a JSON object of at most 65536 bytes")
+}
+
 /// For the type of an event: those that the server itself sends are nobody else's.
 pub fn check_event_type(name: &str) -> Result<(), Invalid> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
@@ -185,6 +196,22 @@ pub fn check_address(address: &str) -> Result<(), Invalid> {
 pub fn check_one_home(group: bool, address: bool, partitions: usize) -> Result<(), Invalid> {
     let rule = "unset where there is a `group`, in a queue of several partitions";
     ensure(!(group && address) || partitions <= 1, "address", rule)
+}
+
+/// For when a new item is due.
+pub fn check_item_time(enqueue_at: Option<Timestamp>, delay: Option<Span>) -> Result<(), Invalid> {
+    check_delay(delay, enqueue_at, "unset where there is an `enqueue_at`")
+}
+
+/// For when an item is tried again.
+pub fn check_retry_time(retry_at: Option<Timestamp>, delay: Option<Span>) -> Result<(), Invalid> {
+    check_delay(delay, retry_at, "unset where there is a `retry_at`")
+}
+
+fn check_delay(delay: Option<Span>, at: Option<Timestamp>, alone: &'static str) -> Result<(), Invalid> {
+    let Some(delay) = delay else { return Ok(()) };
+    ensure(at.is_none(), "delay", alone)?;
+    ensure(delay <= DELAY_MAX, "delay", "at most 36500d")
 }
 
 pub fn check_lease_timeout(timeout: Span) -> Result<(), Invalid> {
@@ -219,8 +246,11 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         Command::CreateQueue(create, _) => {
             check_queue_name(&create.name)?;
             check_partitions(create.partitions)?;
+            create.meta.as_deref().map_or(Ok(()), check_meta)?;
             check_queue_settings(&create.name, &create.settings)
         }
+        // The settings that come of an update are checked once they are known.
+        Command::UpdateQueue(update) => update.meta.iter().flatten().try_for_each(|meta| check_meta(meta)),
         Command::Rebalance(rebalance) => check_partitions(rebalance.partitions),
         Command::CreateGroup(create) => check_new_group(create),
         Command::SetGroupEnd(set) => check_set_end(set),
@@ -242,8 +272,6 @@ pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
         | Command::Sweep { .. }
         | Command::Configure(_)
         | Command::Route(_)
-        // What comes of an update is checked once it is known.
-        | Command::UpdateQueue(_)
         | Command::DeleteQueue(_)
         | Command::Retire(..)
         | Command::ForgetPartition(..)
@@ -286,6 +314,7 @@ fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
     check_kind(&end.item.kind)?;
     let alone = end.item.group.is_none() && end.item.address.is_none();
     ensure(alone, field, "an item without group and address")?;
+    check_item_time(end.item.enqueue_at, end.item.delay)?;
     end.queue.as_deref().map_or(Ok(()), |queue| check_name("queue", queue))
 }
 
@@ -313,6 +342,7 @@ fn check_cron_item(item: &NewItem) -> Result<(), Invalid> {
         "item",
         "one without `group` and `enqueue_at`",
     )?;
+    check_item_time(None, item.delay)?;
     item.address.as_deref().map_or(Ok(()), check_address)
 }
 
@@ -330,6 +360,7 @@ fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
             check_kind(&item.kind)?;
             checked = Some(&item.kind);
         }
+        check_item_time(item.enqueue_at, item.delay)?;
         item.address.as_deref().map_or(Ok(()), check_address)?;
     }
     Ok(())
@@ -373,7 +404,10 @@ fn check_extend(extend: &Extend) -> Result<(), Invalid> {
 
 fn check_retries(items: &[Retry]) -> Result<(), Invalid> {
     check_batch("items", items.len())?;
-    items.iter().filter_map(|item| item.error.as_ref()).try_for_each(check_error)
+    items.iter().try_for_each(|item| {
+        check_retry_time(item.retry_at, item.delay)?;
+        item.error.as_ref().map_or(Ok(()), check_error)
+    })
 }
 
 fn check_suspends(items: &[Suspend]) -> Result<(), Invalid> {

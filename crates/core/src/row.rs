@@ -254,6 +254,11 @@ pub struct QueueName {
 pub struct Queue {
     pub name: QueueName,
     pub settings: Settings,
+    /// A JSON object of the owner's, shown with the queue. Not among the settings: no partition needs a copy of it.
+    pub meta: Option<Arc<str>>,
+    pub created_at: Timestamp,
+    /// When `settings` or `meta` were last updated; `created_at` at first. Partitions that come and go do not count.
+    pub updated_at: Timestamp,
     pub partitions: Vec<PartitionId>,
     pub stores: StoreNames,
     /// Where items with a key are at home.
@@ -449,7 +454,8 @@ impl Change {
                 let slots = 4 * queue.slots.0.len() + 2 * FIXED * queue.former.len();
                 let retired = FIXED * queue.retired.len();
                 let partitions = 16 * queue.partitions.len();
-                8 * FIXED + partitions + slots + retired + queue.stores.bytes() + queue.unknown.len()
+                let meta = queue.meta.as_ref().map_or(0, |meta| meta.len());
+                8 * FIXED + partitions + slots + retired + queue.stores.bytes() + meta + queue.unknown.len()
             }
             Self::Put(Row::Settings(settings)) => 8 * FIXED + settings.unknown.len(),
             Self::Put(Row::Cleared(cleared)) => FIXED + 16 * cleared.times.len(),

@@ -95,7 +95,37 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// The name in the API of the first setting that is given and that these settings do not have.
+    pub fn first_difference(&self, given: &SettingsChange) -> Option<&'static str> {
+        differs("lease_timeout", &given.lease_timeout, &self.lease_timeout)
+            .or(differs("max_attempts", &given.max_attempts, &self.max_attempts))
+            .or(differs("dead_timeout", &given.dead_timeout, &self.dead_timeout))
+            .or(differs("dead_queue", &given.dead_queue, &self.dead_queue))
+            .or(self.retry.first_difference(&given.retry))
+            .or(differs("requeue", &given.requeue, &self.requeue))
+            .or(differs("retention", &given.retention, &self.retention))
+            .or(differs("retention_max_items", &given.retention_max_items, &self.retention_max_items))
+            .or(differs("retention_max_bytes", &given.retention_max_bytes, &self.retention_max_bytes))
+            .or(differs("max_items", &given.max_items, &self.max_items))
+            .or(differs("reference", &given.reference, &self.reference))
+    }
+}
+
+/// The field, if something is given for it that it does not have.
+pub(crate) fn differs<T: PartialEq>(field: &'static str, given: &Option<T>, has: &T) -> Option<&'static str> {
+    given.as_ref().filter(|given| *given != has).map(|_| field)
+}
+
 impl RetryPolicy {
+    fn first_difference(&self, given: &RetryChange) -> Option<&'static str> {
+        differs("retry.strategy", &given.strategy, &self.strategy)
+            .or(differs("retry.initial", &given.initial, &self.initial))
+            .or(differs("retry.factor", &given.factor, &self.factor))
+            .or(differs("retry.max", &given.max, &self.max))
+            .or(differs("retry.jitter", &given.jitter, &self.jitter))
+    }
+
     fn changed(self, change: RetryChange) -> Self {
         Self {
             strategy: change.strategy.unwrap_or(self.strategy),

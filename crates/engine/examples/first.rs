@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let engine = open(&directory).await?;
     if engine.queues().is_empty() {
-        let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
+        let create = CreateQueue::new(queue.clone(), Settings::default(), 1);
         engine.create_queue(create).await?;
     }
     let items = ["hello", "good evening", "goodbye"].map(|text| NewItem::plain("default", text.into()));

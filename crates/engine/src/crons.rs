@@ -3,26 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::watch;
 use windlass_core::command::{Command, Refusal, Reply};
 use windlass_core::cron::{CronChange, CronCommand, CronName, CronRefusal, NewCron};
 use windlass_core::id::ItemId;
-use windlass_core::row::{Part, QueueName};
+use windlass_core::row::QueueName;
 
 use crate::Engine;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::partition::message::{Answer, Done};
 use crate::queue::QueueHandle;
-use crate::registry::Found;
-use crate::store::sound;
-use crate::types::{Commit, Committed, CronInfo, ProducedItem};
+use crate::registry::{Ensured, Found};
+use crate::types::{Commit, Committed, CronInfo, GivenCron, ProducedItem};
 
 /// How many of its next times a cron is shown with.
-const NEXT_TIMES: usize = 10;
+pub(crate) const NEXT_TIMES: usize = 10;
 /// A cron may be on its way to another partition: so often it is looked for anew.
-const LOOKS_MAX: usize = 8;
+pub(crate) const LOOKS_MAX: usize = 8;
 /// How long a command waits for a cron that is on its way.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// A page takes no further cron once their bodies have come to so many bytes.
@@ -49,6 +47,21 @@ impl Engine {
         let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
         let (made, commits) = self.registry.create_cron(queue.clone(), new).await?;
         self.shown(&name, made, commits).await
+    }
+
+    /// As [`Engine::create_cron`]; but a cron of that name is answered as it is, if it has all that was given.
+    pub async fn ensure_cron(
+        &self,
+        queue: &QueueName,
+        new: NewCron,
+        given: GivenCron,
+    ) -> Result<Committed<CronInfo>, EngineError> {
+        let _call = self.registry.enter()?;
+        let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
+        match self.registry.ensure_cron(queue.clone(), new, given).await? {
+            Ensured::Made(made, commits) => self.shown(&name, *made, commits).await,
+            Ensured::There(cron) => Ok(Committed { value: *cron, commits: Vec::new() }),
+        }
     }
 
     /// Changes what is named and nothing else.
@@ -117,7 +130,7 @@ impl Engine {
                 if bytes > PAGE_BYTES_MAX && !crons.is_empty() {
                     return Ok(crons);
                 }
-                crons.push(self.with_body(found).await?);
+                crons.push(self.registry.with_body(found).await?);
             }
             if crons.len() >= limit {
                 return Ok(crons);
@@ -199,7 +212,9 @@ impl Engine {
         commits: Vec<Commit>,
     ) -> Result<Committed<CronInfo>, EngineError> {
         let shown = match self.show(name).await {
-            Err(EngineError::Refused(Refusal::Cron(CronRefusal::NotFound))) => self.with_body(changed).await,
+            Err(EngineError::Refused(Refusal::Cron(CronRefusal::NotFound))) => {
+                self.registry.with_body(changed).await
+            }
             shown => shown,
         };
         let unseen = |error| EngineError::unknown(format!("done, but it cannot be shown: {error}"));
@@ -207,32 +222,6 @@ impl Engine {
     }
 
     async fn show(&self, name: &CronName) -> Result<CronInfo, EngineError> {
-        self.with_body(self.registry.find_cron(name, NEXT_TIMES).await?).await
-    }
-
-    /// A cron that has moved since it was found left no body behind: its body is read where it is now.
-    async fn with_body(&self, mut found: Found) -> Result<CronInfo, EngineError> {
-        let mut body = self.body_of(&found).await?;
-        for _ in 0..LOOKS_MAX {
-            if body.is_some() {
-                break;
-            }
-            let (name, times) = (&found.view.cron.name, found.view.next_times.len());
-            let Some((home, view)) = found.queue.find_cron(name, times).await? else { break };
-            let stays = home.id == found.home.id && view.cron.template.body == found.view.cron.template.body;
-            if stays {
-                break;
-            }
-            found = Found { home, view, ..found };
-            body = self.body_of(&found).await?;
-        }
-        Ok(CronInfo { queue: found.queue.queue.name.clone(), view: found.view, body })
-    }
-
-    async fn body_of(&self, found: &Found) -> Result<Option<Bytes>, EngineError> {
-        let wanted = vec![(found.view.cron.template.body, Part::Payload)];
-        let body = sound(self.store.read(found.home.id, wanted).await);
-        let mut body = body.map_err(|error| EngineError::not_applied(error.to_string()))?.into_iter();
-        Ok(body.next().flatten())
+        self.registry.with_body(self.registry.find_cron(name, NEXT_TIMES).await?).await
     }
 }

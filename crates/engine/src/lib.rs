@@ -59,9 +59,9 @@ pub use crate::memory::{MemoryLimit, MemoryStats};
 pub use crate::partition::handle::PartitionState;
 pub use crate::stream::{CloseMode, EndReason, Frame, Subscription};
 pub use crate::types::{
-    Commit, CommitStats, Committed, CreatedGroup, CronInfo, Delivery, Grant, Granted, Histogram, Holding,
-    ItemView, Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive, RetryItem,
-    SuspendItem, Unclaimed,
+    Commit, CommitStats, Committed, CreatedGroup, CronInfo, Delivery, GivenCron, Grant, Granted, Histogram,
+    Holding, ItemView, Judged, Page, PartitionStats, ProducedItem, QueueOverview, QueueStats, Redrive,
+    RetryItem, SuspendItem, Unclaimed,
 };
 pub use windlass_core::partition::{Remaining, Totals};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::List;
-use windlass_core::cron::CronView;
+use windlass_core::cron::{CronChange, CronView};
 use windlass_core::group::{GroupView, Member};
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Lease, Origin, Phase};
@@ -52,6 +52,8 @@ pub struct RetryItem {
     pub id: ItemId,
     pub permit: Permit,
     pub retry_at: Option<Timestamp>,
+    /// Counted from when the partition is asked. At most one of `retry_at` and `delay` is set.
+    pub delay: Option<Span>,
     pub dead: bool,
     pub error: Option<ItemError>,
 }
@@ -180,6 +182,14 @@ pub struct CronInfo {
     pub view: CronView,
     /// Unset only if it is lost: the log was damaged.
     pub body: Option<Bytes>,
+}
+
+/// What a caller gave of a cron that may be there already.
+#[derive(Clone, Debug)]
+pub struct GivenCron {
+    pub fields: CronChange,
+    /// Whether two bodies of items say the same: what is in a body is known to the caller alone.
+    pub is_same_body: fn(&Bytes, &Bytes) -> bool,
 }
 
 /// An item in the hands of a worker.

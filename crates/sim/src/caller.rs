@@ -103,6 +103,7 @@ impl Caller {
             id: item.id,
             permit: item.permit,
             retry_at: item.retry_at,
+            delay: None,
             dead: item.dead,
             error: Some(ItemError { code: None, message: "did not work out".into() }),
         };
@@ -173,14 +174,14 @@ impl Caller {
     }
 
     pub async fn create(&self, queue: QueueIndex, settings: Settings, partitions: u32) {
-        let create = CreateQueue { name: queue_name(queue), settings: settings.clone(), partitions };
+        let create = CreateQueue::new(queue_name(queue), settings.clone(), partitions);
         let call = self.engine.create_queue(create);
         let op = Op::Create { queue, settings, partitions };
         self.call(op, call, |made| Outcome::Queue(Box::new(made.value.clone()))).await;
     }
 
     pub async fn update(&self, queue: QueueIndex, settings: Settings) {
-        let update = UpdateQueue { name: queue_name(queue), change: all_of(&settings) };
+        let update = UpdateQueue::new(queue_name(queue), all_of(&settings));
         let call = self.engine.update_queue(update);
         self.call(Op::Update { queue, settings }, call, |updated| {
             Outcome::Queue(Box::new(updated.value.clone()))
@@ -258,6 +259,7 @@ fn new_item(made: &Made) -> NewItem {
         priority: made.priority,
         group: made.group.clone(),
         enqueue_at: made.enqueue_at,
+        delay: None,
         max_attempts: made.max_attempts,
         dead_timeout: made.dead_timeout,
         address: made.address.clone(),

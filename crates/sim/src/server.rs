@@ -256,7 +256,7 @@ impl Server {
         }
         for index in (0..self.plan.idle_queues).filter(|_| self.recorder.is_first_process()) {
             let name = QueueName { namespace: "default".into(), name: format!("idle{index}").into() };
-            let create = CreateQueue { name, settings: Settings::default(), partitions: 1 };
+            let create = CreateQueue::new(name, Settings::default(), 1);
             if let Err(error) = engine.create_queue(create).await {
                 self.complain(Violation { rule: "idle queues", text: error.to_string() });
             }

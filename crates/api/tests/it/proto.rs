@@ -148,7 +148,8 @@ fn kind_in_proto_json(field: &FieldDescriptor, json: &Value) -> Value {
         };
     }
     // Any JSON value travels as its text, and protobuf does not trust JSON with large numbers.
-    let as_text = field.name() == "json" || field.kind() == Kind::Uint64;
+    let is_json = matches!(field.name(), "json" | "meta") && field.kind() == Kind::String;
+    let as_text = is_json || field.kind() == Kind::Uint64;
     if as_text { json!(json.to_string()) } else { json.clone() }
 }
 

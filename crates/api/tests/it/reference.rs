@@ -127,6 +127,7 @@ impl Page<'_> {
         match type_of(schema) {
             None => "any JSON".to_owned(),
             Some("array") => format!("list of {}", self.kind(&schema["items"])),
+            Some("object") if schema.get("additionalProperties").is_none() => "JSON object".to_owned(),
             Some("object") => format!("map to {}", self.kind(&schema["additionalProperties"])),
             Some("integer") => integer(schema),
             Some("string") => string(schema),

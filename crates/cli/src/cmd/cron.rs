@@ -96,6 +96,9 @@ struct Create {
     queue: String,
     schedule: String,
     payload: String,
+    /// Do nothing if there is a cron of that name and it has all that is given
+    #[arg(long)]
+    exists_ok: bool,
     #[command(flatten)]
     item: ItemFlags,
     #[command(flatten)]
@@ -147,6 +150,9 @@ struct ItemFlags {
     /// Older than this it expires; 0s for never [the queue's setting]
     #[arg(long, value_name = "DURATION")]
     dead_timeout: Option<Span>,
+    /// Not before so much time has passed since the run
+    #[arg(long, value_name = "DURATION")]
+    delay: Option<Span>,
     /// While an item that is not final has it, a time produces nothing
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
@@ -201,6 +207,7 @@ impl Create {
             item: self.item.item(self.payload)?,
             catch_up,
             overlap,
+            exists_ok: self.exists_ok,
         };
         let reply = remote.call(&request).await?;
         out.reply(&reply, |now| shown(&reply.cron, now))
@@ -227,12 +234,14 @@ impl Update {
 
 impl ItemFlags {
     fn is_empty(&self) -> bool {
-        let Self { form, kind, priority, max_attempts, dead_timeout, address, reference, headers } = self;
+        let Self { form, kind, priority, max_attempts, dead_timeout, delay, address, reference, headers } =
+            self;
         form.is_none()
             && kind.is_none()
             && priority.is_none()
             && max_attempts.is_none()
             && dead_timeout.is_none()
+            && delay.is_none()
             && address.is_none()
             && reference.is_none()
             && headers.is_empty()
@@ -252,6 +261,7 @@ impl ItemFlags {
             reference: self.reference,
             headers: self.headers.into_iter().collect(),
             dead_timeout: self.dead_timeout,
+            delay: self.delay,
         })
     }
 }
@@ -294,6 +304,7 @@ fn shown(cron: &Cron, now: Time) -> String {
         ("kind", item.kind.clone().unwrap_or_default()),
     ];
     known.extend(item.address.clone().map(|address| ("address", address)));
+    known.extend(item.delay.map(|delay| ("delay", delay.to_string())));
     known.extend([
         ("catch-up", cron.catch_up.clone()),
         ("overlap", cron.overlap.clone()),

@@ -2,29 +2,33 @@
 
 use clap::Args;
 use windlass_api::items::{self, Held, ItemError, RetryRequest};
+use windlass_api::{Span, Time};
 
 use crate::exit::{Exit, Failure};
 use crate::failed;
 use crate::human::counted;
-use crate::output::{Output, now};
+use crate::output::Output;
 use crate::remote::Remote;
-use crate::values::{When, held};
+use crate::values::held;
 
 /// Give leased items back after a failed attempt
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   windlass retry mail ID:PERMIT --error 'mailbox full'
-  windlass retry mail ID:PERMIT --at 10m
+  windlass retry mail ID:PERMIT --delay 10m
   windlass retry mail ID:PERMIT --dead --error 'no such address' --code bad_address")]
 pub(crate) struct Retry {
     queue: String,
     /// The items, as `lease` prints them
     #[arg(value_name = "ID:PERMIT", required = true, value_parser = held)]
     items: Vec<Held>,
-    /// When to try again: a time, or a duration from now [the queue's retry policy]
-    #[arg(long, value_name = "WHEN", conflicts_with = "dead")]
-    at: Option<When>,
+    /// When to try again [the queue's retry policy]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["dead", "delay"])]
+    at: Option<Time>,
+    /// Try again once so much time has passed on the server [the queue's retry policy]
+    #[arg(long, value_name = "DURATION", conflicts_with = "dead")]
+    delay: Option<Span>,
     /// No further attempt, whatever is left
     #[arg(long)]
     dead: bool,
@@ -38,12 +42,12 @@ pub(crate) struct Retry {
 
 impl Retry {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-        let retry_at = self.at.map(|when| when.from(now()));
         let error = self.error.map(|message| ItemError { code: self.code, message });
         let retry = |Held { id, permit }| items::Retry {
             id,
             permit,
-            retry_at,
+            retry_at: self.at,
+            delay: self.delay,
             dead: self.dead,
             error: error.clone(),
         };

@@ -21,6 +21,11 @@ fn a_cron_is_made_shown_changed_stopped_triggered_and_deleted() {
     );
     assert_eq!(made.lines().filter(|line| line.contains(":30:00 UTC (in ")).count(), 10, "{made}");
     assert!(server.run(&create).failed(1).contains("(already_exists)"));
+    let spaced = ["cron", "create", "nightly", "reports", "30 2 * * *", "{\"run\":1.0}", "--exists-ok"];
+    let there = server.run(&[&spaced[..], &flags].concat()).ok();
+    assert!(says(&there, "payload", "{\"run\": 1}"), "{there}");
+    let other = server.run(&[&spaced[..], &["--kind", "other"]].concat()).failed(1);
+    assert!(other.contains("`item`") && other.contains("(already_exists)"), "{other}");
 
     let list = server.run(&["cron", "list"]).ok();
     let row = list.lines().nth(1).expect("one cron");
@@ -32,6 +37,8 @@ fn a_cron_is_made_shown_changed_stopped_triggered_and_deleted() {
     );
     let alone = server.run(&["cron", "update", "nightly", "--kind", "other"]).failed(2);
     assert!(alone.contains("--payload"), "{alone}");
+    let delayed = server.run(&["cron", "update", "nightly", "--payload", "text", "--delay", "1h"]).ok();
+    assert!(says(&delayed, "delay", "1h"), "{delayed}");
     let changed = server.run(&["cron", "update", "nightly", "--payload", "text", "--address", "here"]).ok();
     assert!(says(&changed, "payload", "\"text\"") && says(&changed, "address", "here"), "{changed}");
 

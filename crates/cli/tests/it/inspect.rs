@@ -14,11 +14,11 @@ fn data() -> (TempDir, PathBuf) {
     let data = directory.path().join("data");
     let server = Server::start_on(&data);
     server.run(&["queue", "create", "mail"]).ok();
-    server.run(&["queue", "create", "other", "--max-attempts", "9"]).ok();
+    server.run(&["queue", "create", "other", "--max-attempts", "9", "--meta", "{\"team\":\"post\"}"]).ok();
     server.run(&["produce", "mail", "gone"]).ok();
     server.run(&["queue", "clear", "mail"]).ok();
     server.run(&["produce", "mail", "{\"n\":1}", "--reference", "r", "--header", "h=v", "--kind", "k"]).ok();
-    server.run(&["produce", "other", "x", "--enqueue-at", "1h"]).ok();
+    server.run(&["produce", "other", "x", "--delay", "1h"]).ok();
     server.run(&["produce", "other", "y"]).ok();
     let lease = server.run(&["lease", "other", "--json"]).json();
     let held = format!("{}:{}", lease["items"][0]["id"].as_str().unwrap(), lease["items"][0]["permit"]);
@@ -48,6 +48,7 @@ fn an_export_shows_queues_and_items_as_the_api_does() {
     let server = Server::start_on(&data);
     let queues: Vec<&Value> = exported.iter().filter_map(|line| line.get("queue")).collect();
     assert_eq!(queues.len(), 2);
+    assert!(queues.iter().any(|queue| queue["meta"]["team"] == "post"), "{queues:?}");
     for queue in queues {
         let shown = server.run(&["queue", "info", queue["queue"].as_str().unwrap(), "--json"]).json();
         assert_eq!(&shown["queue"], queue);

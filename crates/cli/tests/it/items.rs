@@ -51,7 +51,7 @@ fn items_that_fail_are_told_one_by_one() {
 fn a_failed_attempt_can_be_tried_again_or_be_the_last() {
     let (server, held) = leased(&["1"], &[]);
     let retried =
-        server.run(&["retry", "mail", &held, "--at", "0s", "--error", "full", "--code", "quota"]).ok();
+        server.run(&["retry", "mail", &held, "--delay", "0s", "--error", "full", "--code", "quota"]).ok();
     assert_eq!(retried, "1 item will be tried again, 0 failed for good\n");
     let lease = server.run(&["lease", "mail", "--json"]).json();
     assert_eq!(lease["items"][0]["attempts"], 2);
@@ -220,6 +220,29 @@ fn a_call_with_an_idempotency_key_produces_once() {
     let first = produce("hello").ok();
     assert_eq!(produce("hello").ok(), first);
     assert!(produce("goodbye").failed(1).contains("already_exists"));
-    let later = ["produce", "mail", "hello", "--idempotency-key", "order 8", "--enqueue-at", "10m"];
-    assert!(server.run(&later).failed(2).contains("--enqueue-at must be a time"));
+    let later = ["produce", "mail", "hello", "--idempotency-key", "order 8", "--delay", "10m"];
+    let first = server.run(&later).ok();
+    assert_eq!(server.run(&later).ok(), first);
+}
+
+#[test]
+fn items_are_delayed_by_the_servers_clock() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    let id = server.run(&["produce", "mail", "later", "--delay", "1h"]).ok();
+    let item = server.run(&["item", "get", id.trim(), "--json"]).json();
+    assert_eq!(item["item"]["state"], "scheduled");
+    let lines = "{\"utf8\": \"a\"}\n{\"utf8\": \"b\", \"enqueue_at\": \"2020-01-01T00:00:00Z\"}\n";
+    server.run_with(&["produce", "mail", "--delay", "1h"], lines).ok();
+    let counts = server.run(&["queue", "stats", "mail", "--json"]).json()["counts"].clone();
+    assert_eq!((&counts["scheduled"], &counts["waiting"]), (&2.into(), &1.into()));
+    let both = ["produce", "mail", "x", "--delay", "1h", "--enqueue-at", "2999-01-01T00:00:00Z"];
+    assert!(server.run(&both).failed(2).contains("--delay"));
+    assert!(server.run(&["produce", "mail", "x", "--enqueue-at", "1h"]).failed(2).contains("not a time"));
+    let held = server.run(&["lease", "mail", "--json"]).json()["items"][0].clone();
+    let held = format!("{}:{}", held["id"].as_str().unwrap(), held["permit"]);
+    let retried = server.run(&["retry", "mail", &held, "--delay", "1h"]).ok();
+    assert!(retried.starts_with("1 item will be tried again"), "{retried}");
+    let counts = server.run(&["queue", "stats", "mail", "--json"]).json()["counts"].clone();
+    assert_eq!(counts["scheduled"], 3);
 }

@@ -22,6 +22,35 @@ fn a_queue_is_made_changed_shown_and_deleted() {
 }
 
 #[test]
+fn a_queue_that_may_be_there_is_made_once_and_must_be_the_same() {
+    let server = Server::start();
+    let create =
+        ["queue", "create", "mail", "--max-attempts", "5", "--meta", "{\"team\": \"post\"}", "--exists-ok"];
+    let made = server.run(&create).ok();
+    assert_eq!(server.run(&create).ok().lines().next(), made.lines().next());
+    let other = server.run(&["queue", "create", "mail", "--max-attempts", "6", "--exists-ok"]).failed(1);
+    assert!(other.contains("`max_attempts`") && other.contains("(already_exists)"), "{other}");
+    assert!(server.run(&["queue", "create", "mail"]).failed(1).contains("(already_exists)"));
+}
+
+#[test]
+fn meta_and_times_of_a_queue_are_shown() {
+    let server = Server::start();
+    let made = server.run(&["queue", "create", "mail", "--meta", "{\"team\": \"post\"}"]).ok();
+    assert!(made.contains("meta           {\"team\": \"post\"}\n"), "{made}");
+    let shown = server.run(&["queue", "info", "mail"]).ok();
+    assert!(shown.contains("\ncreated        20") && shown.contains("\nupdated        20"), "{shown}");
+    let document = server.run(&["queue", "info", "mail", "--json"]).json();
+    assert_eq!(document["queue"]["meta"]["team"], "post");
+    assert_eq!(document["queue"]["created_at"], document["queue"]["updated_at"]);
+    let changed = server.run(&["queue", "update", "mail", "--meta", "null"]).ok();
+    assert!(!changed.contains("meta"), "{changed}");
+    let wrong = server.run(&["queue", "update", "mail", "--meta", "{team"]).failed(2);
+    assert!(wrong.contains("--meta") && wrong.contains("not JSON"), "{wrong}");
+    assert!(server.run(&["queue", "update", "mail", "--meta", "[]"]).failed(1).contains("a JSON object"));
+}
+
+#[test]
 fn a_list_shows_what_is_in_each_queue() {
     let server = Server::start();
     let none = server.run(&["queue", "list"]);
@@ -52,7 +81,7 @@ fn a_clear_takes_what_it_is_told() {
     let server = Server::start();
     server.run(&["queue", "create", "mail"]).ok();
     server.run(&["produce", "mail", "1"]).ok();
-    server.run(&["produce", "mail", "2", "--enqueue-at", "1h", "--kind", "later"]).ok();
+    server.run(&["produce", "mail", "2", "--delay", "1h", "--kind", "later"]).ok();
     let stats = server.run(&["queue", "stats", "mail"]).ok();
     assert!(stats.contains("waiting           1\n") && stats.contains("scheduled         1\n"), "{stats}");
     assert!(stats.lines().any(|line| line.split_whitespace().eq(["later", "0", "1", "0"])), "{stats}");

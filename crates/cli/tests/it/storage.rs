@@ -51,15 +51,15 @@ fn fill(server: &Server) {
     server.run(&["release", "mail", &lease(server, "mail")]).ok();
     server.run(&["produce", "mail", "tried", "--kind", "tried"]).ok();
     let held = server.run(&["lease", "mail", "--kinds", "tried", "--ids"]).ok();
-    server.run(&["retry", "mail", held.trim(), "--at", "0s", "--error", "busy"]).ok();
+    server.run(&["retry", "mail", held.trim(), "--delay", "0s", "--error", "busy"]).ok();
     let flags = ["--kind", "greeting", "--priority", "5", "--reference", "r", "--header", "trace=1"];
     let limits = ["--dead-timeout", "7d", "--max-attempts", "9"];
     server.run(&[&["produce", "mail", "{\"to\": \"ada\"}"], &flags[..], &limits].concat()).ok();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), [0xff, 0x00]).unwrap();
     server.run(&["produce", "mail", "--payload-file", file.path().to_str().unwrap()]).ok();
-    server.run(&["produce", "mail", "later", "--enqueue-at", "2h"]).ok();
-    server.run(&["produce", "mail", "sooner", "--enqueue-at", "1h", "--priority", "200"]).ok();
+    server.run(&["produce", "mail", "later", "--delay", "2h"]).ok();
+    server.run(&["produce", "mail", "sooner", "--delay", "1h", "--priority", "200"]).ok();
     server.run(&["produce", "mail", "in work", "--kind", "leased"]).ok();
     server.run(&["lease", "mail", "--kinds", "leased"]).ok();
 }

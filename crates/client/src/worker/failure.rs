@@ -1,10 +1,10 @@
 //! How a handler says that an attempt failed.
 
 use std::error::Error;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use windlass_api::Time;
 use windlass_api::items::ItemError;
+use windlass_api::{Span, Time};
 
 use crate::payload::PayloadError;
 
@@ -21,6 +21,7 @@ pub struct Failure {
     pub(super) error: ItemError,
     pub(super) dead: bool,
     pub(super) retry_at: Option<Time>,
+    pub(super) delay: Option<Span>,
     /// It is no failure: the item waits for an answer.
     pub(super) suspend: bool,
 }
@@ -28,7 +29,8 @@ pub struct Failure {
 impl Failure {
     pub fn new(message: impl Into<String>) -> Self {
         let message = fitting(message.into());
-        Self { error: ItemError { code: None, message }, dead: false, retry_at: None, suspend: false }
+        let error = ItemError { code: None, message };
+        Self { error, dead: false, retry_at: None, delay: None, suspend: false }
     }
 
     /// What was wrong.
@@ -51,7 +53,12 @@ impl Failure {
 
     /// When to try again; in the past it means at once.
     pub fn retry_at(self, at: SystemTime) -> Self {
-        Self { retry_at: Some(at.into()), ..self }
+        Self { retry_at: Some(at.into()), delay: None, ..self }
+    }
+
+    /// How long to wait before trying again, by the server's clock.
+    pub fn retry_after(self, delay: Duration) -> Self {
+        Self { retry_at: None, delay: Some(delay.into()), ..self }
     }
 
     /// The item waits until somebody answers: the message says for what.

@@ -150,9 +150,9 @@ impl Station {
                 let reply = self.queue.complete([Completion { id, permit, result }]).await?;
                 (reply.failed, Fate::Completed)
             }
-            Word::Retry(Failure { error, dead, retry_at, suspend: _ }) => {
-                let reply =
-                    self.queue.retry([Retry { id, permit, retry_at, dead, error: Some(error) }]).await?;
+            Word::Retry(Failure { error, dead, retry_at, delay, suspend: _ }) => {
+                let retry = Retry { id, permit, retry_at, delay, dead, error: Some(error) };
+                let reply = self.queue.retry([retry]).await?;
                 (reply.failed, if reply.dead > 0 { Fate::Dead } else { Fate::Retried })
             }
             Word::Suspend(reason) => {

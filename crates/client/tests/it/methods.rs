@@ -74,7 +74,7 @@ async fn the_methods_of_a_queue_name_it() -> Result<(), ClientError> {
     emails.produce([new_item(&"hello")?]).await?;
     emails.delete(true).await?;
     let expected = [
-        ("queues.create", json!({"queue": "emails", "partitions": 3})),
+        ("queues.create", json!({"queue": "emails", "partitions": 3, "exists_ok": false})),
         ("queues.info", json!({"queue": "emails"})),
         ("queues.update", json!({"queue": "emails", "max_items": 9})),
         ("queue.stats", json!({"queue": "emails"})),
@@ -130,7 +130,7 @@ async fn the_methods_for_crons_name_them() -> Result<(), ClientError> {
     client.delete_cron("nightly").await?;
     client.crons().await?;
     let named = json!({"cron": "nightly"});
-    let create = json!({"cron": "nightly", "queue": "reports", "schedule": "@daily", "item": {"utf8": "go"}});
+    let create = json!({"cron": "nightly", "queue": "reports", "schedule": "@daily", "item": {"utf8": "go"}, "exists_ok": false});
     let expected = [
         ("crons.create", create),
         ("crons.update", json!({"cron": "nightly", "overlap": "skip"})),
@@ -271,9 +271,27 @@ async fn a_list_of_queues_is_followed_to_its_end() {
     let queues = client.queues_with_counts().await.unwrap();
     assert_eq!((queues.len(), queues[1999].queue.as_str()), (2000, "1999"));
     let expected = [
-        json!({"limit": 1000, "counts": true}),
-        json!({"limit": 1000, "counts": true, "pivot": "0999"}),
-        json!({"limit": 1000, "counts": true, "pivot": "1999"}),
+        json!({"limit": 1000, "counts": true, "meta": false}),
+        json!({"limit": 1000, "counts": true, "meta": false, "pivot": "0999"}),
+        json!({"limit": 1000, "counts": true, "meta": false, "pivot": "1999"}),
+    ];
+    assert_eq!(asked(&server), expected.map(|body| ("queues.list".to_owned(), body)));
+}
+
+#[tokio::test]
+async fn pages_with_meta_may_be_short() {
+    let page = |names: &[&str]| {
+        let queues: Vec<Value> = names.iter().map(|name| json!({"queue": name, "meta": {"a": 1}})).collect();
+        Act::Answer(Answer::json(200, &json!({"queues": queues}).to_string()))
+    };
+    let (server, client) = with_json([page(&["a", "b"]), page(&["c"]), page(&[])]).await;
+    let queues = client.queues_with_meta().await.unwrap();
+    assert_eq!(queues.iter().map(|queue| queue.queue.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert!(queues.iter().all(|queue| queue.meta.as_deref() == Some(r#"{"a":1}"#)));
+    let expected = [
+        json!({"limit": 1000, "counts": false, "meta": true}),
+        json!({"limit": 1000, "counts": false, "meta": true, "pivot": "b"}),
+        json!({"limit": 1000, "counts": false, "meta": true, "pivot": "c"}),
     ];
     assert_eq!(asked(&server), expected.map(|body| ("queues.list".to_owned(), body)));
 }

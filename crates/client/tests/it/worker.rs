@@ -154,6 +154,7 @@ async fn a_failure_says_what_is_to_become_of_the_item() {
     let bench = Bench::new().await;
     let never = bench.produce("never", 1).await;
     let panics = bench.produce("panics", 2).await;
+    let later = bench.produce("later", 3).await;
     let worker = bench
         .worker()
         // What a panic prints can take its time.
@@ -162,10 +163,17 @@ async fn a_failure_says_what_is_to_become_of_the_item() {
         .handle("never", |_: Work<serde_json::Value>| async {
             Err::<(), _>(Failure::new("no use").code("useless").dead())
         })
+        .handle("later", |_: Work<serde_json::Value>| async {
+            let failure = Failure::new("busy").retry_at(std::time::SystemTime::UNIX_EPOCH);
+            Err::<(), _>(failure.retry_after(Duration::from_secs(7200)))
+        })
         .handle_raw("panics", |_| async { panic!("oh {}", "no") as Result<_, Failure> });
     within(worker.build().unwrap().run()).await.unwrap();
     let never = bench.item(&never).await;
     assert_eq!((never.state.as_str(), never.error.unwrap().code.as_deref()), ("failed", Some("useless")));
+    let later = bench.item(&later).await;
+    let due = later.enqueue_at.expect("it is scheduled").as_micros();
+    assert!(due - later.created_at.as_micros() >= 7_200_000_000, "the policy of the queue says 1h at most");
     let panics = bench.item(&panics).await;
     assert_eq!((panics.state.as_str(), panics.attempts), ("scheduled", 1));
     let error = panics.error.unwrap();

@@ -99,7 +99,8 @@ const PRIORITY: u8 = 6;
 const DUE_AT: u8 = 7;
 const MAX_ATTEMPTS: u8 = 8;
 const DEAD_TIMEOUT: u8 = 9;
-const TEMPLATE_KNOWN_MAX: u8 = DEAD_TIMEOUT;
+const DELAY: u8 = 10;
+const TEMPLATE_KNOWN_MAX: u8 = DELAY;
 
 pub(super) fn encode_template(template: &Template) -> Vec<u8> {
     let mut out = Vec::new();
@@ -115,6 +116,7 @@ pub(super) fn encode_template(template: &Template) -> Vec<u8> {
         (DUE_AT, template.due_at.map(|at| at.0)),
         (MAX_ATTEMPTS, template.max_attempts.map(u64::from)),
         (DEAD_TIMEOUT, template.dead_timeout.map(|timeout| timeout.0)),
+        (DELAY, template.delay.map(|delay| delay.0)),
     ];
     for (field, number) in numbers {
         if let Some(number) = number {
@@ -139,6 +141,7 @@ pub(super) fn decode_template(value: &[u8]) -> Result<Template, DecodeError> {
         kind: record.text(KIND)?.ok_or(DecodeError::row("has a template without a kind"))?,
         priority: record.small(PRIORITY)?,
         due_at: record.number(DUE_AT)?.map(Timestamp),
+        delay: record.number(DELAY)?.map(Span),
         max_attempts: record.number(MAX_ATTEMPTS)?.map(|_| record.small(MAX_ATTEMPTS)).transpose()?,
         dead_timeout: record.number(DEAD_TIMEOUT)?.map(Span),
         unknown: record.unknown,

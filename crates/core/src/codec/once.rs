@@ -122,6 +122,7 @@ fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
         | Refusal::Moved
         | Refusal::Draining
         | Refusal::QueueExists
+        | Refusal::QueueDiffers { .. }
         | Refusal::NoSuchQueue
         | Refusal::NoSuchPartition
         | Refusal::NotEmpty { .. }

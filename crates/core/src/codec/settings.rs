@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::DecodeError;
 use super::intake::{decode_former, decode_retired, encode_draining, encode_former, encode_retired};
-use super::wire::{Input, Record, put_bytes, put_float, put_unless_zero, put_varint};
+use super::wire::{Input, Record, put_bytes, put_float, put_unless_same, put_unless_zero, put_varint};
 use crate::id::PartitionId;
 use crate::limits::PARTITIONS_MAX;
 use crate::route::{SLOTS, SlotMap};
 use crate::row::{Queue, QueueName, StoreNames};
 use crate::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 const VERSION: u8 = 1;
 const LEASE_TIMEOUT: u8 = 2;
@@ -38,7 +38,11 @@ const QUEUE_ROUTE_VERSION: u8 = 5;
 const QUEUE_DRAINING: u8 = 6;
 const QUEUE_RETIRED: u8 = 7;
 const QUEUE_FORMER: u8 = 8;
-const QUEUE_KNOWN_MAX: u8 = QUEUE_FORMER;
+const QUEUE_CREATED_AT: u8 = 9;
+/// Not written while it is the same as `QUEUE_CREATED_AT`.
+const QUEUE_UPDATED_AT: u8 = 10;
+const QUEUE_META: u8 = 11;
+const QUEUE_KNOWN_MAX: u8 = QUEUE_META;
 
 pub(super) fn encode(settings: &Settings, out: &mut Vec<u8>) {
     put_unless_zero(out, VERSION, settings.version);
@@ -114,6 +118,11 @@ pub(super) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
     if !queue.former.is_empty() {
         put_bytes(out, QUEUE_FORMER, &encode_former(&queue.former));
     }
+    put_unless_zero(out, QUEUE_CREATED_AT, queue.created_at.0);
+    put_unless_same(out, QUEUE_UPDATED_AT, queue.updated_at.0, queue.created_at.0);
+    if let Some(meta) = &queue.meta {
+        put_bytes(out, QUEUE_META, meta.as_bytes());
+    }
     out.extend_from_slice(&queue.unknown);
 }
 
@@ -121,9 +130,13 @@ pub(super) fn decode_queue(name: QueueName, value: &[u8]) -> Result<Queue, Decod
     let record = Record::read(value, QUEUE_KNOWN_MAX)?;
     let wrong = |field| DecodeError::new(field, "is no list of partitions");
     let list = |field| record.bytes(field).map(Option::unwrap_or_default);
+    let created_at = record.number_or_zero(QUEUE_CREATED_AT)?;
     Ok(Queue {
         name,
         settings: decode(record.bytes(QUEUE_SETTINGS)?.unwrap_or_default())?,
+        meta: record.text(QUEUE_META)?,
+        created_at: Timestamp(created_at),
+        updated_at: Timestamp(record.near_or_same(QUEUE_UPDATED_AT, created_at)?),
         partitions: decode_partitions(QUEUE_PARTITIONS, list(QUEUE_PARTITIONS)?)?,
         stores: decode_stores(list(QUEUE_STORES)?)?,
         slots: decode_slots(list(QUEUE_SLOTS)?)?,

@@ -11,10 +11,12 @@ use std::sync::Arc;
 pub use command::{CronChange, CronCommand, NameCron, NewCron};
 pub use schedule::{EVERY_MIN, SCHEDULE_BYTES_MAX, Schedule, ScheduleError, TIMEZONE_BYTES_MAX};
 
+use crate::command::NewItem;
 use crate::group::Template;
 use crate::id::ItemNumber;
 use crate::item::Assigned;
 use crate::row::QueueName;
+use crate::settings::differs;
 use crate::time::{Span, Timestamp};
 
 /// A time that comes later than this was missed.
@@ -107,6 +109,10 @@ pub struct CronHome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CronRefusal {
     Exists,
+    /// There is a cron of that name, and this field of it, by its name in the API, is not as was given.
+    Differs {
+        field: &'static str,
+    },
     NotFound,
     /// Another partition is about to take it over.
     Leaves,
@@ -127,6 +133,26 @@ impl Cron {
     /// When it is to run here next.
     pub(crate) fn due_at(&self) -> Option<Timestamp> {
         self.next_at.filter(|_| self.leaves.is_none())
+    }
+
+    /// The name in the API of the first field that is given and that the cron does not have. Whether the item has the same body
+    /// is for the caller to say: only the store has bodies.
+    pub fn first_difference(&self, given: &CronChange, is_same_body: bool) -> Option<&'static str> {
+        let makes = |item: &NewItem| is_same_body && self.makes(item);
+        let item = given.item.as_ref().filter(|item| !makes(item)).map(|_| "item");
+        differs("schedule", &given.schedule, &self.schedule)
+            .or(differs("timezone", &given.timezone, &self.timezone))
+            .or(item)
+            .or(differs("catch_up", &given.catch_up, &self.catch_up))
+            .or(differs("overlap", &given.overlap, &self.overlap))
+    }
+
+    /// Whether it makes such items, apart from their bodies.
+    fn makes(&self, item: &NewItem) -> bool {
+        let Template { kind, priority, delay, max_attempts, dead_timeout, .. } = &self.template;
+        (kind, *priority, *delay) == (&item.kind, item.priority, item.delay)
+            && (*max_attempts, *dead_timeout) == (item.max_attempts, item.dead_timeout)
+            && self.address == item.address
     }
 
     pub(crate) fn read_schedule(&self) -> Result<Schedule, ScheduleError> {

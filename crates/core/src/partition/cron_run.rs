@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use super::group_end::{ITEM_BYTES, copy_bodies};
+use super::produce::at_its_time;
 use super::{Output, Partition};
 use crate::command::{Produced, Refusal, Reply};
 use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule};
 use crate::id::ItemNumber;
-use crate::item::{Extras, State};
+use crate::item::Extras;
 use crate::mutant::{self, Mutant};
 use crate::row::Row;
 use crate::time::Timestamp;
@@ -153,7 +154,7 @@ impl Partition {
         let entry = Entry {
             place: number.0,
             created_at: now,
-            state: State::Waiting,
+            state: at_its_time(now, template.due_at(now)),
             extras: (extras != Extras::default()).then(|| Box::new(extras)),
             group: None,
             kind: self.kinds.index(&template.kind),

@@ -238,6 +238,7 @@ pub(super) fn template(
         kind: item.kind,
         priority: item.priority,
         due_at: item.enqueue_at,
+        delay: item.delay,
         max_attempts: item.max_attempts,
         dead_timeout: item.dead_timeout,
         unknown: Vec::new(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::group::remove_bodies;
 use super::groups::GroupIndex;
+use super::produce::at_its_time;
 use super::{Output, Partition};
 use crate::group::{Group, GroupState, Template};
 use crate::id::ItemNumber;
@@ -105,7 +106,7 @@ impl Partition {
     ) {
         let number = self.issue_number(now, out);
         let (state, group, dead_timeout) = match &template.queue {
-            None => (at_its_time(now, template.due_at), None, self.dead_timeout(template.dead_timeout)),
+            None => (at_its_time(now, template.due_at(now)), None, self.dead_timeout(template.dead_timeout)),
             // The target says what holds for an item that says nothing.
             Some(to) => (on_its_way(now, to, template, reason), Some(group), template.dead_timeout),
         };
@@ -134,19 +135,12 @@ impl Partition {
     }
 }
 
-fn at_its_time(now: Timestamp, due_at: Option<Timestamp>) -> State {
-    match due_at {
-        Some(due_at) if due_at > now => State::Scheduled { due_at },
-        Some(_) | None => State::Waiting,
-    }
-}
-
 /// It never was an item here: nobody is shown it.
 fn on_its_way(now: Timestamp, to: &Arc<str>, template: &Template, reason: MoveReason) -> State {
     let outgoing = Outgoing {
         to: to.clone(),
         reason,
-        due_at: template.due_at,
+        due_at: template.due_at(now),
         forgotten: true,
         assigned: None,
         unknown: Vec::new(),

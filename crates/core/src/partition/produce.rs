@@ -81,10 +81,7 @@ impl Partition {
         out: &mut Output,
     ) -> Produced {
         let number = self.issue_number(now, out);
-        let state = match new.enqueue_at {
-            Some(due_at) if due_at > now => State::Scheduled { due_at },
-            Some(_) | None => State::Waiting,
-        };
+        let state = at_its_time(now, new.due_at(now));
         let extras = Extras {
             max_attempts: new.max_attempts,
             dead_timeout: self.dead_timeout(new.dead_timeout),
@@ -132,6 +129,14 @@ impl Partition {
             return Ok(());
         }
         Err(Refusal::TooMany { what: "kinds in a partition", max: KINDS_MAX })
+    }
+}
+
+/// The first state of an item that is due then; unset or past: at once.
+pub(super) fn at_its_time(now: Timestamp, due_at: Option<Timestamp>) -> State {
+    match due_at {
+        Some(due_at) if due_at > now => State::Scheduled { due_at },
+        Some(_) | None => State::Waiting,
     }
 }
 

@@ -1,15 +1,17 @@
 //! Queues, in the partition with number 0.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::numbers::next;
 use super::{Output, Partition};
-use crate::command::{CreateQueue, Limit, Refusal, Reply, UpdateQueue};
+use crate::command::{CreateQueue, GivenQueue, Limit, Refusal, Reply, UpdateQueue};
 use crate::id::{NUMBER_MAX, PartitionId};
+use crate::json;
 use crate::limits::{RegistryLimits, check_queue_settings};
 use crate::route::SlotMap;
 use crate::row::{Change, Key, Partitions, Queue, QueueName, Row, StoreNames};
-use crate::settings::Settings;
+use crate::settings::{Settings, differs};
 use crate::time::Timestamp;
 
 impl Partition {
@@ -29,8 +31,8 @@ impl Partition {
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
         self.assert_registry();
-        if self.queues.contains_key(&create.name) {
-            return Err(Refusal::QueueExists);
+        if let Some(queue) = self.queues.get(&create.name) {
+            return queue.as_it_is(create.exists_ok.as_deref());
         }
         self.check_queues()?;
         self.check_partitions(create.partitions as usize)?;
@@ -39,6 +41,9 @@ impl Partition {
         let queue = Queue {
             name: create.name,
             settings: Settings { version: next_version(0, now)?, ..create.settings },
+            meta: create.meta,
+            created_at: now,
+            updated_at: now,
             partitions: (first + 1..=last).map(PartitionId).collect(),
             stores,
             slots: SlotMap::default(),
@@ -65,6 +70,8 @@ impl Partition {
         let version = next_version(queue.settings.version, now)?;
         queue.settings = Settings { version, ..queue.settings.changed(update.change) };
         check_queue_settings(&queue.name, &queue.settings).map_err(Refusal::Invalid)?;
+        queue.meta = update.meta.unwrap_or(queue.meta);
+        queue.updated_at = now.max(queue.updated_at);
         self.record(Row::Queue(Box::new(queue.clone())), out);
         Ok(Reply::Queue(Box::new(queue)))
     }
@@ -99,6 +106,29 @@ impl Partition {
 
     pub(super) fn assert_registry(&self) {
         assert_eq!(self.id, PartitionId::REGISTRY, "only the registry knows queues");
+    }
+}
+
+impl Queue {
+    /// The answer to a creation of a queue that is there.
+    fn as_it_is(&self, given: Option<&GivenQueue>) -> Result<Reply, Refusal> {
+        let given = given.ok_or(Refusal::QueueExists)?;
+        match self.first_difference(given) {
+            Some(field) => Err(Refusal::QueueDiffers { field }),
+            None => Ok(Reply::Queue(Box::new(self.clone()))),
+        }
+    }
+
+    fn first_difference(&self, given: &GivenQueue) -> Option<&'static str> {
+        let width = u32::try_from(self.width()).unwrap_or(u32::MAX);
+        let is_meta = |given: &Option<Arc<str>>| match (given, &self.meta) {
+            (Some(given), Some(meta)) => json::is_same(given, meta),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        differs("partitions", &given.partitions, &width)
+            .or(self.settings.first_difference(&given.settings))
+            .or(given.meta.as_ref().filter(|given| !is_meta(given)).map(|_| "meta"))
     }
 }
 

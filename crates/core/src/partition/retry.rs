@@ -33,7 +33,10 @@ impl Partition {
             self.die(now, number, next, death, out);
             return Ok(Retried::Ended(phase));
         }
-        let due_at = retry.retry_at.unwrap_or_else(|| now + self.retry_delay(number, &next)).max(now);
+        let due_at = match (retry.retry_at, retry.delay) {
+            (Some(retry_at), _) => retry_at.max(now),
+            (None, delay) => now + delay.unwrap_or_else(|| self.retry_delay(number, &next)),
+        };
         self.try_again(now, due_at, number, next, out);
         out.totals.retried += 1;
         Ok(Retried::Again { due_at })

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 
 use super::entry::Entry;
-use super::produce::{facts_bytes, put_bodies};
+use super::produce::{at_its_time, facts_bytes, put_bodies};
 use super::{Output, Partition};
 use crate::command::{Arriving, ArrivingItem, Move, Refusal, Reply, Take};
 use crate::id::PartitionId;
-use crate::item::{Extras, MoveNumber, State};
+use crate::item::{Extras, MoveNumber};
 use crate::mutant::{self, Mutant};
 use crate::row::{Row, Taken};
 use crate::time::Timestamp;
@@ -59,10 +59,7 @@ impl Partition {
         out: &mut Output,
     ) {
         let number = self.issue_number(now, out);
-        let state = match moved.enqueue_at {
-            Some(due_at) if due_at > now => State::Scheduled { due_at },
-            Some(_) | None => State::Waiting,
-        };
+        let state = at_its_time(now, moved.enqueue_at);
         let extras = Extras {
             max_attempts: moved.max_attempts,
             dead_timeout: self.dead_timeout(moved.dead_timeout),

@@ -205,11 +205,19 @@ fn item() -> impl Strategy<Value = Item> {
 }
 
 fn template() -> impl Strategy<Value = Template> {
-    let limits =
-        (prop::option::of(any::<u32>()), prop::option::of(any::<u64>()), prop::option::of(any::<u64>()));
+    let time = || prop::option::of(any::<u64>());
+    let limits = (prop::option::of(any::<u32>()), time(), time(), time());
     (0..=NUMBER_MAX, any::<[u64; 2]>(), prop::option::of(text()), text(), any::<u8>(), limits, unknown())
         .prop_map(
-            |(body, [body_bytes, facts_bytes], queue, kind, priority, (max_attempts, dead, due), unknown)| {
+            |(
+                body,
+                [body_bytes, facts_bytes],
+                queue,
+                kind,
+                priority,
+                (max_attempts, dead, due, delay),
+                unknown,
+            )| {
                 Template {
                     body: ItemNumber(body),
                     body_bytes,
@@ -218,6 +226,7 @@ fn template() -> impl Strategy<Value = Template> {
                     kind,
                     priority,
                     due_at: due.map(Timestamp),
+                    delay: delay.map(Span),
                     max_attempts,
                     dead_timeout: dead.map(Span),
                     unknown,
@@ -411,6 +420,7 @@ fn row() -> impl Strategy<Value = Row> {
     let partitions = prop::collection::vec(any::<u32>().prop_map(PartitionId), 0..5);
     let stores = prop::collection::vec(text(), 0..5).prop_map(StoreNames);
     let slots = prop::collection::vec(0..3u16, 0..=SLOTS).prop_map(SlotMap);
+    let facts = (prop::option::of(text()), any::<[u64; 2]>());
     prop_oneof![
         6 => item().prop_map(Row::Item),
         1 => (any::<[u64; 3]>(), unknown()).prop_map(|([item, permit, moved], unknown)| {
@@ -428,11 +438,14 @@ fn row() -> impl Strategy<Value = Row> {
                 unknown,
             })
         }),
-        2 => (queue_name(), settings(), partitions, stores, slots, routes(), unknown()).prop_map(
-            |(name, settings, partitions, stores, slots, routes, unknown)| {
+        2 => (queue_name(), settings(), facts, partitions, stores, slots, routes(), unknown()).prop_map(
+            |(name, settings, facts, partitions, stores, slots, routes, unknown)| {
                 let (route_version, draining, retired, former) = routes;
+                let (meta, [created_at, updated_at]) = facts;
+                let (created_at, updated_at) = (Timestamp(created_at), Timestamp(updated_at));
                 Row::Queue(Box::new(Queue {
-                    name, settings, partitions, stores, slots, route_version, draining, retired, former, unknown,
+                    name, settings, meta, created_at, updated_at, partitions, stores, slots, route_version, draining,
+                    retired, former, unknown,
                 }))
             }
         ),

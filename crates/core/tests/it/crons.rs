@@ -340,7 +340,7 @@ fn queue(name: &str) -> QueueName {
 fn registry() -> Script {
     let mut script = Script::of(PartitionId::REGISTRY);
     for name in ["jobs", "mail"] {
-        let create = CreateQueue { name: queue(name), settings: Settings::default(), partitions: 1 };
+        let create = CreateQueue::new(queue(name), Settings::default(), 1);
         script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
     }
     script
@@ -388,7 +388,7 @@ fn a_name_is_given_once_and_taken_over_only_from_the_queue_it_belongs_to() {
 fn two_namespaces_may_use_the_same_name() {
     let mut script = registry();
     let of = |namespace: &str| QueueName { namespace: namespace.into(), name: "jobs".into() };
-    let create = CreateQueue { name: of("other"), settings: Settings::default(), partitions: 1 };
+    let create = CreateQueue::new(of("other"), Settings::default(), 1);
     script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
     name(&mut script, "tick", "jobs", None).unwrap();
     let home = CronHome { queue: of("other"), ..home("tick", "jobs") };

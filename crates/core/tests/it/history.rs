@@ -286,7 +286,7 @@ impl History {
     }
 
     fn produced_one(&mut self, number: ItemNumber, item: &NewItem) {
-        self.not_before.insert(number, item.enqueue_at.unwrap_or_default());
+        self.not_before.insert(number, self.due_at(item).unwrap_or_default());
         let max_attempts = item.max_attempts.unwrap_or(self.settings.max_attempts);
         self.max_attempts.insert(number, max_attempts);
         self.made(number, item.dead_timeout);
@@ -354,12 +354,17 @@ impl History {
         self.dead_at.get(&number).is_some_and(|at| *at <= self.now)
     }
 
+    fn due_at(&self, item: &NewItem) -> Option<Timestamp> {
+        item.enqueue_at.or(item.delay.map(|delay| self.now + delay))
+    }
+
     fn new_item(&self, (kind, priority, due, max_attempts, lives, address, group): New) -> NewItem {
         NewItem {
             kind: kind_name(kind),
             priority,
             group: group.map(groups::name),
-            enqueue_at: (due > 0).then(|| self.now + Span::from_secs(due.into())),
+            enqueue_at: (due > 0 && due % 2 == 0).then(|| self.now + Span::from_secs(due.into())),
+            delay: (due % 2 == 1).then(|| Span::from_secs(due.into())),
             max_attempts: max_attempts.map(u32::from),
             dead_timeout: lives.map(|secs| Span::from_secs(secs.into())),
             address: address.map(address_name),
@@ -502,16 +507,21 @@ impl History {
 
     fn retry(&mut self, pick: Pick, due: Option<u8>, dead: bool, error: bool) {
         let Some((held, rightful)) = self.picked(pick) else { return };
-        let retry_at = due.map(|secs| self.now + Span::from_secs(secs.into()));
+        let (retry_at, delay) = match due {
+            Some(secs) if secs % 2 == 1 => (None, Some(Span::from_secs(secs.into()))),
+            Some(secs) => (Some(self.now + Span::from_secs(secs.into())), None),
+            None => (None, None),
+        };
         let error = error.then(|| ItemError { code: None, message: "it did not work".into() });
-        let retry = Retry { held, retry_at, dead, error };
+        let asked = retry_at.or(delay.map(|delay| self.now + delay));
+        let retry = Retry { held, retry_at, delay, dead, error };
         let Ok(Reply::Retried(retried)) = self.apply(Command::Retry(vec![retry])) else {
             panic!("it is judged")
         };
         self.judge(held, rightful, &retried[0], false);
         match retried[0] {
             Ok(Retried::Again { due_at }) => {
-                assert!(retry_at.is_none_or(|at| at == due_at));
+                assert!(asked.is_none_or(|at| at == due_at));
                 self.not_before.insert(held.number, due_at);
             }
             Ok(Retried::Ended(_)) => {

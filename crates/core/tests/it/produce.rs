@@ -86,7 +86,7 @@ fn what_breaks_a_limit_is_refused_and_changes_nothing() {
     let mine = script.lease_one();
     let message = "m".repeat(4097).into();
     let error = Some(ItemError { code: None, message });
-    let retry = Retry { held: mine, retry_at: None, dead: false, error };
+    let retry = Retry { held: mine, retry_at: None, delay: None, dead: false, error };
     assert!(matches!(script.apply(Command::Retry(vec![retry])), Err(Refusal::Invalid(_))));
 }
 

@@ -20,7 +20,7 @@ fn name() -> QueueName {
 
 fn registry(partitions: u32) -> Script {
     let mut script = Script::of(PartitionId::REGISTRY);
-    let create = CreateQueue { name: name(), settings: Settings::default(), partitions };
+    let create = CreateQueue::new(name(), Settings::default(), partitions);
     script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
     script
 }

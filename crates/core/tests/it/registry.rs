@@ -12,7 +12,7 @@ fn name(name: &str) -> QueueName {
 }
 
 fn create(script: &mut Script, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
-    let create = CreateQueue { name: name(queue), settings: Settings::default(), partitions };
+    let create = CreateQueue::new(name(queue), Settings::default(), partitions);
     script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).map(|reply| match reply {
         Reply::Queue(queue) => *queue,
         other => panic!("{other:?}"),
@@ -111,7 +111,7 @@ fn an_update_counts_the_version_itself() {
     let mut script = Script::of(PartitionId::REGISTRY);
     create(&mut script, "first", 1).unwrap();
     let change = SettingsChange { max_attempts: Some(9), ..SettingsChange::default() };
-    let update = |name| Command::UpdateQueue(Box::new(UpdateQueue { name, change: change.clone() }));
+    let update = |name| Command::UpdateQueue(Box::new(UpdateQueue::new(name, change.clone())));
     let Ok(Reply::Queue(queue)) = script.apply(update(name("first"))) else { panic!("the queue is there") };
     assert_eq!((queue.settings.version, queue.settings.max_attempts), (START.0 + 1, 9));
     assert_eq!(script.apply(update(name("second"))), Err(Refusal::NoSuchQueue));
@@ -119,7 +119,7 @@ fn an_update_counts_the_version_itself() {
 }
 
 fn update(script: &mut Script, change: SettingsChange) -> Result<Settings, Refusal> {
-    let update = UpdateQueue { name: name("first"), change };
+    let update = UpdateQueue::new(name("first"), change);
     script.apply(Command::UpdateQueue(Box::new(update))).map(|reply| match reply {
         Reply::Queue(queue) => queue.settings,
         other => panic!("{other:?}"),
@@ -170,7 +170,7 @@ fn versions_follow_the_clock_so_that_a_registry_that_forgot_some_does_not_repeat
 fn settings_that_make_no_sense_are_refused_at_creation_and_update() {
     let mut script = Script::of(PartitionId::REGISTRY);
     let settings = Settings { lease_timeout: Span::ZERO, ..Settings::default() };
-    let bad = CreateQueue { name: name("first"), settings, partitions: 1 };
+    let bad = CreateQueue::new(name("first"), settings, 1);
     let refused = script.apply(Command::CreateQueue(Box::new(bad), StoreNames::default()));
     assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "lease_timeout", .. }))), "{refused:?}");
     create(&mut script, "first", 1).unwrap();
@@ -187,7 +187,7 @@ fn what_a_newer_version_wrote_of_queues_outlives_their_change() {
     (queue.unknown, queue.settings.unknown) = (vec![80, 1], vec![82, 2]);
     script.partition.put(Row::Queue(Box::new(queue)));
     script.partition.put(Row::Partitions(Partitions { last: 1, unknown: vec![84, 3] }));
-    let update = UpdateQueue { name: name("first"), change: SettingsChange::default() };
+    let update = UpdateQueue::new(name("first"), SettingsChange::default());
     let Ok(Reply::Queue(queue)) = script.apply(Command::UpdateQueue(Box::new(update))) else {
         panic!("it is there")
     };

@@ -288,7 +288,7 @@ fn queue(name: &str) -> QueueName {
 fn registry() -> Script {
     let mut script = Script::of(PartitionId::REGISTRY);
     for name in ["first", "second"] {
-        let create = CreateQueue { name: queue(name), settings: Settings::default(), partitions: 1 };
+        let create = CreateQueue::new(queue(name), Settings::default(), 1);
         script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
     }
     script
@@ -383,7 +383,7 @@ fn a_queue_that_is_deleted_takes_its_rules_along() {
     assert_eq!(script.partition.rules(None), [other]);
     let of_rules = |change: &&Change| matches!(change, Change::Remove(Key::Rule(_) | Key::Rules(_)));
     assert_eq!(script.changes.iter().filter(of_rules).count(), 3);
-    let create = CreateQueue { name: queue("first"), settings: Settings::default(), partitions: 1 };
+    let create = CreateQueue::new(queue("first"), Settings::default(), 1);
     script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
     assert_eq!(*script.partition.rule_set(&queue("first")), RuleSet::default());
 }

@@ -268,7 +268,7 @@ pub(crate) fn kinds(names: &[&str]) -> Filter {
 }
 
 pub(crate) fn again(held: Held) -> Retry {
-    Retry { held, retry_at: None, dead: false, error: None }
+    Retry { held, retry_at: None, delay: None, dead: false, error: None }
 }
 
 pub(crate) fn at_once(held: Held) -> Retry {

@@ -28,7 +28,7 @@ fn queue_of(reply: Result<Reply, Refusal>) -> Result<Queue, Refusal> {
 }
 
 fn create(script: &mut Script, queue: &str, partitions: u32, stores: &[&str]) -> Queue {
-    let create = CreateQueue { name: name(queue), settings: Settings::default(), partitions };
+    let create = CreateQueue::new(name(queue), Settings::default(), partitions);
     let stores = StoreNames(stores.iter().map(|store| (*store).into()).collect());
     queue_of(script.apply(Command::CreateQueue(Box::new(create), stores))).unwrap()
 }

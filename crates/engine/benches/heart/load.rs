@@ -35,7 +35,7 @@ impl Bed {
         let runtime = runtime();
         let engine = runtime.block_on(open(directory.path(), options));
         let queue = QueueName { namespace: "default".into(), name: "bench".into() };
-        let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
+        let create = CreateQueue::new(queue.clone(), Settings::default(), 1);
         runtime.block_on(engine.create_queue(create)).expect("a queue");
         Self { runtime, engine, queue, directory }
     }

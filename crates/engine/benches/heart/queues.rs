@@ -36,7 +36,7 @@ async fn create(engine: &Engine, from: u64, to: u64) -> f64 {
     let started = Instant::now();
     for index in from..to {
         let name = QueueName { namespace: "default".into(), name: format!("queue-{index}").into() };
-        let create = CreateQueue { name, settings: Settings::default(), partitions: 1 };
+        let create = CreateQueue::new(name, Settings::default(), 1);
         engine.create_queue(create).await.expect("the queue is made");
     }
     started.elapsed().as_secs_f64() * 1000.0 / (to - from) as f64

@@ -56,6 +56,7 @@ impl QueueHandle {
             let retry = |item: RetryItem| Retry {
                 held: held(item.id, item.permit),
                 retry_at: item.retry_at,
+                delay: item.delay,
                 dead: item.dead,
                 error: item.error,
             };

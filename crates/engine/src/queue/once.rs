@@ -240,6 +240,8 @@ fn digest(items: &[NewItem]) -> Digest {
             (3, item.enqueue_at.map(|at| number(at.0))),
             (4, item.max_attempts.map(|attempts| number(attempts.into()))),
             (5, item.dead_timeout.map(|timeout| number(timeout.0))),
+            // As it was given: the moment that comes of it is another with every repeat.
+            (8, item.delay.map(|delay| number(delay.0))),
         ];
         for (tag, value) in optional {
             value.iter().for_each(|value| field(tag, value));
@@ -270,6 +272,7 @@ mod tests {
             NewItem { kind: "other".into(), ..item() },
             NewItem { priority: 1, ..item() },
             NewItem { enqueue_at: Some(Timestamp(1)), ..item() },
+            NewItem { delay: Some(Span(1)), ..item() },
             NewItem { max_attempts: Some(1), ..item() },
             NewItem { dead_timeout: Some(Span(1)), ..item() },
             NewItem { address: Some("a".into()), ..item() },

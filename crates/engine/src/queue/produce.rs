@@ -45,7 +45,7 @@ impl Arriving for NewItem {
     }
 
     fn is_scheduled(&self) -> bool {
-        self.enqueue_at.is_some()
+        self.enqueue_at.is_some() || self.delay.is_some()
     }
 
     fn command(items: Vec<Self>) -> Command {

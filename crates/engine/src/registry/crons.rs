@@ -11,6 +11,7 @@ use windlass_core::cron::{
 };
 use windlass_core::partition::Partition;
 use windlass_core::row::QueueName;
+use windlass_core::time::Timestamp;
 
 use super::Registry;
 use crate::error::EngineError;
@@ -51,7 +52,7 @@ impl Registry {
         self.queue(&named_for).ok_or(NOT_FOUND)
     }
 
-    async fn named_for(&self, name: &CronName) -> Result<Option<QueueName>, EngineError> {
+    pub(super) async fn named_for(&self, name: &CronName) -> Result<Option<QueueName>, EngineError> {
         let name = name.clone();
         self.home.query(move |registry, _| registry.cron_home(&name).map(|home| home.queue.clone())).await
     }
@@ -92,16 +93,14 @@ impl Registry {
         queue: QueueName,
         new: NewCron,
     ) -> Result<(Found, Vec<Commit>), EngineError> {
-        // Before the name is written.
-        Schedule::parse(&new.schedule, &new.timezone, self.now())
-            .map_err(|error| Refusal::Cron(CronRefusal::Schedule(error)))?;
+        check_schedule(&new, self.now())?;
         let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
         let registry = Arc::clone(self);
         let created = async move { registry.name_and_create(&queue, new).await };
         self.in_turn(&self.cron_turns, name, created).await
     }
 
-    async fn name_and_create(
+    pub(super) async fn name_and_create(
         &self,
         queue: &QueueName,
         new: NewCron,
@@ -164,16 +163,27 @@ impl Registry {
 
     /// A name without a cron is as good as none, but nobody may say so for a partition that cannot be asked.
     async fn check_name_free(&self, name: &Arc<str>, named_for: &QueueName) -> Result<(), EngineError> {
+        match self.find_of(name, named_for, 0).await? {
+            Some(_) => Err(Refusal::Cron(CronRefusal::Exists).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The cron of a name that belongs to the queue, with so many of its next times.
+    pub(super) async fn find_of(
+        &self,
+        name: &Arc<str>,
+        named_for: &QueueName,
+        times: usize,
+    ) -> Result<Option<Found>, EngineError> {
         let Some(queue) = self.queue(named_for) else {
             let of = named_for.clone();
             let registered = self.home.query(move |registry, _| registry.queue(&of).is_some()).await?;
             let not_yet = "the queue that has a cron of the name does not run yet";
-            return if registered { Err(EngineError::not_applied(not_yet)) } else { Ok(()) };
+            return if registered { Err(EngineError::not_applied(not_yet)) } else { Ok(None) };
         };
-        match queue.find_cron(name, 0).await? {
-            Some(_) => Err(Refusal::Cron(CronRefusal::Exists).into()),
-            None => Ok(()),
-        }
+        let found = queue.find_cron(name, times).await?;
+        Ok(found.map(|(home, view)| Found { queue, home, view }))
     }
 
     /// Deletes the cron by `delete`, and then its name.
@@ -203,6 +213,12 @@ impl Registry {
         };
         self.in_turn(&self.cron_turns, name, deleted).await
     }
+}
+
+/// To be called before the name of the cron is written.
+pub(super) fn check_schedule(new: &NewCron, now: Timestamp) -> Result<(), Refusal> {
+    let parsed = Schedule::parse(&new.schedule, &new.timezone, now);
+    parsed.map(drop).map_err(|error| Refusal::Cron(CronRefusal::Schedule(error)))
 }
 
 fn commit(handle: &Handle, answer: &Answer) -> Commit {

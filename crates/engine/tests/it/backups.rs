@@ -59,7 +59,7 @@ impl Pair {
 
     async fn create(&self, name: &str, dead_queue: Option<&str>) -> QueueName {
         let settings = Settings { dead_queue: dead_queue.map(Into::into), ..Settings::default() };
-        let create = CreateQueue { name: queue_name(name), settings, partitions: 1 };
+        let create = CreateQueue::new(queue_name(name), settings, 1);
         self.engine.create_queue(create).await.expect("the queue is made").value.name
     }
 }
@@ -150,7 +150,7 @@ async fn items_that_move_between_relaxed_stores_are_in_every_backup_exactly_once
 async fn change_queues(engine: Engine) {
     for round in 0..20 {
         let name = queue_name(&format!("q{round}"));
-        let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions: 2 };
+        let create = CreateQueue::new(name.clone(), Settings::default(), 2);
         engine.create_queue(create).await.expect("the queue is made");
         let items = (0..BATCH).map(|index| item(&format!("{round} {index}")));
         engine.produce(&name, items.collect()).await.expect("produced");

@@ -30,7 +30,7 @@ pub(crate) async fn world_of(partitions: u32, settings: Settings) -> Broken {
     let store = Arc::new(FaultyStore::default());
     let engine = Engine::open(env.clone(), store.clone()).await.expect("the engine opens");
     let queue = queue_name("q");
-    let create = CreateQueue { name: queue.clone(), settings, partitions };
+    let create = CreateQueue::new(queue.clone(), settings, partitions);
     engine.create_queue(create).await.expect("the queue is made");
     Broken { env, store, engine, queue }
 }
@@ -167,7 +167,7 @@ async fn a_queue_whose_creation_had_an_unknown_outcome_runs_once_the_registry_is
     world.store.fail_next(Fault::UnknownDone);
     *world.store.down.lock().expect("not poisoned") = true;
     let name = queue_name("second");
-    let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions: 2 };
+    let create = CreateQueue::new(name.clone(), Settings::default(), 2);
     let error = world.engine.create_queue(create).await.expect_err("nobody knows");
     assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::Unknown, .. }), "{error}");
     *world.store.down.lock().expect("not poisoned") = false;
@@ -239,7 +239,7 @@ async fn a_queue_runs_although_whoever_made_it_did_not_wait() {
     let world = world(1).await;
     world.store.held.send_replace(true);
     let name = queue_name("second");
-    let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions: 2 };
+    let create = CreateQueue::new(name.clone(), Settings::default(), 2);
     let engine = world.engine.clone();
     let making = tokio::spawn(async move { engine.create_queue(create).await });
     for _ in 0..16 {
@@ -272,7 +272,7 @@ async fn settings_that_no_partition_could_take_at_once_are_taken_later() {
     *world.store.down.lock().expect("not poisoned") = true;
     world.store.fail_next(Fault::NotApplied);
     assert!(world.engine.produce(&world.queue, items(1)).await.is_err());
-    let update = UpdateQueue { name: world.queue.clone(), change };
+    let update = UpdateQueue::new(world.queue.clone(), change);
     world.engine.update_queue(update).await.expect("the registry has it");
     *world.store.down.lock().expect("not poisoned") = false;
     world.waiting().await;

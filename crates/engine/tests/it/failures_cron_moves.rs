@@ -75,7 +75,7 @@ impl Bed {
         let engine = Engine::open(env.clone(), store.clone()).await.expect("the engine opens");
         let queue = queue_name("q");
         let partitions = cause.partitions_before();
-        let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions };
+        let create = CreateQueue::new(queue.clone(), Settings::default(), partitions);
         engine.create_queue(create).await.expect("the queue is made");
         for (name, address) in CRONS {
             let item = made_of(name, address);

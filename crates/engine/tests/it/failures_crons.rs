@@ -40,7 +40,7 @@ impl Bed {
         let store = Arc::new(FaultyStore::default());
         let engine = Engine::open(env.clone(), store.clone()).await.expect("the engine opens");
         let queue = queue_name("q");
-        let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 4 };
+        let create = CreateQueue::new(queue.clone(), Settings::default(), 4);
         engine.create_queue(create).await.expect("the queue is made");
         Self { env, store, engine, queue }
     }

@@ -53,7 +53,7 @@ impl Moving {
     }
 
     pub(crate) async fn create(&self, name: &QueueName, settings: Settings) {
-        let create = CreateQueue { name: name.clone(), settings, partitions: 1 };
+        let create = CreateQueue::new(name.clone(), settings, 1);
         self.engine.create_queue(create).await.expect("the queue is made");
     }
 
@@ -88,6 +88,7 @@ impl Moving {
             id: item.id,
             permit: item.permit,
             retry_at: None,
+            delay: None,
             dead: true,
             error: None,
         };
@@ -236,7 +237,7 @@ async fn what_goes_to_a_faulty_queue_is_moving_until_that_is_back() {
 #[tokio::test]
 async fn what_one_partition_will_not_take_another_does() {
     let moving = Moving::new().await;
-    let create = CreateQueue { name: moving.dead.clone(), settings: Settings::default(), partitions: 2 };
+    let create = CreateQueue::new(moving.dead.clone(), Settings::default(), 2);
     moving.engine.create_queue(create).await.expect("the queue is made");
     let of_kind = |kind: String| NewItem { kind: kind.into(), ..item("dead") };
     for slice in 0..2 * KINDS_MAX / 1000 {
@@ -256,7 +257,7 @@ async fn what_one_partition_will_not_take_another_does() {
 #[tokio::test]
 async fn a_redrive_whose_outcome_is_unknown_in_one_partition_says_so() {
     let moving = Moving::new().await;
-    let create = CreateQueue { name: moving.dead.clone(), settings: Settings::default(), partitions: 2 };
+    let create = CreateQueue::new(moving.dead.clone(), Settings::default(), 2);
     moving.engine.create_queue(create).await.expect("the queue is made");
     for _ in 0..4 {
         moving.engine.produce(&moving.dead, items(1)).await.expect("produced");
@@ -272,7 +273,7 @@ async fn a_redrive_whose_outcome_is_unknown_in_one_partition_says_so() {
 #[tokio::test]
 async fn a_redrive_goes_around_a_partition_that_cannot() {
     let moving = Moving::new().await;
-    let create = CreateQueue { name: moving.dead.clone(), settings: Settings::default(), partitions: 2 };
+    let create = CreateQueue::new(moving.dead.clone(), Settings::default(), 2);
     moving.engine.create_queue(create).await.expect("the queue is made");
     for _ in 0..2 {
         moving.engine.produce(&moving.dead, items(3)).await.expect("produced");
@@ -334,7 +335,7 @@ async fn many_go_through_a_store_that_takes_little_at_once() {
     let engine = Engine::open(env.clone(), Arc::new(store)).await.expect("the engine opens");
     let (queue, dead) = (queue_name("q"), queue_name("dead"));
     let settings = Settings { dead_queue: Some("dead".into()), ..Settings::default() };
-    engine.create_queue(CreateQueue { name: queue.clone(), settings, partitions: 1 }).await.expect("made");
+    engine.create_queue(CreateQueue::new(queue.clone(), settings, 1)).await.expect("made");
     // They cannot leave yet, so that all leave at once.
     for _ in 0..COUNT / 10 {
         engine.produce(&queue, items(10)).await.expect("produced");
@@ -343,7 +344,7 @@ async fn many_go_through_a_store_that_takes_little_at_once() {
         let dead = |item: &Granted| RetryItem { dead: true, error: error.clone(), ..retry_item(item) };
         engine.retry(&queue, leased.iter().map(dead).collect()).await.expect("judged");
     }
-    let create = CreateQueue { name: dead.clone(), settings: Settings::default(), partitions: 1 };
+    let create = CreateQueue::new(dead.clone(), Settings::default(), 1);
     engine.create_queue(create).await.expect("made");
     let mut arrived = 0;
     for _ in 0..TRIES_MAX {

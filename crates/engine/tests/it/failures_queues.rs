@@ -269,7 +269,7 @@ async fn a_log_that_went_back_has_the_queues_it_answered_for() {
     };
     let engine = open(disk.clone()).await;
     let queue = queue_name("q");
-    let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
+    let create = CreateQueue::new(queue.clone(), Settings::default(), 1);
     engine.create_queue(create).await.expect("the queue is made");
     engine.rebalance(&queue, 2).await.expect("it has two partitions");
     // Segments are made ready ahead: the fault is to strike a commit.

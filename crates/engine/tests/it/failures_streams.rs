@@ -174,7 +174,7 @@ async fn a_stream_that_was_ahead_of_a_log_that_went_back_is_closed() {
     let store = LogStore::open(env.clone(), disk.clone(), options).await.expect("the log opens");
     let engine = Engine::open(env.clone(), Arc::new(store)).await.expect("the engine opens");
     let queue = queue_name("q");
-    let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
+    let create = CreateQueue::new(queue.clone(), Settings::default(), 1);
     engine.create_queue(create).await.expect("the queue is made");
     engine.produce(&queue, items(1)).await.expect("produced");
     let long = LeaseItems { lease_timeout: Some(Span::from_secs(1 << 30)), ..lease(1) };

@@ -80,7 +80,7 @@ async fn with_unclaimed() -> (Arc<FaultyStore>, Engine, QueueName) {
     world.store.drop_partition(PartitionId::REGISTRY).await.expect("the registry is lost");
     let (engine, store, _) = next(&world.store).await;
     let queue = queue_name("post");
-    let create = CreateQueue { name: queue.clone(), settings: Settings::default(), partitions: 1 };
+    let create = CreateQueue::new(queue.clone(), Settings::default(), 1);
     engine.create_queue(create).await.expect("the queue is made");
     (store, engine, queue)
 }
@@ -154,7 +154,7 @@ async fn crash_and_adopt(commits: usize, fault: Fault, first: u32) {
     let (engine, store, env) = next(&next_process).await;
     let settings = Settings { max_attempts: 1, dead_queue: Some("dead".into()), ..Settings::default() };
     for (name, settings) in [(&moving.queue, settings), (&moving.dead, Settings::default())] {
-        let create = CreateQueue { name: name.clone(), settings, partitions: 1 };
+        let create = CreateQueue::new(name.clone(), settings, 1);
         engine.create_queue(create).await.expect("the queue is made");
     }
     // Partition 1 is of `q`, partition 2 of `dead`.

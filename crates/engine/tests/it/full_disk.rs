@@ -51,7 +51,7 @@ async fn small_world(settings: Settings) -> (Arc<ManualEnv>, Arc<MemDisk>, Engin
     let store = LogStore::open(env.clone(), disk.clone(), options).await.expect("the log opens");
     let engine = Engine::open(env.clone(), Arc::new(store)).await.expect("the engine opens");
     let queue = queue_name("q");
-    let create = CreateQueue { name: queue.clone(), settings, partitions: 1 };
+    let create = CreateQueue::new(queue.clone(), settings, 1);
     engine.create_queue(create).await.expect("the queue is made");
     (env, disk, engine, queue)
 }

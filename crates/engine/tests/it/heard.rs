@@ -99,7 +99,7 @@ async fn fail(world: &World, queue: &QueueName, items: Vec<NewItem>) -> Vec<Item
     let ids = world.produce(queue, items).await;
     let leased = world.lease(queue, ids.len()).await;
     for Granted { id, permit, .. } in leased {
-        let given_up = RetryItem { id, permit, retry_at: None, dead: true, error: None };
+        let given_up = RetryItem { id, permit, retry_at: None, delay: None, dead: true, error: None };
         world.engine().retry(queue, vec![given_up]).await.expect("retried");
         others_run().await;
     }

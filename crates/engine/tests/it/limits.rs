@@ -16,7 +16,7 @@ use crate::behaviour::is_refused;
 use crate::world::{ManualEnv, held, items, lease, queue_name};
 
 fn create(name: &str, partitions: u32) -> CreateQueue {
-    CreateQueue { name: queue_name(name), settings: Settings::default(), partitions }
+    CreateQueue::new(queue_name(name), Settings::default(), partitions)
 }
 
 #[tokio::test]

@@ -135,7 +135,7 @@ async fn a_dead_letter_gets_in_when_produces_fill_the_inbox_of_the_dead_queue() 
     let settings = Settings { dead_queue: Some("dead".into()), ..Settings::default() };
     let world = world_of(1, settings).await;
     let (engine, queue, dead) = (&world.engine, &world.queue, queue_name("dead"));
-    let create = CreateQueue { name: dead.clone(), settings: Settings::default(), partitions: 1 };
+    let create = CreateQueue::new(dead.clone(), Settings::default(), 1);
     let made = engine.create_queue(create).await.expect("made").value;
     *world.store.held_partition.lock().expect("not poisoned") = Some(made.partitions[0]);
     engine.produce(queue, items(1)).await.expect("produced");

@@ -184,7 +184,7 @@ impl Machine {
     async fn queue(&self, name: &str, dead_queue: Option<&str>, partitions: u32) -> QueueName {
         let name = queue_name(name);
         let settings = Settings { dead_queue: dead_queue.map(Into::into), ..Settings::default() };
-        let create = CreateQueue { name: name.clone(), settings, partitions };
+        let create = CreateQueue::new(name.clone(), settings, partitions);
         self.engine.create_queue(create).await.expect("the queue is made");
         name
     }

@@ -43,7 +43,7 @@ impl Rot {
     pub(crate) async fn queue(&self, name: &str, dead_queue: Option<&str>) -> QueueName {
         let name = queue_name(name);
         let settings = Settings { dead_queue: dead_queue.map(Into::into), ..Settings::default() };
-        let create = CreateQueue { name: name.clone(), settings, partitions: 1 };
+        let create = CreateQueue::new(name.clone(), settings, 1);
         self.engine.create_queue(create).await.expect("the queue is made");
         name
     }

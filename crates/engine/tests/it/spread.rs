@@ -63,7 +63,7 @@ impl Stores {
 
 pub(crate) async fn create(engine: &Engine, name: &str, partitions: u32) -> QueueName {
     let name = queue_name(name);
-    let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions };
+    let create = CreateQueue::new(name.clone(), Settings::default(), partitions);
     engine.create_queue(create).await.expect("the queue is made");
     name
 }
@@ -425,7 +425,7 @@ async fn what_moved_from_one_store_to_another_outlives_a_power_loss() {
     let (queue, dead) = (queue_name("q"), queue_name("dead"));
     let settings = Settings { dead_queue: Some("dead".into()), ..Settings::default() };
     for (name, settings) in [(&queue, settings), (&dead, Settings::default())] {
-        let create = CreateQueue { name: name.clone(), settings, partitions: 1 };
+        let create = CreateQueue::new(name.clone(), settings, 1);
         engine.create_queue(create).await.expect("the queue is made");
     }
     assert_eq!(homes(&engine, &dead).await, ["second"]);
@@ -488,7 +488,7 @@ async fn partitions_newer_than_a_restored_registry_take_over_its_settings() {
     let backup = stores.disks[0].after_power_loss();
     let engine = stores.open().await;
     let change = SettingsChange { lease_timeout: Some(Span::from_secs(900)), ..SettingsChange::default() };
-    engine.update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+    engine.update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
     for _ in 0..10 {
         engine.produce(&queue, items(1)).await.expect("produced");
     }

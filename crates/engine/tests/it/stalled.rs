@@ -39,7 +39,7 @@ impl Bed {
     }
 
     async fn queue(&self, name: &str) -> QueueName {
-        let create = CreateQueue { name: queue_name(name), settings: Settings::default(), partitions: 1 };
+        let create = CreateQueue::new(queue_name(name), Settings::default(), 1);
         self.engine.create_queue(create).await.expect("the queue is made");
         queue_name(name)
     }
@@ -71,7 +71,7 @@ async fn everything_else_goes_on_while_one_partition_stalls() {
     engine.create_cron(&third, cron("tick", "@every 10s")).await.expect("a cron is made");
     engine.delete_cron(&named("tick")).await.expect("a cron is deleted");
     let change = SettingsChange { max_attempts: Some(7), ..SettingsChange::default() };
-    engine.update_queue(UpdateQueue { name: third.clone(), change }).await.expect("a queue is changed");
+    engine.update_queue(UpdateQueue::new(third.clone(), change)).await.expect("a queue is changed");
     engine.rebalance(&third, 3).await.expect("a queue is rebalanced");
     engine.produce(&third, items(1)).await.expect("produced");
     assert_eq!(engine.lease(&third, lease(1), Span::ZERO).await.expect("leased").accept().len(), 1);
@@ -91,7 +91,7 @@ async fn a_change_whose_caller_left_before_it_began_is_not_made() {
     bed.store.stalled.send_replace(Some(partition));
     let (engine, name) = (bed.engine.clone(), queue.clone());
     let change = SettingsChange { max_attempts: Some(7), ..SettingsChange::default() };
-    let first = tokio::spawn(async move { engine.update_queue(UpdateQueue { name, change }).await });
+    let first = tokio::spawn(async move { engine.update_queue(UpdateQueue::new(name, change)).await });
     turns().await;
     let second = bed.spawn_pause(&queue);
     turns().await;
@@ -125,7 +125,7 @@ async fn a_delete_of_unknown_outcome_holds_up_no_other_delete() {
         let bed = Bed::new().await;
         let dead = bed.queue("dead").await;
         let to_dead = Settings { max_attempts: 1, dead_queue: Some("dead".into()), ..Settings::default() };
-        let create = CreateQueue { name: queue_name("q"), settings: to_dead, partitions: 1 };
+        let create = CreateQueue::new(queue_name("q"), to_dead, 1);
         bed.engine.create_queue(create).await.expect("the queue is made");
         // The delete is committed after `dead` was closed, or not: nobody knows while the registry is down.
         bed.store.fail_after(1, fault);

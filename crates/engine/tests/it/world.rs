@@ -256,7 +256,7 @@ impl World {
 
     pub(crate) async fn queue(&self, name: &str, partitions: u32, settings: Settings) -> QueueName {
         let name = queue_name(name);
-        let create = CreateQueue { name: name.clone(), settings, partitions };
+        let create = CreateQueue::new(name.clone(), settings, partitions);
         self.engine().create_queue(create).await.expect("the queue is made");
         name
     }

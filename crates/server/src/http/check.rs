@@ -149,11 +149,29 @@ pub(super) fn headers<'a>(
     if fits { Ok(()) } else { Err(Problem::invalid(format!("`{within}headers` must be {rule}"))) }
 }
 
+/// A queue's `meta`: JSON null is none.
+pub(super) fn meta(meta: String, rule: PayloadRule) -> Result<Option<Arc<str>>, Problem> {
+    json("meta", &meta, rule.encoding)?;
+    if meta.trim() == "null" {
+        return Ok(None);
+    }
+    limits::check_meta(&meta)?;
+    Ok(Some(meta.into()))
+}
+
+/// The text of a field that holds JSON. JSON within JSON was read already; within protobuf it may be any text.
+fn json(field: impl fmt::Display, text: &str, encoding: Encoding) -> Result<(), Problem> {
+    let read = match encoding {
+        Encoding::Json => Ok(()),
+        Encoding::Protobuf => serde_json::from_str::<&serde_json::value::RawValue>(text).map(drop),
+    };
+    read.map_err(|error| Problem::invalid(format!("`{field}` is not JSON: {error}")))
+}
+
 /// What a payload is held to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PayloadRule {
     pub(super) bytes_max: usize,
-    /// JSON within JSON was read already; within protobuf it may be any text.
     pub(super) encoding: Encoding,
 }
 
@@ -176,9 +194,6 @@ pub(super) fn payload(
         let message = format!("`{within}{field}` has {bytes} bytes: at most {max} are allowed");
         return Err(Problem::new(Code::TooLarge, message));
     }
-    if let (Some(json), Encoding::Protobuf) = (&payload.json, rule.encoding) {
-        serde_json::from_str::<&serde_json::value::RawValue>(json)
-            .map_err(|error| Problem::invalid(format!("`{within}json` is not JSON: {error}")))?;
-    }
-    Ok(())
+    let text = payload.json.as_deref();
+    text.map_or(Ok(()), |text| json(format_args!("{within}json"), text, rule.encoding))
 }

@@ -11,7 +11,7 @@ use windlass_api::items::NewItem;
 use windlass_core::command;
 use windlass_core::cron::{CatchUp, CronChange, CronName, CronRefusal, NewCron, Overlap};
 use windlass_core::limits;
-use windlass_engine::{Committed, CronInfo, EngineError, Outcome};
+use windlass_engine::{Committed, CronInfo, EngineError, GivenCron, Outcome};
 
 use super::context::{Answer, Context};
 use super::error::Problem;
@@ -27,15 +27,24 @@ pub(super) async fn create(
 ) -> Result<Answer<CronReply>, Problem> {
     let CronName { name, .. } = named(&request.cron)?;
     let queue = check::queue_name(&request.queue)?;
+    let (schedule, item) = (Arc::<str>::from(request.schedule), item(request.item, &context)?);
+    let timezone = request.timezone.map(Arc::<str>::from);
+    let catch_up = request.catch_up.as_deref().map(catch_up).transpose()?;
+    let overlap = request.overlap.as_deref().map(overlap).transpose()?;
     let new = NewCron {
         name,
-        schedule: request.schedule.into(),
-        timezone: request.timezone.as_deref().unwrap_or(TIMEZONE_DEFAULT).into(),
-        item: item(request.item, &context)?,
-        catch_up: request.catch_up.as_deref().map(catch_up).transpose()?.unwrap_or_default(),
-        overlap: request.overlap.as_deref().map(overlap).transpose()?.unwrap_or_default(),
+        schedule: Arc::clone(&schedule),
+        timezone: timezone.clone().unwrap_or_else(|| TIMEZONE_DEFAULT.into()),
+        item: item.clone(),
+        catch_up: catch_up.unwrap_or_default(),
+        overlap: overlap.unwrap_or_default(),
     };
-    changed(&context, context.engine().create_cron(&queue, new)).await
+    if !request.exists_ok {
+        return changed(&context, context.engine().create_cron(&queue, new)).await;
+    }
+    let fields = CronChange { schedule: Some(schedule), timezone, item: Some(item), catch_up, overlap };
+    let given = GivenCron { fields, is_same_body: Record::is_same_stored };
+    changed(&context, context.engine().ensure_cron(&queue, new, given)).await
 }
 
 pub(super) async fn update(
@@ -139,6 +148,7 @@ fn item(item: CronItem, context: &Context) -> Result<command::NewItem, Problem> 
         priority: item.priority,
         max_attempts: item.max_attempts,
         dead_timeout: item.dead_timeout,
+        delay: item.delay,
         address: item.address,
         reference: item.reference,
         headers: item.headers,
@@ -190,6 +200,7 @@ fn shown(info: CronInfo) -> Cron {
                 address: cron.address.as_deref().map(str::to_owned),
                 max_attempts: cron.template.max_attempts,
                 dead_timeout: cron.template.dead_timeout.map(show::span),
+                delay: cron.template.delay.map(show::span),
                 reference: record.reference,
                 headers: record.headers,
             }
@@ -220,6 +231,12 @@ impl From<CronRefusal> for Problem {
                 Code::AlreadyExists,
                 "there is a cron of that name: choose another, or change it with crons.update",
             ),
+            CronRefusal::Differs { field: field @ "queue" } => Self::new(
+                Code::AlreadyExists,
+                "there is a cron of that name, and its `queue` is another: choose another name, or delete that cron first",
+            )
+            .with_field(field),
+            CronRefusal::Differs { field } => Self::differs("cron", "crons.update", field),
             CronRefusal::NotFound => {
                 Self::new(Code::NotFound, "no cron of that name: make it with crons.create")
             }

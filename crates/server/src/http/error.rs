@@ -60,6 +60,19 @@ impl Problem {
         Self::invalid(format!("`{within}{field}` must be {rule}"))
     }
 
+    /// `what` is there and was to be the same, but is not in that field.
+    pub(super) fn differs(what: &str, update: &str, field: &'static str) -> Self {
+        let message = format!(
+            "there is a {what} of that name, and its `{field}` is another: change it with {update}, leave the field out, or \
+             choose another name"
+        );
+        Self::new(Code::AlreadyExists, message).with_field(field)
+    }
+
+    pub(super) fn with_field(self, field: &'static str) -> Self {
+        self.with(Details { field: Some(field.to_owned()), ..Details::default() })
+    }
+
     pub(super) fn not_now(message: impl Into<String>) -> Self {
         Self { outcome: Some(Outcome::NotApplied), ..Self::new(Code::Unavailable, message) }
     }
@@ -250,6 +263,7 @@ impl From<Refusal> for Problem {
                 Code::AlreadyExists,
                 "there is a queue of that name: choose another, or change it with queues.update",
             ),
+            Refusal::QueueDiffers { field } => Self::differs("queue", "queues.update", field),
             Refusal::NoSuchQueue => {
                 Self::new(Code::NotFound, "no queue of that name: make it with queues.create")
             }

@@ -67,6 +67,7 @@ fn end_item(
         kind: item.kind,
         priority: item.priority,
         enqueue_at: item.enqueue_at,
+        delay: item.delay,
         max_attempts: item.max_attempts,
         reference: item.reference,
         headers: item.headers,

@@ -114,12 +114,15 @@ pub(super) fn new_item(
         check::reference(within, reference)?;
     }
     check::headers(within, item.headers.iter())?;
+    let (enqueue_at, delay) = (item.enqueue_at.map(check::moment), item.delay.map(check::span));
+    limits::check_item_time(enqueue_at, delay).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
     Ok(command::NewItem {
         kind,
         priority,
         group,
-        enqueue_at: item.enqueue_at.map(check::moment),
+        enqueue_at,
+        delay,
         max_attempts: item.max_attempts,
         dead_timeout: item.dead_timeout.map(check::span),
         address,
@@ -237,10 +240,13 @@ fn retry_item((index, item): (usize, Retry)) -> Result<RetryItem, Problem> {
             return Err(Problem::invalid(format!("`{within}error.message` must say something")));
         }
     }
+    let (retry_at, delay) = (item.retry_at.map(check::moment), item.delay.map(check::span));
+    limits::check_retry_time(retry_at, delay).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     Ok(RetryItem {
         id: check::item_id(format_args!("{within}id"), &item.id)?,
         permit: check::permit(within, item.permit)?,
-        retry_at: item.retry_at.map(check::moment),
+        retry_at,
+        delay,
         dead: item.dead,
         error,
     })

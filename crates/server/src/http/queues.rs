@@ -9,7 +9,7 @@ use windlass_api::queues::{
     QueueStatsRequest, RebalanceQueueRequest, RedriveQueueReply, RedriveQueueRequest, RetryPolicyChange,
     UpdateQueueRequest,
 };
-use windlass_core::command::{Clear, CreateQueue, Refusal, UpdateQueue};
+use windlass_core::command::{Clear, CreateQueue, GivenQueue, Refusal, UpdateQueue};
 use windlass_core::limits;
 use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, SettingsChange};
 use windlass_core::time::Timestamp;
@@ -18,6 +18,9 @@ use windlass_engine::{Outcome, QueueOverview, QueueStats, Redrive};
 use super::context::{Answer, Context};
 use super::error::Problem;
 use super::{check, show};
+
+/// A page of a list takes no further queue once the `meta` of its queues have come to so many bytes.
+const META_PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// The settings out of either request.
 macro_rules! wanted {
@@ -45,9 +48,17 @@ pub(super) async fn create(
     let name = check::queue_name(&request.queue)?;
     let partitions = request.partitions.unwrap_or(1);
     limits::check_partitions(partitions)?;
+    let meta = request.meta.map(|meta| check::meta(meta, context.payload_rule())).transpose()?;
     let wanted = wanted!(request);
-    let settings = Settings::default().changed(wanted.into_change()?);
-    let creating = context.engine().create_queue(CreateQueue { name, settings, partitions });
+    let given = GivenQueue { partitions: request.partitions, settings: wanted.into_change()?, meta };
+    let create = CreateQueue {
+        name,
+        settings: Settings::default().changed(given.settings.clone()),
+        partitions,
+        meta: given.meta.clone().flatten(),
+        exists_ok: request.exists_ok.then(|| Box::new(given)),
+    };
+    let creating = context.engine().create_queue(create);
     let created = context.within(check::COMMIT_TIMEOUT, creating).await?;
     Ok(Answer::changed(QueueReply { queue: show::queue(&created.value) }, created.commits))
 }
@@ -57,8 +68,9 @@ pub(super) async fn update(
     request: UpdateQueueRequest,
 ) -> Result<Answer<QueueReply>, Problem> {
     let name = check::queue_name(&request.queue)?;
+    let meta = request.meta.map(|meta| check::meta(meta, context.payload_rule())).transpose()?;
     let wanted = wanted!(request);
-    let updating = context.engine().update_queue(UpdateQueue { name, change: wanted.into_change()? });
+    let updating = context.engine().update_queue(UpdateQueue { name, change: wanted.into_change()?, meta });
     let updated = context.within(check::COMMIT_TIMEOUT, updating).await?;
     Ok(Answer::changed(QueueReply { queue: show::queue(&updated.value) }, updated.commits))
 }
@@ -146,14 +158,27 @@ pub(super) async fn list(
     let overview = context.engine().overview();
     let after = overview.iter().filter(|seen| &*seen.queue.name.name > pivot);
     let now = context.engine().now();
-    let queues = after.take(limit).map(|seen| listed(seen, request.counts, now)).collect();
+    let meta_bytes = |seen: &QueueOverview| seen.queue.meta.as_ref().map_or(0, |meta| meta.len());
+    let fits = bounded(META_PAGE_BYTES_MAX, |seen| if request.meta { meta_bytes(seen) } else { 0 });
+    let queues = after.take(limit).take_while(fits).map(|seen| listed(seen, &request, now)).collect();
     Ok(Answer::read(ListQueuesReply { queues }))
 }
 
-fn listed(seen: &QueueOverview, with_counts: bool, now: Timestamp) -> Queue {
-    let counts = with_counts.then(|| show::counts(seen.counts));
-    let activity = with_counts.then(|| show::activity(seen, now));
-    Queue { counts, activity, ..show::queue(&seen.queue) }
+/// Holds for the first one, and for those after it until together they have more than so many bytes.
+fn bounded<T>(bytes_max: usize, bytes_of: impl Fn(&T) -> usize) -> impl FnMut(&&T) -> bool {
+    let (mut bytes, mut is_first) = (0, true);
+    move |one| {
+        bytes += bytes_of(one);
+        std::mem::take(&mut is_first) || bytes <= bytes_max
+    }
+}
+
+fn listed(seen: &QueueOverview, request: &ListQueuesRequest, now: Timestamp) -> Queue {
+    let counts = request.counts.then(|| show::counts(seen.counts));
+    let activity = request.counts.then(|| show::activity(seen, now));
+    let queue = show::queue(&seen.queue);
+    let meta = queue.meta.filter(|_| request.meta);
+    Queue { counts, activity, meta, ..queue }
 }
 
 pub(super) async fn delete(

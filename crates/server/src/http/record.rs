@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use prost::Message;
 use windlass_api::payload::Payload;
+use windlass_core::json;
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Record {
@@ -66,6 +67,21 @@ impl Record {
     /// Something that was not written through this edge is shown as the bytes it is.
     pub fn from_stored(stored: Bytes) -> Self {
         Self::decode(stored.clone()).unwrap_or_else(|_| Self { bytes: Some(stored), ..Self::default() })
+    }
+
+    /// Whether two stored records say the same: JSON as values, and an empty reference as none.
+    pub fn is_same_stored(one: &Bytes, other: &Bytes) -> bool {
+        let (one, other) = (Self::from_stored(one.clone()), Self::from_stored(other.clone()));
+        let is_same_json = match (&one.json, &other.json) {
+            (Some(one), Some(other)) => json::is_same(one, other),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let apart_from_json = |record: Self| {
+            let reference = record.reference.filter(|reference| !reference.is_empty());
+            Self { json: None, reference, ..record }
+        };
+        is_same_json && apart_from_json(one) == apart_from_json(other)
     }
 
     /// Reference and headers alone, to be shown also when the payload is gone. Most items have neither.

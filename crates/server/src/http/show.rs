@@ -164,6 +164,9 @@ pub fn queue(queue: &row::Queue) -> Queue {
         retention_max_bytes: settings.retention_max_bytes,
         max_items: settings.max_items,
         reference: settings.reference.as_deref().map(str::to_owned),
+        meta: queue.meta.as_deref().map(str::to_owned),
+        created_at: time(queue.created_at),
+        updated_at: time(queue.updated_at),
         counts: None,
         activity: None,
     }

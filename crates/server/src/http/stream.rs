@@ -264,7 +264,7 @@ mod tests {
         let engine =
             Engine::open(Arc::new(TokioEnv::default()), Arc::<MemoryStore>::default()).await.unwrap();
         let name = QueueName { namespace: "default".into(), name: "q".into() };
-        let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions: 1 };
+        let create = CreateQueue::new(name.clone(), Settings::default(), 1);
         engine.create_queue(create).await.unwrap();
         (engine, name)
     }

@@ -98,6 +98,18 @@ async fn a_backup_is_closed_to_other_users_and_holds_only_the_log() {
     }
 }
 
+#[tokio::test]
+async fn a_backup_holds_what_queues_and_their_owners_say() {
+    let (_server, mut http) = server().await;
+    let create = json!({"queue": "noted", "meta": {"team": "post"}, "max_attempts": 9});
+    http.ok("queues.create", create).await;
+    let made = http.ok("queues.update", json!({"queue": "noted", "reference": "r"})).await;
+    let (path, _) = back_up(&mut http, "one").await;
+    let restored = TestServer::on(&path).await;
+    let shown = restored.connect().await.ok("queues.info", json!({"queue": "noted"})).await;
+    assert_eq!(shown, made);
+}
+
 /// Flips a bit of the payload in the server's own file.
 fn spoil(data: &Path) -> String {
     for name in names(data).into_iter().filter(|name| name.ends_with(".seg")) {

@@ -141,11 +141,13 @@ async fn a_queue_is_made_changed_listed_and_deleted() {
     let (_server, mut http) =
         with_queue(json!({"lease_timeout": "1h30m", "retry": {"initial": "250ms"}})).await;
     let shown = http.ok("queues.info", json!({"queue": "q"})).await["queue"].clone();
+    assert!(shown["created_at"].is_string() && shown["updated_at"] == shown["created_at"], "{shown}");
     let expected = json!({
         "queue": "q", "partitions": 1, "lease_timeout": "1h30m", "max_attempts": 3, "dead_timeout": "0s",
         "retry": {"strategy": "exponential", "initial": "250ms", "factor": 2.0, "max": "1h", "jitter": 0.1},
         "requeue": "keep", "retention": "48h", "retention_max_items": 1_000_000,
         "retention_max_bytes": 1_073_741_824, "max_items": 0,
+        "created_at": shown["created_at"], "updated_at": shown["updated_at"],
     });
     assert_eq!(shown, expected);
     let update = json!({"queue": "q", "retry": {"factor": 3.5}, "reference": "ours"});

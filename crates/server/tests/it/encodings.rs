@@ -114,6 +114,8 @@ async fn queues(speaker: &mut Speaker) {
         retention_max_bytes: Some(1 << 40),
         max_items: Some(5000),
         reference: Some("for the test".into()),
+        meta: Some(r#"{"for":"the test"}"#.into()),
+        exists_ok: false,
     };
     speaker.say(create.clone()).await.expect("made");
     speaker.say(create).await;

@@ -14,9 +14,13 @@ mod connections;
 #[cfg(test)]
 mod crons;
 #[cfg(test)]
+mod delays;
+#[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod encodings;
+#[cfg(test)]
+mod exists_ok;
 #[cfg(test)]
 mod gate;
 #[cfg(test)]

@@ -120,6 +120,9 @@ fn queue(name: &str) -> QueueOverview {
         queue: Queue {
             name,
             settings: Settings::default(),
+            meta: None,
+            created_at: Timestamp(0),
+            updated_at: Timestamp(0),
             partitions,
             stores: StoreNames::default(),
             slots: SlotMap::default(),

@@ -168,6 +168,7 @@ async fn what_one_server_shows_another_takes(encoding: &str) {
         id: item.id.clone(),
         permit: item.permit,
         retry_at: Some(Time::from_micros(33_000_000_000_000_000)),
+        delay: None,
         dead: false,
         error: Some(windlass_api::items::ItemError { code: None, message: "it broke".to_owned() }),
     };

@@ -57,7 +57,7 @@ async fn create_missing_queues(engine: &Engine, partitions: u32) {
     for (name, settings) in [(WORKED, worked), (DEAD, settings)] {
         let name = queue(name);
         if engine.queue_info(&name).is_none() {
-            let create = CreateQueue { name, settings, partitions };
+            let create = CreateQueue::new(name, settings, partitions);
             engine.create_queue(create).await.expect("the queue is made");
         }
     }
@@ -133,7 +133,14 @@ impl Caller {
     /// The item goes to the dead queue.
     async fn give_up(&self, item: Granted) {
         say("ending", item.id, &item.permit.0.to_string());
-        let retry = RetryItem { id: item.id, permit: item.permit, retry_at: None, dead: true, error: None };
+        let retry = RetryItem {
+            id: item.id,
+            permit: item.permit,
+            retry_at: None,
+            delay: None,
+            dead: true,
+            error: None,
+        };
         let judged = self.engine.retry(&self.queue, vec![retry]).await;
         said("gave-up", &item, judged);
     }

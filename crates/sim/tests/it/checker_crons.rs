@@ -31,6 +31,7 @@ fn info(born: Timestamp, serial: u64, last_at: Option<Timestamp>) -> CronInfo {
         kind: "mail".into(),
         priority: 0,
         due_at: None,
+        delay: None,
         max_attempts: None,
         dead_timeout: None,
         body_bytes: 20,

@@ -8,7 +8,7 @@ use windlass_core::route::SlotMap;
 use windlass_core::row::{Queue, StoreNames};
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
-use windlass_core::time::Span;
+use windlass_core::time::{Span, Timestamp};
 use windlass_sim::check::check;
 use windlass_sim::history::{Call, Op, Outcome, QueueIndex, Stall};
 use windlass_sim::plan::queue_name;
@@ -23,6 +23,9 @@ fn stalled(store: &str) -> Story {
     let queue = Queue {
         name: queue_name(1),
         settings: Settings::default(),
+        meta: None,
+        created_at: Timestamp(1),
+        updated_at: Timestamp(1),
         partitions: vec![PartitionId(2)],
         stores: StoreNames(vec![store.into()]),
         slots: SlotMap::default(),

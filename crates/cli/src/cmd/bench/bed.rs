@@ -222,7 +222,7 @@ impl EngineBed {
     async fn callers(&self, queue: &str, load: Load) -> Result<Vec<Caller>, Failure> {
         let settings =
             Settings { lease_timeout: time::Span::from_secs(LEASE_SECONDS), ..Settings::default() };
-        let create = CreateQueue { name: queue_name(queue), settings, partitions: 1 };
+        let create = CreateQueue::new(queue_name(queue), settings, 1);
         self.engine.create_queue(create).await.map_err(engine_failed)?;
         Ok(vec![self.caller(queue, load); load.clients])
     }

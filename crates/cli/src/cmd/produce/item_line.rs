@@ -14,10 +14,16 @@ pub(crate) fn parse(line: &[u8], defaults: &NewItem) -> Result<NewItem, String> 
 fn with_defaults(item: NewItem, defaults: &NewItem) -> NewItem {
     let mut headers = defaults.headers.clone();
     headers.extend(item.headers);
+    // A line that says when its item is due says all of that.
+    let (enqueue_at, delay) = match (item.enqueue_at, item.delay) {
+        (None, None) => (defaults.enqueue_at, defaults.delay),
+        given => given,
+    };
     NewItem {
         kind: item.kind.or_else(|| defaults.kind.clone()),
         priority: item.priority.or(defaults.priority),
-        enqueue_at: item.enqueue_at.or(defaults.enqueue_at),
+        enqueue_at,
+        delay,
         max_attempts: item.max_attempts.or(defaults.max_attempts),
         dead_timeout: item.dead_timeout.or(defaults.dead_timeout),
         group: item.group.or_else(|| defaults.group.clone()),

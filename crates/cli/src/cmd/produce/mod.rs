@@ -6,17 +6,17 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use windlass_api::Span;
 use windlass_api::items::{NewItem, ProduceError, ProduceReply, ProduceRequest};
 use windlass_api::payload::Payload;
+use windlass_api::{Span, Time};
 
 use super::watch::watch;
 use crate::exit::{Exit, Failure};
 use crate::feed::{Feed, Input, Limits, Stream};
-use crate::output::{Output, now};
+use crate::output::Output;
 use crate::payload::{Form, payload};
 use crate::remote::Remote;
-use crate::values::{When, header};
+use crate::values::header;
 
 /// Put items into a queue: one from the command line, or many from stdin
 #[derive(Debug, Args)]
@@ -33,7 +33,7 @@ it prints how many were `produced`, the ranges of lines that were `not_produced`
 Examples:
   windlass produce mail '{\"to\": \"ada@example.com\"}'
   windlass produce videos '{\"file\": \"cat.mov\"}' --watch
-  windlass produce mail hello --kind greeting --enqueue-at 10m
+  windlass produce mail hello --kind greeting --delay 10m
   windlass produce photos --payload-file cat.jpg --header name=cat.jpg
   windlass produce mail < items.ndjson
   jq -c '{json: ., kind: .type}' orders.json | windlass produce orders")]
@@ -53,9 +53,12 @@ pub(crate) struct Produce {
     /// 0 to 255; 0 goes first [0]
     #[arg(long, value_name = "N")]
     priority: Option<u32>,
-    /// Not before: a time, or a duration from now
-    #[arg(long, value_name = "WHEN")]
-    enqueue_at: Option<When>,
+    /// Not before this time
+    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
+    enqueue_at: Option<Time>,
+    /// Not before so much time has passed on the server
+    #[arg(long, value_name = "DURATION")]
+    delay: Option<Span>,
     /// How often it is tried; 0 for no limit [the queue's setting]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
@@ -113,7 +116,8 @@ impl Produce {
         NewItem {
             kind: self.kind.clone(),
             priority: self.priority,
-            enqueue_at: self.enqueue_at.map(|when| when.from(now())),
+            enqueue_at: self.enqueue_at,
+            delay: self.delay,
             max_attempts: self.max_attempts,
             dead_timeout: self.dead_timeout,
             address: self.address.clone(),
@@ -125,11 +129,6 @@ impl Produce {
     }
 
     async fn one(self, payload: Payload, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-        if self.idempotency_key.is_some() && matches!(self.enqueue_at, Some(When::In(_))) {
-            let message = "--enqueue-at must be a time with --idempotency-key: a duration would be another time \
-                           when the call is sent again";
-            return Err(Failure::usage(message));
-        }
         let Payload { json, utf8, bytes } = payload;
         let items = vec![NewItem { json, utf8, bytes, ..self.item() }];
         let Self { queue, idempotency_key, watch, .. } = self;

@@ -58,13 +58,18 @@ Examples:
   windlass queue create mail
   windlass queue create thumbnails --partitions 4 --lease-timeout 10m --max-attempts 5
   windlass queue create webhooks --retry-initial 10s --retry-max 6h
-  windlass queue create orders --dead-queue orders-dead --dead-timeout 7d")]
+  windlass queue create orders --dead-queue orders-dead --dead-timeout 7d
+  windlass queue create mail --max-attempts 5 --exists-ok
+  windlass queue create mail --meta '{\"team\": \"post\"}'")]
 struct Create {
     /// Its name: 1 to 128 of A-Z a-z 0-9 . _ -
     queue: String,
     /// Into how many partitions it is split [1]
     #[arg(long, value_name = "N")]
     partitions: Option<u32>,
+    /// Do nothing if there is a queue of that name and it has every setting given
+    #[arg(long)]
+    exists_ok: bool,
     #[command(flatten)]
     settings: Settings,
 }
@@ -93,7 +98,8 @@ Only what is named changes.
 
 Examples:
   windlass queue update mail --max-attempts 10
-  windlass queue update mail --reference ''")]
+  windlass queue update mail --reference ''
+  windlass queue update mail --meta null")]
 struct Update {
     queue: String,
     #[command(flatten)]
@@ -209,8 +215,9 @@ impl Queue {
 
 impl Create {
     async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
-        let reply = remote.call(&self.settings.create(self.queue, self.partitions)).await?;
-        out.reply(&reply, |_| shown::queue(&reply.queue))
+        let request = self.settings.create(self.queue, self.partitions, self.exists_ok);
+        let reply = remote.call(&request).await?;
+        out.reply(&reply, |now| shown::queue(&reply.queue, now))
     }
 }
 
@@ -229,14 +236,14 @@ async fn list(remote: &Remote, out: Output) -> Result<(), Failure> {
 impl Info {
     async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
         let reply = remote.call(&QueueInfoRequest { queue: self.queue }).await?;
-        out.reply(&reply, |_| shown::queue(&reply.queue))
+        out.reply(&reply, |now| shown::queue(&reply.queue, now))
     }
 }
 
 impl Update {
     async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
         let reply = remote.call(&self.settings.update(self.queue)).await?;
-        out.reply(&reply, |_| shown::queue(&reply.queue))
+        out.reply(&reply, |now| shown::queue(&reply.queue, now))
     }
 }
 

@@ -43,7 +43,7 @@ impl Rebalance {
         if self.wait || !progress.is_hidden() {
             drained(remote, request.queue, &progress).await?;
         }
-        out.reply(&reply, |_| shown::queue(&reply.queue))
+        out.reply(&reply, |now| shown::queue(&reply.queue, now))
     }
 }
 

@@ -4,6 +4,8 @@ use clap::{Args, ValueEnum};
 use windlass_api::Span;
 use windlass_api::queues::{CreateQueueRequest, RetryPolicyChange, UpdateQueueRequest};
 
+use crate::values::json;
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Settings")]
 pub(crate) struct Settings {
@@ -52,6 +54,9 @@ pub(crate) struct Settings {
     /// A note, shown with the queue; empty removes it
     #[arg(long, value_name = "TEXT")]
     reference: Option<String>,
+    /// A JSON object of at most 64 KiB, shown with the queue; null removes it
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    meta: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -81,14 +86,20 @@ macro_rules! request {
             retention_max_bytes: $settings.retention_max_bytes,
             max_items: $settings.max_items,
             reference: $settings.reference,
+            meta: $settings.meta,
             $($field),+
         }
     };
 }
 
 impl Settings {
-    pub(super) fn create(self, queue: String, partitions: Option<u32>) -> CreateQueueRequest {
-        request!(self, CreateQueueRequest { queue, partitions })
+    pub(super) fn create(
+        self,
+        queue: String,
+        partitions: Option<u32>,
+        exists_ok: bool,
+    ) -> CreateQueueRequest {
+        request!(self, CreateQueueRequest { queue, partitions, exists_ok })
     }
 
     pub(super) fn update(self, queue: String) -> UpdateQueueRequest {

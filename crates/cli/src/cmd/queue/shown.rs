@@ -1,10 +1,10 @@
 //! Queues as people like to see them.
 
-use windlass_api::Span;
 use windlass_api::queues::{Counts, Queue, QueueStatsReply};
+use windlass_api::{Span, Time};
 
 use super::rebalance::left;
-use crate::human::{bytes, count, length};
+use crate::human::{bytes, count, length, moment};
 use crate::table::Align::{Left, Right};
 use crate::table::{Table, facts};
 
@@ -38,7 +38,7 @@ pub(super) fn queues(queues: &[Queue]) -> String {
     table.show()
 }
 
-pub(super) fn queue(queue: &Queue) -> String {
+pub(super) fn queue(queue: &Queue, now: Time) -> String {
     let retry = &queue.retry;
     let delay = match retry.strategy.as_str() {
         "fixed" => format!("always {}, ± {} %", retry.initial, percent(retry.jitter)),
@@ -63,6 +63,9 @@ pub(super) fn queue(queue: &Queue) -> String {
         ("retention", retention(queue)),
     ];
     known.extend(queue.reference.clone().map(|reference| ("reference", reference)));
+    known.extend(queue.meta.clone().map(|meta| ("meta", meta)));
+    known.push(("created", moment(queue.created_at, now)));
+    known.push(("updated", moment(queue.updated_at, now)));
     facts(&known)
 }
 

@@ -18,7 +18,7 @@ use windlass_core::id::{ItemId, Permit};
 use windlass_core::route::SlotMap;
 use windlass_core::row::{Queue, StoreNames};
 use windlass_core::settings::{RetryStrategy, Settings};
-use windlass_core::time::Span;
+use windlass_core::time::{Span, Timestamp};
 use windlass_engine::Granted;
 use windlass_sim::history::{Made, Op, Outcome, QueueIndex, RetryOp};
 use windlass_sim::plan::queue_name;
@@ -113,6 +113,9 @@ impl Caller {
         let made = Queue {
             name: queue_name(queue),
             settings: settings.clone(),
+            meta: None,
+            created_at: Timestamp(1),
+            updated_at: Timestamp(1),
             partitions: Vec::new(),
             stores: StoreNames::default(),
             slots: SlotMap::default(),
@@ -184,6 +187,7 @@ impl Caller {
             id: item.id.to_string(),
             permit: item.permit.0,
             retry_at: item.retry_at.map(told::time),
+            delay: None,
             dead: item.dead,
             error: None,
         };

@@ -70,6 +70,20 @@ fn flags_hold_for_items_that_do_not_say_otherwise() {
     assert_eq!(items[1].kind.as_deref(), Some("bulk"));
 }
 
+#[test]
+fn a_line_that_says_when_its_item_is_due_says_all_of_that() {
+    let defaults = NewItem { delay: Some("1h".parse().unwrap()), ..NewItem::default() };
+    let times =
+        |line: &[u8]| item_line::parse(line, &defaults).map(|item| (item.enqueue_at, item.delay)).unwrap();
+    assert_eq!(times(b"{\"json\":1}"), (None, defaults.delay));
+    assert_eq!(times(br#"{"json":1,"delay":"5m"}"#), (None, Some("5m".parse().unwrap())));
+    let at = "2026-01-31T12:00:00Z";
+    assert_eq!(
+        times(format!(r#"{{"json":1,"enqueue_at":"{at}"}}"#).as_bytes()),
+        (Some(at.parse().unwrap()), None)
+    );
+}
+
 /// Gives one line, and then fails the test if it is asked for more before that line was handed out.
 struct Slow<'a>(&'a [u8]);
 

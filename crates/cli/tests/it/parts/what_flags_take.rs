@@ -1,7 +1,7 @@
 use windlass_api::items::Held;
 use windlass_api::{Span, Time};
 
-use super::values::{When, header, held};
+use super::values::{When, header, held, json};
 
 #[test]
 fn a_time_can_be_given_as_such_or_from_now() {
@@ -30,6 +30,12 @@ fn an_item_without_its_permit_is_told_where_to_find_it() {
     assert!(held("a-b").unwrap_err().contains("windlass lease"));
     assert!(held(":7").unwrap_err().contains("windlass lease"));
     assert!(held("a-b:x").unwrap_err().contains("\"x\""));
+}
+
+#[test]
+fn json_is_passed_on_as_it_is_written() {
+    assert_eq!(json("{ \"a\":1}"), Ok("{ \"a\":1}".into()));
+    assert!(json("{a}").unwrap_err().starts_with("not JSON: "));
 }
 
 #[test]

@@ -64,6 +64,7 @@ fn new(which: u8, secs: u64, catch_up: u8, skip: bool, address: Option<u8>) -> N
             priority: 1,
             group: None,
             enqueue_at: None,
+            delay: None,
             max_attempts: Some(2),
             dead_timeout: None,
             address: address.map(address_name),

@@ -109,7 +109,7 @@ impl History {
         // The end of a group that was started empty came of the same call.
         let ends = self.made.split_off(made_before);
         for (item, Produced { number, phase }) in items.iter().zip(&produced) {
-            let due = item.enqueue_at.is_some_and(|at| at > self.now);
+            let due = self.due_at(item).is_some_and(|at| at > self.now);
             let at_once = if start { Phase::Waiting } else { Phase::Held };
             assert_eq!(*phase, if due { Phase::Scheduled } else { at_once });
             self.arrived(item.address.as_ref(), *number);

@@ -118,7 +118,7 @@ async fn an_address_speaks_of_the_latest_item_kept(world: &World) {
     world.engine().delete_items(&queue, vec![live]).await.expect("judged");
     assert_eq!(Some(found(world, &queue, "a").await), last);
     let change = SettingsChange { retention_max_items: Some(0), ..SettingsChange::default() };
-    world.engine().update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+    world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
     let forgotten = world.engine().item_at(&queue, "a").await;
     assert!(is_refused(&forgotten, &Refusal::NotFound), "{forgotten:?}");
 }

@@ -158,7 +158,7 @@ async fn what_could_not_go_to_one_dead_queue_goes_to_the_next(world: &World) {
     fail_all(world, &queue).await;
     assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 2);
     let change = SettingsChange { dead_queue: Some(Some("morgue".into())), ..SettingsChange::default() };
-    world.engine().update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+    world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
     assert_eq!(bodies(&arrived(world, &morgue, 2).await), ["item 0", "item 1"]);
     all_moved(world, &queue).await;
 }
@@ -243,7 +243,7 @@ async fn many_items_arrive_in_the_order_they_died_over_several_partitions(world:
 async fn a_dead_queue_is_another_queue(world: &World) {
     use windlass_core::command::CreateQueue;
     let name = queue_name("dead");
-    let create = CreateQueue { name, settings: to_dead(), partitions: 1 };
+    let create = CreateQueue::new(name, to_dead(), 1);
     let refused = world.engine().create_queue(create).await;
     assert!(
         matches!(&refused, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == "dead_queue")
@@ -251,7 +251,7 @@ async fn a_dead_queue_is_another_queue(world: &World) {
     let queue = world.queue("q", 1, to_dead()).await;
     for (wrong, field) in [("q", "dead_queue"), ("no/name", "dead_queue")] {
         let change = SettingsChange { dead_queue: Some(Some(Arc::from(wrong))), ..SettingsChange::default() };
-        let refused = world.engine().update_queue(UpdateQueue { name: queue.clone(), change }).await;
+        let refused = world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await;
         assert!(
             matches!(&refused, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == field)
         );
@@ -264,7 +264,7 @@ async fn a_dead_queue_is_another_queue(world: &World) {
 async fn nothing_is_moved_once_the_dead_queue_was_taken_away(world: &World) {
     let queue = world.queue("q", 1, to_dead()).await;
     let change = SettingsChange { dead_queue: Some(None), ..SettingsChange::default() };
-    world.engine().update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+    world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
     world.produce(&queue, items(1)).await;
     let failed = fail_all(world, &queue).await;
     let stats = world.engine().stats(&queue).await.expect("stats");
@@ -276,7 +276,7 @@ async fn nothing_is_moved_once_the_dead_queue_was_taken_away(world: &World) {
 
 fn dead_queue(queue: &QueueName, to: &str) -> UpdateQueue {
     let change = SettingsChange { dead_queue: Some(Some(to.into())), ..SettingsChange::default() };
-    UpdateQueue { name: queue.clone(), change }
+    UpdateQueue::new(queue.clone(), change)
 }
 
 async fn what_was_to_go_to_a_queue_deleted_since_goes_to_the_next_dead_queue(world: &World) {

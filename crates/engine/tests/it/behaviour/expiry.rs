@@ -86,7 +86,7 @@ async fn a_queues_new_dead_timeout_counts_for_new_items_only(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
     let old = world.produce(&queue, items(1)).await[0];
     let change = SettingsChange { dead_timeout: lives(10), ..SettingsChange::default() };
-    world.engine().update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+    world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
     let new = world.produce(&queue, items(1)).await[0];
     world.env.advance(MINUTE);
     assert_eq!(phase_of(world, old).await, Phase::Waiting);

@@ -139,7 +139,7 @@ async fn a_new_max_items_counts_for_the_next_produce(world: &World) {
     assert!(produce(&engine, &queue, 5).await);
     for (max_items, fits) in [(3, 0), (5, 0), (7, 2), (0, 100)] {
         let change = SettingsChange { max_items: Some(max_items), ..SettingsChange::default() };
-        engine.update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+        engine.update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
         assert!(fits == 0 || produce(&engine, &queue, fits).await);
         assert_eq!(produce(&engine, &queue, 1).await, max_items == 0);
     }

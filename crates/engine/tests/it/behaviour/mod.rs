@@ -32,7 +32,9 @@ mod clocks;
 mod counts;
 pub(crate) mod crons;
 mod dead_queues;
+mod delays;
 mod error_policy;
+mod exists_ok;
 pub(crate) mod expiry;
 pub(crate) mod groups;
 mod idempotency;
@@ -97,7 +99,7 @@ pub(crate) fn phase(cancelled: &Committed<ItemView>) -> Phase {
 }
 
 pub(crate) fn retry_item(item: &Granted) -> RetryItem {
-    RetryItem { id: item.id, permit: item.permit, retry_at: None, dead: false, error: None }
+    RetryItem { id: item.id, permit: item.permit, retry_at: None, delay: None, dead: false, error: None }
 }
 
 pub(crate) fn is_refused<T>(result: &Result<T, EngineError>, expected: &Refusal) -> bool {

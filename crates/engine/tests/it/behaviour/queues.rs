@@ -42,7 +42,7 @@ async fn new_settings_count_for_the_next_lease(world: &World) {
     let queue = world.queue("q", 2, Settings::default()).await;
     world.produce(&queue, items(1)).await;
     let change = SettingsChange { lease_timeout: Some(Span::from_secs(7)), ..SettingsChange::default() };
-    world.engine().update_queue(UpdateQueue { name: queue.clone(), change }).await.expect("updated");
+    world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
     let leased = world.lease(&queue, 1).await;
     assert_eq!(leased[0].deadline, world.env.wall() + Span::from_secs(7));
     world.restart().await;
@@ -56,7 +56,7 @@ async fn an_unknown_queue_is_refused(world: &World) {
     assert!(refused(world.engine().lease(&nowhere, lease(1), Span::ZERO).await.expect_err("refused")));
     assert!(refused(world.engine().delete_queue(&nowhere, false).await.expect_err("refused")));
     let queue = world.queue("q", 1, Settings::default()).await;
-    let create = CreateQueue { name: queue, settings: Settings::default(), partitions: 1 };
+    let create = CreateQueue::new(queue, Settings::default(), 1);
     let error = world.engine().create_queue(create).await.expect_err("refused");
     assert!(matches!(error, EngineError::Refused(Refusal::QueueExists)));
 }
@@ -77,7 +77,7 @@ async fn updates_at_once_of_different_settings_all_stick(world: &World) {
         tokio::spawn(async move {
             let mut version = 0;
             for round in 1..=ROUNDS {
-                let update = UpdateQueue { name: name.clone(), change: change(round) };
+                let update = UpdateQueue::new(name.clone(), change(round));
                 let settings = engine.update_queue(update).await.expect("updated").value.settings;
                 assert!(settings.version > version, "versions grow");
                 version = settings.version;
@@ -97,13 +97,13 @@ async fn updates_at_once_of_different_settings_all_stick(world: &World) {
 
 async fn a_change_of_queues_tells_its_commit(world: &World) {
     let name = queue_name("q");
-    let create = CreateQueue { name: name.clone(), settings: Settings::default(), partitions: 2 };
+    let create = CreateQueue::new(name.clone(), Settings::default(), 2);
     let created = world.engine().create_queue(create).await.expect("made");
     let [Commit { partition: PartitionId::REGISTRY, sequence }] = created.commits[..] else {
         panic!("{created:?}")
     };
     assert_eq!(world.engine().queue_info(&name), Some(created.value));
-    let update = UpdateQueue { name: name.clone(), change: SettingsChange::default() };
+    let update = UpdateQueue::new(name.clone(), SettingsChange::default());
     let updated = world.engine().update_queue(update).await.expect("updated");
     let commit = |sequence| vec![Commit { partition: PartitionId::REGISTRY, sequence }];
     assert_eq!(updated.commits, commit(sequence + 1));
