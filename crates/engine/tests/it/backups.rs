@@ -81,11 +81,14 @@ async fn fail_all(engine: Engine, queue: QueueName) {
 
 /// How often each payload that can be leased is there, once nothing is on its way any more.
 async fn leasable(engine: &Engine, queues: &[&QueueName]) -> BTreeMap<String, usize> {
-    let mut found = BTreeMap::new();
+    // Of all queues first: items that move arrive in another one.
     for queue in queues {
         while engine.stats(queue).await.expect("stats").moving > 0 {
             tokio::task::yield_now().await;
         }
+    }
+    let mut found = BTreeMap::new();
+    for queue in queues {
         while engine.stats(queue).await.expect("stats").counts.waiting > 0 {
             let leased = engine.lease(queue, lease(500), Span::ZERO).await.expect("leased").accept();
             for payload in bodies(&leased) {
