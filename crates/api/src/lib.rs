@@ -40,5 +40,8 @@ pub const EVENT_STREAM: &str = "text/event-stream";
 
 /// The header that names a request, in every reply.
 pub const REQUEST_ID: &str = "windlass-request-id";
-/// The header that tells where a change stands in the order of its partition: `partition:sequence`.
+/// The header that tells where a change stands in the order of its partition: `partition:sequence`, several separated by
+/// commas. It names at most [`COMMITS_NAMED_MAX`] partitions, and counts the others as `+n` at its end.
 pub const COMMIT: &str = "windlass-commit";
+/// Proxies take headers of a few KiB, and a queue may have 1,024 partitions.
+pub const COMMITS_NAMED_MAX: usize = 32;

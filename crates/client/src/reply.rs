@@ -19,8 +19,11 @@ const EXCERPT_CHARS: usize = 200;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered<R> {
     pub reply: R,
-    /// Where the change stands in the order of each partition it touched; empty for a call that changes nothing.
+    /// Where the change stands in the order of the partitions it touched, of at most 32 of them; empty for a call that changes
+    /// nothing.
     pub commits: Vec<Commit>,
+    /// How many partitions it touched beyond those of `commits`.
+    pub more_commits: u64,
     /// By which the server's log knows the request.
     pub request_id: Option<String>,
 }
@@ -49,7 +52,8 @@ impl Answer {
         let Some(encoding) = self.encoding() else { return Err(self.foreign()) };
         let decoded = encoding.decode(self.body.clone());
         let reply = decoded.map_err(|error| self.bad_reply(format!("it cannot be read ({error})")))?;
-        Ok(Answered { reply, commits: self.commits(), request_id: self.request_id() })
+        let (commits, more_commits) = self.commits();
+        Ok(Answered { reply, commits, more_commits, request_id: self.request_id() })
     }
 
     /// The text of a page.
@@ -100,9 +104,11 @@ impl Answer {
     }
 
     /// What cannot be read is left out: the change was made, and an odd header must not make it look otherwise.
-    fn commits(&self) -> Vec<Commit> {
+    fn commits(&self) -> (Vec<Commit>, u64) {
         let header = self.header(COMMIT).unwrap_or_default();
-        header.split(',').filter_map(|commit| Commit::parse(commit.trim())).collect()
+        let entries = || header.split(',').map(str::trim);
+        let more = entries().filter_map(|entry| entry.strip_prefix('+')?.parse::<u64>().ok());
+        (entries().filter_map(Commit::parse).collect(), more.sum())
     }
 
     /// In seconds; as a date it is not understood, and this server never sends one.

@@ -299,11 +299,12 @@ async fn pages_with_meta_may_be_short() {
 #[tokio::test]
 async fn a_reply_tells_its_commits_and_its_request() {
     let answer = Answer::json(200, "{}").header("windlass-request-id", "r-17");
-    let answer = answer.header("windlass-commit", "3:141, 4:9,of a newer form");
+    let answer = answer.header("windlass-commit", "3:141, 4:9,of a newer form,+7");
     let (_server, client) = with_json([Act::Answer(answer)]).await;
     let request = QueueInfoRequest { queue: "emails".to_owned() };
-    let Answered { commits, request_id, .. } = client.call_with_commit(&request).await.unwrap();
+    let Answered { commits, more_commits, request_id, .. } = client.call_with_commit(&request).await.unwrap();
     assert_eq!(commits, [Commit { partition: 3, sequence: 141 }, Commit { partition: 4, sequence: 9 }]);
+    assert_eq!(more_commits, 7, "partitions that the header does not name");
     assert_eq!(request_id.as_deref(), Some("r-17"));
 }
 

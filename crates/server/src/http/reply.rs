@@ -7,7 +7,7 @@ use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response};
 use tracing::warn;
 use windlass_api::call::Wire;
-use windlass_api::{COMMIT, Code};
+use windlass_api::{COMMIT, COMMITS_NAMED_MAX, Code};
 use windlass_engine::{Commit, Outcome};
 
 use super::context::Answer;
@@ -48,10 +48,14 @@ pub(super) async fn answered<R: Wire>(
     response
 }
 
+/// The first partitions by name, and how many there are beyond them.
 fn commit_header(commits: &[Commit]) -> Option<HeaderValue> {
-    let list: Vec<String> =
-        commits.iter().map(|commit| format!("{}:{}", commit.partition, commit.sequence)).collect();
-    let value = HeaderValue::try_from(list.join(",")).expect("digits and colons are a header value");
+    let named = commits.iter().take(COMMITS_NAMED_MAX);
+    let mut list: Vec<String> =
+        named.map(|commit| format!("{}:{}", commit.partition, commit.sequence)).collect();
+    let others = commits.len() - list.len();
+    list.extend((others > 0).then(|| format!("+{others}")));
+    let value = HeaderValue::try_from(list.join(",")).expect("digits and signs are a header value");
     (!list.is_empty()).then_some(value)
 }
 

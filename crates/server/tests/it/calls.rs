@@ -120,6 +120,21 @@ async fn every_reply_to_a_change_tells_its_commit() {
 }
 
 #[tokio::test]
+async fn a_reply_names_at_most_32_partitions_and_counts_the_others() {
+    let (_server, mut http) = with_queue(json!({"partitions": 40})).await;
+    let got = http.post("queue.clear", r#"{"queue": "q"}"#).await;
+    let (named, more) = got.headers["windlass-commit"].rsplit_once(',').expect("several");
+    assert_eq!((named.split(',').count(), more), (32, "+8"));
+    for commit in named.split(',') {
+        let (partition, sequence) = commit.split_once(':').expect("partition:sequence");
+        assert!(partition.parse::<u32>().is_ok() && sequence.parse::<u64>().is_ok(), "{commit}");
+    }
+    let (_server, mut http) = with_queue(json!({"partitions": 32})).await;
+    let got = http.post("queue.clear", r#"{"queue": "q"}"#).await;
+    assert_eq!(got.headers["windlass-commit"].split(',').filter(|commit| commit.contains(':')).count(), 32);
+}
+
+#[tokio::test]
 async fn payloads_come_back_in_the_field_and_the_form_they_were_sent_in() {
     let (_server, mut http) = with_queue(json!({})).await;
     let body = r#"{"queue":"q","items":[{"json":{"z": 1.10, "a":12345678901234567890123}},{"json":null},{"utf8":""},{"utf8":"\u0000"},{"bytes":""},{"bytes":"AP8="}]}"#;
