@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use windlass_engine::env::Env;
 use windlass_engine::store::log::backup::{self, BeginError, Copied};
 use windlass_engine::store::log::real::{RealDisk, holds_log};
-use windlass_engine::store::log::{LogOptions, LogStore};
+use windlass_engine::store::log::{KIND, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Opening};
 use windlass_engine::store::{Store, StoreError};
 
@@ -123,7 +123,7 @@ pub(crate) fn member(
         let (env, logs, store, options) = parts.clone();
         Box::pin(async move { Ok(logs.open(env, &store, options).await? as Arc<dyn Store>) })
     });
-    Member::new(store.name.as_str(), opening)
+    Member::new(store.name.as_str(), KIND, opening)
 }
 
 fn cannot_use(directory: &Path, error: io::Error) -> StoreError {

@@ -81,7 +81,7 @@ impl Log {
     fn member(mut self) -> Member {
         let name = store_name(self.index);
         self.options.store = name.clone().into();
-        Member::new(name, Box::new(move || Box::pin(self.clone().open())))
+        Member::new(name, "log", Box::new(move || Box::pin(self.clone().open())))
     }
 }
 

@@ -223,6 +223,10 @@ impl Store for MemoryStore {
         Room::Enough
     }
 
+    fn kind(&self) -> &'static str {
+        "memory"
+    }
+
     fn stats(&self) -> StoreStats {
         let tables = lock(&self.tables);
         let bytes = tables

@@ -71,12 +71,15 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Of all stores together, where there are several.
     fn stats(&self) -> StoreStats;
 
+    /// A word for how the store keeps things: `log`, `memory`.
+    fn kind(&self) -> &'static str;
+
     // What follows is for several stores in one; a single one has nothing to say about it.
 
     /// Each by itself, in a fixed order.
     fn stores(&self) -> Vec<StoreState> {
         let (name, room) = (DEFAULT_STORE.into(), self.room(PartitionId::REGISTRY));
-        vec![StoreState { name, is_open: true, room, stats: self.stats() }]
+        vec![StoreState { name, kind: self.kind(), is_open: true, room, stats: self.stats() }]
     }
 
     /// The names of the stores that are open.
@@ -317,6 +320,8 @@ fn remove_row<V>(rows: &mut BTreeMap<Key, V>, key: &Key) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreState {
     pub name: Arc<str>,
+    /// See [`Store::kind`].
+    pub kind: &'static str,
     pub is_open: bool,
     pub room: Room,
     pub stats: StoreStats,

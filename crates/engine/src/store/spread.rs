@@ -29,6 +29,8 @@ pub type Opening =
 /// A store beside the first one.
 pub struct Member {
     name: Arc<str>,
+    /// See [`Store::kind`]: known before the store is open.
+    kind: &'static str,
     opening: Opening,
     opened: OnceLock<Arc<dyn Store>>,
     /// Tries to open it so far, and why the last one failed.
@@ -37,9 +39,10 @@ pub struct Member {
 }
 
 impl Member {
-    pub fn new(name: impl Into<Arc<str>>, opening: Opening) -> Self {
+    pub fn new(name: impl Into<Arc<str>>, kind: &'static str, opening: Opening) -> Self {
         Self {
             name: name.into(),
+            kind,
             opening,
             opened: OnceLock::new(),
             tries: AtomicU64::new(0),
@@ -54,7 +57,7 @@ impl Member {
             let store = Arc::clone(&again);
             Box::pin(async move { Ok(store) })
         });
-        let member = Self::new(name, opening);
+        let member = Self::new(name, store.kind(), opening);
         member.opened.get_or_init(|| store);
         member
     }
@@ -251,9 +254,14 @@ impl Store for Spread {
         self.opened().map(|(_, store)| store.stats()).sum()
     }
 
+    fn kind(&self) -> &'static str {
+        self.members[0].kind
+    }
+
     fn stores(&self) -> Vec<StoreState> {
         let state = |member: &Member| StoreState {
             name: Arc::clone(&member.name),
+            kind: member.kind,
             is_open: member.get().is_some(),
             room: member.get().map(|store| store.room(PartitionId::REGISTRY)).unwrap_or_default(),
             stats: member.get().map(|store| store.stats()).unwrap_or_default(),

@@ -251,6 +251,10 @@ impl Store for FaultyStore {
         if *self.full.lock().expect("not poisoned") { Room::Full } else { Room::Enough }
     }
 
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
     fn stats(&self) -> StoreStats {
         self.inner.stats()
     }

@@ -126,6 +126,10 @@ impl Store for Stepped {
         self.log.room(partition)
     }
 
+    fn kind(&self) -> &'static str {
+        self.log.kind()
+    }
+
     fn stats(&self) -> StoreStats {
         self.log.stats()
     }

@@ -137,7 +137,7 @@ fn reluctant(store: &Arc<FaultyStore>, willing: &Arc<AtomicBool>) -> Member {
         };
         Box::pin(std::future::ready(opened))
     });
-    Member::new("second", opening)
+    Member::new("second", "log", opening)
 }
 
 #[tokio::test]

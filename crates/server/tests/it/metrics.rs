@@ -164,6 +164,7 @@ fn engine(queues: Vec<QueueOverview>) -> EngineNow {
     let store = StoreStats { syncs: 6, bytes_stored: 100, bytes_live: 10, ..StoreStats::default() };
     let stores = [("default", true), ("other", false)].map(|(name, is_open)| StoreState {
         name: name.into(),
+        kind: "log",
         is_open,
         room: if is_open { Room::Full } else { Room::Enough },
         stats: StoreStats { bytes_stored: 50, bytes_free: is_open.then_some(70), ..StoreStats::default() },

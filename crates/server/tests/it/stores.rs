@@ -93,6 +93,10 @@ impl Store for Failing {
         if self.is_full.load(Ordering::SeqCst) { Room::Full } else { self.inner.room(partition) }
     }
 
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
     fn stats(&self) -> StoreStats {
         self.inner.stats()
     }

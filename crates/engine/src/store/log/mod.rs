@@ -81,6 +81,9 @@ use shared::Shared;
 use tables::Place;
 use view::PartitionView;
 
+/// The kind of this store, as [`Store::kind`] tells it.
+pub const KIND: &str = "log";
+
 /// When a commit is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -386,6 +389,10 @@ impl Store for LogStore {
 
     fn room(&self, _partition: PartitionId) -> Room {
         self.shared.pool().room()
+    }
+
+    fn kind(&self) -> &'static str {
+        KIND
     }
 
     fn stats(&self) -> StoreStats {
