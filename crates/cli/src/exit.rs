@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use windlass_api::Code;
 use windlass_api::error::{Details, Error, NOT_APPLIED, UNKNOWN};
 
+use crate::human::excerpt;
+
 /// Numbers are part of the interface: never give one another meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -130,7 +132,11 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
             Why::Own(error) => f.write_str(&error.message),
-            Why::Server(error) => write!(f, "{} ({})", error.message, error.code),
+            // On one line: a server must not write lines that look like this program's.
+            Why::Server(error) => {
+                let said = format!("{} ({})", error.message, error.code);
+                f.write_str(&excerpt(&said, usize::MAX))
+            }
             Why::NobodyListens => Ok(()),
         }
     }

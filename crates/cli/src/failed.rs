@@ -4,6 +4,7 @@ use windlass_api::error::{Details, Failed};
 use windlass_api::storage::FailedItem;
 
 use crate::exit::Exit;
+use crate::human::excerpt;
 use crate::output::Output;
 
 /// One of them, for people.
@@ -17,7 +18,7 @@ pub(crate) fn told(failed: &[impl Line], out: Output) -> Exit {
         return Exit::Done;
     }
     if !out.json() {
-        failed.iter().for_each(|failed| out.talk(&failed.line()));
+        failed.iter().for_each(|failed| out.talk(&excerpt(&failed.line(), usize::MAX)));
     }
     Exit::Refused
 }

@@ -74,7 +74,7 @@ pub(crate) fn excerpt(text: &str, most: usize) -> String {
             shown.push('…');
             break;
         }
-        if letter.is_control() || turns_text(letter) {
+        if is_unsafe(letter) {
             shown.extend(letter.escape_default());
         } else {
             shown.push(letter);
@@ -83,7 +83,12 @@ pub(crate) fn excerpt(text: &str, most: usize) -> String {
     shown
 }
 
+/// Whether a terminal may do something else with the character than to show it.
+pub(crate) fn is_unsafe(letter: char) -> bool {
+    letter.is_control() || turns_text(letter) || matches!(letter, '\u{2028}' | '\u{2029}')
+}
+
 /// Makes what comes after it run the other way, so that a text reads as what it is not.
 fn turns_text(letter: char) -> bool {
-    matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

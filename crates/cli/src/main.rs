@@ -14,6 +14,7 @@ mod human;
 mod output;
 mod payload;
 mod remote;
+mod safe;
 mod signals;
 mod table;
 mod values;

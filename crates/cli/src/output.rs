@@ -9,6 +9,7 @@ use windlass_api::Time;
 use windlass_api::error::ErrorReply;
 
 use crate::exit::Failure;
+use crate::safe;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
@@ -31,18 +32,30 @@ impl Output {
         reply: &impl Serialize,
         shown: impl FnOnce(Time) -> String,
     ) -> Result<(), Failure> {
-        if self.json {
-            let mut document =
-                serde_json::to_string(reply).expect("what the API has types for can be written");
-            document.push('\n');
-            self.data(&document)
-        } else {
-            self.data(&shown(now()))
-        }
+        if self.json { self.document(reply) } else { self.show(&shown(now())) }
     }
 
-    /// To stdout as it is.
-    pub(crate) fn data(self, text: &str) -> Result<(), Failure> {
+    /// A JSON document on a line of its own, safe for a terminal.
+    pub(crate) fn document(self, document: &impl Serialize) -> Result<(), Failure> {
+        self.raw(&format!("{}\n", safe::json(&written(document)?)))
+    }
+
+    /// JSON documents, each on a line of its own: safe for a terminal, and otherwise as they are, because they are data for
+    /// another program.
+    pub(crate) fn export(self, lines: &str) -> Result<(), Failure> {
+        if !io::stdout().is_terminal() {
+            return self.raw(lines);
+        }
+        lines.lines().try_for_each(|line| self.raw(&format!("{}\n", safe::json(line))))
+    }
+
+    /// For people, safe for a terminal.
+    pub(crate) fn show(self, text: &str) -> Result<(), Failure> {
+        self.raw(&safe::text(text))
+    }
+
+    /// Words of this program, to stdout as they are. Words of a server go through [`Output::show`].
+    pub(crate) fn raw(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
         written.map_err(|error| {
@@ -53,12 +66,12 @@ impl Output {
         })
     }
 
-    /// A line to stderr.
+    /// A line to stderr, safe for a terminal.
     pub(crate) fn talk(self, text: &str) {
-        self.pass(format!("{text}\n").as_bytes());
+        self.pass(format!("{}\n", safe::text(text)).as_bytes());
     }
 
-    /// Somebody else's words, to stderr as they are.
+    /// The words of a command that somebody runs here, to stderr as they are.
     pub(crate) fn pass(self, words: &[u8]) {
         let _nobody_listens = io::stderr().lock().write_all(words);
     }
@@ -66,8 +79,8 @@ impl Output {
     pub(crate) fn failure(self, failure: &Failure) {
         let Some(error) = failure.as_error() else { return };
         if self.json {
-            let document = serde_json::to_string(&ErrorReply { error });
-            self.talk(&document.expect("what the API has types for can be written"));
+            let document = serde_json::to_string(&ErrorReply { error }).expect("texts can be written");
+            self.talk(&safe::json(&document));
         } else {
             self.talk(&format!("error: {failure}"));
         }
@@ -95,6 +108,14 @@ impl Output {
                 .expect("the template is well formed"),
         )
     }
+}
+
+/// As JSON, on one line. A reply that has no JSON came from something that is no server of Windlass.
+pub(crate) fn written(document: &impl Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string(document);
+    let text =
+        text.map_err(|error| Failure::local(format!("the answer cannot be written as JSON: {error}")))?;
+    Ok(safe::one_line(&text).into_owned())
 }
 
 pub(crate) fn now() -> Time {

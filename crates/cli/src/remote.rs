@@ -9,6 +9,7 @@ use windlass_client::{Client, ClientError, Outcome, RefusalCode, Retries};
 
 use crate::args::{Encoding, Global};
 use crate::exit::{Exit, Failure, Why};
+use crate::human::excerpt;
 
 /// The server that was named, and how to speak with it.
 #[derive(Clone, Debug)]
@@ -141,7 +142,7 @@ fn passing(code: &RefusalCode) -> bool {
 /// What went wrong, for people.
 pub(crate) fn described(error: &ClientError) -> String {
     if let ClientError::Refused { code, message, .. } = error {
-        return format!("{message} ({code})");
+        return excerpt(&format!("{message} ({code})"), usize::MAX);
     }
     message_of(error)
 }

@@ -22,7 +22,7 @@ impl Completions {
     pub(crate) fn run(self, out: Output) -> Result<Exit, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "windlass", &mut script);
-        out.data(&String::from_utf8_lossy(&script))?;
+        out.raw(&String::from_utf8_lossy(&script))?;
         Ok(Exit::Done)
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn is_asked() -> bool {
 }
 
 pub(crate) fn run(out: Output) -> Result<Exit, Failure> {
-    out.data(&page())?;
+    out.raw(&page())?;
     Ok(Exit::Done)
 }
 
@@ -25,7 +25,11 @@ fn page() -> String {
          <!-- Written by `windlass reference`. Do not edit: run the tests of crates/cli with UPDATE_DOCS=1. -->\n\n",
     );
     page.push_str(&text(command.get_about()));
-    page.push_str(".\n\nData goes to stdout and talk to stderr.\n\n## Flags of every command\n\n");
+    page.push_str(".\n\nData goes to stdout and talk to stderr.\n\n\
+         Words of a server are made safe for a terminal: control characters, and characters that turn the direction of reading, \
+         are shown by their numbers, as `\\u{1b}`. In JSON they are written as `\\u001b`, which means the same, and each document \
+         is one line. `windlass storage export` and `windlass inspect --export` write bytes for another program: what they write is \
+         escaped only if stdout is a terminal. What a command of `windlass work` prints is passed on as it is.\n\n## Flags of every command\n\n");
     page.push_str(&arguments(command.get_arguments().filter(|argument| argument.is_global_set())));
     page.push_str(&format!(
         "\n## Exit codes\n\n```text\n{}\n```\n",

@@ -74,7 +74,7 @@ impl View {
     fn show(&mut self, frame: Frame) -> Result<(), Failure> {
         self.lost = false;
         if self.out.json() {
-            return self.out.data(&document(frame));
+            return self.out.document(&document(frame)?);
         }
         match frame {
             Frame::Snapshot { item, .. } => {
@@ -126,8 +126,8 @@ impl View {
 
     fn line(&self, line: &str) -> Result<(), Failure> {
         match &self.bar {
-            Some(bar) => bar.suspend(|| self.out.data(line)),
-            None => self.out.data(line),
+            Some(bar) => bar.suspend(|| self.out.show(line)),
+            None => self.out.show(line),
         }
     }
 
@@ -142,7 +142,7 @@ impl View {
 fn line(at: Option<Time>, seq: Option<u64>, name: &str, what: &str) -> String {
     let at = at.map_or_else(|| "-".into(), |at| at.to_string());
     let seq = seq.map_or_else(|| "-".into(), |seq| seq.to_string());
-    format!("{at}  {seq}  {name}  {}\n", excerpt(what, usize::MAX))
+    format!("{at}  {seq}  {}  {}\n", excerpt(name, usize::MAX), excerpt(what, usize::MAX))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -166,7 +166,7 @@ struct Document {
     data: Box<RawValue>,
 }
 
-fn document(frame: Frame) -> String {
+fn document(frame: Frame) -> Result<Document, Failure> {
     let (id, event, data) = match frame {
         Frame::Snapshot { item, last_seq } => {
             (Some(last_seq), "snapshot".into(), to_raw_value(&SnapshotFrame { item: *item }))
@@ -176,9 +176,8 @@ fn document(frame: Frame) -> String {
         Frame::Gap(gap) => (None, "gap".into(), to_raw_value(&gap)),
         Frame::End(end) => (None, "end".into(), to_raw_value(&end)),
     };
-    let data = data.expect("what the API has types for can be written");
-    let document = serde_json::to_string(&Document { id, event, data });
-    format!("{}\n", document.expect("what the API has types for can be written"))
+    let data = data.map_err(|error| Failure::local(format!("a frame cannot be written as JSON: {error}")))?;
+    Ok(Document { id, event, data })
 }
 
 #[cfg(test)]

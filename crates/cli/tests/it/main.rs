@@ -11,6 +11,8 @@ mod docs;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod hostile_words;
+#[cfg(test)]
 mod inspect;
 #[cfg(test)]
 mod items;

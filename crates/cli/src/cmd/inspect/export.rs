@@ -18,6 +18,7 @@ use windlass_server::http::show;
 use super::{contents, failure};
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
+use crate::safe;
 
 /// Lines are printed this many bytes at a time.
 const PRINTED_BYTES: usize = 64 << 10;
@@ -166,7 +167,7 @@ impl Export {
 
     fn line(&mut self, document: &impl Serialize) {
         let line = serde_json::to_string(document).expect("what the API has types for can be written");
-        self.lines.extend([line.as_str(), "\n"]);
+        self.lines.extend([&*safe::one_line(&line), "\n"]);
         if self.lines.len() >= PRINTED_BYTES {
             self.print();
         }
@@ -176,7 +177,7 @@ impl Export {
     fn print(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         if self.printed.is_ok() {
-            self.printed = self.out.data(&lines);
+            self.printed = self.out.export(&lines);
         }
     }
 }

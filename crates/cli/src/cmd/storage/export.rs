@@ -14,7 +14,7 @@ use super::partitions;
 use super::walk::{List, PAGE, Walk};
 use crate::exit::{Exit, Failure};
 use crate::human::counted;
-use crate::output::Output;
+use crate::output::{Output, written};
 use crate::remote::Remote;
 use crate::signals::Signals;
 
@@ -157,11 +157,10 @@ impl Target {
     fn write(&mut self, items: &[Item]) -> Result<(), Failure> {
         let mut lines = String::new();
         for item in items {
-            let line = serde_json::to_string(item).expect("what the API has types for can be written");
-            lines.extend([line.as_str(), "\n"]);
+            lines.extend([written(item)?.as_str(), "\n"]);
         }
         match self {
-            Self::Stdout(out) => out.data(&lines),
+            Self::Stdout(out) => out.export(&lines),
             Self::File { path, file } => {
                 file.write_all(lines.as_bytes()).map_err(|error| cannot_write(path, &error))
             }

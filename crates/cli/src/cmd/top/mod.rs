@@ -15,6 +15,7 @@ use self::screen::Screen;
 use crate::exit::{Exit, Failure};
 use crate::output::{Output, now};
 use crate::remote::{Remote, described, failed};
+use crate::safe;
 use crate::signals::Signals;
 
 /// Watch queues: counts, rates, ages and rules
@@ -79,8 +80,8 @@ async fn look(remote: &Remote) -> Result<Seen, ClientError> {
 fn drawn(out: Output, seen: &Seen, before: Option<&Seen>, screen: &Screen) -> String {
     if out.json() {
         let reply = ListQueuesReply { queues: seen.queues.clone() };
-        let document = serde_json::to_string(&reply).expect("what the API has types for can be written");
-        return format!("{document}\n");
+        let document = serde_json::to_string(&reply).expect("queues can be written");
+        return format!("{}\n", safe::json(&document));
     }
     shown(seen, before, screen.rows())
 }

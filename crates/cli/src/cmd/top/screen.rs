@@ -4,6 +4,7 @@ use std::io::{IsTerminal, stdout};
 
 use crate::exit::Failure;
 use crate::output::Output;
+use crate::safe;
 
 /// The other screen of the terminal, and no cursor on it.
 const BEGIN: &str = "\x1b[?1049h\x1b[?25l";
@@ -55,12 +56,12 @@ impl Screen {
         match self {
             Self::Terminal { begun, .. } => {
                 let begin = if std::mem::replace(begun, true) { "" } else { BEGIN };
-                let lines = text.trim_end().replace('\n', REST_OF_LINE);
-                out.data(&format!("{begin}{HOME}{lines}{REST_OF_SCREEN}"))
+                let lines = safe::text(text.trim_end()).replace('\n', REST_OF_LINE);
+                out.raw(&format!("{begin}{HOME}{lines}{REST_OF_SCREEN}"))
             }
             Self::Plain { shown } => {
                 let gap = if std::mem::replace(shown, true) && !out.json() { "\n" } else { "" };
-                out.data(&format!("{gap}{text}"))
+                out.show(&format!("{gap}{text}"))
             }
         }
     }
@@ -69,7 +70,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if let Self::Terminal { out, begun: true } = self {
-            let _nobody_looks = out.data(END);
+            let _nobody_looks = out.raw(END);
         }
     }
 }
