@@ -102,5 +102,6 @@ calls! {
     "queue.unblock" rules::UnblockQueueRequest => rules::LiftRuleReply, changes: "Lifts a block.";
     "rules.list" rules::ListRulesRequest => rules::ListRulesReply, reads: "Lists what stands on queues and kinds.";
     "item.explain" explain::ExplainItemRequest => explain::ExplainItemReply, reads: "Tells why an item is not running.";
+    "server.info" service::ServerInfoRequest => service::ServerInfoReply, reads: "Tells the server's version, its stores and its limits.";
     "server.backup" service::BackupRequest => service::BackupReply, reads: "Copies all data, consistently, while the server runs.";
 }

@@ -35,7 +35,7 @@ codes! {
     Unauthenticated = "unauthenticated", 401;
     /// Who is calling may not do this.
     PermissionDenied = "permission_denied", 403;
-    /// No such queue, item or path.
+    /// No such queue, item, group, cron or path: `details` tells which.
     NotFound = "not_found", 404;
     /// The path is right and the method is not.
     MethodNotAllowed = "method_not_allowed", 405;
@@ -131,7 +131,8 @@ pub struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["expired", "revoked", "cancelled", "completed", "retried", "released", "suspended"]))]
     pub reason: Option<String>,
-    /// With `duplicate_address`, where that refuses the whole request: the item that has the address.
+    /// With `duplicate_address`, where that refuses the whole request: the item that has the address. With `not_found`: the
+    /// item that is not there, as the request named it.
     #[prost(string, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
@@ -140,7 +141,8 @@ pub struct Details {
     #[prost(uint64, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seq: Option<u64>,
-    /// With an `overloaded` that waiting does not mend: the setting of the server that bounds it, as `limits.queues`.
+    /// With an `overloaded` that waiting does not mend: the bound, which is a setting of the server, as `limits.queues`, or
+    /// fixed, as `rules_per_queue`.
     #[prost(string, optional, tag = "5")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
@@ -156,6 +158,26 @@ pub struct Details {
     #[prost(string, optional, tag = "10")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
+    /// With `not_found`: the queue that is not there; beside `address` or `partition`, the queue that has none of it.
+    #[prost(string, optional, tag = "11")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// With `not_found`: the address that no item of `queue` has.
+    #[prost(string, optional, tag = "12")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// With `not_found`: the group that is not in its queue.
+    #[prost(string, optional, tag = "13")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// With `not_found`: the cron that is not there.
+    #[prost(string, optional, tag = "14")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    /// With `not_found`: the partition that `queue` does not have, or, without `queue`, that is not unclaimed.
+    #[prost(uint32, optional, tag = "15")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<u32>,
 }
 
 /// An item of a batch that was judged and refused.

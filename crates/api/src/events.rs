@@ -74,16 +74,27 @@ pub struct EmitReply {
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["id", "mode"]))]
+#[schemars(extend("required" = ["mode"]))]
+#[schemars(transform = crate::rules_of_fields::id_or_address)]
 pub struct CloseStreamsRequest {
-    /// The item.
-    #[prost(string, tag = "1")]
+    /// The item. Either this or `queue` and `address` are set.
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
-    pub id: String,
+    pub id: Option<String>,
     /// `graceful`: what was emitted before is still delivered. `immediate`: nothing more but the end.
     #[prost(string, tag = "2")]
     #[schemars(extend("enum" = ["graceful", "immediate"]))]
     pub mode: String,
+    /// The name of the queue that the address is of.
+    #[prost(string, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The item that has this address; if all that had it are final, the latest that is kept.
+    #[prost(string, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
@@ -140,8 +151,8 @@ pub struct SuspendReply {
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["id"]))]
 #[schemars(transform = crate::rules_of_fields::at_most_one_payload)]
+#[schemars(transform = crate::rules_of_fields::id_or_address)]
 pub struct ResumeItemRequest {
     /// The payload, if it is a JSON value: any, also null. The answer is at most one of `json`, `utf8` and `bytes`.
     #[prost(string, optional, tag = "1")]
@@ -157,10 +168,20 @@ pub struct ResumeItemRequest {
     #[serde(with = "base64_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("contentEncoding" = "base64"))]
     pub bytes: Option<Bytes>,
-    /// The item.
-    #[prost(string, tag = "4")]
+    /// The item. Either this or `queue` and `address` are set.
+    #[prost(string, optional, tag = "4")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
-    pub id: String,
+    pub id: Option<String>,
+    /// The name of the queue that the address is of.
+    #[prost(string, optional, tag = "5")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The item that has this address; if all that had it are final, the latest that is kept.
+    #[prost(string, optional, tag = "6")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]

@@ -7,12 +7,22 @@ use crate::time::Time;
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("required" = ["id"]))]
+#[schemars(transform = crate::rules_of_fields::id_or_address)]
 pub struct ExplainItemRequest {
-    /// The item.
-    #[prost(string, tag = "1")]
+    /// The item. Either this or `queue` and `address` are set.
+    #[prost(string, optional, tag = "1")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "uuid"))]
-    pub id: String,
+    pub id: Option<String>,
+    /// The name of the queue that the address is of.
+    #[prost(string, optional, tag = "2")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// The item that has this address; if all that had it are final, the latest that is kept.
+    #[prost(string, optional, tag = "3")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]

@@ -227,6 +227,7 @@ pub struct ListGroupsRequest {
     /// Begin after this name, also if it is gone by now.
     #[prost(string, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub pivot: Option<String>,
     /// The most groups to get: 1 to 1000, 1000 if unset.
     #[prost(uint32, optional, tag = "3")]

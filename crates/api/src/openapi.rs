@@ -167,8 +167,8 @@ fn headers() -> Value {
         },
         "Commit": {
             "description": "Where the change stands in the order of its partition: `partition:sequence`, \
-                several separated by commas.",
-            "schema": {"type": "string"},
+                several separated by commas. At most 32 partitions are named; `+n` at the end counts the others.",
+            "schema": {"type": "string", "pattern": "^[0-9]+:[0-9]+(,[0-9]+:[0-9]+){0,31}(,\\+[0-9]+)?$"},
         },
         "RetryAfter": {
             "description": "With 429 and 503: how many seconds to wait before trying again.",
@@ -200,8 +200,14 @@ fn stream_of_events() -> Value {
             `closed` or `lagged`. Lines that begin with a colon are comments.",
         "tags": ["item"],
         "parameters": [
-            {"name": "id", "in": "query", "required": true, "description": "The item.",
+            {"name": "id", "in": "query", "required": false,
+                "description": "The item. Either this or `queue` and `address` are given.",
                 "schema": {"type": "string", "format": "uuid"}},
+            {"name": "queue", "in": "query", "required": false,
+                "description": "The name of the queue that the address is of.", "schema": {"type": "string"}},
+            {"name": "address", "in": "query", "required": false,
+                "description": "The item that has this address; if all that had it are final, the latest that is kept.",
+                "schema": {"type": "string", "minLength": 1, "maxLength": 512}},
             {"name": "after", "in": "query", "required": false,
                 "description": "Begin after the event of this number; 0 is the whole stream.", "schema": number},
             {"name": "Last-Event-ID", "in": "header", "required": false,

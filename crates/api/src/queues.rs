@@ -288,6 +288,7 @@ pub struct ListQueuesRequest {
     /// Begin after this name, also if it is gone by now.
     #[prost(string, optional, tag = "1")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub pivot: Option<String>,
     /// The most queues to get: 1 to 1000, 1000 if unset.
     #[prost(uint32, optional, tag = "2")]

@@ -91,7 +91,14 @@ pub(crate) fn retry_at_or_delay(schema: &mut Schema) {
     insert(schema, json!({"dependentSchemas": {"delay": {"properties": {"retry_at": false}}}}));
 }
 
+/// Adds a rule to those that the schema states already.
 fn insert(schema: &mut Schema, rule: Value) {
     let Value::Object(rule) = rule else { return };
-    schema.ensure_object().extend::<Map<String, Value>>(rule);
+    let stated = schema.ensure_object();
+    if rule.keys().any(|key| stated.contains_key(key)) {
+        let others = stated.entry("allOf").or_insert_with(|| json!([]));
+        others.as_array_mut().expect("only this function states `allOf`").push(rule.into());
+    } else {
+        stated.extend::<Map<String, Value>>(rule);
+    }
 }

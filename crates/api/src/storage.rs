@@ -101,6 +101,7 @@ pub struct ImportItem {
     /// Ignored: the item gets a new id.
     #[prost(string, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^[^\\u0000]*$"))]
     pub id: Option<String>,
     /// Ignored: the request names the queue.
     #[prost(string, optional, tag = "5")]
@@ -155,6 +156,7 @@ pub struct ImportItem {
     /// Ignored: the item comes in without a lease.
     #[prost(string, optional, tag = "16")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^[^\\u0000]*$"))]
     pub client_id: Option<String>,
     /// Ignored: the item comes in without a lease.
     #[prost(message, optional, tag = "17")]

@@ -68,6 +68,7 @@ pub struct AdoptPartitionRequest {
     /// The store that holds the partition; may be left out unless several hold an unclaimed partition of that number.
     #[prost(string, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub store: Option<String>,
 }
 
@@ -81,6 +82,7 @@ pub struct DropPartitionRequest {
     /// The store that holds the partition; may be left out unless several hold an unclaimed partition of that number.
     #[prost(string, optional, tag = "2")]
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
     pub store: Option<String>,
     /// Also if the partition still holds items, or cannot be read.
     #[prost(bool, tag = "3")]

@@ -68,6 +68,7 @@ pub(crate) enum Command {
     Work(cmd::work::Work),
     Bench(cmd::bench::Bench),
     Inspect(cmd::inspect::Inspect),
+    Server(cmd::server::ServerCommand),
     Backup(cmd::backup::Backup),
     Config(cmd::config::ShowConfig),
     Completions(cmd::completions::Completions),

@@ -79,6 +79,7 @@ async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
         Command::Work(work) => work.run(&remote()?, out).await,
         Command::Bench(bench) => bench.run(&cli.global, out).await,
         Command::Inspect(inspect) => inspect.run(out).await,
+        Command::Server(server) => server.run(&remote()?, out).await,
         Command::Backup(backup) => backup.run(&remote()?, out).await,
         Command::Config(config) => config.run(out),
         Command::Completions(completions) => completions.run(out),

@@ -58,13 +58,32 @@ pub(crate) fn failed<C: Call>(request: &C, error: ClientError) -> Failure {
         failure = nothing_done(failure);
     }
     if let Why::Server(error) = &mut failure.why
-        && error.code == Code::NotFound.as_str()
-        && error.message.contains("no queue")
-        && let Some(queue) = queue_of(request)
+        && let Some(message) = not_found(error, request)
     {
-        error.message = format!("no queue `{queue}`: make it with `windlass queue create {queue}`");
+        error.message = message;
     }
     failure
+}
+
+/// What to do about something that is not there, in words of this program.
+fn not_found<C: Call>(error: &Error, request: &C) -> Option<String> {
+    let details = error.details.as_ref().filter(|_| error.code == Code::NotFound.as_str())?;
+    match details {
+        Details { address: Some(_), .. } | Details { partition: Some(_), .. } => None,
+        Details { queue: Some(queue), .. } => {
+            Some(format!("no queue `{queue}`: make it with `windlass queue create {queue}`"))
+        }
+        Details { group: Some(group), .. } => {
+            let queue = queue_of(request)?;
+            Some(format!(
+                "no group `{group}` in {queue}: make it with `windlass group create {queue} {group}`"
+            ))
+        }
+        Details { cron: Some(cron), .. } => {
+            Some(format!("no cron `{cron}`: make it with `windlass cron create {cron}`"))
+        }
+        Details { .. } => None,
+    }
 }
 
 /// What to say when reading failed: that changes nothing.
@@ -90,7 +109,7 @@ fn nothing_done(failure: Failure) -> Failure {
 const NOTHING_DONE: &str = "the server could not do it now, and nothing was changed: try again a little later. The server's \
                             log tells why";
 
-/// Every request that is about a queue has it in a field of this name.
+/// Every request about a group has the group's queue in a field of this name.
 fn queue_of<C: Call>(request: &C) -> Option<String> {
     let fields = serde_json::to_value(request).ok()?;
     Some(fields.get("queue")?.as_str()?.to_owned())

@@ -42,7 +42,10 @@ impl Client {
             CloseMode::Graceful => "graceful",
             CloseMode::Immediate => "immediate",
         };
-        Ok(self.call(&CloseStreamsRequest { id: id.into(), mode: mode.to_owned() }).await?.closed)
+        Ok(self
+            .call(&CloseStreamsRequest { id: Some(id.into()), mode: mode.to_owned(), ..Default::default() })
+            .await?
+            .closed)
     }
 
     /// Answers a suspended item: it waits again at its own place, and its next lease carries the answer as `input`.
@@ -52,7 +55,8 @@ impl Client {
         answer: Option<Payload>,
     ) -> Result<(), ClientError> {
         let Payload { json, utf8, bytes } = answer.unwrap_or_default();
-        self.call(&ResumeItemRequest { json, utf8, bytes, id: id.into() }).await.map(drop)
+        let request = ResumeItemRequest { json, utf8, bytes, id: Some(id.into()), ..Default::default() };
+        self.call(&request).await.map(drop)
     }
 }
 

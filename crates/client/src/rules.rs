@@ -51,6 +51,6 @@ impl Client {
 
     /// Why an item is not running: everything that stands in its way.
     pub async fn explain(&self, id: impl Into<String>) -> Result<ExplainItemReply, ClientError> {
-        self.call(&ExplainItemRequest { id: id.into() }).await
+        self.call(&ExplainItemRequest { id: Some(id.into()), ..Default::default() }).await
     }
 }

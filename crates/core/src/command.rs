@@ -721,11 +721,22 @@ pub struct Emitted {
     pub cancel_requested: bool,
 }
 
-/// A limit of the configuration, `limits.*`, that a command can run into.
+/// A bound that waiting does not mend: something must be deleted, or the bound raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
+    /// `limits.queues` of the configuration.
     Queues,
+    /// `limits.partitions` of the configuration.
     Partitions,
+    PartitionsPerQueue,
+    Crons,
+    CronsPerQueue,
+    RulesPerQueue,
+    // Numbers that are used up and never issued again.
+    ItemNumbers,
+    PartitionNumbers,
+    QueueVersions,
+    Clears,
 }
 
 /// Why a command was not carried out. It changed nothing.
@@ -772,9 +783,15 @@ pub enum Refusal {
     QueueDiffers {
         field: &'static str,
     },
-    NoSuchQueue,
+    /// The queue that a command names, or one that something of the command is to go to.
+    NoSuchQueue {
+        queue: Arc<str>,
+    },
     /// The queue has no partition of that number.
-    NoSuchPartition,
+    NoSuchPartition {
+        queue: Arc<str>,
+        partition: PartitionId,
+    },
     /// No unclaimed partition of that number is in that store.
     NotUnclaimed,
     /// The unclaimed partition still has so many items that are not final, not yet where they are moved to, or owed by a
@@ -799,12 +816,12 @@ pub enum Refusal {
     NotEmpty {
         live: u64,
     },
-    /// A bound of the partition is reached: what, and how many there may be.
+    /// A bound of the partition is reached that time or work mends: what, and how many there may be.
     TooMany {
         what: &'static str,
         max: usize,
     },
-    /// A limit of the server is reached, which waiting does not mend: which, and how many there may be.
+    /// A bound is reached that waiting does not mend: which, and how many there may be.
     AtLimit {
         limit: Limit,
         max: usize,
@@ -812,6 +829,12 @@ pub enum Refusal {
     /// A value that can never be right: which, and the rule it breaks.
     Invalid(Invalid),
     Cron(CronRefusal),
+}
+
+impl Refusal {
+    pub fn no_such_queue(name: &QueueName) -> Self {
+        Self::NoSuchQueue { queue: Arc::clone(&name.name) }
+    }
 }
 
 /// What others may be waiting for. A hint: the state decides.

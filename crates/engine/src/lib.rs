@@ -333,7 +333,7 @@ impl Engine {
     }
 
     fn queue(&self, name: &QueueName) -> Result<Arc<QueueHandle>, EngineError> {
-        self.registry.queue(name).ok_or(EngineError::Refused(Refusal::NoSuchQueue))
+        self.registry.queue(name).ok_or_else(|| Refusal::no_such_queue(name).into())
     }
 
     fn home_of(&self, id: ItemId) -> Result<Home, EngineError> {

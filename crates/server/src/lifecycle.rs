@@ -285,7 +285,9 @@ async fn load(
     let store = Arc::new(spread);
     let opening = Engine::open_with(env, store.clone(), engine_limits(&config.limits));
     match with_progress("loading partitions", opening).await {
-        Ok(engine) => Ok(Opened { engine, logs, backup_dir: config.backup_dir.clone() }),
+        Ok(engine) => {
+            Ok(Opened { engine, logs, backup_dir: config.backup_dir.clone(), limits: config.limits })
+        }
         Err(error) => {
             store.close().await;
             Err(error.into())

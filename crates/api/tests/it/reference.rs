@@ -31,7 +31,9 @@ all this for machines is in [openapi.json](openapi.json), which a server also an
 - A **payload** is exactly one of `json` (any JSON value), `utf8` (a text) and `bytes` (base64 with padding). It
   comes back in the field it was sent in.
 - Every reply carries `Windlass-Request-Id`; that of a call that changes something also `Windlass-Commit`, the place
-  of the change in the order of its partition.
+  of the change in the order of its partition, as `partition:sequence`. If the change touched several partitions they are
+  separated by commas; at most 32 are named, and `+n` at the end counts the others.
+- U+0000 is refused in every text but a payload.
 
 ## Calls
 

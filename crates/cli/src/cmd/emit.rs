@@ -70,24 +70,42 @@ impl Suspend {
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// The item's id
-    id: String,
-    /// The answer, if there is one: JSON if it is JSON, else a text
-    payload: Option<String>,
+    /// The item's id, and the answer if there is one: JSON if it is JSON, else a text. With --address, the answer alone
+    #[arg(value_name = "ID] [PAYLOAD", num_args = 0..=2, required_unless_present = "address")]
+    words: Vec<String>,
+    /// The queue that the address is of
+    #[arg(long, value_name = "QUEUE", requires = "address")]
+    queue: Option<String>,
+    /// Instead of an id: the item's address in its queue
+    #[arg(long, value_name = "ADDRESS", requires = "queue")]
+    address: Option<String>,
     /// What the answer is
-    #[arg(long = "as", value_name = "FORM", requires = "payload")]
+    #[arg(long = "as", value_name = "FORM")]
     form: Option<Form>,
 }
 
 impl Resume {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-        let answer = self.payload.map(|payload| given(payload, self.form)).transpose()?;
+        let (id, payload) = said(self.words, self.address.is_some())?;
+        let answer = payload.map(|payload| given(payload, self.form)).transpose()?;
         let Payload { json, utf8, bytes } = answer.unwrap_or_default();
-        let request = ResumeItemRequest { json, utf8, bytes, id: self.id };
+        let request = ResumeItemRequest { json, utf8, bytes, id, queue: self.queue, address: self.address };
         let reply = remote.call(&request).await?;
-        out.reply(&reply, |_| format!("{} goes on\n", request.id))?;
+        let item = request.id.as_deref().or(request.address.as_deref()).unwrap_or_default();
+        out.reply(&reply, |_| format!("{item} goes on\n"))?;
         Ok(Exit::Done)
     }
+}
+
+/// The id, unless an address names the item, and the answer.
+fn said(words: Vec<String>, has_address: bool) -> Result<(Option<String>, Option<String>), Failure> {
+    let mut words = words.into_iter();
+    let id = if has_address { None } else { words.next() };
+    let payload = words.next();
+    if words.next().is_some() {
+        return Err(Failure::usage("the item is named by its id or by --queue and --address, not by both"));
+    }
+    Ok((id, payload))
 }
 
 fn given(text: String, form: Option<Form>) -> Result<Payload, Failure> {

@@ -59,11 +59,9 @@ Example:
     #[command(after_help = "\
 Examples:
   windlass item explain 00000000-0000-8080-8000-000000000001
+  windlass item explain --queue reports --address 2026-q1
   windlass item explain 00000000-0000-8080-8000-000000000001 --json | jq -r '.reasons[].code'")]
-    Explain {
-        /// The item's id
-        id: String,
-    },
+    Explain(Name),
     /// Show an item's events as they come, until it ends
     #[command(after_help = "\
 Each event is a line: when, its number, its type, its payload. On a terminal, events of the type `progress` with a payload \
@@ -72,6 +70,7 @@ connection that is lost is made again, and nothing is missed. Ends with 0 once t
 
 Examples:
   windlass item watch 00000000-0000-8080-8000-000000000001
+  windlass item watch --queue reports --address 2026-q1
   windlass item watch 00000000-0000-8080-8000-000000000001 --after 0 --json | jq .data.json")]
     Watch(Watch),
     /// Append an event to the stream of an item that is leased
@@ -89,23 +88,24 @@ Example:
     #[command(after_help = "\
 The answer is the next event of the item's stream, and its next lease has it as `input`.
 
-Example:
-  windlass item resume 00000000-0000-8080-8000-000000000001 '{\"approved\": true}'")]
+Examples:
+  windlass item resume 00000000-0000-8080-8000-000000000001 '{\"approved\": true}'
+  windlass item resume --queue invoices --address 2026-17 '{\"approved\": true}'")]
     Resume(Resume),
 }
 
 /// Which item.
 #[derive(Debug, Args)]
-struct Name {
+pub(super) struct Name {
     /// The item's id
     #[arg(required_unless_present = "address", conflicts_with_all = ["queue", "address"])]
-    id: Option<String>,
+    pub(super) id: Option<String>,
     /// The queue that the address is of
     #[arg(long, value_name = "QUEUE", requires = "address")]
-    queue: Option<String>,
+    pub(super) queue: Option<String>,
     /// Instead of an id: the item's address in its queue
     #[arg(long, value_name = "ADDRESS", requires = "queue")]
-    address: Option<String>,
+    pub(super) address: Option<String>,
 }
 
 impl ItemCommand {
@@ -119,7 +119,7 @@ impl ItemCommand {
             Verb::Emit(emit) => return emit.run(remote, out).await,
             Verb::Suspend(suspend) => return suspend.run(remote, out).await,
             Verb::Resume(resume) => return resume.run(remote, out).await,
-            Verb::Explain { id } => return explain(id, remote, out).await,
+            Verb::Explain(name) => return explain(name, remote, out).await,
             Verb::Cancel(Name { id, queue, address }) => {
                 remote.call(&CancelItemRequest { id, queue, address }).await?
             }
@@ -142,8 +142,9 @@ async fn wait(name: Name, timeout: Span, remote: &Remote, out: Output) -> Result
     Ok(Exit::Refused)
 }
 
-async fn explain(id: String, remote: &Remote, out: Output) -> Result<Exit, Failure> {
-    let reply = remote.call(&ExplainItemRequest { id }).await?;
+async fn explain(name: Name, remote: &Remote, out: Output) -> Result<Exit, Failure> {
+    let Name { id, queue, address } = name;
+    let reply = remote.call(&ExplainItemRequest { id, queue, address }).await?;
     out.reply(&reply, |_| {
         let mut known = vec![("state", reply.state.clone().unwrap_or_else(|| "not known".into()))];
         known.extend(reply.reasons.iter().map(|reason| (reason.code.as_str(), reason.message.clone())));

@@ -19,6 +19,7 @@ pub(crate) mod release;
 pub(crate) mod retry;
 pub(crate) mod rules;
 pub(crate) mod serve;
+pub(crate) mod server;
 pub(crate) mod storage;
 pub(crate) mod top;
 pub(crate) mod watch;

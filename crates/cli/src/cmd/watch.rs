@@ -7,9 +7,11 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use windlass_api::events::{EventFrame, SnapshotFrame};
+use windlass_api::items::GetItemRequest;
 use windlass_api::{Code, Time};
 use windlass_client::{ClientError, Frame, PayloadExt};
 
+use super::item::Name;
 use crate::exit::{Exit, Failure};
 use crate::human::{counted, excerpt};
 use crate::output::Output;
@@ -21,8 +23,8 @@ const PROGRESS: &str = "progress";
 
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
-    /// The item's id
-    id: String,
+    #[command(flatten)]
+    name: Name,
     /// Begin after this event instead of now; 0 shows all that are kept
     #[arg(long, value_name = "N")]
     after: Option<u64>,
@@ -31,8 +33,10 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) async fn run(self, remote: &Remote, out: Output) -> Result<Exit, Failure> {
         // Whoever names a server or an item that is not there hears of it; one that was there is waited for.
-        remote.patient().item(&self.id).await.map_err(remote::not_read)?;
-        watch(self.id, self.after, remote, out).await
+        let Name { id, queue, address } = self.name;
+        let found = remote.patient().call(&GetItemRequest { id, queue, address }).await;
+        let item = found.map_err(remote::not_read)?.item;
+        watch(item.id, self.after, remote, out).await
     }
 }
 

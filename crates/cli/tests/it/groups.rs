@@ -30,3 +30,14 @@ fn a_group_is_made_started_shown_cancelled_and_deleted() {
     assert_eq!(server.run(&["group", "delete", "mail", "letter"]).ok(), "group letter is deleted\n");
     assert_eq!(server.run(&["group", "list", "mail"]).ok(), "");
 }
+
+#[test]
+fn the_queue_of_an_end_item_that_is_not_there_is_the_one_blamed() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    let args = ["group", "create", "mail", "letter", "--end", "1", "--end-queue", "nosuch"];
+    let told = "no queue `nosuch`: make it with `windlass queue create nosuch` (not_found)";
+    assert_eq!(server.run(&args).failed(1), format!("error: {told}\n"));
+    let err = server.run(&["group", "start", "mail", "letter"]).failed(1);
+    assert!(err.contains("`windlass group create mail letter`"), "{err}");
+}

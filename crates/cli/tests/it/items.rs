@@ -202,6 +202,8 @@ fn an_item_is_shown_and_cancelled_by_its_address() {
     let by_address = ["--queue", "reports", "--address", "2026-q1"];
     let item = server.run(&[&["item", "get"][..], &by_address].concat()).ok();
     assert!(item.contains(id.trim()) && item.contains("address   2026-q1\n"), "{item}");
+    let explained = server.run(&[&["item", "explain", "--json"][..], &by_address].concat()).json();
+    assert_eq!(explained["id"].as_str(), Some(id.trim()));
     let cancelled = server.run(&[&["item", "cancel", "--json"][..], &by_address].concat()).json();
     assert_eq!(
         (cancelled["item"]["id"].as_str(), &cancelled["item"]["state"]),

@@ -41,6 +41,8 @@ mod rules;
 #[cfg(test)]
 mod serve;
 #[cfg(test)]
+mod server_info;
+#[cfg(test)]
 mod server_process;
 #[cfg(test)]
 mod signals;

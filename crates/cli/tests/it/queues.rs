@@ -143,7 +143,7 @@ fn a_dead_letter_tells_where_it_came_from_and_is_sent_back() {
     let back = server.run(&["lease", "mail", "--json"]).json();
     assert_eq!((&back["items"][0]["kind"], &back["items"][0]["attempts"]), (&"b".into(), &1.into()));
     let err = server.run(&["queue", "redrive", "dead", "--to", "nowhere"]).failed(1);
-    assert_eq!(err, "error: no queue `dead`, or no queue `nowhere`: make it with `windlass queue create`\n");
+    assert_eq!(err, "error: no queue `nowhere`: make it with `windlass queue create nowhere` (not_found)\n");
     server.run(&["queue", "create", "elsewhere"]).ok();
     let moved =
         server.run(&["queue", "redrive", "dead", "--to", "elsewhere", "--limit", "5", "--json"]).json();

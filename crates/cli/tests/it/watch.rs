@@ -140,3 +140,20 @@ fn a_suspended_item_goes_on_with_the_answer() {
     let item = server.run(&["lease", "mail", "--json"]).json();
     assert_eq!(item["items"][0]["input"], json!({"json": {"approved": true}}));
 }
+
+#[test]
+fn an_item_is_watched_and_answered_by_its_address() {
+    let server = Server::start();
+    server.run(&["queue", "create", "mail"]).ok();
+    server.run(&["produce", "mail", "letter", "--address", "a/b"]).ok();
+    let held = lease(&server);
+    server.run(&["item", "suspend", "mail", &held]).ok();
+    let by_address = ["--queue", "mail", "--address", "a/b"];
+    let both = server.run(&[&["item", "resume", id(&held), "yes"][..], &by_address].concat()).failed(2);
+    assert!(both.contains("not by both"), "{both}");
+    assert_eq!(server.run(&[&["item", "resume", "yes"][..], &by_address].concat()).ok(), "a/b goes on\n");
+    let held = lease(&server);
+    server.run(&["complete", "mail", &held]).ok();
+    let watched = server.run(&[&["item", "watch", "--after", "0"][..], &by_address].concat()).ok();
+    assert!(watched.contains("input  \"yes\"") && watched.contains("state  completed"), "{watched}");
+}

@@ -73,7 +73,7 @@ pub enum Event<'a> {
 #[derive(Debug)]
 pub enum NotTold {
     /// The server does not want to hear it of this item.
-    Refused(Failed),
+    Refused(Box<Failed>),
     /// The call cannot be made.
     Failed(ClientError),
     LeaseEnded,

@@ -123,7 +123,7 @@ impl Station {
                     let outcome = refusal.details.and_then(|details| details.outcome);
                     may_be_heard |= outcome.as_deref() == Some(UNKNOWN);
                 }
-                Ok(Heard::Refused(refusal)) => return Err(NotTold::Refused(*refusal)),
+                Ok(Heard::Refused(refusal)) => return Err(NotTold::Refused(refusal)),
                 Err(error) if may_pass_some_day(&error) => {
                     may_be_heard |= error.outcome() == error::Outcome::Unknown;
                     self.observer.tell(Event::TellFailed { id: &held.id, error: &error });

@@ -123,8 +123,8 @@ fn refusal_code(refusal: &Refusal, last: u64) -> (u64, u64) {
         | Refusal::Draining
         | Refusal::QueueExists
         | Refusal::QueueDiffers { .. }
-        | Refusal::NoSuchQueue
-        | Refusal::NoSuchPartition
+        | Refusal::NoSuchQueue { .. }
+        | Refusal::NoSuchPartition { .. }
         | Refusal::NotEmpty { .. }
         | Refusal::TooMany { .. }
         | Refusal::AtLimit { .. }

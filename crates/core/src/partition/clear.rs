@@ -1,7 +1,7 @@
 //! Many items gone at once: one row, whatever the backlog.
 
 use super::{Output, Partition};
-use crate::command::{Clear, Refusal, Reply};
+use crate::command::{Clear, Limit, Refusal, Reply};
 use crate::row::{Clearable, Row};
 use crate::time::Timestamp;
 
@@ -43,4 +43,4 @@ impl Partition {
 }
 
 const TOO_FAST: Refusal = Refusal::TooMany { what: "clears that are still being swept up", max: TIMES_MAX };
-const TOO_MANY: Refusal = Refusal::TooMany { what: "clears of a partition", max: u32::MAX as usize };
+const TOO_MANY: Refusal = Refusal::AtLimit { limit: Limit::Clears, max: u32::MAX as usize };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Output, Partition};
-use crate::command::{Refusal, Reply};
+use crate::command::{Limit, Refusal, Reply};
 use crate::cron::{CronHome, CronName, CronRefusal, NameCron};
 use crate::limits::{CRONS_MAX, QUEUE_CRONS_MAX};
 use crate::row::{Change, Key, QueueName, Row};
@@ -12,19 +12,19 @@ impl Partition {
     pub(super) fn name_cron(&mut self, name: NameCron, out: &mut Output) -> Result<Reply, Refusal> {
         let NameCron { home, instead_of } = name;
         if !self.queues.contains_key(&home.queue) {
-            return Err(Refusal::NoSuchQueue);
+            return Err(Refusal::no_such_queue(&home.queue));
         }
         let before = self.cron_names.get(&home.cron_name());
         if before.map(|before| &before.queue) != instead_of.as_ref() {
             return Err(CronRefusal::Exists.into());
         }
         if before.is_none() && self.cron_names.len() >= CRONS_MAX {
-            return Err(Refusal::TooMany { what: "crons in a server", max: CRONS_MAX });
+            return Err(Refusal::AtLimit { limit: Limit::Crons, max: CRONS_MAX });
         }
         let of_queue = self.cron_names.of_queue(&home.queue);
         let is_new = !of_queue.is_some_and(|names| names.contains(&home.name));
         if is_new && of_queue.is_some_and(|names| names.len() >= QUEUE_CRONS_MAX) {
-            return Err(Refusal::TooMany { what: "crons of a queue", max: QUEUE_CRONS_MAX });
+            return Err(Refusal::AtLimit { limit: Limit::CronsPerQueue, max: QUEUE_CRONS_MAX });
         }
         self.record(Row::CronHome(Box::new(home)), out);
         Ok(Reply::Configured)

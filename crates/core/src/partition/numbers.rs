@@ -2,7 +2,7 @@
 //! microseconds: so none is issued again with another meaning, even where the last ones issued were lost.
 
 use super::{Output, Partition};
-use crate::command::Refusal;
+use crate::command::{Limit, Refusal};
 use crate::id::{ItemNumber, NUMBER_MAX, Permit};
 use crate::item::MoveNumber;
 use crate::mutant::{self, Mutant};
@@ -15,7 +15,7 @@ impl Partition {
         let last = next(self.numbers.item, now).and_then(|first| first.checked_add(items as u64));
         match last {
             Some(last) if last <= NUMBER_MAX => Ok(()),
-            Some(_) | None => Err(Refusal::TooMany { what: "item numbers", max: NUMBER_MAX as usize }),
+            Some(_) | None => Err(Refusal::AtLimit { limit: Limit::ItemNumbers, max: NUMBER_MAX as usize }),
         }
     }
 

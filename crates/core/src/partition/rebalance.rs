@@ -111,7 +111,7 @@ impl Partition {
 
     pub(super) fn registered(&self, name: &QueueName) -> Result<Queue, Refusal> {
         self.assert_registry();
-        self.queues.get(name).cloned().ok_or(Refusal::NoSuchQueue)
+        self.queues.get(name).cloned().ok_or_else(|| Refusal::no_such_queue(name))
     }
 
     pub(super) fn reroute(

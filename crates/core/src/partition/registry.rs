@@ -66,7 +66,7 @@ impl Partition {
         out: &mut Output,
     ) -> Result<Reply, Refusal> {
         self.assert_registry();
-        let mut queue = self.queues.get(&update.name).cloned().ok_or(Refusal::NoSuchQueue)?;
+        let mut queue = self.registered(&update.name)?;
         let version = next_version(queue.settings.version, now)?;
         queue.settings = Settings { version, ..queue.settings.changed(update.change) };
         check_queue_settings(&queue.name, &queue.settings).map_err(Refusal::Invalid)?;
@@ -78,7 +78,7 @@ impl Partition {
 
     pub(super) fn delete_queue(&mut self, name: &QueueName, out: &mut Output) -> Result<Reply, Refusal> {
         self.assert_registry();
-        let queue = self.queues.get(name).cloned().ok_or(Refusal::NoSuchQueue)?;
+        let queue = self.registered(name)?;
         self.erase_cron_names(name, out);
         let key = Key::Queue(name.clone());
         self.remove(&key);
@@ -138,7 +138,6 @@ pub(super) fn next_version(last: u64, now: Timestamp) -> Result<u64, Refusal> {
     next(last, now).ok_or(NO_MORE_VERSIONS)
 }
 
-const NO_MORE_VERSIONS: Refusal =
-    Refusal::TooMany { what: "versions of a queue's settings", max: NUMBER_MAX as usize };
+const NO_MORE_VERSIONS: Refusal = Refusal::AtLimit { limit: Limit::QueueVersions, max: NUMBER_MAX as usize };
 pub(super) const NO_MORE_PARTITIONS: Refusal =
-    Refusal::TooMany { what: "partition numbers", max: u32::MAX as usize };
+    Refusal::AtLimit { limit: Limit::PartitionNumbers, max: u32::MAX as usize };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::registry::next_version;
 use super::{Output, Partition};
-use crate::command::{LiftRule, Refusal, Reply, SetRule};
+use crate::command::{LiftRule, Limit, Refusal, Reply, SetRule};
 use crate::id::PartitionId;
 use crate::limits::{Invalid, RULES_MAX};
 use crate::row::{Change, Key, QueueName, Row};
@@ -25,7 +25,7 @@ impl Partition {
     ) -> Result<Reply, Refusal> {
         self.assert_registry();
         if !self.queues.contains_key(&set.queue) {
-            return Err(Refusal::NoSuchQueue);
+            return Err(Refusal::no_such_queue(&set.queue));
         }
         if set.until.is_some_and(|until| until <= now) {
             return Err(Refusal::Invalid(PAST));
@@ -33,7 +33,7 @@ impl Partition {
         let key = RuleKey { queue: Some(set.queue), kind: set.kind, stop: set.stop };
         let before = self.rules.get(&key).filter(|before| before.stands(now));
         if before.is_none() && self.rules.of(key.queue.as_ref()).count() >= RULES_MAX {
-            return Err(Refusal::TooMany { what: "rules of a queue", max: RULES_MAX });
+            return Err(Refusal::AtLimit { limit: Limit::RulesPerQueue, max: RULES_MAX });
         }
         let rule = Rule {
             reason: set.reason,
@@ -59,7 +59,7 @@ impl Partition {
     ) -> Result<Reply, Refusal> {
         self.assert_registry();
         if !self.queues.contains_key(&lift.queue) {
-            return Err(Refusal::NoSuchQueue);
+            return Err(Refusal::no_such_queue(&lift.queue));
         }
         let key = RuleKey { queue: Some(lift.queue), kind: lift.kind, stop: lift.stop };
         self.count_version(now, key.queue.as_ref(), out)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::registry::next_version;
 use super::{Output, Partition};
-use crate::command::{Adopt, Refusal, Reply};
+use crate::command::{Adopt, Limit, Refusal, Reply};
 use crate::id::PartitionId;
 use crate::limits::{Invalid, PARTITIONS_MAX};
 use crate::route::Slot;
@@ -49,7 +49,7 @@ impl Partition {
             return Err(Refusal::Draining);
         }
         if queue.partitions.len() >= PARTITIONS_MAX as usize {
-            return Err(Refusal::TooMany { what: "partitions of a queue", max: PARTITIONS_MAX as usize });
+            return Err(Refusal::AtLimit { limit: Limit::PartitionsPerQueue, max: PARTITIONS_MAX as usize });
         }
         Ok(())
     }

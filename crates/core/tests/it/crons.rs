@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, Command, CreateQueue, NewItem, News, Produced, Refusal, Reply};
+use windlass_core::command::{Clear, Command, CreateQueue, Limit, NewItem, News, Produced, Refusal, Reply};
 use windlass_core::cron::{
     CatchUp, Cron, CronChange, CronCommand, CronHome, CronName, CronRefusal, CronView, NameCron, NewCron,
     Overlap,
@@ -369,7 +369,7 @@ fn a_name_is_given_once_and_taken_over_only_from_the_queue_it_belongs_to() {
     assert_eq!(refused(name(&mut script, "tick", "mail", Some("other"))), CronRefusal::Exists);
     name(&mut script, "tick", "mail", Some("jobs")).unwrap();
     assert_eq!(refused(name(&mut script, "tock", "jobs", Some("jobs"))), CronRefusal::Exists);
-    assert_eq!(name(&mut script, "tock", "gone", None), Err(Refusal::NoSuchQueue));
+    assert_eq!(name(&mut script, "tock", "gone", None), Err(Refusal::NoSuchQueue { queue: "gone".into() }));
     name(&mut script, "tock", "jobs", None).unwrap();
     assert_eq!(
         homes(&script.partition, None),
@@ -414,7 +414,10 @@ fn a_queue_has_only_so_many_crons() {
     for number in 0..QUEUE_CRONS_MAX {
         script.partition.put(Row::CronHome(Box::new(home(&format!("{number}"), "jobs"))));
     }
-    assert!(matches!(name(&mut script, "more", "jobs", None), Err(Refusal::TooMany { .. })));
+    assert!(matches!(
+        name(&mut script, "more", "jobs", None),
+        Err(Refusal::AtLimit { limit: Limit::CronsPerQueue, .. })
+    ));
     name(&mut script, "7", "jobs", Some("jobs")).unwrap();
     name(&mut script, "more", "mail", None).unwrap();
 }

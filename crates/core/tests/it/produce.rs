@@ -1,4 +1,4 @@
-use windlass_core::command::{Command, News, Produce, Refusal, Retry};
+use windlass_core::command::{Command, Limit, News, Produce, Refusal, Retry};
 use windlass_core::id::{ItemNumber, NUMBER_MAX};
 use windlass_core::item::{ItemError, Phase, State};
 use windlass_core::limits::{BATCH_MAX, KINDS_MAX};
@@ -130,7 +130,7 @@ fn when_numbers_run_out_producing_is_refused_and_the_rest_goes_on() {
         ..Numbers::default()
     }));
     let refused = script.apply(Command::Produce(Produce { items: items(1) }));
-    assert!(matches!(refused, Err(Refusal::TooMany { what: "item numbers", .. })));
+    assert!(matches!(refused, Err(Refusal::AtLimit { limit: Limit::ItemNumbers, .. })));
     assert_eq!(script.lease(1), []);
     assert_eq!(script.cancel(number), Ok(Phase::Cancelled));
 }

@@ -114,8 +114,11 @@ fn an_update_counts_the_version_itself() {
     let update = |name| Command::UpdateQueue(Box::new(UpdateQueue::new(name, change.clone())));
     let Ok(Reply::Queue(queue)) = script.apply(update(name("first"))) else { panic!("the queue is there") };
     assert_eq!((queue.settings.version, queue.settings.max_attempts), (START.0 + 1, 9));
-    assert_eq!(script.apply(update(name("second"))), Err(Refusal::NoSuchQueue));
-    assert_eq!(script.apply(Command::DeleteQueue(name("second"))), Err(Refusal::NoSuchQueue));
+    assert_eq!(script.apply(update(name("second"))), Err(Refusal::NoSuchQueue { queue: "second".into() }));
+    assert_eq!(
+        script.apply(Command::DeleteQueue(name("second"))),
+        Err(Refusal::NoSuchQueue { queue: "second".into() })
+    );
 }
 
 fn update(script: &mut Script, change: SettingsChange) -> Result<Settings, Refusal> {

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::command::{
-    Clear, Command, CreateGroup, CreateQueue, LiftRule, News, Produce, Redrive, RedriveTo, Refusal, Reply,
-    SetRule,
+    Clear, Command, CreateGroup, CreateQueue, LiftRule, Limit, News, Produce, Redrive, RedriveTo, Refusal,
+    Reply, SetRule,
 };
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::Phase;
@@ -353,8 +353,8 @@ fn lifting_what_does_not_stand_lifts_nothing_and_is_counted() {
         assert_eq!(script.partition.rules(None), []);
         assert!(script.partition.rule_set(&queue("first")).version > before);
     }
-    assert_eq!(lift(&mut script, "third", None), Err(Refusal::NoSuchQueue));
-    assert_eq!(set(&mut script, pause("third")), Err(Refusal::NoSuchQueue));
+    assert_eq!(lift(&mut script, "third", None), Err(Refusal::NoSuchQueue { queue: "third".into() }));
+    assert_eq!(set(&mut script, pause("third")), Err(Refusal::NoSuchQueue { queue: "third".into() }));
 }
 
 #[test]
@@ -402,7 +402,10 @@ fn there_are_only_so_many_rules_and_their_words_are_bounded() {
         let applied = script.partition.apply(script.now, Command::SetRule(Box::new(on(number))));
         applied.reply.unwrap();
     }
-    assert!(matches!(set(&mut script, on(RULES_MAX)), Err(Refusal::TooMany { .. })));
+    assert!(matches!(
+        set(&mut script, on(RULES_MAX)),
+        Err(Refusal::AtLimit { limit: Limit::RulesPerQueue, .. })
+    ));
     set(&mut script, SetRule { reason: Some("said anew".into()), ..on(7) }).unwrap();
     set(&mut script, pause("second")).unwrap();
 }

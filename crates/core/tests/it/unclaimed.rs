@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::command::{Adopt, Command, CreateQueue, Rebalance, Refusal, Reply};
+use windlass_core::command::{Adopt, Command, CreateQueue, Limit, Rebalance, Refusal, Reply};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
 use windlass_core::route::Slot;
@@ -129,7 +129,10 @@ fn a_partition_that_is_claimed_or_the_registrys_is_not_adopted() {
     assert_eq!(adopt(&mut script, "q", stored(1, Some("second"))), Err(named));
     let registry = adopt(&mut script, "q", stored(0, Some("second")));
     assert!(matches!(registry, Err(Refusal::Invalid(Invalid { field: "partition", .. }))), "{registry:?}");
-    assert_eq!(adopt(&mut script, "none", stored(9, None)), Err(Refusal::NoSuchQueue));
+    assert_eq!(
+        adopt(&mut script, "none", stored(9, None)),
+        Err(Refusal::NoSuchQueue { queue: "none".into() })
+    );
     rebalance(&mut script, "q", 1);
     assert_eq!(adopt(&mut script, "q", stored(9, None)), Err(Refusal::Draining));
     assert_eq!(script.changes, []);
@@ -140,7 +143,10 @@ fn a_queue_with_as_many_partitions_as_there_may_be_adopts_none() {
     let mut script = Script::of(PartitionId::REGISTRY);
     create(&mut script, "q", 1024, &[]);
     let refused = adopt(&mut script, "q", stored(2000, None));
-    assert!(matches!(refused, Err(Refusal::TooMany { max: 1024, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Refusal::AtLimit { limit: Limit::PartitionsPerQueue, max: 1024 })),
+        "{refused:?}"
+    );
 }
 
 #[test]

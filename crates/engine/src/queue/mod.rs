@@ -72,7 +72,7 @@ impl QueueHandle {
     ) -> Self {
         let (turn, carried) = (Arc::default(), Arc::clone(&common.carried));
         let (waiters, places) = (Arc::clone(&common.waiters), Arc::clone(&common.places));
-        let routes = Arc::new(Routes::new(queue.route_version));
+        let routes = Arc::new(Routes::new(queue.name.clone(), queue.route_version));
         let totals_of_gone = Totals::default();
         Self {
             queue,
@@ -134,7 +134,11 @@ impl QueueHandle {
     /// Whichever of them it is.
     pub(crate) fn find(&self, id: PartitionId) -> Result<&Arc<Handle>, EngineError> {
         let found = self.all().find(|handle| handle.id == id);
-        found.ok_or(EngineError::Refused(Refusal::NoSuchPartition))
+        found.ok_or_else(|| self.no_such_partition(id))
+    }
+
+    fn no_such_partition(&self, partition: PartitionId) -> EngineError {
+        Refusal::NoSuchPartition { queue: Arc::clone(&self.queue.name.name), partition }.into()
     }
 
     /// Those that take something new.

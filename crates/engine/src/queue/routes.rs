@@ -3,11 +3,15 @@
 
 use tokio::sync::watch;
 use windlass_core::command::Refusal;
+use windlass_core::row::QueueName;
 
 use crate::error::EngineError;
 
 #[derive(Debug)]
-pub(crate) struct Routes(watch::Sender<Latest>);
+pub(crate) struct Routes {
+    queue: QueueName,
+    latest: watch::Sender<Latest>,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Latest {
@@ -20,17 +24,17 @@ enum Latest {
 }
 
 impl Routes {
-    pub(super) fn new(version: u64) -> Self {
-        Self(watch::Sender::new(Latest::Version(version)))
+    pub(super) fn new(queue: QueueName, version: u64) -> Self {
+        Self { queue, latest: watch::Sender::new(Latest::Version(version)) }
     }
 
     pub(super) fn is_latest(&self, version: u64) -> bool {
-        *self.0.borrow() == Latest::Version(version)
+        *self.latest.borrow() == Latest::Version(version)
     }
 
     /// Whether no deletion is under way.
     pub(crate) fn are_open(&self) -> bool {
-        matches!(*self.0.borrow(), Latest::Version(_))
+        matches!(*self.latest.borrow(), Latest::Version(_))
     }
 
     /// Takes a step that sends something new, once no deletion is under way. No deletion begins and no other routes come to count
@@ -40,7 +44,7 @@ impl Routes {
         if let Some(passed) = self.try_pass(&mut step) {
             return passed;
         }
-        let mut latest = self.0.subscribe();
+        let mut latest = self.latest.subscribe();
         loop {
             let decided = latest.wait_for(|latest| *latest != Latest::Deleting).await.is_ok();
             assert!(decided, "the sender is ours");
@@ -53,11 +57,11 @@ impl Routes {
     /// Nothing while a deletion is under way.
     fn try_pass<T>(&self, step: &mut Option<impl FnOnce(u64) -> T>) -> Option<Result<T, EngineError>> {
         // Borrowed during the step: whoever changes it waits.
-        let latest = self.0.borrow();
+        let latest = self.latest.borrow();
         match *latest {
             Latest::Version(version) => step.take().map(|step| Ok(step(version))),
             Latest::Deleting => None,
-            Latest::Gone => Some(Err(Refusal::NoSuchQueue.into())),
+            Latest::Gone => Some(Err(Refusal::no_such_queue(&self.queue).into())),
             Latest::Shut => Some(Err(EngineError::not_applied("shutting down"))),
         }
     }
@@ -83,7 +87,7 @@ impl Routes {
     /// `Gone` and `Shut` are final states.
     fn go<T>(&self, next: Latest, step: impl FnOnce() -> T) -> T {
         let mut done = None;
-        self.0.send_modify(|latest| {
+        self.latest.send_modify(|latest| {
             match *latest {
                 Latest::Version(_) | Latest::Deleting => *latest = next,
                 Latest::Gone | Latest::Shut => {}

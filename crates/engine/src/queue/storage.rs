@@ -42,7 +42,7 @@ impl QueueHandle {
 
     fn partition(&self, id: PartitionId) -> Result<&Arc<Handle>, EngineError> {
         let found = self.partitions.iter().find(|handle| handle.id == id);
-        found.ok_or(EngineError::Refused(Refusal::NoSuchPartition))
+        found.ok_or_else(|| self.no_such_partition(id))
     }
 
     /// As many of the first ones as fit a page. One whose payload cannot be read now is shown without it, as one whose

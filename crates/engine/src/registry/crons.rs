@@ -105,7 +105,7 @@ impl Registry {
         queue: &QueueName,
         new: NewCron,
     ) -> Result<(Found, Vec<Commit>), EngineError> {
-        self.queue(queue).ok_or(Refusal::NoSuchQueue)?;
+        self.queue(queue).ok_or_else(|| Refusal::no_such_queue(queue))?;
         let named = CronHome { name: Arc::clone(&new.name), queue: queue.clone(), unknown: Vec::new() };
         let instead_of = self.named_for(&named.cron_name()).await?;
         if let Some(before) = &instead_of {
@@ -137,7 +137,7 @@ impl Registry {
         new: NewCron,
     ) -> Result<(Arc<QueueHandle>, Arc<Handle>, Answer), EngineError> {
         for _ in 0..ROUTES_MAX {
-            let queue = self.queue(name).ok_or(Refusal::NoSuchQueue)?;
+            let queue = self.queue(name).ok_or_else(|| Refusal::no_such_queue(name))?;
             let home = Arc::clone(queue.cron_home(&new.name, new.item.address.as_ref()).await?);
             let command = Command::from(CronCommand::Create(new.clone()));
             match queue.pass_with_routes(|| home.submit(command)).await {

@@ -25,7 +25,7 @@ impl Registry {
         let deleted = self.in_turn(&self.queue_turns, name.clone(), async move {
             // The queue may be registered and not run yet: then nobody knows what it holds.
             registry.align(&name).await?;
-            let queue = registry.queue(&name).ok_or(Refusal::NoSuchQueue)?;
+            let queue = registry.queue(&name).ok_or_else(|| Refusal::no_such_queue(&name))?;
             if force {
                 registry.delete_now(&name).await
             } else {

@@ -224,7 +224,7 @@ impl Registry {
         self.in_turn(&self.queue_turns, name.clone(), async move {
             // So that as many stores are chosen as there will be new partitions.
             registry.align(&name).await?;
-            let queue = registry.queue(&name).ok_or(Refusal::NoSuchQueue)?;
+            let queue = registry.queue(&name).ok_or_else(|| Refusal::no_such_queue(&name))?;
             let new = (partitions as usize).saturating_sub(queue.queue.width());
             let stores = registry.choose_stores(new).await?;
             let rebalance = Rebalance { name: name.clone(), partitions, stores };

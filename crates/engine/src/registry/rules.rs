@@ -57,7 +57,7 @@ impl Registry {
             // It may be registered and not run yet.
             self.align(queue).await?;
         }
-        let running = self.queue(queue).ok_or(Refusal::NoSuchQueue)?;
+        let running = self.queue(queue).ok_or_else(|| Refusal::no_such_queue(queue))?;
         let name = queue.clone();
         let rules = self.home.query(move |partition, _| partition.rule_set(&name)).await?;
         Ok(self.tell_rules(&running, &rules).await)

@@ -95,7 +95,7 @@ async fn who_comes_while_a_delete_is_under_way_waits_for_what_becomes_of_it() {
     world.store.held.send_replace(false);
     deleting.await.expect("the task ran").expect("deleted");
     let produced = producing.await.expect("the task ran");
-    assert!(matches!(produced, Err(EngineError::Refused(Refusal::NoSuchQueue))), "{produced:?}");
+    assert!(matches!(produced, Err(EngineError::Refused(Refusal::NoSuchQueue { .. }))), "{produced:?}");
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn a_delete_whose_caller_is_gone_goes_on_all_the_same() {
     let producing = world.producing().await;
     world.store.held.send_replace(false);
     let produced = producing.await.expect("the task ran");
-    assert!(matches!(produced, Err(EngineError::Refused(Refusal::NoSuchQueue))), "{produced:?}");
+    assert!(matches!(produced, Err(EngineError::Refused(Refusal::NoSuchQueue { .. }))), "{produced:?}");
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn after_a_delete_of_unknown_outcome_nobody_produces_before_it_is_known() 
         let produced = world.outcome(producing).await;
         match produced {
             Ok(_) => assert!(!deleted),
-            Err(EngineError::Refused(Refusal::NoSuchQueue)) => assert!(deleted),
+            Err(EngineError::Refused(Refusal::NoSuchQueue { .. })) => assert!(deleted),
             Err(error) => panic!("{error}"),
         }
     }

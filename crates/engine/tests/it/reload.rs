@@ -86,7 +86,7 @@ async fn a_reload_of_a_queue_that_is_deleted_meanwhile_is_told_so() {
     let mut reload = Box::pin(world.engine.reload(&world.queue));
     assert!(first_poll(reload.as_mut()).await.is_none(), "the first partition is being acquired anew");
     world.engine.delete_queue(&world.queue, true).await.expect("deleted");
-    assert!(is_refused(&reload.await, &Refusal::NoSuchQueue));
+    assert!(is_refused(&reload.await, &Refusal::no_such_queue(&world.queue)));
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn stopping_a_partition_that_is_being_acquired_answers_the_requests_that_w
     let mut produce = Box::pin(engine.produce(&queue, items(1)));
     assert!(first_poll(produce.as_mut()).await.is_none(), "the produce waits for the partition");
     world.engine.delete_queue(&world.queue, true).await.expect("deleted");
-    assert!(is_refused(&produce.await, &Refusal::NoSuchQueue));
+    assert!(is_refused(&produce.await, &Refusal::no_such_queue(&world.queue)));
 }
 
 #[tokio::test]

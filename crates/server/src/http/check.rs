@@ -73,7 +73,8 @@ fn uuid(field: impl fmt::Display, text: &str) -> Result<Uuid, Problem> {
 
 /// How a request names one item.
 pub(super) enum ItemName {
-    Id(ItemId),
+    /// As it is known, and as the request gave it.
+    Id(ItemId, String),
     Address(QueueName, Arc<str>),
 }
 
@@ -83,7 +84,7 @@ pub(super) fn item_name(
     at: Option<String>,
 ) -> Result<ItemName, Problem> {
     match (id, queue, at) {
-        (Some(id), None, None) => Ok(ItemName::Id(item_id("id", &id)?)),
+        (Some(id), None, None) => Ok(ItemName::Id(item_id("id", &id)?, id)),
         (None, Some(queue), Some(at)) => Ok(ItemName::Address(queue_name(&queue)?, address("", at)?)),
         (_, _, _) => Err(Problem::invalid("either `id`, or both `queue` and `address`, must be set")),
     }
@@ -120,6 +121,30 @@ pub(super) fn list_limit(limit: Option<u32>) -> Result<usize, Problem> {
 
 pub(super) fn priority(field: impl fmt::Display, priority: u32) -> Result<u8, Problem> {
     u8::try_from(priority).map_err(|_| Problem::invalid(format!("`{field}` must be 0 to 255")))
+}
+
+/// Where a list by name begins: after any text that is no longer than a name.
+pub(super) fn name_pivot(pivot: Option<String>) -> Result<Option<Arc<str>>, Problem> {
+    pivot.as_deref().map_or(Ok(()), |pivot| short_text("pivot", pivot))?;
+    Ok(pivot.map(Into::into))
+}
+
+/// The name of a store, which is there or not.
+pub(super) fn store_name(store: Option<String>) -> Result<Option<Arc<str>>, Problem> {
+    store.as_deref().map_or(Ok(()), |store| short_text("store", store))?;
+    Ok(store.map(Into::into))
+}
+
+fn short_text(field: &str, text: &str) -> Result<(), Problem> {
+    let fits = text.chars().count() <= limits::NAME_CHARS_MAX && !text.contains('\0');
+    let refused = || Problem::invalid(format!("`{field}` must be at most 128 characters without U+0000"));
+    if fits { Ok(()) } else { Err(refused()) }
+}
+
+/// For a text that is not used: every other text has rules of its own.
+pub(super) fn no_nul(field: impl fmt::Display, text: &str) -> Result<(), Problem> {
+    let refused = || Problem::invalid(format!("`{field}` must be without U+0000"));
+    if text.contains('\0') { Err(refused()) } else { Ok(()) }
 }
 
 pub(super) fn text(field: impl fmt::Display, text: &str, bytes_max: usize) -> Result<(), Problem> {

@@ -16,6 +16,7 @@ use windlass_engine::{Committed, CronInfo, EngineError, GivenCron, Outcome};
 use super::context::{Answer, Context};
 use super::error::Problem;
 use super::items::{Kinds, new_item, produced};
+use super::missing::{Missing, naming};
 use super::record::Record;
 use super::{check, show};
 
@@ -54,7 +55,8 @@ pub(super) async fn update(
     let name = named(&request.cron)?;
     if let Some(queue) = &request.queue {
         let asking = context.engine().cron(&name);
-        let own = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await?.queue;
+        let own = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await;
+        let own = own.map_err(not_found(&name))?.queue;
         if *own.name != **queue {
             return Err(Problem::invalid(format!(
                 "`queue` must be unset or `{}`: a cron stays in its queue. Delete it, and make it anew in the other",
@@ -69,12 +71,12 @@ pub(super) async fn update(
         catch_up: request.catch_up.as_deref().map(catch_up).transpose()?,
         overlap: request.overlap.as_deref().map(overlap).transpose()?,
     };
-    changed(&context, context.engine().update_cron(&name, change)).await
+    changed(&context, context.engine().update_cron(&name, change)).await.map_err(not_found(&name))
 }
 
 pub(super) async fn pause(context: Context, request: PauseCronRequest) -> Result<Answer<CronReply>, Problem> {
     let name = named(&request.cron)?;
-    changed(&context, context.engine().pause_cron(&name)).await
+    changed(&context, context.engine().pause_cron(&name)).await.map_err(not_found(&name))
 }
 
 async fn changed(
@@ -91,7 +93,8 @@ pub(super) async fn resume(
 ) -> Result<Answer<ResumeCronReply>, Problem> {
     let name = named(&request.cron)?;
     let resuming = context.engine().resume_cron(&name);
-    let Committed { commits, .. } = context.within(check::COMMIT_TIMEOUT, resuming).await?;
+    let resumed = context.within(check::COMMIT_TIMEOUT, resuming).await;
+    let Committed { commits, .. } = resumed.map_err(not_found(&name))?;
     Ok(Answer::changed(ResumeCronReply {}, commits))
 }
 
@@ -101,7 +104,8 @@ pub(super) async fn delete(
 ) -> Result<Answer<DeleteCronReply>, Problem> {
     let name = named(&request.cron)?;
     let deleting = context.engine().delete_cron(&name);
-    let Committed { commits, .. } = context.within(check::COMMIT_TIMEOUT, deleting).await?;
+    let deleted = context.within(check::COMMIT_TIMEOUT, deleting).await;
+    let Committed { commits, .. } = deleted.map_err(not_found(&name))?;
     Ok(Answer::changed(DeleteCronReply {}, commits))
 }
 
@@ -111,24 +115,25 @@ pub(super) async fn trigger(
 ) -> Result<Answer<TriggerCronReply>, Problem> {
     let name = named(&request.cron)?;
     let triggering = context.engine().trigger_cron(&name);
-    let Committed { value, commits } = context.within(check::COMMIT_TIMEOUT, triggering).await?;
-    Ok(Answer::changed(TriggerCronReply { item: produced(Ok(value)) }, commits))
+    let triggered = context.within(check::COMMIT_TIMEOUT, triggering).await;
+    let Committed { value, commits } = triggered.map_err(not_found(&name))?;
+    Ok(Answer::changed(TriggerCronReply { item: produced(value) }, commits))
 }
 
 pub(super) async fn info(context: Context, request: CronInfoRequest) -> Result<Answer<CronReply>, Problem> {
     let name = named(&request.cron)?;
     let asking = context.engine().cron(&name);
-    let cron = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await?;
-    Ok(Answer::read(CronReply { cron: shown(cron) }))
+    let cron = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await;
+    Ok(Answer::read(CronReply { cron: shown(cron.map_err(not_found(&name))?) }))
 }
 
 pub(super) async fn list(
     context: Context,
     request: ListCronsRequest,
 ) -> Result<Answer<ListCronsReply>, Problem> {
-    let limit = check::list_limit(request.limit)?;
+    let (pivot, limit) = (check::name_pivot(request.pivot)?, check::list_limit(request.limit)?);
     let namespace = Arc::from(check::NAMESPACE);
-    let listing = context.engine().crons(&namespace, request.pivot.map(Into::into), limit);
+    let listing = context.engine().crons(&namespace, pivot, limit);
     let crons = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, listing).await?;
     Ok(Answer::read(ListCronsReply { crons: crons.into_iter().map(shown).collect() }))
 }
@@ -136,6 +141,11 @@ pub(super) async fn list(
 fn named(cron: &str) -> Result<CronName, Problem> {
     limits::check_name("cron", cron)?;
     Ok(CronName { namespace: check::NAMESPACE.into(), name: cron.into() })
+}
+
+/// Names the cron that was not found.
+fn not_found(name: &CronName) -> impl FnOnce(Problem) -> Problem {
+    naming(Missing::Cron(Arc::clone(&name.name)))
 }
 
 /// Held to what any new one is.
@@ -237,9 +247,8 @@ impl From<CronRefusal> for Problem {
             )
             .with_field(field),
             CronRefusal::Differs { field } => Self::differs("cron", "crons.update", field),
-            CronRefusal::NotFound => {
-                Self::new(Code::NotFound, "no cron of that name: make it with crons.create")
-            }
+            // The call names the cron: `not_found`.
+            CronRefusal::NotFound => Self::new(Code::NotFound, "there is no such cron"),
             CronRefusal::Leaves => {
                 Self::not_now("the cron is on its way to another partition: send it again")
             }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use windlass_api::Code;
 use windlass_api::error::{Details, Error, ErrorReply, NOT_APPLIED, UNKNOWN};
-use windlass_core::command::{Limit, Refusal};
+use windlass_core::command::Refusal;
 use windlass_core::id::ItemId;
 use windlass_core::item::LeaseEnd;
 use windlass_core::limits::Invalid;
 use windlass_engine::{EngineError, Outcome};
 
+use super::bounds;
+use super::missing::Missing;
 use crate::gate::{CROSS_SITE, Refused};
 
 /// An error on its way to a client.
@@ -24,7 +26,7 @@ pub(super) struct Problem {
     pub(super) id: Option<ItemId>,
     /// The number of the item's last event.
     pub(super) last_seq: Option<u64>,
-    /// The setting that bounds it, which waiting does not change.
+    /// The bound that was reached, if waiting does not mend it.
     pub(super) limit: Option<&'static str>,
     /// Details that no other field has. Boxed, because few errors have any.
     pub(super) more: Option<Box<Details>>,
@@ -87,7 +89,7 @@ impl Problem {
         Self { close: true, ..self }
     }
 
-    fn with(self, more: Details) -> Self {
+    pub(super) fn with(self, more: Details) -> Self {
         Self { more: Some(Box::new(more)), ..self }
     }
 
@@ -95,7 +97,6 @@ impl Problem {
         let details = Details {
             outcome: self.outcome.map(|outcome| outcome_name(outcome).to_owned()),
             reason: self.reason.map(|reason| reason_name(reason).to_owned()),
-            id: None,
             last_seq: self.last_seq,
             limit: self.limit.map(str::to_owned),
             ..self.more.as_deref().cloned().unwrap_or_default()
@@ -206,8 +207,9 @@ fn unavailable_message(outcome: Outcome) -> &'static str {
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::NotFound => {
-                Self::new(Code::NotFound, "no such item: its id is wrong, or it has ended and is forgotten")
+            // The call names what it asked for: `missing::naming`.
+            Refusal::NotFound | Refusal::NoSuchPivot | Refusal::NoSuchGroup | Refusal::NotUnclaimed => {
+                Self::new(Code::NotFound, "there is no such thing")
             }
             Refusal::LeaseLost { reason } => {
                 Self { reason, ..Self::new(Code::LeaseLost, lease_lost_message(reason)) }
@@ -236,21 +238,13 @@ impl From<Refusal> for Problem {
                 Code::AlreadyExists,
                 "`idempotency_key` was used for other items in the last 24h: a new call needs a new key",
             ),
-            Refusal::NoSuchPivot => Self::new(
-                Code::NotFound,
-                "`pivot` is not in this list, or not any more: begin after another item, or from the start",
-            ),
-            Refusal::NoSuchPartition => Self::new(
-                Code::NotFound,
-                "the queue has no partition of that number: queue.stats tells those it has",
-            ),
+            Refusal::NoSuchPartition { queue, partition } => {
+                Missing::Partition { queue, partition: partition.0 }.into()
+            }
             Refusal::GroupExists => Self::new(
                 Code::AlreadyExists,
                 "there is a group of that name in the queue: choose another, or delete it once it is over",
             ),
-            Refusal::NoSuchGroup => {
-                Self::new(Code::NotFound, "no group of that name in the queue: make it with group.create")
-            }
             Refusal::GroupFinished => Self::new(
                 Code::GroupFinished,
                 "the group is done or was cancelled: nothing more can be done with it but to delete it",
@@ -264,19 +258,13 @@ impl From<Refusal> for Problem {
                 "there is a queue of that name: choose another, or change it with queues.update",
             ),
             Refusal::QueueDiffers { field } => Self::differs("queue", "queues.update", field),
-            Refusal::NoSuchQueue => {
-                Self::new(Code::NotFound, "no queue of that name: make it with queues.create")
-            }
+            Refusal::NoSuchQueue { queue } => Missing::Queue(queue).into(),
             Refusal::NotEmpty { live } => Self::new(
                 Code::NotEmpty,
                 format!(
                     "the queue holds {live} items that have not ended or not yet arrived where they go: \
                      clear it, let them arrive, or set `force`"
                 ),
-            ),
-            Refusal::NotUnclaimed => Self::new(
-                Code::NotFound,
-                "no unclaimed partition of that number in that store: storage/unclaimed.list tells those there are",
             ),
             Refusal::UnclaimedNotEmpty { live, crons } => Self::new(
                 Code::NotEmpty,
@@ -310,17 +298,7 @@ impl From<Refusal> for Problem {
             Refusal::TooMany { what, max } => {
                 Self::new(Code::Overloaded, format!("too many {what}: at most {max}"))
             }
-            Refusal::AtLimit { limit, max } => {
-                let (setting, what) = match limit {
-                    Limit::Queues => ("limits.queues", "queues"),
-                    Limit::Partitions => ("limits.partitions", "partitions"),
-                };
-                let message = format!(
-                    "the server takes at most {max} {what}: delete queues that are not needed, or raise `{setting}` in its \
-                     configuration"
-                );
-                Self { limit: Some(setting), ..Self::new(Code::Overloaded, message) }
-            }
+            Refusal::AtLimit { limit, max } => bounds::reached(limit, max),
             Refusal::Invalid(invalid) => invalid.into(),
             Refusal::Cron(refusal) => refusal.into(),
         }

@@ -12,7 +12,8 @@ use windlass_engine::{CloseMode, Outcome, SuspendItem};
 use super::check;
 use super::context::{Answer, Context};
 use super::error::Problem;
-use super::items::{Sorted, names, sort};
+use super::items::{Sorted, Sought, names, sort, sought};
+use super::missing::{Missing, naming};
 use super::record::{EventRecord, Record};
 
 const TYPE_DEFAULT: &str = "message";
@@ -26,7 +27,8 @@ pub(super) async fn emit(context: Context, request: EmitRequest) -> Result<Answe
     let event = |(index, event)| new_event(index, event, &context);
     let events = request.events.into_iter().enumerate().map(event).collect::<Result<Vec<_>, Problem>>()?;
     let emitting = context.engine().emit(id, permit, request.after, events);
-    let emitted = context.within(check::COMMIT_TIMEOUT, emitting).await?;
+    let emitting = context.within(check::COMMIT_TIMEOUT, emitting);
+    let emitted = emitting.await.map_err(naming(Missing::Item(request.id)))?;
     let reply = EmitReply {
         first_seq: emitted.value.first_seq,
         last_seq: emitted.value.last_seq,
@@ -55,14 +57,16 @@ pub(super) async fn close_streams(
     context: Context,
     request: CloseStreamsRequest,
 ) -> Result<Answer<CloseStreamsReply>, Problem> {
-    let id = check::item_id("id", &request.id)?;
+    let name = check::item_name(request.id, request.queue, request.address)?;
     let mode = match request.mode.as_str() {
         "graceful" => CloseMode::Graceful,
         "immediate" => CloseMode::Immediate,
         _ => return Err(Problem::invalid("`mode` must be `graceful` or `immediate`")),
     };
+    let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
     let closing = context.engine().close_streams(id, mode);
-    let closed = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, closing).await?;
+    let closing = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, closing);
+    let closed = closing.await.map_err(naming(missing))?;
     Ok(Answer::read(CloseStreamsReply { closed: closed as u64 }))
 }
 
@@ -95,10 +99,12 @@ pub(super) async fn resume(
     context: Context,
     request: ResumeItemRequest,
 ) -> Result<Answer<ResumeItemReply>, Problem> {
-    let id = check::item_id("id", &request.id)?;
+    let name = check::item_name(request.id, request.queue, request.address)?;
     let payload = Payload { json: request.json, utf8: request.utf8, bytes: request.bytes };
     let input = if payload == Payload::default() { None } else { Some(input(payload, &context)?) };
-    let resumed = context.within(check::COMMIT_TIMEOUT, context.engine().resume(id, input)).await?;
+    let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
+    let resuming = context.within(check::COMMIT_TIMEOUT, context.engine().resume(id, input));
+    let resumed = resuming.await.map_err(naming(missing))?;
     Ok(Answer::changed(ResumeItemReply {}, resumed.commits))
 }
 

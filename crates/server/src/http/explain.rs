@@ -7,15 +7,19 @@ use windlass_engine::{Outcome, WhyNot};
 
 use super::context::{Answer, Context};
 use super::error::Problem;
+use super::items::{Sought, sought};
+use super::missing::naming;
 use super::{check, show};
 
 pub(super) async fn explain(
     context: Context,
     request: ExplainItemRequest,
 ) -> Result<Answer<ExplainItemReply>, Problem> {
-    let id = check::item_id("id", &request.id)?;
+    let name = check::item_name(request.id, request.queue, request.address)?;
+    let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
     let asking = context.engine().explain(id);
-    let explained = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await?;
+    let asking = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking);
+    let explained = asking.await.map_err(naming(missing))?;
     Ok(Answer::read(ExplainItemReply {
         id: id.to_string(),
         state: explained.phase.map(|phase| show::state(phase).to_owned()),

@@ -16,6 +16,7 @@ use windlass_engine::{Committed, EngineError, Outcome};
 use super::context::{Answer, Context};
 use super::error::Problem;
 use super::items::{Kinds, new_item, new_items, produced};
+use super::missing::{Missing, naming};
 use super::{check, show};
 
 pub(super) async fn create(
@@ -43,7 +44,7 @@ pub(super) async fn create(
     let Committed { value, commits } = context.within(check::COMMIT_TIMEOUT, creating).await?;
     let reply = CreateGroupReply {
         group: show::group(&queue, &value.group),
-        items: value.items.into_iter().map(|item| produced(Ok(item))).collect(),
+        items: value.items.into_iter().map(produced).collect(),
     };
     Ok(Answer::changed(reply, commits))
 }
@@ -85,7 +86,8 @@ pub(super) async fn set_end(
     let (queue, name) = named(&request.queue, &request.group)?;
     let end = end_item("end.", request.end, &context)?;
     let abort = end_item("abort.", request.abort, &context)?;
-    changed(&context, &queue, context.engine().set_group_end(&queue, SetGroupEnd { name, end, abort })).await
+    let set = SetGroupEnd { name: Arc::clone(&name), end, abort };
+    changed(&context, &queue, &name, context.engine().set_group_end(&queue, set)).await
 }
 
 pub(super) async fn start(
@@ -93,7 +95,7 @@ pub(super) async fn start(
     request: StartGroupRequest,
 ) -> Result<Answer<GroupReply>, Problem> {
     let (queue, name) = named(&request.queue, &request.group)?;
-    changed(&context, &queue, context.engine().start_group(&queue, &name)).await
+    changed(&context, &queue, &name, context.engine().start_group(&queue, &name)).await
 }
 
 pub(super) async fn cancel(
@@ -101,7 +103,7 @@ pub(super) async fn cancel(
     request: CancelGroupRequest,
 ) -> Result<Answer<GroupReply>, Problem> {
     let (queue, name) = named(&request.queue, &request.group)?;
-    changed(&context, &queue, context.engine().cancel_group(&queue, &name)).await
+    changed(&context, &queue, &name, context.engine().cancel_group(&queue, &name)).await
 }
 
 pub(super) async fn delete(
@@ -109,22 +111,25 @@ pub(super) async fn delete(
     request: DeleteGroupRequest,
 ) -> Result<Answer<GroupReply>, Problem> {
     let (queue, name) = named(&request.queue, &request.group)?;
-    changed(&context, &queue, context.engine().delete_group(&queue, &name)).await
+    changed(&context, &queue, &name, context.engine().delete_group(&queue, &name)).await
 }
 
 async fn changed(
     context: &Context,
     queue: &QueueName,
+    name: &Arc<str>,
     change: impl Future<Output = Result<Committed<GroupView>, EngineError>>,
 ) -> Result<Answer<GroupReply>, Problem> {
-    let Committed { value, commits } = context.within(check::COMMIT_TIMEOUT, change).await?;
+    let changing = context.within(check::COMMIT_TIMEOUT, change);
+    let Committed { value, commits } = changing.await.map_err(naming(Missing::Group(Arc::clone(name))))?;
     Ok(Answer::changed(GroupReply { group: show::group(queue, &value) }, commits))
 }
 
 pub(super) async fn info(context: Context, request: GroupInfoRequest) -> Result<Answer<GroupReply>, Problem> {
     let (queue, name) = named(&request.queue, &request.group)?;
     let asking = context.engine().group(&queue, &name);
-    let group = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await?;
+    let group = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, asking).await;
+    let group = group.map_err(naming(Missing::Group(name)))?;
     Ok(Answer::read(GroupReply { group: show::group(&queue, &group) }))
 }
 
@@ -133,8 +138,8 @@ pub(super) async fn list(
     request: ListGroupsRequest,
 ) -> Result<Answer<ListGroupsReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
-    let limit = check::list_limit(request.limit)?;
-    let listing = context.engine().groups(&queue, request.pivot.map(Into::into), limit);
+    let (pivot, limit) = (check::name_pivot(request.pivot)?, check::list_limit(request.limit)?);
+    let listing = context.engine().groups(&queue, pivot, limit);
     let groups = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, listing).await?;
     let groups = groups.iter().map(|group| show::group(&queue, group)).collect();
     Ok(Answer::read(ListGroupsReply { groups }))

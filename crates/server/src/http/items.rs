@@ -14,7 +14,7 @@ use windlass_api::items::{
     WaitItemRequest,
 };
 use windlass_api::payload::Payload;
-use windlass_core::command::{self, Extended, Filter, LeaseItems, Refusal, Retried};
+use windlass_core::command::{self, Extended, Filter, LeaseItems, Retried};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::ItemError;
 use windlass_core::limits;
@@ -25,6 +25,7 @@ use windlass_engine::{self as engine, Commit, EngineError, Grant, Judged, Outcom
 use super::check::ItemName;
 use super::context::{Answer, Context};
 use super::error::Problem;
+use super::missing::{Missing, naming};
 use super::record::Record;
 use super::{check, show};
 
@@ -39,6 +40,7 @@ pub(super) async fn produce(
     limits::check_batch("items", request.items.len())?;
     let key = request.idempotency_key.map(check::idempotency_key).transpose()?;
     let items = new_items(request.items, &context)?;
+    let groups: Vec<Option<Arc<str>>> = items.iter().map(|item| item.group.clone()).collect();
     let engine = context.engine();
     let producing = async {
         match key {
@@ -47,23 +49,30 @@ pub(super) async fn produce(
         }
     };
     let made = context.within(timeout, producing).await?;
-    let reply = ProduceReply { items: made.results.into_iter().map(produced).collect() };
+    let judged = made.results.into_iter().zip(groups);
+    let reply = ProduceReply { items: judged.map(|(result, group)| judged_item(result, group)).collect() };
     Ok(Answer::changed(reply, made.commits))
 }
 
-pub(super) fn produced(item: Result<engine::ProducedItem, EngineError>) -> ProducedItem {
-    match item {
-        Ok(made) => ProducedItem {
-            id: Some(made.id.to_string()),
-            state: Some(show::state(made.phase).to_owned()),
-            error: None,
-        },
-        Err(error) => ProducedItem { error: Some(produce_error(error)), ..ProducedItem::default() },
+fn judged_item(result: Result<engine::ProducedItem, EngineError>, group: Option<Arc<str>>) -> ProducedItem {
+    match result {
+        Ok(made) => produced(made),
+        Err(error) => ProducedItem { error: Some(produce_error(error, group)), ..ProducedItem::default() },
     }
 }
 
-pub(super) fn produce_error(error: EngineError) -> ProduceError {
+pub(super) fn produced(made: engine::ProducedItem) -> ProducedItem {
+    let (id, state) = (made.id.to_string(), show::state(made.phase).to_owned());
+    ProducedItem { id: Some(id), state: Some(state), error: None }
+}
+
+/// Why an item was not made. Of what it names, only its group can be missing.
+pub(super) fn produce_error(error: EngineError, group: Option<Arc<str>>) -> ProduceError {
     let problem = Problem::from(error);
+    let problem = match group {
+        Some(group) => naming(Missing::Group(group))(problem),
+        None => problem,
+    };
     ProduceError {
         code: problem.code.as_str().to_owned(),
         details: problem.details(),
@@ -334,6 +343,7 @@ pub(super) fn sort<T>(judged: Judged<T>, named: Vec<Named>) -> Result<Sorted<T>,
 }
 
 fn failed(named: Named, problem: Problem) -> Failed {
+    let problem = naming(Missing::Item(named.id.clone()))(problem);
     let details = problem.details();
     let code = problem.code.as_str().to_owned();
     Failed { id: named.id, permit: named.permit, code, message: problem.message, details }
@@ -341,31 +351,30 @@ fn failed(named: Named, problem: Problem) -> Failed {
 
 // Single items.
 
-/// The item that a request names.
-async fn found(context: &Context, name: ItemName, timeout: Span) -> Result<ItemId, Problem> {
-    let (queue, address) = match name {
-        ItemName::Id(id) => return Ok(id),
-        ItemName::Address(queue, address) => (queue, address),
-    };
-    let finding = async {
-        match context.engine().item_at(&queue, &address).await {
-            Err(EngineError::Refused(Refusal::NotFound)) => Ok(None),
-            found => found.map(Some),
-        }
-    };
-    let found = context.within_or(timeout, Outcome::NotApplied, finding).await?;
-    found.ok_or_else(|| Problem::new(Code::NotFound, NO_SUCH_ADDRESS))
+/// The item that a request names, and what to say if it is gone by the time it is asked for.
+pub(super) struct Sought {
+    pub(super) id: ItemId,
+    pub(super) missing: Missing,
 }
 
-const NO_SUCH_ADDRESS: &str =
-    "no item of that address in the queue: none was produced, or it has ended and is forgotten";
+pub(super) async fn sought(context: &Context, name: ItemName, timeout: Span) -> Result<Sought, Problem> {
+    let (queue, address) = match name {
+        ItemName::Id(id, text) => return Ok(Sought { id, missing: Missing::Item(text) }),
+        ItemName::Address(queue, address) => (queue, address),
+    };
+    let missing = Missing::address(&queue, &address);
+    let finding = context.engine().item_at(&queue, &address);
+    let found = context.within_or(timeout, Outcome::NotApplied, finding).await;
+    Ok(Sought { id: found.map_err(naming(missing.clone()))?, missing })
+}
 
 pub(super) async fn get(context: Context, request: GetItemRequest) -> Result<Answer<ItemReply>, Problem> {
     let GetItemRequest { id, queue, address } = request;
-    let id = found(&context, check::item_name(id, queue, address)?, check::COMMIT_TIMEOUT).await?;
+    let name = check::item_name(id, queue, address)?;
+    let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
     let looking = context.engine().get(id);
-    let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await?;
-    Ok(Answer::read(ItemReply { item: show::item(view) }))
+    let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
+    Ok(Answer::read(ItemReply { item: show::item(view.map_err(naming(missing))?) }))
 }
 
 pub(super) async fn wait(context: Context, request: WaitItemRequest) -> Result<Answer<ItemReply>, Problem> {
@@ -374,19 +383,20 @@ pub(super) async fn wait(context: Context, request: WaitItemRequest) -> Result<A
     let wait = check::request_timeout(request_timeout, true)?;
     let _waiting = (wait > Span::ZERO).then(|| context.wait_in_line()).transpose()?;
     let begun = Instant::now();
-    let id = found(&context, name, if wait > Span::ZERO { wait } else { check::COMMIT_TIMEOUT }).await?;
+    let finding = sought(&context, name, if wait > Span::ZERO { wait } else { check::COMMIT_TIMEOUT });
+    let Sought { id, missing } = finding.await?;
     // What it took to find the item is part of the wait.
     let left = Span::from(Duration::from(wait).saturating_sub(begun.elapsed()));
     let waiting = context.engine().wait(id, left);
     let waiting = context.within_or(after_wait(left), Outcome::NotApplied, waiting);
     let view = match context.unless_sent_home(waiting).await {
-        Some(view) => view?,
+        Some(view) => view,
         None => {
             let looking = context.engine().get(id);
-            context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await?
+            context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await
         }
     };
-    Ok(Answer::read(ItemReply { item: show::item(view) }))
+    Ok(Answer::read(ItemReply { item: show::item(view.map_err(naming(missing))?) }))
 }
 
 pub(super) async fn cancel(
@@ -394,7 +404,9 @@ pub(super) async fn cancel(
     request: CancelItemRequest,
 ) -> Result<Answer<ItemReply>, Problem> {
     let CancelItemRequest { id, queue, address } = request;
-    let id = found(&context, check::item_name(id, queue, address)?, check::COMMIT_TIMEOUT).await?;
-    let cancelled = context.within(check::COMMIT_TIMEOUT, context.engine().cancel(id)).await?;
+    let name = check::item_name(id, queue, address)?;
+    let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
+    let cancelling = context.within(check::COMMIT_TIMEOUT, context.engine().cancel(id));
+    let cancelled = cancelling.await.map_err(naming(missing))?;
     Ok(Answer::changed(ItemReply { item: show::item(cancelled.value) }, cancelled.commits))
 }

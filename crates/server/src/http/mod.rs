@@ -3,6 +3,7 @@
 //! [`App::let_in`] is the gate before it, and [`App::answer`] the whole router.
 
 mod backup;
+mod bounds;
 mod check;
 mod context;
 mod crons;
@@ -10,8 +11,10 @@ mod error;
 mod events;
 mod explain;
 mod groups;
+mod info;
 mod items;
 mod metrics_page;
+mod missing;
 mod pages;
 mod permits;
 mod query;
@@ -30,7 +33,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -41,7 +44,7 @@ use tracing::{Instrument, debug, error_span};
 use windlass_api::events::{EmitRequest, SuspendRequest};
 use windlass_api::items::{CompleteRequest, ExtendRequest, LeaseRequest, ReleaseRequest, RetryRequest};
 use windlass_api::service::BackupRequest;
-use windlass_api::{Call, Code, REQUEST_ID};
+use windlass_api::{Call, Code, REQUEST_ID, Time};
 use windlass_engine::{Engine, Outcome};
 
 use self::context::{Answer, Context};
@@ -49,6 +52,7 @@ use self::error::Problem;
 use self::metrics_page::MetricsPage;
 use self::reply::{answered, plain, preflight, refuse, wrong_method};
 use self::wire::Encoding;
+use crate::config::Limits;
 use crate::gate::{Asked, Gate, Sharing};
 use crate::listener::{BodyError, Handler, Reply, RequestBody, Traffic};
 use crate::metrics::{OTHER, Requests};
@@ -94,6 +98,7 @@ pub struct App {
     /// One backup at a time.
     backing_up: Arc<Mutex<()>>,
     began: Instant,
+    started_at: Time,
 }
 
 /// What there is once the data is loaded.
@@ -103,6 +108,8 @@ pub struct Opened {
     /// None if the stores are not directories.
     pub logs: Option<Arc<Logs>>,
     pub backup_dir: PathBuf,
+    /// For those who ask: each is kept where it counts.
+    pub limits: Limits,
 }
 
 impl App {
@@ -122,6 +129,7 @@ impl App {
             metrics_page: MetricsPage::default(),
             backing_up: Arc::default(),
             began: Instant::now(),
+            started_at: Time::from(SystemTime::now()),
         })
     }
 
@@ -217,6 +225,7 @@ impl App {
             "queue.unblock" => app.call(request, rules::unblock).await,
             "rules.list" => app.call(request, rules::list).await,
             "item.explain" => app.call(request, explain::explain).await,
+            "server.info" => app.call(request, info::show).await,
             "server.backup" => app.call(request, backup::make).await,
             other => {
                 let encoding = reply_encoding(request.headers());

@@ -144,7 +144,7 @@ fn requeue(name: &str) -> Result<Requeue, Problem> {
 
 pub(super) async fn info(context: Context, request: QueueInfoRequest) -> Result<Answer<QueueReply>, Problem> {
     let name = check::queue_name(&request.queue)?;
-    let queue = context.engine().queue_info(&name).ok_or(Refusal::NoSuchQueue)?;
+    let queue = context.engine().queue_info(&name).ok_or_else(|| Refusal::no_such_queue(&name))?;
     Ok(Answer::read(QueueReply { queue: show::queue(&queue) }))
 }
 
@@ -153,10 +153,9 @@ pub(super) async fn list(
     request: ListQueuesRequest,
 ) -> Result<Answer<ListQueuesReply>, Problem> {
     let limit = check::list_limit(request.limit)?;
-    let pivot = request.pivot.as_deref().unwrap_or_default();
-    check::text("pivot", pivot, limits::NAME_CHARS_MAX)?;
+    let pivot = check::name_pivot(request.pivot.clone())?.unwrap_or_default();
     let overview = context.engine().overview();
-    let after = overview.iter().filter(|seen| &*seen.queue.name.name > pivot);
+    let after = overview.iter().filter(|seen| seen.queue.name.name > pivot);
     let now = context.engine().now();
     let meta_bytes = |seen: &QueueOverview| seen.queue.meta.as_ref().map_or(0, |meta| meta.len());
     let fits = bounded(META_PAGE_BYTES_MAX, |seen| if request.meta { meta_bytes(seen) } else { 0 });

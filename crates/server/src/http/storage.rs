@@ -1,6 +1,7 @@
 //! Calls for operators: lists, imports and deletions of what is stored, and reloads.
 
 use std::fmt;
+use std::sync::Arc;
 
 use windlass_api::error::Failed;
 use windlass_api::items::{self, ProduceError};
@@ -21,6 +22,7 @@ use windlass_engine::{Outcome, Page};
 
 use super::error::Problem;
 use super::items::{KIND_DEFAULT, Kinds, Sorted, names, produce_error, sort};
+use super::missing::{Missing, naming};
 use super::record::Record;
 use super::{Answer, Context, check, show};
 
@@ -59,7 +61,11 @@ async fn page(
         limit: check::list_limit(limit)?,
     };
     let listing = context.engine().list(&queue, page);
-    let views = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, listing).await?;
+    let views = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, listing).await;
+    let views = match pivot {
+        Some(pivot) => views.map_err(naming(Missing::Pivot(pivot.to_owned())))?,
+        None => views?,
+    };
     Ok(Answer::read(ListItemsReply { items: views.into_iter().map(show::item).collect() }))
 }
 
@@ -83,7 +89,7 @@ pub(super) async fn import(
         replies.push(reply);
     }
     if taken.is_empty() {
-        context.engine().queue_info(&queue).ok_or(Refusal::NoSuchQueue)?;
+        context.engine().queue_info(&queue).ok_or_else(|| Refusal::no_such_queue(&queue))?;
         return Ok(Answer::read(ImportItemsReply { items: replies }));
     }
     bring_in(&context, &queue, taken, replies).await
@@ -96,12 +102,13 @@ async fn bring_in(
     items: Vec<command::ImportItem>,
     mut replies: Vec<ImportedItem>,
 ) -> Result<Answer<ImportItemsReply>, Problem> {
+    let groups: Vec<Option<Arc<str>>> = items.iter().map(|item| item.group.clone()).collect();
     let imported = context.within(check::COMMIT_TIMEOUT, context.engine().import(queue, items)).await?;
     let good = replies.iter_mut().filter(|reply| reply.error.is_none());
-    for (reply, result) in good.zip(imported.results) {
+    for ((reply, result), group) in good.zip(imported.results).zip(groups) {
         match result {
             Ok(made) => reply.id = Some(made.id.to_string()),
-            Err(error) => reply.error = Some(produce_error(error)),
+            Err(error) => reply.error = Some(produce_error(error, group)),
         }
     }
     Ok(Answer::changed(ImportItemsReply { items: replies }, imported.commits))
@@ -122,6 +129,10 @@ fn import_item(
         Arrival::Refused(message) => return Ok(Err(refused(message))),
         Arrival::Wrong(problem) => return Err(Problem::invalid(format!("`{within}{problem}"))),
     };
+    let ignored = [("id", &item.id), ("queue", &item.queue), ("client_id", &item.client_id)];
+    for (field, text) in ignored {
+        text.as_deref().map_or(Ok(()), |text| check::no_nul(format_args!("{within}{field}"), text))?;
+    }
     let kind = item.kind.as_deref().unwrap_or(KIND_DEFAULT);
     limits::check_kind(kind).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let payload = Payload { json: item.json, utf8: item.utf8, bytes: item.bytes };

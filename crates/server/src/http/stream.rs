@@ -13,12 +13,14 @@ use serde::Serialize;
 use tokio::time::{sleep, timeout};
 use windlass_api::EVENT_STREAM;
 use windlass_api::events::{EndFrame, EventFrame, GapFrame, SnapshotFrame, StateFrame};
-use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_engine::{EndReason, Frame, Outcome, Subscription};
 
+use super::check::ItemName;
 use super::context::Context;
 use super::error::Problem;
+use super::items::{Sought, sought};
+use super::missing::naming;
 use super::record::EventRecord;
 use super::reply::{refuse, wrong_method};
 use super::wire::Encoding;
@@ -47,35 +49,41 @@ pub(super) async fn events(app: Arc<App>, request: Request<RequestBody>) -> Resp
 }
 
 async fn subscribe(app: Arc<App>, request: &Request<RequestBody>) -> Result<Subscription, Problem> {
-    let (id, after) = asked(request.uri().query().unwrap_or_default(), request.headers())?;
+    let (name, after) = asked(request.uri().query().unwrap_or_default(), request.headers())?;
     let opened = app.opened_for_work()?;
     let client = request.body().client();
     let context = Context { app, opened, encoding: Encoding::Json, client, body: None };
+    let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
     let subscribing = context.engine().subscribe(id, after);
-    context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, subscribing).await
+    let subscribing = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, subscribing);
+    subscribing.await.map_err(naming(missing))
 }
 
 /// Which item, and after which event. A browser that comes again sends the address it began with and, in the header, how far
 /// it got.
-fn asked(query: &str, headers: &HeaderMap) -> Result<(ItemId, Option<u64>), Problem> {
-    let (mut id, mut after) = (None, None);
+fn asked(query: &str, headers: &HeaderMap) -> Result<(ItemName, Option<u64>), Problem> {
+    let (mut id, mut queue, mut address, mut after) = (None, None, None, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        match (query::decoded(name)?.as_str(), query::decoded(value)?) {
-            ("id", value) => id = Some(check::item_id("id", &value)?),
-            ("after", value) => after = Some(number("after", &value)?),
-            (name, _) => {
-                let name: String = name.chars().take(64).collect();
-                return Err(Problem::invalid(format!("no parameter `{name}`: there are `id` and `after`")));
-            }
+        let (name, value) = (query::decoded(name)?, query::decoded(value)?);
+        match name.as_str() {
+            "id" => id = Some(value),
+            "queue" => queue = Some(value),
+            "address" => address = Some(value),
+            "after" => after = Some(number("after", &value)?),
+            other => return Err(unknown_parameter(other)),
         }
     }
     let last_seen = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty());
     if let Some(value) = last_seen {
         after = Some(number("Last-Event-ID", value.to_str().unwrap_or_default())?);
     }
-    let id = id.ok_or_else(|| Problem::invalid("`id` must be set: /v1/item.events?id=…"))?;
-    Ok((id, after))
+    Ok((check::item_name(id, queue, address)?, after))
+}
+
+fn unknown_parameter(name: &str) -> Problem {
+    let name: String = name.chars().take(64).collect();
+    Problem::invalid(format!("no parameter `{name}`: there are `id`, `queue`, `address` and `after`"))
 }
 
 fn number(field: &str, text: &str) -> Result<u64, Problem> {
@@ -250,7 +258,7 @@ mod tests {
     use windlass_api::payload::Payload;
     use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
     use windlass_core::event::NewEvent;
-    use windlass_core::id::Permit;
+    use windlass_core::id::{ItemId, Permit};
     use windlass_core::row::QueueName;
     use windlass_core::settings::Settings;
     use windlass_core::time::Span;

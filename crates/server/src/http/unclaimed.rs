@@ -9,6 +9,7 @@ use windlass_core::id::PartitionId;
 use windlass_engine::{Outcome, Unclaimed};
 
 use super::error::Problem;
+use super::missing::{Missing, naming};
 use super::{Answer, Context, check, show};
 
 /// Each partition of a page is read as a whole.
@@ -40,9 +41,10 @@ pub(super) async fn adopt(
     request: AdoptPartitionRequest,
 ) -> Result<Answer<QueueReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
-    let (partition, store) = (PartitionId(request.partition), request.store.map(Into::into));
+    let (partition, store) = (PartitionId(request.partition), check::store_name(request.store)?);
     let adopting = context.engine().adopt(&queue, partition, store);
-    let adopted = context.within(check::WHOLE_QUEUE_TIMEOUT, adopting).await?;
+    let adopting = context.within(check::WHOLE_QUEUE_TIMEOUT, adopting);
+    let adopted = adopting.await.map_err(naming(Missing::Unclaimed(request.partition)))?;
     Ok(Answer::changed(QueueReply { queue: show::queue(&adopted.value) }, adopted.commits))
 }
 
@@ -50,8 +52,9 @@ pub(super) async fn drop_partition(
     context: Context,
     request: DropPartitionRequest,
 ) -> Result<Answer<DropPartitionReply>, Problem> {
-    let (partition, store) = (PartitionId(request.partition), request.store.map(Into::into));
+    let (partition, store) = (PartitionId(request.partition), check::store_name(request.store)?);
     let dropping = context.engine().drop_unclaimed(partition, store, request.force);
-    let dropped = context.within(check::WHOLE_QUEUE_TIMEOUT, dropping).await?;
+    let dropping = context.within(check::WHOLE_QUEUE_TIMEOUT, dropping);
+    let dropped = dropping.await.map_err(naming(Missing::Unclaimed(request.partition)))?;
     Ok(Answer::changed(DropPartitionReply {}, dropped.commits))
 }

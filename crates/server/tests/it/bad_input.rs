@@ -55,7 +55,7 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
         ("queue.complete", item(json!({"id": ID})), "invalid_argument", "items[0].permit"),
         ("queue.extend", item(json!({"id": ID, "permit": 0})), "invalid_argument", "items[0].permit"),
         ("queue.retry", item(json!({"id": ID})), "invalid_argument", "items[0].permit"),
-        ("item.get", json!({"queue": "q", "address": "a"}), "not_found", "no item of that address"),
+        ("item.get", json!({"queue": "q", "address": "a"}), "not_found", "no item of the address `a`"),
         ("item.get", json!({"queue": "none", "address": "a"}), "not_found", "queue"),
         ("item.get", json!({"queue": "q"}), "invalid_argument", "`address`"),
         ("item.cancel", json!({"address": "a"}), "invalid_argument", "`queue`"),

@@ -31,6 +31,8 @@ mod half_closed;
 mod hostile;
 #[cfg(test)]
 mod idempotency;
+#[cfg(test)]
+mod lasting_limits;
 mod life;
 #[cfg(test)]
 mod limits;
@@ -39,12 +41,20 @@ mod lockout;
 #[cfg(test)]
 mod metrics;
 #[cfg(test)]
+mod named_items;
+#[cfg(test)]
+mod not_found;
+#[cfg(test)]
+mod nul;
+#[cfg(test)]
 mod order;
 mod rebalance;
 #[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod rules;
+#[cfg(test)]
+mod server_info;
 mod storage;
 #[cfg(test)]
 mod stores;

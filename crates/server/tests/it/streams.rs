@@ -461,9 +461,10 @@ async fn every_call_on_events_speaks_both_encodings() {
         let suspend = Suspend { id: id.clone(), permit, reason: None };
         let suspend = SuspendRequest { queue: "q".to_owned(), items: vec![suspend] };
         assert_eq!(http.call(encoding, &suspend).await.expect("judged").suspended, 1);
-        let close = CloseStreamsRequest { id: id.clone(), mode: "graceful".to_owned() };
+        let close =
+            CloseStreamsRequest { id: Some(id.clone()), mode: "graceful".to_owned(), ..Default::default() };
         assert_eq!(http.call(encoding, &close).await.expect("closed").closed, 0);
-        let resume = ResumeItemRequest { id, utf8: Some("b".to_owned()), ..ResumeItemRequest::default() };
+        let resume = ResumeItemRequest { id: Some(id), utf8: Some("b".to_owned()), ..Default::default() };
         http.call(encoding, &resume).await.expect("resumed");
         let leased = lease(&mut http).await;
         assert_eq!(leased["input"], json!({"utf8": "b"}));

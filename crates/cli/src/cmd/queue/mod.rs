@@ -7,7 +7,6 @@ mod settings;
 mod shown;
 
 use clap::{Args, Subcommand};
-use windlass_api::Code;
 use windlass_api::queues::{
     ClearQueueRequest, DeleteQueueRequest, ListQueuesReply, ListQueuesRequest, QueueInfoRequest,
     QueueStatsRequest, RedriveQueueRequest,
@@ -281,23 +280,8 @@ impl Redrive {
     async fn run(self, remote: &Remote, out: Output) -> Result<(), Failure> {
         let Self { queue, to, kind, limit } = self;
         let request = RedriveQueueRequest { queue, to, kind, limit };
-        let redriven = remote.client().call(&request).await;
-        let reply = redriven.map_err(|error| of_redrive(&request, error))?;
+        let reply = remote.call(&request).await?;
         out.reply(&reply, |_| format!("{} moved\n", counted(reply.moved, "item")))
-    }
-}
-
-/// The server does not tell which of two queues is missing.
-fn of_redrive(request: &RedriveQueueRequest, error: ClientError) -> Failure {
-    match &request.to {
-        Some(to) if error.code() == Some(Code::NotFound) => {
-            let message = format!(
-                "no queue `{}`, or no queue `{to}`: make it with `windlass queue create`",
-                request.queue
-            );
-            Failure::from(error).retold(message)
-        }
-        Some(_) | None => failed(request, error),
     }
 }
 

@@ -100,7 +100,7 @@ async fn an_item_is_found_and_cancelled_by_its_address(world: &World) {
     let shown = world.engine().get(found(world, &queue, "b").await).await.expect("kept");
     assert_eq!((shown.item.state.phase(), shown.payload), (Phase::Cancelled, None));
     let nowhere = world.engine().item_at(&crate::world::queue_name("nowhere"), "a").await;
-    assert!(is_refused(&nowhere, &Refusal::NoSuchQueue), "{nowhere:?}");
+    assert!(is_refused(&nowhere, &Refusal::NoSuchQueue { queue: "nowhere".into() }), "{nowhere:?}");
 }
 
 async fn an_address_speaks_of_the_latest_item_kept(world: &World) {

@@ -195,7 +195,7 @@ async fn a_name_is_one_crons_of_the_whole_server(world: &World) {
     let missing = crate::world::queue_name("missing");
     assert!(is_refused(
         &world.engine().create_cron(&missing, cron("tock", "@hourly")).await,
-        &Refusal::NoSuchQueue
+        &Refusal::no_such_queue(&missing)
     ));
     world.engine().delete_cron(&named("tick")).await.expect("deleted");
     let gone = named("tick");

@@ -130,7 +130,7 @@ async fn an_end_item_in_another_queue_tells_its_group(world: &World) {
     let to = world.queue("other", 1, Settings::default()).await;
     let missing = CreateGroup { end: end("end", Some("missing")), ..group("g") };
     let refused = world.engine().create_group(&queue, missing).await;
-    assert!(is_refused(&refused, &Refusal::NoSuchQueue));
+    assert!(is_refused(&refused, &Refusal::NoSuchQueue { queue: "missing".into() }), "{refused:?}");
     create(
         world,
         &queue,

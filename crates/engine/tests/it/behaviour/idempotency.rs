@@ -98,7 +98,7 @@ async fn keys_count_per_queue(world: &World) {
         assert_eq!(live(world, queue).await, count as u64 + 1);
     }
     let nowhere = once(world, &queue_name("nowhere"), "call", items(1)).await;
-    assert!(is_refused(&nowhere, &Refusal::NoSuchQueue), "{nowhere:?}");
+    assert!(is_refused(&nowhere, &Refusal::NoSuchQueue { queue: "nowhere".into() }), "{nowhere:?}");
     for key in ["", &"x".repeat(129)] {
         let refused = once(world, &queues[0], key, items(1)).await;
         assert!(matches!(refused, Err(EngineError::Refused(Refusal::Invalid(_)))), "{refused:?}");

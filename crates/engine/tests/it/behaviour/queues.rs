@@ -29,7 +29,7 @@ async fn a_queue_made_again_under_the_name_is_empty(world: &World) {
     world.engine().delete_queue(&queue, true).await.expect("deleted");
     assert!(matches!(
         world.engine().produce(&queue, items(1)).await,
-        Err(EngineError::Refused(Refusal::NoSuchQueue))
+        Err(EngineError::Refused(Refusal::NoSuchQueue { .. }))
     ));
     let queue = world.queue("q", 2, Settings::default()).await;
     assert!(world.lease(&queue, 10).await.is_empty());
@@ -51,7 +51,7 @@ async fn new_settings_count_for_the_next_lease(world: &World) {
 
 async fn an_unknown_queue_is_refused(world: &World) {
     let nowhere = queue_name("nowhere");
-    let refused = |error: EngineError| matches!(error, EngineError::Refused(Refusal::NoSuchQueue));
+    let refused = |error: EngineError| matches!(error, EngineError::Refused(Refusal::NoSuchQueue { .. }));
     assert!(refused(world.engine().produce(&nowhere, items(1)).await.expect_err("refused")));
     assert!(refused(world.engine().lease(&nowhere, lease(1), Span::ZERO).await.expect_err("refused")));
     assert!(refused(world.engine().delete_queue(&nowhere, false).await.expect_err("refused")));
@@ -161,7 +161,9 @@ async fn a_produce_that_was_acknowledged_outlives_a_delete_without_force(world: 
         for task in producing {
             match task.await.expect("the task ran") {
                 Ok(()) => produced += 1,
-                Err(error) => assert!(matches!(error, EngineError::Refused(Refusal::NoSuchQueue)), "{error}"),
+                Err(error) => {
+                    assert!(matches!(error, EngineError::Refused(Refusal::NoSuchQueue { .. })), "{error}")
+                }
             }
         }
         match deleted {

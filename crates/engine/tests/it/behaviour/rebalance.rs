@@ -109,7 +109,7 @@ async fn as_many_as_there_are_is_no_change_and_a_wrong_number_is_refused(world: 
         assert!(matches!(refused, Err(EngineError::Refused(Refusal::Invalid(_)))), "{refused:?}");
     }
     let nowhere = world.engine().rebalance(&crate::world::queue_name("nowhere"), 2).await;
-    assert!(is_refused(&nowhere, &Refusal::NoSuchQueue), "{nowhere:?}");
+    assert!(is_refused(&nowhere, &Refusal::NoSuchQueue { queue: "nowhere".into() }), "{nowhere:?}");
 }
 
 async fn an_address_stays_taken_while_its_home_changes(world: &World) {

@@ -115,10 +115,10 @@ async fn a_redrive_to_a_queue_that_is_not_there_is_refused(world: &World) {
     let (_, _, dead) = graveyard(world, 1).await;
     let to = |name: &str| Redrive { to: Some(queue_name(name)), ..Redrive::default() };
     let refused = world.engine().redrive(&dead, to("nowhere")).await;
-    assert!(is_refused(&refused, &Refusal::NoSuchQueue));
+    assert!(is_refused(&refused, &Refusal::NoSuchQueue { queue: "nowhere".into() }));
     assert!(is_refused(
         &world.engine().redrive(&queue_name("nowhere"), to("one")).await,
-        &Refusal::NoSuchQueue
+        &Refusal::NoSuchQueue { queue: "nowhere".into() }
     ));
     let itself = world.engine().redrive(&dead, to("dead")).await;
     assert!(matches!(itself, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == "to"));

@@ -224,9 +224,12 @@ async fn rules_are_listed_by_queue_and_go_with_it(world: &World) {
     engine.delete_queue(&first, false).await.expect("deleted");
     assert_eq!(engine.rules(None).await.expect("rules"), [on_second]);
     let nowhere = engine.set_rule(set(&first, None, Stop::Pause)).await;
-    assert!(is_refused(&nowhere, &Refusal::NoSuchQueue));
-    assert!(is_refused(&engine.lift_rule(lift(&first, None, Stop::Pause)).await, &Refusal::NoSuchQueue));
-    assert!(is_refused(&engine.rules(Some(&first)).await, &Refusal::NoSuchQueue));
+    assert!(is_refused(&nowhere, &Refusal::no_such_queue(&first)));
+    assert!(is_refused(
+        &engine.lift_rule(lift(&first, None, Stop::Pause)).await,
+        &Refusal::no_such_queue(&first)
+    ));
+    assert!(is_refused(&engine.rules(Some(&first)).await, &Refusal::no_such_queue(&first)));
     let past = SetRule { until: Some(world.env.wall()), ..set(&second, None, Stop::Pause) };
     let refused = Refusal::Invalid(Invalid { field: "until", rule: "in the future" });
     assert!(is_refused(&engine.set_rule(past).await, &refused));

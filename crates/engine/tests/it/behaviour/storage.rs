@@ -131,7 +131,8 @@ async fn a_pivot_or_partition_that_is_not_there_is_refused(world: &World) {
     }
     let stranger = partition(world, &other).await;
     let refused = world.engine().list(&queue, page(stranger, List::Queue, None, 10)).await;
-    assert!(is_refused(&refused, &Refusal::NoSuchPartition), "{refused:?}");
+    let nowhere = Refusal::NoSuchPartition { queue: queue.name.clone(), partition: stranger };
+    assert!(is_refused(&refused, &nowhere), "{refused:?}");
 }
 
 fn import_item(view: ItemView) -> ImportItem {

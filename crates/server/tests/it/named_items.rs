@@ -1,0 +1,75 @@
+//! Calls on one item take its address as well as its id.
+
+use serde_json::{Value, json};
+
+use crate::support::{Http, TestServer};
+
+/// A server with one waiting item in the queue `q`, whose address is `a/b`, and its id.
+async fn prepared() -> (TestServer, Http, String) {
+    let server = TestServer::start().await;
+    let mut http = server.connect().await;
+    http.ok("queues.create", json!({"queue": "q"})).await;
+    let made =
+        http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "x", "address": "a/b"}]})).await;
+    let id = made["items"][0]["id"].as_str().unwrap().to_owned();
+    (server, http, id)
+}
+
+fn by_address(more: Value) -> Value {
+    let mut request = json!({"queue": "q", "address": "a/b"});
+    request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    request
+}
+
+#[tokio::test]
+async fn an_item_is_explained_and_resumed_by_its_address() {
+    let (_server, mut http, id) = prepared().await;
+    let explained = http.ok("item.explain", by_address(json!({}))).await;
+    assert_eq!((&explained["id"], &explained["state"]), (&json!(id), &json!("waiting")));
+    let leased = http.ok("queue.lease", json!({"queue": "q", "client_id": "w", "batch_size": 1})).await;
+    let permit = &leased["items"][0]["permit"];
+    http.ok("queue.suspend", json!({"queue": "q", "items": [{"id": id, "permit": permit}]})).await;
+    http.ok("item.resume", by_address(json!({"utf8": "go on"}))).await;
+    let leased = http.ok("queue.lease", json!({"queue": "q", "client_id": "w", "batch_size": 1})).await;
+    assert_eq!(leased["items"][0]["input"], json!({"utf8": "go on"}));
+}
+
+#[tokio::test]
+async fn a_stream_is_followed_and_closed_by_the_address_of_its_item() {
+    let (server, mut http, id) = prepared().await;
+    let mut reader = server.connect().await;
+    reader.send("GET", "/v1/item.events?queue=q&address=a%2Fb", &[], b"").await;
+    assert_eq!(reader.receive_head().await.status, 200);
+    let first = String::from_utf8(reader.receive_chunk().await.expect("the snapshot")).unwrap();
+    assert!(first.contains("event: snapshot") && first.contains(&id), "{first}");
+    let closed = http.ok("item.close_streams", by_address(json!({"mode": "graceful"}))).await;
+    assert_eq!(closed, json!({"closed": 1}));
+    let last = String::from_utf8(reader.receive_chunk().await.expect("the end")).unwrap();
+    assert!(last.contains("event: end") && last.contains("\"closed\""), "{last}");
+}
+
+#[tokio::test]
+async fn an_item_is_named_in_one_way_only() {
+    let (_server, mut http, id) = prepared().await;
+    for (call, more) in [
+        ("item.explain", json!({})),
+        ("item.resume", json!({})),
+        ("item.close_streams", json!({"mode": "graceful"})),
+    ] {
+        let both = by_address(json!({"id": id}));
+        for name in [both, json!({}), json!({"queue": "q"}), json!({"address": "a/b"})] {
+            let mut request = name.clone();
+            request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let got = http.post(call, &request.to_string()).await;
+            assert_eq!((got.status, got.code().as_str()), (400, "invalid_argument"), "{call} {request}");
+            assert!(got.message().contains("either `id`"), "{}", got.message());
+        }
+    }
+    for query in
+        [format!("id={id}&queue=q&address=a"), "queue=q".to_owned(), "address=a".to_owned(), String::new()]
+    {
+        let got = http.get(&format!("/v1/item.events?{query}")).await;
+        assert_eq!((got.status, got.code().as_str()), (400, "invalid_argument"), "{query}");
+        assert!(got.message().contains("either `id`"), "{query}: {}", got.message());
+    }
+}
