@@ -26,9 +26,9 @@ on_every_store!(
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What twenty calls at once are told.
-async fn at_once<T: Send + 'static>(call: impl Fn() -> T) -> Vec<T::Output>
+async fn at_once<T>(call: impl Fn() -> T) -> Vec<T::Output>
 where
-    T: Future<Output: Send>,
+    T: Future<Output: Send> + Send + 'static,
 {
     tokio::task::JoinSet::from_iter((0..20).map(|_| call())).join_all().await
 }
@@ -82,7 +82,7 @@ async fn meta_and_times_of_a_queue_outlive_a_restart(world: &World) {
     let updated = world.engine().update_queue(update).await.expect("updated").value;
     assert_eq!((updated.created_at, updated.updated_at), (made_at, world.env.wall()));
     assert_eq!(updated.meta.as_deref(), Some(r#"{"team":"b"}"#));
-    assert_eq!(world.engine().queues(), [updated.clone()]);
+    assert_eq!(world.engine().queues(), std::slice::from_ref(&updated));
     world.restart().await;
     assert_eq!(world.engine().queues(), [updated]);
 }
