@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::shape::Shaped;
 use crate::{crons, events, explain, groups, items, permits, queues, rules, service, storage, unclaimed};
 
 /// What can be a request or a reply.
@@ -13,7 +14,7 @@ pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 
 impl<T: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static> Wire for T {}
 
 /// A request, by the call it is for: `POST /v1/<NAME>`.
-pub trait Call: Wire {
+pub trait Call: Wire + Shaped {
     const NAME: &'static str;
     const SUMMARY: &'static str;
     /// Whether it changes anything, so that its reply tells the commit.

@@ -21,6 +21,7 @@ pub mod queues;
 pub mod rules;
 mod rules_of_fields;
 pub mod service;
+pub mod shape;
 pub mod storage;
 mod tidy;
 pub mod time;

@@ -7,6 +7,7 @@ mod payload;
 mod proto;
 mod reference;
 mod sample;
+mod shape;
 mod storage;
 mod strictness;
 mod time;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 use windlass_api::payload::Payload;
+use windlass_api::shape::HEADERS_MAX;
 use windlass_api::{Code, Span as WireSpan, Time};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::limits::{self, Invalid};
@@ -15,7 +16,6 @@ use super::error::Problem;
 use super::wire::Encoding;
 
 pub(super) const NAMESPACE: &str = "default";
-const HEADERS_MAX: usize = 32;
 const HEADER_BYTES_MAX: usize = 4096;
 const UUID_CHARS: usize = 36;
 const LIST_MAX: u32 = 1000;
@@ -170,8 +170,13 @@ pub(super) fn headers<'a>(
         bytes += name.len() + value.len();
     }
     let fits = count <= HEADERS_MAX && bytes <= HEADER_BYTES_MAX;
-    let rule = "at most 32 entries and 4096 bytes";
-    if fits { Ok(()) } else { Err(Problem::invalid(format!("`{within}headers` must be {rule}"))) }
+    if fits { Ok(()) } else { Err(too_many_headers(within)) }
+}
+
+pub(super) fn too_many_headers(within: impl fmt::Display) -> Problem {
+    Problem::invalid(format!(
+        "`{within}headers` must be at most {HEADERS_MAX} entries and {HEADER_BYTES_MAX} bytes"
+    ))
 }
 
 /// A queue's `meta`: JSON null is none.

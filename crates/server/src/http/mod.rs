@@ -7,6 +7,8 @@ mod bounds;
 mod check;
 mod context;
 mod crons;
+#[cfg(test)]
+mod decode_memory;
 mod error;
 mod events;
 mod explain;
@@ -22,6 +24,7 @@ mod queues;
 pub mod record;
 mod reply;
 mod rules;
+mod scan;
 pub mod show;
 mod storage;
 mod stream;
@@ -51,10 +54,10 @@ use self::context::{Answer, Context};
 use self::error::Problem;
 use self::metrics_page::MetricsPage;
 use self::reply::{answered, plain, preflight, refuse, wrong_method};
-use self::wire::Encoding;
+use self::wire::{Decoded, Encoding};
 use crate::config::Limits;
 use crate::gate::{Asked, Gate, Sharing};
-use crate::listener::{BodyError, Handler, Reply, RequestBody, Traffic};
+use crate::listener::{BodyError, Handler, NoRoom, Reply, RequestBody, Traffic};
 use crate::metrics::{OTHER, Requests};
 use crate::stores::Logs;
 
@@ -91,6 +94,8 @@ pub struct App {
     opened: OnceLock<Arc<Opened>>,
     stopping: AtomicBool,
     waiting: Arc<Semaphore>,
+    /// Large bodies that are decoded at once.
+    decoding: Semaphore,
     request_number: AtomicU64,
     requests: Requests,
     traffic: Arc<Traffic>,
@@ -119,6 +124,7 @@ impl App {
         let first = jiff::Timestamp::now().as_microsecond().unsigned_abs() << 8;
         Arc::new(Self {
             waiting: Arc::new(Semaphore::new(limits.waiting_max)),
+            decoding: Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)),
             limits,
             gate,
             opened: OnceLock::new(),
@@ -291,15 +297,23 @@ impl App {
         let encoding = Encoding::of_request(&head.headers).map_err(Problem::closing)?;
         let opened = self.opened_for_work().map_err(Problem::closing)?;
         let body = if SETTLING.contains(&C::NAME) { body.settling() } else { body };
-        let body = body.read().await.map_err(unreadable)?;
+        let mut body = body.read().await.map_err(unreadable)?;
         if C::NAME == LeaseRequest::NAME && body.bytes.len() > LEASE_BYTES_MAX {
             return Err(unreadable(BodyError::TooLarge { max: LEASE_BYTES_MAX }));
         }
-        let request = off_worker(body.bytes.len(), || encoding.decode::<C>(&body.bytes))?;
-        // A large body counts among the bytes in flight until the call is done. A small one is let go: it may wait long, and
-        // would keep a buffer of its connection alive.
-        let body = (body.bytes.len() > SMALL_BODY_BYTES).then_some(body);
+        let Decoded { request, weight } = self.decode::<C>(encoding, &body.bytes).await?;
+        body.decoded(weight).await.map_err(no_room)?;
+        // A large request counts among the bytes in flight until the call is done. A small one is let go: it may wait long.
+        let body = (body.counted() > SMALL_BODY_BYTES).then_some(body);
         handler(Context { app: self, opened, encoding, client, body }, request).await
+    }
+
+    /// Few large bodies at a time: what a request takes once it is decoded is counted only then.
+    async fn decode<C: Call>(&self, encoding: Encoding, bytes: &[u8]) -> Result<Decoded<C>, Problem> {
+        let large = bytes.len() > LARGE_BODY_BYTES;
+        let turn = async { self.decoding.acquire().await.expect("the semaphore is never closed") };
+        let _turn = if large { Some(turn.await) } else { None };
+        off_worker(bytes.len(), || encoding.decode::<C>(bytes))
     }
 
     fn opened_for_work(&self) -> Result<Arc<Opened>, Problem> {
@@ -362,6 +376,11 @@ fn reply_encoding(headers: &HeaderMap) -> Encoding {
     Encoding::of_reply(headers, Encoding::of_request(headers).unwrap_or(Encoding::Json))
 }
 
+fn no_room(NoRoom { max }: NoRoom) -> Problem {
+    let message = format!("too many bytes in flight: at most {max}. Try again a little later");
+    Problem::new(Code::Overloaded, message)
+}
+
 fn unreadable(error: BodyError) -> Problem {
     match error {
         BodyError::TooLarge { max } => Problem::new(
@@ -369,10 +388,7 @@ fn unreadable(error: BodyError) -> Problem {
             format!("the body is too large: at most {max} bytes. Send fewer items at once"),
         )
         .closing(),
-        BodyError::Overloaded { max } => {
-            let message = format!("too many bytes in flight: at most {max}. Try again a little later");
-            Problem::new(Code::Overloaded, message).closing()
-        }
+        BodyError::Overloaded { max } => no_room(NoRoom { max }).closing(),
         BodyError::Evicted { max } => {
             let message = format!(
                 "too many bytes in flight, at most {max}, and this body came slower than others: send it again a little later"

@@ -1,24 +1,28 @@
-//! Reads JSON more strictly than serde would: a list is never taken for an object, and lists and maps have an end.
+//! Reads JSON more strictly than serde would: a list is never taken for an object, and lists and maps have an end. What they
+//! take in memory is added up.
 
+use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use windlass_api::shape::{HEADER_BYTES, HEADERS_BYTES, HEADERS_MAX, LIST_MAX};
 
-/// What no list and no map of a request may pass. Payloads are not looked into.
-const ENTRIES_MAX: usize = 1000;
-
-/// A deserializer that hands its strictness on to everything within.
-pub(super) struct Strict<D>(pub(super) D);
+/// A deserializer that hands its strictness on to everything within. Payloads are not looked into.
+pub(super) struct Strict<'w, D> {
+    pub(super) json: D,
+    /// What lists and maps take in memory.
+    pub(super) weight: &'w Cell<usize>,
+}
 
 macro_rules! hand_on {
     ($($method:ident)+) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.0.$method(Inner { visitor, object: false })
+            self.json.$method(Inner { visitor, object: false, weight: self.weight })
         })+
     };
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
     type Error = D::Error;
 
     hand_on! {
@@ -36,7 +40,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_map(Inner { visitor, object: true })
+        self.json.deserialize_map(Inner { visitor, object: true, weight: self.weight })
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -44,7 +48,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_newtype_struct(name, Inner { visitor, object: false })
+        self.json.deserialize_newtype_struct(name, Inner { visitor, object: false, weight: self.weight })
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(
@@ -52,11 +56,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_unit_struct(name, Inner { visitor, object: false })
+        self.json.deserialize_unit_struct(name, Inner { visitor, object: false, weight: self.weight })
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
-        self.0.deserialize_tuple(len, Inner { visitor, object: false })
+        self.json.deserialize_tuple(len, Inner { visitor, object: false, weight: self.weight })
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -65,7 +69,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_tuple_struct(name, len, Inner { visitor, object: false })
+        self.json.deserialize_tuple_struct(name, len, Inner { visitor, object: false, weight: self.weight })
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -74,15 +78,16 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.0.deserialize_enum(name, variants, Inner { visitor, object: false })
+        self.json.deserialize_enum(name, variants, Inner { visitor, object: false, weight: self.weight })
     }
 }
 
 /// A visitor of what is within.
-struct Inner<V> {
+struct Inner<'w, V> {
     visitor: V,
     /// Clients do not know the names of our structs.
     object: bool,
+    weight: &'w Cell<usize>,
 }
 
 macro_rules! visit {
@@ -93,7 +98,7 @@ macro_rules! visit {
     };
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Inner<V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for Inner<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -115,67 +120,103 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Inner<V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.visitor.visit_some(Strict(deserializer))
+        self.visitor.visit_some(Strict { json: deserializer, weight: self.weight })
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        self.visitor.visit_newtype_struct(Strict(deserializer))
+        self.visitor.visit_newtype_struct(Strict { json: deserializer, weight: self.weight })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.visitor.visit_seq(Counted { access, seen: 0 })
+        self.visitor.visit_seq(List { access, seen: 0, weight: self.weight })
     }
 
+    /// The fields of an object are known, and serde takes each of them once.
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.visitor.visit_map(Counted { access, seen: 0 })
+        self.visitor.visit_map(Map { access, object: self.object, seen: 0, weight: self.weight })
     }
 }
 
 /// Stops at the first entry too many: the rest is never held in memory.
-struct Counted<A> {
+struct List<'w, A> {
     access: A,
     seen: usize,
+    weight: &'w Cell<usize>,
 }
 
-impl<A> Counted<A> {
-    fn count<E: Error>(&mut self) -> Result<(), E> {
-        self.seen += 1;
-        let fits = self.seen <= ENTRIES_MAX;
-        if fits { Ok(()) } else { Err(E::custom("too many entries: there must be 1 to 1000")) }
-    }
-}
-
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Counted<A> {
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
     type Error = A::Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, A::Error> {
-        let element = self.access.next_element_seed(Within(seed))?;
+        let element = self.access.next_element_seed(Within { seed, weight: self.weight })?;
         if element.is_some() {
-            self.count()?;
+            self.seen += 1;
+            // A list grows by doubling.
+            add(self.weight, 2 * size_of::<T::Value>());
+        }
+        if self.seen > LIST_MAX {
+            return Err(A::Error::custom(format_args!("too many entries: there must be 1 to {LIST_MAX}")));
         }
         Ok(element)
     }
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Counted<A> {
-    type Error = A::Error;
+/// An object whose fields are known, or a map, which only headers are.
+struct Map<'w, A> {
+    access: A,
+    object: bool,
+    seen: usize,
+    weight: &'w Cell<usize>,
+}
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
-        self.count()?;
-        self.access.next_key_seed(seed)
+impl<'de, A: MapAccess<'de>> Map<'_, A> {
+    /// The key of one entry too many is not read as one, so that the error is told of the map and not of the entry.
+    fn end(&mut self) -> Result<(), A::Error> {
+        match self.access.next_key::<IgnoredAny>()? {
+            None => Ok(()),
+            Some(_) => Err(A::Error::custom(format_args!("too many entries: at most {HEADERS_MAX}"))),
+        }
     }
 
-    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
-        self.access.next_value_seed(Within(seed))
+    fn count(&mut self) {
+        let node = if self.seen == 0 { HEADERS_BYTES } else { 0 };
+        add(self.weight, node + HEADER_BYTES);
+        self.seen += 1;
     }
 }
 
-struct Within<S>(S);
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Map<'_, A> {
+    type Error = A::Error;
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Within<S> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+        if self.seen == HEADERS_MAX {
+            return self.end().map(|()| None);
+        }
+        let key = self.access.next_key_seed(seed)?;
+        if key.is_some() && !self.object {
+            self.count();
+        }
+        Ok(key)
+    }
+
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
+        self.access.next_value_seed(Within { seed, weight: self.weight })
+    }
+}
+
+fn add(weight: &Cell<usize>, bytes: usize) {
+    weight.set(weight.get() + bytes);
+}
+
+struct Within<'w, S> {
+    seed: S,
+    weight: &'w Cell<usize>,
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Within<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        self.0.deserialize(Strict(deserializer))
+        self.seed.deserialize(Strict { json: deserializer, weight: self.weight })
     }
 }

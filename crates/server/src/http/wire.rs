@@ -1,24 +1,29 @@
 //! The two encodings: which one a request speaks, and what its bytes mean.
 
 use std::any::TypeId;
+use std::cell::Cell;
 
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use prost::encoding::{WireType, decode_key, decode_varint};
 use serde_json::error::Category;
 use windlass_api::call::Wire;
 use windlass_api::queues::UpdateQueueRequest;
+use windlass_api::shape::Shaped;
 use windlass_api::{Code, JSON, PROTOBUF};
 
 use super::error::Problem;
+use super::scan;
 use super::strict::Strict;
 
-/// What no repeated field of a request may pass. Whatever comes within it counts for itself.
-const REPEATED_MAX: usize = 1000;
-/// More than any request has; what is beyond counts together.
-const TAGS_COUNTED: usize = 32;
 /// What a client sent is told back to it only so far.
 const TOLD_CHARS_MAX: usize = 200;
+
+/// A request as the code knows it.
+pub(super) struct Decoded<T> {
+    pub(super) request: T,
+    /// What the request takes in memory beside the letters of its texts, for which the body's length stands.
+    pub(super) weight: usize,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
@@ -66,9 +71,9 @@ impl Encoding {
         best.map_or(request, |(_, encoding)| encoding)
     }
 
-    pub(super) fn decode<T: Wire>(self, bytes: &[u8]) -> Result<T, Problem> {
+    pub(super) fn decode<T: Wire + Shaped>(self, bytes: &[u8]) -> Result<Decoded<T>, Problem> {
         match self {
-            Self::Json if bytes.is_empty() => Ok(T::default()),
+            Self::Json if bytes.is_empty() => Ok(Decoded { request: T::default(), weight: 0 }),
             Self::Json => from_json(bytes).map_err(|_| explain::<T>(bytes)),
             Self::Protobuf => from_protobuf(bytes),
         }
@@ -93,22 +98,26 @@ fn quality(entry: &str) -> f32 {
     stated.map_or(1.0, |text| text.parse().unwrap_or(0.0))
 }
 
-fn from_json<T: Wire>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+fn from_json<T: Wire>(bytes: &[u8]) -> Result<Decoded<T>, serde_json::Error> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = T::deserialize(Strict(&mut json))?;
+    let weight = Cell::new(0);
+    let request = T::deserialize(Strict { json: &mut json, weight: &weight })?;
     json.end()?;
-    Ok(value)
+    Ok(Decoded { request, weight: weight.get() })
 }
 
 /// Reads a body again that did not make sense, to tell where. The first reading does without: keeping track of the
 /// place has its price.
 fn explain<T: Wire>(bytes: &[u8]) -> Problem {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let error = match serde_path_to_error::deserialize::<_, T>(Strict(&mut json)) {
+    let strict = Strict { json: &mut json, weight: &Cell::new(0) };
+    let error = match serde_path_to_error::deserialize::<_, T>(strict) {
         Err(error) => error,
         Ok(_) => return Problem::invalid("the body must be one JSON object and nothing after it"),
     };
     let place = error.path().to_string();
+    // An entry of a map whose key was not read.
+    let place = place.strip_suffix(".?").unwrap_or(&place);
     let cause = error.into_inner();
     let message = cause.to_string();
     if is_of_rebalance::<T>(&message) {
@@ -116,7 +125,7 @@ fn explain<T: Wire>(bytes: &[u8]) -> Problem {
     }
     let message = told(&plainly(&message));
     match cause.classify() {
-        Category::Data if place != "." => Problem::invalid(format!("`{}`: {message}", told(&place))),
+        Category::Data if place != "." => Problem::invalid(format!("`{}`: {message}", told(place))),
         Category::Data => Problem::invalid(message),
         Category::Io | Category::Syntax | Category::Eof => {
             Problem::invalid(format!("the body is not JSON: {message}"))
@@ -143,38 +152,8 @@ fn told(text: &str) -> String {
     }
 }
 
-fn from_protobuf<T: Wire>(bytes: &[u8]) -> Result<T, Problem> {
-    let wrong = |error: prost::DecodeError| {
-        Problem::invalid(format!("the body is not the message it should be: {}", told(&error.to_string())))
-    };
-    if most_repeated(bytes).map_err(wrong)? > REPEATED_MAX {
-        return Err(Problem::invalid("a list of the request is too long: there must be 1 to 1000 entries"));
-    }
-    T::decode(bytes).map_err(wrong)
-}
-
-/// How often the most frequent field comes, without making anything of it: two bytes can ask for a hundred times as
-/// much memory.
-fn most_repeated(bytes: &[u8]) -> Result<usize, prost::DecodeError> {
-    let mut rest = bytes;
-    let mut counts = [0; TAGS_COUNTED];
-    while !rest.is_empty() {
-        let (tag, wire_type) = decode_key(&mut rest)?;
-        counts[(tag as usize).min(TAGS_COUNTED - 1)] += 1;
-        skip(wire_type, &mut rest)?;
-    }
-    Ok(counts.into_iter().max().unwrap_or_default())
-}
-
-/// Over one field. Groups, which nobody writes any more, are left to the decoder to refuse.
-fn skip(wire_type: WireType, rest: &mut &[u8]) -> Result<(), prost::DecodeError> {
-    let length = match wire_type {
-        WireType::Varint => decode_varint(rest).map(|_| 0)?,
-        WireType::ThirtyTwoBit => 4,
-        WireType::SixtyFourBit => 8,
-        WireType::LengthDelimited => usize::try_from(decode_varint(rest)?).unwrap_or(usize::MAX),
-        WireType::StartGroup | WireType::EndGroup => rest.len(),
-    };
-    *rest = rest.get(length..).unwrap_or_default();
-    Ok(())
+fn from_protobuf<T: Wire + Shaped>(bytes: &[u8]) -> Result<Decoded<T>, Problem> {
+    let weight = scan::weigh::<T>(bytes)?;
+    let request = T::decode(bytes).map_err(|error| scan::not_the_message(told(&error.to_string())))?;
+    Ok(Decoded { request, weight })
 }

@@ -35,11 +35,17 @@ impl ClientSide {
 }
 
 /// A whole request body. It counts among the bytes in flight until it is dropped, and keeps a buffer of its connection
-/// alive: a handler that goes on to wait lets go of it first, or has it give way.
+/// alive until it is decoded. A handler that goes on to wait has it give way.
 #[derive(Debug)]
 pub struct Received {
     pub bytes: Bytes,
     in_flight: BodyShare,
+}
+
+/// Too many bytes in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom {
+    pub max: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,6 +176,21 @@ struct Waiting<'a, S> {
 }
 
 impl Received {
+    /// Lets go of the bytes, because the request has been made of them. Its texts take as much as they did, and everything
+    /// else so many bytes more. A request that is larger than all there may be takes all there is.
+    pub async fn decoded(&mut self, more: usize) -> Result<(), NoRoom> {
+        self.bytes = Bytes::new();
+        let max = self.in_flight.bytes_in_flight_max();
+        let more = more.min(max.saturating_sub(self.counted()));
+        let fits = more == 0 || self.in_flight.grow(more).await;
+        if fits { Ok(()) } else { Err(NoRoom { max }) }
+    }
+
+    /// What it takes of the bytes in flight.
+    pub fn counted(&self) -> usize {
+        self.in_flight.bytes()
+    }
+
     /// The handler goes on to wait: from now on the body gives way to bodies that need its room.
     pub fn gives_way(&self) {
         self.in_flight.waits(Instant::now());

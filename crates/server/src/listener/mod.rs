@@ -34,7 +34,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, warn};
 
-pub use self::body::{BodyError, ClientSide, Received, RequestBody};
+pub use self::body::{BodyError, ClientSide, NoRoom, Received, RequestBody};
 pub use self::limits::Limits;
 pub use self::reply::{Reply, Source};
 pub use self::traffic::{ReplyShare, Timeout, Traffic};

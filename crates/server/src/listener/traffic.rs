@@ -200,6 +200,14 @@ pub(super) struct BodyShare {
 }
 
 impl BodyShare {
+    pub(super) fn bytes(&self) -> usize {
+        self.share.bytes()
+    }
+
+    pub(super) fn bytes_in_flight_max(&self) -> usize {
+        self.traffic.bytes_in_flight_max
+    }
+
     /// Whether there was room for that many more. Slower bodies give way.
     pub(super) async fn grow(&mut self, bytes: usize) -> bool {
         let bytes_max = self.traffic.bodies_max(self.share.bytes() + bytes, self.is_settling);

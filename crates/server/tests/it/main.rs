@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod addresses;
 #[cfg(test)]
+mod amplification;
+#[cfg(test)]
 mod backups;
 mod bad_input;
 #[cfg(test)]
