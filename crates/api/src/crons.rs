@@ -61,7 +61,8 @@ pub struct Cron {
 #[serde(default, deny_unknown_fields)]
 #[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 pub struct CronItem {
-    /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
+    /// The payload, if it is a JSON value: any, also null, with at most 128 levels of brackets, 1000 digits in a
+    /// number, and no lone surrogate. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value")]

@@ -36,7 +36,8 @@ pub struct EmitRequest {
 #[serde(default, deny_unknown_fields)]
 #[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 pub struct NewEvent {
-    /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
+    /// The payload, if it is a JSON value: any, also null, with at most 128 levels of brackets, 1000 digits in a
+    /// number, and no lone surrogate. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value")]
@@ -154,7 +155,8 @@ pub struct SuspendReply {
 #[schemars(transform = crate::rules_of_fields::at_most_one_payload)]
 #[schemars(transform = crate::rules_of_fields::id_or_address)]
 pub struct ResumeItemRequest {
-    /// The payload, if it is a JSON value: any, also null. The answer is at most one of `json`, `utf8` and `bytes`.
+    /// The payload, if it is a JSON value: any, also null, with at most 128 levels of brackets, 1000 digits in a
+    /// number, and no lone surrogate. The answer is at most one of `json`, `utf8` and `bytes`.
     #[prost(string, optional, tag = "1")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value")]

@@ -16,7 +16,8 @@ use crate::time::{Span, Time};
 #[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 #[schemars(transform = crate::rules_of_fields::enqueue_at_or_delay)]
 pub struct NewItem {
-    /// The payload, if it is a JSON value: any, also null. Exactly one of `json`, `utf8` and `bytes` is set.
+    /// The payload, if it is a JSON value: any, also null, with at most 128 levels of brackets, 1000 digits in a
+    /// number, and no lone surrogate. Exactly one of `json`, `utf8` and `bytes` is set.
     #[prost(string, optional, tag = "1")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value")]

@@ -14,6 +14,7 @@ pub mod events;
 pub mod explain;
 pub mod groups;
 pub mod items;
+pub mod json;
 pub mod openapi;
 pub mod payload;
 pub mod permits;

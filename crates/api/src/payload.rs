@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 #[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 pub struct Payload {
-    /// Any JSON value, also null.
+    /// Any JSON value, also null, with at most 128 levels of brackets, 1000 digits in a number, and no
+    /// lone surrogate.
     #[prost(string, optional, tag = "1")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value")]

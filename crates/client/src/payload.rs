@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_api::events::{EventFrame, Suspend};
 use windlass_api::items::{Completion, Held, Item, ItemError, LeasedItem, NewItem, Retry};
+use windlass_api::json;
 use windlass_api::payload::Payload;
 
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +54,7 @@ macro_rules! carries_payload {
 
             fn parse<T: DeserializeOwned>(&self) -> Result<T, PayloadError> {
                 match (&self.json, &self.utf8, &self.bytes) {
-                    (Some(json), _, _) => serde_json::from_str(json).map_err(PayloadError::OtherShape),
+                    (Some(text), _, _) => json::read(text).map_err(PayloadError::OtherShape),
                     (None, Some(_), _) => Err(PayloadError::NotJson { sent_as: "utf8" }),
                     (None, None, Some(_)) => Err(PayloadError::NotJson { sent_as: "bytes" }),
                     (None, None, None) => Err(PayloadError::Missing),

@@ -29,7 +29,8 @@ all this for machines is in [openapi.json](openapi.json), which a server also an
 - A **duration** is numbers with units, the larger first, of `d` `h` `m` `s` `ms` `us`: `250ms`, `30s`, `1h30m`.
   At most `36500d`.
 - A **payload** is exactly one of `json` (any JSON value), `utf8` (a text) and `bytes` (base64 with padding). It
-  comes back in the field it was sent in.
+  comes back in the field it was sent in. JSON has at most 128 levels of brackets, 1000 digits in a number, and no lone
+  surrogate (half of a pair such as `\\ud83d\\ude00`): readers of a whole batch would fail at it.
 - Every reply carries `Windlass-Request-Id`; that of a call that changes something also `Windlass-Commit`, the place
   of the change in the order of its partition, as `partition:sequence`. If the change touched several partitions they are
   separated by commas; at most 32 are named, and `+n` at the end counts the others.

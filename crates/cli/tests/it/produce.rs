@@ -83,6 +83,20 @@ fn a_line_that_the_server_refuses_is_told_with_its_number() {
     assert_eq!(waiting(&server), 0);
 }
 
+#[test]
+fn json_that_many_readers_fail_at_is_told_with_what_to_do_instead() {
+    let server = server();
+    let deep = format!("{}{}", "[".repeat(129), "]".repeat(129));
+    let err = server.run(&["produce", "mail", &deep]).failed(1);
+    assert!(err.contains("`items[0].json` has more than 128 levels of brackets"), "{err}");
+    assert!(err.contains("`utf8`"), "{err}");
+    server.run(&["produce", "mail", &deep, "--as", "utf8"]).ok();
+    let input = format!("{{\"json\":1}}\n{{\"json\":{deep}}}\n");
+    let err = server.run_with(&["produce", "mail"], &input).failed(1);
+    assert!(err.contains("line 2: ") && err.contains("128 levels"), "{err}");
+    assert_eq!(waiting(&server), 1);
+}
+
 fn interrupted_by(how: Signal) {
     let server = server();
     let mut going = server.begin(&["produce", "mail"]);

@@ -339,3 +339,17 @@ fn a_payload_is_parsed_or_the_reason_is_told() {
     assert!(matches!(text.parse::<String>(), Err(PayloadError::NotJson { sent_as: "utf8" })));
     assert!(matches!(LeasedItem::default().parse::<String>(), Err(PayloadError::Missing)));
 }
+
+#[test]
+fn every_payload_that_a_server_takes_can_be_parsed() {
+    let nested = |levels| Payload {
+        json: Some(format!("{}{}", "[".repeat(levels), "]".repeat(levels))),
+        ..Payload::default()
+    };
+    assert!(nested(128).parse::<Value>().is_ok());
+    let refused = nested(100_000).parse::<Value>();
+    assert!(
+        matches!(refused, Err(PayloadError::OtherShape(_))),
+        "and the stack is not exhausted: {refused:?}"
+    );
+}

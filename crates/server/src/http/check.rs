@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use uuid::Uuid;
+use windlass_api::json;
 use windlass_api::payload::Payload;
 use windlass_api::shape::HEADERS_MAX;
 use windlass_api::{Code, Span as WireSpan, Time};
@@ -195,7 +196,11 @@ fn json(field: impl fmt::Display, text: &str, encoding: Encoding) -> Result<(), 
         Encoding::Json => Ok(()),
         Encoding::Protobuf => serde_json::from_str::<&serde_json::value::RawValue>(text).map(drop),
     };
-    read.map_err(|error| Problem::invalid(format!("`{field}` is not JSON: {error}")))
+    read.map_err(|error| Problem::invalid(format!("`{field}` is not JSON: {error}")))?;
+    json::check(text).map_err(|unreadable| {
+        let instead = "put it into a text, or send a payload as `utf8` or `bytes`";
+        Problem::invalid(format!("`{field}` has {unreadable}, at which many readers fail: {instead}"))
+    })
 }
 
 /// What a payload is held to.

@@ -50,6 +50,8 @@ mod not_found;
 mod nul;
 #[cfg(test)]
 mod order;
+#[cfg(test)]
+mod payloads;
 mod rebalance;
 #[cfg(test)]
 mod refused;
