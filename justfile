@@ -52,6 +52,10 @@ kills count="1000":
 power-cuts count="1000":
     WINDLASS_POWER_CUTS={{count}} cargo test --release -p windlass-sim --test it power_cut -- --nocapture
 
+# What the server takes up before, during and after an attack with so many MiB of bodies that grow when decoded.
+attack mib="240":
+    WINDLASS_ATTACK_MIB={{mib}} cargo test --release -p windlass-cli --test it amplification -- --nocapture
+
 # Benchmarks of the engine in process: cycles, backlog, memory, churn.
 bench *args:
     cargo bench -p windlass-engine -- {{args}}
