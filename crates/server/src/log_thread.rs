@@ -19,8 +19,8 @@ use crate::config::LogFormat;
 
 /// Bytes of lines that wait to be written.
 const BYTES_MAX: usize = 1 << 20;
-/// How long the end of the process waits for lines that nobody reads.
-const END_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a flush waits for lines that nobody reads.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
@@ -33,7 +33,7 @@ pub(crate) fn lines_dropped() -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct LogWriter(Arc<Queue>);
 
-/// Dropped at the end of the process: waits until all lines are written, or a second has passed.
+/// Dropped at the end of the process: flushes the log.
 #[derive(Debug)]
 pub struct LogGuard(Arc<Queue>);
 
@@ -99,7 +99,7 @@ impl Queue {
 
     fn wait_until_written(&self) {
         let unwritten = |waiting: &mut Waiting| waiting.is_writing || !waiting.entries.is_empty();
-        let _nobody_reads = self.written.wait_timeout_while(self.waiting(), END_TIMEOUT, unwritten);
+        let _nobody_reads = self.written.wait_timeout_while(self.waiting(), FLUSH_TIMEOUT, unwritten);
     }
 }
 
@@ -147,9 +147,16 @@ impl<'a> MakeWriter<'a> for LogWriter {
     }
 }
 
+impl LogGuard {
+    /// Waits until all lines are written, or a second has passed.
+    pub fn flush(&self) {
+        self.0.wait_until_written();
+    }
+}
+
 impl Drop for LogGuard {
     fn drop(&mut self) {
-        self.0.wait_until_written();
+        self.flush();
     }
 }
 

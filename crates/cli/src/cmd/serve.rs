@@ -42,7 +42,7 @@ impl Serve {
     pub(crate) async fn run(self, out: Output) -> Result<Exit, Failure> {
         let config = self.flags.load()?.take_over(self.take_over_store);
         let config = config.map_err(|error| Failure::usage(error.to_string()))?;
-        let _log = telemetry::init(&config).map_err(|error| Failure::local(error.to_string()))?;
+        let log = telemetry::init(&config).map_err(|error| Failure::local(error.to_string()))?;
         let data = config.data.display().to_string();
         let ready = |server: &Server| {
             let ready = Ready {
@@ -50,6 +50,8 @@ impl Serve {
                 url: format!("http://{}", server.address()),
                 data,
             };
+            // What the start had to say is read before the word that it is over.
+            log.flush();
             let _nobody_listens = out.reply(&ready, |_| ready.shown());
         };
         lifecycle::run(config, ready).await.map_err(|error| failure(&error))?;
