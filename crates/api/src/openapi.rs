@@ -232,6 +232,10 @@ fn plain_pages() -> Map<String, Value> {
     let page = |(path, media, summary): (&str, &str, &str)| {
         let reply = json!({"description": summary, "content": {media: {}}});
         let mut responses = json!({"200": reply});
+        // Hosts and origins, methods and heads are checked for pages too.
+        for status in ["400", "403", "405", "431"] {
+            responses[status] = json!({"$ref": format!("#/components/responses/{status}")});
+        }
         if path == "/ready" {
             responses["503"] = json!({"description": "Not ready.", "content": {media: {}}});
         }

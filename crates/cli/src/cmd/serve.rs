@@ -1,5 +1,7 @@
 //! `windlass serve`: the server.
 
+use std::thread;
+
 use clap::Args;
 use serde::Serialize;
 use windlass_server::lifecycle::{self, Server, StartError};
@@ -52,7 +54,10 @@ impl Serve {
             };
             // What the start had to say is read before the word that it is over.
             log.flush();
-            let _nobody_listens = out.reply(&ready, |_| ready.shown());
+            // On a thread of its own: a full pipe on stdout must not keep the server from hearing SIGTERM.
+            thread::spawn(move || {
+                let _nobody_listens = out.reply(&ready, |_| ready.shown());
+            });
         };
         lifecycle::run(config, ready).await.map_err(|error| failure(&error))?;
         Ok(Exit::Done)

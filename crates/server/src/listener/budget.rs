@@ -37,6 +37,9 @@ struct Books {
 struct Slow {
     since: Instant,
     bytes: usize,
+    /// Bytes of this share that [`Books::leaving`] has: `bytes` at its eviction, or none. The share may have grown since, or may
+    /// be listed again after an eviction that came too late.
+    leaving: usize,
     eviction: Arc<Latch>,
 }
 
@@ -91,16 +94,18 @@ impl Books {
             return Room::Nowhere;
         }
         for (_, number, bytes) in chosen {
+            let share = self.slow.get_mut(&number).expect("chosen from `slow`");
+            share.leaving = bytes;
+            share.eviction.set();
             self.leaving += bytes;
-            self.slow[&number].eviction.set();
         }
         Room::Soon
     }
 
     /// The share gives way no more: it is dropped, or what it waited for has come.
     fn unlist(&mut self, number: u64) {
-        if let Some(share) = self.slow.remove(&number).filter(|share| share.eviction.is_set()) {
-            self.leaving -= share.bytes;
+        if let Some(share) = self.slow.remove(&number) {
+            self.leaving -= share.leaving;
         }
     }
 }
@@ -182,7 +187,7 @@ impl Share {
     pub(super) fn gives_way(&self, slow_since: Instant) {
         let (bytes, eviction) = (self.bytes, &self.eviction);
         let mut books = self.budget.books();
-        let new = || Slow { since: slow_since, bytes, eviction: Arc::clone(eviction) };
+        let new = || Slow { since: slow_since, bytes, leaving: 0, eviction: Arc::clone(eviction) };
         books.slow.entry(self.number).or_insert_with(new).since = slow_since;
     }
 
@@ -306,6 +311,22 @@ mod tests {
         drop(first);
         assert_eq!(waiting.await.unwrap(), (true, true));
         assert_eq!(budget.bytes(), 50);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_share_that_is_evicted_too_late_leaves_the_books_as_they_were() {
+        let budget = budget();
+        let mut late = slow(&budget, 50);
+        advance(2 * SLOW_AFTER).await;
+        assert_eq!(budget.share().ask(MAX, MAX, Instant::now()), Room::Soon);
+        assert!(late.eviction().is_set());
+        assert!(late.try_grow(10, MAX));
+        late.is_settled();
+        late.gives_way(Instant::now());
+        assert_eq!(budget.books().leaving, 0);
+        drop(late);
+        assert_eq!(budget.bytes(), 0);
+        assert_eq!(budget.books().leaving, 0);
     }
 
     #[tokio::test]
