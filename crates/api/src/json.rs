@@ -9,7 +9,7 @@ pub const LEVELS_MAX: usize = 128;
 /// Digits of one number, those of its exponent included.
 pub const DIGITS_MAX: usize = 1000;
 
-/// What is wrong with a JSON text that is well formed.
+/// Why a well-formed JSON text is refused: many readers fail at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error("more than {LEVELS_MAX} levels of brackets")]

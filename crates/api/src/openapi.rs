@@ -100,7 +100,7 @@ impl EachCall for Paths {
     }
 }
 
-/// What can come back: the reply, or any of the errors.
+/// Responses of an operation: the reply, and an error of each status.
 fn responses(done: Value) -> Value {
     let mut responses = json!({"200": done});
     for status in error_statuses() {

@@ -54,7 +54,7 @@ pub struct Queue {
     #[prost(string, optional, tag = "11")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// What its owner noted down, a JSON object: not in lists that do not ask for it.
+    /// A JSON object of the owner, opaque to the server: in lists only if they ask for it.
     #[prost(string, optional, tag = "15")]
     #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "serde_json::Value", extend("type" = "object"))]

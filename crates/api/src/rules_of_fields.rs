@@ -41,30 +41,18 @@ fn state_pattern(name: &str, property: &mut Value) {
 
 /// Exactly one of `json`, `utf8` and `bytes` is set.
 pub(crate) fn exactly_one_payload(schema: &mut Schema) {
-    let otherwise = json!({
-        "if": {"required": ["utf8"]},
-        "then": {"properties": {"bytes": false}},
-        "else": {"required": ["bytes"]},
-    });
-    insert(
-        schema,
-        json!({
-            "if": {"required": ["json"]},
-            "then": {"properties": {"utf8": false, "bytes": false}},
-            "else": otherwise,
-        }),
-    );
+    at_most_one_payload(schema);
+    schema.ensure_object()["else"]["else"] = json!({"required": ["bytes"]});
 }
 
 /// Not more than one of `json`, `utf8` and `bytes` is set.
 pub(crate) fn at_most_one_payload(schema: &mut Schema) {
-    let otherwise = json!({"if": {"required": ["utf8"]}, "then": {"properties": {"bytes": false}}});
     insert(
         schema,
         json!({
             "if": {"required": ["json"]},
             "then": {"properties": {"utf8": false, "bytes": false}},
-            "else": otherwise,
+            "else": {"if": {"required": ["utf8"]}, "then": {"properties": {"bytes": false}}},
         }),
     );
 }

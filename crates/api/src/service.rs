@@ -27,14 +27,14 @@ pub struct ServerInfo {
     /// When it was started.
     #[prost(message, required, tag = "2")]
     pub started_at: Time,
-    /// Its name among the nodes of a cluster; unset if it runs by itself.
+    /// The name of the server among the nodes of a cluster; unset if the server runs by itself.
     #[prost(string, optional, tag = "3")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Where it keeps its data: `default` first, then those of the configuration.
     #[prost(message, repeated, tag = "4")]
     pub stores: Vec<StoreInfo>,
-    /// What it takes at most, as it is configured.
+    /// The limits of the server as they are configured.
     #[prost(message, required, tag = "5")]
     pub limits: ServerLimits,
 }
@@ -54,7 +54,7 @@ pub struct StoreInfo {
     #[prost(string, tag = "3")]
     #[schemars(extend("enum" = ["open", "full", "closed"]))]
     pub state: String,
-    /// What its disk has left, if it tells.
+    /// Free bytes of the disk of the store, if the disk tells them.
     #[prost(uint64, optional, tag = "4")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_free: Option<u64>,

@@ -12,9 +12,9 @@ use crate::{
 pub const LIST_MAX: usize = 1000;
 /// Headers of an item.
 pub const HEADERS_MAX: usize = 32;
-/// What one header takes of a `BTreeMap`, of which half may be empty, and its two texts beside their letters.
+/// Memory of one header without its letters: two `String`s in a `BTreeMap`, half of which may be empty.
 pub const HEADER_BYTES: usize = 160;
-/// What the first header takes besides: a node of the map has room for eleven.
+/// Memory of the first header besides: a node of the `BTreeMap` has room for eleven.
 pub const HEADERS_BYTES: usize = 512;
 
 /// Fields that a message has in the table.
@@ -56,7 +56,7 @@ impl Count {
 }
 
 impl Field {
-    /// What it takes in memory if it comes so often. A list grows by doubling, and a single message is a part of the message
+    /// Memory of this field if it comes `times` times. A list grows by doubling, and a single message is a part of the message
     /// around it.
     pub fn bytes(&self, times: usize) -> usize {
         match self.count {
