@@ -14,8 +14,8 @@ use crate::mutant::{self, Mutant};
 use crate::row::Row;
 use crate::time::Timestamp;
 
-/// Once the bodies of items made by one sweep have come to so many bytes, the next crons run with the next one: many missed times
-/// may come at once, and the smallest store takes little more in a batch.
+/// Once the items made by one sweep have come to so many bytes, the next crons run with the next sweep: many missed times may
+/// come at once, and callers wait for the batch that has them.
 const MADE_BYTES_MAX: u64 = 256 << 10;
 
 /// The schedule that was read last: many times of one cron may come at once, and reading takes longer than anything else here.
@@ -66,7 +66,7 @@ impl Partition {
 
     pub(super) fn run_next_cron(&mut self, now: Timestamp, out: &mut Output) -> bool {
         let due = self.next_cron().is_some_and(|at| at <= now);
-        if !due || out.made_bytes >= MADE_BYTES_MAX {
+        if !due || out.made_bytes >= self.own_bytes_max.min(MADE_BYTES_MAX) {
             return false;
         }
         let (due_at, name) = self.first_due_cron().expect("one is due");

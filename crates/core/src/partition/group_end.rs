@@ -14,9 +14,6 @@ use crate::mutant::{self, Mutant};
 use crate::row::{BodyCopy, Part, Row};
 use crate::time::Timestamp;
 
-/// Once the bodies of end items have come to so many bytes, the next groups end with the next sweep: a command may take the
-/// last members of many groups, and a batch has an end.
-const MADE_BYTES_MAX: u64 = 1 << 20;
 /// What making an item costs besides its body.
 pub(super) const ITEM_BYTES: u64 = 1024;
 
@@ -42,10 +39,11 @@ impl Partition {
         }
     }
 
-    /// Sees to a group that waits for its end or is not needed any more.
+    /// Sees to a group that waits for its end or is not needed any more. Once the end items of groups have come to
+    /// `own_bytes_max`, the next groups end with the next sweep: a command may take the last members of many groups.
     pub(super) fn settle_next_group(&mut self, now: Timestamp, out: &mut Output) -> bool {
         match self.groups.first_due() {
-            Some(group) if out.made_bytes < MADE_BYTES_MAX => {
+            Some(group) if out.made_bytes < self.own_bytes_max => {
                 self.settle_group(now, group, out);
                 true
             }
@@ -63,7 +61,7 @@ impl Partition {
         }
         let mut next = row.clone();
         next.ended += ended;
-        if self.groups.is_ending(group) && out.made_bytes < MADE_BYTES_MAX {
+        if self.groups.is_ending(group) && out.made_bytes < self.own_bytes_max {
             self.end_group(now, group, &mut next, out);
             if mutant::active(Mutant::ForgetEnd) {
                 return self.put(Row::Group(next));

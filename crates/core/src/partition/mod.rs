@@ -101,6 +101,7 @@ use once::Calls;
 use outbox::Outbox;
 use queues::Queues;
 use rules::Rules;
+use sweep::OWN_BYTES_MAX;
 
 pub struct Partition {
     id: PartitionId,
@@ -110,8 +111,10 @@ pub struct Partition {
     watched: BTreeSet<ItemNumber>,
     /// Live items of which everything is to be told: likewise.
     followed: BTreeSet<ItemNumber>,
-    /// Likewise: see [`Partition::hold_crons_until`].
+    /// In no row: see [`Partition::hold_crons_until`].
     crons_held_until: Timestamp,
+    /// In no row: see [`Partition::limit_own_bytes`].
+    own_bytes_max: u64,
     /// The crons that belong to another partition and wait for one to be chosen, as far as they were looked at: in no row.
     crons_leaving: BTreeSet<Arc<str>>,
 
@@ -189,6 +192,10 @@ struct Output {
     ended: BTreeMap<GroupIndex, Ended>,
     /// What items made by groups and crons have come to.
     made_bytes: u64,
+    /// How many of `changes` are in `changes_bytes`.
+    changes_weighed: usize,
+    /// What the first `changes_weighed` of `changes` come to.
+    changes_bytes: u64,
     /// Batches of events that are not kept any more: one change takes many.
     batches_erased: usize,
     /// Whether something can be leased that could not before.
@@ -208,6 +215,7 @@ impl Partition {
             watched: BTreeSet::new(),
             followed: BTreeSet::new(),
             crons_held_until: Timestamp(0),
+            own_bytes_max: OWN_BYTES_MAX,
             crons_leaving: BTreeSet::new(),
             items: SortedMap::new(),
             numbers: Numbers::default(),

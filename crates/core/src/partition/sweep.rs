@@ -3,12 +3,17 @@
 
 use super::death::Death;
 use super::entry::Entry;
+use super::group_end::ITEM_BYTES;
 use super::{Output, Partition};
 use crate::command::Reply;
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State};
 use crate::mutant::{self, Mutant};
+use crate::row::Change;
 use crate::time::Timestamp;
+
+/// The most that [`Partition::limit_own_bytes`] allows.
+pub(super) const OWN_BYTES_MAX: u64 = 1 << 20;
 
 /// Does one thing that is due, if there is one.
 type Duty = fn(&mut Partition, Timestamp, &mut Output) -> bool;
@@ -26,16 +31,40 @@ const DUTIES: [Duty; 10] = [
     Partition::run_next_cron,
 ];
 
+impl Output {
+    /// About what a store has to take for the command so far, with the rows of groups that are written when it ends.
+    fn own_bytes(&mut self) -> u64 {
+        let new = &self.changes[self.changes_weighed..];
+        self.changes_bytes += new.iter().map(Change::bytes).sum::<usize>() as u64;
+        self.changes_weighed = self.changes.len();
+        self.changes_bytes + self.made_bytes + self.ended.len() as u64 * ITEM_BYTES
+    }
+}
+
 impl Partition {
+    /// A sweep, the ends of groups and the runs of crons stop after the first thing that brings them to `bytes`, and go on
+    /// with the next sweep: a store takes only so much in one batch, and nobody could be told that it was too much. An
+    /// input like time, and in no row.
+    pub fn limit_own_bytes(&mut self, bytes: u64) {
+        self.own_bytes_max = bytes.clamp(1, OWN_BYTES_MAX);
+    }
+
+    pub fn own_bytes_max(&self) -> u64 {
+        self.own_bytes_max
+    }
+
     /// Every duty has a share of its own, so that none waits for another to have nothing left; the rest goes to
-    /// whoever can use it.
+    /// whichever duty can use it.
     pub(super) fn sweep(&mut self, now: Timestamp, limit: usize, out: &mut Output) -> Reply {
         let share = limit.div_ceil(DUTIES.len());
         let mut count = 0;
         for slice in [share, limit] {
             for duty in DUTIES {
                 let until = out.weight(count).saturating_add(slice).min(limit);
-                while out.weight(count) < until && duty(self, now, out) {
+                while out.weight(count) < until
+                    && out.own_bytes() < self.own_bytes_max
+                    && duty(self, now, out)
+                {
                     count += 1;
                 }
             }

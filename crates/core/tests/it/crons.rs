@@ -188,6 +188,18 @@ fn many_missed_times_come_in_slices_each_of_which_goes_on() {
 }
 
 #[test]
+fn missed_times_stop_at_the_bytes_that_the_partition_may_come_to_by_itself() {
+    let mut script = Script::new();
+    let item = NewItem { body: vec![0; 1 << 10].into(), ..item("report") };
+    create(&mut script, NewCron { catch_up: CatchUp::All, item, ..new("tick", "@every 1s") });
+    script.partition.limit_own_bytes(8 << 10);
+    script.pass(Span::from_secs(100));
+    // Each costs its body, 1,024 bytes besides, and its rows.
+    assert_eq!(script.sweep_some(1000), 4);
+    assert_eq!(after(&mut script, Span::ZERO), 100);
+}
+
+#[test]
 fn a_paused_cron_makes_nothing_and_misses_nothing() {
     let mut script = Script::new();
     create(&mut script, NewCron { catch_up: CatchUp::All, ..new("tick", "@every 10s") });

@@ -2,12 +2,13 @@ use proptest::prelude::*;
 use windlass_core::command::{NewItem, Refusal, Retried};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{LeaseEnd, Phase, State};
+use windlass_core::limits::ERROR_BYTES_MAX;
 use windlass_core::partition::Counts;
 use windlass_core::retry::delay;
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
 
-use crate::script::{Retry, START, Script, again, at_once, error, item, items};
+use crate::script::{Retry, START, Script, again, at_once, error, held, item, items};
 
 #[test]
 fn a_retry_waits_as_the_policy_says_and_then_has_its_place_again() {
@@ -128,6 +129,21 @@ fn a_permit_is_void_after_a_retry_and_says_why() {
     script.release(newer).unwrap();
     assert_eq!(script.complete(held, None), Err(Refusal::LeaseLost { reason: None }));
     assert_eq!(script.complete(newer, None), Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Released) }));
+}
+
+#[test]
+fn items_with_long_errors_come_due_up_to_the_bytes_that_the_partition_may_come_to_by_itself() {
+    let mut script = Script::new();
+    script.produce(items(20));
+    for leased in script.lease(20) {
+        let delay = Some(Span::from_secs(1));
+        let error = Some(error(&"x".repeat(ERROR_BYTES_MAX)));
+        script.retry(Retry { delay, error, ..again(held(&leased)) }).unwrap();
+    }
+    script.pass(Span::from_secs(1));
+    script.partition.limit_own_bytes(3 * ERROR_BYTES_MAX as u64);
+    let swept: Vec<_> = (0..8).map(|_| script.sweep_some(100)).collect();
+    assert_eq!(swept, [3, 3, 3, 3, 3, 3, 2, 0]);
 }
 
 fn id(number: u64) -> ItemId {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use windlass_core::command::{Command, Filter, Refusal, Reply};
 use windlass_core::footprint::Footprint;
+use windlass_core::limits::ERROR_BYTES_MAX;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::time::{Span, Timestamp};
@@ -32,10 +33,8 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Items that time brings along, per batch: a million due at once must not hold up a single caller.
 const SWEEP_SLICES: usize = 4;
 const SWEEP_SLICE: usize = 250;
-/// No further slice once they have come to so many bytes.
-const SWEEP_BYTES_MAX: usize = 1 << 20;
-/// What an item that is swept comes to, if it has an error of ordinary length.
-const SWEEP_ITEM_BYTES: usize = 512;
+/// The row of an item with the longest errors comes to less.
+const ITEM_ROW_BYTES: usize = 3 * ERROR_BYTES_MAX;
 
 /// How long crons wait before they look for room again.
 const CRONS_WAIT: Span = Span::from_secs(1);
@@ -210,18 +209,22 @@ impl Writer {
             && gathered.main.changes.len() < BATCH_CHANGES_MAX
     }
 
-    /// Releases grants that reached nobody.
+    /// Releases grants that reached nobody: not more at once than a store takes beside a sweep.
     fn take_back(&mut self, gathered: &mut Gathered) {
-        let given_back = self.handle.take_given_back(SWEEP_SLICE);
-        if given_back.is_empty() {
-            return;
+        let bytes_max = gathered.main.bytes + self.own_bytes_max();
+        let slice = (self.own_bytes_max() / ITEM_ROW_BYTES).clamp(1, SWEEP_SLICE);
+        let mut left = SWEEP_SLICE;
+        while gathered.main.bytes < bytes_max && left > 0 {
+            let given_back = self.handle.take_given_back(slice.min(left));
+            if given_back.is_empty() {
+                return;
+            }
+            left -= given_back.len();
+            gathered.main.in_flight.released(&given_back);
+            // Nobody is told: what has been lost meanwhile is refused, and that is just as well.
+            let _refused_singly = self.apply_own(Command::Release(given_back), gathered);
         }
-        gathered.main.in_flight.released(&given_back);
-        // Nobody is told: what has been lost meanwhile is refused, and that is just as well.
-        let _refused_singly = self.apply_own(Command::Release(given_back), gathered);
-        if !self.handle.nothing_given_back() {
-            self.handle.wake();
-        }
+        self.handle.wake();
     }
 
     /// Nobody waits for them to end, or follows them, any more.
@@ -338,17 +341,20 @@ impl Writer {
     fn sweep(&mut self, gathered: &mut Gathered) {
         let full = self.least_footprint() > Footprint::Grows;
         self.partition.hold_crons_until(if full { gathered.now + CRONS_WAIT } else { Timestamp(0) });
-        // A store that takes little at once gets less at once.
-        let bytes_max = SWEEP_BYTES_MAX.min(self.store.batch_bytes_max() / 2);
-        let limit = SWEEP_SLICE.min(bytes_max / SWEEP_ITEM_BYTES).max(1);
+        // A sweep may exceed this once, and what is given back comes to as much again: together less than the store takes.
+        self.partition.limit_own_bytes(self.store.batch_bytes_max() as u64 / 4);
         while gathered.sweeps < SWEEP_SLICES {
             let due = self.partition.next_due().is_some_and(|due| due <= gathered.now);
-            if !due || gathered.main.bytes >= bytes_max {
+            if !due || gathered.main.bytes >= self.own_bytes_max() {
                 return;
             }
             gathered.sweeps += 1;
-            let _count = self.apply_own(Command::Sweep { limit }, gathered);
+            let _count = self.apply_own(Command::Sweep { limit: SWEEP_SLICE }, gathered);
         }
+    }
+
+    fn own_bytes_max(&self) -> usize {
+        self.partition.own_bytes_max() as usize
     }
 
     /// Grants to whoever waits, in the same commit that made the work available.

@@ -1,17 +1,24 @@
 //! Commands that are too large for the store by themselves, or together with others: the same on every store.
 
+use std::time::Duration;
+
 use tokio::task::JoinHandle;
-use windlass_core::command::NewItem;
+use windlass_core::command::{CreateGroup, NewEnd, NewItem};
+use windlass_core::cron::{CatchUp, NewCron};
+use windlass_core::item::ItemError;
+use windlass_core::limits::ERROR_BYTES_MAX;
 use windlass_core::row::QueueName;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_engine::{EngineError, Judged, PartitionState, ProducedItem};
+use windlass_engine::{EngineError, Judged, PartitionState, ProducedItem, RetryItem};
 
+use crate::behaviour::crons::cron;
+use crate::behaviour::groups::group;
 use crate::behaviour::rules::{lift, set};
-use crate::behaviour::waiting_lease;
+use crate::behaviour::{retry_item, waiting_lease};
 use crate::overload::first_poll;
-use crate::world::{Medium, World, items, lease};
+use crate::world::{Medium, SMALL_BATCH_BYTES, World, item, items, lease};
 
 macro_rules! on_every_small_store {
     ($($scenario:ident),* $(,)?) => {
@@ -36,6 +43,10 @@ on_every_small_store!(
     commands_that_are_too_large_only_together_are_all_carried_out,
     a_lease_that_is_too_large_is_refused_and_a_smaller_one_granted,
     a_waiting_lease_that_is_too_large_is_told_so,
+    missed_times_of_a_cron_come_in_batches_that_fit_the_store,
+    ends_of_many_groups_come_in_batches_that_fit_the_store,
+    items_with_long_errors_are_swept_in_batches_that_fit_the_store,
+    grants_with_long_errors_are_given_back_in_batches_that_fit_the_store,
 );
 
 /// Items whose rows are much larger than their bodies: about 600 bytes each.
@@ -128,4 +139,77 @@ async fn a_waiting_lease_that_is_too_large_is_told_so(world: &World) {
     let error = task.await.expect("the task ran").expect_err("too much at once");
     assert!(matches!(error, EngineError::TooLarge(_)), "{error}");
     assert_eq!(waiting(world, &queue).await, 300);
+}
+
+/// A payload of which one batch takes a few, and not many.
+fn large_payload() -> NewItem {
+    NewItem { body: vec![b'x'; SMALL_BATCH_BYTES / 4].into(), ..item("") }
+}
+
+/// Returns once `count` items wait.
+async fn wait_for(world: &World, queue: &QueueName, count: u64) {
+    for _ in 0..10_000 {
+        if waiting(world, queue).await == count {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("{} items wait, not {count}", waiting(world, queue).await);
+}
+
+async fn missed_times_of_a_cron_come_in_batches_that_fit_the_store(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    let ticks = NewCron { item: large_payload(), catch_up: CatchUp::All, ..cron("ticks", "@every 1s") };
+    world.engine().create_cron(&queue, ticks).await.expect("created");
+    world.env.advance(Duration::from_secs(50));
+    wait_for(world, &queue, 50).await;
+}
+
+async fn ends_of_many_groups_come_in_batches_that_fit_the_store(world: &World) {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    for number in 0..20 {
+        let end = Some(NewEnd { queue: None, item: large_payload() });
+        let create = CreateGroup { end, items: items(1), start: true, ..group(&format!("group-{number}")) };
+        world.engine().create_group(&queue, create).await.expect("created");
+    }
+    let members = world.lease(&queue, 20).await.into_iter().map(|item| (item.id, item.permit, None));
+    let judged = world.engine().complete(&queue, members.collect()).await.expect("judged");
+    assert!(judged.results.iter().all(Result::is_ok), "{:?}", judged.results);
+    wait_for(world, &queue, 20).await;
+}
+
+/// A queue of `count` items that have failed once, with the longest error there can be, and wait again.
+async fn failed_once(world: &World, count: usize) -> QueueName {
+    let queue = world.queue("q", 1, Settings::default()).await;
+    world.produce(&queue, items(count)).await;
+    for item in world.lease(&queue, count).await {
+        let error = ItemError { code: None, message: "x".repeat(ERROR_BYTES_MAX).into() };
+        let delay = Some(Span::from_secs(10));
+        let retry = RetryItem { delay, error: Some(error), ..retry_item(&item) };
+        let judged = world.engine().retry(&queue, vec![retry]).await.expect("judged");
+        judged.results[0].as_ref().expect("retried");
+    }
+    world.env.advance(Duration::from_secs(10));
+    wait_for(world, &queue, count as u64).await;
+    queue
+}
+
+async fn items_with_long_errors_are_swept_in_batches_that_fit_the_store(world: &World) {
+    failed_once(world, 40).await;
+}
+
+async fn grants_with_long_errors_are_given_back_in_batches_that_fit_the_store(world: &World) {
+    let queue = failed_once(world, 40).await;
+    let mut grants = Vec::new();
+    for _ in 0..40 {
+        grants.push(world.engine().lease(&queue, lease(1), Span::ZERO).await.expect("leased"));
+    }
+    world.engine().stats(&queue).await.expect("stats");
+    let reading = world.env.hold_next_reading();
+    let first = produce(world, &queue, items(1));
+    reading.begun().await;
+    drop(grants);
+    reading.let_go();
+    first.await.expect("the task ran").expect("produced");
+    wait_for(world, &queue, 41).await;
 }
