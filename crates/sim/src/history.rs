@@ -147,6 +147,8 @@ pub struct Process {
     pub opened: Option<Moment>,
     /// When it was asked to close.
     pub closing: Option<Moment>,
+    /// When its engine had closed: clients may go on asking for a while.
+    pub closed: Option<Moment>,
     pub end: Option<Moment>,
 }
 

@@ -114,6 +114,10 @@ impl Recorder {
         self.mark_process("is asked to close", |process, at| process.closing = Some(at));
     }
 
+    pub fn process_closed(&self) {
+        self.mark_process("has closed", |process, at| process.closed = Some(at));
+    }
+
     /// What the store has met is counted when the process ends, in whatever way.
     pub fn opened_store(&self, store: Arc<dyn Store>) {
         self.book().stores.push(store);

@@ -129,6 +129,7 @@ impl Server {
         }
         self.recorder.process_closing();
         engine.close().await;
+        self.recorder.process_closed();
         self.handle.finish();
     }
 
@@ -324,6 +325,7 @@ impl Server {
     async fn close(&self, engine: &Engine, shift: &Shift) {
         self.recorder.process_closing();
         engine.close().await;
+        self.recorder.process_closed();
         shift.over.store(true, Ordering::Relaxed);
         self.until_all_done(shift).await;
     }

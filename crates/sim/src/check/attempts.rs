@@ -2,6 +2,7 @@
 
 use windlass_core::item::Phase;
 
+use super::damage;
 use super::facts::{Facts, Granting, ItemFacts, Verb, violation};
 use crate::history::{Call, Violation};
 
@@ -73,8 +74,11 @@ fn within_limit(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation
     Err(violation("attempts", format!("item {} had {most} attempts of {limit}", item.made.serial)))
 }
 
-/// An item fails when its last attempt ends, never before, or when a worker says so.
+/// An item fails when its last attempt ends, never before, or when a worker says so, or when a body of it is lost.
 fn did_not_fail_early(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
+    if damage::is_body_lost(facts, item) {
+        return Ok(());
+    }
     let given_up = item.verdicts.iter().any(|judged| match judged.verb {
         Verb::Retry(retry) => retry.dead && judged.verdict.is_possible(),
         Verb::Complete { .. }

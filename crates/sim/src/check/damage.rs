@@ -49,6 +49,12 @@ fn missing_items(facts: &Facts<'_>, faulty: &BTreeSet<PartitionId>) -> BTreeMap<
     missing
 }
 
+/// Whether a server said that a body of the item is lost. Such an item fails when it is leased; one that is moved without
+/// its payload fails on arrival, and no call can show it: nobody knows its new id, and its serial was in the payload.
+pub(super) fn is_body_lost(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
+    item.id.is_some_and(|id| facts.history.lost_bodies.contains(&id.to_string()))
+}
+
 /// Partitions that did not serve in the last life, and said that it was for damage.
 fn damaged_partitions(history: &History) -> BTreeSet<PartitionId> {
     let last = history.processes.len().saturating_sub(1);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::item::{MoveReason, Origin, Phase};
 
+use super::damage;
 use super::ends::stays_ended;
 use super::facts::{Facts, ItemFacts, Maker, violation};
 use crate::fault::Fault;
@@ -108,7 +109,7 @@ fn arrived_once(facts: &Facts<'_>) -> Result<(), Violation> {
 
 fn arrived_at_all(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violation> {
     let targets = targets(facts, item);
-    if facts.is_deleted_by_force_since(item.queue, item.produce.begin) || went_without_payload(facts, item) {
+    if facts.is_deleted_by_force_since(item.queue, item.produce.begin) || damage::is_body_lost(facts, item) {
         return Ok(());
     }
     let is_seen_there = targets.iter().all(|target| shows_all(facts, *target, &mut BTreeSet::new()));
@@ -117,12 +118,6 @@ fn arrived_at_all(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violati
     }
     let text = format!("item {} left q{} and never arrived in {targets:?}", item.made.serial, item.queue);
     Err(violation("lost on the way", text))
-}
-
-/// Whether a server said that a body of the item is lost. An item that is moved without its payload is ended on arrival,
-/// and no call can show it: nobody knows its new id, and its serial was in the payload.
-fn went_without_payload(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
-    item.id.is_some_and(|id| facts.history.lost_bodies.contains(&id.to_string()))
 }
 
 /// Where the item must have gone; empty if it may have ended for good.

@@ -99,12 +99,14 @@ fn is_sound(outcome: &Outcome, stall: &Stall) -> bool {
 
 fn closed_in_time(history: &History, stall: &Stall) -> Result<(), Violation> {
     let process = &history.processes[stall.process];
-    let Some(end) = process.end.filter(|_| is_closed_during(process, stall)) else { return Ok(()) };
-    if end.micros <= stall.until_micros + CLOSE_MICROS {
+    let Some(closed) = process.closed.filter(|_| is_closed_during(process, stall)) else { return Ok(()) };
+    if closed.micros <= stall.until_micros + CLOSE_MICROS {
         return Ok(());
     }
-    let text =
-        format!("{} answered again at {}, and the shutdown ended at {end}", stall.store, stall.until_micros);
+    let text = format!(
+        "{} answered again at {}, and the shutdown ended at {closed}",
+        stall.store, stall.until_micros
+    );
     Err(violation("stalled", text))
 }
 
@@ -126,7 +128,7 @@ pub(crate) fn answered_meanwhile(history: &History) -> usize {
 pub(crate) fn closed_meanwhile(history: &History) -> usize {
     let is_closed = |stall: &&Stall| {
         let process = &history.processes[stall.process];
-        process.end.is_some() && is_closed_during(process, stall)
+        process.closed.is_some() && is_closed_during(process, stall)
     };
     history.stalls.iter().filter(is_closed).count()
 }

@@ -9,7 +9,7 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_engine::store::Room;
 use windlass_engine::{ItemView, PartitionState, PartitionStats, QueueStats};
 use windlass_sim::fault::Fault;
-use windlass_sim::history::{Op, Outcome, Process, Promise, RetryOp, Verdict, Why};
+use windlass_sim::history::{Moment, Op, Outcome, Process, Promise, RetryOp, Verdict, Why};
 use windlass_sim::plan::queue_name;
 
 use crate::story::{LEASE, SECOND, Story, given, id, made, story};
@@ -297,6 +297,10 @@ fn an_item_that_failed_with_attempts_left_is_caught() {
     story.produce(&[1]).lease(vec![given(1, 11, 1)]).pass(LEASE.0 + SECOND);
     get(&mut story, 1, shown(1, 1, ended(End::Failed)));
     assert_eq!(story.verdict(), Some("attempts"));
+    story.history.faults.push((Moment::default(), Fault::Rot));
+    assert_eq!(story.verdict(), Some("attempts"));
+    story.history.lost_bodies.insert(id(1).to_string());
+    assert_eq!(story.verdict(), None);
 }
 
 #[test]
