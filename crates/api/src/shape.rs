@@ -12,10 +12,12 @@ use crate::{
 pub const LIST_MAX: usize = 1000;
 /// Headers of an item.
 pub const HEADERS_MAX: usize = 32;
-/// Memory of one header without its letters: two `String`s in a `BTreeMap`, half of which may be empty.
-pub const HEADER_BYTES: usize = 160;
-/// Memory of the first header besides: a node of the `BTreeMap` has room for eleven.
-pub const HEADERS_BYTES: usize = 512;
+
+/// Entries that a node of a `BTreeMap` has room for. Every leaf but a single one has at least `NODE_MIN`.
+const NODE_MAX: usize = 11;
+const NODE_MIN: usize = 5;
+const LEAF_BYTES: usize = NODE_MAX * size_of::<(String, String)>() + 2 * size_of::<usize>();
+const ROOT_BYTES: usize = LEAF_BYTES + (NODE_MAX + 1) * size_of::<usize>();
 
 /// Fields that a message has in the table.
 pub const FIELDS_MAX: usize = 16;
@@ -62,8 +64,18 @@ impl Field {
         match self.count {
             Count::One => 0,
             Count::List => 2 * times * self.shape.bytes,
-            Count::Headers => HEADERS_BYTES.min(times * HEADERS_BYTES) + times * HEADER_BYTES,
+            Count::Headers => headers_bytes(times),
         }
+    }
+}
+
+/// Memory of so many headers without their letters: the nodes of a `BTreeMap` of `String`s, as many as there can be. Between
+/// two leaves stands an entry of the root, and `HEADERS_MAX` headers need no more levels than these two.
+pub const fn headers_bytes(headers: usize) -> usize {
+    match headers {
+        0 => 0,
+        1..=NODE_MAX => LEAF_BYTES,
+        _ => ROOT_BYTES + (headers + 1) / (NODE_MIN + 1) * LEAF_BYTES,
     }
 }
 

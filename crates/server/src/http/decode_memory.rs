@@ -1,5 +1,5 @@
 //! What decoding a request takes, counted by an allocator: at its peak no more than a small multiple of the body and a
-//! constant, whatever the body is; and in the end no more than is counted among the bytes in flight.
+//! constant, whatever the body is; and in the end no more than is counted among the bytes in flight, and not much less.
 
 use std::fmt::Write;
 
@@ -7,7 +7,9 @@ use allocation_counter::measure;
 use proptest::prelude::*;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use windlass_api::call::{EachCall, for_each_call};
-use windlass_api::items::{CompleteRequest, NewItem, ProduceRequest};
+use windlass_api::events::{EmitRequest, NewEvent};
+use windlass_api::items::{CompleteRequest, Completion, NewItem, ProduceRequest};
+use windlass_api::payload::Payload;
 use windlass_api::shape::{Count, Field, Shape, Shaped};
 use windlass_api::{Call, Time};
 
@@ -18,6 +20,8 @@ const PEAK_TIMES_BODY: usize = 4;
 const PEAK_BYTES: usize = 8 << 20;
 /// Beside what is counted: the first elements of a list.
 const HELD_BYTES: usize = 8 << 10;
+/// The weight of a request is at most so many times what the request holds: a list is counted as if it had just doubled.
+const WEIGHT_TIMES_HELD: usize = 2;
 
 /// Whether the body was taken.
 fn hold<C: Call>(encoding: Encoding, body: &[u8]) -> bool {
@@ -29,6 +33,7 @@ fn hold<C: Call>(encoding: Encoding, body: &[u8]) -> bool {
     match decoded {
         Some(Ok(Decoded { weight, .. })) => {
             assert!(held <= body.len() + weight + HELD_BYTES, "{case}: {held} are held, {weight} counted");
+            assert!(weight <= WEIGHT_TIMES_HELD * held, "{case}: {weight} are counted, {held} held");
             true
         }
         Some(Err(_)) | None => false,
@@ -210,4 +215,24 @@ fn large_texts_take_little_more_than_their_letters() {
         NewItem { utf8: Some("x".repeat(BYTES)), enqueue_at: Some(Time::default()), ..NewItem::default() };
     let request = ProduceRequest { items: vec![item], ..ProduceRequest::default() };
     assert!(hold::<ProduceRequest>(Encoding::Protobuf, &prost::Message::encode_to_vec(&request)));
+}
+
+/// As many as a list may have, each of one byte: what is counted for a payload besides its letters shows most.
+#[test]
+fn many_small_payloads_are_counted_as_what_they_hold() {
+    const TIMES: usize = 1000;
+    let payload = || Payload { json: Some("1".to_owned()), ..Payload::default() };
+    let items = vec![NewItem { json: payload().json, ..NewItem::default() }; TIMES];
+    let completions = vec![Completion { result: Some(payload()), ..Completion::default() }; TIMES];
+    let events = vec![NewEvent { json: payload().json, ..NewEvent::default() }; TIMES];
+    hold_in_both(&ProduceRequest { items, ..ProduceRequest::default() });
+    hold_in_both(&CompleteRequest { items: completions, ..CompleteRequest::default() });
+    hold_in_both(&EmitRequest { events, ..EmitRequest::default() });
+}
+
+fn hold_in_both<C: Call>(request: &C) {
+    for encoding in [Encoding::Json, Encoding::Protobuf] {
+        let body = encoding.encode(request).expect("requests are made of texts and numbers");
+        assert!(hold::<C>(encoding, &body));
+    }
 }

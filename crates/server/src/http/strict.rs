@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use windlass_api::shape::{HEADER_BYTES, HEADERS_BYTES, HEADERS_MAX, LIST_MAX};
+use windlass_api::shape::{HEADERS_MAX, LIST_MAX, headers_bytes};
 
 /// A deserializer that hands its strictness on to everything within. Payloads are not looked into.
 pub(super) struct Strict<'w, D> {
@@ -17,7 +17,7 @@ pub(super) struct Strict<'w, D> {
 macro_rules! hand_on {
     ($($method:ident)+) => {
         $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-            self.json.$method(Inner { visitor, object: false, weight: self.weight })
+            self.json.$method(Inner { visitor, entries: Entries::Headers, weight: self.weight })
         })+
     };
 }
@@ -40,15 +40,17 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         _fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.json.deserialize_map(Inner { visitor, object: true, weight: self.weight })
+        self.json.deserialize_map(Inner { visitor, entries: Entries::Fields, weight: self.weight })
     }
 
+    /// serde_json hands a `RawValue` out under this name, as a map of one entry.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.json.deserialize_newtype_struct(name, Inner { visitor, object: false, weight: self.weight })
+        let inner = Inner { visitor, entries: Entries::RawValue, weight: self.weight };
+        self.json.deserialize_newtype_struct(name, inner)
     }
 
     fn deserialize_unit_struct<V: Visitor<'de>>(
@@ -56,11 +58,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.json.deserialize_unit_struct(name, Inner { visitor, object: false, weight: self.weight })
+        self.json.deserialize_unit_struct(name, Inner { visitor, entries: Entries::Headers, weight: self.weight })
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
-        self.json.deserialize_tuple(len, Inner { visitor, object: false, weight: self.weight })
+        self.json.deserialize_tuple(len, Inner { visitor, entries: Entries::Headers, weight: self.weight })
     }
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
@@ -69,7 +71,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.json.deserialize_tuple_struct(name, len, Inner { visitor, object: false, weight: self.weight })
+        self.json.deserialize_tuple_struct(name, len, Inner { visitor, entries: Entries::Headers, weight: self.weight })
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -78,16 +80,26 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.json.deserialize_enum(name, variants, Inner { visitor, object: false, weight: self.weight })
+        self.json.deserialize_enum(name, variants, Inner { visitor, entries: Entries::Headers, weight: self.weight })
     }
 }
 
 /// A visitor of what is within.
 struct Inner<'w, V> {
     visitor: V,
-    /// Clients do not know the names of our structs.
-    object: bool,
+    entries: Entries,
     weight: &'w Cell<usize>,
+}
+
+/// What the entries of a map are, if a map comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Entries {
+    /// Of an object: they are a part of its struct.
+    Fields,
+    /// Each takes a place in a `BTreeMap`.
+    Headers,
+    /// One entry, the text of a payload: its letters are all it takes.
+    RawValue,
 }
 
 macro_rules! visit {
@@ -102,7 +114,11 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Inner<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.object { f.write_str("an object") } else { self.visitor.expecting(f) }
+        match self.entries {
+            // Clients do not know the names of our structs.
+            Entries::Fields => f.write_str("an object"),
+            Entries::Headers | Entries::RawValue => self.visitor.expecting(f),
+        }
     }
 
     visit! {
@@ -133,7 +149,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Inner<'_, V> {
 
     /// The fields of an object are known, and serde takes each of them once.
     fn visit_map<A: MapAccess<'de>>(self, access: A) -> Result<V::Value, A::Error> {
-        self.visitor.visit_map(Map { access, object: self.object, seen: 0, weight: self.weight })
+        self.visitor.visit_map(Map { access, entries: self.entries, seen: 0, weight: self.weight })
     }
 }
 
@@ -161,10 +177,10 @@ impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for List<'_, A> {
     }
 }
 
-/// An object whose fields are known, or a map, which only headers are.
+/// An object whose fields are known, a payload, or a map, which only headers are.
 struct Map<'w, A> {
     access: A,
-    object: bool,
+    entries: Entries,
     seen: usize,
     weight: &'w Cell<usize>,
 }
@@ -179,8 +195,7 @@ impl<'de, A: MapAccess<'de>> Map<'_, A> {
     }
 
     fn count(&mut self) {
-        let node = if self.seen == 0 { HEADERS_BYTES } else { 0 };
-        add(self.weight, node + HEADER_BYTES);
+        add(self.weight, headers_bytes(self.seen + 1) - headers_bytes(self.seen));
         self.seen += 1;
     }
 }
@@ -193,7 +208,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Map<'_, A> {
             return self.end().map(|()| None);
         }
         let key = self.access.next_key_seed(seed)?;
-        if key.is_some() && !self.object {
+        if key.is_some() && self.entries == Entries::Headers {
             self.count();
         }
         Ok(key)
