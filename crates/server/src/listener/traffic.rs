@@ -143,10 +143,10 @@ impl Traffic {
     }
 
     pub(super) fn body(self: &Arc<Self>, is_settling: bool) -> BodyShare {
-        BodyShare { traffic: Arc::clone(self), share: self.bodies.share(), is_settling }
+        BodyShare { traffic: Arc::clone(self), share: self.bodies.share(), is_settling, received: None }
     }
 
-    /// What all bodies may take together for one of so many bytes to grow.
+    /// What all bodies may take together for a body of so many bytes to grow.
     fn bodies_max(&self, bytes: usize, is_settling: bool) -> usize {
         let max = self.bytes_in_flight_max;
         match (bytes <= SMALL_BODY_BYTES, is_settling) {
@@ -197,6 +197,8 @@ pub(super) struct BodyShare {
     traffic: Arc<Traffic>,
     share: Share,
     is_settling: bool,
+    /// Bytes of the body once it is complete. They decide whether the body is small; what is made of it does not.
+    received: Option<usize>,
 }
 
 impl BodyShare {
@@ -210,7 +212,8 @@ impl BodyShare {
 
     /// Whether there was room for that many more. Slower bodies give way.
     pub(super) async fn grow(&mut self, bytes: usize) -> bool {
-        let bytes_max = self.traffic.bodies_max(self.share.bytes() + bytes, self.is_settling);
+        let received = self.received.unwrap_or(self.share.bytes() + bytes);
+        let bytes_max = self.traffic.bodies_max(received, self.is_settling);
         self.share.grow(bytes, bytes_max).await
     }
 
@@ -226,7 +229,8 @@ impl BodyShare {
     }
 
     /// The whole body has come.
-    pub(super) fn is_complete(&self) {
+    pub(super) fn is_complete(&mut self) {
+        self.received = Some(self.share.bytes());
         self.share.is_settled();
     }
 }
@@ -314,5 +318,19 @@ mod tests {
             assert!(small.last_mut().unwrap().grow(SMALL_BODY_BYTES).await);
         }
         assert!(!traffic.body(true).grow(1).await);
+    }
+
+    #[tokio::test]
+    async fn a_small_body_keeps_its_room_however_much_is_made_of_it() {
+        const MAX: usize = 1 << 20;
+        let traffic = traffic(MAX);
+        let mut large = traffic.body(false);
+        assert!(large.grow(MAX).await);
+        large.is_complete();
+        let mut small = traffic.body(false);
+        assert!(small.grow(SMALL_BODY_BYTES).await);
+        small.is_complete();
+        assert!(small.grow(2 * SMALL_BODY_BYTES).await, "its class is that of the bytes that came");
+        assert!(!large.grow(1).await, "a large body has no more room once it is complete");
     }
 }
