@@ -172,9 +172,10 @@ impl Feed {
             let Some(frame) = self.subscription.at_hand() else { break };
             over = self.put(Some(frame), &mut text);
         }
-        self.shares = [self.traffic.reserve_piece(text.len()), self.keep_ahead()];
+        let piece = self.traffic.reserve_piece(text.len()).await;
+        self.shares = [piece, self.keep_ahead()];
         if self.shares[0].is_none() {
-            // There is no room for a reader that does not take what it asked for. It can come again by number.
+            // Streams and replies that keep up take all the room. The reader can come again by number.
             text.clear();
             self.end("lagged", self.subscription.phase(), &mut text);
             over = true;
@@ -266,6 +267,9 @@ mod tests {
     use windlass_engine::env::TokioEnv;
     use windlass_engine::store::memory::MemoryStore;
 
+    use tokio::task::JoinSet;
+    use tokio::time::advance;
+
     use super::*;
 
     async fn engine() -> (Engine, QueueName) {
@@ -340,6 +344,35 @@ mod tests {
         drop(first);
         let (piece, _) = feed(&engine, id, &traffic).await.piece().await;
         assert!(text(piece).starts_with("id: 1\nevent: note\n"));
+    }
+
+    /// The reader takes each piece before it asks for the next; the replies are never taken.
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_with_a_reader_goes_on_while_nobody_takes_large_replies() {
+        const EVENT_BYTES: usize = 100 << 10;
+        const SLOW_AFTER: Duration = Duration::from_secs(1);
+        const REPLIES: usize = 4;
+        let (engine, queue) = engine().await;
+        let (id, permit) = leased(&engine, &queue).await;
+        let traffic = Arc::new(Traffic::new(REPLIES * EVENT_BYTES, SLOW_AFTER));
+        let mut unread = JoinSet::new();
+        for _ in 0..REPLIES {
+            let reply = traffic.reserve_reply(EVENT_BYTES).await.unwrap().shared();
+            // As its connection would, the reply gives its room back when it is evicted.
+            unread.spawn(async move { reply.eviction().wait().await });
+        }
+        advance(2 * SLOW_AFTER).await;
+        let mut feed = feed(&engine, id, &traffic).await;
+        for number in 1..=5 {
+            engine.emit(id, permit, None, vec![event(EVENT_BYTES)]).await.unwrap();
+            let (piece, next) = feed.piece().await;
+            assert!(text(piece).starts_with(&format!("id: {number}\nevent: note\n")));
+            feed = next.expect("the stream goes on");
+        }
+        // A piece is a little larger than its event.
+        unread.join_next().await.unwrap().unwrap();
+        unread.join_next().await.unwrap().unwrap();
+        assert!(unread.try_join_next().is_none(), "no more replies are evicted than the stream needs");
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
-pub(super) struct Latch {
+pub(crate) struct Latch {
     is_set: AtomicBool,
     told: Notify,
 }
@@ -20,7 +20,7 @@ impl Latch {
         self.is_set.load(Ordering::SeqCst)
     }
 
-    pub(super) async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         // `told` is listened to before `is_set` is read: a `set` in between is not missed.
         let told = self.told.notified();
         if !self.is_set() {

@@ -120,25 +120,26 @@ impl Traffic {
         fits.then_some(ReplyShare { reply, _stream: None, is_shared: false })
     }
 
-    /// Room for a piece of a stream, to which nobody gives way.
-    pub fn reserve_piece(&self, bytes: usize) -> Option<ReplyShare> {
-        let counted = if bytes <= SMALL_REPLY_BYTES { 0 } else { bytes };
-        let max = self.bytes_in_flight_max;
-        self.reserve_stream(counted, max / STREAMS_SHARE, max)
-    }
-
-    /// Room for what a stream has read ahead and can read again, however little it is. `None` already if it would leave
-    /// replies less than half of their room.
-    pub fn reserve_read_ahead(&self, bytes: usize) -> Option<ReplyShare> {
-        let max = self.bytes_in_flight_max;
-        // `try_grow` would let more than all go out alone.
-        let fits = bytes <= max / READ_AHEAD_SHARE;
-        fits.then(|| self.reserve_stream(bytes, max / READ_AHEAD_SHARE, max / 2)).flatten()
-    }
-
-    fn reserve_stream(&self, bytes: usize, streams_max: usize, replies_max: usize) -> Option<ReplyShare> {
+    /// Room for a piece of a stream; slower replies give way to it, and other streams do not.
+    pub async fn reserve_piece(&self, bytes: usize) -> Option<ReplyShare> {
         let (mut stream, mut reply) = (self.streams.share(), self.replies.share());
-        let fits = bytes == 0 || stream.try_grow(bytes, streams_max) && reply.try_grow(bytes, replies_max);
+        let max = self.bytes_in_flight_max;
+        let fits = bytes <= SMALL_REPLY_BYTES
+            || stream.try_grow(bytes, max / STREAMS_SHARE) && reply.grow(bytes, max).await;
+        fits.then_some(ReplyShare { reply, _stream: Some(stream), is_shared: false })
+    }
+
+    /// Room for what a stream has read ahead and can read again, however little it is. Nobody gives way to it. `None` already if
+    /// it would leave replies less than half of their room.
+    pub fn reserve_read_ahead(&self, bytes: usize) -> Option<ReplyShare> {
+        let (mut stream, mut reply) = (self.streams.share(), self.replies.share());
+        let max = self.bytes_in_flight_max;
+        let streams_max = max / READ_AHEAD_SHARE;
+        // `try_grow` would let more than all go out alone.
+        let fits = bytes == 0
+            || bytes <= streams_max
+                && stream.try_grow(bytes, streams_max)
+                && reply.try_grow(bytes, max / 2);
         fits.then_some(ReplyShare { reply, _stream: Some(stream), is_shared: false })
     }
 
@@ -259,7 +260,7 @@ impl ReplyShare {
         }
     }
 
-    pub(super) fn eviction(&self) -> Arc<Latch> {
+    pub(crate) fn eviction(&self) -> Arc<Latch> {
         self.reply.eviction()
     }
 }
@@ -277,9 +278,9 @@ mod tests {
     #[tokio::test]
     async fn streams_leave_half_of_the_room_to_replies() {
         let traffic = traffic(4 * LARGE);
-        let pieces = [traffic.reserve_piece(LARGE), traffic.reserve_piece(LARGE)];
+        let pieces = [traffic.reserve_piece(LARGE).await, traffic.reserve_piece(LARGE).await];
         assert!(pieces.iter().all(Option::is_some));
-        assert!(traffic.reserve_piece(LARGE).is_none());
+        assert!(traffic.reserve_piece(LARGE).await.is_none());
         let replies = [traffic.reserve_reply(LARGE).await, traffic.reserve_reply(LARGE).await];
         assert!(replies.iter().all(Option::is_some));
         assert!(traffic.reserve_reply(LARGE).await.is_none());
@@ -294,8 +295,8 @@ mod tests {
         let traffic = traffic(4 * LARGE);
         let ahead = traffic.reserve_read_ahead(LARGE);
         assert!(ahead.is_some() && traffic.reserve_read_ahead(1).is_none());
-        let piece = traffic.reserve_piece(LARGE);
-        assert!(piece.is_some() && traffic.reserve_piece(LARGE).is_none());
+        let piece = traffic.reserve_piece(LARGE).await;
+        assert!(piece.is_some() && traffic.reserve_piece(LARGE).await.is_none());
         drop((ahead, piece));
         let replies = [traffic.reserve_reply(LARGE).await, traffic.reserve_reply(LARGE).await];
         assert!(traffic.reserve_read_ahead(1).is_none());
