@@ -4,7 +4,6 @@
 //! somebody needs room, the share that has been slow for longest is evicted. So few connections cannot lock out the others
 //! for longer than it takes to call them slow, however many bytes they hold and however they drip.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::books::{Books, Room};
 use super::latch::Latch;
 
 #[derive(Debug, Default)]
@@ -21,35 +21,6 @@ pub(super) struct Budget {
     books: Mutex<Books>,
     /// Told when bytes are given back.
     freed: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Books {
-    bytes: usize,
-    /// Those of `bytes` whose shares are evicted and not dropped yet.
-    leaving: usize,
-    next_number: u64,
-    /// Shares that give way, by their number.
-    slow: BTreeMap<u64, Slow>,
-}
-
-#[derive(Debug)]
-struct Slow {
-    since: Instant,
-    bytes: usize,
-    /// Bytes of this share that [`Books::leaving`] has: `bytes` at its eviction, or none. The share may have grown since, or may
-    /// be listed again after an eviction that came too late.
-    leaving: usize,
-    eviction: Arc<Latch>,
-}
-
-/// Whether a share may grow.
-#[derive(Debug, PartialEq, Eq)]
-enum Room {
-    Here,
-    /// As soon as evicted shares are dropped.
-    Soon,
-    Nowhere,
 }
 
 impl Budget {
@@ -63,50 +34,12 @@ impl Budget {
 
     /// A share without bytes.
     pub(super) fn share(self: &Arc<Self>) -> Share {
-        let mut books = self.books();
-        books.next_number += 1;
-        Share { budget: Arc::clone(self), number: books.next_number, bytes: 0, eviction: Arc::default() }
+        let number = self.books().next_number();
+        Share { budget: Arc::clone(self), number, bytes: 0, eviction: Arc::default() }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().expect("nothing panics while this lock is held")
-    }
-}
-
-impl Books {
-    /// Evicts the slowest shares until `excess` bytes are on their way out. Evicts none if that many cannot be had.
-    fn evict(&mut self, excess: usize, slow_before: Instant) -> Room {
-        let mut slow: Vec<(Instant, u64, usize)> = self
-            .slow
-            .iter()
-            .filter(|(_, share)| share.since < slow_before && !share.eviction.is_set())
-            .map(|(number, share)| (share.since, *number, share.bytes))
-            .collect();
-        slow.sort_unstable();
-        let mut found = 0;
-        let is_needed = |(_, _, bytes): &(Instant, u64, usize)| {
-            let needed = found < excess;
-            found += bytes;
-            needed
-        };
-        let chosen: Vec<_> = slow.into_iter().take_while(is_needed).collect();
-        if chosen.iter().map(|(_, _, bytes)| bytes).sum::<usize>() < excess {
-            return Room::Nowhere;
-        }
-        for (_, number, bytes) in chosen {
-            let share = self.slow.get_mut(&number).expect("chosen from `slow`");
-            share.leaving = bytes;
-            share.eviction.set();
-            self.leaving += bytes;
-        }
-        Room::Soon
-    }
-
-    /// The share gives way no more: it is dropped, or what it waited for has come.
-    fn unlist(&mut self, number: u64) {
-        if let Some(share) = self.slow.remove(&number) {
-            self.leaving -= share.leaving;
-        }
     }
 }
 
@@ -166,7 +99,7 @@ impl Share {
         if excess == 0 {
             return Room::Soon;
         }
-        let own = books.slow.get(&self.number).map_or(now, |own| own.since);
+        let own = books.slow_since(self.number).unwrap_or(now);
         let slow_before = now.checked_sub(budget.slow_after).unwrap_or(now).min(own);
         books.evict(excess, slow_before)
     }
@@ -176,19 +109,14 @@ impl Share {
         if fits {
             books.bytes += bytes;
             self.bytes += bytes;
-            if let Some(own) = books.slow.get_mut(&self.number) {
-                own.bytes = self.bytes;
-            }
+            books.resize(self.number, self.bytes);
         }
         fits
     }
 
     /// From now on this share gives way to others once it has been slow for long enough.
     pub(super) fn gives_way(&self, slow_since: Instant) {
-        let (bytes, eviction) = (self.bytes, &self.eviction);
-        let mut books = self.budget.books();
-        let new = || Slow { since: slow_since, bytes, leaving: 0, eviction: Arc::clone(eviction) };
-        books.slow.entry(self.number).or_insert_with(new).since = slow_since;
+        self.budget.books().list(self.number, slow_since, self.bytes, &self.eviction);
     }
 
     /// What the share waited for has come: it gives way no more.
