@@ -73,6 +73,7 @@ fn uuid(field: impl fmt::Display, text: &str) -> Result<Uuid, Problem> {
 }
 
 /// How a request names one item.
+#[derive(Clone)]
 pub(super) enum ItemName {
     /// As it is known, and as the request gave it.
     Id(ItemId, String),

@@ -9,7 +9,7 @@ use windlass_api::Code;
 use windlass_api::error::Failed;
 use windlass_api::items::{
     CancelItemRequest, CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, ExtendedItem,
-    GetItemRequest, Held, ItemReply, LeaseReply, LeaseRequest, NewItem, ProduceError, ProduceReply,
+    GetItemRequest, Held, Item, ItemReply, LeaseReply, LeaseRequest, NewItem, ProduceError, ProduceReply,
     ProduceRequest, ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest,
     WaitItemRequest,
 };
@@ -371,10 +371,14 @@ pub(super) async fn sought(context: &Context, name: ItemName, timeout: Span) -> 
 pub(super) async fn get(context: Context, request: GetItemRequest) -> Result<Answer<ItemReply>, Problem> {
     let GetItemRequest { id, queue, address } = request;
     let name = check::item_name(id, queue, address)?;
-    let Sought { id, missing } = sought(&context, name, check::COMMIT_TIMEOUT).await?;
+    Ok(Answer::read(ItemReply { item: as_it_is(&context, name).await? }))
+}
+
+async fn as_it_is(context: &Context, name: ItemName) -> Result<Item, Problem> {
+    let Sought { id, missing } = sought(context, name, check::COMMIT_TIMEOUT).await?;
     let looking = context.engine().get(id);
     let view = context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await;
-    Ok(Answer::read(ItemReply { item: show::item(view.map_err(naming(missing))?) }))
+    view.map(show::item).map_err(naming(missing))
 }
 
 pub(super) async fn wait(context: Context, request: WaitItemRequest) -> Result<Answer<ItemReply>, Problem> {
@@ -382,21 +386,22 @@ pub(super) async fn wait(context: Context, request: WaitItemRequest) -> Result<A
     let name = check::item_name(id, queue, address)?;
     let wait = check::request_timeout(request_timeout, true)?;
     let _waiting = (wait > Span::ZERO).then(|| context.wait_in_line()).transpose()?;
+    let item = match context.unless_sent_home(as_it_ended(&context, name.clone(), wait)).await {
+        Some(ended) => ended?,
+        None => as_it_is(&context, name).await?,
+    };
+    Ok(Answer::read(ItemReply { item }))
+}
+
+/// The item once it has ended, or as it is when the wait is over. To find the item is part of the wait.
+async fn as_it_ended(context: &Context, name: ItemName, wait: Span) -> Result<Item, Problem> {
     let begun = Instant::now();
-    let finding = sought(&context, name, if wait > Span::ZERO { wait } else { check::COMMIT_TIMEOUT });
+    let finding = sought(context, name, if wait > Span::ZERO { wait } else { check::COMMIT_TIMEOUT });
     let Sought { id, missing } = finding.await?;
-    // What it took to find the item is part of the wait.
     let left = Span::from(Duration::from(wait).saturating_sub(begun.elapsed()));
     let waiting = context.engine().wait(id, left);
-    let waiting = context.within_or(after_wait(left), Outcome::NotApplied, waiting);
-    let view = match context.unless_sent_home(waiting).await {
-        Some(view) => view,
-        None => {
-            let looking = context.engine().get(id);
-            context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, looking).await
-        }
-    };
-    Ok(Answer::read(ItemReply { item: show::item(view.map_err(naming(missing))?) }))
+    let view = context.within_or(after_wait(left), Outcome::NotApplied, waiting).await;
+    view.map(show::item).map_err(naming(missing))
 }
 
 pub(super) async fn cancel(

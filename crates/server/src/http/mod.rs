@@ -26,6 +26,8 @@ mod reply;
 mod rules;
 mod scan;
 pub mod show;
+#[cfg(test)]
+mod stalled;
 mod storage;
 mod stream;
 mod strict;

@@ -58,7 +58,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.json.deserialize_unit_struct(name, Inner { visitor, entries: Entries::Headers, weight: self.weight })
+        self.json
+            .deserialize_unit_struct(name, Inner { visitor, entries: Entries::Headers, weight: self.weight })
     }
 
     fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, D::Error> {
@@ -71,7 +72,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.json.deserialize_tuple_struct(name, len, Inner { visitor, entries: Entries::Headers, weight: self.weight })
+        self.json.deserialize_tuple_struct(
+            name,
+            len,
+            Inner { visitor, entries: Entries::Headers, weight: self.weight },
+        )
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -80,7 +85,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Strict<'_, D> {
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.json.deserialize_enum(name, variants, Inner { visitor, entries: Entries::Headers, weight: self.weight })
+        self.json.deserialize_enum(
+            name,
+            variants,
+            Inner { visitor, entries: Entries::Headers, weight: self.weight },
+        )
     }
 }
 

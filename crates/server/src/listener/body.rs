@@ -32,6 +32,14 @@ impl ClientSide {
     pub async fn closed(&self) {
         self.0.wait().await;
     }
+
+    /// Of a client that has closed its side.
+    #[cfg(test)]
+    pub(crate) fn already_closed() -> Self {
+        let side = Self::default();
+        side.0.set();
+        side
+    }
 }
 
 /// A whole request body. It counts among the bytes in flight until it is dropped, and keeps a buffer of its connection

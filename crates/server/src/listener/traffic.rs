@@ -137,9 +137,7 @@ impl Traffic {
         let streams_max = max / READ_AHEAD_SHARE;
         // `try_grow` would let more than all go out alone.
         let fits = bytes == 0
-            || bytes <= streams_max
-                && stream.try_grow(bytes, streams_max)
-                && reply.try_grow(bytes, max / 2);
+            || bytes <= streams_max && stream.try_grow(bytes, streams_max) && reply.try_grow(bytes, max / 2);
         fits.then_some(ReplyShare { reply, _stream: Some(stream), is_shared: false })
     }
 

@@ -40,9 +40,13 @@ async fn a_call_of_a_client_that_closed_its_side_is_answered() {
 async fn a_lease_does_not_wait_for_a_client_that_closed_its_side() {
     let (server, mut http) = with_queue().await;
     assert_eq!(post_and_close(&server, "queue.lease", lease()).await.json(), json!({"items": []}));
-    let produced = http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
-    let wait = json!({"id": produced["items"][0]["id"], "request_timeout": "30s"});
-    assert_eq!(post_and_close(&server, "item.wait", wait).await.json()["item"]["state"], "waiting");
+    let items = json!([{"utf8": "a", "address": "here"}]);
+    let produced = http.ok("queue.produce", json!({"queue": "q", "items": items})).await;
+    let by_id = json!({"id": produced["items"][0]["id"], "request_timeout": "30s"});
+    let by_address = json!({"queue": "q", "address": "here", "request_timeout": "30s"});
+    for wait in [by_id, by_address] {
+        assert_eq!(post_and_close(&server, "item.wait", wait).await.json()["item"]["state"], "waiting");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,168 @@
+//! Waits for items of a partition whose commits do not come to an end.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use windlass_api::items::WaitItemRequest;
+use windlass_api::{Code, Span};
+use windlass_core::command::{CreateQueue, NewItem};
+use windlass_core::id::{ItemId, ItemNumber, PartitionId};
+use windlass_core::row::{Part, QueueName};
+use windlass_core::settings::Settings;
+use windlass_engine::Engine;
+use windlass_engine::env::{BoxFuture, TokioEnv};
+use windlass_engine::store::memory::MemoryStore;
+use windlass_engine::store::{
+    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
+};
+
+use super::context::Context;
+use super::wire::Encoding;
+use super::{App, HttpLimits, Opened, items};
+use crate::config::{self, RawConfig};
+use crate::listener::ClientSide;
+
+#[derive(Debug, Default)]
+struct StalledStore {
+    inner: MemoryStore,
+    /// While it is true no commit comes to an end.
+    stalled: watch::Sender<bool>,
+    /// Commits that were begun.
+    begun: watch::Sender<usize>,
+}
+
+impl Store for StalledStore {
+    fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(async move {
+            self.begun.send_modify(|begun| *begun += 1);
+            self.stalled.subscribe().wait_for(|stalled| !stalled).await.expect("the store is there");
+            self.inner.commit(batch).await
+        })
+    }
+
+    fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
+        self.inner.acquire(partition)
+    }
+
+    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.sync(term)
+    }
+
+    fn epoch(&self, partition: PartitionId) -> u64 {
+        self.inner.epoch(partition)
+    }
+
+    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
+        self.inner.read(partition, bodies)
+    }
+
+    fn read_events(
+        &self,
+        partition: PartitionId,
+        number: ItemNumber,
+        from: u64,
+        bytes_max: usize,
+    ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
+        self.inner.read_events(partition, number, from, bytes_max)
+    }
+
+    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
+        self.inner.peek(partition)
+    }
+
+    fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.drop_partition(partition)
+    }
+
+    fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
+        self.inner.partitions()
+    }
+
+    fn batch_bytes_max(&self) -> usize {
+        self.inner.batch_bytes_max()
+    }
+
+    fn room(&self, partition: PartitionId) -> Room {
+        self.inner.room(partition)
+    }
+
+    fn stats(&self) -> StoreStats {
+        self.inner.stats()
+    }
+
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
+    }
+}
+
+struct Bed {
+    app: Arc<App>,
+    opened: Arc<Opened>,
+    store: Arc<StalledStore>,
+    queue: QueueName,
+    id: ItemId,
+}
+
+/// With one item, at the address `here` of the queue `q`.
+async fn bed() -> Bed {
+    let store = Arc::<StalledStore>::default();
+    let engine = Engine::open(Arc::new(TokioEnv::default()), Arc::clone(&store) as _).await.unwrap();
+    let queue = QueueName { namespace: "default".into(), name: "q".into() };
+    engine.create_queue(CreateQueue::new(queue.clone(), Settings::default(), 1)).await.unwrap();
+    let item = NewItem { address: Some("here".into()), ..NewItem::plain("default", Bytes::new()) };
+    let made = engine.produce(&queue, vec![item]).await.unwrap();
+    let id = made.results[0].clone().unwrap().id;
+    let config = config::load(RawConfig::default(), None, std::iter::empty()).unwrap();
+    let limits = HttpLimits { waiting_max: 10, payload_bytes_max: 1 << 20 };
+    let app = App::new(limits, config.gate, Arc::default());
+    let opened = Opened { engine, logs: None, backup_dir: config.backup_dir, limits: config.limits };
+    Bed { app, opened: Arc::new(opened), store, queue, id }
+}
+
+impl Bed {
+    /// From now on the partition answers nothing: every answer waits for the commit before it.
+    async fn stall(&self) {
+        self.store.stalled.send_replace(true);
+        let begun = *self.store.begun.borrow();
+        let (engine, queue) = (self.opened.engine.clone(), self.queue.clone());
+        tokio::spawn(
+            async move { engine.produce(&queue, vec![NewItem::plain("default", Bytes::new())]).await },
+        );
+        self.store.begun.subscribe().wait_for(|now| *now > begun).await.unwrap();
+    }
+
+    fn context(&self, client: ClientSide) -> Context {
+        let (app, opened) = (Arc::clone(&self.app), Arc::clone(&self.opened));
+        Context { app, opened, encoding: Encoding::Json, client, body: None }
+    }
+}
+
+fn ten_minutes(request: WaitItemRequest) -> WaitItemRequest {
+    WaitItemRequest { request_timeout: Some(Span::from_secs(600)), ..request }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closed_its_side_is_answered_before_its_wait_is_over() {
+    let bed = bed().await;
+    bed.stall().await;
+    let by_address = WaitItemRequest {
+        queue: Some("q".into()),
+        address: Some("here".into()),
+        ..WaitItemRequest::default()
+    };
+    for request in [WaitItemRequest::of(bed.id.to_string()), by_address] {
+        let request = ten_minutes(request);
+        let patient = items::wait(bed.context(ClientSide::default()), request.clone()).await;
+        let closed = items::wait(bed.context(ClientSide::already_closed()), request).await;
+        let told =
+            [patient, closed].map(|answer| answer.err().map(|problem| (problem.code, problem.message)));
+        let late = |after: &str| Some((Code::Timeout, format!("not done within {after}")));
+        assert_eq!(told[1], late("30s"), "the item is asked for once more, as `item.get` would");
+        assert_ne!(told[0], late("30s"));
+    }
+}
