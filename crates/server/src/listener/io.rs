@@ -163,7 +163,7 @@ impl<'a> GuardedIo<'a> {
         let reply = self.taking.as_ref().and_then(|Taking { pace, .. }| match self.streams {
             true if silence::KERNEL_JUDGES => None,
             true => Some(pace.stalled(limits.stream_stall_timeout)),
-            false => Some(pace.deadline()),
+            false => Some(pace.reader_deadline()),
         });
         let reply = reply.map(|deadline| (deadline, Timeout::Reply));
         self.exchange.deadline().into_iter().chain(reply).min_by_key(|(deadline, _)| *deadline)

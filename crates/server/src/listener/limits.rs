@@ -17,7 +17,8 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// Between two requests.
     pub idle_timeout: Duration,
-    /// A window in which so much of a request body must come, and so much of a reply be taken (`pace`).
+    /// A window in which so much of a request body must come, and so much of a reply be taken (`pace`). A reply has three windows
+    /// before its connection is closed.
     pub stall_timeout: Duration,
     /// When there is no room, a body or reply that has been slow for so long gives way to others (`budget`).
     pub slow_after: Duration,

@@ -49,6 +49,9 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 const REFUSAL_UNREAD_BYTES_MAX: usize = 64 * 1024;
 /// After a failure to accept that the next attempt would meet again, such as no file descriptor being left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// What the kernel takes of a reply and has not sent.
+#[cfg(target_os = "linux")]
+const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 /// hyper's own limit, which costs nothing, and the least it takes for a buffer.
 const HYPER_HEADERS_MAX: usize = 100;
 const HYPER_BUFFER_BYTES_MIN: usize = 8 * 1024;
@@ -171,6 +174,16 @@ async fn accept(socket: &TcpListener, traffic: &Traffic) -> TcpStream {
     }
 }
 
+fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+    // Otherwise a small reply may wait for the client to acknowledge the one before.
+    stream.set_nodelay(true)?;
+    // Otherwise the kernel would take megabytes of a reply and then nothing for minutes: `pace` could not tell a client that
+    // reads slowly from one that does not read.
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+    Ok(())
+}
+
 /// Whether the next connection has nothing to do with it.
 fn is_of_one_connection(error: ErrorKind) -> bool {
     use ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
@@ -207,8 +220,7 @@ impl Server {
         let Some(slot) = Slot::take(&self.traffic, self.limits.connections_max) else {
             return self.refuse(stream, connections);
         };
-        // Without it a small reply may wait for the client to acknowledge the one before.
-        if let Err(error) = stream.set_nodelay(true) {
+        if let Err(error) = prepare(&stream) {
             debug!(%error, "connection gone before it began");
         }
         connections.spawn(connection::serve(Arc::clone(self), stream, slot));

@@ -11,6 +11,10 @@ use tokio::time::Instant;
 /// may pause for almost a window; a client below it holds its bytes longer than others should wait for them.
 const BYTES_PER_SECOND: u128 = 16 * 1024;
 
+/// Windows that the reader of a reply has for the bytes of one window. What a reader takes is seen in steps of up to 200 KiB, as
+/// the kernels on both sides hold some of the reply, and a reader may pause for almost a window before it takes them.
+const READER_WINDOWS: u32 = 3;
+
 /// Of one body, one reply, or whatever else is moved at a client's pace.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -48,6 +52,11 @@ impl Pace {
     /// When the bytes of the present window are too late. A transfer that ends within its window need not fill it.
     pub(super) fn deadline(&self) -> Instant {
         self.since + self.window
+    }
+
+    /// When the bytes of the present window are too late for the reader of a reply.
+    pub(super) fn reader_deadline(&self) -> Instant {
+        self.since + READER_WINDOWS * self.window
     }
 }
 
@@ -102,6 +111,18 @@ mod tests {
             let now = start + after(tenth) / 10;
             assert!(now < pace.deadline(), "late after {tenth} tenths of a second");
             pace.progress(now, 17 * 1024 / 10);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_is_seen_in_steps_is_never_late() {
+        let start = Instant::now();
+        let mut pace = Pace::begin(start, WINDOW);
+        // 16 KiB a second, of which the kernel tells every 7 seconds.
+        for step in 1..1000 {
+            let now = start + after(7 * step);
+            assert!(now < pace.reader_deadline(), "late after {step} steps");
+            pace.progress(now, 7 * 16 * 1024);
         }
     }
 

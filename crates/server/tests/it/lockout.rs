@@ -190,7 +190,6 @@ async fn made_at(reader: &mut Http) -> String {
 #[tokio::test]
 async fn slow_readers_of_the_metrics_share_a_page() {
     const QUEUES: usize = 800;
-    /// The kernel holds up to 3 MB for each of them.
     const READERS: usize = 40;
     let server = TestServer::start().await;
     let mut http = server.connect().await;

@@ -7,5 +7,6 @@ mod descriptors;
 mod garbage;
 mod heads;
 mod replies;
+mod steady;
 mod stopping;
 pub(crate) mod world;

@@ -111,7 +111,6 @@ async fn a_reply_takes_the_room_of_replies_that_nobody_takes() {
     world.finish().await;
 }
 
-/// The kernel holds up to 3 MB for each of them.
 const SLOW_READERS: usize = 40;
 
 #[tokio::test]

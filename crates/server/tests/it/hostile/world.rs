@@ -339,8 +339,13 @@ impl Client {
 
     /// One whose kernel takes next to nothing that it does not take itself.
     pub(crate) async fn with_small_window(address: SocketAddr) -> Self {
+        Self::with_window(address, 4 << 10).await
+    }
+
+    /// One whose kernel takes about so many bytes that it does not take itself, however fast it seems to read.
+    pub(crate) async fn with_window(address: SocketAddr, bytes: u32) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
-        socket.set_recv_buffer_size(4 << 10).unwrap();
+        socket.set_recv_buffer_size(bytes).unwrap();
         Self { stream: BufReader::with_capacity(1, soon(socket.connect(address)).await.unwrap()) }
     }
 
@@ -376,14 +381,29 @@ impl Client {
         soon(self.read_answer()).await.ok()
     }
 
-    async fn read_answer(&mut self) -> std::io::Result<Answer> {
+    /// Without the body, which is still to come.
+    pub(crate) async fn head(&mut self) -> Answer {
+        soon(self.read_head()).await.expect("an answer")
+    }
+
+    /// Takes so many bytes of a body.
+    pub(crate) async fn take(&mut self, bytes: usize) {
+        let mut body = vec![0; bytes];
+        soon(self.stream.read_exact(&mut body)).await.expect("the server sends so much");
+    }
+
+    async fn read_head(&mut self) -> std::io::Result<Answer> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if self.stream.read_line(&mut head).await? == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
         }
-        let mut answer = Answer { status: head[9..12].parse().unwrap(), head, body: Vec::new() };
+        Ok(Answer { status: head[9..12].parse().unwrap(), head, body: Vec::new() })
+    }
+
+    async fn read_answer(&mut self) -> std::io::Result<Answer> {
+        let mut answer = self.read_head().await?;
         let bytes = answer.header("content-length").map_or(0, |bytes| bytes.parse().unwrap());
         answer.body = vec![0; bytes];
         self.stream.read_exact(&mut answer.body).await?;
@@ -402,6 +422,13 @@ impl Client {
             };
         }
         taken >= bytes
+    }
+
+    /// The server closes before so many bytes of a body have come.
+    pub(crate) async fn closed_within(mut self, bytes: usize) {
+        let mut rest = Vec::new();
+        let _end_or_reset = soon(self.stream.read_to_end(&mut rest)).await;
+        assert!(rest.len() < bytes);
     }
 
     /// The server closes, in one way or the other, without saying any more.
