@@ -10,7 +10,7 @@ use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use tokio::net::TcpStream;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::Server;
@@ -18,32 +18,51 @@ use super::body::RequestBody;
 use super::exchange::{Exchange, Rest};
 use super::farewell::{self, Patience, Refusal};
 use super::io::GuardedIo;
-use super::reply::{Outgoing, Reply};
+use super::reply::{Delivery, Outgoing, Reply};
 use super::traffic::Slot;
 
 /// A body that is too large may go on for so many times its limit before its sender is cut off.
 const UNREAD_BODIES_MAX: usize = 4;
 /// How long a client that is still sending is listened to by a server that is stopping.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a client that had closed its side before its last reply is watched: one that is gone has its kernel refuse the reply.
+const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
 enum End {
-    /// There is nobody to say anything to, or nothing to say.
+    /// There is nothing to say.
     Silent,
+    /// There is nobody to say anything to: the connection is broken.
+    Gone,
     /// The client has its last reply and may still be sending the request.
     Answered,
     Refused(Refusal),
 }
 
 pub(super) async fn serve(server: Arc<Server>, mut stream: TcpStream, slot: Slot) {
-    let end = converse(&server, &stream).await;
+    let peer = stream.peer_addr().ok().map(|peer| peer.ip());
+    let exchange = Arc::new(Exchange::new(Arc::clone(&server), peer));
+    let end = converse(&exchange, &stream).await;
+    let doubtful = exchange.take_doubtful().filter(|_| !matches!(end, End::Gone));
     tokio::select! {
         () = part(&server, &mut stream, end) => {}
         () = hurried(&server) => {}
     }
+    if let Some(delivery) = doubtful {
+        settle(&mut stream, delivery).await;
+    }
     // In this order: a client that sees its connection closed finds its place free.
     drop(slot);
     drop(stream);
+}
+
+/// A reply to a client that had closed its side is delivered unless the client turns out to be gone.
+async fn settle(stream: &mut TcpStream, delivery: Delivery) {
+    // A client that is there waits for the end.
+    let _closed_before = farewell::say_no_more(stream).await;
+    if timeout(REFUSED_WITHIN, gone(stream)).await.is_err() {
+        delivery.done();
+    }
 }
 
 async fn part(server: &Server, stream: &mut TcpStream, end: End) {
@@ -52,7 +71,7 @@ async fn part(server: &Server, stream: &mut TcpStream, end: End) {
         stall_timeout: server.limits.stall_timeout,
     };
     match end {
-        End::Silent => {}
+        End::Silent | End::Gone => {}
         End::Answered => farewell::hear_out(stream, patience).await,
         End::Refused(refusal) => farewell::refuse(stream, &server.refusal(&refusal), patience).await,
     }
@@ -64,11 +83,10 @@ async fn hurried(server: &Server) {
     sleep(LAST_WORDS).await;
 }
 
-async fn converse(server: &Arc<Server>, stream: &TcpStream) -> End {
-    let peer = stream.peer_addr().ok().map(|peer| peer.ip());
-    let exchange = Arc::new(Exchange::new(Arc::clone(server), peer));
-    let io = GuardedIo::new(stream, Arc::clone(&exchange));
-    let service = service_fn(|request| answer(Arc::clone(&exchange), request));
+async fn converse(exchange: &Arc<Exchange>, stream: &TcpStream) -> End {
+    let server = &exchange.server;
+    let io = GuardedIo::new(stream, Arc::clone(exchange));
+    let service = service_fn(|request| answer(Arc::clone(exchange), request));
     let mut connection = pin!(server.http.serve_connection(io, service));
     let mut stop = pin!(server.stopped());
     let client = exchange.client_closed();
@@ -76,13 +94,13 @@ async fn converse(server: &Arc<Server>, stream: &TcpStream) -> End {
     loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => return end(&exchange, ended),
-            () = gone(stream) => return End::Silent,
+            ended = connection.as_mut() => return end(exchange, ended),
+            () = gone(stream) => return End::Gone,
             () = closed_side(stream), if !client.is_set() => client.set(),
             () = stop.as_mut(), if !told => {
                 // A client whose request is not even known is not waited for.
                 if exchange.is_unasked() {
-                    return end(&exchange, Ok(()));
+                    return end(exchange, Ok(()));
                 }
                 told = true;
                 connection.as_mut().graceful_shutdown();

@@ -26,6 +26,8 @@ struct Doing {
     rest: Rest,
     /// Whether the latest reply came piece by piece: its last ones have as much time as the others.
     streamed: bool,
+    /// Of the latest reply that somebody wants to know about, if its client had closed its side before.
+    doubtful: Option<Delivery>,
 }
 
 enum Stage {
@@ -61,7 +63,7 @@ impl Exchange {
     pub(super) fn new(server: Arc<Server>, peer: Option<IpAddr>) -> Self {
         let until = Instant::now() + server.limits.first_byte_timeout;
         let stage = Stage::Quiet { until, timeout: Timeout::FirstByte };
-        let doing = Mutex::new(Doing { stage, rest: Rest::Nothing, streamed: false });
+        let doing = Mutex::new(Doing { stage, rest: Rest::Nothing, streamed: false, doubtful: None });
         Self { server, peer, doing, client_closed: Arc::default() }
     }
 
@@ -79,7 +81,8 @@ impl Exchange {
 
     /// The head of a request is complete.
     pub(super) fn begin(&self, rest: Rest) {
-        *self.doing() = Doing { stage: Stage::Working, rest, streamed: false };
+        let doing = &mut *self.doing();
+        (doing.stage, doing.rest, doing.streamed) = (Stage::Working, rest, false);
     }
 
     pub(super) fn set_rest(&self, rest: Rest) {
@@ -111,14 +114,23 @@ impl Exchange {
         }
     }
 
-    /// All that was written is with the kernel. If it was a reply, its delivery is given back.
+    /// All that was written is with the kernel. If it was a reply, the delivery that is done now is given back: of a client that has
+    /// closed its side that is the one before, and the last is kept for [`Self::take_doubtful`].
     pub(super) fn flushed(&self) -> Option<Delivery> {
         let doing = &mut *self.doing();
         let Stage::Replying(delivery) = &mut doing.stage else { return None };
         let delivery = std::mem::take(delivery);
         let until = Instant::now() + self.server.limits.idle_timeout;
         doing.stage = Stage::Quiet { until, timeout: Timeout::Idle };
+        if self.client_closed.is_set() && delivery.matters() {
+            return doing.doubtful.replace(delivery.without_share());
+        }
         Some(delivery)
+    }
+
+    /// The delivery of the last reply, if its client had closed its side before and may be gone.
+    pub(super) fn take_doubtful(&self) -> Option<Delivery> {
+        self.doing().doubtful.take()
     }
 
     /// What the reply that is being written takes of the reply budget.

@@ -35,10 +35,14 @@ pub(super) async fn refuse(stream: &mut TcpStream, text: &str, patience: Patienc
 
 /// Throws away what the client still sends, until it closes.
 pub(super) async fn hear_out(stream: &mut TcpStream, patience: Patience) {
-    let ended = std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_shutdown(cx)).await;
-    if ended.is_ok() {
+    if say_no_more(stream).await.is_ok() {
         let _gone = discard(stream, patience).await;
     }
+}
+
+/// Closes the server's side.
+pub(super) async fn say_no_more(stream: &mut TcpStream) -> io::Result<()> {
+    std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_shutdown(cx)).await
 }
 
 async fn say(stream: &TcpStream, text: &str) -> io::Result<()> {

@@ -73,6 +73,16 @@ impl Delivery {
         self.share.clone()
     }
 
+    /// Whether somebody wants to know.
+    pub(super) fn matters(&self) -> bool {
+        self.delivered.is_some()
+    }
+
+    /// The bytes of the reply are given back before it is known whether they were delivered.
+    pub(super) fn without_share(self) -> Self {
+        Self { share: None, ..self }
+    }
+
     /// The whole reply is with the kernel.
     pub(super) fn done(self) {
         drop(self.share);

@@ -2,7 +2,7 @@
 
 use windlass_server::listener::Limits;
 
-use crate::hostile::world::{SHORT, Seen, World, request};
+use crate::hostile::world::{Client, SHORT, Seen, World, request};
 
 fn arrived(path: &str) -> Seen {
     Seen::Arrived(path.to_owned())
@@ -133,6 +133,48 @@ async fn requests_before_the_client_closed_its_side_are_answered() {
     assert_eq!(client.answer().await.status, 200);
     assert_eq!(client.answer().await.body, b"two");
     client.closed().await;
+    world.finish().await;
+}
+
+/// A client that has closed its side, and the server knows it while the handler still works.
+async fn closed_while_held(
+    world: &mut World,
+    leave: impl AsyncFnOnce(Client) -> Option<Client>,
+) -> Option<Client> {
+    let mut client = world.client().await;
+    client.send(request("/hold", b"hello")).await;
+    assert_eq!(world.saw().await, arrived("/hold"));
+    let client = leave(client).await;
+    // Connections of this runtime are served in turn: when a later client has its answer, the end of this one was noticed.
+    world.client().await.echo("/echo/later", b"noticed").await;
+    assert_eq!((world.saw().await, world.saw().await), (arrived("/echo/later"), delivered("/echo/later")));
+    world.release(1);
+    client
+}
+
+#[tokio::test]
+async fn a_reply_to_a_client_that_died_is_not_delivered() {
+    let mut world = World::new(Limits::default()).await;
+    let died = async |client: Client| {
+        drop(client);
+        None
+    };
+    assert!(closed_while_held(&mut world, died).await.is_none());
+    assert_eq!(world.saw().await, Seen::Undelivered("/hold".into()));
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_reply_to_a_client_that_closed_its_side_and_reads_is_delivered() {
+    let mut world = World::new(Limits::default()).await;
+    let closed = async |mut client: Client| {
+        client.half_close().await;
+        Some(client)
+    };
+    let mut client = closed_while_held(&mut world, closed).await.expect("the client is there");
+    assert_eq!(client.answer().await.status, 200);
+    client.closed().await;
+    assert_eq!(world.saw().await, delivered("/hold"));
     world.finish().await;
 }
 

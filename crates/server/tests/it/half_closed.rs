@@ -50,6 +50,19 @@ async fn a_lease_does_not_wait_for_a_client_that_closed_its_side() {
 }
 
 #[tokio::test]
+async fn a_lease_of_a_worker_that_died_is_given_back_uncharged() {
+    let (server, mut http) = with_queue().await;
+    http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
+    for _ in 0..5 {
+        let mut worker = server.connect().await;
+        worker.send("POST", "/v1/queue.lease", &[], lease().to_string().as_bytes()).await;
+        drop(worker);
+    }
+    let leased = http.ok("queue.lease", lease()).await["items"].clone();
+    assert_eq!(leased[0]["attempts"], 1, "{leased}");
+}
+
+#[tokio::test]
 async fn a_stream_of_a_client_that_closed_its_side_tells_what_there_is() {
     let (server, mut http) = with_queue().await;
     http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
