@@ -381,14 +381,21 @@ async fn as_it_is(context: &Context, name: ItemName) -> Result<Item, Problem> {
     view.map(show::item).map_err(naming(missing))
 }
 
-pub(super) async fn wait(context: Context, request: WaitItemRequest) -> Result<Answer<ItemReply>, Problem> {
+pub(super) async fn wait(
+    mut context: Context,
+    request: WaitItemRequest,
+) -> Result<Answer<ItemReply>, Problem> {
     let WaitItemRequest { id, queue, address, request_timeout } = request;
     let name = check::item_name(id, queue, address)?;
     let wait = check::request_timeout(request_timeout, true)?;
     let _waiting = (wait > Span::ZERO).then(|| context.wait_in_line()).transpose()?;
     let item = match context.unless_sent_home(as_it_ended(&context, name.clone(), wait)).await {
         Some(ended) => ended?,
-        None => as_it_is(&context, name).await?,
+        None => {
+            // Those who need the room of the body do not wait for the partition.
+            context.body = None;
+            as_it_is(&context, name).await?
+        }
     };
     Ok(Answer::read(ItemReply { item }))
 }

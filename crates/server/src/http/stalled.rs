@@ -1,9 +1,12 @@
 //! Waits for items of a partition whose commits do not come to an end.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use windlass_api::items::WaitItemRequest;
 use windlass_api::{Code, Span};
 use windlass_core::command::{CreateQueue, NewItem};
@@ -21,7 +24,10 @@ use super::context::Context;
 use super::wire::Encoding;
 use super::{App, HttpLimits, Opened, items};
 use crate::config::{self, RawConfig};
-use crate::listener::ClientSide;
+use crate::listener::{ClientSide, Received, Traffic};
+
+/// Of a body that is not small.
+const BODY_BYTES: usize = 100 << 10;
 
 #[derive(Debug, Default)]
 struct StalledStore {
@@ -140,6 +146,11 @@ impl Bed {
         let (app, opened) = (Arc::clone(&self.app), Arc::clone(&self.opened));
         Context { app, opened, encoding: Encoding::Json, client, body: None }
     }
+
+    fn at_address(&self) -> WaitItemRequest {
+        let (queue, address) = (Some("q".into()), Some("here".into()));
+        ten_minutes(WaitItemRequest { queue, address, ..WaitItemRequest::default() })
+    }
 }
 
 fn ten_minutes(request: WaitItemRequest) -> WaitItemRequest {
@@ -150,13 +161,7 @@ fn ten_minutes(request: WaitItemRequest) -> WaitItemRequest {
 async fn a_client_that_closed_its_side_is_answered_before_its_wait_is_over() {
     let bed = bed().await;
     bed.stall().await;
-    let by_address = WaitItemRequest {
-        queue: Some("q".into()),
-        address: Some("here".into()),
-        ..WaitItemRequest::default()
-    };
-    for request in [WaitItemRequest::of(bed.id.to_string()), by_address] {
-        let request = ten_minutes(request);
+    for request in [ten_minutes(WaitItemRequest::of(bed.id.to_string())), bed.at_address()] {
         let patient = items::wait(bed.context(ClientSide::default()), request.clone()).await;
         let closed = items::wait(bed.context(ClientSide::already_closed()), request).await;
         let told =
@@ -164,5 +169,22 @@ async fn a_client_that_closed_its_side_is_answered_before_its_wait_is_over() {
         let late = |after: &str| Some((Code::Timeout, format!("not done within {after}")));
         assert_eq!(told[1], late("30s"), "the item is asked for once more, as `item.get` would");
         assert_ne!(told[0], late("30s"));
+    }
+}
+
+/// The partition may take long to tell the item as it is; those who need the room do not wait for that.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_sent_home_lets_go_of_its_body_before_it_looks_again() {
+    let bed = bed().await;
+    bed.stall().await;
+    let traffic = Arc::new(Traffic::new(BODY_BYTES, Duration::from_secs(1)));
+    let body = Some(Received::of(&traffic, vec![b' '; BODY_BYTES]).await);
+    let context = Context { body, ..bed.context(ClientSide::default()) };
+    let mut waiting = pin!(items::wait(context, bed.at_address()));
+    assert!(timeout(Duration::from_secs(5), waiting.as_mut()).await.is_err(), "the wait goes on");
+    let other = Received::of(&traffic, vec![b' '; BODY_BYTES]);
+    tokio::select! {
+        _ = waiting.as_mut() => panic!("the partition does not answer"),
+        other = other => assert_eq!(traffic.bytes_in_flight(), other.counted()),
     }
 }

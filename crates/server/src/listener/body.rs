@@ -184,6 +184,15 @@ struct Waiting<'a, S> {
 }
 
 impl Received {
+    /// A body that has come in whole.
+    #[cfg(test)]
+    pub(crate) async fn of(traffic: &Arc<super::Traffic>, bytes: Vec<u8>) -> Self {
+        let mut in_flight = traffic.body(false);
+        assert!(in_flight.grow(bytes.len()).await, "there is room");
+        in_flight.is_complete();
+        Self { bytes: bytes.into(), in_flight }
+    }
+
     /// Lets go of the bytes, because the request has been made of them. Its texts take as much as they did, and everything
     /// else so many bytes more. A request that is larger than all there may be takes all there is.
     pub async fn decoded(&mut self, more: usize) -> Result<(), NoRoom> {
