@@ -12,7 +12,8 @@ use windlass_engine::{CloseMode, Outcome, SuspendItem};
 use super::check;
 use super::context::{Answer, Context};
 use super::error::Problem;
-use super::items::{Sorted, Sought, names, sort, sought};
+use super::item::{Sought, sought};
+use super::items::{Sorted, names, sort};
 use super::missing::{Missing, naming};
 use super::record::{EventRecord, Record};
 

@@ -7,7 +7,7 @@ use windlass_engine::{Outcome, WhyNot};
 
 use super::context::{Answer, Context};
 use super::error::Problem;
-use super::items::{Sought, sought};
+use super::item::{Sought, sought};
 use super::missing::naming;
 use super::{check, show};
 

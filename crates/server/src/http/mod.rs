@@ -14,6 +14,7 @@ mod events;
 mod explain;
 mod groups;
 mod info;
+mod item;
 mod items;
 mod metrics_page;
 mod missing;
@@ -197,9 +198,9 @@ impl App {
             "queue.suspend" => app.call(request, events::suspend).await,
             "queue.permits" => app.call(request, permits::list).await,
             "queue.revoke" => app.call(request, permits::revoke).await,
-            "item.get" => app.call(request, items::get).await,
-            "item.wait" => app.call(request, items::wait).await,
-            "item.cancel" => app.call(request, items::cancel).await,
+            "item.get" => app.call(request, item::get).await,
+            "item.wait" => app.call(request, item::wait).await,
+            "item.cancel" => app.call(request, item::cancel).await,
             "item.emit" => app.call(request, events::emit).await,
             "item.resume" => app.call(request, events::resume).await,
             "item.close_streams" => app.call(request, events::close_streams).await,

@@ -22,7 +22,7 @@ use windlass_engine::store::{
 
 use super::context::Context;
 use super::wire::Encoding;
-use super::{App, HttpLimits, Opened, items};
+use super::{App, HttpLimits, Opened, item};
 use crate::config::{self, RawConfig};
 use crate::listener::{ClientSide, Received, Traffic};
 
@@ -162,8 +162,8 @@ async fn a_client_that_closed_its_side_is_answered_before_its_wait_is_over() {
     let bed = bed().await;
     bed.stall().await;
     for request in [ten_minutes(WaitItemRequest::of(bed.id.to_string())), bed.at_address()] {
-        let patient = items::wait(bed.context(ClientSide::default()), request.clone()).await;
-        let closed = items::wait(bed.context(ClientSide::already_closed()), request).await;
+        let patient = item::wait(bed.context(ClientSide::default()), request.clone()).await;
+        let closed = item::wait(bed.context(ClientSide::already_closed()), request).await;
         let told =
             [patient, closed].map(|answer| answer.err().map(|problem| (problem.code, problem.message)));
         let late = |after: &str| Some((Code::Timeout, format!("not done within {after}")));
@@ -180,7 +180,7 @@ async fn a_wait_that_is_sent_home_lets_go_of_its_body_before_it_looks_again() {
     let traffic = Arc::new(Traffic::new(BODY_BYTES, Duration::from_secs(1)));
     let body = Some(Received::of(&traffic, vec![b' '; BODY_BYTES]).await);
     let context = Context { body, ..bed.context(ClientSide::default()) };
-    let mut waiting = pin!(items::wait(context, bed.at_address()));
+    let mut waiting = pin!(item::wait(context, bed.at_address()));
     assert!(timeout(Duration::from_secs(5), waiting.as_mut()).await.is_err(), "the wait goes on");
     let other = Received::of(&traffic, vec![b' '; BODY_BYTES]);
     tokio::select! {

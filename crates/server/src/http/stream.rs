@@ -19,7 +19,7 @@ use windlass_engine::{EndReason, Frame, Outcome, Subscription};
 use super::check::ItemName;
 use super::context::Context;
 use super::error::Problem;
-use super::items::{Sought, sought};
+use super::item::{Sought, sought};
 use super::missing::naming;
 use super::record::EventRecord;
 use super::reply::{refuse, wrong_method};

@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep_until};
 use super::exchange::{Exchange, Rest};
 use super::latch::Latch;
 use super::pace::Pace;
-use super::traffic::{BodyShare, Timeout};
+use super::shares::BodyShare;
+use super::traffic::Timeout;
 
 /// A request body that has not been read. A reply that is given before it was read to its end closes the connection.
 #[derive(Debug)]

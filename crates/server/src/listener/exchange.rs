@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use super::Server;
 use super::latch::Latch;
 use super::reply::Delivery;
-use super::traffic::{ReplyShare, Timeout};
+use super::shares::ReplyShare;
+use super::traffic::Timeout;
 
 pub(super) struct Exchange {
     pub(super) server: Arc<Server>,

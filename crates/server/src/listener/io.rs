@@ -16,7 +16,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::exchange::Exchange;
 use super::pace::Pace;
-use super::traffic::{ReplyShare, Timeout};
+use super::shares::ReplyShare;
+use super::traffic::Timeout;
 use super::{scratch, silence};
 
 #[derive(Debug)]

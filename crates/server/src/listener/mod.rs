@@ -17,6 +17,7 @@ mod limits;
 mod pace;
 mod reply;
 mod scratch;
+mod shares;
 mod silence;
 mod traffic;
 
@@ -38,7 +39,8 @@ use tracing::{debug, error, warn};
 pub use self::body::{BodyError, ClientSide, NoRoom, Received, RequestBody};
 pub use self::limits::Limits;
 pub use self::reply::{Reply, Source};
-pub use self::traffic::{ReplyShare, Timeout, Traffic};
+pub use self::shares::ReplyShare;
+pub use self::traffic::{Timeout, Traffic};
 
 use self::farewell::{Patience, Refusal};
 use self::traffic::Slot;

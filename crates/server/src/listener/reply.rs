@@ -10,7 +10,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
 use super::exchange::Exchange;
-use super::traffic::ReplyShare;
+use super::shares::ReplyShare;
 
 /// What comes piece by piece, for as long as it takes. Asked for the next one when the connection has room for it, and
 /// dropped when that is gone.

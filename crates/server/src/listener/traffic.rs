@@ -1,13 +1,11 @@
-//! What connections are doing now and have done so far, for metrics; and what they may take of memory.
+//! What connections are doing now and have done so far, for metrics; and what they may take of memory (`shares`: what each takes).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use super::budget::{Budget, Share};
-use super::latch::Latch;
+use super::budget::Budget;
+use super::shares::{BodyShare, ReplyShare};
 
 /// Replies up to this size are not counted: the kernel takes as much at once, unless its client has not read for a while.
 const SMALL_REPLY_BYTES: usize = 64 * 1024;
@@ -117,7 +115,7 @@ impl Traffic {
     pub async fn reserve_reply(&self, bytes: usize) -> Option<ReplyShare> {
         let mut reply = self.replies.share();
         let fits = bytes <= SMALL_REPLY_BYTES || reply.grow(bytes, self.bytes_in_flight_max).await;
-        fits.then_some(ReplyShare { reply, _stream: None, is_shared: false })
+        fits.then_some(ReplyShare::new(reply, None))
     }
 
     /// Room for a piece of a stream; slower replies give way to it, and other streams do not.
@@ -126,7 +124,7 @@ impl Traffic {
         let max = self.bytes_in_flight_max;
         let fits = bytes <= SMALL_REPLY_BYTES
             || stream.try_grow(bytes, max / STREAMS_SHARE) && reply.grow(bytes, max).await;
-        fits.then_some(ReplyShare { reply, _stream: Some(stream), is_shared: false })
+        fits.then_some(ReplyShare::new(reply, Some(stream)))
     }
 
     /// Room for what a stream has read ahead and can read again, however little it is. Nobody gives way to it. `None` already if
@@ -138,15 +136,19 @@ impl Traffic {
         // `try_grow` would let more than all go out alone.
         let fits = bytes == 0
             || bytes <= streams_max && stream.try_grow(bytes, streams_max) && reply.try_grow(bytes, max / 2);
-        fits.then_some(ReplyShare { reply, _stream: Some(stream), is_shared: false })
+        fits.then_some(ReplyShare::new(reply, Some(stream)))
     }
 
     pub(super) fn body(self: &Arc<Self>, is_settling: bool) -> BodyShare {
-        BodyShare { traffic: Arc::clone(self), share: self.bodies.share(), is_settling, received: None }
+        BodyShare::new(Arc::clone(self), self.bodies.share(), is_settling)
+    }
+
+    pub(super) fn bytes_in_flight_max(&self) -> usize {
+        self.bytes_in_flight_max
     }
 
     /// What all bodies may take together for a body of so many bytes to grow.
-    fn bodies_max(&self, bytes: usize, is_settling: bool) -> usize {
+    pub(super) fn bodies_max(&self, bytes: usize, is_settling: bool) -> usize {
         let max = self.bytes_in_flight_max;
         match (bytes <= SMALL_BODY_BYTES, is_settling) {
             (true, _) => max + max / SMALL_SHARE,
@@ -187,79 +189,6 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Relaxed);
-    }
-}
-
-/// What one request body takes of the bytes in flight.
-#[derive(Debug)]
-pub(super) struct BodyShare {
-    traffic: Arc<Traffic>,
-    share: Share,
-    is_settling: bool,
-    /// Bytes of the body once it is complete. They decide whether the body is small; what is made of it does not.
-    received: Option<usize>,
-}
-
-impl BodyShare {
-    pub(super) fn bytes(&self) -> usize {
-        self.share.bytes()
-    }
-
-    pub(super) fn bytes_in_flight_max(&self) -> usize {
-        self.traffic.bytes_in_flight_max
-    }
-
-    /// Whether there was room for that many more. Slower bodies give way.
-    pub(super) async fn grow(&mut self, bytes: usize) -> bool {
-        let received = self.received.unwrap_or(self.share.bytes() + bytes);
-        let bytes_max = self.traffic.bodies_max(received, self.is_settling);
-        self.share.grow(bytes, bytes_max).await
-    }
-
-    /// The body waits for its client.
-    pub(super) fn waits(&self, slow_since: Instant) {
-        if self.share.bytes() > 0 {
-            self.share.gives_way(slow_since);
-        }
-    }
-
-    pub(super) fn eviction(&self) -> Arc<Latch> {
-        self.share.eviction()
-    }
-
-    /// The whole body has come.
-    pub(super) fn is_complete(&mut self) {
-        self.received = Some(self.share.bytes());
-        self.share.is_settled();
-    }
-}
-
-/// What one reply takes of the bytes of replies that may wait to be taken.
-#[derive(Debug)]
-pub struct ReplyShare {
-    reply: Share,
-    _stream: Option<Share>,
-    /// Several replies carry the same bytes.
-    is_shared: bool,
-}
-
-impl ReplyShare {
-    /// For bytes that several replies carry. They give way by their age, because a reader that keeps up must not hold them
-    /// for the others.
-    pub fn shared(self) -> Arc<Self> {
-        self.waits(Instant::now());
-        Arc::new(Self { is_shared: true, ..self })
-    }
-
-    /// The reply waits for its client.
-    pub(super) fn waits(&self, slow_since: Instant) {
-        if self.reply.bytes() > 0 && !self.is_shared {
-            self.reply.gives_way(slow_since);
-        }
-    }
-
-    pub(crate) fn eviction(&self) -> Arc<Latch> {
-        self.reply.eviction()
     }
 }
 
