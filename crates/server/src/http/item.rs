@@ -56,7 +56,7 @@ pub(super) async fn wait(
     let item = match context.unless_sent_home(as_it_ended(&context, name.clone(), wait)).await {
         Some(ended) => ended?,
         None => {
-            // Those who need the room of the body do not wait for the partition.
+            // Bodies that need the room of this one must not wait for the partition.
             context.body = None;
             as_it_is(&context, name).await?
         }

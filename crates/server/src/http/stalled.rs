@@ -26,15 +26,15 @@ use super::{App, HttpLimits, Opened, item};
 use crate::config::{self, RawConfig};
 use crate::listener::{ClientSide, Received, Traffic};
 
-/// Of a body that is not small.
+/// Length of a body that counts as large.
 const BODY_BYTES: usize = 100 << 10;
 
 #[derive(Debug, Default)]
 struct StalledStore {
     inner: MemoryStore,
-    /// While it is true no commit comes to an end.
+    /// `true` keeps every commit from coming to an end.
     stalled: watch::Sender<bool>,
-    /// Commits that were begun.
+    /// How many commits were begun.
     begun: watch::Sender<usize>,
 }
 
@@ -114,7 +114,7 @@ struct Bed {
     id: ItemId,
 }
 
-/// With one item, at the address `here` of the queue `q`.
+/// A server with one item, at the address `here` of the queue `q`.
 async fn bed() -> Bed {
     let store = Arc::<StalledStore>::default();
     let engine = Engine::open(Arc::new(TokioEnv::default()), Arc::clone(&store) as _).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_client_that_closed_its_side_is_answered_before_its_wait_is_over() {
     }
 }
 
-/// The partition may take long to tell the item as it is; those who need the room do not wait for that.
+/// The partition may take long to tell the item as it is, and a body that needs the room must not wait for that.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_sent_home_lets_go_of_its_body_before_it_looks_again() {
     let bed = bed().await;

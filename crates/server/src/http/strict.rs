@@ -103,11 +103,11 @@ struct Inner<'w, V> {
 /// What the entries of a map are, if a map comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Entries {
-    /// Of an object: they are a part of its struct.
+    /// Fields of an object, which are a part of its struct.
     Fields,
-    /// Each takes a place in a `BTreeMap`.
+    /// Headers, each of which takes a place in a `BTreeMap`.
     Headers,
-    /// One entry, the text of a payload: its letters are all it takes.
+    /// The one entry of a `RawValue`: the text of a payload, which takes its letters and no more.
     RawValue,
 }
 

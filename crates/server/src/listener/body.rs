@@ -34,7 +34,7 @@ impl ClientSide {
         self.0.wait().await;
     }
 
-    /// Of a client that has closed its side.
+    /// The side of a client that has closed it.
     #[cfg(test)]
     pub(crate) fn already_closed() -> Self {
         let side = Self::default();
@@ -185,7 +185,7 @@ struct Waiting<'a, S> {
 }
 
 impl Received {
-    /// A body that has come in whole.
+    /// A body that has come in whole, for tests of handlers.
     #[cfg(test)]
     pub(crate) async fn of(traffic: &Arc<super::Traffic>, bytes: Vec<u8>) -> Self {
         let mut in_flight = traffic.body(false);

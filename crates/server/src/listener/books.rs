@@ -15,7 +15,7 @@ const EVICTIONS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct Books {
     pub(super) bytes: usize,
-    /// Those of `bytes` whose shares are evicted and not dropped yet.
+    /// The part of `bytes` that belongs to shares that are evicted and not dropped yet.
     pub(super) leaving: usize,
     next_number: u64,
     /// Shares that give way, by their number.

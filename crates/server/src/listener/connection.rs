@@ -25,7 +25,8 @@ use super::traffic::Slot;
 const UNREAD_BODIES_MAX: usize = 4;
 /// How long a client that is still sending is listened to by a server that is stopping.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a client that had closed its side before its last reply is watched: one that is gone has its kernel refuse the reply.
+/// How long [`settle`] watches a client that had closed its side before its last reply. The kernel of a client that is gone
+/// refuses the reply.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
@@ -58,7 +59,7 @@ pub(super) async fn serve(server: Arc<Server>, mut stream: TcpStream, slot: Slot
 
 /// A reply to a client that had closed its side is delivered unless the client turns out to be gone.
 async fn settle(stream: &mut TcpStream, delivery: Delivery) {
-    // A client that is there waits for the end.
+    // A client that still reads waits for the server to close its side.
     let _closed_before = farewell::say_no_more(stream).await;
     if timeout(REFUSED_WITHIN, gone(stream)).await.is_err() {
         delivery.done();

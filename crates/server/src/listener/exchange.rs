@@ -27,7 +27,7 @@ struct Doing {
     rest: Rest,
     /// Whether the latest reply came piece by piece: its last ones have as much time as the others.
     streamed: bool,
-    /// Of the latest reply that somebody wants to know about, if its client had closed its side before.
+    /// Delivery of the latest reply to a client that had closed its side, until it is known whether that client is gone.
     doubtful: Option<Delivery>,
 }
 
@@ -115,8 +115,8 @@ impl Exchange {
         }
     }
 
-    /// All that was written is with the kernel. If it was a reply, the delivery that is done now is given back: of a client that has
-    /// closed its side that is the one before, and the last is kept for [`Self::take_doubtful`].
+    /// All that was written is with the kernel. Gives back the delivery that is done, if a reply was written. The delivery of a reply
+    /// to a client that has closed its side is kept for [`Self::take_doubtful`], and the one that was kept before is done.
     pub(super) fn flushed(&self) -> Option<Delivery> {
         let doing = &mut *self.doing();
         let Stage::Replying(delivery) = &mut doing.stage else { return None };
@@ -129,7 +129,7 @@ impl Exchange {
         Some(delivery)
     }
 
-    /// The delivery of the last reply, if its client had closed its side before and may be gone.
+    /// Delivery of the last reply, if its client had closed its side before and may be gone.
     pub(super) fn take_doubtful(&self) -> Option<Delivery> {
         self.doing().doubtful.take()
     }

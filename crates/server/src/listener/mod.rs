@@ -1,9 +1,9 @@
 //! Connections, and how they are kept from doing harm: every wait has an end and every amount a limit.
 //!
 //! Read this file first: the accept loop. Then `connection` (one connection from its first byte to its end), `io` (its
-//! timeouts), `pace` (how fast a client must be), `budget` (who gives way when there is no room; `books` chooses), `body` and `reply` (what a
-//! [`Handler`] gets and gives), `silence` (who takes nothing of a stream), and `farewell` (how a client that is refused gets
-//! to know it).
+//! timeouts), `pace` (how fast a client must be), `budget` (who gives way when there is no room; `books` chooses), `body` and
+//! `reply` (what a [`Handler`] gets and gives), `silence` (who takes nothing of a stream), and `farewell` (how a client that
+//! is refused gets to know it).
 
 mod body;
 mod books;
@@ -51,7 +51,7 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 const REFUSAL_UNREAD_BYTES_MAX: usize = 64 * 1024;
 /// After a failure to accept that the next attempt would meet again, such as no file descriptor being left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// What the kernel takes of a reply and has not sent.
+/// Bytes of a reply that the kernel takes and cannot send yet.
 #[cfg(target_os = "linux")]
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
 /// hyper's own limit, which costs nothing, and the least it takes for a buffer.
@@ -177,10 +177,10 @@ async fn accept(socket: &TcpListener, traffic: &Traffic) -> TcpStream {
 }
 
 fn prepare(stream: &TcpStream) -> std::io::Result<()> {
-    // Otherwise a small reply may wait for the client to acknowledge the one before.
+    // Without `TCP_NODELAY` a small reply may wait for the client to acknowledge the one before.
     stream.set_nodelay(true)?;
-    // Otherwise the kernel would take megabytes of a reply and then nothing for minutes: `pace` could not tell a client that
-    // reads slowly from one that does not read.
+    // Without `TCP_NOTSENT_LOWAT` the kernel takes megabytes of a reply and then nothing for minutes: `Pace` could not tell a
+    // client that reads slowly from one that does not read.
     #[cfg(target_os = "linux")]
     socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     Ok(())

@@ -73,12 +73,12 @@ impl Delivery {
         self.share.clone()
     }
 
-    /// Whether somebody wants to know.
+    /// Whether the handler is to be told ([`Reply::on_delivery`]).
     pub(super) fn matters(&self) -> bool {
         self.delivered.is_some()
     }
 
-    /// The bytes of the reply are given back before it is known whether they were delivered.
+    /// Gives the bytes of the reply back, before it is known whether they were delivered.
     pub(super) fn without_share(self) -> Self {
         Self { share: None, ..self }
     }

@@ -1,4 +1,5 @@
-//! What connections are doing now and have done so far, for metrics; and what they may take of memory (`shares`: what each takes).
+//! What connections are doing now and have done so far, for metrics; and what they may take of memory. What each of them
+//! takes is in `shares`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

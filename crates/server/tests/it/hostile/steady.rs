@@ -26,7 +26,8 @@ impl HeldClock {
     }
 }
 
-/// As the kernel begins with. It would soon be more: the kernel goes by its own clock, on which these readers are fast.
+/// The receive buffer of a reader, as large as the kernel begins with. Left alone the kernel would make it larger, because by the
+/// clock of the kernel these readers are fast.
 const READER_WINDOW: u32 = 128 << 10;
 
 /// A client that has begun to take a large reply.
