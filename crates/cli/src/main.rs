@@ -29,7 +29,7 @@ use crate::args::{Cli, Command};
 use crate::cmd::reference;
 use crate::cmd::work::supervise;
 use crate::exit::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, last_words};
 use crate::remote::Remote;
 
 /// The allocator of glibc keeps much of what a burst of requests took; this one gives it back.
@@ -43,9 +43,20 @@ fn main() -> ExitCode {
     if let Some(line) = supervise::asked() {
         return ended(Output::new(false), supervise::run(&line));
     }
-    let cli = Cli::parse();
-    let out = Output::new(cli.global.json);
-    ended(out, run(cli, out))
+    match Cli::try_parse() {
+        Ok(cli) => {
+            let out = Output::new(cli.global.json);
+            ended(out, run(cli, out))
+        }
+        Err(error) if error.use_stderr() => misused(error),
+        // Help or the version, which were asked for.
+        Err(error) => error.exit(),
+    }
+}
+
+fn misused(error: clap::Error) -> ExitCode {
+    last_words(move || drop(error.print()));
+    Exit::Usage.into()
 }
 
 fn ended(out: Output, ended: Result<Exit, Failure>) -> ExitCode {
@@ -67,7 +78,7 @@ fn run(cli: Cli, out: Output) -> Result<Exit, Failure> {
 async fn dispatch(cli: Cli, out: Output) -> Result<Exit, Failure> {
     let remote = || Remote::new(&cli.global);
     match cli.command {
-        Command::Serve(serve) => serve.run(out).await,
+        Command::Serve(serve) => Ok(serve.run(out).await),
         Command::Queue(queue) => queue.run(&remote()?, out).await,
         Command::Produce(produce) => produce.run(&remote()?, out).await,
         Command::Lease(lease) => lease.run(&remote()?, out).await,

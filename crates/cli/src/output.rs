@@ -1,6 +1,8 @@
 //! The only place that prints: data to stdout, talk to stderr.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,6 +12,9 @@ use windlass_api::error::ErrorReply;
 
 use crate::exit::Failure;
 use crate::safe;
+
+/// How long [`last_words`] waits for a reader of stderr.
+const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
@@ -107,6 +112,23 @@ impl Output {
             ProgressStyle::with_template("{spinner} {msg}, {elapsed} so far")
                 .expect("the template is well formed"),
         )
+    }
+}
+
+/// Has a thread run `say`, which writes to stderr, and waits for the thread up to a second: a full pipe that nobody reads must
+/// not keep the process from ending with its status.
+pub(crate) fn last_words(say: impl Fn() + Send + Sync + 'static) {
+    let say = Arc::new(say);
+    let (said, is_said) = mpsc::channel();
+    let say_on_thread = Arc::clone(&say);
+    let thread = thread::Builder::new().name("last words".to_owned()).spawn(move || {
+        say_on_thread();
+        let _ended = said.send(());
+    });
+    match thread {
+        Ok(_) => drop(is_said.recv_timeout(LAST_WORDS_TIMEOUT)),
+        // The words may be about just that: the system has no more threads.
+        Err(_) => say(),
     }
 }
 

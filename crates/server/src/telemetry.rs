@@ -1,7 +1,10 @@
 //! The server's own log, on standard error.
 
-use std::io;
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::{self, PanicHookInfo};
+use std::{io, thread};
 
+use tracing::error;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
@@ -20,7 +23,7 @@ pub enum TelemetryError {
     Thread(#[from] io::Error),
 }
 
-/// Once per process, before anything is logged. The guard is to be kept until the process ends.
+/// Once per process, before anything is logged. Panics are logged from then on. The guard is to be kept until the process ends.
 pub fn init(config: &Config) -> Result<LogGuard, TelemetryError> {
     let filter = EnvFilter::builder().parse(&config.log_level)?;
     let (writer, guard) = log_thread::start(config.log_format)?;
@@ -29,5 +32,22 @@ pub fn init(config: &Config) -> Result<LogGuard, TelemetryError> {
         LogFormat::Text => log.with_ansi(false).finish().try_init()?,
         LogFormat::Json => log.json().flatten_event(true).finish().try_init()?,
     }
+    // The default hook writes to standard error itself: a thread that panics would wait there for a reader.
+    panic::set_hook(Box::new(log_panic));
     Ok(guard)
+}
+
+/// Texts are recorded as `&str`, which the log escapes: a panic is one line.
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let thread = thread::current();
+    let place = panic.location().map(ToString::to_string);
+    let backtrace = Backtrace::capture();
+    let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+    error!(
+        thread = thread.name(),
+        place,
+        panic = panic.payload_as_str(),
+        backtrace = backtrace.as_deref(),
+        "a thread panicked"
+    );
 }

@@ -9,7 +9,7 @@ use windlass_server::telemetry;
 
 use crate::config_flags::ConfigFlags;
 use crate::exit::{Exit, Failure};
-use crate::output::Output;
+use crate::output::{Output, last_words};
 
 /// Run the server
 #[derive(Debug, Args)]
@@ -41,7 +41,16 @@ struct Ready {
 }
 
 impl Serve {
-    pub(crate) async fn run(self, out: Output) -> Result<Exit, Failure> {
+    /// Says itself why the server failed: a server ends with its status also while nobody reads stderr.
+    pub(crate) async fn run(self, out: Output) -> Exit {
+        self.serve(out).await.unwrap_or_else(|failure| {
+            let exit = failure.exit;
+            last_words(move || out.failure(&failure));
+            exit
+        })
+    }
+
+    async fn serve(self, out: Output) -> Result<Exit, Failure> {
         let config = self.flags.load()?.take_over(self.take_over_store);
         let config = config.map_err(|error| Failure::usage(error.to_string()))?;
         let log = telemetry::init(&config).map_err(|error| Failure::local(error.to_string()))?;
@@ -52,7 +61,7 @@ impl Serve {
                 url: format!("http://{}", server.address()),
                 data,
             };
-            // What the start had to say is read before the word that it is over.
+            // Lines of the start are read before the line that says that the server is ready.
             log.flush();
             // On a thread of its own: a full pipe on stdout must not keep the server from hearing SIGTERM.
             thread::spawn(move || {

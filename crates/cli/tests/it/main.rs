@@ -11,6 +11,8 @@ mod crons;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod full_pipe;
+#[cfg(test)]
 mod groups;
 #[cfg(test)]
 mod hostile_words;
@@ -28,6 +30,8 @@ mod killed_streams;
 mod lockout;
 #[cfg(test)]
 mod lost_workers;
+#[cfg(test)]
+mod panics;
 #[cfg(test)]
 mod parts;
 #[cfg(test)]
@@ -54,6 +58,7 @@ mod storage;
 mod support;
 #[cfg(test)]
 mod unclaimed;
+#[cfg(test)]
 mod unread_log;
 #[cfg(test)]
 mod usage;

@@ -1,6 +1,7 @@
 //! `windlass serve` for tests that call it while it runs, and that are about its end. Gone with whoever started it.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::timeout;
 use windlass_client::{Client, Encoding, Retries};
 
+use crate::full_pipe::FullPipe;
 use crate::support::windlass;
 
 /// Only against hanging: nothing is expected to take anything like this long.
@@ -38,6 +40,25 @@ impl ServerProcess {
         let mut server = Self::ready(serve(data).args(flags).stderr(Stdio::piped())).await;
         let log = server.child.stderr.take().expect("piped");
         (server, log)
+    }
+
+    /// With stdout and stderr in a pipe that nobody reads: that the server is ready is known by its answer.
+    pub(crate) async fn start_unheard(
+        data: &Path,
+        address: SocketAddr,
+        full: &FullPipe,
+        flags: &[OsString],
+    ) -> Self {
+        let mut command = Command::from(windlass());
+        command.arg("serve").arg(format!("--listen={address}")).arg("--data").arg(data).args(flags);
+        command.stdin(Stdio::null()).stdout(full.stdio()).stderr(full.stdio()).kill_on_drop(true);
+        let server =
+            Self { child: command.spawn().expect("the program starts"), url: format!("http://{address}") };
+        let retries = Retries { total_max: PATIENCE, ..Retries::default() };
+        let client = Client::builder(&server.url).retries(retries).build().expect("a good address");
+        // Calls are refused until the data is loaded, and sent again until then.
+        client.queues().await.expect("the server answers");
+        server
     }
 
     async fn ready(command: &mut Command) -> Self {

@@ -1,13 +1,18 @@
 //! `windlass serve` while nobody reads its log.
 
+use std::net::{SocketAddr, TcpListener};
+use std::process::Stdio;
+
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::process::ChildStderr;
+use tokio::process::{ChildStderr, Command};
 use tokio::time::timeout;
 
+use crate::full_pipe::FullPipe;
 use crate::server_process::{Metrics, PATIENCE, ServerProcess};
+use crate::support::windlass;
 
 /// A server that logs each request, and whose log is piped here.
 async fn start(directory: &TempDir) -> (ServerProcess, ChildStderr) {
@@ -54,4 +59,48 @@ async fn a_log_that_is_read_again_tells_how_many_lines_are_missing() {
     // The scrape itself was logged too, and found the queue full as well.
     let told: u64 = told.parse().expect("a number");
     assert!((dropped..=dropped + 1).contains(&told), "{told} told, {dropped} counted");
+}
+
+/// The status of `windlass serve` with a full, unread pipe as its stderr.
+async fn status_of_start(flags: &[&str]) -> Option<i32> {
+    let stderr = FullPipe::new();
+    let mut command = Command::from(windlass());
+    command.arg("serve").args(flags).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr.stdio());
+    let mut child = command.kill_on_drop(true).spawn().expect("the program starts");
+    let ended = timeout(PATIENCE, child.wait()).await;
+    ended
+        .unwrap_or_else(|_| panic!("{flags:?} does not end"))
+        .expect("our own child can be waited for")
+        .code()
+}
+
+#[tokio::test]
+async fn a_start_that_fails_ends_with_its_status_while_nobody_reads() {
+    let directory = TempDir::new().unwrap();
+    let data = directory.path().join("data");
+    let data = data.to_str().expect("a path of letters");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = taken.local_addr().expect("bound").to_string();
+    assert_eq!(status_of_start(&["--data", data, "--listen", &taken]).await, Some(1));
+    assert_eq!(status_of_start(&["--data", data, "--limits-memory", "much"]).await, Some(2));
+    assert_eq!(status_of_start(&["--nosuch-flag"]).await, Some(2));
+}
+
+/// A free port of an address that no other test uses, so that the port is still free when the server takes it.
+fn address_of_this_test() -> SocketAddr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let address = format!("127.{}.{middle}.{low}:0", high | 0x80);
+    TcpListener::bind(address).and_then(|listener| listener.local_addr()).expect("a loopback address")
+}
+
+#[tokio::test]
+async fn a_server_whose_stdout_and_stderr_are_one_full_pipe_serves_and_ends_by_sigterm() {
+    let directory = TempDir::new().unwrap();
+    let (address, full) = (address_of_this_test(), FullPipe::new());
+    let flags = ["--log-level".into(), "debug".into()];
+    let server = ServerProcess::start_unheard(&directory.path().join("data"), address, &full, &flags).await;
+    flood(&server).await;
+    assert!(Metrics::of(&server.client()).await.sum("windlass_log_lines_dropped_total") > 0);
+    server.signal(Signal::TERM);
+    assert_eq!(server.ended().await.code(), Some(0));
 }
