@@ -20,6 +20,11 @@ pub(super) fn zone(name: &str) -> Option<TimeZone> {
     (!zone.is_unknown()).then_some(zone)
 }
 
+/// Whether two names stand for the same zone: the database does not tell large letters from small ones.
+pub(super) fn is_same_zone(one: &str, other: &str) -> bool {
+    one == other || zone(one).is_some_and(|one| zone(other) == Some(one))
+}
+
 pub(super) fn next_after(expression: &Cron, zone: &TimeZone, moment: Timestamp) -> Option<Timestamp> {
     let after = Moment::from_microsecond(i64::try_from(moment.0).ok()?).ok()?;
     let mut time = start(zone, after)?;

@@ -1,7 +1,7 @@
 //! Schedules as they are written: five fields, six with seconds first, and words for the common ones.
 
-use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
+use croner::{Cron, CronPattern};
 
 use super::schedule::{EVERY_MIN, SCHEDULE_BYTES_MAX, ScheduleError};
 use crate::time::Span;
@@ -50,6 +50,27 @@ pub(super) fn read(text: &str) -> Result<Read, ScheduleError> {
             clock(fields)
         }
     }
+}
+
+/// Whether two texts stand for the same times. Texts that cannot be read are compared by their letters.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    match (read(one), read(other)) {
+        (Ok(Read::Every(one)), Ok(Read::Every(other))) => one == other,
+        (Ok(Read::Clock(one)), Ok(Read::Clock(other))) => pattern_of(&one) == pattern_of(&other),
+        (Ok(Read::Every(_)), Ok(Read::Clock(_))) | (Ok(Read::Clock(_)), Ok(Read::Every(_))) => false,
+        (Err(_), _) | (_, Err(_)) => one == other,
+    }
+}
+
+/// The times that an expression matches, without `step` and `from_wildcard`, which the parser keeps to describe how the fields
+/// were written: `*/30` matches the same minutes as `0,30`.
+fn pattern_of(expression: &Cron) -> CronPattern {
+    let mut pattern = expression.pattern.clone();
+    let CronPattern { seconds, minutes, hours, days, months, days_of_week, .. } = &mut pattern;
+    for field in [seconds, minutes, hours, days, months, days_of_week] {
+        (field.step, field.from_wildcard) = (1, false);
+    }
+    pattern
 }
 
 fn clock(text: &str) -> Result<Read, ScheduleError> {

@@ -138,13 +138,17 @@ impl Cron {
     /// The name in the API of the first field that is given and that the cron does not have. Whether the item has the same body
     /// is for the caller to say: only the store has bodies.
     pub fn first_difference(&self, given: &CronChange, is_same_body: bool) -> Option<&'static str> {
-        let makes = |item: &NewItem| is_same_body && self.makes(item);
-        let item = given.item.as_ref().filter(|item| !makes(item)).map(|_| "item");
-        differs("schedule", &given.schedule, &self.schedule)
-            .or(differs("timezone", &given.timezone, &self.timezone))
-            .or(item)
-            .or(differs("catch_up", &given.catch_up, &self.catch_up))
-            .or(differs("overlap", &given.overlap, &self.overlap))
+        let is_same_schedule = |text: &Arc<str>| expression::is_same(text, &self.schedule);
+        let is_same_zone = |name: &Arc<str>| civil::is_same_zone(name, &self.timezone);
+        let is_same_item = |item: &NewItem| is_same_body && self.makes(item);
+        let schedule = given.schedule.as_ref().filter(|text| !is_same_schedule(text)).map(|_| "schedule");
+        let timezone = given.timezone.as_ref().filter(|name| !is_same_zone(name)).map(|_| "timezone");
+        let item = given.item.as_ref().filter(|item| !is_same_item(item)).map(|_| "item");
+        schedule.or(timezone).or(item).or(differs("catch_up", &given.catch_up, &self.catch_up)).or(differs(
+            "overlap",
+            &given.overlap,
+            &self.overlap,
+        ))
     }
 
     /// Whether it makes such items, apart from their bodies.

@@ -227,3 +227,63 @@ fn a_cron_differs_in_the_first_field_that_is_given_and_is_not_its_own() {
         );
     }
 }
+
+/// The field in which a cron of one schedule and time zone differs from another.
+fn difference(made: [&str; 2], given: [&str; 2]) -> Option<&'static str> {
+    let mut script = Script::new();
+    let [schedule, timezone] = made.map(Into::into);
+    let new = NewCron {
+        name: "tick".into(),
+        schedule,
+        timezone,
+        item: item("report"),
+        catch_up: CatchUp::default(),
+        overlap: Overlap::default(),
+    };
+    script.apply(Command::from(CronCommand::Create(new))).unwrap();
+    let cron = script.partition.cron("tick", START, 0).unwrap().cron;
+    let [schedule, timezone] = given.map(|text| Some(text.into()));
+    cron.first_difference(&CronChange { schedule, timezone, ..CronChange::default() }, true)
+}
+
+#[test]
+fn schedules_of_crons_are_compared_by_their_times() {
+    let same = [
+        ["@every 60s", " @every  1m "],
+        ["@every 90m", "@every 1h30m"],
+        ["@hourly", "0 * * * *"],
+        ["@midnight", "@daily"],
+        ["30 9 * * MON-FRI", "  30\t9  * * mon-fri "],
+        ["0 0 1 JAN *", "0 0 1 1 *"],
+        ["0 0 * * 0", "0 0 * * 7"],
+        ["0 0 * * SUN", "0 0 0 * * 0"],
+        ["*/15 * * * *", "0,15,30-45/15 * * * *"],
+    ];
+    for [one, other] in same {
+        assert_eq!(difference([one, "UTC"], [other, "UTC"]), None, "{one} and {other}");
+        assert_eq!(difference([other, "UTC"], [one, "UTC"]), None, "{other} and {one}");
+    }
+    let others = [
+        ["@every 60s", "@every 61s"],
+        ["@every 1h", "@hourly"],
+        ["0 * * * *", "0 * * * * *"],
+        ["0 0 * * 1", "0 0 * * 2"],
+        ["0 0 13 * FRI", "0 0 * * FRI"],
+        // With a day of the week, days 1 to 31 match every day, and `*` none.
+        ["0 0 1-31 * FRI", "0 0 * * FRI"],
+        ["0 0 L * *", "0 0 31 * *"],
+        ["0 0 * * 5L", "0 0 * * 5"],
+        ["0 0 15W * *", "0 0 15 * *"],
+    ];
+    for [one, other] in others {
+        assert_eq!(difference([one, "UTC"], [other, "UTC"]), Some("schedule"), "{one} and {other}");
+    }
+}
+
+#[test]
+fn time_zones_of_crons_are_compared_without_case() {
+    let daily = |zone| ["@daily", zone];
+    assert_eq!(difference(daily("Europe/Berlin"), daily("europe/BERLIN")), None);
+    assert_eq!(difference(daily("utc"), daily("UTC")), None);
+    assert_eq!(difference(daily("Europe/Berlin"), daily("Europe/Paris")), Some("timezone"));
+}

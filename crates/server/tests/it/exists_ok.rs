@@ -95,8 +95,8 @@ async fn a_cron_with_every_field_given_is_answered_as_it_is() {
         "cron": "tick", "queue": "q", "schedule": "@hourly", "item": item, "overlap": "skip", "exists_ok": true,
     });
     let made = http.ok("crons.create", create.clone()).await;
-    let text = r#"{"exists_ok":true,"cron":"tick","queue":"q","schedule":"@hourly","item":{"reference":"","delay":"60m",
-        "json":{"b":"\u00fc","a":1.0},"kind":"default","priority":3,"headers":{"h":"v"}},"timezone":"UTC"}"#;
+    let text = r#"{"exists_ok":true,"cron":"tick","queue":"q","schedule":"0  * * * *","item":{"reference":"","delay":"60m",
+        "json":{"b":"\u00fc","a":1.0},"kind":"default","priority":3,"headers":{"h":"v"}},"timezone":"utc"}"#;
     for request in [create.to_string(), text.to_owned()] {
         let got = http.post("crons.create", &request).await;
         assert_eq!((got.status, got.json()), (200, made.clone()), "{request}");
