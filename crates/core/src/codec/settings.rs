@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::DecodeError;
 use super::intake::{decode_former, decode_retired, encode_draining, encode_former, encode_retired};
-use super::wire::{Input, Record, put_bytes, put_float, put_unless_same, put_unless_zero, put_varint};
+use super::wire::{
+    Input, Record, put_bytes, put_float, put_number, put_unless_same, put_unless_zero, put_varint,
+};
 use crate::id::PartitionId;
 use crate::limits::PARTITIONS_MAX;
 use crate::route::{SLOTS, SlotMap};
@@ -118,7 +120,7 @@ pub(super) fn encode_queue(queue: &Queue, out: &mut Vec<u8>) {
     if !queue.former.is_empty() {
         put_bytes(out, QUEUE_FORMER, &encode_former(&queue.former));
     }
-    put_unless_zero(out, QUEUE_CREATED_AT, queue.created_at.0);
+    put_number(out, QUEUE_CREATED_AT, queue.created_at.0);
     put_unless_same(out, QUEUE_UPDATED_AT, queue.updated_at.0, queue.created_at.0);
     if let Some(meta) = &queue.meta {
         put_bytes(out, QUEUE_META, meta.as_bytes());
@@ -130,7 +132,7 @@ pub(super) fn decode_queue(name: QueueName, value: &[u8]) -> Result<Queue, Decod
     let record = Record::read(value, QUEUE_KNOWN_MAX)?;
     let wrong = |field| DecodeError::new(field, "is no list of partitions");
     let list = |field| record.bytes(field).map(Option::unwrap_or_default);
-    let created_at = record.number_or_zero(QUEUE_CREATED_AT)?;
+    let created_at = record.required_number(QUEUE_CREATED_AT)?;
     Ok(Queue {
         name,
         settings: decode(record.bytes(QUEUE_SETTINGS)?.unwrap_or_default())?,

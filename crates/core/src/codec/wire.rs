@@ -107,6 +107,11 @@ impl<'a> Record<'a> {
         Ok(self.number(field)?.unwrap_or(0))
     }
 
+    /// A number that every row of its kind has.
+    pub(super) fn required_number(&self, field: u8) -> Result<u64, DecodeError> {
+        self.number(field)?.ok_or(DecodeError::new(field, "is missing"))
+    }
+
     /// A number within the range of a smaller type; missing reads as zero.
     pub(super) fn small<T: TryFrom<u64>>(&self, field: u8) -> Result<T, DecodeError> {
         self.number_or_zero(field)?

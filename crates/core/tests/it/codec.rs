@@ -553,6 +553,21 @@ fn settings_of_a_version_without_max_items_have_no_limit() {
     assert_eq!((settings.version, settings.lease_timeout, settings.max_items), (5, Span(100), 0));
 }
 
+/// A time in 1970 would be shown for the missing one.
+#[test]
+fn a_queue_without_created_at_is_refused() {
+    let key = key_bytes(&Key::Queue(QueueName { namespace: "default".into(), name: "mail".into() }));
+    let partitions = [2 << 1 | 1, 1, 7];
+    let refused = decode_row(&key, &partitions).unwrap_err().to_string();
+    assert_eq!(refused, "field 9 of the row is missing");
+    let Ok(Row::Queue(queue)) = decode_row(&key, &[&partitions[..], &[9 << 1, 0]].concat()) else {
+        panic!("readable")
+    };
+    assert_eq!((queue.created_at, queue.updated_at), (Timestamp(0), Timestamp(0)));
+    let (_, value) = encoded(&Row::Queue(queue.clone()));
+    assert_eq!(decode_row(&key, &value), Ok(Row::Queue(queue)));
+}
+
 #[test]
 fn what_is_wrong_with_a_row_is_said_with_its_place() {
     let key = key_bytes(&Key::Item(ItemNumber(1)));
