@@ -1,24 +1,30 @@
 //! Clients that send or take almost everything and then next to nothing: others are served all the while.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpSocket;
+use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use windlass_server::config::RawLimits;
 
+use crate::still_clock::StillClock;
 use crate::streams::subscribers;
-use crate::support::{Http, TestServer};
+use crate::support::{Got, Http, TestServer};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 const BODY_BYTES: usize = 64 * KIB;
-const UNSENT_BYTES: usize = 400;
-const DRIP: Duration = Duration::from_millis(50);
+/// Of each body that drips. All of them together are less than any call takes.
+const UNSENT_BYTES: usize = 4;
+const DRIPPERS: usize = 16;
+/// A body counts as slow after a second.
+const SLOW: Duration = Duration::from_millis(1001);
+/// A page of metrics that somebody still takes is given to others for less than this.
+const PAGE_AGE: Duration = Duration::from_secs(1);
 
 /// Sixteen of the largest bodies fill the bytes in flight, as they do by default.
 fn tight() -> RawLimits {
@@ -36,35 +42,57 @@ async fn gauge(http: &mut Http, name: &str) -> usize {
     line.expect("the metric is there").parse().expect("a number")
 }
 
-/// Sends a body quickly but for its last bytes, and these one by one. Tells how it was answered.
-async fn drip(address: SocketAddr, call: &'static str) -> u16 {
+/// Bodies that fill the bytes in flight but for a few bytes, and then come byte by byte.
+struct Drippers {
+    answers: JoinSet<Got>,
+    drops: broadcast::Sender<()>,
+    /// That have come of all bodies.
+    bytes: usize,
+}
+
+impl Drippers {
+    async fn fill(server: &TestServer, http: &mut Http, call: &'static str) -> Self {
+        let (drops, _) = broadcast::channel(UNSENT_BYTES);
+        let mut answers = JoinSet::new();
+        for _ in 0..DRIPPERS {
+            answers.spawn(drip(server.address(), call, drops.subscribe()));
+        }
+        let drippers = Self { answers, drops, bytes: DRIPPERS * (BODY_BYTES - UNSENT_BYTES) };
+        drippers.have_come(http).await;
+        drippers
+    }
+
+    /// One more byte of each body.
+    async fn drop_one(&mut self, http: &mut Http) {
+        self.drops.send(()).expect("all of them listen");
+        self.bytes += DRIPPERS;
+        self.have_come(http).await;
+    }
+
+    async fn have_come(&self, http: &mut Http) {
+        while gauge(http, "windlass_http_bytes_in_flight").await < self.bytes {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Sends a body but for its last bytes, and these one by one when it is told to. Tells how the body was answered.
+async fn drip(address: SocketAddr, call: &'static str, mut drops: broadcast::Receiver<()>) -> Got {
     let mut http = Http::connect(address).await;
     let head = format!("POST /v1/{call} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {BODY_BYTES}\r\n\r\n");
     let stream = http.stream_mut();
     stream.write_all(head.as_bytes()).await.expect("sent");
     stream.write_all(&vec![b' '; BODY_BYTES - UNSENT_BYTES]).await.expect("sent");
-    let mut drops = tokio::time::interval(DRIP);
     loop {
         tokio::select! {
             answered = http.stream_mut().readable() => {
                 answered.expect("the socket is there");
-                return http.receive_head().await.status;
+                return http.receive().await;
             }
-            _ = drops.tick() => {}
+            told = drops.recv() => told.expect("no drop is missed"),
         }
-        let _cut_off = http.stream_mut().write_all(b" ").await;
+        http.stream_mut().write_all(b" ").await.expect("sent");
     }
-}
-
-async fn sixteen_drip(server: &TestServer, http: &mut Http, call: &'static str) -> JoinSet<u16> {
-    let mut drippers = JoinSet::new();
-    for _ in 0..16 {
-        drippers.spawn(drip(server.address(), call));
-    }
-    while gauge(http, "windlass_http_bytes_in_flight").await < 16 * (BODY_BYTES - UNSENT_BYTES) {
-        tokio::task::yield_now().await;
-    }
-    drippers
 }
 
 fn produce(bytes: usize) -> Value {
@@ -78,36 +106,45 @@ async fn lease(http: &mut Http, batch_size: usize) -> Value {
 
 #[tokio::test]
 async fn small_calls_go_through_while_sixteen_bodies_drip() {
+    let _clock = StillClock::stop();
     for call in ["queue.produce", "queue.complete"] {
         let server = TestServer::with(tight()).await;
         let mut http = server.connect().await;
         http.ok("queues.create", json!({"queue": "q"})).await;
-        let _drippers = sixteen_drip(&server, &mut http, call).await;
+        let mut drippers = Drippers::fill(&server, &mut http, call).await;
+        drippers.drop_one(&mut http).await;
         http.ok("queue.produce", produce(8 * KIB)).await;
         let leased = lease(&mut http, 1).await[0].clone();
         let held = json!({"queue": "q", "items": [{"id": leased["id"], "permit": leased["permit"]}]});
         assert_eq!(http.ok("queue.extend", held.clone()).await["failed"], json!([]));
         assert_eq!(http.ok("queue.complete", held).await["completed"], 1);
+        // All sixteen are still there: the calls did not go through in the room of one that was sent away.
+        drippers.drop_one(&mut http).await;
+        assert!(drippers.answers.try_join_next().is_none());
     }
 }
 
 #[tokio::test]
 async fn a_large_body_takes_the_room_of_bodies_that_drip() {
+    let clock = StillClock::stop();
     let server = TestServer::with(tight()).await;
     let mut http = server.connect().await;
     http.ok("queues.create", json!({"queue": "q"})).await;
-    let mut drippers = sixteen_drip(&server, &mut http, "queue.produce").await;
+    let mut drippers = Drippers::fill(&server, &mut http, "queue.produce").await;
     let large = produce(40 * KIB).to_string();
-    // A body counts as slow after a second; until then there may be no room.
-    while server.connect().await.post("queue.produce", &large).await.status != 200 {
-        tokio::task::yield_now().await;
-    }
-    let refused = drippers.join_next().await.expect("sixteen drip").expect("no panic");
-    assert_eq!(refused, 429);
+    assert_eq!(server.connect().await.post("queue.produce", &large).await.status, 429);
+    clock.advance(SLOW).await;
+    drippers.drop_one(&mut http).await;
+    assert_eq!(server.connect().await.post("queue.produce", &large).await.status, 200);
+    let evicted = drippers.answers.join_next().await.expect("sixteen drip").expect("no panic");
+    assert!(evicted.status == 429 && evicted.message().contains("came slower"), "{}", evicted.message());
+    assert_eq!(gauge(&mut http, "windlass_http_connections_closed_total{reason=\"body\"}").await, 1);
+    assert!(drippers.answers.try_join_next().is_none());
 }
 
 #[tokio::test]
 async fn a_large_body_takes_the_room_of_leases_that_wait() {
+    let clock = StillClock::stop();
     let server = TestServer::with(tight()).await;
     let mut http = server.connect().await;
     for queue in ["q", "empty"] {
@@ -116,18 +153,20 @@ async fn a_large_body_takes_the_room_of_leases_that_wait() {
     let lease = json!({"queue": "empty", "client_id": "w", "batch_size": 1, "request_timeout": "10m"});
     let body = format!("{lease}{}", " ".repeat(BODY_BYTES - lease.to_string().len()));
     let mut waiting = Vec::new();
-    for _ in 0..16 {
+    for number in 1..=16 {
         let mut worker = server.connect().await;
         worker.send("POST", "/v1/queue.lease", &[], body.as_bytes()).await;
         waiting.push(worker);
+        // One after the other, so that the first is the one that has waited for longest.
+        while gauge(&mut http, "windlass_http_bytes_in_flight").await < number * BODY_BYTES {
+            tokio::task::yield_now().await;
+        }
     }
-    while gauge(&mut http, "windlass_http_bytes_in_flight").await < 16 * BODY_BYTES {
-        tokio::task::yield_now().await;
-    }
+    while http.ok("queue.stats", json!({"queue": "empty"})).await["lease_waiters"] != 16 {}
     let large = produce(40 * KIB).to_string();
-    while server.connect().await.post("queue.produce", &large).await.status != 200 {
-        tokio::task::yield_now().await;
-    }
+    assert_eq!(server.connect().await.post("queue.produce", &large).await.status, 429);
+    clock.advance(SLOW).await;
+    assert_eq!(server.connect().await.post("queue.produce", &large).await.status, 200);
     assert_eq!(waiting[0].receive().await.json(), json!({"items": []}));
 }
 
@@ -176,17 +215,6 @@ async fn a_hundred_streams_that_nobody_reads_leave_half_of_the_room_to_leases() 
     assert!(gauge(&mut http, "windlass_http_reply_bytes_in_flight").await <= MIB);
 }
 
-/// When the page was made, to the nanosecond: no other page has the same.
-async fn made_at(reader: &mut Http) -> String {
-    assert_eq!(reader.receive_head().await.status, 200);
-    loop {
-        let line = reader.receive_line().await;
-        if let Some(uptime) = line.strip_prefix("windlass_uptime_seconds ") {
-            return uptime.to_owned();
-        }
-    }
-}
-
 #[tokio::test]
 async fn slow_readers_of_the_metrics_share_a_page() {
     const QUEUES: usize = 800;
@@ -197,25 +225,18 @@ async fn slow_readers_of_the_metrics_share_a_page() {
     for number in 0..QUEUES {
         http.ok("queues.create", json!({"queue": format!("{name}{number}")})).await;
     }
-    let page_bytes = http.get("/metrics").await.body.len();
-    let begun = Instant::now();
+    let clock = StillClock::stop();
     let mut asking = JoinSet::new();
     for _ in 0..READERS {
         let mut reader = asks_and_reads_nothing(server.address(), "/metrics").await;
-        asking.spawn(async move { (made_at(&mut reader).await, reader) });
+        asking.spawn(async move { (reader.receive_head().await, reader) });
     }
     let readers = asking.join_all().await;
-    let pages: BTreeSet<&String> = readers.iter().map(|(made_at, _)| made_at).collect();
-    // A page that somebody still takes is given to others for a second.
-    assert!(pages.len() <= 2 + begun.elapsed().as_secs() as usize, "{} pages", pages.len());
-    let held = loop {
-        // Zero on the page that the first reader asked for.
-        match gauge(&mut http, "windlass_http_reply_bytes_in_flight").await {
-            0 => tokio::task::yield_now().await,
-            held => break held,
-        }
-    };
-    assert!(held < (pages.len() + 1) * 2 * page_bytes, "{held} of {page_bytes}");
+    let page_bytes: usize = readers[0].0.headers["content-length"].parse().expect("a number");
+    assert!(readers.iter().all(|(head, _)| head.status == 200));
+    clock.advance(PAGE_AGE).await;
+    // The page that tells of the bytes is not counted among them yet.
+    assert_eq!(gauge(&mut http, "windlass_http_reply_bytes_in_flight").await, page_bytes);
     drop(readers);
     while gauge(&mut http, "windlass_http_reply_bytes_in_flight").await > 0 {
         tokio::task::yield_now().await;

@@ -59,6 +59,8 @@ mod refused;
 mod rules;
 #[cfg(test)]
 mod server_info;
+#[cfg(test)]
+mod still_clock;
 mod storage;
 #[cfg(test)]
 mod stores;

@@ -161,12 +161,6 @@ impl Http {
         (length > 0).then_some(chunk)
     }
 
-    pub(crate) async fn receive_line(&mut self) -> String {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).await.expect("a line");
-        line.trim_end().to_owned()
-    }
-
     pub(crate) fn stream_mut(&mut self) -> &mut TcpStream {
         self.stream.get_mut()
     }
