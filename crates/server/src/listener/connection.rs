@@ -156,6 +156,14 @@ async fn closed_side(stream: &TcpStream) {
     let _closed = stream.ready(tokio::io::Interest::PRIORITY).await;
 }
 
+/// Whether the client has closed its side by now, as far as nothing that it sent is unread. [`closed_side`] tells it later: when
+/// the runtime has heard of it.
+#[cfg(target_os = "linux")]
+pub(super) fn has_closed_side(stream: &TcpStream) -> bool {
+    let socket = socket2::SockRef::from(stream);
+    matches!(socket.peek(&mut [std::mem::MaybeUninit::uninit()]), Ok(0))
+}
+
 /// When the connection is broken: the client has reset it, or closed it before what was written to it.
 #[cfg(target_os = "linux")]
 async fn gone(stream: &TcpStream) {
@@ -166,6 +174,11 @@ async fn gone(stream: &TcpStream) {
 #[cfg(not(target_os = "linux"))]
 async fn closed_side(_: &TcpStream) {
     std::future::pending().await
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn has_closed_side(_: &TcpStream) -> bool {
+    false
 }
 
 #[cfg(not(target_os = "linux"))]

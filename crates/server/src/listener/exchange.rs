@@ -117,13 +117,13 @@ impl Exchange {
 
     /// All that was written is with the kernel. Gives back the delivery that is done, if a reply was written. The delivery of a reply
     /// to a client that has closed its side is kept for [`Self::take_doubtful`], and the one that was kept before is done.
-    pub(super) fn flushed(&self) -> Option<Delivery> {
+    pub(super) fn flushed(&self, has_closed_side: impl FnOnce() -> bool) -> Option<Delivery> {
         let doing = &mut *self.doing();
         let Stage::Replying(delivery) = &mut doing.stage else { return None };
         let delivery = std::mem::take(delivery);
         let until = Instant::now() + self.server.limits.idle_timeout;
         doing.stage = Stage::Quiet { until, timeout: Timeout::Idle };
-        if self.client_closed.is_set() && delivery.matters() {
+        if delivery.matters() && (self.client_closed.is_set() || has_closed_side()) {
             return doing.doubtful.replace(delivery.without_share());
         }
         Some(delivery)

@@ -14,6 +14,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::connection::has_closed_side;
 use super::exchange::Exchange;
 use super::pace::Pace;
 use super::shares::ReplyShare;
@@ -231,7 +232,8 @@ impl Write for GuardedIo<'_> {
             return Poll::Ready(Ok(()));
         }
         self.taking = None;
-        if let Some(delivery) = self.exchange.flushed() {
+        let stream = self.stream;
+        if let Some(delivery) = self.exchange.flushed(|| has_closed_side(stream)) {
             delivery.done();
         }
         // From here on the client is idle, and hyper may not read again before it sends something.
