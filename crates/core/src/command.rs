@@ -1,11 +1,12 @@
-//! What can be asked of a partition, and what it answers.
+//! What can be asked of a partition, and what it answers. How each is carried out is in the file of the verb under
+//! [`crate::partition`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::cron::{Cron, CronCommand, CronRefusal, CronView};
+use crate::cron::{Cron, CronRefusal};
 use crate::event::NewEvent;
 use crate::group::{GroupView, Member};
 use crate::id::{ItemId, ItemNumber, PartitionId, Permit};
@@ -13,97 +14,98 @@ use crate::item::{End, Item, ItemError, LeaseEnd, MoveNumber, MoveReason, Origin
 use crate::limits::Invalid;
 use crate::partition::Totals;
 use crate::route::SlotSet;
-use crate::row::{BodyCopy, Change, Intake, Queue, QueueName, StoreNames, Stored};
-use crate::rule::{Rule, RuleSet, Stop};
+use crate::row::{BodyCopy, Change, Intake, QueueName, StoreNames, Stored};
+use crate::rule::{RuleSet, Stop};
 use crate::settings::{Settings, SettingsChange};
 use crate::time::{Span, Timestamp};
 
+/// One answer for each item of a verb, in the order given.
+pub type Each<T> = Vec<Result<T, Refusal>>;
+
+/// Ends leased items whose work is done.
 #[derive(Clone, Debug)]
-pub enum Command {
-    Produce(Produce),
-    /// Produces, unless the same call was made before: then it tells what that was told.
-    ProduceOnce(ProduceOnce),
-    Lease(LeaseItems),
-    Complete(Vec<Completion>),
-    Retry(Vec<Retry>),
-    Extend(Extend),
-    Release(Vec<Held>),
-    /// Gives leased items back for a while that no worker can be given now, because a body of theirs cannot be read.
-    PutOff(PutOff),
-    /// Takes leased items away from their workers.
-    Revoke(Vec<Held>),
-    /// Ends leased items that no worker can be given, because a body of theirs is lost.
-    FailDamaged(Vec<Damaged>),
-    Cancel(ItemNumber),
-    /// Appends to the events of a leased item.
-    Emit(Emit),
-    /// Workers give items up until somebody answers.
-    Suspend(Vec<Suspend>),
-    /// Somebody answers.
-    Resume(Resume),
-    Clear(Clear),
-    /// Items as they were elsewhere.
-    Import(Import),
-    /// Items that have not ended, taken out without a trace.
-    Delete(Vec<ItemNumber>),
-    /// Sends waiting items to another queue.
-    Redrive(Redrive),
-    /// Chooses who is to take some of the items that are on their way to a queue.
-    Assign(Assign),
-    AssignCrons(AssignCrons),
-    Unassign(Unassign),
-    /// Takes items over that another partition sends.
-    Take(Take),
-    /// Forgets the moves that a partition has taken.
-    Moved(Moved),
-    /// Makes a group, its first members with it, and starts it if it is asked to.
-    CreateGroup(Box<CreateGroup>),
-    /// Says what is made at the end of a group.
-    SetGroupEnd(Box<SetGroupEnd>),
-    StartGroup(Arc<str>),
-    CancelGroup(Arc<str>),
-    DeleteGroup(Arc<str>),
-    /// Acts on what time has brought, up to `limit` items: ended leases, due and expired items, retention, items that
-    /// were cleared or cancelled with their group. One whose many events go with it counts for several.
-    Sweep {
-        limit: usize,
-    },
-    /// Takes the queue's settings over, unless their version is the one the partition has. An older version counts too:
-    /// the registry may have been restored from a backup.
-    Configure(Box<Settings>),
-    /// Takes over what the partition is to take in, as [`Command::Configure`] does the settings.
-    Route(Box<Intake>),
-    /// Registry only.
-    CreateQueue(Box<CreateQueue>, StoreNames),
-    /// Registry only.
-    UpdateQueue(Box<UpdateQueue>),
-    /// Registry only.
-    DeleteQueue(QueueName),
-    /// Registry only: more partitions, or fewer once some are leased empty.
-    Rebalance(Rebalance),
-    /// Registry only: a partition that was draining is empty.
-    Retire(QueueName, PartitionId),
-    /// Registry only: a retired partition keeps nothing any more.
-    ForgetPartition(QueueName, PartitionId),
-    /// Registry only: a partition knows no key any more of slots that it was home to.
-    ForgetFormerHome(Box<ForgetFormerHome>),
-    /// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
-    SkipPartitions(PartitionId),
-    /// Registry only: makes a partition that no queue names one of a queue's.
-    Adopt(Adopt),
-    /// Registry only: records that a partition is to be dropped which no queue names.
-    DropUnclaimed(Stored),
-    /// Registry only: these were dropped by their stores, and their records go.
-    ForgetDropped(Vec<Stored>),
-    /// Registry only: sets a rule, or says anew what there is to say of it.
-    SetRule(Box<SetRule>),
-    /// Registry only.
-    LiftRule(Box<LiftRule>),
-    /// Takes the queue's rules over, as [`Command::Configure`] does the settings.
-    TakeRules(Arc<RuleSet>),
-    Cron(Box<CronCommand>),
+pub struct Complete(pub Vec<Completion>);
+
+/// Ends the leases of items that failed, for now or for good.
+#[derive(Clone, Debug)]
+pub struct Retry(pub Vec<RetryItem>);
+
+/// Gives leased items back, uncharged.
+#[derive(Clone, Debug)]
+pub struct Release(pub Vec<Held>);
+
+/// Takes leased items away from their workers.
+#[derive(Clone, Debug)]
+pub struct Revoke(pub Vec<Held>);
+
+/// Ends leased items that no worker can be given, because a body of theirs is lost.
+#[derive(Clone, Debug)]
+pub struct FailDamaged(pub Vec<Damaged>);
+
+/// Workers give items up until somebody answers.
+#[derive(Clone, Debug)]
+pub struct Suspend(pub Vec<SuspendItem>);
+
+#[derive(Clone, Copy, Debug)]
+pub struct Cancel(pub ItemNumber);
+
+/// Takes items out without a trace that have not ended.
+#[derive(Clone, Debug)]
+pub struct Delete(pub Vec<ItemNumber>);
+
+#[derive(Clone, Debug)]
+pub struct StartGroup(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct CancelGroup(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct DeleteGroup(pub Arc<str>);
+
+/// Takes the queue's settings over, unless their version is the one the partition has. An older version counts too: the
+/// registry may have been restored from a backup.
+#[derive(Clone, Debug)]
+pub struct Configure(pub Settings);
+
+/// Takes over what the partition is to take in, as [`Configure`] does the settings.
+#[derive(Clone, Debug)]
+pub struct Route(pub Intake);
+
+/// Takes the queue's rules over, as [`Configure`] does the settings.
+#[derive(Clone, Debug)]
+pub struct TakeRules(pub Arc<RuleSet>);
+
+/// Registry only.
+#[derive(Clone, Debug)]
+pub struct DeleteQueue(pub QueueName);
+
+/// Registry only: a partition that was draining is empty.
+#[derive(Clone, Debug)]
+pub struct Retire {
+    pub queue: QueueName,
+    pub partition: PartitionId,
 }
 
+/// Registry only: a retired partition keeps nothing any more.
+#[derive(Clone, Debug)]
+pub struct ForgetPartition {
+    pub queue: QueueName,
+    pub partition: PartitionId,
+}
+
+/// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
+#[derive(Clone, Copy, Debug)]
+pub struct SkipPartitions(pub PartitionId);
+
+/// Registry only: records that a partition is to be dropped which no queue names.
+#[derive(Clone, Debug)]
+pub struct DropUnclaimed(pub Stored);
+
+/// Registry only: these were dropped by their stores, and their records go.
+#[derive(Clone, Debug)]
+pub struct ForgetDropped(pub Vec<Stored>);
+
+/// Registry only: a partition knows no key any more of slots that it was home to.
 #[derive(Clone, Debug)]
 pub struct ForgetFormerHome {
     pub queue: QueueName,
@@ -195,6 +197,14 @@ impl NewItem {
     pub fn key(&self) -> Option<&str> {
         self.group.as_deref().or(self.address.as_deref())
     }
+
+    pub(crate) fn bytes(&self) -> usize {
+        stored_bytes(&self.body, self.facts.as_ref(), self.address.as_ref())
+    }
+}
+
+fn stored_bytes(body: &Bytes, facts: Option<&Bytes>, address: Option<&Arc<str>>) -> usize {
+    body.len() + facts.map_or(0, Bytes::len) + address.map_or(0, |address| address.len())
 }
 
 #[derive(Clone, Debug)]
@@ -234,6 +244,13 @@ impl ImportItem {
     /// As that of a [`NewItem`].
     pub fn key(&self) -> Option<&str> {
         self.group.as_deref().or(self.address.as_deref())
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let origin = self.origin.as_ref().and_then(|origin| origin.error.as_ref());
+        let errors = [self.error.as_ref(), origin].into_iter().flatten();
+        let errors = errors.map(|error| error.message.len()).sum::<usize>();
+        errors + stored_bytes(&self.body, self.facts.as_ref(), self.address.as_ref())
     }
 }
 
@@ -334,7 +351,7 @@ pub struct Completion {
 }
 
 #[derive(Clone, Debug)]
-pub struct Retry {
+pub struct RetryItem {
     pub held: Held,
     /// `retry_at` in the past: at once. Without `retry_at` and `delay` the queue's policy decides.
     pub retry_at: Option<Timestamp>,
@@ -361,7 +378,7 @@ pub struct Emit {
 }
 
 #[derive(Clone, Debug)]
-pub struct Suspend {
+pub struct SuspendItem {
     pub held: Held,
     pub reason: Option<Arc<str>>,
 }
@@ -544,12 +561,14 @@ pub struct CreateQueue {
     pub meta: Option<Arc<str>>,
     /// Unset: refused if there is a queue of the name. Set: such a queue is answered as it is, if it has what was given.
     pub exists_ok: Option<Box<GivenQueue>>,
+    /// Where the partitions are to be: chosen by the engine.
+    pub stores: StoreNames,
 }
 
 impl CreateQueue {
     /// Without `meta`, and refused if there is a queue of the name.
     pub fn new(name: QueueName, settings: Settings, partitions: u32) -> Self {
-        Self { name, settings, partitions, meta: None, exists_ok: None }
+        Self { name, settings, partitions, meta: None, exists_ok: None, stores: StoreNames::default() }
     }
 }
 
@@ -610,11 +629,11 @@ pub struct LiftRule {
     pub stop: Stop,
 }
 
-/// What a command did.
+/// What a verb did.
 #[derive(Debug)]
-pub struct Applied {
+pub struct Applied<R> {
     /// For the caller, once the changes are durable. A refusal has no changes.
-    pub reply: Result<Reply, Refusal>,
+    pub reply: Result<R, Refusal>,
     pub changes: Vec<Change>,
     /// Part of the changes, and to be carried out before them.
     pub copies: Vec<BodyCopy>,
@@ -622,55 +641,35 @@ pub struct Applied {
     pub totals: Totals,
 }
 
+/// Answers [`ProduceOnce`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reply {
-    /// Produce, import: in the order given.
-    Produced(Vec<Result<Produced, Refusal>>),
-    ProducedOnce {
-        /// When the home of the key took note of the call for the first time.
-        claimed_at: Timestamp,
-        /// In the order given.
-        items: Vec<Result<Produced, Refusal>>,
-    },
-    Leased(Vec<Leased>),
-    /// Complete, release, revoke, suspend, delete: one result for each item, in the order given.
-    Done(Vec<Result<(), Refusal>>),
-    Retried(Vec<Result<Retried, Refusal>>),
-    Extended(Vec<Result<Extended, Refusal>>),
-    Emitted(Emitted),
-    Resumed,
-    /// The item after the cancel, also when nothing of it is kept: cancelled, or still leased with the request
-    /// noted, or as it ended before.
-    Cancelled(Item, Option<Member>),
-    Cleared {
-        count: u64,
-    },
-    /// The group after the command; a deleted one as it was.
-    Group(Box<GroupView>),
-    GroupCreated(Box<GroupView>, Vec<Produced>),
-    Redriven {
-        count: u64,
-        /// Unset when there was nothing more to look at.
-        next: Option<RedriveCursor>,
-    },
-    /// How many were assigned, taken and not had before, or forgotten.
-    Carried {
-        count: usize,
-    },
-    /// How many items were acted on.
-    Swept {
-        count: usize,
-    },
-    Configured,
-    Queue(Box<Queue>),
-    QueueDeleted(Box<Queue>),
-    /// The rule as it stands now.
-    Rule(Box<Rule>),
-    /// Whether or not there was one.
-    RuleLifted,
-    /// The cron after the command, without its next times.
-    Cron(Box<CronView>),
-    Triggered(Produced),
+pub struct ProducedOnce {
+    /// When the home of the key took note of the call for the first time.
+    pub claimed_at: Timestamp,
+    pub items: Each<Produced>,
+}
+
+/// Answers [`Cancel`]: the item after the cancel, also when nothing of it is kept. It is cancelled, or still leased with the
+/// request noted, or as it ended before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cancelled {
+    pub item: Item,
+    pub member: Option<Member>,
+}
+
+/// Answers [`CreateGroup`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupCreated {
+    pub group: GroupView,
+    pub items: Vec<Produced>,
+}
+
+/// Answers [`Redrive`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Redriven {
+    pub count: u64,
+    /// Unset when there was nothing more to look at.
+    pub next: Option<RedriveCursor>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a command does to the size of its store: which of them are still carried out where room runs out.
+//! What a verb does to the size of its store: which verbs are still carried out where room runs out.
 
 /// In the order in which they are refused when room runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

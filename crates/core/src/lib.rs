@@ -1,7 +1,7 @@
 //! The rules of Windlass.
 //!
 //! A [`Partition`](partition::Partition) is a deterministic state machine whose rows are durable. It does no I/O,
-//! reads no clock, draws no random number and logs nothing: time comes in with every command, and everything it
+//! reads no clock, draws no random number and logs nothing: time comes in with every verb, and everything it
 //! decides goes out as rows that a store makes durable before anybody hears of it.
 //!
 //! What it promises:
@@ -11,7 +11,7 @@
 //! - numbers of items and permits only grow, and are never issued again with another meaning;
 //! - nothing here depends on the order of a hash map, so the same input gives the same output, byte for byte.
 //!
-//! Read [`item`], [`group`], [`event`] and [`row`] first, then [`command`], then [`partition`] and one file per verb beneath it.
+//! Read [`item`], [`group`], [`event`] and [`row`] first, then [`verb`] and [`command`], then [`partition`] and one file per verb beneath it.
 
 pub mod codec;
 pub mod command;
@@ -36,3 +36,4 @@ pub mod settings;
 pub mod sorted;
 pub mod time;
 pub mod urgency;
+pub mod verb;

@@ -5,11 +5,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::command::{
-    Command, CreateGroup, Extend, ImportItem, LeaseItems, Move, NewEnd, NewItem, ProduceOnce, Redrive,
-    RedriveTo, Retry, SetGroupEnd, SetRule, Suspend,
-};
-use crate::cron::CronCommand;
+use crate::command::{ImportItem, LeaseItems, NewEnd, NewItem};
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
@@ -227,89 +223,12 @@ pub fn check_lease(lease: &LeaseItems) -> Result<(), Invalid> {
     kinds.iter().try_for_each(|kind| check_kind(kind))
 }
 
-/// What the core holds every command to, whoever checked it before.
-pub(crate) fn check(command: &Command) -> Result<(), Invalid> {
-    match command {
-        Command::Produce(produce) => check_items(&produce.items),
-        Command::ProduceOnce(produce) => check_once(produce),
-        Command::Import(import) => check_imports(&import.items),
-        Command::Delete(numbers) => check_batch("ids", numbers.len()),
-        Command::Lease(lease) => check_lease(lease),
-        Command::Complete(items) => check_batch("items", items.len()),
-        Command::Retry(items) => check_retries(items),
-        Command::Extend(extend) => check_extend(extend),
-        Command::Release(items) | Command::Revoke(items) => check_batch("items", items.len()),
-        Command::PutOff(put_off) => check_batch("items", put_off.items.len()),
-        Command::FailDamaged(items) => check_batch("items", items.len()),
-        Command::Emit(emit) => check_emit(emit.events.len()),
-        Command::Suspend(items) => check_suspends(items),
-        Command::CreateQueue(create, _) => {
-            check_queue_name(&create.name)?;
-            check_partitions(create.partitions)?;
-            create.meta.as_deref().map_or(Ok(()), check_meta)?;
-            check_queue_settings(&create.name, &create.settings)
-        }
-        // The settings that come of an update are checked once they are known.
-        Command::UpdateQueue(update) => update.meta.iter().flatten().try_for_each(|meta| check_meta(meta)),
-        Command::Rebalance(rebalance) => check_partitions(rebalance.partitions),
-        Command::CreateGroup(create) => check_new_group(create),
-        Command::SetGroupEnd(set) => check_set_end(set),
-        Command::Redrive(redrive) => check_redrive(redrive),
-        Command::Take(take) => check_moves(&take.moves),
-        Command::SetRule(set) => check_rule(set),
-        Command::Cron(command) => check_cron(command),
-        Command::Cancel(_)
-        | Command::Resume(_)
-        // Nobody can have made a group under a name that is none.
-        | Command::StartGroup(_)
-        | Command::CancelGroup(_)
-        | Command::DeleteGroup(_)
-        | Command::Assign(_)
-        | Command::AssignCrons(_)
-        | Command::Unassign(_)
-        | Command::Moved(_)
-        | Command::Clear(_)
-        | Command::Sweep { .. }
-        | Command::Configure(_)
-        | Command::Route(_)
-        | Command::DeleteQueue(_)
-        | Command::Retire(..)
-        | Command::ForgetPartition(..)
-        | Command::ForgetFormerHome(_)
-        | Command::SkipPartitions(_)
-        | Command::Adopt(_)
-        | Command::DropUnclaimed(_)
-        | Command::ForgetDropped(_)
-        // Nobody can have set one on a kind that is none.
-        | Command::LiftRule(_)
-        | Command::TakeRules(_) => Ok(()),
-    }
-}
-
-fn check_new_group(create: &CreateGroup) -> Result<(), Invalid> {
-    check_name("group", &create.name)?;
-    check_end("end", create.end.as_ref())?;
-    check_end("abort", create.abort.as_ref())?;
-    // There need not be any.
-    if create.items.is_empty() { Ok(()) } else { check_items(&create.items) }
-}
-
-fn check_rule(set: &SetRule) -> Result<(), Invalid> {
-    set.kind.as_deref().map_or(Ok(()), check_kind)?;
-    set.reason.as_deref().map_or(Ok(()), check_rule_reason)
-}
-
 pub fn check_rule_reason(reason: &str) -> Result<(), Invalid> {
     let fits = reason.len() <= RULE_REASON_BYTES_MAX && !reason.contains('\0');
     ensure(fits, "reason", "at most 512 bytes without U+0000")
 }
 
-fn check_set_end(set: &SetGroupEnd) -> Result<(), Invalid> {
-    check_end("end", set.end.as_ref())?;
-    check_end("abort", set.abort.as_ref())
-}
-
-fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
+pub(crate) fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
     let Some(end) = end else { return Ok(()) };
     check_kind(&end.item.kind)?;
     let alone = end.item.group.is_none() && end.item.address.is_none();
@@ -318,24 +237,7 @@ fn check_end(field: &'static str, end: Option<&NewEnd>) -> Result<(), Invalid> {
     end.queue.as_deref().map_or(Ok(()), |queue| check_name("queue", queue))
 }
 
-fn check_cron(command: &CronCommand) -> Result<(), Invalid> {
-    match command {
-        CronCommand::Create(new) => {
-            check_name("cron", &new.name)?;
-            check_cron_item(&new.item)
-        }
-        CronCommand::Update(_, change) => change.item.as_ref().map_or(Ok(()), check_cron_item),
-        CronCommand::Name(name) => check_name("cron", &name.home.name),
-        // Nobody can have made a cron under a name that is none.
-        CronCommand::Delete(_)
-        | CronCommand::Pause(_)
-        | CronCommand::Resume(_)
-        | CronCommand::Trigger(_)
-        | CronCommand::Unname(_) => Ok(()),
-    }
-}
-
-fn check_cron_item(item: &NewItem) -> Result<(), Invalid> {
+pub(crate) fn check_cron_item(item: &NewItem) -> Result<(), Invalid> {
     check_kind(&item.kind)?;
     ensure(
         item.group.is_none() && item.enqueue_at.is_none(),
@@ -346,12 +248,7 @@ fn check_cron_item(item: &NewItem) -> Result<(), Invalid> {
     item.address.as_deref().map_or(Ok(()), check_address)
 }
 
-fn check_once(produce: &ProduceOnce) -> Result<(), Invalid> {
-    check_idempotency_key(&produce.key)?;
-    if produce.items.is_empty() { Ok(()) } else { check_items(&produce.items) }
-}
-
-fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
+pub(crate) fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
     check_batch("items", items.len())?;
     let mut checked = None;
     for item in items {
@@ -366,7 +263,7 @@ fn check_items(items: &[NewItem]) -> Result<(), Invalid> {
     Ok(())
 }
 
-fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
+pub(crate) fn check_imports(items: &[ImportItem]) -> Result<(), Invalid> {
     check_batch("items", items.len())?;
     items.iter().try_for_each(|item| {
         check_kind(&item.kind)?;
@@ -383,36 +280,6 @@ fn check_origin(origin: &Origin) -> Result<(), Invalid> {
     check_name("origin", &origin.queue)?;
     origin.address.as_deref().map_or(Ok(()), check_address)?;
     origin.error.as_ref().map_or(Ok(()), check_error)
-}
-
-fn check_redrive(redrive: &Redrive) -> Result<(), Invalid> {
-    if let RedriveTo::Queue(to) = &redrive.to {
-        check_name("to", to)?;
-    }
-    redrive.kind.as_deref().map_or(Ok(()), check_kind)
-}
-
-fn check_moves(moves: &[Move]) -> Result<(), Invalid> {
-    check_batch("moves", moves.len())?;
-    moves.iter().try_for_each(|moved| check_kind(moved.what.kind()))
-}
-
-fn check_extend(extend: &Extend) -> Result<(), Invalid> {
-    check_batch("items", extend.items.len())?;
-    extend.lease_timeout.map_or(Ok(()), check_lease_timeout)
-}
-
-fn check_retries(items: &[Retry]) -> Result<(), Invalid> {
-    check_batch("items", items.len())?;
-    items.iter().try_for_each(|item| {
-        check_retry_time(item.retry_at, item.delay)?;
-        item.error.as_ref().map_or(Ok(()), check_error)
-    })
-}
-
-fn check_suspends(items: &[Suspend]) -> Result<(), Invalid> {
-    check_batch("items", items.len())?;
-    items.iter().filter_map(|item| item.reason.as_deref()).try_for_each(check_reason)
 }
 
 fn check_label(field: &'static str, label: &str) -> Result<(), Invalid> {

@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use windlass_core::command::{Command, Refusal, Reply};
-use windlass_core::cron::{CronChange, CronCommand, CronName, CronRefusal, NewCron};
+use windlass_core::command::Refusal;
+use windlass_core::cron::{
+    CronChange, CronName, CronRefusal, CronView, DeleteCron, NewCron, PauseCron, ResumeCron, TriggerCron,
+    UpdateCron,
+};
 use windlass_core::id::ItemId;
 use windlass_core::row::QueueName;
+use windlass_core::verb::Verb;
 
 use crate::Engine;
 use crate::error::EngineError;
+use crate::partition::call::Answer;
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Done};
 use crate::queue::QueueHandle;
 use crate::registry::{Ensured, Found};
 use crate::types::{Commit, Committed, CronInfo, GivenCron, ProducedItem};
@@ -28,9 +32,9 @@ const PAGE_BYTES_MAX: u64 = 8 << 20;
 
 const ON_ITS_WAY: &str = "the cron is on its way to another partition: send it again";
 
-/// What came of a command about a cron, and the partition that carried it out.
-struct Changed {
-    reply: Reply,
+/// What came of a verb about a cron, and the partition that carried it out.
+struct Changed<R> {
+    reply: R,
     commit: Commit,
     queue: Arc<QueueHandle>,
     home: Arc<Handle>,
@@ -71,7 +75,7 @@ impl Engine {
         change: CronChange,
     ) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.registry.enter()?;
-        let update = |name| CronCommand::Update(name, change.clone());
+        let update = |name| UpdateCron { name, change: change.clone() };
         let changed = self.change(name, update).await?;
         self.shown_changed(name, changed).await
     }
@@ -79,7 +83,7 @@ impl Engine {
     pub async fn delete_cron(&self, name: &CronName) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
         let (engine, of) = (self.clone(), name.clone());
-        let delete = || async move { Ok(engine.change(&of, CronCommand::Delete).await?.commit) };
+        let delete = || async move { Ok(engine.change(&of, DeleteCron).await?.commit) };
         let commits = self.registry.delete_cron(name.clone(), delete).await?;
         Ok(Committed { value: (), commits })
     }
@@ -87,21 +91,20 @@ impl Engine {
     /// Its times pass, and none of them is missed.
     pub async fn pause_cron(&self, name: &CronName) -> Result<Committed<CronInfo>, EngineError> {
         let _call = self.registry.enter()?;
-        let changed = self.change(name, CronCommand::Pause).await?;
+        let changed = self.change(name, PauseCron).await?;
         self.shown_changed(name, changed).await
     }
 
     pub async fn resume_cron(&self, name: &CronName) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
-        let Changed { commit, .. } = self.change(name, CronCommand::Resume).await?;
+        let Changed { commit, .. } = self.change(name, ResumeCron).await?;
         Ok(Committed { value: (), commits: vec![commit] })
     }
 
     /// Makes its item now, also when it is paused. Its times stay as they are.
     pub async fn trigger_cron(&self, name: &CronName) -> Result<Committed<ProducedItem>, EngineError> {
         let _call = self.registry.enter()?;
-        let Changed { reply, commit, .. } = self.change(name, CronCommand::Trigger).await?;
-        let Reply::Triggered(made) = reply else { unreachable!("a trigger is answered by the item") };
+        let Changed { reply: made, commit, .. } = self.change(name, TriggerCron).await?;
         let id = ItemId { partition: commit.partition, number: made.number };
         Ok(Committed { value: ProducedItem { id, phase: made.phase }, commits: vec![commit] })
     }
@@ -140,12 +143,12 @@ impl Engine {
         }
     }
 
-    /// Sends a command about a cron to the partition that has the cron, also if that is another one by the time it gets there.
-    async fn change(
+    /// Sends a verb about a cron to the partition that has the cron, also if that is another one by the time it gets there.
+    async fn change<V: Verb>(
         &self,
         name: &CronName,
-        command: impl Fn(Arc<str>) -> CronCommand,
-    ) -> Result<Changed, EngineError> {
+        verb: impl Fn(Arc<str>) -> V,
+    ) -> Result<Changed<V::Reply>, EngineError> {
         let deadline = self.registry.boot() + WAIT_MAX;
         let mut looks = 0;
         while looks < LOOKS_MAX {
@@ -158,12 +161,11 @@ impl Engine {
                 self.until_carried(&home, carried, deadline).await?;
                 continue;
             }
-            match home.command(Command::from(command(Arc::clone(&name.name)))).await {
-                Ok(Answer { reply: Done::Reply(reply), sequence }) => {
+            match home.apply(verb(Arc::clone(&name.name))).await {
+                Ok(Answer { reply, sequence }) => {
                     let commit = Commit { partition: home.id, sequence };
                     return Ok(Changed { reply, commit, queue, home });
                 }
-                Ok(other) => unreachable!("a cron's command is answered by a reply, not {other:?}"),
                 Err(EngineError::Refused(Refusal::DuplicateAddress { number })) => {
                     return Err(EngineError::DuplicateAddress { id: ItemId { partition: home.id, number } });
                 }
@@ -197,11 +199,10 @@ impl Engine {
     async fn shown_changed(
         &self,
         name: &CronName,
-        changed: Changed,
+        changed: Changed<CronView>,
     ) -> Result<Committed<CronInfo>, EngineError> {
-        let Changed { reply, commit, queue, home } = changed;
-        let Reply::Cron(view) = reply else { unreachable!("a change of a cron is answered by the cron") };
-        self.shown(name, Found { queue, home, view: *view }, vec![commit]).await
+        let Changed { reply: view, commit, queue, home } = changed;
+        self.shown(name, Found { queue, home, view }, vec![commit]).await
     }
 
     /// The cron as it is now; as it was after the change, if somebody has deleted it since.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Command, CreateGroup, NewEnd, SetGroupEnd};
+use windlass_core::command::{CancelGroup, CreateGroup, DeleteGroup, NewEnd, SetGroupEnd, StartGroup};
 use windlass_core::group::GroupView;
 use windlass_core::row::QueueName;
+use windlass_core::verb::Verb;
 
 use crate::Engine;
 use crate::error::EngineError;
@@ -38,7 +39,7 @@ impl Engine {
         self.queue(queue)?;
         self.check_end_queues(queue, [&mut set.end, &mut set.abort])?;
         let name = Arc::clone(&set.name);
-        self.change_group(queue, &name, Command::SetGroupEnd(Box::new(set))).await
+        self.change_group(queue, &name, set).await
     }
 
     /// From here on its members are leased. With none left it is done.
@@ -48,7 +49,7 @@ impl Engine {
         group: &Arc<str>,
     ) -> Result<Committed<GroupView>, EngineError> {
         let _call = self.registry.enter()?;
-        self.change_group(queue, group, Command::StartGroup(Arc::clone(group))).await
+        self.change_group(queue, group, StartGroup(Arc::clone(group))).await
     }
 
     /// Members that are not leased are gone at once, the others are asked to stop.
@@ -58,7 +59,7 @@ impl Engine {
         group: &Arc<str>,
     ) -> Result<Committed<GroupView>, EngineError> {
         let _call = self.registry.enter()?;
-        self.change_group(queue, group, Command::CancelGroup(Arc::clone(group))).await
+        self.change_group(queue, group, CancelGroup(Arc::clone(group))).await
     }
 
     /// Forgets a group that is done or aborted, and tells it as it was.
@@ -68,7 +69,7 @@ impl Engine {
         group: &Arc<str>,
     ) -> Result<Committed<GroupView>, EngineError> {
         let _call = self.registry.enter()?;
-        self.change_group(queue, group, Command::DeleteGroup(Arc::clone(group))).await
+        self.change_group(queue, group, DeleteGroup(Arc::clone(group))).await
     }
 
     pub async fn group(&self, queue: &QueueName, group: &Arc<str>) -> Result<GroupView, EngineError> {
@@ -99,11 +100,11 @@ impl Engine {
         &self,
         queue: &QueueName,
         group: &Arc<str>,
-        command: Command,
+        verb: impl Verb<Reply = GroupView> + Clone,
     ) -> Result<Committed<GroupView>, EngineError> {
         self.by_routes(queue, |handle| {
-            let (group, command) = (Arc::clone(group), command.clone());
-            async move { handle.change_group(&group, command).await }
+            let (group, verb) = (Arc::clone(group), verb.clone());
+            async move { handle.change_group(&group, verb).await }
         })
         .await
     }

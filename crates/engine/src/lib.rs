@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Clear, CreateQueue, Extended, LeaseItems, NewItem, Refusal, Reply, Retried, UpdateQueue,
+    Clear, CreateQueue, Extended, LeaseItems, NewItem, Refusal, Retried, UpdateQueue,
 };
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::limits::{self, RegistryLimits};
@@ -48,7 +48,7 @@ use windlass_core::time::{Span, Timestamp};
 use crate::env::{Env, Task};
 use crate::lock::lock;
 use crate::memory::Memory;
-use crate::partition::message::{Answer, Done};
+use crate::partition::call::Answer;
 use crate::queue::QueueHandle;
 use crate::registry::{Home, Registry};
 use crate::store::{Store, StoreState, StoreStats};
@@ -341,10 +341,7 @@ impl Engine {
     }
 }
 
-fn committed_queue(answer: Answer) -> Committed<Queue> {
-    let Done::Reply(Reply::Queue(value) | Reply::QueueDeleted(value)) = answer.reply else {
-        unreachable!("a change of queues is answered by the queue")
-    };
+fn committed_queue(answer: Answer<Queue>) -> Committed<Queue> {
     let commits = vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }];
-    Committed { value: *value, commits }
+    Committed { value: answer.reply, commits }
 }

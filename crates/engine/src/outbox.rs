@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tracing::{error, warn};
-use windlass_core::command::{Assign, Command, Moved, Refusal, Reply, Take, Unassign};
+use windlass_core::command::{Assign, Moved, Refusal, Take, Unassign};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::MoveNumber;
 use windlass_core::mutant::{self, Mutant};
@@ -27,8 +27,8 @@ use windlass_core::row::QueueName;
 use crate::env::{self, Env};
 use crate::error::EngineError;
 use crate::lock::lock;
+use crate::partition::call::Answer;
 use crate::partition::handle::{Arrivals, Handle, PartitionState};
-use crate::partition::message::{Answer, Done, received};
 use crate::queue::QueueHandle;
 use crate::registry::{RunningQueues, Whereabouts};
 use crate::store::{Store, Term};
@@ -331,8 +331,7 @@ impl Carrier {
         }
         self.sync(sent).await?;
         let taken = self.term(taker);
-        let take = Command::Take(Take { source: self.source.id, moves });
-        received(target.submit(take)?.await)?;
+        target.apply(Take { source: self.source.id, moves }).await?;
         self.count_lost(&lost);
         self.forget(taken, last).await?;
         Ok(Progress::Some)
@@ -345,9 +344,9 @@ impl Carrier {
         let to = Arc::clone(&queue.queue.name.name);
         let (queue, instead_of) = (Arc::clone(&to), Some(taker));
         let assign = Assign { queue, to, partition: taker, instead_of, limit: 1 };
-        if self.source.command(Command::Assign(assign)).await.map(progress)? == Progress::None {
+        if self.source.apply(assign).await.map(progress)? == Progress::None {
             // The first move is that of a cron, which gets a new number once a taker is chosen again.
-            self.source.command(Command::Unassign(Unassign { partition: taker, limit: 1 })).await?;
+            self.source.apply(Unassign { partition: taker, limit: 1 }).await?;
         }
         Ok(())
     }
@@ -393,14 +392,14 @@ impl Carrier {
     /// However it was learned, within that term, that the partition took it.
     async fn forget(&self, taken: Term, last: MoveNumber) -> Result<(), EngineError> {
         self.sync(taken).await?;
-        self.source.command(Command::Moved(Moved { partition: taken.partition, last })).await?;
+        self.source.apply(Moved { partition: taken.partition, last }).await?;
         self.source.has_carried();
         Ok(())
     }
 
     async fn unassign(&self, taker: PartitionId) -> Result<Progress, EngineError> {
         let unassign = Unassign { partition: taker, limit: self.batch_max() };
-        self.source.command(Command::Unassign(unassign)).await.map(progress)
+        self.source.apply(unassign).await.map(progress)
     }
 
     /// Chooses who is to take the next batch of what was to go to a queue.
@@ -414,7 +413,7 @@ impl Carrier {
         let Some(taker) = queue.next_taker(instead_of) else { return Ok(Progress::None) };
         let (from, to) = (Arc::clone(from), Arc::clone(&queue.queue.name.name));
         let assign = Assign { queue: from, to, partition: taker.id, instead_of, limit };
-        self.source.command(Command::Assign(assign)).await.map(progress)
+        self.source.apply(assign).await.map(progress)
     }
 
     /// Rows that are written at once: fewer where a store takes little.
@@ -423,12 +422,9 @@ impl Carrier {
     }
 }
 
-/// What came of a command that tells how many moves were concerned.
-fn progress(answer: Answer) -> Progress {
-    match answer.reply {
-        Done::Reply(Reply::Carried { count }) if count > 0 => Progress::Some,
-        Done::Reply(_) | Done::Granted(_) => Progress::None,
-    }
+/// What came of a verb that tells how many moves were concerned.
+fn progress(answer: Answer<usize>) -> Progress {
+    if answer.reply > 0 { Progress::Some } else { Progress::None }
 }
 
 /// Whether the taker refused the moves themselves: another taker may take them.

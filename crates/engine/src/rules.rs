@@ -1,12 +1,11 @@
 //! The engine's calls for rules.
 
-use windlass_core::command::{Command, LiftRule, Reply, SetRule};
+use windlass_core::command::{LiftRule, SetRule};
 use windlass_core::row::QueueName;
 use windlass_core::rule::Rule;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::partition::message::Done;
 use crate::types::Committed;
 
 impl Engine {
@@ -14,19 +13,16 @@ impl Engine {
     pub async fn set_rule(&self, set: SetRule) -> Result<Committed<Rule>, EngineError> {
         let _call = self.registry.enter()?;
         let queue = set.queue.clone();
-        let (answer, commits) = self.registry.change_rule(queue, Command::SetRule(Box::new(set))).await?;
-        let Done::Reply(Reply::Rule(rule)) = answer.reply else {
-            unreachable!("setting a rule is answered by it")
-        };
-        Ok(Committed { value: *rule, commits })
+        let (value, commits) = self.registry.change_rule(queue, set).await?;
+        Ok(Committed { value, commits })
     }
 
     /// Lets go on what such a rule had stopped, as far as no other does. Whoever waits for work is served.
     pub async fn lift_rule(&self, lift: LiftRule) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
         let queue = lift.queue.clone();
-        let (_, commits) = self.registry.change_rule(queue, Command::LiftRule(Box::new(lift))).await?;
-        Ok(Committed { value: (), commits })
+        let (value, commits) = self.registry.change_rule(queue, lift).await?;
+        Ok(Committed { value, commits })
     }
 
     /// Those of one queue or of all, by queue, those on whole queues before those on kinds.

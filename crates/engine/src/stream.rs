@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Command, Emit, Emitted, Held, Input, Refusal, Reply, Resume};
+use windlass_core::command::{Emit, Emitted, Held, Input, Refusal, Resume};
 use windlass_core::event::{NewEvent, unpack};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::Phase;
@@ -18,7 +18,7 @@ use windlass_core::time::Timestamp;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::partition::message::{Answer, Done};
+use crate::partition::call::Answer;
 use crate::partition::streams::{Close, Final, Followed, Reader, Shift, event_count};
 use crate::registry::Home;
 use crate::store::{Store, StoreError};
@@ -85,20 +85,17 @@ impl Engine {
     ) -> Result<Committed<Emitted>, EngineError> {
         let _call = self.registry.enter()?;
         let held = Held { number: id.number, permit };
-        let emit = Command::Emit(Emit { held, after, events });
-        let Answer { reply, sequence } = self.home_of(id)?.partition.command(emit).await?;
-        let Done::Reply(Reply::Emitted(value)) = reply else {
-            unreachable!("an emit is answered by numbers")
-        };
+        let emit = Emit { held, after, events };
+        let Answer { reply: value, sequence } = self.home_of(id)?.partition.apply(emit).await?;
         Ok(Committed { value, commits: vec![Commit { partition: id.partition, sequence }] })
     }
 
     /// Answers a suspended item, which waits again at its own place.
     pub async fn resume(&self, id: ItemId, input: Option<Input>) -> Result<Committed<()>, EngineError> {
         let _call = self.registry.enter()?;
-        let resume = Command::Resume(Resume { number: id.number, input });
-        let Answer { sequence, .. } = self.home_of(id)?.partition.command(resume).await?;
-        Ok(Committed { value: (), commits: vec![Commit { partition: id.partition, sequence }] })
+        let resume = Resume { number: id.number, input };
+        let Answer { reply: value, sequence } = self.home_of(id)?.partition.apply(resume).await?;
+        Ok(Committed { value, commits: vec![Commit { partition: id.partition, sequence }] })
     }
 
     /// Follows an item: from its present state on, or from the event after a number on.

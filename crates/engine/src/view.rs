@@ -1,7 +1,7 @@
 //! One item as callers see it: its row, and its bodies from the store.
 
 use bytes::Bytes;
-use windlass_core::command::{Command, Refusal, Reply};
+use windlass_core::command::{Cancel, Cancelled, Refusal};
 use windlass_core::group::Member;
 use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::Item;
@@ -9,7 +9,7 @@ use windlass_core::partition::Partition;
 use windlass_core::row::{Part, Queue};
 
 use crate::error::EngineError;
-use crate::partition::message::{Answer, Done};
+use crate::partition::call::Answer;
 use crate::registry::Home;
 use crate::store::{Body, Store, StoreError, sound};
 use crate::types::{Commit, Committed, ItemView};
@@ -64,10 +64,8 @@ pub(crate) async fn cancel(
 ) -> Result<Committed<ItemView>, EngineError> {
     // Before it: they never change, and are gone afterwards if nothing of the item is kept.
     let facts = facts(store, id).await?;
-    let Answer { reply, sequence } = home.partition.command(Command::Cancel(id.number)).await?;
-    let Done::Reply(Reply::Cancelled(item, member)) = reply else {
-        unreachable!("a cancel is answered by the item")
-    };
+    let Answer { reply: Cancelled { item, member }, sequence } =
+        home.partition.apply(Cancel(id.number)).await?;
     let unread = |error| EngineError::unknown(format!("cancelled, but its payload cannot be read: {error}"));
     let [payload, result, _] = read(store, id).await.map_err(unread)?;
     let value = of(&home.queue.queue, id, item, member, [payload, result, facts]);

@@ -3,29 +3,31 @@
 use std::sync::Arc;
 
 use super::{CatchUp, CronHome, Overlap};
-use crate::command::{Command, NewItem};
+use crate::command::NewItem;
 use crate::row::QueueName;
 
 #[derive(Clone, Debug)]
-pub enum CronCommand {
-    Create(NewCron),
-    Update(Arc<str>, CronChange),
-    Delete(Arc<str>),
-    Pause(Arc<str>),
-    Resume(Arc<str>),
-    /// Makes its item now, whatever its schedule says and whether or not it is paused.
-    Trigger(Arc<str>),
-    /// Registry only.
-    Name(NameCron),
-    /// Registry only: unless the name belongs to another queue by now.
-    Unname(CronHome),
+pub struct UpdateCron {
+    pub name: Arc<str>,
+    pub change: CronChange,
 }
 
-impl From<CronCommand> for Command {
-    fn from(command: CronCommand) -> Self {
-        Self::Cron(Box::new(command))
-    }
-}
+#[derive(Clone, Debug)]
+pub struct DeleteCron(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct PauseCron(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct ResumeCron(pub Arc<str>);
+
+/// Makes the item of a cron now, whatever its schedule says and whether or not it is paused.
+#[derive(Clone, Debug)]
+pub struct TriggerCron(pub Arc<str>);
+
+/// Registry only: takes the name of a cron away, unless it belongs to another queue by now.
+#[derive(Clone, Debug)]
+pub struct UnnameCron(pub CronHome);
 
 #[derive(Clone, Debug)]
 pub struct NewCron {
@@ -49,6 +51,7 @@ pub struct CronChange {
     pub overlap: Option<Overlap>,
 }
 
+/// Registry only: gives a name to a cron of a queue.
 #[derive(Clone, Debug)]
 pub struct NameCron {
     pub home: CronHome,

@@ -8,7 +8,9 @@ mod schedule;
 
 use std::sync::Arc;
 
-pub use command::{CronChange, CronCommand, NameCron, NewCron};
+pub use command::{
+    CronChange, DeleteCron, NameCron, NewCron, PauseCron, ResumeCron, TriggerCron, UnnameCron, UpdateCron,
+};
 pub use schedule::{EVERY_MIN, SCHEDULE_BYTES_MAX, Schedule, ScheduleError, TIMEZONE_BYTES_MAX};
 
 use crate::command::NewItem;

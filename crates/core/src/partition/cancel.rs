@@ -1,25 +1,31 @@
 //! Work that is not wanted any more.
 
 use super::{Output, Partition};
-use crate::command::{Refusal, Reply};
+use crate::command::{Cancel, Cancelled, Refusal};
+use crate::footprint::Footprint;
 use crate::group::Member;
 use crate::id::ItemNumber;
 use crate::item::{End, Item, Lease, State};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
+
+impl Verb for Cancel {
+    type Reply = Cancelled;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.cancel(now, self.0, out)
+    }
+}
 
 impl Partition {
     /// An item nobody works on ends at once. A worker is asked to stop and may still complete it; otherwise the item
     /// ends when it is given up. A cancel again, or of what is final, changes nothing.
-    pub(super) fn cancel(
-        &mut self,
-        now: Timestamp,
-        number: ItemNumber,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    fn cancel(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) -> Result<Cancelled, Refusal> {
         let Some(entry) = self.visible(number) else {
             let left = self.left_of_gone(number).ok_or(Refusal::NotFound)?;
             let member = self.member(&left);
-            return Ok(Reply::Cancelled(left, member));
+            return Ok(Cancelled { item: left, member });
         };
         // Before nothing of it is left.
         let member = self.member_of(entry).map(|member| Member { held: false, ..member });
@@ -41,6 +47,6 @@ impl Partition {
             }
             State::Leased(_) | State::Final(_) => self.in_force(number, entry),
         };
-        Ok(Reply::Cancelled(item, member))
+        Ok(Cancelled { item, member })
     }
 }

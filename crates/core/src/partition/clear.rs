@@ -1,15 +1,27 @@
 //! Many items gone at once: one row, whatever the backlog.
 
 use super::{Output, Partition};
-use crate::command::{Clear, Limit, Refusal, Reply};
+use crate::command::{Clear, Limit, Refusal};
+use crate::footprint::Footprint;
 use crate::row::{Clearable, Row};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
 
 /// The marker says of each era when it was cleared, until the sweep has come by: a bound, so that it stays small.
 const TIMES_MAX: usize = 100;
 
+/// Answered by the number of items that were cleared.
+impl Verb for Clear {
+    type Reply = u64;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.clear(now, self, out)
+    }
+}
+
 impl Partition {
-    pub(super) fn clear(&mut self, now: Timestamp, clear: Clear, out: &mut Output) -> Result<Reply, Refusal> {
+    fn clear(&mut self, now: Timestamp, clear: Clear, out: &mut Output) -> Result<u64, Refusal> {
         let counts = self.counts;
         let mut cleared = self.cleared.clone();
         cleared.times.retain(|trace, _| self.traces.contains_key(trace));
@@ -38,7 +50,7 @@ impl Partition {
             self.tell_cleared(now, clear, out);
             self.record(Row::Cleared(cleared), out);
         }
-        Ok(Reply::Cleared { count })
+        Ok(count)
     }
 }
 

@@ -1,23 +1,37 @@
 //! Work done.
 
+use bytes::Bytes;
+
 use super::group_end::count_end;
 use super::{Output, Partition};
-use crate::command::{Completion, Refusal, Reply};
+use crate::command::{Complete, Completion, Each, Refusal};
+use crate::footprint::Footprint;
 use crate::item::{End, LeaseEnd, State};
+use crate::limits::{Invalid, check_batch};
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 
-impl Partition {
-    pub(super) fn complete(
-        &mut self,
-        now: Timestamp,
-        completions: Vec<Completion>,
-        out: &mut Output,
-    ) -> Reply {
-        out.changes.reserve(completions.len());
-        let done = completions.into_iter().map(|completion| self.complete_one(now, completion, out));
-        Reply::Done(done.collect())
+impl Verb for Complete {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.0.len())
     }
 
+    fn body_bytes(&self) -> usize {
+        self.0.iter().filter_map(|item| item.result.as_ref()).map(Bytes::len).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        out.changes.reserve(self.0.len());
+        Ok(self.0.into_iter().map(|completion| partition.complete_one(now, completion, out)).collect())
+    }
+}
+
+impl Partition {
     /// A completion counts even if a cancel was asked for meanwhile: the work is done.
     fn complete_one(
         &mut self,

@@ -5,31 +5,80 @@ use std::sync::Arc;
 
 use super::group::{remove_bodies, template};
 use super::{Output, Partition};
-use crate::command::{Refusal, Reply};
-use crate::cron::{Cron, CronChange, CronCommand, CronRefusal, CronView, NewCron, Schedule};
+use crate::command::{NewItem, Refusal};
+use crate::cron::{
+    Cron, CronRefusal, CronView, DeleteCron, NewCron, PauseCron, ResumeCron, Schedule, UpdateCron,
+};
+use crate::footprint::Footprint;
+use crate::limits::{Invalid, check_cron_item, check_name};
 use crate::row::{Change, Key, Row};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
 
-impl Partition {
-    pub(super) fn cron_command(
-        &mut self,
-        now: Timestamp,
-        command: CronCommand,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
-        match command {
-            CronCommand::Create(new) => self.create_cron(now, new, out),
-            CronCommand::Update(name, change) => self.update_cron(now, &name, change, out),
-            CronCommand::Delete(name) => self.delete_cron(&name, out),
-            CronCommand::Pause(name) => self.pause_cron(now, &name, out),
-            CronCommand::Resume(name) => self.resume_cron(now, &name, out),
-            CronCommand::Trigger(name) => self.trigger_cron(now, &name, out),
-            CronCommand::Name(name) => self.name_cron(name, out),
-            CronCommand::Unname(home) => Ok(self.unname_cron(&home, out)),
-        }
+impl Verb for NewCron {
+    type Reply = CronView;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_name("cron", &self.name)?;
+        check_cron_item(&self.item)
     }
 
-    fn create_cron(&mut self, now: Timestamp, new: NewCron, out: &mut Output) -> Result<Reply, Refusal> {
+    fn body_bytes(&self) -> usize {
+        self.item.bytes()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.create_cron(now, self, out)
+    }
+}
+
+impl Verb for UpdateCron {
+    type Reply = CronView;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        self.change.item.as_ref().map_or(Ok(()), check_cron_item)
+    }
+
+    fn body_bytes(&self) -> usize {
+        self.change.item.as_ref().map_or(0, NewItem::bytes)
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.update_cron(now, self, out)
+    }
+}
+
+impl Verb for DeleteCron {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.delete_cron(&self.0, out)
+    }
+}
+
+impl Verb for PauseCron {
+    type Reply = CronView;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.pause_cron(now, &self.0, out)
+    }
+}
+
+impl Verb for ResumeCron {
+    type Reply = CronView;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.resume_cron(now, &self.0, out)
+    }
+}
+
+impl Partition {
+    fn create_cron(&mut self, now: Timestamp, new: NewCron, out: &mut Output) -> Result<CronView, Refusal> {
         if self.crons.get(&new.name).is_some() {
             return Err(Refusal::Cron(CronRefusal::Exists));
         }
@@ -65,11 +114,10 @@ impl Partition {
     fn update_cron(
         &mut self,
         now: Timestamp,
-        name: &str,
-        change: CronChange,
+        UpdateCron { name, change }: UpdateCron,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
-        let mut cron = self.present_cron(name)?.clone();
+    ) -> Result<CronView, Refusal> {
+        let mut cron = self.present_cron(&name)?.clone();
         let before = (Arc::clone(&cron.schedule), Arc::clone(&cron.timezone));
         cron.schedule = change.schedule.unwrap_or(cron.schedule);
         cron.timezone = change.timezone.unwrap_or(cron.timezone);
@@ -92,25 +140,25 @@ impl Partition {
         Ok(reply)
     }
 
-    fn delete_cron(&mut self, name: &Arc<str>, out: &mut Output) -> Result<Reply, Refusal> {
+    fn delete_cron(&mut self, name: &Arc<str>, out: &mut Output) -> Result<(), Refusal> {
         self.present_cron(name)?;
         self.erase_cron(name, out);
-        Ok(Reply::Configured)
+        Ok(())
     }
 
-    fn pause_cron(&mut self, now: Timestamp, name: &str, out: &mut Output) -> Result<Reply, Refusal> {
+    fn pause_cron(&mut self, now: Timestamp, name: &str, out: &mut Output) -> Result<CronView, Refusal> {
         let cron = self.present_cron(name)?.clone();
         if cron.paused {
-            return Ok(Reply::Cron(Box::new(view(cron, now, 0))));
+            return Ok(view(cron, now, 0));
         }
         Ok(self.write_cron(now, Cron { paused: true, next_at: None, ..cron }, out))
     }
 
     /// Times that passed meanwhile were not missed: it goes on with the next one.
-    fn resume_cron(&mut self, now: Timestamp, name: &str, out: &mut Output) -> Result<Reply, Refusal> {
+    fn resume_cron(&mut self, now: Timestamp, name: &str, out: &mut Output) -> Result<CronView, Refusal> {
         let cron = self.present_cron(name)?.clone();
         if !cron.paused {
-            return Ok(Reply::Cron(Box::new(view(cron, now, 0))));
+            return Ok(view(cron, now, 0));
         }
         let next_at = cron.read_schedule().ok().and_then(|schedule| schedule.next_after(now));
         Ok(self.write_cron(now, Cron { paused: false, next_at, ..cron }, out))
@@ -122,9 +170,9 @@ impl Partition {
         if cron.leaves.is_some() { Err(Refusal::Cron(CronRefusal::Leaves)) } else { Ok(cron) }
     }
 
-    fn write_cron(&mut self, now: Timestamp, cron: Cron, out: &mut Output) -> Reply {
+    fn write_cron(&mut self, now: Timestamp, cron: Cron, out: &mut Output) -> CronView {
         self.record(Row::Cron(Box::new(cron.clone())), out);
-        Reply::Cron(Box::new(view(cron, now, 0)))
+        view(cron, now, 0)
     }
 
     pub(super) fn erase_cron(&mut self, name: &Arc<str>, out: &mut Output) {

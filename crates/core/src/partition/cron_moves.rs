@@ -8,13 +8,16 @@ use bytes::Bytes;
 use super::group::remove_bodies;
 use super::produce::put_bodies;
 use super::{Output, Partition};
-use crate::command::{Arriving, AssignCrons, Move, Refusal, Reply};
+use crate::command::{Arriving, AssignCrons, Move, Refusal};
 use crate::cron::{Cron, Leaves};
+use crate::footprint::Footprint;
 use crate::group::Template;
 use crate::item::Assigned;
 use crate::mutant::{self, Mutant};
 use crate::row::Row;
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 
 /// A cron that belongs to another partition, and has no taker yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +25,17 @@ pub struct StrayCron {
     pub name: Arc<str>,
     /// With its address a cron goes to the home of that, else to the home of its name.
     pub address: Option<Arc<str>>,
+}
+
+/// Answered by the number of crons that were assigned.
+impl Verb for AssignCrons {
+    type Reply = usize;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(partition.assign_crons(now, self, out))
+    }
 }
 
 impl Partition {
@@ -47,7 +61,7 @@ impl Partition {
     }
 
     /// Crons that would not leave any more are passed over.
-    pub(super) fn assign_crons(&mut self, now: Timestamp, assign: AssignCrons, out: &mut Output) -> Reply {
+    fn assign_crons(&mut self, now: Timestamp, assign: AssignCrons, out: &mut Output) -> usize {
         let mut count = 0;
         for (name, partition) in assign.crons {
             let Some(cron) = self.crons.get(&name).filter(|cron| self.is_to_leave(cron)).cloned() else {
@@ -63,7 +77,7 @@ impl Partition {
             self.record(Row::Cron(Box::new(Cron { leaves, ..cron })), out);
             count += 1;
         }
-        Reply::Carried { count }
+        count
     }
 
     /// The cron runs here again, unless it still belongs elsewhere.

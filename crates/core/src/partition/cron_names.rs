@@ -3,13 +3,39 @@
 use std::sync::Arc;
 
 use super::{Output, Partition};
-use crate::command::{Limit, Refusal, Reply};
-use crate::cron::{CronHome, CronName, CronRefusal, NameCron};
-use crate::limits::{CRONS_MAX, QUEUE_CRONS_MAX};
+use crate::command::{Limit, Refusal};
+use crate::cron::{CronHome, CronName, CronRefusal, NameCron, UnnameCron};
+use crate::footprint::Footprint;
+use crate::limits::{CRONS_MAX, Invalid, QUEUE_CRONS_MAX, check_name};
 use crate::row::{Change, Key, QueueName, Row};
+use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
+
+impl Verb for NameCron {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_name("cron", &self.home.name)
+    }
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.name_cron(self, out)
+    }
+}
+
+impl Verb for UnnameCron {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.unname_cron(&self.0, out);
+        Ok(())
+    }
+}
 
 impl Partition {
-    pub(super) fn name_cron(&mut self, name: NameCron, out: &mut Output) -> Result<Reply, Refusal> {
+    fn name_cron(&mut self, name: NameCron, out: &mut Output) -> Result<(), Refusal> {
         let NameCron { home, instead_of } = name;
         if !self.queues.contains_key(&home.queue) {
             return Err(Refusal::no_such_queue(&home.queue));
@@ -27,15 +53,14 @@ impl Partition {
             return Err(Refusal::AtLimit { limit: Limit::CronsPerQueue, max: QUEUE_CRONS_MAX });
         }
         self.record(Row::CronHome(Box::new(home)), out);
-        Ok(Reply::Configured)
+        Ok(())
     }
 
-    pub(super) fn unname_cron(&mut self, home: &CronHome, out: &mut Output) -> Reply {
+    fn unname_cron(&mut self, home: &CronHome, out: &mut Output) {
         let name = home.cron_name();
         if self.cron_names.get(&name).is_some_and(|named| named.queue == home.queue) {
             self.erase_cron_name(name, out);
         }
-        Reply::Configured
     }
 
     /// With their queue.

@@ -6,13 +6,15 @@ use super::entry::Entry;
 use super::group_end::{ITEM_BYTES, copy_bodies};
 use super::produce::at_its_time;
 use super::{Output, Partition};
-use crate::command::{Produced, Refusal, Reply};
-use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule};
+use crate::command::{Produced, Refusal};
+use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule, TriggerCron};
+use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::Extras;
 use crate::mutant::{self, Mutant};
 use crate::row::Row;
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
 
 /// Once the items made by one sweep have come to so many bytes, the next crons run with the next sweep: many missed times may
 /// come at once, and callers wait for the batch that has them.
@@ -41,6 +43,15 @@ struct Turn {
     /// The time that runs, if any does.
     runs: Option<Timestamp>,
     next_at: Option<Timestamp>,
+}
+
+impl Verb for TriggerCron {
+    type Reply = Produced;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.trigger_cron(now, &self.0, out)
+    }
 }
 
 impl Partition {
@@ -105,12 +116,7 @@ impl Partition {
     }
 
     /// By hand: whatever its schedule and its previous item.
-    pub(super) fn trigger_cron(
-        &mut self,
-        now: Timestamp,
-        name: &str,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    fn trigger_cron(&mut self, now: Timestamp, name: &str, out: &mut Output) -> Result<Produced, Refusal> {
         let mut cron = self.present_cron(name)?.clone();
         self.check_address_free(cron.address.as_ref())?;
         self.check_may_run(&cron)?;
@@ -118,7 +124,7 @@ impl Partition {
         let made = self.make_of_cron(now, &cron, out);
         cron.last_item = Some(made.number);
         self.record(Row::Cron(Box::new(cron)), out);
-        Ok(Reply::Triggered(made))
+        Ok(made)
     }
 
     /// A cron that its previous item keeps in a partition that drains runs there. Where its address is not at home it cannot run.

@@ -3,16 +3,30 @@
 use super::death::Death;
 use super::entry::Entry;
 use super::{Output, Partition};
-use crate::command::{Damaged, Refusal, Reply};
+use crate::command::{Damaged, Each, FailDamaged, Refusal};
+use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State};
+use crate::limits::{Invalid, check_batch};
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 
-impl Partition {
-    pub(super) fn fail_damaged(&mut self, now: Timestamp, items: &[Damaged], out: &mut Output) -> Reply {
-        Reply::Done(items.iter().map(|&damaged| self.fail_one_damaged(now, damaged, out)).collect())
+impl Verb for FailDamaged {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.0.len())
     }
 
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(self.0.into_iter().map(|damaged| partition.fail_one_damaged(now, damaged, out)).collect())
+    }
+}
+
+impl Partition {
     /// The attempt is not counted: no worker was given the item.
     fn fail_one_damaged(
         &mut self,

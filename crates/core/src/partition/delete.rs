@@ -2,17 +2,29 @@
 
 use super::group_end::count_end;
 use super::{Output, Partition};
-use crate::command::{Refusal, Reply};
+use crate::command::{Delete, Each, Refusal};
+use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::End;
+use crate::limits::{Invalid, check_batch};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
 
-impl Partition {
-    pub(super) fn delete(&mut self, now: Timestamp, numbers: &[ItemNumber], out: &mut Output) -> Reply {
-        out.changes.reserve(numbers.len());
-        Reply::Done(numbers.iter().map(|&number| self.delete_one(now, number, out)).collect())
+impl Verb for Delete {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("ids", self.0.len())
     }
 
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        out.changes.reserve(self.0.len());
+        Ok(self.0.into_iter().map(|number| partition.delete_one(now, number, out)).collect())
+    }
+}
+
+impl Partition {
     /// A permit to it is void from here on, like one to an item that never was.
     fn delete_one(&mut self, now: Timestamp, number: ItemNumber, out: &mut Output) -> Result<(), Refusal> {
         let Some(entry) = self.visible(number) else {

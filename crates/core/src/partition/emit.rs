@@ -1,12 +1,34 @@
 //! What a worker says while it works.
 
 use super::{Output, Partition};
-use crate::command::{Emit, Emitted, Refusal, Reply};
+use crate::command::{Emit, Emitted, Refusal};
+use crate::footprint::Footprint;
+use crate::limits::{Invalid, check_emit};
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
+
+impl Verb for Emit {
+    type Reply = Emitted;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_emit(self.events.len())
+    }
+
+    fn body_bytes(&self) -> usize {
+        self.events.iter().map(|event| event.content.len()).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.emit(now, self, out)
+    }
+}
 
 impl Partition {
     /// The lease stays as it is. Numbers are dense: they follow the last one whoever emitted that.
-    pub(super) fn emit(&mut self, now: Timestamp, emit: Emit, out: &mut Output) -> Result<Reply, Refusal> {
+    fn emit(&mut self, now: Timestamp, emit: Emit, out: &mut Output) -> Result<Emitted, Refusal> {
         let Emit { held, after, events } = emit;
         let (entry, lease) = self.held(held, now)?;
         let last_seq = entry.event_count();
@@ -18,6 +40,6 @@ impl Partition {
         self.append(now, held.number, &mut next, &events, out);
         let emitted = Emitted { first_seq: last_seq + 1, last_seq: next.event_count(), cancel_requested };
         self.write(held.number, next, out);
-        Ok(Reply::Emitted(emitted))
+        Ok(emitted)
     }
 }

@@ -1,17 +1,32 @@
 //! The heartbeat of a lease.
 
 use super::{Output, Partition};
-use crate::command::{Extend, Extended, Held, Refusal, Reply};
+use crate::command::{Each, Extend, Extended, Held, Refusal};
+use crate::footprint::Footprint;
 use crate::item::{Lease, State};
+use crate::limits::{Invalid, check_batch, check_lease_timeout};
 use crate::time::{Span, Timestamp};
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 
-impl Partition {
-    pub(super) fn extend(&mut self, now: Timestamp, extend: &Extend, out: &mut Output) -> Reply {
-        out.changes.reserve(extend.items.len());
-        let extended = extend.items.iter().map(|&held| self.extend_one(now, held, extend.lease_timeout, out));
-        Reply::Extended(extended.collect())
+impl Verb for Extend {
+    type Reply = Each<Extended>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.items.len())?;
+        self.lease_timeout.map_or(Ok(()), check_lease_timeout)
     }
 
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        let Self { items, lease_timeout } = self;
+        out.changes.reserve(items.len());
+        Ok(items.into_iter().map(|held| partition.extend_one(now, held, lease_timeout, out)).collect())
+    }
+}
+
+impl Partition {
     fn extend_one(
         &mut self,
         now: Timestamp,

@@ -7,24 +7,96 @@ use super::groups::GroupIndex;
 use super::intake::Keys;
 use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
-use crate::command::{CreateGroup, NewEnd, NewItem, Refusal, Reply, SetGroupEnd};
+use crate::command::{
+    CancelGroup, CreateGroup, DeleteGroup, GroupCreated, NewEnd, NewItem, Refusal, SetGroupEnd, StartGroup,
+};
+use crate::footprint::Footprint;
 use crate::group::{Ended, Group, GroupState, GroupView, Template};
 use crate::id::{GroupNumber, ItemNumber};
-use crate::limits::{GROUPS_MAX, Invalid};
+use crate::limits::{GROUPS_MAX, Invalid, check_end, check_items, check_name};
 use crate::row::{Change, Key, Part, Row};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
 
 const GIVEN_TWICE: Invalid =
     Invalid { field: "address", rule: "another one for each item of a group's call" };
 
+impl Verb for CreateGroup {
+    type Reply = GroupCreated;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_name("group", &self.name)?;
+        check_end("end", self.end.as_ref())?;
+        check_end("abort", self.abort.as_ref())?;
+        // There need not be any.
+        if self.items.is_empty() { Ok(()) } else { check_items(&self.items) }
+    }
+
+    fn body_bytes(&self) -> usize {
+        let ends = [&self.end, &self.abort].into_iter().flatten().map(|end| &end.item);
+        self.items.iter().chain(ends).map(NewItem::bytes).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.create_group(now, self, out)
+    }
+}
+
+impl Verb for SetGroupEnd {
+    type Reply = GroupView;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_end("end", self.end.as_ref())?;
+        check_end("abort", self.abort.as_ref())
+    }
+
+    fn body_bytes(&self) -> usize {
+        [&self.end, &self.abort].into_iter().flatten().map(|end| end.item.bytes()).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.set_group_end(now, self, out)
+    }
+}
+
+impl Verb for StartGroup {
+    type Reply = GroupView;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.start_group(now, &self.0, out)
+    }
+}
+
+impl Verb for CancelGroup {
+    type Reply = GroupView;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.cancel_group(now, &self.0, out)
+    }
+}
+
+/// Answered by the group as it was.
+impl Verb for DeleteGroup {
+    type Reply = GroupView;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.delete_group(&self.0, out)
+    }
+}
+
 impl Partition {
     /// All of it or nothing.
-    pub(super) fn create_group(
+    fn create_group(
         &mut self,
         now: Timestamp,
         create: CreateGroup,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<GroupCreated, Refusal> {
         if self.groups.find(&create.name).is_some() {
             return Err(Refusal::GroupExists);
         }
@@ -59,7 +131,7 @@ impl Partition {
         let items = create.items.into_iter();
         let items = items.map(|item| self.produce_one(now, item, Some(index), out)).collect();
         self.settle_if_due(now, index, out);
-        Ok(Reply::GroupCreated(Box::new(self.view(index)), items))
+        Ok(GroupCreated { group: self.view(index), items })
     }
 
     /// At the bound the one that has been over for longest is forgotten, as what is kept always is.
@@ -83,12 +155,12 @@ impl Partition {
         Ok(())
     }
 
-    pub(super) fn set_group_end(
+    fn set_group_end(
         &mut self,
         now: Timestamp,
         set: SetGroupEnd,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<GroupView, Refusal> {
         let (index, group) = self.groups.find(&set.name).ok_or(Refusal::NoSuchGroup)?;
         if group.state.is_finished() {
             return Err(Refusal::GroupFinished);
@@ -107,7 +179,7 @@ impl Partition {
             }
         }
         self.record(Row::Group(Box::new(group)), out);
-        Ok(Reply::Group(Box::new(self.view(index))))
+        Ok(self.view(index))
     }
 
     fn template(&self, now: Timestamp, new: NewEnd, out: &mut Output) -> Box<Template> {
@@ -115,12 +187,7 @@ impl Partition {
         Box::new(template(number, new.queue, new.item, out))
     }
 
-    pub(super) fn start_group(
-        &mut self,
-        now: Timestamp,
-        name: &str,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    fn start_group(&mut self, now: Timestamp, name: &str, out: &mut Output) -> Result<GroupView, Refusal> {
         let (index, group) = self.groups.find(name).ok_or(Refusal::NoSuchGroup)?;
         match group.state {
             GroupState::Open => {
@@ -134,17 +201,12 @@ impl Partition {
                 return Err(Refusal::GroupFinished);
             }
         }
-        Ok(Reply::Group(Box::new(self.view(index))))
+        Ok(self.view(index))
     }
 
     /// Members that nobody works on are gone at once; the sweep writes down what became of them. Workers are asked to stop
     /// for as long as the group says so.
-    pub(super) fn cancel_group(
-        &mut self,
-        now: Timestamp,
-        name: &str,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    fn cancel_group(&mut self, now: Timestamp, name: &str, out: &mut Output) -> Result<GroupView, Refusal> {
         let (index, group) = self.groups.find(name).ok_or(Refusal::NoSuchGroup)?;
         match group.state {
             GroupState::Open | GroupState::Started => {
@@ -157,7 +219,7 @@ impl Partition {
             GroupState::Cancelled { .. } | GroupState::Aborted { .. } => {}
             GroupState::Done { .. } => return Err(Refusal::GroupFinished),
         }
-        Ok(Reply::Group(Box::new(self.view(index))))
+        Ok(self.view(index))
     }
 
     fn set_state(&mut self, group: GroupIndex, state: GroupState, out: &mut Output) {
@@ -166,14 +228,14 @@ impl Partition {
         self.record(Row::Group(Box::new(row)), out);
     }
 
-    pub(super) fn delete_group(&mut self, name: &str, out: &mut Output) -> Result<Reply, Refusal> {
+    fn delete_group(&mut self, name: &str, out: &mut Output) -> Result<GroupView, Refusal> {
         let (index, group) = self.groups.find(name).ok_or(Refusal::NoSuchGroup)?;
         if group.state.over_since().is_none() {
             return Err(Refusal::GroupNotOver);
         }
         let view = self.view(index);
         self.forget_group(index, out);
-        Ok(Reply::Group(Box::new(view)))
+        Ok(view)
     }
 
     /// Its row stays for as long as an item names it: it tells the name, and what is gone.

@@ -5,25 +5,44 @@ use super::intake::Keys;
 use super::produce::{facts_bytes, put_bodies};
 use super::suspend::suspended;
 use super::{Output, Partition};
-use crate::command::{Import, ImportItem, Produced, Refusal, Reply};
+use crate::command::{Each, Import, ImportItem, Produced, Refusal};
+use crate::footprint::Footprint;
 use crate::item::{Extras, State};
+use crate::limits::{Invalid, check_imports};
 use crate::time::{Span, Timestamp};
+use crate::verb::{Decided, Verb};
+
+impl Verb for Import {
+    type Reply = Each<Produced>;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_imports(&self.items)
+    }
+
+    fn body_bytes(&self) -> usize {
+        self.items.iter().map(ImportItem::bytes).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.import(now, self, out)
+    }
+}
 
 impl Partition {
     /// All of them or none, but for those whose group does not take them or whose address is taken.
-    pub(super) fn import(
+    fn import(
         &mut self,
         now: Timestamp,
         import: Import,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Each<Produced>, Refusal> {
         self.check_intake(import.items.iter().map(Keys::of_import))?;
         self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
         self.check_numbers_left(now, import.items.len())?;
         out.changes.reserve(2 * import.items.len() + 1);
         let import_one = |item| self.import_one(now, item, out);
-        let imported = import.items.into_iter().map(import_one).collect();
-        Ok(Reply::Produced(imported))
+        Ok(import.items.into_iter().map(import_one).collect())
     }
 
     fn import_one(

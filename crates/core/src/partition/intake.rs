@@ -1,9 +1,13 @@
 //! What the partition takes in, and what is left once it takes nothing any more.
 
 use super::{Output, Partition};
-use crate::command::{ImportItem, NewItem, Refusal, Reply};
+use crate::command::{ImportItem, NewItem, Refusal, Route};
+use crate::footprint::Footprint;
 use crate::route::Slot;
 use crate::row::{Intake, Row};
+use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 
 /// What still has to be done here before a partition that drains is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,15 +34,25 @@ impl<'a> Keys<'a> {
     }
 }
 
+impl Verb for Route {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.route(self.0, out);
+        Ok(())
+    }
+}
+
 impl Partition {
-    pub(super) fn route(&mut self, intake: Intake, out: &mut Output) -> Reply {
+    fn route(&mut self, intake: Intake, out: &mut Output) {
         if intake.version != self.intake.version {
             let unknown = self.intake.unknown.clone();
             self.record(Row::Intake(Box::new(Intake { unknown, ..intake })), out);
             self.look_which_crons_leave();
             out.outgoing |= self.has_outgoing();
         }
-        Reply::Configured
     }
 
     /// What it takes in.

@@ -6,17 +6,34 @@ use super::index::Key;
 use super::kinds::KindIndex;
 use super::rows::priority_of;
 use super::{Output, Partition};
-use crate::command::{Filter, LeaseItems, Leased, Reply};
+use crate::command::{Filter, LeaseItems, Leased};
+use crate::footprint::Footprint;
 use crate::id::{ItemNumber, Permit};
 use crate::item::{Lease, State};
+use crate::limits::{Invalid, check_lease};
 use crate::time::{Span, Timestamp};
+use crate::verb::{Decided, Verb};
 
 /// Items that one lease ends in passing, because they are overdue or lack their payload. Later leases end the rest, and
 /// the sweep those that are overdue.
 pub const PASSED_MAX: usize = 100;
 
+/// Never refused.
+impl Verb for LeaseItems {
+    type Reply = Vec<Leased>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_lease(self)
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(partition.lease(now, self, out))
+    }
+}
+
 impl Partition {
-    pub(super) fn lease(&mut self, now: Timestamp, lease: LeaseItems, out: &mut Output) -> Reply {
+    fn lease(&mut self, now: Timestamp, lease: LeaseItems, out: &mut Output) -> Vec<Leased> {
         let timeout = lease.lease_timeout.unwrap_or(self.settings.lease_timeout);
         let mut source = self.source(&lease.filter);
         let expected = lease.batch_size.min(self.counts.waiting as usize);
@@ -46,7 +63,7 @@ impl Partition {
             leased.push(self.grant(now, number, permit, &lease, timeout, out));
             self.moved_on(&mut source);
         }
-        Reply::Leased(leased)
+        leased
     }
 
     fn grant(

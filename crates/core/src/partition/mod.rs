@@ -27,7 +27,6 @@ mod explain;
 mod extend;
 mod finish;
 mod follow;
-mod footprint;
 mod group;
 mod group_end;
 mod groups;
@@ -76,10 +75,11 @@ pub use lingering::Lingering;
 pub use moves::Target;
 pub use queries::Head;
 
-use crate::command::{Applied, Command, News, Refusal, Reply};
+use crate::command::{Applied, Configure, News, Refusal};
+use crate::footprint::Footprint;
 use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
-use crate::limits::{self, RegistryLimits};
+use crate::limits::RegistryLimits;
 use crate::route::Slot;
 use crate::row::{
     BodyCopy, Change, Clearable, Cleared, Dropped, Intake, Numbers, Partitions, Row, Stored, Taken,
@@ -87,6 +87,8 @@ use crate::row::{
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 use addresses::Addresses;
 use ages::Ages;
 use cron_run::LastRead;
@@ -179,9 +181,9 @@ pub struct Partition {
     schedules: LastRead,
 }
 
-/// What a command has done so far.
-#[derive(Default)]
-struct Output {
+/// What a verb has done so far.
+#[derive(Debug, Default)]
+pub struct Output {
     now: Timestamp,
     changes: Vec<Change>,
     copies: Vec<BodyCopy>,
@@ -203,6 +205,17 @@ struct Output {
     /// Whether something is on its way to another queue that was not before.
     outgoing: bool,
     totals: Totals,
+}
+
+impl Verb for Configure {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.configure(self.0, out);
+        Ok(())
+    }
 }
 
 impl Partition {
@@ -255,16 +268,25 @@ impl Partition {
         }
     }
 
-    /// Carries the command out, or refuses it and changes nothing. The changes are in force here at once; whoever
-    /// calls makes them durable before anybody hears of them.
-    pub fn apply(&mut self, now: Timestamp, command: Command) -> Applied {
+    /// Carries the verb out, or refuses it and changes nothing. The changes are in force here at once; whoever calls makes
+    /// them durable before anybody hears of them.
+    pub fn apply<V: Verb>(&mut self, now: Timestamp, verb: V) -> Applied<V::Reply> {
+        // Groups that had to wait are the sweep's: no verb grows by what was left over.
+        let sees_to_groups = self.groups.first_due().is_none();
+        self.act(now, sees_to_groups, |partition, out| {
+            verb.check().map_err(Refusal::Invalid)?;
+            verb.decide(partition, now, out)
+        })
+    }
+
+    fn act<R>(
+        &mut self,
+        now: Timestamp,
+        sees_to_groups: bool,
+        decide: impl FnOnce(&mut Self, &mut Output) -> Result<R, Refusal>,
+    ) -> Applied<R> {
         let mut out = Output { now, ..Output::default() };
-        // Groups that had to wait are the sweep's: no other command grows by what was left over.
-        let sees_to_groups = matches!(command, Command::Sweep { .. }) || self.groups.first_due().is_none();
-        let reply = match limits::check(&command) {
-            Ok(()) => self.decide(now, command, &mut out),
-            Err(invalid) => Err(Refusal::Invalid(invalid)),
-        };
+        let reply = decide(self, &mut out);
         if reply.is_ok() {
             self.count_ended(now, &mut out);
             while sees_to_groups && self.settle_next_group(now, &mut out) {}
@@ -278,68 +300,16 @@ impl Partition {
         if out.outgoing {
             out.news.push(News::Outgoing);
         }
-        assert!(reply.is_ok() || out.changes.is_empty(), "a refused command changed something");
+        assert!(reply.is_ok() || out.changes.is_empty(), "a refused verb changed something");
         let Output { changes, copies, news, totals, .. } = out;
         Applied { reply, changes, copies, news, totals }
     }
 
-    fn decide(&mut self, now: Timestamp, command: Command, out: &mut Output) -> Result<Reply, Refusal> {
-        match command {
-            Command::Produce(produce) => self.produce(now, produce, out),
-            Command::ProduceOnce(produce) => self.produce_once(now, produce, out),
-            Command::Lease(lease) => Ok(self.lease(now, lease, out)),
-            Command::Complete(completions) => Ok(self.complete(now, completions, out)),
-            Command::Retry(retries) => Ok(self.retry(now, retries, out)),
-            Command::Extend(extend) => Ok(self.extend(now, &extend, out)),
-            Command::Release(items) => Ok(self.release(now, &items, out)),
-            Command::PutOff(put_off) => Ok(self.put_off(now, &put_off, out)),
-            Command::Revoke(items) => Ok(self.revoke(now, &items, out)),
-            Command::FailDamaged(items) => Ok(self.fail_damaged(now, &items, out)),
-            Command::Cancel(number) => self.cancel(now, number, out),
-            Command::Emit(emit) => self.emit(now, emit, out),
-            Command::Suspend(items) => Ok(self.suspend(now, items, out)),
-            Command::Resume(resume) => self.resume(now, resume, out),
-            Command::Clear(clear) => self.clear(now, clear, out),
-            Command::Import(import) => self.import(now, import, out),
-            Command::Delete(numbers) => Ok(self.delete(now, &numbers, out)),
-            Command::CreateGroup(create) => self.create_group(now, *create, out),
-            Command::SetGroupEnd(set) => self.set_group_end(now, *set, out),
-            Command::StartGroup(name) => self.start_group(now, &name, out),
-            Command::CancelGroup(name) => self.cancel_group(now, &name, out),
-            Command::DeleteGroup(name) => self.delete_group(&name, out),
-            Command::Redrive(redrive) => Ok(self.redrive(now, &redrive, out)),
-            Command::Assign(assign) => Ok(self.assign(now, &assign, out)),
-            Command::AssignCrons(assign) => Ok(self.assign_crons(now, assign, out)),
-            Command::Unassign(unassign) => Ok(self.unassign(unassign, out)),
-            Command::Take(take) => self.take(now, take, out),
-            Command::Moved(moved) => Ok(self.moved(moved, out)),
-            Command::Sweep { limit } => Ok(self.sweep(now, limit, out)),
-            Command::Configure(settings) => Ok(self.configure(*settings, out)),
-            Command::Route(intake) => Ok(self.route(*intake, out)),
-            Command::CreateQueue(create, stores) => self.create_queue(now, *create, stores, out),
-            Command::UpdateQueue(update) => self.update_queue(now, *update, out),
-            Command::DeleteQueue(name) => self.delete_queue(&name, out),
-            Command::Rebalance(rebalance) => self.rebalance(now, rebalance, out),
-            Command::Retire(name, partition) => self.retire(&name, partition, out),
-            Command::ForgetPartition(name, partition) => self.forget_partition(now, &name, partition, out),
-            Command::ForgetFormerHome(forget) => self.forget_former_home(&forget, out),
-            Command::SkipPartitions(last) => Ok(self.skip_partitions(last, out)),
-            Command::Adopt(adopt) => self.adopt(now, adopt, out),
-            Command::DropUnclaimed(stored) => self.drop_unclaimed(stored, out),
-            Command::ForgetDropped(done) => Ok(self.forget_dropped(&done, out)),
-            Command::SetRule(set) => self.set_rule(now, *set, out),
-            Command::LiftRule(lift) => self.lift_rule(now, *lift, out),
-            Command::TakeRules(rules) => Ok(self.take_rules(now, &rules, out)),
-            Command::Cron(command) => self.cron_command(now, *command, out),
-        }
-    }
-
-    fn configure(&mut self, settings: Settings, out: &mut Output) -> Reply {
+    fn configure(&mut self, settings: Settings, out: &mut Output) {
         if settings.version != self.settings.version {
             // What could not go to the dead queue there was may go to the one there is now.
             out.outgoing |= settings.dead_queue != self.settings.dead_queue && self.has_outgoing();
             self.record(Row::Settings(settings), out);
         }
-        Reply::Configured
     }
 }

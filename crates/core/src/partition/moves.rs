@@ -5,11 +5,14 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::outbox::{Leaver, Which};
 use super::{Output, Partition};
-use crate::command::{Assign, Departing, DepartingItem, Departure, Moved, Reply, Unassign};
+use crate::command::{Assign, Departing, DepartingItem, Departure, Moved, Unassign};
+use crate::footprint::Footprint;
 use crate::id::{ItemNumber, PartitionId};
 use crate::item::{Assigned, MoveNumber, Outcome, Outgoing, State};
 use crate::row::{Change, Part};
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 
 /// Where some items or crons are on their way to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +20,39 @@ pub struct Target {
     pub queue: Arc<str>,
     /// Who is to take them; unset as long as nobody was chosen.
     pub partition: Option<PartitionId>,
+}
+
+/// Answered by the number of items that were assigned.
+impl Verb for Assign {
+    type Reply = usize;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(partition.assign(now, &self, out))
+    }
+}
+
+/// Answered by the number of moves that wait again.
+impl Verb for Unassign {
+    type Reply = usize;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(partition.unassign(self, out))
+    }
+}
+
+/// Answered by the number of moves that were forgotten.
+impl Verb for Moved {
+    type Reply = usize;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(partition.moved(self, out))
+    }
 }
 
 impl Partition {
@@ -84,7 +120,7 @@ impl Partition {
     }
 
     /// In the order in which they left, so that they arrive in it.
-    pub(super) fn assign(&mut self, now: Timestamp, assign: &Assign, out: &mut Output) -> Reply {
+    fn assign(&mut self, now: Timestamp, assign: &Assign, out: &mut Output) -> usize {
         let which = if assign.to == assign.queue { Which::All } else { Which::Died };
         let items = match assign.instead_of {
             None => self.outbox.first_unassigned(&assign.queue, which, assign.limit),
@@ -99,7 +135,7 @@ impl Partition {
             });
             count += 1;
         }
-        Reply::Carried { count }
+        count
     }
 
     /// The items among the first moves that a partition is to take.
@@ -113,7 +149,7 @@ impl Partition {
     }
 
     /// Items wait for a taker as they did before; crons as well, if they still belong elsewhere.
-    pub(super) fn unassign(&mut self, unassign: Unassign, out: &mut Output) -> Reply {
+    fn unassign(&mut self, unassign: Unassign, out: &mut Output) -> usize {
         let moves = self.outbox.first_assigned(unassign.partition, unassign.limit);
         for (_, leaver) in &moves {
             match leaver {
@@ -122,11 +158,11 @@ impl Partition {
             }
         }
         out.outgoing |= !moves.is_empty();
-        Reply::Carried { count: moves.len() }
+        moves.len()
     }
 
     /// Forgets items and crons that have arrived, and their payloads.
-    pub(super) fn moved(&mut self, moved: Moved, out: &mut Output) -> Reply {
+    fn moved(&mut self, moved: Moved, out: &mut Output) -> usize {
         let arrived = self.outbox.assigned_up_to(moved.partition, moved.last);
         for leaver in &arrived {
             match leaver {
@@ -137,7 +173,7 @@ impl Partition {
                 Leaver::Cron(name) => self.erase_cron(name, out),
             }
         }
-        Reply::Carried { count: arrived.len() }
+        arrived.len()
     }
 
     fn arrived(&mut self, number: ItemNumber, out: &mut Output) {

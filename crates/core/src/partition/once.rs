@@ -8,12 +8,17 @@ use std::sync::Arc;
 
 use super::intake::Keys;
 use super::{Output, Partition};
-use crate::command::{Claim, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply};
-use crate::limits::{IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_KEPT, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_MARGIN};
+use crate::command::{Claim, Digest, NewItem, ProduceOnce, Produced, ProducedOnce, Refusal};
+use crate::footprint::Footprint;
+use crate::limits::{
+    IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_KEPT, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_MARGIN, Invalid,
+    check_idempotency_key, check_items,
+};
 use crate::mutant::{self, Mutant};
 use crate::route::Slot;
 use crate::row::{Answers, Change, Key, Once, Row};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
 
 type Answer = Result<Produced, Refusal>;
 
@@ -101,15 +106,33 @@ impl Once {
     }
 }
 
+impl Verb for ProduceOnce {
+    type Reply = ProducedOnce;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_idempotency_key(&self.key)?;
+        if self.items.is_empty() { Ok(()) } else { check_items(&self.items) }
+    }
+
+    fn body_bytes(&self) -> usize {
+        self.items.iter().map(NewItem::bytes).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.produce_once(now, self, out)
+    }
+}
+
 impl Partition {
     /// What was answered before is told again, and the rest carried out: a call whose items have other homes by now
     /// may bring some of either.
-    pub(super) fn produce_once(
+    fn produce_once(
         &mut self,
         now: Timestamp,
         produce: ProduceOnce,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<ProducedOnce, Refusal> {
         self.check_call_intake(&produce)?;
         let known = self.known(now, &produce)?;
         if known.is_none() {
@@ -144,7 +167,7 @@ impl Partition {
             );
         }
         let items = indexes.iter().map(|index| answers[index].clone()).collect();
-        Ok(Reply::ProducedOnce { claimed_at, items })
+        Ok(ProducedOnce { claimed_at, items })
     }
 
     fn check_call_intake(&self, produce: &ProduceOnce) -> Result<(), Refusal> {

@@ -9,30 +9,40 @@ use super::entry::Entry;
 use super::groups::GroupIndex;
 use super::intake::Keys;
 use super::{Output, Partition};
-use crate::command::{NewItem, Produce, Produced, Refusal, Reply};
+use crate::command::{Each, NewItem, Produce, Produced, Refusal};
+use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::{Extras, Phase, State};
-use crate::limits::KINDS_MAX;
+use crate::limits::{Invalid, KINDS_MAX, check_items};
 use crate::row::{Change, Part};
 use crate::time::{Span, Timestamp};
+use crate::verb::{Decided, Verb};
 
-impl Partition {
-    pub(super) fn produce(
-        &mut self,
-        now: Timestamp,
-        produce: Produce,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
-        self.check_intake(produce.items.iter().map(Keys::of_new))?;
-        self.produce_all(now, produce.items, out).map(Reply::Produced)
+impl Verb for Produce {
+    type Reply = Each<Produced>;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_items(&self.items)
     }
 
-    fn produce_all(
+    fn body_bytes(&self) -> usize {
+        self.items.iter().map(NewItem::bytes).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.produce(now, self.items, out)
+    }
+}
+
+impl Partition {
+    fn produce(
         &mut self,
         now: Timestamp,
         items: Vec<NewItem>,
         out: &mut Output,
-    ) -> Result<Vec<Result<Produced, Refusal>>, Refusal> {
+    ) -> Result<Each<Produced>, Refusal> {
+        self.check_intake(items.iter().map(Keys::of_new))?;
         self.check_all(now, items.iter())?;
         // A row and a body each, and the numbers.
         out.changes.reserve(2 * items.len() + 1);

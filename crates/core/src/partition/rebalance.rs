@@ -3,26 +3,69 @@
 
 use super::registry::{NO_MORE_PARTITIONS, next_version};
 use super::{Output, Partition};
-use crate::command::{ForgetFormerHome, Rebalance, Refusal, Reply};
+use crate::command::{ForgetFormerHome, ForgetPartition, Rebalance, Refusal, Retire};
+use crate::footprint::Footprint;
 use crate::id::PartitionId;
+use crate::limits::{Invalid, check_partitions};
 use crate::route::{Slot, SlotMap};
 use crate::row::{Partitions, Queue, QueueName, Row, Stored};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
+
+impl Verb for Rebalance {
+    type Reply = Queue;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_partitions(self.partitions)
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.rebalance(now, self, out)
+    }
+}
+
+impl Verb for Retire {
+    type Reply = Queue;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.retire(&self.queue, self.partition, out)
+    }
+}
+
+impl Verb for ForgetPartition {
+    type Reply = Queue;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.forget_partition(now, &self.queue, self.partition, out)
+    }
+}
+
+impl Verb for ForgetFormerHome {
+    type Reply = Queue;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.forget_former_home(&self, out)
+    }
+}
 
 impl Partition {
-    pub(super) fn rebalance(
+    fn rebalance(
         &mut self,
         now: Timestamp,
         rebalance: Rebalance,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&rebalance.name)?;
         if !queue.draining.is_empty() {
             return Err(Refusal::Draining);
         }
         let (before, after) = (queue.width(), rebalance.partitions as usize);
         if before == after {
-            return Ok(Reply::Queue(Box::new(queue)));
+            return Ok(queue);
         }
         let slots = queue.slots.spread(before, after);
         queue.pass_on(&slots, after);
@@ -56,15 +99,15 @@ impl Partition {
     }
 
     /// It stays for what it keeps.
-    pub(super) fn retire(
+    fn retire(
         &mut self,
         name: &QueueName,
         partition: PartitionId,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(name)?;
         let Some(index) = queue.partitions.iter().position(|id| *id == partition) else {
-            return Ok(Reply::Queue(Box::new(queue)));
+            return Ok(queue);
         };
         assert!(queue.draining.remove(&partition), "only a partition that drains is retired");
         let store = queue.store(index).cloned();
@@ -75,16 +118,16 @@ impl Partition {
         queue.retired.insert(partition, store);
         // It takes nothing as before, and no key has another home.
         self.record(Row::Queue(Box::new(queue.clone())), out);
-        Ok(Reply::Queue(Box::new(queue)))
+        Ok(queue)
     }
 
-    pub(super) fn forget_partition(
+    fn forget_partition(
         &mut self,
         now: Timestamp,
         name: &QueueName,
         partition: PartitionId,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(name)?;
         let retired = queue.retired.remove(&partition);
         queue.former.remove(&partition);
@@ -96,17 +139,13 @@ impl Partition {
     }
 
     /// Nothing if keys have other homes by now: the partition is asked again by the routes that count.
-    pub(super) fn forget_former_home(
-        &mut self,
-        forget: &ForgetFormerHome,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    fn forget_former_home(&mut self, forget: &ForgetFormerHome, out: &mut Output) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&forget.queue)?;
         if queue.route_version == forget.route_version && queue.forget_former_home(forget) {
             // No key has another home, so the routes are of the same version.
             self.record(Row::Queue(Box::new(queue.clone())), out);
         }
-        Ok(Reply::Queue(Box::new(queue)))
+        Ok(queue)
     }
 
     pub(super) fn registered(&self, name: &QueueName) -> Result<Queue, Refusal> {
@@ -119,10 +158,10 @@ impl Partition {
         now: Timestamp,
         mut queue: Queue,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Queue, Refusal> {
         queue.route_version = next_version(queue.route_version, now)?;
         self.record(Row::Queue(Box::new(queue.clone())), out);
-        Ok(Reply::Queue(Box::new(queue)))
+        Ok(queue)
     }
 }
 

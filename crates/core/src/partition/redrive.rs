@@ -6,17 +6,36 @@ use std::sync::Arc;
 use super::death::outgoing;
 use super::index::{Key, Lane};
 use super::{Output, Partition};
-use crate::command::{Redrive, RedriveCursor, RedriveTo, Reply};
+use crate::command::{Redrive, RedriveCursor, RedriveTo, Redriven};
+use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::{End, MoveReason};
+use crate::limits::{Invalid, check_kind, check_name};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
 
 /// Items that one slice looks at, fewer if they have many events to be forgotten.
 const LOOK_MAX: usize = 100;
 
+impl Verb for Redrive {
+    type Reply = Redriven;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+
+    fn check(&self) -> Result<(), Invalid> {
+        if let RedriveTo::Queue(to) = &self.to {
+            check_name("to", to)?;
+        }
+        self.kind.as_deref().map_or(Ok(()), check_kind)
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(partition.redrive(now, &self, out))
+    }
+}
+
 impl Partition {
     /// The items leave in the same step, so that nobody leases what is on its way; nothing of them is kept here.
-    pub(super) fn redrive(&mut self, now: Timestamp, redrive: &Redrive, out: &mut Output) -> Reply {
+    fn redrive(&mut self, now: Timestamp, redrive: &Redrive, out: &mut Output) -> Redriven {
         let until = redrive.from.map_or(ItemNumber(self.numbers.item), |from| from.until);
         let mut heads = self.lanes_after(redrive);
         let mut count = 0;
@@ -25,9 +44,9 @@ impl Partition {
             if out.weight(looked) >= LOOK_MAX {
                 break;
             }
-            let Some((key, lane)) = heads.pop_first() else { return Reply::Redriven { count, next: None } };
+            let Some((key, lane)) = heads.pop_first() else { return Redriven { count, next: None } };
             if count as usize == redrive.limit {
-                return Reply::Redriven { count, next };
+                return Redriven { count, next };
             }
             heads.extend(self.key_after(lane, key));
             if let Some(to) = self.redrive_to(now, key.1, until, redrive) {
@@ -36,7 +55,7 @@ impl Partition {
             }
             next = Some(RedriveCursor { after: key, until });
         }
-        Reply::Redriven { count, next }
+        Redriven { count, next }
     }
 
     /// The first item of each lane it takes from that it has not looked at yet.

@@ -5,31 +5,83 @@ use std::sync::Arc;
 
 use super::numbers::next;
 use super::{Output, Partition};
-use crate::command::{CreateQueue, GivenQueue, Limit, Refusal, Reply, UpdateQueue};
+use crate::command::{CreateQueue, DeleteQueue, GivenQueue, Limit, Refusal, SkipPartitions, UpdateQueue};
+use crate::footprint::Footprint;
 use crate::id::{NUMBER_MAX, PartitionId};
 use crate::json;
-use crate::limits::{RegistryLimits, check_queue_settings};
+use crate::limits::{
+    Invalid, RegistryLimits, check_meta, check_partitions, check_queue_name, check_queue_settings,
+};
 use crate::route::SlotMap;
-use crate::row::{Change, Key, Partitions, Queue, QueueName, Row, StoreNames};
+use crate::row::{Change, Key, Partitions, Queue, QueueName, Row};
 use crate::settings::{Settings, differs};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
+
+impl Verb for SkipPartitions {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.skip_partitions(self.0, out);
+        Ok(())
+    }
+}
+
+impl Verb for CreateQueue {
+    type Reply = Queue;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_queue_name(&self.name)?;
+        check_partitions(self.partitions)?;
+        self.meta.as_deref().map_or(Ok(()), check_meta)?;
+        check_queue_settings(&self.name, &self.settings)
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.create_queue(now, self, out)
+    }
+}
+
+impl Verb for UpdateQueue {
+    type Reply = Queue;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn check(&self) -> Result<(), Invalid> {
+        // The settings that come of an update are checked once they are known.
+        self.meta.iter().flatten().try_for_each(|meta| check_meta(meta))
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.update_queue(now, self, out)
+    }
+}
+
+/// Answered by the queue as it was.
+impl Verb for DeleteQueue {
+    type Reply = Queue;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.delete_queue(&self.0, out)
+    }
+}
 
 impl Partition {
-    pub(super) fn skip_partitions(&mut self, last: PartitionId, out: &mut Output) -> Reply {
+    fn skip_partitions(&mut self, last: PartitionId, out: &mut Output) {
         self.assert_registry();
         if last.0 > self.partitions.last {
             self.record(Row::Partitions(Partitions { last: last.0, ..self.partitions.clone() }), out);
         }
-        Reply::Configured
     }
 
-    pub(super) fn create_queue(
+    fn create_queue(
         &mut self,
         now: Timestamp,
         create: CreateQueue,
-        stores: StoreNames,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Queue, Refusal> {
         self.assert_registry();
         if let Some(queue) = self.queues.get(&create.name) {
             return queue.as_it_is(create.exists_ok.as_deref());
@@ -45,7 +97,7 @@ impl Partition {
             created_at: now,
             updated_at: now,
             partitions: (first + 1..=last).map(PartitionId).collect(),
-            stores,
+            stores: create.stores,
             slots: SlotMap::default(),
             route_version: next_version(0, now)?,
             draining: BTreeSet::new(),
@@ -55,16 +107,16 @@ impl Partition {
         };
         self.record(Row::Partitions(Partitions { last, ..self.partitions.clone() }), out);
         self.record(Row::Queue(Box::new(queue.clone())), out);
-        Ok(Reply::Queue(Box::new(queue)))
+        Ok(queue)
     }
 
     /// Here, where the settings are, and not by whoever asks: of two changes at once neither undoes the other.
-    pub(super) fn update_queue(
+    fn update_queue(
         &mut self,
         now: Timestamp,
         update: UpdateQueue,
         out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    ) -> Result<Queue, Refusal> {
         self.assert_registry();
         let mut queue = self.registered(&update.name)?;
         let version = next_version(queue.settings.version, now)?;
@@ -73,10 +125,10 @@ impl Partition {
         queue.meta = update.meta.unwrap_or(queue.meta);
         queue.updated_at = now.max(queue.updated_at);
         self.record(Row::Queue(Box::new(queue.clone())), out);
-        Ok(Reply::Queue(Box::new(queue)))
+        Ok(queue)
     }
 
-    pub(super) fn delete_queue(&mut self, name: &QueueName, out: &mut Output) -> Result<Reply, Refusal> {
+    fn delete_queue(&mut self, name: &QueueName, out: &mut Output) -> Result<Queue, Refusal> {
         self.assert_registry();
         let queue = self.registered(name)?;
         self.erase_cron_names(name, out);
@@ -85,7 +137,7 @@ impl Partition {
         out.changes.push(Change::Remove(key));
         self.erase_rules_of(name, out);
         queue.stored().for_each(|stored| self.record_dropped(stored, out));
-        Ok(Reply::QueueDeleted(Box::new(queue)))
+        Ok(queue)
     }
 
     /// How many queues and partitions the registry takes. What is there already stays, however many it is.
@@ -111,11 +163,11 @@ impl Partition {
 
 impl Queue {
     /// The answer to a creation of a queue that is there.
-    fn as_it_is(&self, given: Option<&GivenQueue>) -> Result<Reply, Refusal> {
+    fn as_it_is(&self, given: Option<&GivenQueue>) -> Result<Queue, Refusal> {
         let given = given.ok_or(Refusal::QueueExists)?;
         match self.first_difference(given) {
             Some(field) => Err(Refusal::QueueDiffers { field }),
-            None => Ok(Reply::Queue(Box::new(self.clone()))),
+            None => Ok(self.clone()),
         }
     }
 

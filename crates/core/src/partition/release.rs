@@ -2,24 +2,49 @@
 
 use super::death::Death;
 use super::{Output, Partition};
-use crate::command::{Held, PutOff, Refusal, Reply};
+use crate::command::{Each, Held, PutOff, Refusal, Release};
+use crate::footprint::Footprint;
 use crate::item::{End, LeaseEnd, State};
+use crate::limits::{Invalid, check_batch};
 use crate::mutant::{self, Mutant};
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
+
+impl Verb for Release {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.0.len())
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        out.changes.reserve(self.0.len());
+        let release = |held| partition.release_one(now, held, State::Waiting, out);
+        Ok(self.0.into_iter().map(release).collect())
+    }
+}
+
+/// As a release, but nobody is given the items before the delay is over.
+impl Verb for PutOff {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.items.len())
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        out.changes.reserve(self.items.len());
+        let until = || State::Scheduled { due_at: now + self.delay };
+        Ok(self.items.into_iter().map(|held| partition.release_one(now, held, until(), out)).collect())
+    }
+}
 
 impl Partition {
-    pub(super) fn release(&mut self, now: Timestamp, items: &[Held], out: &mut Output) -> Reply {
-        out.changes.reserve(items.len());
-        Reply::Done(items.iter().map(|&held| self.release_one(now, held, State::Waiting, out)).collect())
-    }
-
-    /// As a release, but nobody is given the items before the delay is over.
-    pub(super) fn put_off(&mut self, now: Timestamp, put_off: &PutOff, out: &mut Output) -> Reply {
-        out.changes.reserve(put_off.items.len());
-        let until = || State::Scheduled { due_at: now + put_off.delay };
-        Reply::Done(put_off.items.iter().map(|&held| self.release_one(now, held, until(), out)).collect())
-    }
-
     /// Back to its own place, and the attempt is not counted.
     fn release_one(
         &mut self,

@@ -3,20 +3,52 @@
 use super::death::Death;
 use super::entry::Entry;
 use super::{Output, Partition};
-use crate::command::{Refusal, Reply, Retried, Retry};
+use crate::command::{Each, Refusal, Retried, Retry, RetryItem};
+use crate::footprint::Footprint;
 use crate::id::{ItemId, ItemNumber};
 use crate::item::{End, LeaseEnd, Phase, State};
+use crate::limits::{Invalid, check_batch, check_error, check_retry_time};
 use crate::retry::delay;
 use crate::settings::Requeue;
 use crate::time::{Span, Timestamp};
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 
-impl Partition {
-    pub(super) fn retry(&mut self, now: Timestamp, retries: Vec<Retry>, out: &mut Output) -> Reply {
-        let retried = retries.into_iter().map(|retry| self.retry_one(now, retry, out));
-        Reply::Retried(retried.collect())
+impl Verb for Retry {
+    type Reply = Each<Retried>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.0.len())?;
+        self.0.iter().try_for_each(|item| {
+            check_retry_time(item.retry_at, item.delay)?;
+            item.error.as_ref().map_or(Ok(()), check_error)
+        })
     }
 
-    fn retry_one(&mut self, now: Timestamp, retry: Retry, out: &mut Output) -> Result<Retried, Refusal> {
+    fn body_bytes(&self) -> usize {
+        self.0.iter().filter_map(|item| item.error.as_ref()).map(|error| error.message.len()).sum()
+    }
+
+    fn footprint(&self, partition: &Partition, now: Timestamp) -> Footprint {
+        let ends = self.0.iter().all(|retry| partition.ends(now, retry));
+        if ends { Footprint::Frees } else { Footprint::Rewrites }
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(self.0.into_iter().map(|retry| partition.retry_one(now, retry, out)).collect())
+    }
+}
+
+impl Partition {
+    /// Whether a retry is the end of its item. One that will be refused changes nothing.
+    fn ends(&self, now: Timestamp, retry: &RetryItem) -> bool {
+        let Ok((entry, lease)) = self.held(retry.held, now) else { return true };
+        retry.dead || self.cancel_requested(entry, lease) || self.exhausted(entry) || entry.is_overdue(now)
+    }
+
+    fn retry_one(&mut self, now: Timestamp, retry: RetryItem, out: &mut Output) -> Result<Retried, Refusal> {
         let number = retry.held.number;
         let (entry, lease) = self.held(retry.held, now)?;
         let cancelled = self.cancel_requested(entry, lease);

@@ -2,16 +2,28 @@
 
 use super::death::Death;
 use super::{Output, Partition};
-use crate::command::{Held, Refusal, Reply};
+use crate::command::{Each, Held, Refusal, Revoke};
+use crate::footprint::Footprint;
 use crate::item::{LeaseEnd, State};
+use crate::limits::{Invalid, check_batch};
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
 
-impl Partition {
-    pub(super) fn revoke(&mut self, now: Timestamp, items: &[Held], out: &mut Output) -> Reply {
-        out.changes.reserve(items.len());
-        Reply::Done(items.iter().map(|&held| self.revoke_one(now, held, out)).collect())
+impl Verb for Revoke {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.0.len())
     }
 
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        out.changes.reserve(self.0.len());
+        Ok(self.0.into_iter().map(|held| partition.revoke_one(now, held, out)).collect())
+    }
+}
+
+impl Partition {
     /// As if the lease had expired, but always back to its own place: it was not the item's fault.
     fn revoke_one(&mut self, now: Timestamp, held: Held, out: &mut Output) -> Result<(), Refusal> {
         let (entry, lease) = self.held(held, now)?;

@@ -6,23 +6,56 @@ use std::sync::Arc;
 
 use super::registry::next_version;
 use super::{Output, Partition};
-use crate::command::{LiftRule, Limit, Refusal, Reply, SetRule};
+use crate::command::{LiftRule, Limit, Refusal, SetRule, TakeRules};
+use crate::footprint::Footprint;
 use crate::id::PartitionId;
-use crate::limits::{Invalid, RULES_MAX};
+use crate::limits::{Invalid, RULES_MAX, check_kind, check_rule_reason};
 use crate::row::{Change, Key, QueueName, Row};
 use crate::rule::{Rule, RuleKey, RuleSet, RulesVersion, Stop};
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 
 const PAST: Invalid = Invalid { field: "until", rule: "in the future" };
 
+impl Verb for SetRule {
+    type Reply = Rule;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn check(&self) -> Result<(), Invalid> {
+        self.kind.as_deref().map_or(Ok(()), check_kind)?;
+        self.reason.as_deref().map_or(Ok(()), check_rule_reason)
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.set_rule(now, self, out)
+    }
+}
+
+/// Answered alike whether or not there was such a rule.
+impl Verb for LiftRule {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.lift_rule(now, self, out)
+    }
+}
+
+impl Verb for TakeRules {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.take_rules(now, &self.0, out);
+        Ok(())
+    }
+}
+
 impl Partition {
     /// Registry only.
-    pub(super) fn set_rule(
-        &mut self,
-        now: Timestamp,
-        set: SetRule,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    fn set_rule(&mut self, now: Timestamp, set: SetRule, out: &mut Output) -> Result<Rule, Refusal> {
         self.assert_registry();
         if !self.queues.contains_key(&set.queue) {
             return Err(Refusal::no_such_queue(&set.queue));
@@ -46,17 +79,12 @@ impl Partition {
             self.count_version(now, rule.key.queue.as_ref(), out)?;
             self.record(Row::Rule(Box::new(rule.clone())), out);
         }
-        Ok(Reply::Rule(Box::new(rule)))
+        Ok(rule)
     }
 
     /// Registry only. Counted also if there is no such rule: a partition may know of one that the registry has forgotten,
     /// where neither syncs what it answers.
-    pub(super) fn lift_rule(
-        &mut self,
-        now: Timestamp,
-        lift: LiftRule,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    fn lift_rule(&mut self, now: Timestamp, lift: LiftRule, out: &mut Output) -> Result<(), Refusal> {
         self.assert_registry();
         if !self.queues.contains_key(&lift.queue) {
             return Err(Refusal::no_such_queue(&lift.queue));
@@ -66,7 +94,7 @@ impl Partition {
         if self.rules.get(&key).is_some() {
             self.erase_rule(key, out);
         }
-        Ok(Reply::RuleLifted)
+        Ok(())
     }
 
     fn count_version(
@@ -104,9 +132,9 @@ impl Partition {
     }
 
     /// What has not changed is not written again. A rule that has lifted itself here does not come back.
-    pub(super) fn take_rules(&mut self, now: Timestamp, set: &RuleSet, out: &mut Output) -> Reply {
+    fn take_rules(&mut self, now: Timestamp, set: &RuleSet, out: &mut Output) {
         if set.version == self.rules_version() {
-            return Reply::Configured;
+            return;
         }
         let standing = || set.rules.iter().filter(|rule| rule.stands(now));
         let keys: BTreeSet<&RuleKey> = standing().map(|rule| &rule.key).collect();
@@ -121,7 +149,6 @@ impl Partition {
         }
         self.set_rules_version(None, set.version, out);
         out.available |= lifts && self.lanes.first().is_some();
-        Reply::Configured
     }
 
     pub(super) fn lift_next_rule(&mut self, now: Timestamp, out: &mut Output) -> bool {

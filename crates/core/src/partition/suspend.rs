@@ -3,21 +3,53 @@
 use super::death::Death;
 use super::entry::Entry;
 use super::{Output, Partition};
-use crate::command::{Input, Refusal, Reply, Resume, Suspend};
+use crate::command::{Each, Input, Refusal, Resume, Suspend, SuspendItem};
+use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State, Suspension};
+use crate::limits::{Invalid, check_batch, check_reason};
 use crate::mutant::{self, Mutant};
 use crate::row::{Change, Part};
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
 
-impl Partition {
-    pub(super) fn suspend(&mut self, now: Timestamp, items: Vec<Suspend>, out: &mut Output) -> Reply {
-        Reply::Done(items.into_iter().map(|suspend| self.suspend_one(now, suspend, out)).collect())
+impl Verb for Suspend {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.0.len())?;
+        self.0.iter().filter_map(|item| item.reason.as_deref()).try_for_each(check_reason)
     }
 
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(self.0.into_iter().map(|suspend| partition.suspend_one(now, suspend, out)).collect())
+    }
+}
+
+impl Verb for Resume {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn body_bytes(&self) -> usize {
+        self.input.as_ref().map_or(0, |input| input.event.content.len() + input.body.len())
+    }
+
+    fn footprint(&self, _partition: &Partition, _now: Timestamp) -> Footprint {
+        if self.input.is_some() { Footprint::Grows } else { Footprint::Rewrites }
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.resume(now, self, out)
+    }
+}
+
+impl Partition {
     /// The worker gives it up, and the attempt is not counted.
-    fn suspend_one(&mut self, now: Timestamp, suspend: Suspend, out: &mut Output) -> Result<(), Refusal> {
-        let Suspend { held, reason } = suspend;
+    fn suspend_one(&mut self, now: Timestamp, suspend: SuspendItem, out: &mut Output) -> Result<(), Refusal> {
+        let SuspendItem { held, reason } = suspend;
         let (entry, lease) = self.held(held, now)?;
         out.totals.suspended += 1;
         let cancelled = self.cancel_requested(entry, lease);
@@ -42,12 +74,7 @@ impl Partition {
     }
 
     /// It waits again at its own place. Each lease from now on carries the answer, until it is suspended again.
-    pub(super) fn resume(
-        &mut self,
-        now: Timestamp,
-        resume: Resume,
-        out: &mut Output,
-    ) -> Result<Reply, Refusal> {
+    fn resume(&mut self, now: Timestamp, resume: Resume, out: &mut Output) -> Result<(), Refusal> {
         let Resume { number, input } = resume;
         let Some(entry) = self.visible(number) else {
             return Err(self.left_of_gone(number).map_or(Refusal::NotFound, |_final| Refusal::NotSuspended));
@@ -63,7 +90,7 @@ impl Partition {
         }
         self.write(number, next, out);
         out.totals.resumed += 1;
-        Ok(Reply::Resumed)
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use super::death::Death;
 use super::entry::Entry;
 use super::group_end::ITEM_BYTES;
 use super::{Output, Partition};
-use crate::command::Reply;
+use crate::command::Applied;
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State};
 use crate::mutant::{self, Mutant};
@@ -53,9 +53,16 @@ impl Partition {
         self.own_bytes_max
     }
 
+    /// Acts on what time has brought, up to `limit` items: ended leases, due and expired items, retention, items that were
+    /// cleared or cancelled with their group. One whose many events go with it counts for several. Answered by the number
+    /// of items.
+    pub fn sweep(&mut self, now: Timestamp, limit: usize) -> Applied<usize> {
+        self.act(now, true, |partition, out| Ok(partition.sweep_some(now, limit, out)))
+    }
+
     /// Every duty has a share of its own, so that none waits for another to have nothing left; the rest goes to
     /// whichever duty can use it.
-    pub(super) fn sweep(&mut self, now: Timestamp, limit: usize, out: &mut Output) -> Reply {
+    fn sweep_some(&mut self, now: Timestamp, limit: usize, out: &mut Output) -> usize {
         let share = limit.div_ceil(DUTIES.len());
         let mut count = 0;
         for slice in [share, limit] {
@@ -69,7 +76,7 @@ impl Partition {
                 }
             }
         }
-        Reply::Swept { count }
+        count
     }
 
     fn end_next_lease(&mut self, now: Timestamp, out: &mut Output) -> bool {

@@ -5,21 +5,46 @@ use bytes::Bytes;
 use super::entry::Entry;
 use super::produce::{at_its_time, facts_bytes, put_bodies};
 use super::{Output, Partition};
-use crate::command::{Arriving, ArrivingItem, Move, Refusal, Reply, Take};
+use crate::command::{Arriving, ArrivingItem, Move, Refusal, Take};
+use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::item::{Extras, MoveNumber};
+use crate::limits::{Invalid, check_batch, check_kind};
 use crate::mutant::{self, Mutant};
 use crate::row::{Row, Taken};
 use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
+
+/// Answered by the number of moves that were not taken before.
+impl Verb for Take {
+    type Reply = usize;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("moves", self.moves.len())?;
+        self.moves.iter().try_for_each(|moved| check_kind(moved.what.kind()))
+    }
+
+    fn body_bytes(&self) -> usize {
+        let bodies = self.moves.iter().flat_map(|moved| [&moved.body, &moved.facts]);
+        bodies.flatten().map(Bytes::len).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.take(now, self, out)
+    }
+}
 
 impl Partition {
     /// What was taken before is passed over. `max_items` does not count here: what is moved was accepted once.
-    pub(super) fn take(&mut self, now: Timestamp, take: Take, out: &mut Output) -> Result<Reply, Refusal> {
+    fn take(&mut self, now: Timestamp, take: Take, out: &mut Output) -> Result<usize, Refusal> {
         let Take { source, mut moves } = take;
         let last = self.last_taken(source);
         moves.retain(|moved| moved.number > last || mutant::active(Mutant::TakeTwice));
         let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
-            return Ok(Reply::Carried { count: 0 });
+            return Ok(0);
         };
         self.check_arrivals(&moves)?;
         self.check_kinds_left(moves.iter().map(|moved| moved.what.kind()))?;
@@ -37,7 +62,7 @@ impl Partition {
         }
         let unknown = self.taken.get(&source).map_or_else(Vec::new, |taken| taken.unknown.clone());
         self.record(Row::Taken(Taken { source, last: newest.max(last), unknown }), out);
-        Ok(Reply::Carried { count })
+        Ok(count)
     }
 
     /// The last move that was taken from a partition.

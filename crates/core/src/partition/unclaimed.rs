@@ -7,21 +7,51 @@ use std::collections::BTreeSet;
 
 use super::registry::next_version;
 use super::{Output, Partition};
-use crate::command::{Adopt, Limit, Refusal, Reply};
+use crate::command::{Adopt, DropUnclaimed, ForgetDropped, Limit, Refusal};
+use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, PARTITIONS_MAX};
 use crate::route::Slot;
 use crate::row::{Change, Dropped, Key, Partitions, Queue, Row, Stored};
 use crate::settings::Settings;
 use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
 
 const REGISTRY_COPY: Invalid =
     Invalid { field: "partition", rule: "1 or more: 0 is the registry of a server" };
 
+impl Verb for Adopt {
+    type Reply = Queue;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.adopt(now, self, out)
+    }
+}
+
+impl Verb for DropUnclaimed {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.drop_unclaimed(self.0, out)
+    }
+}
+
+impl Verb for ForgetDropped {
+    type Reply = ();
+    const FOOTPRINT: Footprint = Footprint::Frees;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.forget_dropped(&self.0, out);
+        Ok(())
+    }
+}
+
 impl Partition {
     /// Makes an unclaimed partition a member of a queue, as a rebalance that adds one does. The partition may know keys of
     /// any slot, so it is a former home of every slot that it is not home to.
-    pub(super) fn adopt(&mut self, now: Timestamp, adopt: Adopt, out: &mut Output) -> Result<Reply, Refusal> {
+    fn adopt(&mut self, now: Timestamp, adopt: Adopt, out: &mut Output) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&adopt.queue)?;
         self.check_adoptable(&queue, &adopt.stored)?;
         // By the clock, and so other than the versions of the queue that the partition was made for.
@@ -55,11 +85,11 @@ impl Partition {
     }
 
     /// The record is carried out by whoever reads it, however often.
-    pub(super) fn drop_unclaimed(&mut self, stored: Stored, out: &mut Output) -> Result<Reply, Refusal> {
+    fn drop_unclaimed(&mut self, stored: Stored, out: &mut Output) -> Result<(), Refusal> {
         self.assert_registry();
         self.check_unclaimed(&stored)?;
         self.record_dropped(stored, out);
-        Ok(Reply::Configured)
+        Ok(())
     }
 
     /// Only the store knows whether it holds anything there; here is known what is claimed.
@@ -71,7 +101,7 @@ impl Partition {
         self.record(Row::Dropped(Dropped { stored, unknown: Vec::new() }), out);
     }
 
-    pub(super) fn forget_dropped(&mut self, done: &[Stored], out: &mut Output) -> Reply {
+    fn forget_dropped(&mut self, done: &[Stored], out: &mut Output) {
         self.assert_registry();
         for stored in done {
             if self.dropped.contains_key(stored) {
@@ -80,7 +110,6 @@ impl Partition {
                 out.changes.push(Change::Remove(key));
             }
         }
-        Reply::Configured
     }
 
     /// Registry only: the partitions that are to be dropped.

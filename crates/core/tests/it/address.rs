@@ -1,14 +1,14 @@
 use std::sync::Arc;
 
 use windlass_core::command::{
-    Clear, Command, Departing, Departure, Import, ImportItem, NewItem, Produce, Produced, Refusal, Reply,
+    Clear, Delete, Departing, Departure, Import, ImportItem, NewItem, Produce, Produced, Redriven, Refusal,
 };
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{End, Phase};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 
-use crate::script::{Retry, Script, again, at_once, error, item};
+use crate::script::{RetryItem, Script, again, at_once, error, item};
 
 const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
 
@@ -21,10 +21,8 @@ fn found(script: &Script, address: &str) -> Option<ItemNumber> {
 }
 
 fn judged(script: &mut Script, items: impl IntoIterator<Item = NewItem>) -> Vec<Result<ItemNumber, Refusal>> {
-    match script.apply(Command::Produce(Produce { items: items.into_iter().collect() })).unwrap() {
-        Reply::Produced(items) => items.into_iter().map(|item| item.map(|item| item.number)).collect(),
-        other => panic!("{other:?}"),
-    }
+    let items = script.apply(Produce { items: items.into_iter().collect() }).unwrap();
+    items.into_iter().map(|item| item.map(|item| item.number)).collect()
 }
 
 fn taken_by(number: ItemNumber) -> Result<ItemNumber, Refusal> {
@@ -77,7 +75,7 @@ fn an_address_is_free_again_once_its_item_is_final() {
         (
             |script, _| {
                 let held = script.lease_one();
-                script.retry(Retry { dead: true, ..again(held) }).unwrap();
+                script.retry(RetryItem { dead: true, ..again(held) }).unwrap();
             },
             Some(Phase::Failed),
         ),
@@ -102,7 +100,7 @@ fn an_address_is_free_again_once_its_item_is_final() {
         ),
         (
             |script, number| {
-                script.apply(Command::Delete(vec![number])).unwrap();
+                script.apply(Delete(vec![number])).unwrap();
             },
             None,
         ),
@@ -133,7 +131,7 @@ fn an_address_that_nobody_holds_speaks_of_the_latest_one_kept() {
     }
     assert_eq!(found(&script, "a"), Some(made[2]));
     let live = script.produce([at("a")])[0];
-    script.apply(Command::Delete(vec![live])).unwrap();
+    script.apply(Delete(vec![live])).unwrap();
     assert_eq!(found(&script, "a"), Some(made[2]), "nothing is kept of what was deleted");
     assert_eq!(found(&script, "b"), None);
 
@@ -160,7 +158,7 @@ fn a_moved_item_tells_its_old_address_and_the_old_one_keeps_it() {
     let mut script = Script::with_settings(settings);
     let number = script.produce([at("a")])[0];
     let held = script.lease_one();
-    script.retry(Retry { error: Some(error("no")), ..at_once(held) }).unwrap();
+    script.retry(RetryItem { error: Some(error("no")), ..at_once(held) }).unwrap();
     assert_eq!((script.phase(number), found(&script, "a")), (Some(Phase::Failed), Some(number)));
     let next = script.produce([at("a")])[0];
     assert_eq!(found(&script, "a"), Some(next), "free while the first is on its way");
@@ -172,7 +170,7 @@ fn a_moved_item_tells_its_old_address_and_the_old_one_keeps_it() {
         instead_of: None,
         limit: 10,
     };
-    script.apply(Command::Assign(assign)).unwrap();
+    script.apply(assign).unwrap();
     let departures = script.partition.departures(PartitionId(9), 10);
     let [Departure { what: Departing::Item(item), .. }] = &departures[..] else { panic!("{departures:?}") };
     assert_eq!(item.address.as_deref(), Some("a"));
@@ -188,7 +186,7 @@ fn an_item_sent_back_by_a_redrive_gives_its_address_up() {
         limit: 10,
         from: None,
     };
-    assert_eq!(script.apply(Command::Redrive(redrive)), Ok(Reply::Redriven { count: 1, next: None }));
+    assert_eq!(script.apply(redrive), Ok(Redriven { count: 1, next: None }));
     assert_eq!(found(&script, "a"), None);
     assert!(judged(&mut script, [at("a")])[0].is_ok());
 }
@@ -214,7 +212,7 @@ fn an_import_takes_addresses_and_is_refused_those_that_are_taken() {
         facts: None,
     };
     let items = vec![import("a"), import("b"), import("b")];
-    let Ok(Reply::Produced(imported)) = script.apply(Command::Import(Import { items })) else { panic!() };
+    let imported = script.apply(Import { items }).unwrap();
     let Ok(Produced { number, .. }) = imported[1] else { panic!("{imported:?}") };
     assert_eq!(imported[0], Err(Refusal::DuplicateAddress { number: first }));
     assert_eq!(imported[2], Err(Refusal::DuplicateAddress { number }));
@@ -248,7 +246,7 @@ fn what_is_kept_for_an_address_counts_its_bytes() {
 fn an_address_has_1_to_512_bytes() {
     let mut script = Script::new();
     for address in [String::new(), "x".repeat(513), "a\0b".into()] {
-        let refused = script.apply(Command::Produce(Produce { items: vec![at(&address)] }));
+        let refused = script.apply(Produce { items: vec![at(&address)] });
         assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "address"));
     }
     assert!(judged(&mut script, [at(&"é".repeat(256))])[0].is_ok());

@@ -5,7 +5,7 @@ use windlass_core::partition::Counts;
 use windlass_core::row::{Change, Key};
 use windlass_core::time::{Span, Timestamp};
 
-use crate::script::{Retry, Script, again, at_once, error, item};
+use crate::script::{RetryItem, Script, again, at_once, error, item};
 
 #[test]
 fn what_nobody_works_on_ends_at_once() {
@@ -56,7 +56,7 @@ fn a_cancelled_item_with_an_error_to_show_is_kept() {
     let mut script = Script::new();
     let number = script.produce_one();
     let held = script.lease_one();
-    script.retry(Retry { error: Some(error("so far")), ..again(held) }).unwrap();
+    script.retry(RetryItem { error: Some(error("so far")), ..again(held) }).unwrap();
     assert_eq!(script.cancel(number), Ok(Phase::Cancelled));
     assert_eq!(script.phase(number), Some(Phase::Cancelled));
     assert_eq!(script.cancel(number), Ok(Phase::Cancelled));
@@ -82,7 +82,7 @@ fn given_up_in_any_way_a_cancelled_item_is_cancelled() {
     let ways: [GiveUp; 4] = [
         |script, held| assert_eq!(script.retry(at_once(held)), Ok(Retried::Ended(Phase::Cancelled))),
         |script, held| {
-            let dead = Retry { dead: true, ..again(held) };
+            let dead = RetryItem { dead: true, ..again(held) };
             assert_eq!(script.retry(dead), Ok(Retried::Ended(Phase::Cancelled)));
         },
         |script, held| assert_eq!(script.release(held), Ok(())),

@@ -1,4 +1,4 @@
-use windlass_core::command::{Clear, Command, Filter, Held, NewItem, Refusal};
+use windlass_core::command::{Clear, Filter, Held, NewItem, Refusal};
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{LeaseEnd, Phase, State};
 use windlass_core::partition::Counts;
@@ -6,7 +6,7 @@ use windlass_core::row::{Change, Cleared, Numbers, Part, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
-use crate::script::{Retry, START, Script, again, at_once, error, held, item, items, kinds};
+use crate::script::{RetryItem, START, Script, again, at_once, error, held, item, items, kinds};
 
 const WAITING: Clear = Clear { waiting: true, scheduled: false, leased: false, suspended: false };
 const SCHEDULED: Clear = Clear { waiting: false, scheduled: true, leased: false, suspended: false };
@@ -137,8 +137,8 @@ fn with_error(script: &mut Script, due_at: Option<Timestamp>) -> (ItemNumber, He
     let number = script.produce_one();
     let held = script.lease_one();
     assert_eq!(held.number, number);
-    let retry = Retry { error: Some(error("it broke")), ..at_once(held) };
-    script.retry(Retry { retry_at: due_at.or(retry.retry_at), ..retry }).unwrap();
+    let retry = RetryItem { error: Some(error("it broke")), ..at_once(held) };
+    script.retry(RetryItem { retry_at: due_at.or(retry.retry_at), ..retry }).unwrap();
     (number, held)
 }
 
@@ -240,7 +240,7 @@ fn a_clear_that_the_sweep_cannot_keep_up_with_is_refused_and_changes_nothing() {
         assert_eq!(script.clear(WAITING), 1);
     }
     let (number, _) = with_error(&mut script, None);
-    let refused = script.apply(Command::Clear(WAITING));
+    let refused = script.apply(WAITING);
     assert!(matches!(refused, Err(Refusal::TooMany { max: 100, .. })), "{refused:?}");
     assert_eq!(script.phase(number), Some(Phase::Waiting));
     script.sweep_some(4);

@@ -1,9 +1,9 @@
-use windlass_core::command::{NewItem, Refusal};
+use windlass_core::command::{Complete, Completion, NewItem, Refusal};
 use windlass_core::item::{End, LeaseEnd, Phase, State};
 use windlass_core::partition::Counts;
 use windlass_core::row::{Change, Key, Part};
 
-use crate::script::{Retry, Script, at_once, error, item};
+use crate::script::{RetryItem, Script, at_once, error, item};
 
 #[test]
 fn an_item_with_nothing_to_show_is_forgotten_at_once() {
@@ -75,7 +75,7 @@ fn an_error_of_an_earlier_attempt_is_something_to_show() {
     let mut script = Script::new();
     let number = script.produce_one();
     let held = script.lease_one();
-    script.retry(Retry { error: Some(error("no luck")), ..at_once(held) }).unwrap();
+    script.retry(RetryItem { error: Some(error("no luck")), ..at_once(held) }).unwrap();
     let held = script.lease_one();
     script.complete(held, None).unwrap();
     assert_eq!(script.phase(number), Some(Phase::Completed));
@@ -84,13 +84,12 @@ fn an_error_of_an_earlier_attempt_is_something_to_show() {
 
 #[test]
 fn each_item_of_a_batch_is_judged_by_itself() {
-    use windlass_core::command::{Command, Completion, Reply};
     let mut script = Script::new();
     script.produce_one();
     let held = script.lease_one();
     let completion = Completion { held, result: None };
     let other = Completion { held: crate::script::stranger(held), result: None };
-    let reply = script.apply(Command::Complete(vec![other, completion.clone(), completion]));
+    let reply = script.apply(Complete(vec![other, completion.clone(), completion]));
     let lost = Err(Refusal::LeaseLost { reason: None });
-    assert_eq!(reply, Ok(Reply::Done(vec![lost, Ok(()), Err(Refusal::NotFound)])));
+    assert_eq!(reply, Ok(vec![lost, Ok(()), Err(Refusal::NotFound)]));
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Arriving, AssignCrons, Command, Departing, Departure, Move, Moved, NewItem, News, Refusal, Reply, Take,
-    Unassign,
+    Arriving, AssignCrons, Departing, Departure, Move, Moved, NewItem, News, Refusal, Route, Take, Unassign,
 };
-use windlass_core::cron::{CatchUp, Cron, CronChange, CronCommand, CronRefusal, NewCron, Overlap};
+use windlass_core::cron::{
+    CatchUp, Cron, CronChange, CronRefusal, DeleteCron, NewCron, Overlap, PauseCron, TriggerCron, UpdateCron,
+};
 use windlass_core::id::PartitionId;
 use windlass_core::partition::{StrayCron, Target};
 use windlass_core::route::{Slot, SlotSet};
@@ -30,14 +31,10 @@ fn new(name: &str) -> NewCron {
     }
 }
 
-fn cron_command(script: &mut Script, command: CronCommand) -> Result<Reply, Refusal> {
-    script.apply(Command::from(command))
-}
-
 /// A partition whose intake is as given from now on.
 fn route(script: &mut Script, version: u64, closed: bool, at_home: Option<SlotSet>) {
     let intake = Intake { version, closed, at_home, ..Intake::default() };
-    assert_eq!(script.apply(Command::Route(Box::new(intake))), Ok(Reply::Configured));
+    assert_eq!(script.apply(Route(intake)), Ok(()));
 }
 
 fn strays(script: &Script) -> Vec<Arc<str>> {
@@ -46,10 +43,7 @@ fn strays(script: &Script) -> Vec<Arc<str>> {
 
 fn assign(script: &mut Script, name: &str, partition: PartitionId) -> usize {
     let assign = AssignCrons { queue: "jobs".into(), crons: vec![(name.into(), partition)] };
-    match script.apply(Command::AssignCrons(assign)) {
-        Ok(Reply::Carried { count }) => count,
-        other => panic!("{other:?}"),
-    }
+    script.apply(assign).unwrap()
 }
 
 fn departure(script: &Script, to: PartitionId) -> (Departure, Cron) {
@@ -62,10 +56,10 @@ fn departure(script: &Script, to: PartitionId) -> (Departure, Cron) {
     }
 }
 
-fn take(script: &mut Script, number: windlass_core::item::MoveNumber, cron: &Cron) -> Result<Reply, Refusal> {
+fn take(script: &mut Script, number: windlass_core::item::MoveNumber, cron: &Cron) -> Result<usize, Refusal> {
     let what = Arriving::Cron(Box::new(cron.clone()));
     let moved = Move { number, what, body: Some(Bytes::from_static(b"payload")), facts: None };
-    script.apply(Command::Take(Take { source: SOURCE, moves: vec![moved] }))
+    script.apply(Take { source: SOURCE, moves: vec![moved] })
 }
 
 fn sweep(script: &mut Script) -> usize {
@@ -76,7 +70,7 @@ fn sweep(script: &mut Script) -> usize {
 
 fn draining() -> Script {
     let mut script = Script::of(SOURCE);
-    cron_command(&mut script, CronCommand::Create(new("tick"))).unwrap();
+    script.apply(new("tick")).unwrap();
     script.pass(Span::from_secs(10));
     assert_eq!(sweep(&mut script), 1);
     route(&mut script, 2, true, None);
@@ -94,14 +88,12 @@ fn a_cron_of_a_partition_that_drains_goes_on_elsewhere_where_it_stopped() {
     assert_same(&old.partition, &rebuilt(&old.partition, START));
     old.pass(Span::from_secs(10));
     assert_eq!(sweep(&mut old), 0, "the cron does not run there any more");
-    for command in [
-        CronCommand::Pause("tick".into()),
-        CronCommand::Trigger("tick".into()),
-        CronCommand::Delete("tick".into()),
-        CronCommand::Update("tick".into(), CronChange::default()),
-    ] {
-        assert_eq!(cron_command(&mut old, command), Err(Refusal::Cron(CronRefusal::Leaves)));
-    }
+    let leaves = Refusal::Cron(CronRefusal::Leaves);
+    assert_eq!(old.apply(PauseCron("tick".into())), Err(leaves.clone()));
+    assert_eq!(old.apply(TriggerCron("tick".into())), Err(leaves.clone()));
+    assert_eq!(old.apply(DeleteCron("tick".into())), Err(leaves.clone()));
+    let update = UpdateCron { name: "tick".into(), change: CronChange::default() };
+    assert_eq!(old.apply(update), Err(leaves));
 
     let mut taker = Script::of(TAKER);
     taker.pass(Span::from_secs(35));
@@ -110,10 +102,10 @@ fn a_cron_of_a_partition_that_drains_goes_on_elsewhere_where_it_stopped() {
     let taken = taker.partition.crons().next().unwrap().clone();
     assert_eq!((taken.next_at, taken.last_at, taken.created_at), (state.next_at, state.last_at, START));
     assert_eq!(sweep(&mut taker), 2, "the times at 20 s and 30 s");
-    assert_eq!(take(&mut taker, moved.number, &state), Ok(Reply::Carried { count: 0 }));
+    assert_eq!(take(&mut taker, moved.number, &state), Ok(0));
     assert!(taker.changes.is_empty(), "sent again it is not taken again");
 
-    old.apply(Command::Moved(Moved { partition: TAKER, last: moved.number })).unwrap();
+    old.apply(Moved { partition: TAKER, last: moved.number }).unwrap();
     let payload = Change::RemoveBody { number: state.template.body, part: Part::Payload };
     assert!(old.changes.contains(&payload), "the payload of the cron's item is not needed any more");
     assert_eq!((old.partition.crons().count(), old.partition.has_outgoing()), (0, false));
@@ -122,8 +114,7 @@ fn a_cron_of_a_partition_that_drains_goes_on_elsewhere_where_it_stopped() {
 #[test]
 fn a_cron_whose_last_item_matters_stays_until_that_has_ended() {
     let mut script = Script::new();
-    cron_command(&mut script, CronCommand::Create(NewCron { overlap: Overlap::Skip, ..new("tick") }))
-        .unwrap();
+    script.apply(NewCron { overlap: Overlap::Skip, ..new("tick") }).unwrap();
     script.pass(Span::from_secs(10));
     sweep(&mut script);
     let held = script.lease_one();
@@ -140,35 +131,34 @@ fn a_cron_whose_last_item_matters_stays_until_that_has_ended() {
 #[test]
 fn a_new_address_takes_the_cron_to_the_home_of_that() {
     let mut script = Script::new();
-    cron_command(&mut script, CronCommand::Create(new("tick"))).unwrap();
+    script.apply(new("tick")).unwrap();
     let here: SlotSet = Slot::all().filter(|slot| *slot == Slot::of("here")).collect();
     route(&mut script, 2, false, Some(here));
     assert_eq!(strays(&script), [], "a cron without an address is well where it is");
     let at = |address: &str| {
         let item = NewItem { address: Some(address.into()), ..item("report") };
-        CronCommand::Update("tick".into(), CronChange { item: Some(item), ..CronChange::default() })
+        UpdateCron { name: "tick".into(), change: CronChange { item: Some(item), ..CronChange::default() } }
     };
-    cron_command(&mut script, at("here")).unwrap();
+    script.apply(at("here")).unwrap();
     assert_eq!((strays(&script), &script.news[..]), (vec![], &[][..]));
-    cron_command(&mut script, at("there")).unwrap();
+    script.apply(at("there")).unwrap();
     assert_eq!((strays(&script), &script.news[..]), (vec!["tick".into()], &[News::Outgoing][..]));
-    cron_command(&mut script, at("here")).unwrap();
+    script.apply(at("here")).unwrap();
     assert_eq!((strays(&script), script.partition.has_outgoing()), (vec![], false));
 }
 
 #[test]
 fn a_cron_that_its_last_item_keeps_is_triggered_where_it_is_unless_its_address_is_elsewhere() {
     let mut script = Script::new();
-    cron_command(&mut script, CronCommand::Create(NewCron { overlap: Overlap::Skip, ..new("tick") }))
-        .unwrap();
-    let trigger = |script: &mut Script| cron_command(script, CronCommand::Trigger("tick".into()));
-    assert!(matches!(trigger(&mut script), Ok(Reply::Triggered(_))));
+    script.apply(NewCron { overlap: Overlap::Skip, ..new("tick") }).unwrap();
+    let trigger = |script: &mut Script| script.apply(TriggerCron("tick".into()));
+    assert!(trigger(&mut script).is_ok());
     route(&mut script, 2, true, Some(SlotSet::default()));
-    assert!(matches!(trigger(&mut script), Ok(Reply::Triggered(_))), "the partition drains, and keeps it");
+    assert!(trigger(&mut script).is_ok(), "the partition drains, and keeps it");
     let last = script.partition.crons().next().and_then(|cron| cron.last_item).unwrap();
     let item = NewItem { address: Some("there".into()), ..item("report") };
     let change = CronChange { item: Some(item), ..CronChange::default() };
-    cron_command(&mut script, CronCommand::Update("tick".into(), change)).unwrap();
+    script.apply(UpdateCron { name: "tick".into(), change }).unwrap();
     assert_eq!(trigger(&mut script), Err(Refusal::Cron(CronRefusal::Busy { item: last })));
 }
 
@@ -176,7 +166,7 @@ fn a_cron_that_its_last_item_keeps_is_triggered_where_it_is_unless_its_address_i
 fn a_cron_is_refused_where_its_address_is_not_at_home() {
     let mut old = Script::of(SOURCE);
     let addressed = NewItem { address: Some("there".into()), ..item("report") };
-    cron_command(&mut old, CronCommand::Create(NewCron { item: addressed, ..new("tick") })).unwrap();
+    old.apply(NewCron { item: addressed, ..new("tick") }).unwrap();
     route(&mut old, 2, true, None);
     assign(&mut old, "tick", TAKER);
     let (moved, state) = departure(&old, TAKER);
@@ -184,13 +174,13 @@ fn a_cron_is_refused_where_its_address_is_not_at_home() {
     route(&mut taker, 2, false, Some(Slot::all().filter(|slot| *slot != Slot::of("there")).collect()));
     assert_eq!(take(&mut taker, moved.number, &state), Err(Refusal::Moved));
     route(&mut taker, 3, false, None);
-    assert_eq!(take(&mut taker, moved.number, &state), Ok(Reply::Carried { count: 1 }));
+    assert_eq!(take(&mut taker, moved.number, &state), Ok(1));
 
     let mut holder = Script::of(TAKER);
     holder.produce([NewItem { address: Some("there".into()), ..item("report") }]);
     route(&mut holder, 2, true, Some(SlotSet::default()));
     let taken = take(&mut holder, moved.number, &state);
-    assert_eq!(taken, Ok(Reply::Carried { count: 1 }), "it waits where its address is taken");
+    assert_eq!(taken, Ok(1), "it waits where its address is taken");
 }
 
 #[test]
@@ -198,8 +188,8 @@ fn a_cron_whose_taker_is_gone_waits_for_another() {
     let mut script = draining();
     assign(&mut script, "tick", TAKER);
     let (before, _) = departure(&script, TAKER);
-    let unassign = Command::Unassign(Unassign { partition: TAKER, limit: 10 });
-    assert_eq!(script.apply(unassign), Ok(Reply::Carried { count: 1 }));
+    let unassign = Unassign { partition: TAKER, limit: 10 };
+    assert_eq!(script.apply(unassign), Ok(1));
     assert_eq!((strays(&script), &script.news[..]), (vec!["tick".into()], &[News::Outgoing][..]));
     assign(&mut script, "tick", PartitionId(9));
     let (after, _) = departure(&script, PartitionId(9));
@@ -215,7 +205,7 @@ fn a_cron_that_comes_back_before_it_was_forgotten_runs_once() {
     // TAKER took the cron, ran it, and sends it back.
     let back = Cron { next_at: state.next_at.map(|at| at + Span::from_secs(10)), ..state };
     take(&mut script, moved.number, &back).unwrap();
-    script.apply(Command::Moved(Moved { partition: TAKER, last: moved.number })).unwrap();
+    script.apply(Moved { partition: TAKER, last: moved.number }).unwrap();
     let crons: Vec<&Cron> = script.partition.crons().collect();
     assert_eq!(crons.len(), 1);
     assert_eq!((crons[0].next_at, &crons[0].leaves), (back.next_at, &None));
@@ -225,7 +215,7 @@ fn a_cron_that_comes_back_before_it_was_forgotten_runs_once() {
 #[test]
 fn of_two_crons_of_one_name_the_later_one_stays() {
     let mut script = Script::new();
-    cron_command(&mut script, CronCommand::Create(new("tick"))).unwrap();
+    script.apply(new("tick")).unwrap();
     let here = script.partition.crons().next().unwrap().clone();
     let earlier = Cron { number: here.number - 1, ..here.clone() };
     take(&mut script, windlass_core::item::MoveNumber(1), &earlier).unwrap();

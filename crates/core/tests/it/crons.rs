@@ -1,16 +1,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, Command, CreateQueue, Limit, NewItem, News, Produced, Refusal, Reply};
+use windlass_core::command::{Clear, CreateQueue, DeleteQueue, Limit, NewItem, News, Produced, Refusal};
 use windlass_core::cron::{
-    CatchUp, Cron, CronChange, CronCommand, CronHome, CronName, CronRefusal, CronView, NameCron, NewCron,
-    Overlap,
+    CatchUp, Cron, CronChange, CronHome, CronName, CronRefusal, CronView, DeleteCron, NameCron, NewCron,
+    Overlap, PauseCron, ResumeCron, TriggerCron, UnnameCron, UpdateCron,
 };
 use windlass_core::id::PartitionId;
 use windlass_core::item::Phase;
 use windlass_core::limits::{KINDS_MAX, QUEUE_CRONS_MAX};
 use windlass_core::partition::Partition;
-use windlass_core::row::{Change, Part, QueueName, Row, StoreNames};
+use windlass_core::row::{Change, Part, QueueName, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
@@ -33,26 +33,16 @@ fn addressed(address: &str) -> NewItem {
     NewItem { address: Some(address.into()), ..item("report") }
 }
 
-fn update(name: &str, change: CronChange) -> CronCommand {
-    CronCommand::Update(name.into(), change)
-}
-
-fn apply(script: &mut Script, command: CronCommand) -> Result<Reply, Refusal> {
-    script.apply(Command::from(command))
+fn update(name: &str, change: CronChange) -> UpdateCron {
+    UpdateCron { name: name.into(), change }
 }
 
 fn create(script: &mut Script, new: NewCron) -> Cron {
-    match apply(script, CronCommand::Create(new)).unwrap() {
-        Reply::Cron(view) => view.cron,
-        other => panic!("{other:?}"),
-    }
+    script.apply(new).unwrap().cron
 }
 
 fn trigger(script: &mut Script, name: &str) -> Result<Produced, Refusal> {
-    match apply(script, CronCommand::Trigger(name.into()))? {
-        Reply::Triggered(made) => Ok(made),
-        other => panic!("{other:?}"),
-    }
+    script.apply(TriggerCron(name.into()))
 }
 
 fn view(script: &Script, name: &str) -> CronView {
@@ -203,7 +193,7 @@ fn missed_times_stop_at_the_bytes_that_the_partition_may_come_to_by_itself() {
 fn a_paused_cron_makes_nothing_and_misses_nothing() {
     let mut script = Script::new();
     create(&mut script, NewCron { catch_up: CatchUp::All, ..new("tick", "@every 10s") });
-    apply(&mut script, CronCommand::Pause("tick".into())).unwrap();
+    script.apply(PauseCron("tick".into())).unwrap();
     assert_eq!(script.partition.next_due(), None);
     assert_eq!(after(&mut script, Span::from_secs(95)), 0);
     let paused = view(&script, "tick");
@@ -211,12 +201,12 @@ fn a_paused_cron_makes_nothing_and_misses_nothing() {
     assert_eq!(paused.cron.next_at, Some(START + Span::from_secs(100)), "what its schedule says");
     assert_eq!(paused.next_times[0], START + Span::from_secs(100));
     // Once more changes nothing.
-    apply(&mut script, CronCommand::Pause("tick".into())).unwrap();
+    script.apply(PauseCron("tick".into())).unwrap();
     assert!(script.changes.is_empty());
 
-    apply(&mut script, CronCommand::Resume("tick".into())).unwrap();
+    script.apply(ResumeCron("tick".into())).unwrap();
     assert_eq!(cron(&script, "tick").next_at, Some(START + Span::from_secs(100)));
-    apply(&mut script, CronCommand::Resume("tick".into())).unwrap();
+    script.apply(ResumeCron("tick".into())).unwrap();
     assert!(script.changes.is_empty());
     assert_eq!(after(&mut script, Span::from_secs(5)), 1);
 }
@@ -261,7 +251,7 @@ fn a_trigger_makes_an_item_now_also_of_a_paused_cron_and_its_times_stay() {
     let now = cron(&script, "tick");
     assert_eq!((now.next_at, now.last_at), (Some(START + Span::from_secs(3600)), None));
     assert_eq!(now.last_item, Some(first.number));
-    apply(&mut script, CronCommand::Pause("tick".into())).unwrap();
+    script.apply(PauseCron("tick".into())).unwrap();
     // By hand: its previous item is no matter.
     assert_ne!(trigger(&mut script, "tick").unwrap().number, first.number);
     assert_eq!(refused(trigger(&mut script, "tock")), CronRefusal::NotFound);
@@ -276,28 +266,29 @@ fn an_update_changes_what_it_names_and_a_new_schedule_counts_from_now() {
     let mut script = Script::new();
     let before = create(&mut script, new("tick", "@every 10s"));
     script.pass(Span::from_secs(3));
-    apply(&mut script, update("tick", CronChange { catch_up: Some(CatchUp::All), ..CronChange::default() }))
+    script
+        .apply(update("tick", CronChange { catch_up: Some(CatchUp::All), ..CronChange::default() }))
         .unwrap();
     assert_eq!(cron(&script, "tick"), Cron { catch_up: CatchUp::All, ..before.clone() });
 
     let schedule = Some("0 0 1 1 *".into());
-    apply(&mut script, update("tick", CronChange { schedule, ..CronChange::default() })).unwrap();
+    script.apply(update("tick", CronChange { schedule, ..CronChange::default() })).unwrap();
     let in_utc = cron(&script, "tick").next_at.unwrap();
     let timezone = Some("Asia/Tokyo".into());
-    apply(&mut script, update("tick", CronChange { timezone, ..CronChange::default() })).unwrap();
+    script.apply(update("tick", CronChange { timezone, ..CronChange::default() })).unwrap();
     assert_eq!(cron(&script, "tick").next_at.unwrap() + Span::from_secs(9 * 3600), in_utc);
 
     let bad = CronChange { timezone: Some("Mars".into()), ..CronChange::default() };
     assert!(
-        matches!(refused(apply(&mut script, update("tick", bad))), CronRefusal::Schedule(error) if error.field == "timezone")
+        matches!(refused(script.apply(update("tick", bad))), CronRefusal::Schedule(error) if error.field == "timezone")
     );
     let bad = CronChange { schedule: Some("* *".into()), ..CronChange::default() };
     assert!(
-        matches!(refused(apply(&mut script, update("tick", bad))), CronRefusal::Schedule(error) if error.field == "schedule")
+        matches!(refused(script.apply(update("tick", bad))), CronRefusal::Schedule(error) if error.field == "schedule")
     );
 
     let item = NewItem { facts: Some(Bytes::from_static(b"facts")), ..addressed("here") };
-    apply(&mut script, update("tick", CronChange { item: Some(item), ..CronChange::default() })).unwrap();
+    script.apply(update("tick", CronChange { item: Some(item), ..CronChange::default() })).unwrap();
     let removed = Change::RemoveBody { number: before.template.body, part: Part::Payload };
     assert!(script.changes.contains(&removed), "nobody needs the old body");
     let now = cron(&script, "tick");
@@ -308,11 +299,11 @@ fn an_update_changes_what_it_names_and_a_new_schedule_counts_from_now() {
 fn a_name_is_one_crons_and_a_deleted_one_leaves_nothing() {
     let mut script = Script::new();
     let made = create(&mut script, new("tick", "@every 10s"));
-    assert_eq!(refused(apply(&mut script, CronCommand::Create(new("tick", "@hourly")))), CronRefusal::Exists);
-    apply(&mut script, CronCommand::Delete("tick".into())).unwrap();
+    assert_eq!(refused(script.apply(new("tick", "@hourly"))), CronRefusal::Exists);
+    script.apply(DeleteCron("tick".into())).unwrap();
     assert!(script.changes.contains(&Change::RemoveBody { number: made.template.body, part: Part::Payload }));
     assert_eq!(script.partition.next_due(), None);
-    assert_eq!(refused(apply(&mut script, CronCommand::Delete("tick".into()))), CronRefusal::NotFound);
+    assert_eq!(refused(script.apply(DeleteCron("tick".into()))), CronRefusal::NotFound);
     assert!(script.partition.rows().all(|row| matches!(row, Row::Numbers(_))));
     create(&mut script, new("tick", "@every 10s"));
 }
@@ -323,12 +314,12 @@ fn the_kind_of_a_cron_has_its_room_from_the_beginning() {
     for kind in 0..KINDS_MAX - 1 {
         script.partition.apply(
             script.now,
-            Command::Produce(windlass_core::command::Produce { items: vec![item(&format!("kind {kind}"))] }),
+            windlass_core::command::Produce { items: vec![item(&format!("kind {kind}"))] },
         );
     }
     create(&mut script, new("tick", "@every 10s"));
     let other = NewCron { item: item("one too many"), ..new("tock", "@every 10s") };
-    assert!(matches!(apply(&mut script, CronCommand::Create(other)), Err(Refusal::TooMany { .. })));
+    assert!(matches!(script.apply(other), Err(Refusal::TooMany { .. })));
     script.pass(Span::from_secs(10));
     assert_eq!(script.sweep_some(1), 1);
 }
@@ -340,7 +331,7 @@ fn a_cron_can_be_held_back_and_is_late_then() {
     script.partition.hold_crons_until(START + Span::from_secs(30));
     script.pass(Span::from_secs(12));
     assert_eq!(script.partition.next_due(), Some(START + Span::from_secs(30)));
-    assert_eq!(script.partition.apply(script.now, Command::Sweep { limit: 10 }).changes, []);
+    assert_eq!(script.partition.sweep(script.now, 10).changes, []);
     script.partition.hold_crons_until(Timestamp(0));
     assert_eq!(after(&mut script, Span::ZERO), 1);
 }
@@ -353,7 +344,7 @@ fn registry() -> Script {
     let mut script = Script::of(PartitionId::REGISTRY);
     for name in ["jobs", "mail"] {
         let create = CreateQueue::new(queue(name), Settings::default(), 1);
-        script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
+        script.apply(create).unwrap();
     }
     script
 }
@@ -362,9 +353,9 @@ fn home(name: &str, of: &str) -> CronHome {
     CronHome { name: name.into(), queue: queue(of), unknown: Vec::new() }
 }
 
-fn name(script: &mut Script, name: &str, of: &str, instead_of: Option<&str>) -> Result<Reply, Refusal> {
+fn name(script: &mut Script, name: &str, of: &str, instead_of: Option<&str>) -> Result<(), Refusal> {
     let named = NameCron { home: home(name, of), instead_of: instead_of.map(queue) };
-    apply(script, CronCommand::Name(named))
+    script.apply(named)
 }
 
 fn homes(partition: &Partition, pivot: Option<&str>) -> Vec<(Arc<str>, Arc<str>)> {
@@ -389,9 +380,9 @@ fn a_name_is_given_once_and_taken_over_only_from_the_queue_it_belongs_to() {
     );
     assert_eq!(homes(&script.partition, Some("tick")), [("tock".into(), "jobs".into())]);
     // Another queue's by now.
-    apply(&mut script, CronCommand::Unname(home("tick", "jobs"))).unwrap();
+    script.apply(UnnameCron(home("tick", "jobs"))).unwrap();
     assert!(script.changes.is_empty());
-    apply(&mut script, CronCommand::Unname(home("tick", "mail"))).unwrap();
+    script.apply(UnnameCron(home("tick", "mail"))).unwrap();
     let tick = CronName { namespace: "default".into(), name: "tick".into() };
     assert!(script.partition.cron_home(&tick).is_none());
 }
@@ -401,12 +392,12 @@ fn two_namespaces_may_use_the_same_name() {
     let mut script = registry();
     let of = |namespace: &str| QueueName { namespace: namespace.into(), name: "jobs".into() };
     let create = CreateQueue::new(of("other"), Settings::default(), 1);
-    script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
+    script.apply(create).unwrap();
     name(&mut script, "tick", "jobs", None).unwrap();
     let home = CronHome { queue: of("other"), ..home("tick", "jobs") };
-    apply(&mut script, CronCommand::Name(NameCron { home, instead_of: None })).unwrap();
+    script.apply(NameCron { home, instead_of: None }).unwrap();
     assert_eq!(homes(&script.partition, None), [("tick".into(), "jobs".into())]);
-    script.apply(Command::DeleteQueue(of("other"))).unwrap();
+    script.apply(DeleteQueue(of("other"))).unwrap();
     assert_eq!(homes(&script.partition, None), [("tick".into(), "jobs".into())]);
 }
 
@@ -416,7 +407,7 @@ fn names_go_with_their_queue() {
     for (cron, of) in [("one", "jobs"), ("three", "jobs"), ("two", "mail")] {
         name(&mut script, cron, of, None).unwrap();
     }
-    script.apply(Command::DeleteQueue(queue("jobs"))).unwrap();
+    script.apply(DeleteQueue(queue("jobs"))).unwrap();
     assert_eq!(homes(&script.partition, None), [("two".into(), "mail".into())]);
 }
 
@@ -443,11 +434,8 @@ fn what_no_cron_can_make_is_refused() {
         item(""),
         addressed(""),
     ] {
-        let refused = apply(&mut script, CronCommand::Create(NewCron { item, ..new("tick", "@hourly") }));
+        let refused = script.apply(NewCron { item, ..new("tick", "@hourly") });
         assert!(matches!(refused, Err(Refusal::Invalid(_))), "{refused:?}");
     }
-    assert!(matches!(
-        apply(&mut script, CronCommand::Create(new("not a name", "@hourly"))),
-        Err(Refusal::Invalid(_))
-    ));
+    assert!(matches!(script.apply(new("not a name", "@hourly")), Err(Refusal::Invalid(_))));
 }

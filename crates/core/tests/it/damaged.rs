@@ -1,24 +1,19 @@
 use bytes::Bytes;
-use windlass_core::command::{
-    Arriving, ArrivingItem, Command, Damaged, Held, List, Move, Refusal, Reply, Take,
-};
+use windlass_core::command::{Arriving, ArrivingItem, Damaged, FailDamaged, Held, List, Move, Refusal, Take};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 
-use crate::script::{Retry, Script, at_once, error, held, items};
+use crate::script::{RetryItem, Script, at_once, error, held, items};
 
 fn fail(script: &mut Script, held: Held) -> Result<(), Refusal> {
     fail_as(script, Damaged { held, payload_lost: true })
 }
 
 fn fail_as(script: &mut Script, damaged: Damaged) -> Result<(), Refusal> {
-    match script.apply(Command::FailDamaged(vec![damaged])) {
-        Ok(Reply::Done(mut results)) => results.remove(0),
-        other => panic!("{other:?}"),
-    }
+    script.apply(FailDamaged(vec![damaged])).unwrap().remove(0)
 }
 
 fn error_of(script: &Script, number: ItemNumber) -> Option<ItemError> {
@@ -60,7 +55,7 @@ fn take_without_payload(script: &mut Script, moves: u64) {
         facts: Some(Bytes::from_static(b"facts")),
     };
     let take = Take { source: PartitionId(9), moves: (1..=moves).map(moved).collect() };
-    script.apply(Command::Take(take)).unwrap();
+    script.apply(take).unwrap();
 }
 
 #[test]
@@ -68,7 +63,7 @@ fn a_damaged_item_fails_with_its_own_error_and_no_attempt_counted() {
     let mut script = Script::new();
     let number = script.produce_one();
     let first = script.lease_one();
-    script.retry(Retry { error: Some(error("the worker's word")), ..at_once(first) }).unwrap();
+    script.retry(RetryItem { error: Some(error("the worker's word")), ..at_once(first) }).unwrap();
     let second = script.lease_one();
     fail(&mut script, second).unwrap();
     let item = script.get(number);

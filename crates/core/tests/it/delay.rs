@@ -1,15 +1,15 @@
 //! Items that are due so long after the command, group's end or run of a cron that makes them.
 
 use windlass_core::command::{
-    Command, CreateGroup, Departing, Departure, NewEnd, NewItem, Produce, Refusal, Retried,
+    CreateGroup, Departing, Departure, NewEnd, NewItem, Produce, Refusal, Retried, Retry,
 };
-use windlass_core::cron::{CatchUp, CronCommand, NewCron, Overlap};
+use windlass_core::cron::{CatchUp, NewCron, Overlap, TriggerCron};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{Phase, State};
 use windlass_core::limits::{DELAY_MAX, Invalid};
 use windlass_core::time::{Span, Timestamp};
 
-use crate::script::{Retry, START, Script, again, item, items};
+use crate::script::{RetryItem, START, Script, again, item, items};
 
 const MINUTE: Span = Span::from_secs(60);
 
@@ -43,7 +43,7 @@ fn a_retry_is_due_its_delay_after_the_command() {
     script.produce(items(1));
     let held = script.lease_one();
     script.pass(Span::from_secs(5));
-    let retried = script.retry(Retry { delay: Some(MINUTE), ..again(held) });
+    let retried = script.retry(RetryItem { delay: Some(MINUTE), ..again(held) });
     assert_eq!(retried, Ok(Retried::Again { due_at: START + Span::from_secs(65) }));
 }
 
@@ -51,7 +51,7 @@ fn a_retry_is_due_its_delay_after_the_command() {
 fn an_end_item_is_due_its_delay_after_the_end_of_its_group() {
     let mut script = Script::new();
     let end = NewEnd { queue: None, item: NewItem { delay: Some(MINUTE), ..item("end") } };
-    script.apply(Command::CreateGroup(Box::new(group(end)))).unwrap();
+    script.apply(group(end)).unwrap();
     script.pass(Span::from_secs(5));
     let member = script.lease_one();
     script.pass(Span::from_secs(5));
@@ -64,7 +64,7 @@ fn an_end_item_is_due_its_delay_after_the_end_of_its_group() {
 fn an_end_item_for_another_queue_takes_its_time_along() {
     let mut script = Script::new();
     let end = NewEnd { queue: Some("other".into()), item: delayed(MINUTE) };
-    script.apply(Command::CreateGroup(Box::new(group(end)))).unwrap();
+    script.apply(group(end)).unwrap();
     script.pass(Span::from_secs(5));
     let member = script.lease_one();
     script.complete(member, None).unwrap();
@@ -76,7 +76,7 @@ fn an_end_item_for_another_queue_takes_its_time_along() {
         instead_of: None,
         limit: 9,
     };
-    script.apply(Command::Assign(assign)).unwrap();
+    script.apply(assign).unwrap();
     let departures = script.partition.departures(taker, 10);
     let [Departure { what: Departing::Item(departing), .. }] = &departures[..] else {
         panic!("{departures:?}")
@@ -95,9 +95,9 @@ fn an_item_of_a_cron_is_due_its_delay_after_the_run_or_trigger() {
         catch_up: CatchUp::Skip,
         overlap: Overlap::Allow,
     };
-    script.apply(Command::from(CronCommand::Create(new))).unwrap();
+    script.apply(new).unwrap();
     script.pass(Span::from_secs(5));
-    script.apply(Command::from(CronCommand::Trigger("tick".into()))).unwrap();
+    script.apply(TriggerCron("tick".into())).unwrap();
     let triggered = script.partition.cron("tick", script.now, 0).unwrap().cron.last_item.unwrap();
     assert_eq!(due(&script, triggered), Some(START + Span::from_secs(65)));
     script.pass(Span::from_secs(5));
@@ -116,14 +116,14 @@ fn a_delay_beside_a_time_and_one_without_bounds_are_refused() {
     let both = NewItem { enqueue_at: Some(START), ..delayed(MINUTE) };
     for (item, refusal) in [(both, beside), (endless, too_long.clone())] {
         let produce = Produce { items: vec![item.clone()] };
-        assert_eq!(script.apply(Command::Produce(produce)), Err(refusal.clone()));
+        assert_eq!(script.apply(produce), Err(refusal.clone()));
         let end = NewEnd { queue: None, item };
-        assert_eq!(script.apply(Command::CreateGroup(Box::new(group(end)))), Err(refusal));
+        assert_eq!(script.apply(group(end)), Err(refusal));
     }
     assert_eq!(script.produced([delayed(DELAY_MAX)])[0].phase, Phase::Scheduled);
     script.produce(items(1));
     let held = script.lease_one();
-    let retry = |retry_at, delay| Command::Retry(vec![Retry { retry_at, delay: Some(delay), ..again(held) }]);
+    let retry = |retry_at, delay| Retry(vec![RetryItem { retry_at, delay: Some(delay), ..again(held) }]);
     let beside = Refusal::Invalid(Invalid { field: "delay", rule: "unset where there is a `retry_at`" });
     assert_eq!(script.apply(retry(Some(START), MINUTE)), Err(beside));
     assert_eq!(script.apply(retry(None, Span(DELAY_MAX.0 + 1))), Err(too_long));

@@ -1,4 +1,4 @@
-use windlass_core::command::{Clear, Command, Emitted, News, Refusal};
+use windlass_core::command::{Clear, Delete, Emitted, News, Refusal};
 use windlass_core::event::{NewEvent, unpack};
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{LeaseEnd, Phase, State};
@@ -232,7 +232,7 @@ fn what_batches_cost_counts_however_an_item_ends_and_only_of_those_that_are_left
         let done = match leased.number {
             number if number == completed => script.complete(held(&leased), None),
             number if number == cleared => script.release(held(&leased)),
-            _ => script.retry(crate::script::Retry { dead: true, ..at_once(held(&leased)) }).map(drop),
+            _ => script.retry(crate::script::RetryItem { dead: true, ..at_once(held(&leased)) }).map(drop),
         };
         done.unwrap();
     }
@@ -300,7 +300,7 @@ fn a_cleared_item_keeps_its_events_and_a_deleted_one_does_not() {
         script.emit(held(&leased), events(1)).unwrap();
         script.release(held(&leased)).unwrap();
     }
-    script.apply(Command::Delete(vec![deleted])).unwrap();
+    script.apply(Delete(vec![deleted])).unwrap();
     assert_eq!(batches(&script), [(1, 1)]);
     script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false });
     script.sweep();
@@ -318,7 +318,7 @@ fn a_dead_item_keeps_its_events_here_until_its_time_is_over_whether_or_not_it_ha
     let number = script.produce_one();
     let held = script.lease_one();
     script.emit(held, events(1)).unwrap();
-    script.retry(crate::script::Retry { dead: true, ..at_once(held) }).unwrap();
+    script.retry(crate::script::RetryItem { dead: true, ..at_once(held) }).unwrap();
     assert_eq!((script.phase(number), batches(&script).len()), (Some(Phase::Failed), 1));
     script.pass(Span::from_secs(10));
     script.sweep();

@@ -1,9 +1,7 @@
 //! Queues and crons that may be there already, and what their owners note down about queues.
 
-use windlass_core::command::{
-    Command, CreateQueue, GivenQueue, NewItem, Rebalance, Refusal, Reply, UpdateQueue,
-};
-use windlass_core::cron::{CatchUp, CronChange, CronCommand, NewCron, Overlap};
+use windlass_core::command::{CreateQueue, GivenQueue, NewItem, Rebalance, Refusal, UpdateQueue};
+use windlass_core::cron::{CatchUp, CronChange, NewCron, Overlap};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::META_BYTES_MAX;
 use windlass_core::row::{Queue, QueueName, StoreNames};
@@ -22,15 +20,8 @@ fn registry() -> Script {
     Script::of(PartitionId::REGISTRY)
 }
 
-fn queue_of(reply: Result<Reply, Refusal>) -> Result<Queue, Refusal> {
-    reply.map(|reply| match reply {
-        Reply::Queue(queue) => *queue,
-        other => panic!("{other:?}"),
-    })
-}
-
 fn create(script: &mut Script, create: CreateQueue) -> Result<Queue, Refusal> {
-    queue_of(script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())))
+    script.apply(create)
 }
 
 /// What an edge makes of a call that says `exists_ok`.
@@ -53,7 +44,7 @@ fn of_meta(meta: Option<&str>) -> GivenQueue {
 }
 
 fn update(script: &mut Script, update: UpdateQueue) -> Result<Queue, Refusal> {
-    queue_of(script.apply(Command::UpdateQueue(Box::new(update))))
+    script.apply(update)
 }
 
 /// Each field alone, with another value than a queue has by default, in the order of the API.
@@ -136,7 +127,7 @@ fn partitions_that_drain_do_not_count_as_the_queues() {
     let mut script = registry();
     ensure(&mut script, GivenQueue { partitions: Some(3), ..GivenQueue::default() }).unwrap();
     let rebalance = Rebalance { name: name(), partitions: 2, stores: StoreNames::default() };
-    script.apply(Command::Rebalance(rebalance)).unwrap();
+    script.apply(rebalance).unwrap();
     assert!(ensure(&mut script, GivenQueue { partitions: Some(2), ..GivenQueue::default() }).is_ok());
 }
 
@@ -147,7 +138,7 @@ fn a_queue_knows_when_it_was_made_and_last_updated() {
     assert_eq!((made.created_at, made.updated_at), (START, START));
     script.pass(SECOND);
     let rebalance = Rebalance { name: name(), partitions: 2, stores: StoreNames::default() };
-    let wider = queue_of(script.apply(Command::Rebalance(rebalance))).unwrap();
+    let wider = script.apply(rebalance).unwrap();
     assert_eq!((wider.created_at, wider.updated_at), (START, START));
     script.pass(SECOND);
     let updated = update(&mut script, UpdateQueue::new(name(), SettingsChange::default())).unwrap();
@@ -165,7 +156,7 @@ fn meta_is_replaced_kept_and_taken_away() {
     let mut set = |meta: Option<Option<&str>>| {
         let meta = meta.map(|meta| meta.map(Into::into));
         let update = UpdateQueue { meta, ..UpdateQueue::new(name(), SettingsChange::default()) };
-        queue_of(script.apply(Command::UpdateQueue(Box::new(update)))).map(|queue| queue.meta)
+        script.apply(update).map(|queue| queue.meta)
     };
     assert_eq!(set(None).unwrap().as_deref(), Some(r#"{"a":1}"#));
     assert_eq!(set(Some(Some(" {}"))).unwrap().as_deref(), Some(" {}"));
@@ -190,7 +181,7 @@ fn a_cron_differs_in_the_first_field_that_is_given_and_is_not_its_own() {
         catch_up: CatchUp::One,
         overlap: Overlap::Skip,
     };
-    script.apply(Command::from(CronCommand::Create(new.clone()))).unwrap();
+    script.apply(new.clone()).unwrap();
     let cron = script.partition.cron("tick", START, 0).unwrap().cron;
     let all = CronChange {
         schedule: Some(new.schedule),

@@ -1,6 +1,6 @@
 //! Items that grow too old.
 
-use windlass_core::command::{Clear, Command, NewItem, News, Retried};
+use windlass_core::command::{Clear, NewItem, News, Retried};
 use windlass_core::item::{MoveReason, Phase};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
@@ -131,8 +131,8 @@ fn a_retry_that_comes_due_too_late_expires_meanwhile() {
     let number = script.produce([mortal(7)])[0];
     let held = script.lease_one();
     let later = Some(script.now + Span::from_secs(100));
-    script.retry(crate::script::Retry { retry_at: later, ..again(held) }).unwrap();
+    script.retry(crate::script::RetryItem { retry_at: later, ..again(held) }).unwrap();
     script.pass(Span::from_secs(7));
-    script.apply(Command::Sweep { limit: 10 }).unwrap();
+    script.sweep_some(10);
     assert_eq!(script.phase(number), Some(Phase::Expired));
 }

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use windlass_core::command::{
-    Clear, Command, CreateGroup, Departing, DepartingItem, Departure, Import, ImportItem, NewEnd, NewItem,
-    News, Produce, Produced, Refusal, Reply, SetGroupEnd,
+    CancelGroup, Clear, CreateGroup, Delete, DeleteGroup, Departing, DepartingItem, Departure, GroupCreated,
+    Import, ImportItem, NewEnd, NewItem, News, Produce, Produced, Refusal, SetGroupEnd, StartGroup,
 };
 use windlass_core::group::{Ended, GroupState, GroupView};
 use windlass_core::id::ItemNumber;
@@ -13,7 +13,7 @@ use windlass_core::row::{Change, Part, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
-use crate::script::{Retry, START, Script, again, at_once, error, held, item, items, kinds};
+use crate::script::{RetryItem, START, Script, again, at_once, error, held, item, items, kinds};
 
 fn item_of(departure: &Departure) -> &DepartingItem {
     match &departure.what {
@@ -45,33 +45,24 @@ fn with_ends(name: &str, members: usize) -> CreateGroup {
 }
 
 fn create(script: &mut Script, create: CreateGroup) -> (GroupView, Vec<Produced>) {
-    match script.apply(Command::CreateGroup(Box::new(create))).unwrap() {
-        Reply::GroupCreated(view, items) => (*view, items),
-        other => panic!("{other:?}"),
-    }
+    let GroupCreated { group, items } = script.apply(create).unwrap();
+    (group, items)
 }
 
 fn numbers(produced: &[Produced]) -> Vec<ItemNumber> {
     produced.iter().map(|produced| produced.number).collect()
 }
 
-fn answer(reply: Result<Reply, Refusal>) -> Result<GroupView, Refusal> {
-    match reply? {
-        Reply::Group(view) => Ok(*view),
-        other => panic!("{other:?}"),
-    }
-}
-
 fn start(script: &mut Script, name: &str) -> Result<GroupView, Refusal> {
-    answer(script.apply(Command::StartGroup(name.into())))
+    script.apply(StartGroup(name.into()))
 }
 
 fn cancel(script: &mut Script, name: &str) -> Result<GroupView, Refusal> {
-    answer(script.apply(Command::CancelGroup(name.into())))
+    script.apply(CancelGroup(name.into()))
 }
 
 fn delete(script: &mut Script, name: &str) -> Result<GroupView, Refusal> {
-    answer(script.apply(Command::DeleteGroup(name.into())))
+    script.apply(DeleteGroup(name.into()))
 }
 
 fn group(script: &Script, name: &str) -> GroupView {
@@ -88,10 +79,7 @@ fn of_kind(script: &mut Script, kind: &str) -> usize {
 }
 
 fn refusals(script: &mut Script, items: Vec<NewItem>) -> Vec<Option<Refusal>> {
-    match script.apply(Command::Produce(Produce { items })).unwrap() {
-        Reply::Produced(produced) => produced.into_iter().map(Result::err).collect(),
-        other => panic!("{other:?}"),
-    }
+    script.apply(Produce { items }).unwrap().into_iter().map(Result::err).collect()
 }
 
 #[test]
@@ -199,7 +187,7 @@ fn every_way_a_member_ends_is_counted() {
     script.retry(at_once(failed)).unwrap();
     script.release(released).unwrap();
     script.cancel(released.number).unwrap();
-    script.apply(Command::Delete(vec![made[1]])).unwrap();
+    script.apply(Delete(vec![made[1]])).unwrap();
     assert_eq!(group(&script, "g").live, Counts { waiting: 2, scheduled: 1, leased: 1, ..Counts::default() });
     script.pass(Span::from_secs(2));
     script.sweep();
@@ -223,7 +211,7 @@ fn every_way_a_member_ends_is_counted() {
         instead_of: None,
         limit: 10,
     };
-    script.apply(Command::Assign(assign)).unwrap();
+    script.apply(assign).unwrap();
     let departures = script.partition.departures(windlass_core::id::PartitionId(9), 10);
     assert!(departures.iter().all(|departure| item_of(departure).group.as_deref() == Some("g")));
     assert_eq!(departures.len(), 2);
@@ -313,7 +301,7 @@ fn a_cancel_takes_at_once_what_is_not_leased_and_asks_the_others_to_stop() {
     script.release(held(&leased[1])).unwrap();
     script.sweep();
     assert_eq!(state(&script, "g"), "cancelled");
-    script.retry(Retry { error: Some(error("stopped")), ..again(held(&leased[2])) }).unwrap();
+    script.retry(RetryItem { error: Some(error("stopped")), ..again(held(&leased[2])) }).unwrap();
     let view = group(&script, "g");
     assert_eq!((view.state.name(), view.live.live()), ("aborted", 0));
     assert_eq!(view.ended, Ended { completed: 1, cancelled: 5, ..Ended::default() });
@@ -338,7 +326,7 @@ fn a_cancelled_member_with_something_to_show_is_kept_from_the_cancel_on() {
     let mut script = Script::new();
     create(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
     let leased = script.lease_one();
-    script.retry(Retry { error: Some(error("it broke")), ..at_once(leased) }).unwrap();
+    script.retry(RetryItem { error: Some(error("it broke")), ..at_once(leased) }).unwrap();
     script.pass(Span::from_secs(1));
     cancel(&mut script, "g").unwrap();
     let before = script.get(leased.number);
@@ -354,7 +342,7 @@ fn repeated_and_late_calls_are_answered_as_the_contract_says() {
     let mut script = Script::new();
     assert_eq!(start(&mut script, "g"), Err(Refusal::NoSuchGroup));
     create(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
-    let again = script.apply(Command::CreateGroup(Box::new(with_ends("g", 3))));
+    let again = script.apply(with_ends("g", 3));
     assert_eq!((again, script.partition.counts().live()), (Err(Refusal::GroupExists), 1));
     assert_eq!(start(&mut script, "g").map(|view| view.state), Ok(GroupState::Started));
     assert_eq!(script.changes, []);
@@ -368,7 +356,7 @@ fn repeated_and_late_calls_are_answered_as_the_contract_says() {
     script.release(member).unwrap();
     assert_eq!(cancel(&mut script, "g").map(|view| view.state.name()), Ok("aborted"));
     let set = SetGroupEnd { name: "g".into(), end: Some(end_item("end")), abort: None };
-    assert_eq!(script.apply(Command::SetGroupEnd(Box::new(set))), Err(Refusal::GroupFinished));
+    assert_eq!(script.apply(set), Err(Refusal::GroupFinished));
     create(&mut script, CreateGroup { start: true, ..empty("done") });
     assert_eq!(cancel(&mut script, "done"), Err(Refusal::GroupFinished));
     assert_eq!(start(&mut script, "done"), Err(Refusal::GroupFinished));
@@ -379,7 +367,7 @@ fn an_end_item_can_be_set_and_replaced_until_the_group_is_finished() {
     let mut script = Script::new();
     create(&mut script, CreateGroup { end: Some(end_item("first")), items: items(1), ..empty("g") });
     let set = SetGroupEnd { name: "g".into(), end: Some(end_item("second")), abort: Some(end_item("abort")) };
-    script.apply(Command::SetGroupEnd(Box::new(set))).unwrap();
+    script.apply(set).unwrap();
     let removes = |change: &&Change| matches!(change, Change::RemoveBody { .. });
     assert_eq!(script.changes.iter().filter(removes).count(), 1);
     start(&mut script, "g").unwrap();
@@ -414,7 +402,7 @@ fn an_end_item_for_another_queue_leaves_as_it_is_made() {
         instead_of: None,
         limit: 9,
     };
-    script.apply(Command::Assign(assign)).unwrap();
+    script.apply(assign).unwrap();
     let departures = script.partition.departures(taker, 10);
     let [departure] = &departures[..] else { panic!("{departures:?}") };
     let item = item_of(departure);
@@ -422,7 +410,7 @@ fn an_end_item_for_another_queue_leaves_as_it_is_made() {
     assert_eq!((item.max_attempts, item.dead_timeout), (Some(7), Some(Span::ZERO)));
     assert_eq!(item.enqueue_at, Some(START + Span::from_secs(60)));
     let moved = windlass_core::command::Moved { partition: taker, last: departure.number };
-    script.apply(Command::Moved(moved)).unwrap();
+    script.apply(moved).unwrap();
     assert!(!script.partition.rows().any(|row| matches!(row, Row::Item(_) | Row::Group(_))));
 }
 
@@ -493,7 +481,7 @@ fn at_the_bound_the_groups_that_are_over_make_room() {
     let mut partition = windlass_core::partition::Partition::new(windlass_core::id::PartitionId(1), START);
     let mut make = |name: String, start| {
         let create = CreateGroup { name: name.into(), start, ..empty("g") };
-        partition.apply(START, Command::CreateGroup(Box::new(create))).reply.unwrap();
+        partition.apply(START, create).reply.unwrap();
     };
     (0..GROUPS_MAX).for_each(|index| make(format!("g{index}"), index >= 3));
     make("one-more".to_owned(), false);
@@ -508,28 +496,25 @@ fn start_and_cancel_write_the_same_rows_whatever_the_number_of_members() {
     for members in [10, 1_000_000] {
         let mut partition =
             windlass_core::partition::Partition::new(windlass_core::id::PartitionId(1), START);
-        let mut apply = |command| partition.apply(START, command);
-        let create_command = |name: &str| {
-            Command::CreateGroup(Box::new(CreateGroup { items: Vec::new(), ..with_ends(name, 0) }))
-        };
+        let create_empty = |name: &str| CreateGroup { items: Vec::new(), ..with_ends(name, 0) };
         for name in ["started", "cancelled"] {
-            apply(create_command(name)).reply.unwrap();
+            partition.apply(START, create_empty(name)).reply.unwrap();
             for _ in 0..members / 1000 + 1 {
                 let items = vec![member(name); members.min(1000)];
-                apply(Command::Produce(Produce { items })).reply.unwrap();
+                partition.apply(START, Produce { items }).reply.unwrap();
             }
         }
-        let started = apply(Command::StartGroup("started".into())).changes.len();
+        let started = partition.apply(START, StartGroup("started".into())).changes.len();
         let lease = windlass_core::command::LeaseItems {
             client_id: "worker".into(),
             batch_size: 1000.min(members / 2),
             lease_timeout: None,
             filter: windlass_core::command::Filter::ANY,
         };
-        apply(Command::StartGroup("cancelled".into())).reply.unwrap();
-        apply(Command::Lease(lease)).reply.unwrap();
-        let cancelled_leased = apply(Command::CancelGroup("started".into())).changes.len();
-        let cancelled = apply(Command::CancelGroup("cancelled".into())).changes.len();
+        partition.apply(START, StartGroup("cancelled".into())).reply.unwrap();
+        partition.apply(START, lease).reply.unwrap();
+        let cancelled_leased = partition.apply(START, CancelGroup("started".into())).changes.len();
+        let cancelled = partition.apply(START, CancelGroup("cancelled".into())).changes.len();
         written.push((started, cancelled_leased, cancelled));
     }
     assert_eq!(written[0], written[1]);
@@ -556,8 +541,7 @@ fn an_imported_item_joins_its_group_like_a_produced_one() {
         body: bytes::Bytes::new(),
         facts: None,
     };
-    let reply = script.apply(Command::Import(Import { items: vec![import("g"), import("none")] })).unwrap();
-    let Reply::Produced(imported) = reply else { panic!("{reply:?}") };
+    let imported = script.apply(Import { items: vec![import("g"), import("none")] }).unwrap();
     assert_eq!(imported[0].as_ref().map(|produced| produced.phase), Ok(Phase::Held));
     assert_eq!(imported[1], Err(Refusal::NoSuchGroup));
     assert_eq!(group(&script, "g").live.held, 1);
@@ -567,15 +551,15 @@ fn an_imported_item_joins_its_group_like_a_produced_one() {
 fn there_is_room_for_the_kind_of_an_end_item_when_it_is_made() {
     let mut script = windlass_core::partition::Partition::new(windlass_core::id::PartitionId(1), START);
     let create = CreateGroup { items: vec![item("member")], ..with_ends("g", 0) };
-    script.apply(START, Command::CreateGroup(Box::new(create))).reply.unwrap();
+    script.apply(START, create).reply.unwrap();
     for first in (3..KINDS_MAX).step_by(1000) {
         let last = (first + 1000).min(KINDS_MAX);
         let items = (first..last).map(|kind| item(&format!("kind {kind}"))).collect();
-        script.apply(START, Command::Produce(Produce { items })).reply.unwrap();
+        script.apply(START, Produce { items }).reply.unwrap();
     }
-    let one_more = Command::Produce(Produce { items: vec![item("one more")] });
+    let one_more = Produce { items: vec![item("one more")] };
     assert!(matches!(script.apply(START, one_more).reply, Err(Refusal::TooMany { .. })));
-    script.apply(START, Command::CancelGroup("g".into())).reply.unwrap();
+    script.apply(START, CancelGroup("g".into())).reply.unwrap();
     assert_eq!(script.kind_counts()["abort"].waiting, 1);
     script.audit().unwrap();
 }

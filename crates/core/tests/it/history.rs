@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Claim, Clear, Command, Completion, Digest, Ended, Extend, Filter, Held, Import, ImportItem, LeaseItems,
-    Leased, NewItem, News, Produce, ProduceOnce, Produced, Refusal, Reply, Retried, Retry,
+    Applied, Cancel, Claim, Clear, Complete, Completion, Configure, Delete, Digest, Ended, Extend, Filter,
+    Held, Import, ImportItem, LeaseItems, Leased, NewItem, News, Produce, ProduceOnce, Produced,
+    ProducedOnce, Refusal, Release, Retried, Retry, RetryItem, Revoke,
 };
 use windlass_core::cron::Cron;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
@@ -25,6 +26,7 @@ use windlass_core::row::{BodyCopy, Change, Intake, Row};
 use windlass_core::rule::RuleSet;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verb::Verb;
 
 use crate::script::START;
 use events::Streams;
@@ -106,7 +108,7 @@ impl History {
             streams: Streams::default(),
             crons: BTreeMap::new(),
         };
-        history.apply(Command::Configure(Box::new(settings))).unwrap();
+        history.apply(Configure(settings)).unwrap();
         history
     }
 
@@ -169,8 +171,13 @@ impl History {
         self.partition.hold_crons_until(Timestamp(0));
     }
 
-    fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
-        let applied = self.partition.apply(self.now, command);
+    fn apply<V: Verb>(&mut self, verb: V) -> Result<V::Reply, Refusal> {
+        let applied = self.partition.apply(self.now, verb);
+        self.note(applied)
+    }
+
+    /// Keeps what a verb or a sweep did.
+    fn note<R>(&mut self, applied: Applied<R>) -> Result<R, Refusal> {
         assert!(applied.reply.is_ok() || applied.totals == Totals::default(), "a refusal counts as nothing");
         self.totals += applied.totals;
         self.changes.extend(applied.changes);
@@ -212,12 +219,12 @@ impl History {
     fn produce(&mut self, items: &[New]) {
         let items: Vec<_> = items.iter().map(|item| self.new_item(*item)).collect();
         let takes = self.takes_all(&items);
-        let reply = self.apply(Command::Produce(Produce { items: items.clone() }));
+        let reply = self.apply(Produce { items: items.clone() });
         if !takes {
             assert_eq!(reply, Err(Refusal::Moved));
             return;
         }
-        let Ok(Reply::Produced(produced)) = reply else { panic!("nothing stands against it") };
+        let produced = reply.expect("nothing stands against it");
         self.produced(&items, produced);
     }
 
@@ -245,7 +252,7 @@ impl History {
         let takes = self.takes_all(&items) && (!by_call || self.takes_name(&key_name));
         let (indexes, held) = (Vec::new(), BTreeMap::new());
         let produce = ProduceOnce { key: key_name, digest, claim, indexes, held, items: items.clone() };
-        let reply = self.apply(Command::ProduceOnce(produce));
+        let reply = self.apply(produce);
         if !takes {
             assert_eq!(reply, Err(Refusal::Moved));
             return;
@@ -266,9 +273,7 @@ impl History {
                 }
             }
             None => {
-                let Ok(Reply::ProducedOnce { claimed_at, items: produced }) = reply else {
-                    panic!("{reply:?}")
-                };
+                let ProducedOnce { claimed_at, items: produced } = reply.unwrap();
                 self.calls.insert(key, (claimed_at, digest, produced.clone()));
                 self.produced(&items, produced);
             }
@@ -393,12 +398,12 @@ impl History {
         };
         let items: Vec<_> = items.iter().map(import).collect();
         let takes = items.iter().all(|item| self.takes(item.group.as_deref(), item.address.as_deref()));
-        let reply = self.apply(Command::Import(Import { items: items.clone() }));
+        let reply = self.apply(Import { items: items.clone() });
         if !takes {
             assert_eq!(reply, Err(Refusal::Moved));
             return;
         }
-        let Ok(Reply::Produced(imported)) = reply else { panic!("nothing stands against it") };
+        let imported = reply.expect("nothing stands against it");
         for (item, imported) in items.into_iter().zip(imported) {
             let imported = imported.map(|imported| imported.number);
             let Some(number) = self.came(item.group.as_deref(), item.address.as_ref(), imported) else {
@@ -419,7 +424,7 @@ impl History {
             Some(true) => Err(Refusal::Ended),
             Some(false) => Ok(()),
         };
-        assert_eq!(self.apply(Command::Delete(vec![number])), Ok(Reply::Done(vec![expected.clone()])));
+        assert_eq!(self.apply(Delete(vec![number])), Ok(vec![expected.clone()]));
         if expected.is_ok() {
             assert_eq!(self.partition.get(number), None);
             self.holders.remove(&number);
@@ -447,9 +452,7 @@ impl History {
         let head = self.partition.head(&filter).map(|head| (head.priority, head.place));
         assert_eq!(head, best);
         let lease = LeaseItems { client_id: "worker".into(), batch_size, lease_timeout: None, filter };
-        let Ok(Reply::Leased(leased)) = self.apply(Command::Lease(lease)) else {
-            panic!("a lease is never refused")
-        };
+        let leased = self.apply(lease).expect("a lease is never refused");
         let numbers: Vec<_> = leased.iter().map(|leased| leased.number).collect();
         assert_eq!(numbers, expected.iter().map(|item| item.number).collect::<Vec<_>>());
         leased.iter().for_each(|leased| self.granted(leased));
@@ -493,9 +496,7 @@ impl History {
     fn complete(&mut self, pick: Pick, result: bool) {
         let Some((held, rightful)) = self.picked(pick) else { return };
         let completion = Completion { held, result: result.then(|| Bytes::from_static(b"a result")) };
-        let Ok(Reply::Done(done)) = self.apply(Command::Complete(vec![completion])) else {
-            panic!("it is judged")
-        };
+        let done = self.apply(Complete(vec![completion])).expect("each item is judged by itself");
         if rightful {
             self.completed_in_group(held.number);
         }
@@ -514,10 +515,8 @@ impl History {
         };
         let error = error.then(|| ItemError { code: None, message: "it did not work".into() });
         let asked = retry_at.or(delay.map(|delay| self.now + delay));
-        let retry = Retry { held, retry_at, delay, dead, error };
-        let Ok(Reply::Retried(retried)) = self.apply(Command::Retry(vec![retry])) else {
-            panic!("it is judged")
-        };
+        let retry = RetryItem { held, retry_at, delay, dead, error };
+        let retried = self.apply(Retry(vec![retry])).expect("each item is judged by itself");
         self.judge(held, rightful, &retried[0], false);
         match retried[0] {
             Ok(Retried::Again { due_at }) => {
@@ -535,9 +534,7 @@ impl History {
         let Some((held, rightful)) = self.picked(pick) else { return };
         let lease_timeout = timeout.map(|secs| Span::from_secs(secs.into()));
         let extend = Extend { lease_timeout, items: vec![held] };
-        let Ok(Reply::Extended(extended)) = self.apply(Command::Extend(extend)) else {
-            panic!("it is judged")
-        };
+        let extended = self.apply(extend).expect("each item is judged by itself");
         self.judge(held, rightful, &extended[0], true);
         if let Ok(extended) = &extended[0] {
             self.holders.insert(held.number, (held.permit, extended.deadline));
@@ -546,7 +543,7 @@ impl History {
 
     fn release(&mut self, pick: Pick) {
         let Some((held, rightful)) = self.picked(pick) else { return };
-        let Ok(Reply::Done(done)) = self.apply(Command::Release(vec![held])) else { panic!("it is judged") };
+        let done = self.apply(Release(vec![held])).expect("each item is judged by itself");
         self.judge(held, rightful, &done[0], false);
         if rightful {
             *self.attempts.entry(held.number).or_default() -= 1;
@@ -558,7 +555,7 @@ impl History {
         let Some((held, rightful)) = self.picked(pick) else { return };
         let seen = self.partition.get(held.number).map(|item| item.state);
         let to_stop = matches!(seen, Some(State::Leased(lease)) if lease.cancel_requested);
-        let Ok(Reply::Done(done)) = self.apply(Command::Revoke(vec![held])) else { panic!("it is judged") };
+        let done = self.apply(Revoke(vec![held])).expect("each item is judged by itself");
         self.judge(held, rightful, &done[0], false);
         let left = self.partition.get(held.number).map(|item| item.state.phase());
         if rightful && left.is_none_or(Phase::is_final) {
@@ -622,9 +619,9 @@ impl History {
         let Some(at) = self.made.len().checked_sub(1 + back) else { return };
         let number = self.made[at];
         let seen = self.partition.get(number).map(|item| item.state.phase());
-        let reply = self.apply(Command::Cancel(number));
+        let reply = self.apply(Cancel(number));
         let Some(seen) = seen else { return assert_eq!(reply, Err(Refusal::NotFound)) };
-        let Ok(Reply::Cancelled(told, _)) = reply else { panic!("{reply:?}") };
+        let told = reply.unwrap().item;
         let live = matches!(seen, Phase::Scheduled | Phase::Waiting | Phase::Suspended);
         assert_eq!(told.state.phase(), if live { Phase::Cancelled } else { seen });
         if let Some(kept) = self.partition.get(number) {
@@ -644,7 +641,7 @@ impl History {
             State::Final(_) => false,
         };
         let gone: Vec<_> = before.values().filter(chosen).collect();
-        assert_eq!(self.apply(Command::Clear(clear)), Ok(Reply::Cleared { count: gone.len() as u64 }));
+        assert_eq!(self.apply(clear), Ok(gone.len() as u64));
         for item in gone {
             let shows = |extras: &Extras| {
                 extras.error.is_some() || extras.address.is_some() || extras.event_count > 0
@@ -665,9 +662,8 @@ impl History {
     fn sweep(&mut self, limit: usize) {
         let due = self.partition.next_due().is_some_and(|due| due <= self.now);
         let batches = self.event_batches();
-        let Ok(Reply::Swept { count }) = self.apply(Command::Sweep { limit }) else {
-            panic!("a sweep is never refused")
-        };
+        let applied = self.partition.sweep(self.now, limit);
+        let count = self.note(applied).expect("a sweep is never refused");
         assert_eq!(count > 0, due);
         assert!(count <= limit);
         // Batches of events that went along may have made it heavier.
@@ -738,9 +734,8 @@ fn kind_name(kind: u8) -> Arc<str> {
     ["default", "mail", "report"][usize::from(kind)].into()
 }
 
-fn once_told(reply: Result<Reply, Refusal>, claimed: Timestamp) -> Vec<Result<Produced, Refusal>> {
-    match reply {
-        Ok(Reply::ProducedOnce { claimed_at, items }) if claimed_at == claimed => items,
-        other => panic!("{other:?}"),
-    }
+fn once_told(reply: Result<ProducedOnce, Refusal>, claimed: Timestamp) -> Vec<Result<Produced, Refusal>> {
+    let ProducedOnce { claimed_at, items } = reply.unwrap();
+    assert_eq!(claimed_at, claimed);
+    items
 }

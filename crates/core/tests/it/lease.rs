@@ -1,4 +1,4 @@
-use windlass_core::command::{Command, Filter, LeaseItems, NewItem, Refusal, Reply};
+use windlass_core::command::{Cancel, Cancelled, Complete, Filter, LeaseItems, NewItem, Refusal};
 use windlass_core::id::{ItemNumber, NUMBER_MAX};
 use windlass_core::item::{Item, LeaseEnd, Phase, State};
 use windlass_core::partition::{Counts, Head, Partition};
@@ -84,9 +84,7 @@ fn a_lease_takes_its_own_timeout_before_the_queues() {
         lease_timeout: Some(Span::from_secs(2)),
         filter: Filter::ANY,
     };
-    let Ok(Reply::Leased(got)) = script.apply(Command::Lease(own)) else {
-        panic!("a lease is never refused")
-    };
+    let got = script.apply(own).expect("a lease is never refused");
     assert_eq!(got[0].deadline, START + Span::from_secs(2));
 }
 
@@ -191,9 +189,7 @@ fn after_an_acquire_workers_have_ten_seconds_or_their_timeout_to_get_in_touch() 
         lease_timeout: Some(Span::from_secs(2)),
         filter: Filter::ANY,
     };
-    let Ok(Reply::Leased(short)) = script.apply(Command::Lease(short)) else {
-        panic!("a lease is never refused")
-    };
+    let short = script.apply(short).expect("a lease is never refused");
     let long = script.lease_one();
     let acquired_at = START + Span::from_secs(3600);
     // Loaded for a while before it was there to be asked.
@@ -210,17 +206,13 @@ fn after_an_acquire_workers_have_ten_seconds_or_their_timeout_to_get_in_touch() 
         let in_force = acquired_at + Span::from_secs(grace);
         assert_eq!(shown(anew.get(number).unwrap()), in_force, "what is shown is what is in force");
         for _ in ["asked for back", "again"] {
-            let reply = anew.apply(acquired_at, Command::Cancel(number)).reply;
-            let Ok(Reply::Cancelled(item, None)) = reply else { panic!("{reply:?}") };
-            assert_eq!(shown(item), in_force);
+            let Cancelled { item, member } = anew.apply(acquired_at, Cancel(number)).reply.unwrap();
+            assert_eq!((shown(item), member), (in_force, None));
         }
     }
     let complete = |anew: &mut Partition, now, held| {
-        let command = Command::Complete(vec![windlass_core::command::Completion { held, result: None }]);
-        match anew.apply(now, command).reply {
-            Ok(Reply::Done(mut done)) => done.pop().unwrap(),
-            other => panic!("{other:?}"),
-        }
+        let complete = Complete(vec![windlass_core::command::Completion { held, result: None }]);
+        anew.apply(now, complete).reply.unwrap().pop().unwrap()
     };
     let late = complete(&mut anew, acquired_at + Span::from_secs(2), held(&short[0]));
     assert_eq!(late, Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Expired) }));

@@ -1,4 +1,4 @@
-use windlass_core::command::{Command, Extend, Filter, Held, LeaseItems, Refusal};
+use windlass_core::command::{Extend, Filter, Held, LeaseItems, Refusal};
 use windlass_core::id::Permit;
 use windlass_core::limits::{
     Invalid, check_batch, check_client_id, check_kind, check_name, check_partitions, check_settings,
@@ -87,11 +87,10 @@ fn no_lease_is_shorter_than_a_millisecond() {
             lease_timeout: Some(timeout),
             filter: Filter::ANY,
         };
-        let leased = script.apply(Command::Lease(lease));
+        let leased = script.apply(lease);
         assert_eq!(leased.as_ref().err(), (!fits).then_some(&refusal), "{leased:?}");
         let held = Held { number, permit: Permit(1) };
-        let extended =
-            script.apply(Command::Extend(Extend { lease_timeout: Some(timeout), items: vec![held] }));
+        let extended = script.apply(Extend { lease_timeout: Some(timeout), items: vec![held] });
         assert_eq!(extended.as_ref().err(), (!fits).then_some(&refusal), "{extended:?}");
     }
 }

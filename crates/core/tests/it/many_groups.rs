@@ -1,10 +1,11 @@
 //! Costs of stats, lists and clears beside many groups, counted in lanes, groups and items looked at.
 
-use windlass_core::command::{Clear, Command, CreateGroup, List, Produce, Reply};
+use windlass_core::command::{CancelGroup, Clear, CreateGroup, List, Produce};
 use windlass_core::effort::{Looked, looks};
 use windlass_core::group::GroupState;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::partition::{Counts, Partition, Reason};
+use windlass_core::verb::Verb;
 
 use crate::script::{START, assert_same, item, items, rebuilt};
 
@@ -13,15 +14,12 @@ const MANY: usize = 20_000;
 const PAGE: usize = 20;
 const WAITING: Clear = Clear { waiting: true, scheduled: false, leased: false, suspended: false };
 
-fn apply(partition: &mut Partition, command: Command) -> Reply {
-    partition.apply(START, command).reply.unwrap()
+fn apply<V: Verb>(partition: &mut Partition, verb: V) -> V::Reply {
+    partition.apply(START, verb).reply.unwrap()
 }
 
 fn clear(partition: &mut Partition) -> u64 {
-    match apply(partition, Command::Clear(WAITING)) {
-        Reply::Cleared { count } => count,
-        other => panic!("{other:?}"),
-    }
+    apply(partition, WAITING)
 }
 
 /// Groups of two members each, every second one started, and then an item that stands behind them all.
@@ -30,9 +28,9 @@ fn with_groups(groups: usize) -> Partition {
     for number in 0..groups {
         let (name, start) = (format!("group-{number}").into(), number % 2 == 0);
         let group = CreateGroup { name, end: None, abort: None, items: items(2), start };
-        apply(&mut partition, Command::CreateGroup(Box::new(group)));
+        apply(&mut partition, group);
     }
-    apply(&mut partition, Command::Produce(Produce { items: vec![item("default")] }));
+    apply(&mut partition, Produce { items: vec![item("default")] });
     // As a writer does after each commit.
     partition.next_oldest_waiting();
     partition
@@ -115,7 +113,7 @@ fn a_clear_looks_at_few_groups_and_the_sweep_ends_the_rest() {
     assert_eq!(partition.unfinished() + ended(&partition), started, "those that were started are to end");
     partition.audit().unwrap();
     assert_same(&rebuilt(&partition, START), &partition);
-    while matches!(apply(&mut partition, Command::Sweep { limit: 1000 }), Reply::Swept { count: 1.. }) {}
+    while partition.sweep(START, 1000).reply.unwrap() > 0 {}
     assert_eq!((partition.unfinished(), ended(&partition)), (0, started));
     partition.audit().unwrap();
 }
@@ -123,11 +121,11 @@ fn a_clear_looks_at_few_groups_and_the_sweep_ends_the_rest() {
 #[test]
 fn members_that_were_cancelled_or_cleared_are_on_no_page() {
     let mut partition = with_groups(4);
-    apply(&mut partition, Command::CancelGroup("group-0".into()));
+    apply(&mut partition, CancelGroup("group-0".into()));
     assert_eq!(whole_list(&partition).len(), 7);
     assert_eq!(clear(&mut partition), 7);
     assert!(whole_list(&partition).is_empty());
-    apply(&mut partition, Command::Produce(Produce { items: items(1) }));
+    apply(&mut partition, Produce { items: items(1) });
     assert_eq!(whole_list(&partition).len(), 1);
     partition.audit().unwrap();
 }

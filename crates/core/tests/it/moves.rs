@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Arriving, ArrivingItem, Assign, Command, Departing, Departure, Move, Moved, News, Redrive, RedriveTo,
-    Refusal, Reply, Take,
+    Arriving, ArrivingItem, Assign, Departing, Departure, Move, Moved, News, Redrive, RedriveTo, Redriven,
+    Refusal, Take,
 };
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin, Phase};
@@ -15,7 +15,7 @@ use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 
-use crate::script::{Retry, Script, again, held, item, items};
+use crate::script::{RetryItem, Script, again, held, item, items};
 
 const TAKER: PartitionId = PartitionId(9);
 const SOURCE: PartitionId = PartitionId(3);
@@ -27,21 +27,14 @@ fn with_dead_queue() -> Script {
 fn fail_one(script: &mut Script) -> windlass_core::id::ItemNumber {
     let number = script.produce_one();
     let held = script.lease_one();
-    script.retry(Retry { dead: true, ..again(held) }).unwrap();
+    script.retry(RetryItem { dead: true, ..again(held) }).unwrap();
     number
-}
-
-fn carried(reply: Result<Reply, Refusal>) -> usize {
-    match reply {
-        Ok(Reply::Carried { count }) => count,
-        other => panic!("{other:?}"),
-    }
 }
 
 fn assign(script: &mut Script, limit: usize) -> usize {
     let assign =
         Assign { queue: "dead".into(), to: "dead".into(), partition: TAKER, instead_of: None, limit };
-    carried(script.apply(Command::Assign(assign)))
+    script.apply(assign).unwrap()
 }
 
 fn moved(number: u64) -> Move {
@@ -73,7 +66,7 @@ fn moved(number: u64) -> Move {
 
 fn take(script: &mut Script, numbers: impl IntoIterator<Item = u64>) -> usize {
     let moves = numbers.into_iter().map(moved).collect();
-    carried(script.apply(Command::Take(Take { source: SOURCE, moves })))
+    script.apply(Take { source: SOURCE, moves }).unwrap()
 }
 
 #[test]
@@ -94,8 +87,8 @@ fn an_item_that_fails_stays_with_its_payload_until_it_has_arrived() {
     assert_eq!((body, item.number, item.attempts), (number, number, 1));
     assert_eq!((item.reason, item.left_at), (MoveReason::Dead, script.now));
     let last = MoveNumber(departure.number.0 - 1);
-    assert_eq!(carried(script.apply(Command::Moved(Moved { partition: TAKER, last }))), 0);
-    assert_eq!(carried(script.apply(Command::Moved(Moved { partition: TAKER, last: departure.number }))), 1);
+    assert_eq!(script.apply(Moved { partition: TAKER, last }), Ok(0));
+    assert_eq!(script.apply(Moved { partition: TAKER, last: departure.number }), Ok(1));
     assert!(script.changes.iter().any(removes_payload));
     assert_eq!((script.phase(number), script.partition.moving()), (Some(Phase::Failed), 0));
 }
@@ -110,7 +103,7 @@ fn an_item_that_is_forgotten_on_its_way_is_seen_by_nobody_and_still_arrives() {
     assert_eq!(script.cancel(number), Err(Refusal::NotFound));
     assign(&mut script, 10);
     let last = script.partition.departures(TAKER, 10)[0].number;
-    script.apply(Command::Moved(Moved { partition: TAKER, last })).unwrap();
+    script.apply(Moved { partition: TAKER, last }).unwrap();
     assert_eq!(script.changes, [Change::Remove(windlass_core::row::Key::Item(number))]);
 }
 
@@ -125,7 +118,7 @@ fn numbers_of_moves_only_grow_also_for_those_assigned_anew() {
     let queue = "dead".into();
     let to = Arc::clone(&queue);
     let anew = Assign { queue, to, partition: PartitionId(10), instead_of: Some(TAKER), limit: 10 };
-    assert_eq!(carried(script.apply(Command::Assign(anew))), 3);
+    assert_eq!(script.apply(anew), Ok(3));
     let after = script.partition.departures(PartitionId(10), 10);
     assert!(after.iter().all(|departure| departure.number > before[2].number));
     assert_eq!(script.partition.departures(TAKER, 10), []);
@@ -153,13 +146,12 @@ fn a_partition_with_too_many_kinds_takes_nothing_and_can_be_asked_again() {
     for slice in 0..KINDS_MAX / 1000 {
         script.partition.apply(
             script.now,
-            Command::Produce(windlass_core::command::Produce {
+            windlass_core::command::Produce {
                 items: (0..1000).map(|kind| item(&format!("{slice}/{kind}"))).collect(),
-            }),
+            },
         );
     }
-    let refused =
-        script.partition.apply(script.now, Command::Take(Take { source: SOURCE, moves: vec![moved(1)] }));
+    let refused = script.partition.apply(script.now, Take { source: SOURCE, moves: vec![moved(1)] });
     assert!(matches!(refused.reply, Err(Refusal::TooMany { .. })));
     assert_eq!(script.partition.last_taken(SOURCE), MoveNumber(0));
 }
@@ -176,9 +168,7 @@ fn a_redrive_looks_at_fewer_items_at_once_if_many_batches_of_events_go_with_them
     let mut counts = Vec::new();
     loop {
         let redrive = Redrive { to: RedriveTo::Queue("other".into()), kind: None, limit: usize::MAX, from };
-        let Ok(Reply::Redriven { count, next }) = script.apply(Command::Redrive(redrive)) else {
-            panic!("never refused")
-        };
+        let Redriven { count, next } = script.apply(redrive).expect("a redrive is never refused");
         counts.push(count);
         from = next;
         if from.is_none() {
@@ -199,9 +189,7 @@ fn a_redrive_goes_by_the_order_of_the_queue_and_ends_where_it_began() {
     loop {
         let to = RedriveTo::Origins(Arc::new(["elsewhere".into()].into()));
         let redrive = Redrive { to, kind: None, limit: usize::MAX, from };
-        let Ok(Reply::Redriven { count: some, next }) = script.apply(Command::Redrive(redrive)) else {
-            panic!("never refused")
-        };
+        let Redriven { count: some, next } = script.apply(redrive).expect("a redrive is never refused");
         count += some;
         rounds += 1;
         // What comes meanwhile is none of its business.

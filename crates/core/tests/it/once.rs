@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use windlass_core::command::{
-    Claim, Command, CreateGroup, Digest, NewItem, ProduceOnce, Produced, Refusal, Reply,
+    Claim, CreateGroup, Digest, NewItem, ProduceOnce, Produced, ProducedOnce, Refusal, StartGroup,
 };
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::Phase;
@@ -25,10 +25,7 @@ fn send(script: &mut Script, claim: Claim, digest: Digest, items: Vec<NewItem>) 
 }
 
 fn send_part(script: &mut Script, part: ProduceOnce) -> Told {
-    match script.apply(Command::ProduceOnce(part))? {
-        Reply::ProducedOnce { claimed_at, items } => Ok((claimed_at, items)),
-        other => panic!("{other:?}"),
-    }
+    script.apply(part).map(|ProducedOnce { claimed_at, items }| (claimed_at, items))
 }
 
 fn waiting(script: &Script) -> u64 {
@@ -68,8 +65,8 @@ fn members_are_told_again_that_they_were_held_and_others_that_there_was_no_place
         items: Vec::new(),
         start,
     };
-    script.apply(Command::CreateGroup(Box::new(create("open", false)))).unwrap();
-    script.apply(Command::CreateGroup(Box::new(create("done", true)))).unwrap();
+    script.apply(create("open", false)).unwrap();
+    script.apply(create("done", true)).unwrap();
     let member = |group: &str| NewItem { group: Some(group.into()), ..item("default") };
     let call = || vec![member("none"), member("open"), member("done"), item("default"), member("open")];
     let told = send(&mut script, Claim::First, SOME, call()).unwrap();
@@ -85,8 +82,8 @@ fn members_are_told_again_that_they_were_held_and_others_that_there_was_no_place
     assert_eq!(outcomes, expected);
 
     // Neither matters any more.
-    script.apply(Command::StartGroup("open".into())).unwrap();
-    script.apply(Command::CreateGroup(Box::new(create("none", false)))).unwrap();
+    script.apply(StartGroup("open".into())).unwrap();
+    script.apply(create("none", false)).unwrap();
     assert_eq!(send(&mut script, Claim::First, SOME, call()), Ok(told));
     assert_eq!(script.changes, []);
     assert_eq!(script.partition.group("open").unwrap().live.waiting, 2);
@@ -181,7 +178,7 @@ fn a_key_has_1_to_128_characters() {
     let mut script = Script::new();
     for key in [String::new(), "x".repeat(129), "a\0".into()] {
         let produce = ProduceOnce { key: key.into(), ..part(Claim::First, SOME, Vec::new(), items(1)) };
-        let refused = script.apply(Command::ProduceOnce(produce));
+        let refused = script.apply(produce);
         assert!(matches!(refused, Err(Refusal::Invalid(invalid)) if invalid.field == "idempotency_key"));
     }
 }

@@ -1,4 +1,4 @@
-use windlass_core::command::{Command, Limit, News, Produce, Refusal, Retry};
+use windlass_core::command::{Limit, News, Produce, Refusal, Retry, RetryItem};
 use windlass_core::id::{ItemNumber, NUMBER_MAX};
 use windlass_core::item::{ItemError, Phase, State};
 use windlass_core::limits::{BATCH_MAX, KINDS_MAX};
@@ -76,7 +76,7 @@ fn only_something_to_lease_is_news() {
 #[test]
 fn what_breaks_a_limit_is_refused_and_changes_nothing() {
     let mut script = Script::new();
-    let produce = |items| Command::Produce(Produce { items });
+    let produce = |items| Produce { items };
     let long = "k".repeat(129);
     for items in [vec![], vec![item("default"); 1001], vec![item("default"), item("")], vec![item(&long)]] {
         assert!(matches!(script.apply(produce(items)), Err(Refusal::Invalid(_))));
@@ -86,8 +86,8 @@ fn what_breaks_a_limit_is_refused_and_changes_nothing() {
     let mine = script.lease_one();
     let message = "m".repeat(4097).into();
     let error = Some(ItemError { code: None, message });
-    let retry = Retry { held: mine, retry_at: None, delay: None, dead: false, error };
-    assert!(matches!(script.apply(Command::Retry(vec![retry])), Err(Refusal::Invalid(_))));
+    let retry = RetryItem { held: mine, retry_at: None, delay: None, dead: false, error };
+    assert!(matches!(script.apply(Retry(vec![retry])), Err(Refusal::Invalid(_))));
 }
 
 #[test]
@@ -96,16 +96,16 @@ fn a_kind_too_many_is_refused_and_known_ones_still_work() {
     let mut full = windlass_core::partition::Partition::new(script.partition.id(), START);
     let named: Vec<_> = (0..KINDS_MAX).map(|number| item(&format!("kind-{number}"))).collect();
     for items in named.chunks(BATCH_MAX) {
-        full.apply(START, Command::Produce(Produce { items: items.to_vec() })).reply.unwrap();
+        full.apply(START, Produce { items: items.to_vec() }).reply.unwrap();
     }
     script.partition = full;
     let refused = Err(Refusal::TooMany { what: "kinds in a partition", max: KINDS_MAX });
     let before = script.partition.counts();
     let batch = vec![item("kind-3"), item("one too many")];
-    let applied = script.partition.apply(START, Command::Produce(Produce { items: batch }));
+    let applied = script.partition.apply(START, Produce { items: batch });
     assert_eq!(applied.reply, refused);
     assert_eq!(script.partition.counts(), before);
-    let known = script.partition.apply(START, Command::Produce(Produce { items: vec![item("kind-3")] }));
+    let known = script.partition.apply(START, Produce { items: vec![item("kind-3")] });
     assert!(known.reply.is_ok());
 }
 
@@ -129,7 +129,7 @@ fn when_numbers_run_out_producing_is_refused_and_the_rest_goes_on() {
         permit: NUMBER_MAX,
         ..Numbers::default()
     }));
-    let refused = script.apply(Command::Produce(Produce { items: items(1) }));
+    let refused = script.apply(Produce { items: items(1) });
     assert!(matches!(refused, Err(Refusal::AtLimit { limit: Limit::ItemNumbers, .. })));
     assert_eq!(script.lease(1), []);
     assert_eq!(script.cancel(number), Ok(Phase::Cancelled));

@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 
 use windlass_core::command::{
-    Arriving, ArrivingItem, Claim, Clear, Command, CreateGroup, CreateQueue, ForgetFormerHome, Import, Move,
-    NewEnd, NewItem, Produce, ProduceOnce, Rebalance, Refusal, Reply, Take,
+    Arriving, ArrivingItem, CancelGroup, Claim, Clear, CreateGroup, CreateQueue, DeleteGroup,
+    ForgetFormerHome, ForgetPartition, Import, Move, NewEnd, NewItem, Produce, ProduceOnce, Rebalance,
+    Refusal, Retire, Route, StartGroup, Take,
 };
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin};
@@ -21,20 +22,13 @@ fn name() -> QueueName {
 fn registry(partitions: u32) -> Script {
     let mut script = Script::of(PartitionId::REGISTRY);
     let create = CreateQueue::new(name(), Settings::default(), partitions);
-    script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
+    script.apply(create).unwrap();
     script
-}
-
-fn change(script: &mut Script, command: Command) -> Result<Queue, Refusal> {
-    match script.apply(command)? {
-        Reply::Queue(queue) => Ok(*queue),
-        other => panic!("{other:?}"),
-    }
 }
 
 fn rebalance(script: &mut Script, partitions: u32) -> Result<Queue, Refusal> {
     let stores = StoreNames::default();
-    change(script, Command::Rebalance(Rebalance { name: name(), partitions, stores }))
+    script.apply(Rebalance { name: name(), partitions, stores })
 }
 
 fn ids(numbers: impl IntoIterator<Item = u32>) -> Vec<PartitionId> {
@@ -75,14 +69,14 @@ fn a_queue_shrinks_by_draining_and_forgets_who_keeps_nothing() {
 
     for number in [4, 2, 5, 3] {
         let id = PartitionId(number);
-        let queue = change(&mut script, Command::Retire(name(), id)).unwrap();
+        let queue = script.apply(Retire { queue: name(), partition: id }).unwrap();
         assert!(queue.retired.contains_key(&id) && !queue.partitions.contains(&id));
         assert!(queue.intake(id).closed);
     }
     let grown = rebalance(&mut script, 2).unwrap();
     assert_eq!(grown.partitions, ids([1, 6]), "numbers are not given again");
     for number in 2..=5 {
-        change(&mut script, Command::ForgetPartition(name(), PartitionId(number))).unwrap();
+        script.apply(ForgetPartition { queue: name(), partition: PartitionId(number) }).unwrap();
     }
     let queue = script.partition.queues().next().unwrap();
     assert!(queue.retired.is_empty());
@@ -94,21 +88,23 @@ fn a_former_home_is_forgotten_slot_by_slot_by_the_routes_it_was_judged_by() {
     let mut script = registry(1);
     let queue = rebalance(&mut script, 2).unwrap();
     let (partition, lost) = (PartitionId(1), queue.former[&PartitionId(1)]);
-    let forget = |slots: SlotSet, route_version: u64| {
-        let forget = ForgetFormerHome { queue: name(), partition, slots, route_version };
-        Command::ForgetFormerHome(Box::new(forget))
+    let forget = |slots: SlotSet, route_version: u64| ForgetFormerHome {
+        queue: name(),
+        partition,
+        slots,
+        route_version,
     };
     let version = queue.route_version;
     let some: SlotSet = lost.iter().take(10).collect();
-    assert_eq!(change(&mut script, forget(lost, version - 1)).unwrap(), queue, "other routes");
-    let left = change(&mut script, forget(some, version)).unwrap();
+    assert_eq!(script.apply(forget(lost, version - 1)).unwrap(), queue, "other routes");
+    let left = script.apply(forget(some, version)).unwrap();
     assert_eq!(left.former[&partition].len(), lost.len() - 10);
     assert_eq!(left.route_version, version, "no key has another home");
     assert!(some.iter().all(|slot| left.former_homes(slot).next().is_none()));
-    let left = change(&mut script, forget(lost, version)).unwrap();
+    let left = script.apply(forget(lost, version)).unwrap();
     assert!(left.former.is_empty());
     assert_same(&rebuilt(&script.partition, START), &script.partition);
-    change(&mut script, forget(lost, version)).unwrap();
+    script.apply(forget(lost, version)).unwrap();
     assert_eq!(script.changes.len(), 0, "there is nothing left to forget");
 }
 
@@ -117,7 +113,7 @@ fn slots_at_home_elsewhere_linger_for_as_long_as_a_key_of_theirs_is_known() {
     let mut script = Script::new();
     let address = Some("address".into());
     let produce = Produce { items: vec![NewItem { address, ..item("default") }] };
-    script.apply(Command::Produce(produce)).unwrap();
+    script.apply(produce).unwrap();
     let (digest, claim, indexes, held) = ([1; 16], Claim::First, Vec::new(), BTreeMap::new());
     let call = |key: &str, items| ProduceOnce {
         key: key.into(),
@@ -129,9 +125,9 @@ fn slots_at_home_elsewhere_linger_for_as_long_as_a_key_of_theirs_is_known() {
     };
     let elsewhere = Some("of-a-call".into());
     let keyed = vec![NewItem { address: elsewhere, ..item("default") }];
-    script.apply(Command::ProduceOnce(call("call", keyed))).unwrap();
+    script.apply(call("call", keyed)).unwrap();
     let group = CreateGroup { name: "group".into(), end: None, abort: None, items: Vec::new(), start: false };
-    script.apply(Command::CreateGroup(Box::new(group))).unwrap();
+    script.apply(group).unwrap();
     assert_eq!(script.partition.lingering(), None, "every slot is at home");
 
     let slots = |keys: &[&str]| keys.iter().map(|key| Slot::of(key)).collect::<SlotSet>();
@@ -144,9 +140,9 @@ fn slots_at_home_elsewhere_linger_for_as_long_as_a_key_of_theirs_is_known() {
 
     // An item that has ended bears its address for as long as it is kept, and the call is remembered.
     let every = Clear { waiting: true, scheduled: true, leased: true, suspended: true };
-    script.apply(Command::Clear(every)).unwrap();
-    script.apply(Command::CancelGroup("group".into())).unwrap();
-    script.apply(Command::DeleteGroup("group".into())).unwrap();
+    script.apply(every).unwrap();
+    script.apply(CancelGroup("group".into())).unwrap();
+    script.apply(DeleteGroup("group".into())).unwrap();
     script.sweep();
     assert_eq!(script.partition.lingering_slots(), slots(&["address", "of-a-call", "call"]));
     script.pass(Span::from_secs(49 * 3600));
@@ -164,7 +160,7 @@ fn as_many_as_there_are_is_no_change() {
 }
 
 fn route(script: &mut Script, intake: Intake) {
-    assert_eq!(script.apply(Command::Route(Box::new(intake))), Ok(Reply::Configured));
+    assert_eq!(script.apply(Route(intake)), Ok(()));
 }
 
 #[test]
@@ -172,17 +168,17 @@ fn a_key_that_is_at_home_elsewhere_is_not_taken() {
     let mut script = Script::new();
     let at = |address: &str| {
         let address = Some(address.into());
-        Command::Produce(Produce { items: vec![NewItem { address, ..item("default") }] })
+        Produce { items: vec![NewItem { address, ..item("default") }] }
     };
     let only_a: SlotSet = [Slot::of("a")].into_iter().collect();
     let intake = Intake { version: 5, at_home: Some(only_a), ..Intake::default() };
     route(&mut script, intake.clone());
     assert!(script.apply(at("a")).is_ok());
     assert_eq!(script.apply(at("b")), Err(Refusal::Moved));
-    assert!(script.apply(Command::Produce(Produce { items: items(1) })).is_ok());
+    assert!(script.apply(Produce { items: items(1) }).is_ok());
     let call = |key: &str| {
         let (digest, claim, indexes, held) = ([1; 16], Claim::First, Vec::new(), BTreeMap::new());
-        Command::ProduceOnce(ProduceOnce { key: key.into(), digest, claim, indexes, held, items: items(1) })
+        ProduceOnce { key: key.into(), digest, claim, indexes, held, items: items(1) }
     };
     assert!(script.apply(call("a")).is_ok());
     assert_eq!(script.apply(call("b")), Err(Refusal::Moved));
@@ -200,8 +196,8 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
     let mut script = Script::with_settings(Settings { retention: Span::from_secs(9), ..Settings::default() });
     script.produce(items(1));
     route(&mut script, Intake { version: 1, closed: true, ..Intake::default() });
-    assert_eq!(script.apply(Command::Produce(Produce { items: items(1) })), Err(Refusal::Moved));
-    assert!(script.apply(Command::Import(Import { items: Vec::new() })).is_err());
+    assert_eq!(script.apply(Produce { items: items(1) }), Err(Refusal::Moved));
+    assert!(script.apply(Import { items: Vec::new() }).is_err());
     let origin = Origin {
         queue: "other".into(),
         id: None,
@@ -228,7 +224,7 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
         facts: None,
     };
     let take = Take { source: PartitionId(9), moves: vec![moved] };
-    assert_eq!(script.apply(Command::Take(take)), Err(Refusal::Moved));
+    assert_eq!(script.apply(take), Err(Refusal::Moved));
     assert_eq!((script.partition.remaining().items, script.partition.is_drained()), (1, false));
     let held = script.lease_one();
     script.complete(held, Some("kept")).unwrap();
@@ -238,10 +234,9 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
     assert!(script.partition.is_bare());
 }
 
-fn group(name: &str) -> Command {
+fn group(name: &str) -> CreateGroup {
     let end = Some(NewEnd { queue: None, item: item("end") });
-    let create = CreateGroup { name: name.into(), end, abort: None, items: items(1), start: false };
-    Command::CreateGroup(Box::new(create))
+    CreateGroup { name: name.into(), end, abort: None, items: items(1), start: false }
 }
 
 fn member(name: &str) -> NewItem {
@@ -249,10 +244,8 @@ fn member(name: &str) -> NewItem {
 }
 
 fn produce(script: &mut Script, item: NewItem) -> Result<Result<(), Refusal>, Refusal> {
-    match script.apply(Command::Produce(Produce { items: vec![item] }))? {
-        Reply::Produced(mut items) => Ok(items.remove(0).map(|_| ())),
-        other => panic!("{other:?}"),
-    }
+    let mut items = script.apply(Produce { items: vec![item] })?;
+    Ok(items.remove(0).map(|_| ()))
 }
 
 fn closed() -> Intake {
@@ -275,7 +268,7 @@ fn a_group_stays_with_a_closed_partition_and_takes_members_until_it_is_finished(
     let with_address = NewItem { address: Some("a".into()), ..member("here") };
     assert_eq!(produce(&mut script, with_address.clone()), Err(Refusal::Moved));
 
-    script.apply(Command::StartGroup("here".into())).unwrap();
+    script.apply(StartGroup("here".into())).unwrap();
     for left in [2, 1, 1] {
         assert_eq!(script.partition.remaining().items, left);
         let held = script.lease_one();
@@ -294,12 +287,12 @@ fn a_group_stays_with_a_closed_partition_and_takes_members_until_it_is_finished(
 fn a_group_without_members_keeps_a_partition_from_being_drained() {
     let mut script = Script::new();
     let empty = CreateGroup { name: "g".into(), end: None, abort: None, items: Vec::new(), start: false };
-    script.apply(Command::CreateGroup(Box::new(empty))).unwrap();
+    script.apply(empty).unwrap();
     route(&mut script, closed());
     assert_eq!(script.partition.remaining(), Remaining { items: 0, groups: 1 });
     assert!(!script.partition.is_drained());
-    script.apply(Command::StartGroup("g".into())).unwrap();
+    script.apply(StartGroup("g".into())).unwrap();
     assert!(script.partition.is_drained() && !script.partition.is_bare());
-    script.apply(Command::DeleteGroup("g".into())).unwrap();
+    script.apply(DeleteGroup("g".into())).unwrap();
     assert!(script.partition.is_bare());
 }

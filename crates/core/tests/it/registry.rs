@@ -1,4 +1,6 @@
-use windlass_core::command::{Command, CreateQueue, Limit, Rebalance, Refusal, Reply, UpdateQueue};
+use windlass_core::command::{
+    CreateQueue, DeleteQueue, ForgetPartition, Limit, Rebalance, Refusal, Retire, SkipPartitions, UpdateQueue,
+};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::{Invalid, RegistryLimits};
 use windlass_core::row::{Partitions, Queue, QueueName, Row, StoreNames};
@@ -13,10 +15,7 @@ fn name(name: &str) -> QueueName {
 
 fn create(script: &mut Script, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
     let create = CreateQueue::new(name(queue), Settings::default(), partitions);
-    script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).map(|reply| match reply {
-        Reply::Queue(queue) => *queue,
-        other => panic!("{other:?}"),
-    })
+    script.apply(create)
 }
 
 #[test]
@@ -25,10 +24,7 @@ fn partitions_are_numbered_from_one_on_and_never_again() {
     let first = create(&mut script, "first", 2).unwrap();
     assert_eq!(first.partitions, [PartitionId(1), PartitionId(2)]);
     assert_eq!(first.settings.version, START.0);
-    assert_eq!(
-        script.apply(Command::DeleteQueue(name("first"))),
-        Ok(Reply::QueueDeleted(Box::new(first.clone())))
-    );
+    assert_eq!(script.apply(DeleteQueue(name("first"))), Ok(first.clone()));
     assert_eq!(create(&mut script, "first", 1).unwrap().partitions, [PartitionId(3)]);
     assert_eq!(script.partition.queues().count(), 1);
 }
@@ -36,8 +32,8 @@ fn partitions_are_numbered_from_one_on_and_never_again() {
 #[test]
 fn numbers_that_were_given_out_by_a_registry_that_forgot_are_skipped() {
     let mut script = Script::of(PartitionId::REGISTRY);
-    script.apply(Command::SkipPartitions(PartitionId(7))).unwrap();
-    script.apply(Command::SkipPartitions(PartitionId(3))).unwrap();
+    script.apply(SkipPartitions(PartitionId(7))).unwrap();
+    script.apply(SkipPartitions(PartitionId(3))).unwrap();
     assert_eq!(script.changes, []);
     assert_eq!(create(&mut script, "first", 2).unwrap().partitions, [PartitionId(8), PartitionId(9)]);
 }
@@ -55,7 +51,7 @@ const AT_PARTITIONS: Refusal = Refusal::AtLimit { limit: Limit::Partitions, max:
 
 fn rebalance(script: &mut Script, queue: &str, partitions: u32) -> Result<(), Refusal> {
     let rebalance = Rebalance { name: name(queue), partitions, stores: StoreNames::default() };
-    script.apply(Command::Rebalance(rebalance)).map(|_queue| ())
+    script.apply(rebalance).map(|_queue| ())
 }
 
 #[test]
@@ -68,7 +64,7 @@ fn queues_and_partitions_are_bounded() {
     assert_eq!(create(&mut script, "third", 1), Err(AT_QUEUES));
     assert_eq!(rebalance(&mut script, "first", 4), Err(AT_PARTITIONS));
     rebalance(&mut script, "first", 3).unwrap();
-    script.apply(Command::DeleteQueue(name("second"))).unwrap();
+    script.apply(DeleteQueue(name("second"))).unwrap();
     create(&mut script, "third", 1).unwrap();
 }
 
@@ -79,9 +75,9 @@ fn partitions_that_drain_and_retired_ones_count_until_they_are_forgotten() {
     let gone = create(&mut script, "first", 4).unwrap().partitions[3];
     rebalance(&mut script, "first", 3).unwrap();
     assert_eq!(create(&mut script, "second", 1), Err(AT_PARTITIONS));
-    script.apply(Command::Retire(name("first"), gone)).unwrap();
+    script.apply(Retire { queue: name("first"), partition: gone }).unwrap();
     assert_eq!(create(&mut script, "second", 1), Err(AT_PARTITIONS));
-    script.apply(Command::ForgetPartition(name("first"), gone)).unwrap();
+    script.apply(ForgetPartition { queue: name("first"), partition: gone }).unwrap();
     create(&mut script, "second", 1).unwrap();
 }
 
@@ -111,22 +107,19 @@ fn an_update_counts_the_version_itself() {
     let mut script = Script::of(PartitionId::REGISTRY);
     create(&mut script, "first", 1).unwrap();
     let change = SettingsChange { max_attempts: Some(9), ..SettingsChange::default() };
-    let update = |name| Command::UpdateQueue(Box::new(UpdateQueue::new(name, change.clone())));
-    let Ok(Reply::Queue(queue)) = script.apply(update(name("first"))) else { panic!("the queue is there") };
+    let update = |name| UpdateQueue::new(name, change.clone());
+    let queue = script.apply(update(name("first"))).expect("the queue is there");
     assert_eq!((queue.settings.version, queue.settings.max_attempts), (START.0 + 1, 9));
     assert_eq!(script.apply(update(name("second"))), Err(Refusal::NoSuchQueue { queue: "second".into() }));
     assert_eq!(
-        script.apply(Command::DeleteQueue(name("second"))),
+        script.apply(DeleteQueue(name("second"))),
         Err(Refusal::NoSuchQueue { queue: "second".into() })
     );
 }
 
 fn update(script: &mut Script, change: SettingsChange) -> Result<Settings, Refusal> {
     let update = UpdateQueue::new(name("first"), change);
-    script.apply(Command::UpdateQueue(Box::new(update))).map(|reply| match reply {
-        Reply::Queue(queue) => queue.settings,
-        other => panic!("{other:?}"),
-    })
+    script.apply(update).map(|queue| queue.settings)
 }
 
 #[test]
@@ -174,7 +167,7 @@ fn settings_that_make_no_sense_are_refused_at_creation_and_update() {
     let mut script = Script::of(PartitionId::REGISTRY);
     let settings = Settings { lease_timeout: Span::ZERO, ..Settings::default() };
     let bad = CreateQueue::new(name("first"), settings, 1);
-    let refused = script.apply(Command::CreateQueue(Box::new(bad), StoreNames::default()));
+    let refused = script.apply(bad);
     assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "lease_timeout", .. }))), "{refused:?}");
     create(&mut script, "first", 1).unwrap();
     let retry = RetryChange { factor: Some(f64::NAN), ..RetryChange::default() };
@@ -191,9 +184,7 @@ fn what_a_newer_version_wrote_of_queues_outlives_their_change() {
     script.partition.put(Row::Queue(Box::new(queue)));
     script.partition.put(Row::Partitions(Partitions { last: 1, unknown: vec![84, 3] }));
     let update = UpdateQueue::new(name("first"), SettingsChange::default());
-    let Ok(Reply::Queue(queue)) = script.apply(Command::UpdateQueue(Box::new(update))) else {
-        panic!("it is there")
-    };
+    let queue = script.apply(update).expect("the queue is there");
     assert_eq!((queue.unknown, queue.settings.unknown), (vec![80, 1], vec![82, 2]));
     create(&mut script, "second", 1).unwrap();
     let partitions = Row::Partitions(Partitions { last: 2, unknown: vec![84, 3] });

@@ -1,4 +1,4 @@
-use windlass_core::command::{Command, News, PutOff, Refusal, Reply};
+use windlass_core::command::{News, PutOff, Refusal};
 use windlass_core::item::{LeaseEnd, Phase};
 use windlass_core::time::Span;
 
@@ -24,7 +24,7 @@ fn an_item_that_is_put_off_waits_uncharged_and_has_its_place_back_when_it_is_due
     let made = script.produce(items(2));
     let first = script.lease_one();
     let put_off = PutOff { items: vec![first], delay: Span::from_secs(30) };
-    let Ok(Reply::Done(done)) = script.apply(Command::PutOff(put_off)) else { panic!("it is judged") };
+    let done = script.apply(put_off).unwrap();
     assert_eq!(done, [Ok(())]);
     assert_eq!(script.phase(made[0]), Some(Phase::Scheduled));
     assert_eq!(script.get(made[0]).attempts, 0);

@@ -1,4 +1,4 @@
-use windlass_core::command::Command;
+use windlass_core::command::Configure;
 use windlass_core::item::Phase;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
@@ -64,9 +64,7 @@ fn a_retention_without_end_never_comes_due() {
 #[test]
 fn settings_of_another_version_replace_those_there_are_even_if_they_are_older() {
     let mut script = Script::new();
-    let of = |version, max_attempts| {
-        Command::Configure(Box::new(Settings { version, max_attempts, ..Settings::default() }))
-    };
+    let of = |version, max_attempts| Configure(Settings { version, max_attempts, ..Settings::default() });
     script.apply(of(2, 20)).unwrap();
     script.apply(of(2, 99)).unwrap();
     assert_eq!(script.changes, []);

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use windlass_core::command::{NewItem, Refusal, Retried};
+use windlass_core::command::{Configure, NewItem, Refusal, Retried};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{LeaseEnd, Phase, State};
 use windlass_core::limits::ERROR_BYTES_MAX;
@@ -8,7 +8,7 @@ use windlass_core::retry::delay;
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
 
-use crate::script::{Retry, START, Script, again, at_once, error, held, item, items};
+use crate::script::{RetryItem, START, Script, again, at_once, error, held, item, items};
 
 #[test]
 fn a_retry_waits_as_the_policy_says_and_then_has_its_place_again() {
@@ -47,7 +47,7 @@ fn with_requeue_tail_an_item_goes_behind_all_that_wait_now() {
     let held = script.lease_one();
     script.retry(at_once(held)).unwrap();
     let held = script.lease_one();
-    script.retry(Retry { retry_at: Some(START + Span::from_secs(2)), ..again(held) }).unwrap();
+    script.retry(RetryItem { retry_at: Some(START + Span::from_secs(2)), ..again(held) }).unwrap();
     script.pass(Span::from_secs(1));
     let newer = script.produce_one();
     script.pass(Span::from_secs(1));
@@ -73,7 +73,7 @@ fn the_workers_error_stays_with_the_item() {
     let mut script = Script::new();
     let number = script.produce_one();
     let held = script.lease_one();
-    script.retry(Retry { error: Some(error("first")), ..at_once(held) }).unwrap();
+    script.retry(RetryItem { error: Some(error("first")), ..at_once(held) }).unwrap();
     assert_eq!(script.get(number).extras.unwrap().error, Some(error("first")));
     let held = script.lease_one();
     script.retry(at_once(held)).unwrap();
@@ -86,7 +86,7 @@ fn at_the_last_attempt_an_item_fails_with_the_workers_error_or_the_servers() {
     let made = script.produce(items(2));
     let held = script.lease_one();
     let ended = Ok(Retried::Ended(Phase::Failed));
-    assert_eq!(script.retry(Retry { error: Some(error("told")), ..again(held) }), ended);
+    assert_eq!(script.retry(RetryItem { error: Some(error("told")), ..again(held) }), ended);
     let held = script.lease_one();
     assert_eq!(script.retry(again(held)), ended);
     assert_eq!(script.get(made[0]).extras.unwrap().error, Some(error("told")));
@@ -102,7 +102,7 @@ fn a_limit_lowered_meanwhile_counts_at_the_next_retry() {
     let number = script.produce_one();
     let held = script.lease_one();
     let settings = Settings { version: 1, max_attempts: 1, ..Settings::default() };
-    script.apply(windlass_core::command::Command::Configure(Box::new(settings))).unwrap();
+    script.apply(Configure(settings)).unwrap();
     script.retry(again(held)).unwrap();
     assert_eq!(script.phase(number), Some(Phase::Failed));
 }
@@ -112,7 +112,7 @@ fn dead_is_the_end_whatever_attempts_are_left() {
     let mut script = Script::new();
     let number = script.produce([NewItem { max_attempts: Some(0), ..item("default") }])[0];
     let held = script.lease_one();
-    let dead = Retry { dead: true, ..again(held) };
+    let dead = RetryItem { dead: true, ..again(held) };
     assert_eq!(script.retry(dead.clone()), Ok(Retried::Ended(Phase::Failed)));
     assert!(script.get(number).extras.unwrap().error.is_some());
     assert_eq!(script.retry(dead), Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Retried) }));
@@ -138,7 +138,7 @@ fn items_with_long_errors_come_due_up_to_the_bytes_that_the_partition_may_come_t
     for leased in script.lease(20) {
         let delay = Some(Span::from_secs(1));
         let error = Some(error(&"x".repeat(ERROR_BYTES_MAX)));
-        script.retry(Retry { delay, error, ..again(held(&leased)) }).unwrap();
+        script.retry(RetryItem { delay, error, ..again(held(&leased)) }).unwrap();
     }
     script.pass(Span::from_secs(1));
     script.partition.limit_own_bytes(3 * ERROR_BYTES_MAX as u64);

@@ -2,17 +2,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::command::{
-    Clear, Command, CreateGroup, CreateQueue, LiftRule, Limit, News, Produce, Redrive, RedriveTo, Refusal,
-    Reply, SetRule,
+    Clear, CreateGroup, CreateQueue, Delete, DeleteQueue, LiftRule, Limit, News, Produce, Redrive, RedriveTo,
+    Refusal, SetRule, StartGroup, TakeRules,
 };
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::Phase;
 use windlass_core::limits::{Invalid, RULES_MAX};
 use windlass_core::partition::{Partition, Reason};
-use windlass_core::row::{Change, Key, QueueName, Row, StoreNames};
+use windlass_core::row::{Change, Key, QueueName, Row};
 use windlass_core::rule::{Rule, RuleKey, RuleSet, Stop};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verb::Verb;
 
 use crate::script::{START, Script, again, at_once, item, items, kinds};
 
@@ -45,7 +46,7 @@ impl Told {
     fn tell(&mut self, script: &mut Script) {
         self.1 += 1;
         let set = RuleSet { version: self.1, rules: self.0.values().cloned().collect() };
-        script.apply(Command::TakeRules(Arc::new(set))).unwrap();
+        script.apply(TakeRules(Arc::new(set))).unwrap();
     }
 }
 
@@ -162,10 +163,10 @@ fn stopped_items_expire_and_can_be_cancelled_deleted_redriven_and_cleared() {
     script.sweep();
     assert_eq!(script.phase(made[0]), Some(Phase::Expired));
     script.cancel(made[1]).unwrap();
-    script.apply(Command::Delete(vec![made[2]])).unwrap();
+    script.apply(Delete(vec![made[2]])).unwrap();
     assert_eq!(script.partition.stopped(), 2);
     let redrive = Redrive { to: RedriveTo::Queue("other".into()), kind: None, limit: 1, from: None };
-    assert!(matches!(script.apply(Command::Redrive(redrive)), Ok(Reply::Redriven { count: 1, .. })));
+    assert_eq!(script.apply(redrive).unwrap().count, 1);
     assert_eq!(script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false }), 1);
     assert_eq!(script.partition.stopped(), 0);
 }
@@ -174,10 +175,10 @@ fn stopped_items_expire_and_can_be_cancelled_deleted_redriven_and_cleared() {
 fn members_of_a_group_that_is_not_started_are_held_and_not_stopped() {
     let (mut script, mut told) = (Script::new(), Told::default());
     let create = CreateGroup { name: "all".into(), end: None, abort: None, items: items(3), start: false };
-    script.apply(Command::CreateGroup(Box::new(create))).unwrap();
+    script.apply(create).unwrap();
     told.set(&mut script, Some("default"), Stop::Pause);
     assert_eq!((script.partition.counts().held, script.partition.stopped()), (3, 0));
-    script.apply(Command::StartGroup("all".into())).unwrap();
+    script.apply(StartGroup("all".into())).unwrap();
     assert_eq!((script.partition.stopped(), script.order()), (3, vec![]));
     told.lift(&mut script, Some("default"), Stop::Pause);
     assert_eq!(script.order().len(), 3);
@@ -189,7 +190,7 @@ fn a_rule_on_a_kind_that_nobody_has_produced_yet_holds_it_when_it_comes() {
     told.set(&mut script, Some("mail"), Stop::Pause);
     let made = script.produce([item("report"), item("mail")]);
     assert_eq!(script.order(), [made[0]]);
-    script.apply(Command::Delete(vec![made[1]])).unwrap();
+    script.apply(Delete(vec![made[1]])).unwrap();
     script.produce([item("mail")]);
     assert_eq!((script.order(), script.partition.stopped()), (vec![], 1));
     told.lift(&mut script, Some("mail"), Stop::Pause);
@@ -229,9 +230,9 @@ fn rules_that_are_not_the_latest_or_have_lifted_themselves_are_not_taken() {
     assert_eq!((rules(&script), script.changes.len()), (1, 0));
 }
 
-/// Rows that a command wrote or removed.
-fn written(partition: &mut Partition, command: Command) -> usize {
-    let applied = partition.apply(START, command);
+/// Rows that a verb wrote or removed.
+fn written(partition: &mut Partition, verb: impl Verb) -> usize {
+    let applied = partition.apply(START, verb);
     applied.reply.unwrap();
     applied.changes.len()
 }
@@ -241,7 +242,7 @@ fn pause_and_resume_of(count: usize) -> [usize; 4] {
     for _ in 0..count / 10 {
         let mut batch = items(5);
         batch.extend(vec![item("mail"); 5]);
-        written(&mut partition, Command::Produce(Produce { items: batch }));
+        written(&mut partition, Produce { items: batch });
     }
     let rule = |kind| Rule {
         key: key(kind, Stop::Pause),
@@ -250,7 +251,7 @@ fn pause_and_resume_of(count: usize) -> [usize; 4] {
         created_at: START,
         unknown: Vec::new(),
     };
-    let set = |version, rules| Command::TakeRules(Arc::new(RuleSet { version, rules }));
+    let set = |version, rules| TakeRules(Arc::new(RuleSet { version, rules }));
     let rows = [
         written(&mut partition, set(1, vec![rule(None)])),
         written(&mut partition, set(2, vec![])),
@@ -274,8 +275,8 @@ fn a_start_of_a_group_writes_as_many_rows_under_a_rule_as_without() {
         told.set(&mut script, None, Stop::Pause);
         let create =
             CreateGroup { name: "all".into(), end: None, abort: None, items: items(count), start: false };
-        script.apply(Command::CreateGroup(Box::new(create))).unwrap();
-        script.apply(Command::StartGroup("all".into())).unwrap();
+        script.apply(create).unwrap();
+        script.apply(StartGroup("all".into())).unwrap();
         script.changes.len()
     };
     assert_eq!(start(10), start(1000));
@@ -289,7 +290,7 @@ fn registry() -> Script {
     let mut script = Script::of(PartitionId::REGISTRY);
     for name in ["first", "second"] {
         let create = CreateQueue::new(queue(name), Settings::default(), 1);
-        script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
+        script.apply(create).unwrap();
     }
     script
 }
@@ -299,15 +300,12 @@ fn pause(name: &str) -> SetRule {
 }
 
 fn set(script: &mut Script, set: SetRule) -> Result<Rule, Refusal> {
-    script.apply(Command::SetRule(Box::new(set))).map(|reply| match reply {
-        Reply::Rule(rule) => *rule,
-        other => panic!("{other:?}"),
-    })
+    script.apply(set)
 }
 
 fn lift(script: &mut Script, name: &str, kind: Option<&str>) -> Result<(), Refusal> {
     let lift = LiftRule { queue: queue(name), kind: kind.map(Arc::from), stop: Stop::Pause };
-    script.apply(Command::LiftRule(Box::new(lift))).map(|reply| assert_eq!(reply, Reply::RuleLifted))
+    script.apply(lift)
 }
 
 #[test]
@@ -379,12 +377,12 @@ fn a_queue_that_is_deleted_takes_its_rules_along() {
     set(&mut script, pause("first")).unwrap();
     set(&mut script, SetRule { kind: Some("mail".into()), ..pause("first") }).unwrap();
     let other = set(&mut script, pause("second")).unwrap();
-    script.apply(Command::DeleteQueue(queue("first"))).unwrap();
+    script.apply(DeleteQueue(queue("first"))).unwrap();
     assert_eq!(script.partition.rules(None), [other]);
     let of_rules = |change: &&Change| matches!(change, Change::Remove(Key::Rule(_) | Key::Rules(_)));
     assert_eq!(script.changes.iter().filter(of_rules).count(), 3);
     let create = CreateQueue::new(queue("first"), Settings::default(), 1);
-    script.apply(Command::CreateQueue(Box::new(create), StoreNames::default())).unwrap();
+    script.apply(create).unwrap();
     assert_eq!(*script.partition.rule_set(&queue("first")), RuleSet::default());
 }
 
@@ -399,7 +397,7 @@ fn there_are_only_so_many_rules_and_their_words_are_bounded() {
     assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "kind", .. }))), "{refused:?}");
     let on = |number: usize| SetRule { kind: Some(format!("kind {number}").into()), ..pause("first") };
     for number in 0..RULES_MAX {
-        let applied = script.partition.apply(script.now, Command::SetRule(Box::new(on(number))));
+        let applied = script.partition.apply(script.now, on(number));
         applied.reply.unwrap();
     }
     assert!(matches!(
@@ -440,12 +438,10 @@ fn an_item_that_does_not_wait_is_told_why() {
     let held = script.lease_one();
     let deadline = script.now + Span::from_secs(60);
     assert_eq!(reasons(&script, made[1]), [Reason::Leased { client_id: "worker".into(), deadline }]);
-    script.retry(crate::script::Retry { dead: true, ..again(held) }).unwrap();
+    script.retry(crate::script::RetryItem { dead: true, ..again(held) }).unwrap();
     assert_eq!(reasons(&script, made[1]), [Reason::Moving { to: "dead".into() }, Reason::Final]);
     let create = CreateGroup { name: "all".into(), end: None, abort: None, items: items(1), start: false };
-    let Ok(Reply::GroupCreated(_, members)) = script.apply(Command::CreateGroup(Box::new(create))) else {
-        panic!("it is new")
-    };
+    let members = script.apply(create).unwrap().items;
     assert_eq!(reasons(&script, members[0].number), [Reason::Held { group: "all".into() }]);
     assert_eq!(script.partition.explain(ItemNumber(1)), None);
 }

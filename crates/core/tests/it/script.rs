@@ -1,12 +1,13 @@
-//! A partition to try things on. After every command it is counted in full and rebuilt from its rows.
+//! A partition to try things on. After every verb and sweep it is counted in full and rebuilt from its rows.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-pub(crate) use windlass_core::command::Retry;
+pub(crate) use windlass_core::command::RetryItem;
 use windlass_core::command::{
-    Clear, Command, Completion, Emit, Emitted, Extend, Extended, Filter, Held, Input, LeaseItems, Leased,
-    NewItem, News, Produce, Produced, Refusal, Reply, Resume, Retried, Suspend,
+    Applied, Cancel, Clear, Complete, Completion, Configure, Emit, Emitted, Extend, Extended, Filter, Held,
+    Input, LeaseItems, Leased, NewItem, News, Produce, Produced, Refusal, Release, Resume, Retried, Retry,
+    Revoke, Suspend, SuspendItem,
 };
 use windlass_core::event::NewEvent;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
@@ -15,17 +16,18 @@ use windlass_core::partition::{Partition, Totals};
 use windlass_core::row::{BodyCopy, Change};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verb::Verb;
 
 pub(crate) const START: Timestamp = Timestamp(1_800_000_000_000_000);
 
 pub(crate) struct Script {
     pub(crate) partition: Partition,
     pub(crate) now: Timestamp,
-    /// Those of the last command.
+    /// Those of the last verb or sweep.
     pub(crate) changes: Vec<Change>,
     pub(crate) copies: Vec<BodyCopy>,
     pub(crate) news: Vec<News>,
-    /// Those of all commands.
+    /// Those of all verbs and sweeps.
     pub(crate) totals: Totals,
 }
 
@@ -47,12 +49,17 @@ impl Script {
 
     pub(crate) fn with_settings(settings: Settings) -> Self {
         let mut script = Self::new();
-        script.apply(Command::Configure(Box::new(Settings { version: 1, ..settings }))).unwrap();
+        script.apply(Configure(Settings { version: 1, ..settings })).unwrap();
         script
     }
 
-    pub(crate) fn apply(&mut self, command: Command) -> Result<Reply, Refusal> {
-        let applied = self.partition.apply(self.now, command);
+    pub(crate) fn apply<V: Verb>(&mut self, verb: V) -> Result<V::Reply, Refusal> {
+        let applied = self.partition.apply(self.now, verb);
+        self.note(applied)
+    }
+
+    /// Keeps what a verb or a sweep did, and checks the partition in full.
+    fn note<R>(&mut self, applied: Applied<R>) -> Result<R, Refusal> {
         self.changes = applied.changes;
         self.copies = applied.copies;
         self.news = applied.news;
@@ -71,10 +78,8 @@ impl Script {
     }
 
     pub(crate) fn produced(&mut self, items: impl IntoIterator<Item = NewItem>) -> Vec<Produced> {
-        match self.apply(Command::Produce(Produce { items: items.into_iter().collect() })).unwrap() {
-            Reply::Produced(produced) => produced.into_iter().map(Result::unwrap).collect(),
-            other => panic!("{other:?}"),
-        }
+        let produced = self.apply(Produce { items: items.into_iter().collect() }).unwrap();
+        produced.into_iter().map(Result::unwrap).collect()
     }
 
     pub(crate) fn produce_one(&mut self) -> ItemNumber {
@@ -87,13 +92,7 @@ impl Script {
 
     pub(crate) fn lease_with(&mut self, batch_size: usize, filter: Filter) -> Vec<Leased> {
         let client_id = "worker".into();
-        match self
-            .apply(Command::Lease(LeaseItems { client_id, batch_size, lease_timeout: None, filter }))
-            .unwrap()
-        {
-            Reply::Leased(leased) => leased,
-            other => panic!("{other:?}"),
-        }
+        self.apply(LeaseItems { client_id, batch_size, lease_timeout: None, filter }).unwrap()
     }
 
     pub(crate) fn lease_one(&mut self) -> Held {
@@ -103,38 +102,23 @@ impl Script {
 
     pub(crate) fn complete(&mut self, held: Held, result: Option<&'static str>) -> Result<(), Refusal> {
         let completion = Completion { held, result: result.map(|text| Bytes::from_static(text.as_bytes())) };
-        match self.apply(Command::Complete(vec![completion])).unwrap() {
-            Reply::Done(mut done) => done.pop().unwrap(),
-            other => panic!("{other:?}"),
-        }
+        self.apply(Complete(vec![completion])).unwrap().pop().unwrap()
     }
 
-    pub(crate) fn retry(&mut self, retry: Retry) -> Result<Retried, Refusal> {
-        match self.apply(Command::Retry(vec![retry])).unwrap() {
-            Reply::Retried(mut retried) => retried.pop().unwrap(),
-            other => panic!("{other:?}"),
-        }
+    pub(crate) fn retry(&mut self, retry: RetryItem) -> Result<Retried, Refusal> {
+        self.apply(Retry(vec![retry])).unwrap().pop().unwrap()
     }
 
     pub(crate) fn extend(&mut self, held: Held, lease_timeout: Option<Span>) -> Result<Extended, Refusal> {
-        match self.apply(Command::Extend(Extend { lease_timeout, items: vec![held] })).unwrap() {
-            Reply::Extended(mut extended) => extended.pop().unwrap(),
-            other => panic!("{other:?}"),
-        }
+        self.apply(Extend { lease_timeout, items: vec![held] }).unwrap().pop().unwrap()
     }
 
     pub(crate) fn release(&mut self, held: Held) -> Result<(), Refusal> {
-        match self.apply(Command::Release(vec![held])).unwrap() {
-            Reply::Done(mut done) => done.pop().unwrap(),
-            other => panic!("{other:?}"),
-        }
+        self.apply(Release(vec![held])).unwrap().pop().unwrap()
     }
 
     pub(crate) fn revoke(&mut self, held: Held) -> Result<(), Refusal> {
-        match self.apply(Command::Revoke(vec![held])).unwrap() {
-            Reply::Done(mut done) => done.pop().unwrap(),
-            other => panic!("{other:?}"),
-        }
+        self.apply(Revoke(vec![held])).unwrap().pop().unwrap()
     }
 
     pub(crate) fn emit(&mut self, held: Held, events: Vec<NewEvent>) -> Result<Emitted, Refusal> {
@@ -147,27 +131,18 @@ impl Script {
         after: Option<u64>,
         events: Vec<NewEvent>,
     ) -> Result<Emitted, Refusal> {
-        match self.apply(Command::Emit(Emit { held, after, events }))? {
-            Reply::Emitted(emitted) => Ok(emitted),
-            other => panic!("{other:?}"),
-        }
+        self.apply(Emit { held, after, events })
     }
 
     pub(crate) fn suspend(&mut self, held: Held, reason: Option<&str>) -> Result<(), Refusal> {
-        let suspend = Suspend { held, reason: reason.map(Arc::from) };
-        match self.apply(Command::Suspend(vec![suspend])).unwrap() {
-            Reply::Done(mut done) => done.pop().unwrap(),
-            other => panic!("{other:?}"),
-        }
+        let suspend = SuspendItem { held, reason: reason.map(Arc::from) };
+        self.apply(Suspend(vec![suspend])).unwrap().pop().unwrap()
     }
 
     pub(crate) fn resume(&mut self, number: ItemNumber, answer: Option<&'static str>) -> Result<(), Refusal> {
         let input =
             answer.map(|answer| Input { event: event(answer), body: Bytes::from_static(answer.as_bytes()) });
-        match self.apply(Command::Resume(Resume { number, input }))? {
-            Reply::Resumed => Ok(()),
-            other => panic!("{other:?}"),
-        }
+        self.apply(Resume { number, input })
     }
 
     pub(crate) fn cancel(&mut self, number: ItemNumber) -> Result<Phase, Refusal> {
@@ -175,25 +150,19 @@ impl Script {
     }
 
     pub(crate) fn cancelled(&mut self, number: ItemNumber) -> Result<Item, Refusal> {
-        match self.apply(Command::Cancel(number))? {
-            Reply::Cancelled(item, _) => Ok(item),
-            other => panic!("{other:?}"),
-        }
+        self.apply(Cancel(number)).map(|cancelled| cancelled.item)
     }
 
     /// One event at a time, for many: counts nothing in full in between.
     pub(crate) fn emit_singly(&mut self, held: Held, count: usize) {
         for _ in 0..count {
             let emit = Emit { held, after: None, events: events(1) };
-            self.partition.apply(self.now, Command::Emit(emit)).reply.unwrap();
+            self.partition.apply(self.now, emit).reply.unwrap();
         }
     }
 
     pub(crate) fn clear(&mut self, clear: Clear) -> u64 {
-        match self.apply(Command::Clear(clear)).unwrap() {
-            Reply::Cleared { count } => count,
-            other => panic!("{other:?}"),
-        }
+        self.apply(clear).unwrap()
     }
 
     pub(crate) fn sweep(&mut self) -> usize {
@@ -201,10 +170,8 @@ impl Script {
     }
 
     pub(crate) fn sweep_some(&mut self, limit: usize) -> usize {
-        match self.apply(Command::Sweep { limit }).unwrap() {
-            Reply::Swept { count } => count,
-            other => panic!("{other:?}"),
-        }
+        let applied = self.partition.sweep(self.now, limit);
+        self.note(applied).unwrap()
     }
 
     pub(crate) fn get(&self, number: ItemNumber) -> Item {
@@ -267,12 +234,12 @@ pub(crate) fn kinds(names: &[&str]) -> Filter {
     Filter::new(Some(names.iter().map(|&name| Arc::from(name)).collect()), u8::MAX)
 }
 
-pub(crate) fn again(held: Held) -> Retry {
-    Retry { held, retry_at: None, delay: None, dead: false, error: None }
+pub(crate) fn again(held: Held) -> RetryItem {
+    RetryItem { held, retry_at: None, delay: None, dead: false, error: None }
 }
 
-pub(crate) fn at_once(held: Held) -> Retry {
-    Retry { retry_at: Some(Timestamp(0)), ..again(held) }
+pub(crate) fn at_once(held: Held) -> RetryItem {
+    RetryItem { retry_at: Some(Timestamp(0)), ..again(held) }
 }
 
 pub(crate) fn error(message: &str) -> ItemError {

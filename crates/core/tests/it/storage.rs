@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::command::{Clear, Command, Import, ImportItem, LeaseItems, List, NewItem, Refusal, Reply};
+use windlass_core::command::{Clear, Delete, Import, ImportItem, LeaseItems, List, NewItem, Refusal};
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{Item, MoveReason, Origin, Phase, State};
 use windlass_core::limits::Invalid;
@@ -67,17 +67,12 @@ fn origin() -> Origin {
 }
 
 fn import(script: &mut Script, items: Vec<ImportItem>) -> Vec<ItemNumber> {
-    match script.apply(Command::Import(Import { items })).unwrap() {
-        Reply::Produced(imported) => imported.into_iter().map(|item| item.unwrap().number).collect(),
-        other => panic!("{other:?}"),
-    }
+    let imported = script.apply(Import { items }).unwrap();
+    imported.into_iter().map(|item| item.unwrap().number).collect()
 }
 
 fn delete(script: &mut Script, numbers: &[ItemNumber]) -> Vec<Result<(), Refusal>> {
-    match script.apply(Command::Delete(numbers.to_vec())).unwrap() {
-        Reply::Done(done) => done,
-        other => panic!("{other:?}"),
-    }
+    script.apply(Delete(numbers.to_vec())).unwrap()
 }
 
 #[test]
@@ -203,7 +198,7 @@ fn a_deleted_item_does_not_expire_any_more() {
 #[test]
 fn an_import_is_held_to_the_rules_of_items() {
     let mut script = Script::new();
-    let refused = |script: &mut Script, items| script.apply(Command::Import(Import { items })).unwrap_err();
+    let refused = |script: &mut Script, items| script.apply(Import { items }).unwrap_err();
     let rule = "1 to 1000 items";
     assert_eq!(refused(&mut script, Vec::new()), Refusal::Invalid(Invalid { field: "items", rule }));
     assert!(matches!(
@@ -271,8 +266,8 @@ proptest! {
             lease_timeout: None,
             filter: windlass_core::command::Filter::ANY,
         };
-        let reply = history.partition.apply(history.now, Command::Lease(lease)).reply;
-        let Ok(Reply::Leased(leased)) = reply else { panic!("a lease is never refused") };
+        let applied = history.partition.apply(history.now, lease);
+        let leased = applied.reply.expect("a lease is never refused");
         prop_assert_eq!(waiting, leased.iter().map(|item| item.number).collect::<Vec<_>>());
         // Once all are in somebody's hands they still stand where they stood.
         let numbers = |items: &[Item]| items.iter().map(|item| item.number).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-use windlass_core::command::{Clear, Command, Import, ImportItem, List, Refusal, Reply};
+use windlass_core::command::{CancelGroup, Clear, Import, ImportItem, List, Refusal};
 use windlass_core::event::unpack;
 use windlass_core::item::{LeaseEnd, Phase, State, Suspension};
 use windlass_core::partition::Counts;
@@ -156,9 +156,7 @@ fn a_suspended_item_comes_in_from_elsewhere_as_such() {
         body: "payload".into(),
         facts: None,
     };
-    let Ok(Reply::Produced(made)) = script.apply(Command::Import(Import { items: vec![import] })) else {
-        panic!("it is taken in")
-    };
+    let made = script.apply(Import { items: vec![import] }).unwrap();
     assert_eq!(made[0].as_ref().unwrap().phase, Phase::Suspended);
     assert_eq!(script.partition.counts(), Counts { suspended: 1, ..Counts::default() });
 }
@@ -173,12 +171,12 @@ fn suspended_members_count_in_their_group_and_go_with_its_cancel() {
         items: items(2),
         start: true,
     };
-    script.apply(Command::CreateGroup(Box::new(create))).unwrap();
+    script.apply(create).unwrap();
     let leased = script.lease(1).pop().unwrap();
     script.suspend(held(&leased), None).unwrap();
     let group = script.partition.group("report").unwrap();
     assert_eq!(group.live, Counts { waiting: 1, suspended: 1, ..Counts::default() });
-    script.apply(Command::CancelGroup("report".into())).unwrap();
+    script.apply(CancelGroup("report".into())).unwrap();
     let group = script.partition.group("report").unwrap();
     assert_eq!((group.state.name(), group.ended.cancelled), ("aborted", 2));
     assert_eq!(script.phase(leased.number), None);

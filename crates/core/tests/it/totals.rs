@@ -3,7 +3,7 @@ use windlass_core::partition::Totals;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 
-use crate::script::{Retry, Script, again, at_once, items};
+use crate::script::{RetryItem, Script, again, at_once, items};
 
 #[test]
 fn every_deed_is_counted_once_for_each_item() {
@@ -14,7 +14,7 @@ fn every_deed_is_counted_once_for_each_item() {
     script.complete(held[0], None).unwrap();
     script.complete(held[1], Some("with a result")).unwrap();
     script.retry(at_once(held[2])).unwrap();
-    script.retry(Retry { dead: true, ..again(held[3]) }).unwrap();
+    script.retry(RetryItem { dead: true, ..again(held[3]) }).unwrap();
     script.release(held[4]).unwrap();
     let so_far = Totals {
         produced: 6,

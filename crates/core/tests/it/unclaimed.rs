@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::command::{Adopt, Command, CreateQueue, Limit, Rebalance, Refusal, Reply};
+use windlass_core::command::{
+    Adopt, CreateQueue, DeleteQueue, DropUnclaimed, ForgetDropped, ForgetPartition, Limit, Rebalance,
+    Refusal, Retire,
+};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
 use windlass_core::route::Slot;
@@ -20,26 +23,19 @@ fn stored(partition: u32, store: Option<&str>) -> Stored {
     Stored { partition: PartitionId(partition), store: store.map(Into::into) }
 }
 
-fn queue_of(reply: Result<Reply, Refusal>) -> Result<Queue, Refusal> {
-    match reply? {
-        Reply::Queue(queue) => Ok(*queue),
-        other => panic!("{other:?}"),
-    }
-}
-
 fn create(script: &mut Script, queue: &str, partitions: u32, stores: &[&str]) -> Queue {
-    let create = CreateQueue::new(name(queue), Settings::default(), partitions);
     let stores = StoreNames(stores.iter().map(|store| (*store).into()).collect());
-    queue_of(script.apply(Command::CreateQueue(Box::new(create), stores))).unwrap()
+    let create = CreateQueue::new(name(queue), Settings::default(), partitions);
+    script.apply(CreateQueue { stores, ..create }).unwrap()
 }
 
 fn rebalance(script: &mut Script, queue: &str, partitions: u32) -> Queue {
     let rebalance = Rebalance { name: name(queue), partitions, stores: StoreNames::default() };
-    queue_of(script.apply(Command::Rebalance(rebalance))).unwrap()
+    script.apply(rebalance).unwrap()
 }
 
 fn adopt(script: &mut Script, queue: &str, stored: Stored) -> Result<Queue, Refusal> {
-    queue_of(script.apply(Command::Adopt(Adopt { queue: name(queue), stored })))
+    script.apply(Adopt { queue: name(queue), stored })
 }
 
 fn dropped(script: &Script) -> Vec<Stored> {
@@ -50,17 +46,17 @@ fn dropped(script: &Script) -> Vec<Stored> {
 fn a_deleted_queue_leaves_a_drop_record_of_each_partition_in_the_same_commit() {
     let mut script = Script::of(PartitionId::REGISTRY);
     create(&mut script, "q", 3, &["default", "second", ""]);
-    script.apply(Command::DeleteQueue(name("q"))).unwrap();
+    script.apply(DeleteQueue(name("q"))).unwrap();
     let records = [stored(1, None), stored(2, Some("second")), stored(3, None)];
     let recorded =
         script.changes.iter().filter(|change| matches!(change, Change::Put(Row::Dropped(_)))).count();
     assert_eq!((recorded, dropped(&script)), (3, records.to_vec()));
     assert!(script.changes.contains(&Change::Remove(Key::Queue(name("q")))));
 
-    script.apply(Command::ForgetDropped(vec![records[1].clone(), stored(9, None)])).unwrap();
+    script.apply(ForgetDropped(vec![records[1].clone(), stored(9, None)])).unwrap();
     assert_eq!(script.changes, [Change::Remove(Key::Dropped(records[1].clone()))]);
     assert_eq!(dropped(&script), [records[0].clone(), records[2].clone()]);
-    script.apply(Command::ForgetDropped(vec![records[1].clone()])).unwrap();
+    script.apply(ForgetDropped(vec![records[1].clone()])).unwrap();
     assert_eq!(script.changes, []);
 }
 
@@ -70,14 +66,14 @@ fn a_retired_partition_that_is_forgotten_or_goes_with_its_queue_leaves_a_drop_re
     create(&mut script, "q", 3, &["default", "second", "third"]);
     rebalance(&mut script, "q", 1);
     for partition in [2, 3] {
-        script.apply(Command::Retire(name("q"), PartitionId(partition))).unwrap();
+        script.apply(Retire { queue: name("q"), partition: PartitionId(partition) }).unwrap();
     }
     assert_eq!(dropped(&script), []);
     for _ in 0..2 {
-        script.apply(Command::ForgetPartition(name("q"), PartitionId(2))).unwrap();
+        script.apply(ForgetPartition { queue: name("q"), partition: PartitionId(2) }).unwrap();
         assert_eq!(dropped(&script), [stored(2, Some("second"))]);
     }
-    script.apply(Command::DeleteQueue(name("q"))).unwrap();
+    script.apply(DeleteQueue(name("q"))).unwrap();
     assert_eq!(dropped(&script), [stored(1, None), stored(2, Some("second")), stored(3, Some("third"))]);
 }
 
@@ -86,12 +82,12 @@ fn what_queues_and_drop_records_name_is_claimed_by_store_and_number() {
     let mut script = Script::of(PartitionId::REGISTRY);
     create(&mut script, "gone", 1, &["second"]);
     create(&mut script, "q", 1, &["second"]);
-    script.apply(Command::DeleteQueue(name("gone"))).unwrap();
+    script.apply(DeleteQueue(name("gone"))).unwrap();
     let expected = [stored(0, None), stored(1, Some("second")), stored(2, Some("second"))];
     assert_eq!(script.partition.claimed(), BTreeSet::from(expected));
-    assert_eq!(script.apply(Command::DropUnclaimed(stored(2, Some("second")))), Err(Refusal::NotUnclaimed));
-    assert_eq!(script.apply(Command::DropUnclaimed(stored(0, None))), Err(Refusal::NotUnclaimed));
-    script.apply(Command::DropUnclaimed(stored(2, None))).unwrap();
+    assert_eq!(script.apply(DropUnclaimed(stored(2, Some("second")))), Err(Refusal::NotUnclaimed));
+    assert_eq!(script.apply(DropUnclaimed(stored(0, None))), Err(Refusal::NotUnclaimed));
+    script.apply(DropUnclaimed(stored(2, None))).unwrap();
     assert_eq!(dropped(&script), [stored(1, Some("second")), stored(2, None)]);
 }
 
@@ -122,7 +118,7 @@ fn a_partition_that_is_claimed_or_the_registrys_is_not_adopted() {
     let mut script = Script::of(PartitionId::REGISTRY);
     create(&mut script, "q", 2, &[]);
     create(&mut script, "gone", 1, &["second"]);
-    script.apply(Command::DeleteQueue(name("gone"))).unwrap();
+    script.apply(DeleteQueue(name("gone"))).unwrap();
     assert_eq!(adopt(&mut script, "q", stored(1, None)), Err(Refusal::NotUnclaimed));
     assert_eq!(adopt(&mut script, "q", stored(3, Some("second"))), Err(Refusal::NotUnclaimed));
     let named = Refusal::PartitionNamed { queue: "q".into() };

@@ -1,11 +1,11 @@
-use windlass_core::command::{Clear, Command, CreateGroup, Ended, NewItem, News, Reply};
+use windlass_core::command::{CancelGroup, Clear, CreateGroup, Delete, Ended, NewItem, News};
 use windlass_core::group::Member;
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{Phase, State};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 
-use crate::script::{Script, at_once, error, item, items};
+use crate::script::{RetryItem, Script, at_once, error, item, items};
 
 const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
 
@@ -53,9 +53,9 @@ fn every_way_to_end_is_told() {
     let held: Vec<_> = (0..4).map(|_| script.lease_one()).collect();
     script.cancel(made[5]).unwrap();
     assert_eq!(ended(&script), [(made[5], Phase::Cancelled)]);
-    script.apply(Command::Delete(vec![made[4]])).unwrap();
+    script.apply(Delete(vec![made[4]])).unwrap();
     assert_eq!(ended(&script), [(made[4], Phase::Cancelled)]);
-    let dead = script.retry(windlass_core::command::Retry { dead: true, ..at_once(held[3]) });
+    let dead = script.retry(RetryItem { dead: true, ..at_once(held[3]) });
     assert!(dead.is_ok());
     assert_eq!(ended(&script), [(made[3], Phase::Failed)]);
     script.retry(at_once(held[2])).unwrap();
@@ -80,14 +80,12 @@ fn members_of_a_cancelled_group_are_told_at_once_and_leased_ones_when_they_end()
         items: vec![item("default"), item("default"), kept, later],
         start: true,
     };
-    let Ok(Reply::GroupCreated(_, made)) = script.apply(Command::CreateGroup(Box::new(create))) else {
-        panic!("it is made")
-    };
+    let made = script.apply(create).unwrap().items;
     let members: Vec<_> = made.iter().map(|made| made.number).collect();
     let other = script.produce_one();
     members.iter().chain([&other]).for_each(|number| drop(script.partition.watch(*number)));
     let leased = [script.lease_one(), script.lease_one()];
-    script.apply(Command::CancelGroup("g".into())).unwrap();
+    script.apply(CancelGroup("g".into())).unwrap();
     assert_eq!(ended(&script), [(members[2], Phase::Cancelled), (members[3], Phase::Cancelled)]);
     let member = Member { group: "g".into(), held: false };
     assert!(told(&script).iter().all(|told| told.member.as_ref() == Some(&member)));
@@ -107,7 +105,7 @@ fn members_of_a_cancelled_group_are_told_at_once_and_leased_ones_when_they_end()
 fn a_held_member_that_is_cancelled_by_itself_is_told() {
     let mut script = Script::new();
     let create = CreateGroup { name: "g".into(), end: None, abort: None, items: items(1), start: false };
-    script.apply(Command::CreateGroup(Box::new(create))).unwrap();
+    script.apply(create).unwrap();
     let number = script.produce([NewItem { group: Some("g".into()), ..item("default") }])[0];
     script.partition.watch(number);
     assert_eq!(script.cancel(number), Ok(Phase::Cancelled));
@@ -121,7 +119,7 @@ fn a_cleared_item_with_an_error_is_told_as_it_is_kept() {
     let mut script = Script::new();
     let number = script.produce_one();
     let held = script.lease_one();
-    script.retry(windlass_core::command::Retry { error: Some(error("broken")), ..at_once(held) }).unwrap();
+    script.retry(RetryItem { error: Some(error("broken")), ..at_once(held) }).unwrap();
     script.lease_one();
     script.partition.watch(number);
     script.clear(ALL);

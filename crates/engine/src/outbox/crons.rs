@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use windlass_core::command::{AssignCrons, Command, Departing, Departure};
-use windlass_core::cron::{Cron, CronCommand, CronHome, CronName, NameCron};
+use windlass_core::command::{AssignCrons, Departing, Departure};
+use windlass_core::cron::{Cron, CronHome, CronName, NameCron};
 use windlass_core::id::PartitionId;
 use windlass_core::partition::{Partition, StrayCron};
 use windlass_core::row::QueueName;
@@ -36,7 +36,7 @@ impl Carrier {
             (true, Some(error)) => Err(error),
             (false, _) => {
                 let assign = AssignCrons { queue: Arc::clone(&self.queue.name), crons };
-                self.source.command(Command::AssignCrons(assign)).await.map(progress)
+                self.source.apply(assign).await.map(progress)
             }
         }
     }
@@ -89,8 +89,7 @@ impl Carrier {
     async fn name(&self, name: Arc<str>, instead_of: Option<QueueName>) -> Result<(), EngineError> {
         warn!(cron = %name, queue = %self.queue.name, "naming a cron whose name was lost");
         let home = CronHome { name, queue: self.queue.clone(), unknown: Vec::new() };
-        let command = CronCommand::Name(NameCron { home, instead_of });
-        match self.registry.command(Command::from(command)).await {
+        match self.registry.apply(NameCron { home, instead_of }).await {
             // Somebody else has the name by now.
             Ok(_) | Err(EngineError::Refused(_)) => Ok(()),
             Err(error) => Err(error),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Applied, News, Refusal, Reply};
+use windlass_core::command::{Applied, News, Refusal};
 use windlass_core::row::{BodyCopy, Change};
 use windlass_core::time::Timestamp;
 
@@ -39,7 +39,7 @@ impl Gathered {
         self.apart.as_mut().unwrap_or(&mut self.main)
     }
 
-    pub(super) fn add(&mut self, applied: Applied) -> Result<Reply, Refusal> {
+    pub(super) fn add<R>(&mut self, applied: Applied<R>) -> Result<R, Refusal> {
         self.look_for_waiters |= applied.news.contains(&News::Available);
         self.last().add(applied)
     }
@@ -51,7 +51,7 @@ impl Part {
         Self { changes: Vec::new(), copies: Vec::new(), bytes: 0, in_flight }
     }
 
-    fn add(&mut self, applied: Applied) -> Result<Reply, Refusal> {
+    fn add<R>(&mut self, applied: Applied<R>) -> Result<R, Refusal> {
         self.bytes += bytes_of(&applied);
         let Applied { reply, mut changes, copies, news, totals } = applied;
         self.copies.extend(copies);
@@ -66,8 +66,8 @@ impl Part {
     }
 }
 
-/// About how many bytes a command takes in a store, rather more than less.
-pub(super) fn bytes_of(applied: &Applied) -> usize {
+/// About how many bytes a verb takes in a store, rather more than less.
+pub(super) fn bytes_of<R>(applied: &Applied<R>) -> usize {
     let changes = applied.changes.iter().map(Change::bytes).sum::<usize>();
     changes + applied.copies.iter().map(|copy| copy.bytes as usize).sum::<usize>()
 }

@@ -34,7 +34,7 @@ impl GrantPart {
     }
 
     pub(crate) fn held(&self) -> Vec<Held> {
-        self.items.iter().map(|item| Held { number: item.number, permit: item.permit }).collect()
+        self.items.iter().map(held).collect()
     }
 
     /// Takes the leases out that are chosen.
@@ -47,7 +47,7 @@ impl GrantPart {
     pub(crate) fn give_back_after(&mut self, kept: usize) {
         if kept < self.items.len() {
             let rest = self.items.split_off(kept);
-            self.handle.give_back(rest.iter().map(|item| Held { number: item.number, permit: item.permit }));
+            self.handle.give_back(rest.iter().map(held));
         }
     }
 
@@ -60,8 +60,11 @@ impl GrantPart {
 impl Drop for GrantPart {
     fn drop(&mut self) {
         if !self.items.is_empty() {
-            let held = self.items.iter().map(|item| Held { number: item.number, permit: item.permit });
-            self.handle.give_back(held);
+            self.handle.give_back(self.items.iter().map(held));
         }
     }
+}
+
+pub(super) fn held(item: &Leased) -> Held {
+    Held { number: item.number, permit: item.permit }
 }

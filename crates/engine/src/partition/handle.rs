@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use windlass_core::command::{Command, Died, Held};
+use windlass_core::command::{Died, Held, LeaseItems};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::Item;
 use windlass_core::limits::RegistryLimits;
@@ -13,13 +13,16 @@ use windlass_core::row::{Intake, Queue, QueueName};
 use windlass_core::rule::RuleSet;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
+use windlass_core::verb::Verb;
 
 use crate::deaths::Deaths;
 use crate::error::EngineError;
 use crate::lock::lock;
+use crate::partition::call::{self, Answer, Awaited, received};
 use crate::partition::copied::Copied;
+use crate::partition::grant::GrantPart;
 use crate::partition::inbox::Inbox;
-use crate::partition::message::{Answer, Awaited, Message, body_bytes, received};
+use crate::partition::message::Message;
 use crate::partition::places::{Places, Reserved};
 use crate::partition::published::{Effects, Published, Rest, Summary};
 use crate::partition::reload::Reload;
@@ -63,6 +66,14 @@ pub(crate) struct Orders {
     intake: Copied<Intake>,
     /// Whether the partition is asked about keys that are at home elsewhere.
     is_former: AtomicBool,
+}
+
+/// What the registry says and a partition has not taken over yet.
+#[derive(Default)]
+pub(crate) struct NewOrders {
+    pub(crate) settings: Option<Settings>,
+    pub(crate) intake: Option<Intake>,
+    pub(crate) rules: Option<Arc<RuleSet>>,
 }
 
 impl Orders {
@@ -152,26 +163,34 @@ impl Handle {
         (Arc::new(handle), receiver)
     }
 
-    /// Hands a command to the writer. The answer comes when it is durable.
-    pub(crate) fn submit(&self, command: Command) -> Result<Awaited, EngineError> {
-        self.submit_with(command, None)
+    /// Hands a verb to the writer. The answer comes when its changes are durable.
+    pub(crate) fn submit<V: Verb>(&self, verb: V) -> Result<Awaited<V::Reply>, EngineError> {
+        self.submit_with(verb, None)
     }
 
     /// With the places for what it produces.
-    pub(crate) fn submit_with(
+    pub(crate) fn submit_with<V: Verb>(
         &self,
-        command: Command,
+        verb: V,
         reserved: Option<Reserved>,
-    ) -> Result<Awaited, EngineError> {
+    ) -> Result<Awaited<V::Reply>, EngineError> {
         self.check_serving()?;
-        let bytes = body_bytes(&command);
-        let (responder, answer) = oneshot::channel();
-        self.inbox.send(Message::Command { command, bytes, reserved, responder })?;
+        let (call, answer) = call::of(verb, reserved);
+        self.inbox.send(Message::Call(call))?;
         Ok(answer)
     }
 
-    pub(crate) async fn command(&self, command: Command) -> Result<Answer, EngineError> {
-        received(self.submit(command)?.await)
+    /// Has the writer carry a verb out.
+    pub(crate) async fn apply<V: Verb>(&self, verb: V) -> Result<Answer<V::Reply>, EngineError> {
+        received(self.submit(verb)?.await)
+    }
+
+    /// Leases what there is.
+    pub(crate) async fn lease(&self, lease: LeaseItems) -> Result<GrantPart, EngineError> {
+        self.check_serving()?;
+        let (call, granted) = call::of_lease(lease);
+        self.inbox.send(Message::Call(call))?;
+        received(granted.await)
     }
 
     /// Asks about the state as it will be durable when the answer comes.
@@ -387,14 +406,14 @@ impl Handle {
         self.orders.as_ref().map(|orders| orders.intake.version())
     }
 
-    /// What the registry says that is not of these versions, as commands.
-    pub(crate) fn orders_unless(&self, settings: u64, intake: u64, rules: u64) -> Vec<Command> {
-        let Some(orders) = &self.orders else { return Vec::new() };
-        let settings =
-            orders.settings.unless(settings).map(|settings| Command::Configure(Box::new(settings)));
-        let intake = orders.intake.unless(intake).map(|intake| Command::Route(Box::new(intake)));
-        let rules = self.rules.unless(rules).map(Command::TakeRules);
-        settings.into_iter().chain(intake).chain(rules).collect()
+    /// What the registry says that is not of these versions.
+    pub(crate) fn orders_unless(&self, settings: u64, intake: u64, rules: u64) -> NewOrders {
+        let Some(orders) = &self.orders else { return NewOrders::default() };
+        NewOrders {
+            settings: orders.settings.unless(settings),
+            intake: orders.intake.unless(intake),
+            rules: self.rules.unless(rules),
+        }
     }
 
     /// For the writer, and for whoever acquires the partition next.

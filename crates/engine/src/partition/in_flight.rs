@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Held, Leased, News, Reply};
+use windlass_core::command::{Held, Leased, News};
 use windlass_core::partition::Totals;
 
 use crate::error::EngineError;
-use crate::partition::grant::GrantPart;
+use crate::partition::call::Call;
+use crate::partition::grant::{GrantPart, held};
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Done, Responder};
-use crate::partition::places::Reserved;
 use crate::partition::published::{Effects, Summary};
 use crate::partition::waiters::Ticket;
 
@@ -26,7 +25,7 @@ pub(crate) struct InFlight {
 }
 
 enum Pending {
-    Command { responder: Responder, reply: Result<Reply, EngineError> },
+    Call(Box<dyn Call>),
     Query(Box<dyn FnOnce() + Send>),
     Ticket { ticket: Arc<Ticket>, items: Vec<Leased> },
 }
@@ -43,8 +42,10 @@ impl InFlight {
         }
     }
 
-    pub(crate) fn command(&mut self, responder: Responder, reply: Result<Reply, EngineError>) {
-        self.answers.push(Pending::Command { responder, reply });
+    /// A call that was decided.
+    pub(crate) fn call(&mut self, mut call: Box<dyn Call>) {
+        self.effects.reserved.extend(call.take_reserved());
+        self.answers.push(Pending::Call(call));
     }
 
     pub(crate) fn query(&mut self, answer: Box<dyn FnOnce() + Send>) {
@@ -78,10 +79,6 @@ impl InFlight {
         }
     }
 
-    pub(crate) fn produced(&mut self, reserved: Option<Reserved>) {
-        self.effects.reserved.extend(reserved);
-    }
-
     /// It is durable: everybody hears what was decided, refusals too. What is published comes first, so that nobody
     /// who has an answer sees less than it says.
     pub(crate) async fn committed(mut self, summary: Option<Summary>) {
@@ -96,9 +93,9 @@ impl InFlight {
         if !self.effects.changed.is_empty() || !self.effects.ended.is_empty() {
             // A worker does not wait for those who watch it, of whom there may be many: its answer is on its way before they
             // wake. Whoever asks comes after them.
-            let is_command = |pending: &mut Pending| matches!(pending, Pending::Command { .. });
-            let commands: Vec<Pending> = self.answers.extract_if(.., is_command).collect();
-            commands.into_iter().for_each(|pending| self.answer(pending));
+            let is_call = |pending: &mut Pending| matches!(pending, Pending::Call(_));
+            let calls: Vec<Pending> = self.answers.extract_if(.., is_call).collect();
+            calls.into_iter().for_each(|pending| self.answer(pending));
             tokio::task::yield_now().await;
             self.handle.tell(&self.effects);
         }
@@ -108,11 +105,7 @@ impl InFlight {
 
     fn answer(&self, pending: Pending) {
         match pending {
-            Pending::Command { responder, reply } => {
-                let answer = reply.map(|reply| answer(&self.handle, reply, self.sequence));
-                // A grant that comes back undelivered is given back as it is dropped here.
-                let _caller_gone = responder.send(answer);
-            }
+            Pending::Call(call) => call.answer(&self.handle, self.sequence),
             Pending::Query(answer) => answer(),
             Pending::Ticket { ticket, items } => {
                 ticket.grant(GrantPart::new(Arc::clone(&self.handle), items, self.sequence));
@@ -134,10 +127,8 @@ impl InFlight {
         self.effects = Effects::default();
         for pending in std::mem::take(&mut self.answers) {
             match pending {
-                Pending::Command { responder, .. } => {
-                    let _caller_gone = responder.send(Err(error.clone()));
-                }
-                Pending::Query(_) => unreachable!("only a command is too large"),
+                Pending::Call(call) => drop(call.fail(error.clone())),
+                Pending::Query(_) => unreachable!("only a call is too large"),
                 Pending::Ticket { ticket, .. } => ticket.refuse(error.clone()),
             }
         }
@@ -161,12 +152,7 @@ impl InFlight {
         let mut granted = Vec::new();
         for pending in std::mem::take(&mut self.answers) {
             match pending {
-                Pending::Command { responder, reply } => {
-                    if let Ok(Reply::Leased(items)) = reply {
-                        granted.extend(items.iter().map(held));
-                    }
-                    let _caller_gone = responder.send(Err(error.clone()));
-                }
+                Pending::Call(call) => granted.extend(call.fail(error.clone())),
                 Pending::Query(_) => {}
                 Pending::Ticket { ticket, items } => {
                     granted.extend(items.iter().map(held));
@@ -210,36 +196,4 @@ impl Undelivered {
         }
         self.handle.give_back(if made_it { self.granted } else { self.releases });
     }
-}
-
-fn held(item: &Leased) -> Held {
-    Held { number: item.number, permit: item.permit }
-}
-
-fn answer(handle: &Arc<Handle>, reply: Reply, sequence: u64) -> Answer {
-    let reply = match reply {
-        Reply::Leased(items) => Done::Granted(GrantPart::new(Arc::clone(handle), items, sequence)),
-        other @ (Reply::Produced(_)
-        | Reply::ProducedOnce { .. }
-        | Reply::Done(_)
-        | Reply::Retried(_)
-        | Reply::Extended(_)
-        | Reply::Emitted(_)
-        | Reply::Resumed
-        | Reply::Cancelled(..)
-        | Reply::Group(_)
-        | Reply::GroupCreated(..)
-        | Reply::Cleared { .. }
-        | Reply::Redriven { .. }
-        | Reply::Carried { .. }
-        | Reply::Swept { .. }
-        | Reply::Configured
-        | Reply::Queue(_)
-        | Reply::QueueDeleted(_)
-        | Reply::Rule(_)
-        | Reply::RuleLifted
-        | Reply::Cron(_)
-        | Reply::Triggered(_)) => Done::Reply(other),
-    };
-    Answer { reply, sequence }
 }

@@ -4,6 +4,7 @@
 //! everything that happens to one read its [`streams`]. A [`reload`] has the supervisor do
 //! its work anew.
 
+pub(crate) mod call;
 pub(crate) mod copied;
 mod copies;
 mod gathered;

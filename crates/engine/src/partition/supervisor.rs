@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
+use windlass_core::command::{Configure, Route, TakeRules};
 use windlass_core::item::Phase;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
@@ -15,7 +16,7 @@ use crate::clock::Clock;
 use crate::env::Env;
 use crate::error::EngineError;
 use crate::meter::Meter;
-use crate::partition::handle::{Handle, PartitionState};
+use crate::partition::handle::{Handle, NewOrders, PartitionState};
 use crate::partition::in_flight::{InFlight, Undelivered};
 use crate::partition::lookout::Lookout;
 use crate::partition::message::Message;
@@ -205,8 +206,14 @@ impl Supervisor {
     async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
         let now = writer.clock.now();
         let mut changes: Vec<Change> = Vec::new();
-        for order in writer.orders() {
-            let applied = writer.partition.apply(now, order);
+        let NewOrders { settings, intake, rules } = writer.orders();
+        let partition = &mut writer.partition;
+        let applied = [
+            settings.map(|settings| partition.apply(now, Configure(settings))),
+            intake.map(|intake| partition.apply(now, Route(intake))),
+            rules.map(|rules| partition.apply(now, TakeRules(rules))),
+        ];
+        for applied in applied.into_iter().flatten() {
             assert!(applied.copies.is_empty(), "what the registry says makes no items");
             changes.extend(applied.changes);
         }
@@ -314,10 +321,7 @@ impl Supervisor {
         while let Ok(message) = self.inbox.try_recv() {
             self.handle.taken(&message);
             match message {
-                Message::Command { responder, reserved, .. } => {
-                    drop(reserved);
-                    let _caller_gone = responder.send(Err(error.clone()));
-                }
+                Message::Call(call) => drop(call.fail(error.clone())),
                 // Dropped unanswered: whoever asked is told that the partition failed.
                 Message::Query(_) | Message::Watch { .. } | Message::Follow { .. } => {}
             }

@@ -5,20 +5,22 @@ use std::iter::from_fn;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use windlass_core::command::{Command, Filter, Refusal, Reply};
+use windlass_core::command::{Applied, Configure, Filter, Refusal, Release, Route, TakeRules};
 use windlass_core::footprint::Footprint;
 use windlass_core::limits::ERROR_BYTES_MAX;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verb::Verb;
 
 use crate::clock::Clock;
 use crate::env::Env;
 use crate::error::EngineError;
 use crate::meter::Meter;
+use crate::partition::call::Call;
 use crate::partition::copies;
 use crate::partition::gathered::{Gathered, Part, bytes_of};
-use crate::partition::handle::Handle;
+use crate::partition::handle::{Handle, NewOrders};
 use crate::partition::in_flight::InFlight;
 use crate::partition::lookout::Lookout;
 use crate::partition::message::Message;
@@ -222,7 +224,7 @@ impl Writer {
             left -= given_back.len();
             gathered.main.in_flight.released(&given_back);
             // Nobody is told: what has been lost meanwhile is refused, and that is just as well.
-            let _refused_singly = self.apply_own(Command::Release(given_back), gathered);
+            let _refused_singly = self.apply_own(Release(given_back), gathered);
         }
         self.handle.wake();
     }
@@ -235,16 +237,20 @@ impl Writer {
 
     /// Takes over what the registry says, where that is another version than the partition's copy: before anything is leased.
     fn configure(&mut self, gathered: &mut Gathered) {
-        for order in self.orders() {
-            // A deletion closes the partition in its turn: what is in the inbox before it was sent in time.
-            let is_closing = matches!(&order, Command::Route(intake) if intake.is_closing());
-            if !is_closing {
-                let _never_refused = self.apply_own(order, gathered);
-            }
+        let NewOrders { settings, intake, rules } = self.orders();
+        if let Some(settings) = settings {
+            let _never_refused = self.apply_own(Configure(settings), gathered);
+        }
+        // A deletion closes the partition in its turn: what is in the inbox before it was sent in time.
+        if let Some(intake) = intake.filter(|intake| !intake.is_closing()) {
+            let _never_refused = self.apply_own(Route(intake), gathered);
+        }
+        if let Some(rules) = rules {
+            let _never_refused = self.apply_own(TakeRules(rules), gathered);
         }
     }
 
-    pub(crate) fn orders(&self) -> Vec<Command> {
+    pub(crate) fn orders(&self) -> NewOrders {
         let partition = &self.partition;
         let (settings, intake) = (partition.settings().version, partition.intake().version);
         self.handle.orders_unless(settings, intake, partition.rules_version())
@@ -275,36 +281,30 @@ impl Writer {
                 }));
             }
             // The server never does the work for a caller it knows to be gone.
-            Message::Command { responder, .. } if responder.is_closed() => {}
-            Message::Command { command, bytes, reserved, responder } => {
-                let reply = self.carry_out(command, bytes, gathered);
-                let in_flight = &mut gathered.last().in_flight;
-                if reply.is_ok() {
-                    in_flight.produced(reserved);
-                }
-                in_flight.command(responder, reply);
-            }
+            Message::Call(call) if call.is_abandoned() => {}
+            Message::Call(call) => self.take_call(call, gathered),
         }
     }
 
-    fn carry_out(
-        &mut self,
-        command: Command,
-        bytes: usize,
-        gathered: &mut Gathered,
-    ) -> Result<Reply, EngineError> {
-        self.check_room(&command, bytes, gathered.now)?;
-        Ok(self.apply(command, gathered)?)
+    fn take_call(&mut self, mut call: Box<dyn Call>, gathered: &mut Gathered) {
+        match self.check_room(&*call, gathered.now) {
+            Ok(()) => {
+                let applied = call.apply(&mut self.partition, gathered.now);
+                let _kept_by_the_call = self.add(applied, gathered);
+            }
+            Err(error) => call.refuse(error),
+        }
+        gathered.last().in_flight.call(call);
     }
 
     /// Looked at before anything is applied: a store that is full must still take completions in the same batch.
-    fn check_room(&self, command: &Command, bytes: usize, now: Timestamp) -> Result<(), EngineError> {
-        let max = self.store.batch_bytes_max();
+    fn check_room(&self, call: &dyn Call, now: Timestamp) -> Result<(), EngineError> {
+        let (bytes, max) = (call.bytes(), self.store.batch_bytes_max());
         if bytes > max {
             return Err(EngineError::TooLarge(StoreError::TooLarge { bytes, max }));
         }
         let least = self.least_footprint();
-        if least > Footprint::Grows && self.partition.footprint(now, command) < least {
+        if least > Footprint::Grows && call.footprint(&self.partition, now) < least {
             return Err(self.store_full());
         }
         Ok(())
@@ -323,18 +323,23 @@ impl Writer {
         EngineError::store_full(self.store.name_of(self.handle.id))
     }
 
-    /// A command that somebody waits for. If it might make the batch too large, it is put apart: then it is the last.
-    fn apply(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
-        let applied = self.partition.apply(gathered.now, command);
+    /// A verb that somebody waits for.
+    fn apply<V: Verb>(&mut self, verb: V, gathered: &mut Gathered) -> Result<V::Reply, Refusal> {
+        let applied = self.partition.apply(gathered.now, verb);
+        self.add(applied, gathered)
+    }
+
+    /// What a verb did that somebody waits for. If it might make the batch too large, it is put apart: then it is the last.
+    fn add<R>(&self, applied: Applied<R>, gathered: &mut Gathered) -> Result<R, Refusal> {
         if gathered.main.bytes + bytes_of(&applied) > self.store.batch_bytes_max() {
             gathered.apart = Some(Part::new(&self.handle, self.sequence));
         }
         gathered.add(applied)
     }
 
-    /// A command of the writer itself, which is never too large: nobody could be told.
-    fn apply_own(&mut self, command: Command, gathered: &mut Gathered) -> Result<Reply, Refusal> {
-        gathered.add(self.partition.apply(gathered.now, command))
+    /// A verb of the writer itself, which is never too large: nobody could be told.
+    fn apply_own<V: Verb>(&mut self, verb: V, gathered: &mut Gathered) -> Result<V::Reply, Refusal> {
+        gathered.add(self.partition.apply(gathered.now, verb))
     }
 
     /// Acts on some of what has come due.
@@ -349,7 +354,7 @@ impl Writer {
                 return;
             }
             gathered.sweeps += 1;
-            let _count = self.apply_own(Command::Sweep { limit: SWEEP_SLICE }, gathered);
+            let _count = gathered.add(self.partition.sweep(gathered.now, SWEEP_SLICE));
         }
     }
 
@@ -367,10 +372,7 @@ impl Writer {
             let Some(ticket) = self.lookout.take(&waiters, &mut self.partition) else { return };
             // It may have come since the last round.
             gathered.now = self.clock.now();
-            let Ok(Reply::Leased(items)) = self.apply(Command::Lease(ticket.lease().clone()), gathered)
-            else {
-                unreachable!("a lease is never refused")
-            };
+            let items = self.apply(ticket.lease().clone(), gathered).expect("a lease is never refused");
             if items.is_empty() {
                 // What it saw was overdue, and more of it than one lease clears away: the sweep goes on with that.
                 waiters.put_back(&ticket);

@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tracing::{error, warn};
-use windlass_core::command::{Command, Damaged, Held, Leased, PutOff, Reply};
+use windlass_core::command::{Damaged, FailDamaged, Held, Leased, PutOff};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_core::time::Span;
 
 use super::QueueHandle;
 use crate::error::EngineError;
+use crate::partition::call::Answer;
 use crate::partition::grant::GrantPart;
-use crate::partition::message::{Answer, Done};
 use crate::store::{Body, StoreError};
 use crate::types::{Grant, Granted};
 
@@ -154,8 +154,8 @@ impl QueueHandle {
         warn!(queue, items = unreadable.len(), %error, "items are put off: their bodies cannot be read now");
         filled.unreadable += unreadable.len();
         filled.refused = Some(EngineError::not_applied(format!("the items were given back: {error}")));
-        let command = Command::PutOff(PutOff { items: leases.held(), delay: PUT_OFF });
-        match leases.handle().command(command).await {
+        let put_off = PutOff { items: leases.held(), delay: PUT_OFF };
+        match leases.handle().apply(put_off).await {
             // Items that PutOff refuses are not leased any more: they have ended, or another lease has them.
             Ok(_) => leases.accept(),
             Err(error) => {
@@ -177,16 +177,15 @@ impl QueueHandle {
             return;
         }
         let mut leases = part.split(|item| lost.iter().any(|(lost, _)| lost.held.number == item.number));
-        let command = Command::FailDamaged(lost.iter().map(|(damaged, _)| *damaged).collect());
-        match leases.handle().command(command).await {
-            Ok(Answer { reply: Done::Reply(Reply::Done(results)), .. }) => {
+        let fail = FailDamaged(lost.iter().map(|(damaged, _)| *damaged).collect());
+        match leases.handle().apply(fail).await {
+            Ok(Answer { reply: results, .. }) => {
                 leases.accept();
                 let partition = leases.commit().partition;
                 // Items that were refused have ended before, and their bodies are gone with them.
                 let failed = lost.iter().zip(results).filter(|(_, result)| result.is_ok());
                 failed.for_each(|((lost, damage), _)| self.log_lost(partition, lost, damage.as_ref()));
             }
-            Ok(Answer { .. }) => unreachable!("damaged items are answered one by one"),
             Err(error) => {
                 warn!(queue = &*self.queue.name.name, %error, "damaged items could not be failed yet");
                 filled.refused = Some(error);

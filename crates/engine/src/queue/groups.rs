@@ -4,14 +4,15 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use windlass_core::command::{Command, CreateGroup, Produced, Refusal, Reply};
+use windlass_core::command::{CreateGroup, Produced, Refusal};
 use windlass_core::group::GroupView;
 use windlass_core::id::ItemId;
+use windlass_core::verb::Verb;
 
 use super::QueueHandle;
 use crate::error::EngineError;
+use crate::partition::call::{Answer, received};
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Done, received};
 use crate::types::{Commit, Committed, CreatedGroup, ProducedItem};
 
 impl QueueHandle {
@@ -25,36 +26,30 @@ impl QueueHandle {
             return Err(Refusal::GroupExists.into());
         }
         let home = self.home(&create.name)?;
-        let command = Command::CreateGroup(Box::new(create));
-        let asked = self.pass_with_routes(|| home.submit_with(command, Some(reserved))).await?;
+        let asked = self.pass_with_routes(|| home.submit_with(create, Some(reserved))).await?;
         let id = |number| ItemId { partition: home.id, number };
-        let answer = match received(asked?.await) {
+        let Answer { reply, sequence } = match received(asked?.await) {
             Err(EngineError::Refused(Refusal::DuplicateAddress { number })) => {
                 return Err(EngineError::DuplicateAddress { id: id(number) });
             }
             answer => answer?,
         };
-        let Answer { reply: Done::Reply(Reply::GroupCreated(group, items)), sequence } = answer else {
-            unreachable!("making a group is answered by it")
-        };
         let produced = |Produced { number, phase }| ProducedItem { id: id(number), phase };
-        let value = CreatedGroup { group: *group, items: items.into_iter().map(produced).collect() };
+        let value =
+            CreatedGroup { group: reply.group, items: reply.items.into_iter().map(produced).collect() };
         Ok(Committed { value, commits: vec![Commit { partition: home.id, sequence }] })
     }
 
-    /// A command that is answered by the group of that name.
     pub(crate) async fn change_group(
         &self,
         name: &Arc<str>,
-        command: Command,
+        verb: impl Verb<Reply = GroupView>,
     ) -> Result<Committed<GroupView>, EngineError> {
         let home = self.home_of_group(name).await?;
         // What may make an item must not come after the queue was found empty.
-        let asked = self.pass_with_routes(|| home.submit(command)).await?;
-        let Answer { reply: Done::Reply(Reply::Group(group)), sequence } = received(asked?.await)? else {
-            unreachable!("a change of a group is answered by it")
-        };
-        Ok(Committed { value: *group, commits: vec![Commit { partition: home.id, sequence }] })
+        let asked = self.pass_with_routes(|| home.submit(verb)).await?;
+        let Answer { reply, sequence } = received(asked?.await)?;
+        Ok(Committed { value: reply, commits: vec![Commit { partition: home.id, sequence }] })
     }
 
     async fn home_of_group(&self, name: &Arc<str>) -> Result<&Arc<Handle>, EngineError> {

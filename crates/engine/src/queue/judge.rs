@@ -1,12 +1,14 @@
 //! Calls on leased items: each is judged by itself, in its own partition.
 
 use bytes::Bytes;
+use windlass_core::command;
 use windlass_core::command::{
-    Command, Completion, Extend, Extended, Held, Refusal, Reply, Retried, Retry, Suspend,
+    Complete, Completion, Each, Extend, Extended, Held, Refusal, Release, Retried, Retry, Revoke, Suspend,
 };
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::limits;
 use windlass_core::time::Span;
+use windlass_core::verb::Verb;
 
 use super::QueueHandle;
 use super::shares::{Asked, Share, judged, shares};
@@ -16,21 +18,21 @@ use crate::types::{Judged, RetryItem, SuspendItem};
 impl QueueHandle {
     pub(crate) async fn complete(&self, items: Vec<(ItemId, Permit, Option<Bytes>)>) -> Judged<()> {
         let home = |(id, ..): &(ItemId, Permit, Option<Bytes>)| *id;
-        let command = |items: Vec<(ItemId, Permit, Option<Bytes>)>| {
+        let verb = |items: Vec<(ItemId, Permit, Option<Bytes>)>| {
             let completion = |(id, permit, result)| Completion { held: held(id, permit), result };
-            Command::Complete(items.into_iter().map(completion).collect())
+            Complete(items.into_iter().map(completion).collect())
         };
-        self.judge(items, home, command, done).await
+        self.judge(items, home, verb).await
     }
 
     pub(crate) async fn release(&self, items: Vec<(ItemId, Permit)>) -> Judged<()> {
-        let command = |items: Vec<(ItemId, Permit)>| Command::Release(all_held(items));
-        self.judge(items, |(id, _)| *id, command, done).await
+        let verb = |items: Vec<(ItemId, Permit)>| Release(all_held(items));
+        self.judge(items, |(id, _)| *id, verb).await
     }
 
     pub(crate) async fn revoke(&self, items: Vec<(ItemId, Permit)>) -> Judged<()> {
-        let command = |items: Vec<(ItemId, Permit)>| Command::Revoke(all_held(items));
-        self.judge(items, |(id, _)| *id, command, done).await
+        let verb = |items: Vec<(ItemId, Permit)>| Revoke(all_held(items));
+        self.judge(items, |(id, _)| *id, verb).await
     }
 
     pub(crate) async fn extend(
@@ -40,50 +42,40 @@ impl QueueHandle {
     ) -> Result<Judged<Extended>, EngineError> {
         // Wrong for all of them, wherever they are.
         lease_timeout.map_or(Ok(()), limits::check_lease_timeout).map_err(Refusal::Invalid)?;
-        let command =
-            |items: Vec<(ItemId, Permit)>| Command::Extend(Extend { lease_timeout, items: all_held(items) });
-        let unpack = |reply| {
-            let Reply::Extended(results) = reply else {
-                unreachable!("an extension is answered by extensions")
-            };
-            results
-        };
-        Ok(self.judge(items, |(id, _)| *id, command, unpack).await)
+        let verb = |items: Vec<(ItemId, Permit)>| Extend { lease_timeout, items: all_held(items) };
+        Ok(self.judge(items, |(id, _)| *id, verb).await)
     }
 
     pub(crate) async fn retry(&self, items: Vec<RetryItem>) -> Judged<Retried> {
-        let command = |items: Vec<RetryItem>| {
-            let retry = |item: RetryItem| Retry {
+        let verb = |items: Vec<RetryItem>| {
+            let retry = |item: RetryItem| command::RetryItem {
                 held: held(item.id, item.permit),
                 retry_at: item.retry_at,
                 delay: item.delay,
                 dead: item.dead,
                 error: item.error,
             };
-            Command::Retry(items.into_iter().map(retry).collect())
+            Retry(items.into_iter().map(retry).collect())
         };
-        let unpack = |reply| {
-            let Reply::Retried(results) = reply else { unreachable!("a retry is answered by retries") };
-            results
-        };
-        self.judge(items, |item| item.id, command, unpack).await
+        self.judge(items, |item| item.id, verb).await
     }
 
     pub(crate) async fn suspend(&self, items: Vec<SuspendItem>) -> Judged<()> {
-        let command = |items: Vec<SuspendItem>| {
-            let suspend =
-                |item: SuspendItem| Suspend { held: held(item.id, item.permit), reason: item.reason };
-            Command::Suspend(items.into_iter().map(suspend).collect())
+        let verb = |items: Vec<SuspendItem>| {
+            let suspend = |item: SuspendItem| command::SuspendItem {
+                held: held(item.id, item.permit),
+                reason: item.reason,
+            };
+            Suspend(items.into_iter().map(suspend).collect())
         };
-        self.judge(items, |item| item.id, command, done).await
+        self.judge(items, |item| item.id, verb).await
     }
 
-    pub(super) async fn judge<I, T>(
+    pub(super) async fn judge<I, V: Verb<Reply = Each<T>>, T>(
         &self,
         items: Vec<I>,
         home: impl Fn(&I) -> ItemId,
-        command: impl Fn(Vec<I>) -> Command,
-        unpack: impl Fn(Reply) -> Vec<Result<T, Refusal>>,
+        verb: impl Fn(Vec<I>) -> V,
     ) -> Judged<T> {
         let not_found = || Err(EngineError::Refused(Refusal::NotFound));
         let results = items.iter().map(|_| not_found()).collect();
@@ -93,11 +85,11 @@ impl QueueHandle {
         {
             if let Ok(handle) = self.find(partition) {
                 // All are under way before the first is waited for.
-                asked.push(Asked { partition, indexes, answer: handle.submit(command(items)) });
+                asked.push(Asked { partition, indexes, answer: handle.submit(verb(items)) });
             }
         }
         let unpack =
-            |_, reply| unpack(reply).into_iter().map(|result| result.map_err(EngineError::from)).collect();
+            |_, each: Each<T>| each.into_iter().map(|result| result.map_err(EngineError::from)).collect();
         judged(asked, results, unpack).await
     }
 }
@@ -108,9 +100,4 @@ fn held(id: ItemId, permit: Permit) -> Held {
 
 fn all_held(items: Vec<(ItemId, Permit)>) -> Vec<Held> {
     items.into_iter().map(|(id, permit)| held(id, permit)).collect()
-}
-
-fn done(reply: Reply) -> Vec<Result<(), Refusal>> {
-    let Reply::Done(results) = reply else { unreachable!("each of them is answered for itself") };
-    results
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use windlass_core::command::{Produced, Refusal, Reply};
+use windlass_core::command::{Each, Produced, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::route::Slot;
 
@@ -62,7 +62,7 @@ impl QueueHandle {
             let ask = |(home, share)| self.ask(home, share, &mut reserved);
             shares.into_iter().filter_map(ask).collect::<Vec<_>>()
         });
-        let mut judged = judged(asked.await?, results, produced).await;
+        let mut judged = judged(asked.await?, results, produced_items).await;
         let is_judged = |result| was_judged(result) || was_moved(result);
         if judged.commits.is_empty() && !judged.results.iter().any(is_judged) {
             let error = worst(judged);
@@ -90,22 +90,17 @@ impl QueueHandle {
         home: Option<PartitionId>,
         Share { indexes, items }: Share<T>,
         reserved: &mut Reserved,
-    ) -> Option<Asked> {
+    ) -> Option<Asked<Each<Produced>>> {
         let handle = self.find(home?).ok()?;
         let places = reserved.split(items.len());
-        let answer = handle.submit_with(T::command(items), Some(places));
+        let answer = handle.submit_with(T::verb(items), Some(places));
         Some(Asked { partition: handle.id, indexes, answer })
     }
 }
 
-pub(super) fn produced(partition: PartitionId, reply: Reply) -> Vec<Result<ProducedItem, EngineError>> {
-    let Reply::Produced(items) = reply else { unreachable!("a produce is answered by what was produced") };
-    produced_items(partition, items)
-}
-
 pub(super) fn produced_items(
     partition: PartitionId,
-    items: Vec<Result<Produced, Refusal>>,
+    items: Each<Produced>,
 ) -> Vec<Result<ProducedItem, EngineError>> {
     let id = |number| ItemId { partition, number };
     let result = |item: Result<Produced, Refusal>| match item {

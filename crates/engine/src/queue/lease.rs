@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::command::{Command, LeaseItems, Refusal};
+use windlass_core::command::{LeaseItems, Refusal};
 use windlass_core::limits;
 use windlass_core::partition::{Head, PASSED_MAX};
 use windlass_core::time::{Span, Timestamp};
@@ -12,7 +12,6 @@ use super::{QueueHandle, fault};
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Done};
 use crate::partition::waiters::Waited;
 use crate::types::Grant;
 
@@ -112,8 +111,7 @@ async fn take_from(handle: &Handle, lease: &LeaseItems) -> Result<GrantPart, Eng
     let mut passes = 0;
     loop {
         let before = handle.published.summary().counts.waiting;
-        let Answer { reply, .. } = handle.command(Command::Lease(lease.clone())).await?;
-        let Done::Granted(part) = reply else { unreachable!("a lease is answered by a grant") };
+        let part = handle.lease(lease.clone()).await?;
         let after = handle.published.summary().counts.waiting;
         let passed_many = before.saturating_sub(after) >= PASSED_MAX as u64;
         passes += 1;

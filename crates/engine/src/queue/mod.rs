@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::watch;
-use windlass_core::command::{Clear, Command, Refusal, Reply};
+use windlass_core::command::{Clear, Refusal};
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Totals;
 use windlass_core::row::Queue;
@@ -29,8 +29,8 @@ use windlass_core::rule::RuleSet;
 
 use crate::env::Env;
 use crate::error::EngineError;
+use crate::partition::call::{Answer, received};
 use crate::partition::handle::{Handle, InCommon, PartitionState};
-use crate::partition::message::{Answer, Done, received};
 use crate::partition::places::Places;
 use crate::partition::waiters::Waiters;
 use crate::partition::watchers::Closed;
@@ -154,8 +154,7 @@ impl QueueHandle {
 
     /// Clears every partition that can. If one could not, or nobody knows, the caller is told what that leaves.
     pub(crate) async fn clear(&self, clear: Clear) -> Result<Committed<u64>, EngineError> {
-        let asked: Vec<_> =
-            self.partitions.iter().map(|handle| handle.submit(Command::Clear(clear))).collect();
+        let asked: Vec<_> = self.partitions.iter().map(|handle| handle.submit(clear)).collect();
         let (mut cleared, mut failed, mut commits) = (None, None, Vec::new());
         for (handle, answer) in self.partitions.iter().zip(asked) {
             let answer = match answer {
@@ -163,11 +162,10 @@ impl QueueHandle {
                 Err(error) => Err(error),
             };
             match answer {
-                Ok(Answer { reply: Done::Reply(Reply::Cleared { count }), sequence }) => {
+                Ok(Answer { reply: count, sequence }) => {
                     *cleared.get_or_insert(0) += count;
                     commits.push(Commit { partition: handle.id, sequence });
                 }
-                Ok(other) => unreachable!("a clear is answered by a count, not {other:?}"),
                 Err(error) => failed = Some(error),
             }
         }

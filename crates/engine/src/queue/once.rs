@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
-use windlass_core::command::{Claim, Command, Digest, NewItem, ProduceOnce, Refusal, Reply};
+use windlass_core::command::{Claim, Digest, NewItem, ProduceOnce, ProducedOnce, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::limits;
 use windlass_core::row::Once;
@@ -19,8 +19,8 @@ use super::keyed::{produced_items, worst};
 use super::room::places_needed;
 use super::shares::{Asked, Share, judged, shares};
 use crate::error::EngineError;
+use crate::partition::call::{Answer, Awaited, received};
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Awaited, Done, received};
 use crate::partition::places::Reserved;
 use crate::store::{StoreError, Term};
 use crate::types::{Commit, Judged, ProducedItem};
@@ -87,7 +87,9 @@ impl QueueHandle {
             // If the queue is gone by now, or the server shuts down, what was made stands and the rest was not.
             asked => asked.unwrap_or_default(),
         };
-        let mut judged = judged(asked, results, |partition, reply| once(partition, reply).1).await;
+        let mut judged =
+            judged(asked, results, |partition, once: ProducedOnce| produced_items(partition, once.items))
+                .await;
         let is_judged =
             |result: &Result<_, EngineError>| !matches!(result, Err(EngineError::Unavailable { .. }));
         if !judged.results.iter().any(is_judged) {
@@ -110,7 +112,7 @@ impl QueueHandle {
         results: &mut [Result<ProducedItem, EngineError>],
     ) -> Result<(Timestamp, Commit), EngineError> {
         let places = reserved.split(items.len());
-        let claim = call.command(Claim::First, &indexes, items);
+        let claim = call.verb(Claim::First, &indexes, items);
         let first = self.pass_with_routes(|| home.submit_with(claim, Some(places))).await??;
         let (claimed_at, made, commit) = claimed(home.id, first).await?;
         indexes.into_iter().zip(made).for_each(|(index, result)| results[index] = result);
@@ -188,38 +190,33 @@ impl QueueHandle {
         home: Option<PartitionId>,
         Share { indexes, items }: Share<NewItem>,
         reserved: &mut Reserved,
-    ) -> Option<Asked> {
+    ) -> Option<Asked<ProducedOnce>> {
         let handle = self.find(home?).ok()?;
         let places = reserved.split(items.len());
-        let command = call.command(Claim::Of(claimed_at), &indexes, items);
-        let answer = handle.submit_with(command, Some(places));
+        let verb = call.verb(Claim::Of(claimed_at), &indexes, items);
+        let answer = handle.submit_with(verb, Some(places));
         Some(Asked { partition: handle.id, indexes, answer })
     }
 }
 
 impl Call {
-    fn command(&self, claim: Claim, indexes: &[usize], items: Vec<NewItem>) -> Command {
+    fn verb(&self, claim: Claim, indexes: &[usize], items: Vec<NewItem>) -> ProduceOnce {
         let Self { key, digest, held } = self.clone();
         let indexes = indexes.iter().map(|index| *index as u16).collect();
-        Command::ProduceOnce(ProduceOnce { key, digest, claim, indexes, held, items })
+        ProduceOnce { key, digest, claim, indexes, held, items }
     }
 }
 
 type Made = Vec<Result<ProducedItem, EngineError>>;
 
 /// What the home of the key said.
-async fn claimed(home: PartitionId, answer: Awaited) -> Result<(Timestamp, Made, Commit), EngineError> {
+async fn claimed(
+    home: PartitionId,
+    answer: Awaited<ProducedOnce>,
+) -> Result<(Timestamp, Made, Commit), EngineError> {
     let Answer { reply, sequence } = received(answer.await)?;
-    let Done::Reply(reply) = reply else { unreachable!("only a lease is answered by a grant") };
-    let (claimed_at, made) = once(home, reply);
-    Ok((claimed_at, made, Commit { partition: home, sequence }))
-}
-
-fn once(partition: PartitionId, reply: Reply) -> (Timestamp, Made) {
-    let Reply::ProducedOnce { claimed_at, items } = reply else {
-        unreachable!("such a call is answered by what was produced, now or before")
-    };
-    (claimed_at, produced_items(partition, items))
+    let made = produced_items(home, reply.items);
+    Ok((reply.claimed_at, made, Commit { partition: home, sequence }))
 }
 
 /// What makes two calls the same: all that was given for each item, in the order of the items. Not how it was written:

@@ -4,16 +4,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use windlass_core::command::{Command, Import, ImportItem, NewItem, Produce, Refusal};
+use windlass_core::command::{Each, Import, ImportItem, NewItem, Produce, Produced, Refusal};
 use windlass_core::id::PartitionId;
 use windlass_core::limits;
 use windlass_core::route::{self, Load};
+use windlass_core::verb::Verb;
 
-use super::keyed::produced;
+use super::keyed::produced_items;
 use super::{QueueHandle, fault};
 use crate::error::{EngineError, Outcome};
+use crate::partition::call::{Answer, received};
 use crate::partition::handle::{Handle, PartitionState};
-use crate::partition::message::{Answer, Done, received};
 use crate::types::{Commit, Judged, ProducedItem};
 
 /// What can come into a queue from outside.
@@ -28,7 +29,10 @@ pub(crate) trait Arriving: Clone {
     /// Whether it is due later, as far as can be told without the time.
     fn is_scheduled(&self) -> bool;
 
-    fn command(items: Vec<Self>) -> Command;
+    /// What brings items of this type in.
+    type Verb: Verb<Reply = Each<Produced>>;
+
+    fn verb(items: Vec<Self>) -> Self::Verb;
 }
 
 impl Arriving for NewItem {
@@ -48,8 +52,10 @@ impl Arriving for NewItem {
         self.enqueue_at.is_some() || self.delay.is_some()
     }
 
-    fn command(items: Vec<Self>) -> Command {
-        Command::Produce(Produce { items })
+    type Verb = Produce;
+
+    fn verb(items: Vec<Self>) -> Produce {
+        Produce { items }
     }
 }
 
@@ -70,8 +76,10 @@ impl Arriving for ImportItem {
         self.due_at.is_some()
     }
 
-    fn command(items: Vec<Self>) -> Command {
-        Command::Import(Import { items })
+    type Verb = Import;
+
+    fn verb(items: Vec<Self>) -> Import {
+        Import { items }
     }
 }
 
@@ -104,9 +112,9 @@ impl QueueHandle {
             // Copied only if there is another one to turn to.
             let elsewhere = loads.iter().any(|load| load.healthy);
             let spare = if elsewhere { items.clone() } else { Vec::new() };
-            let command = T::command(std::mem::replace(&mut items, spare));
+            let verb = T::verb(std::mem::replace(&mut items, spare));
             let handle = &self.partitions[index];
-            let answer = match self.routes.pass(|_| handle.submit_with(command, Some(reserved))).await? {
+            let answer = match self.routes.pass(|_| handle.submit_with(verb, Some(reserved))).await? {
                 Ok(answer) => received(answer.await),
                 Err(error) => Err(error),
             };
@@ -151,8 +159,7 @@ fn load(handle: &Handle) -> Load {
     Load { healthy: fault(handle).is_none(), waiting: counts.waiting, scheduled: counts.scheduled }
 }
 
-fn taken_in(handle: &Handle, answer: Answer) -> Judged<ProducedItem> {
-    let Done::Reply(reply) = answer.reply else { unreachable!("only a lease is answered by a grant") };
+fn taken_in(handle: &Handle, answer: Answer<Each<Produced>>) -> Judged<ProducedItem> {
     let commits = vec![Commit { partition: handle.id, sequence: answer.sequence }];
-    Judged { results: produced(handle.id, reply), commits }
+    Judged { results: produced_items(handle.id, answer.reply), commits }
 }

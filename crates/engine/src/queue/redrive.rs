@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::command::{Command, Redrive as Slice, RedriveCursor, RedriveTo, Refusal, Reply};
+use windlass_core::command::{Redrive as Slice, RedriveCursor, RedriveTo, Redriven, Refusal};
 use windlass_core::limits::Invalid;
 
 use super::QueueHandle;
 use crate::error::EngineError;
+use crate::partition::call::Answer;
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Done};
 use crate::types::{Commit, Committed, Redrive};
 
 impl QueueHandle {
@@ -84,12 +84,8 @@ async fn redrive_slice(
         limit: usize::try_from(left).unwrap_or(usize::MAX),
         from,
     };
-    match handle.command(Command::Redrive(slice)).await? {
-        Answer { reply: Done::Reply(Reply::Redriven { count, next }), sequence } => {
-            Ok((count, next, sequence))
-        }
-        other => unreachable!("a redrive is answered by a count, not {other:?}"),
-    }
+    let Answer { reply: Redriven { count, next }, sequence } = handle.apply(slice).await?;
+    Ok((count, next, sequence))
 }
 
 /// What was sent stays sent.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::command::Reply;
 use windlass_core::id::PartitionId;
 
 use crate::error::EngineError;
-use crate::partition::message::{Answer, Awaited, Done, received};
+use crate::partition::call::{Answer, Awaited, received};
 use crate::types::{Commit, Judged};
 
 /// The items of a call that belong together, in the order given, and where in the call they stand.
@@ -36,17 +35,17 @@ pub(super) fn shares<I, K: Ord>(
 }
 
 /// A share that a partition was asked to judge, or could not be.
-pub(super) struct Asked {
+pub(super) struct Asked<R> {
     pub(super) partition: PartitionId,
     pub(super) indexes: Vec<usize>,
-    pub(super) answer: Result<Awaited, EngineError>,
+    pub(super) answer: Result<Awaited<R>, EngineError>,
 }
 
 /// Waits for all of them. Where nobody was asked, what `results` says stands.
-pub(super) async fn judged<T>(
-    asked: Vec<Asked>,
+pub(super) async fn judged<R, T>(
+    asked: Vec<Asked<R>>,
     mut results: Vec<Result<T, EngineError>>,
-    unpack: impl Fn(PartitionId, Reply) -> Vec<Result<T, EngineError>>,
+    unpack: impl Fn(PartitionId, R) -> Vec<Result<T, EngineError>>,
 ) -> Judged<T> {
     let mut commits = Vec::new();
     for Asked { partition, indexes, answer } in asked {
@@ -55,13 +54,10 @@ pub(super) async fn judged<T>(
             Err(error) => Err(error),
         };
         match answer {
-            Ok(Answer { reply: Done::Reply(reply), sequence }) => {
+            Ok(Answer { reply, sequence }) => {
                 commits.push(Commit { partition, sequence });
                 let unpacked = unpack(partition, reply);
                 indexes.into_iter().zip(unpacked).for_each(|(index, result)| results[index] = result);
-            }
-            Ok(Answer { reply: Done::Granted(_), .. }) => {
-                unreachable!("only a lease is answered by a grant")
             }
             Err(error) => indexes.into_iter().for_each(|index| results[index] = Err(error.clone())),
         }

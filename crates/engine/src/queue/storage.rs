@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tracing::warn;
-use windlass_core::command::{Command, List, Refusal, Reply};
+use windlass_core::command::{Delete, List, Refusal};
 use windlass_core::group::Member;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::Item;
@@ -80,12 +80,8 @@ impl QueueHandle {
     }
 
     pub(crate) async fn delete(&self, ids: Vec<ItemId>) -> Judged<()> {
-        let command = |ids: Vec<ItemId>| Command::Delete(ids.into_iter().map(|id| id.number).collect());
-        let unpack = |reply| {
-            let Reply::Done(results) = reply else { unreachable!("a deletion is answered item by item") };
-            results
-        };
-        self.judge(ids, |id| *id, command, unpack).await
+        let verb = |ids: Vec<ItemId>| Delete(ids.into_iter().map(|id| id.number).collect());
+        self.judge(ids, |id| *id, verb).await
     }
 
     /// One partition after the other, so that the others serve meanwhile. A partition that goes meanwhile has nothing to

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracing::warn;
-use windlass_core::command::Command;
+use windlass_core::command::{Configure, Route};
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Queue, QueueName, Stored};
 use windlass_core::rule::RuleSet;
@@ -17,8 +17,8 @@ use crate::env::{self, Task};
 use crate::error::EngineError;
 use crate::lock::lock;
 use crate::outbox::Outbox;
+use crate::partition::call::{Awaited, received};
 use crate::partition::handle::{Handle, InCommon, Orders};
-use crate::partition::message::{Awaited, received};
 use crate::partition::supervisor::Supervisor;
 use crate::queue::QueueHandle;
 
@@ -40,7 +40,7 @@ struct Started {
 }
 
 /// A partition, and what it says to what it was told.
-type Told = (Arc<Handle>, Result<Awaited, EngineError>);
+type Told = (Arc<Handle>, Result<Awaited<()>, EngineError>);
 
 impl Registry {
     /// Brings what runs of a queue in line with what is registered. Only in the turn of the queue.
@@ -226,8 +226,8 @@ impl Registry {
         let tell = |handle: &Arc<Handle>| {
             let (settings, intake) = (next.queue.settings.clone(), next.queue.intake(handle.id));
             handle.set_orders(&next.queue, intake.clone());
-            [Command::Configure(Box::new(settings)), Command::Route(Box::new(intake))]
-                .map(|order| (Arc::clone(handle), handle.submit(order)))
+            [handle.submit(Configure(settings)), handle.submit(Route(intake))]
+                .map(|asked| (Arc::clone(handle), asked))
         };
         next.supersede(|| {
             let told = next.all().flat_map(tell).collect();

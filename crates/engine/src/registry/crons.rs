@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::command::{Command, Refusal, Reply};
+use windlass_core::command::Refusal;
 use windlass_core::cron::{
-    CronCommand, CronHome, CronName, CronRefusal, CronView, NameCron, NewCron, Schedule,
+    CronHome, CronName, CronRefusal, CronView, NameCron, NewCron, Schedule, UnnameCron,
 };
 use windlass_core::partition::Partition;
 use windlass_core::row::QueueName;
@@ -15,8 +15,8 @@ use windlass_core::time::Timestamp;
 
 use super::Registry;
 use crate::error::EngineError;
+use crate::partition::call::{Answer, received};
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Done, received};
 use crate::queue::QueueHandle;
 use crate::types::Commit;
 
@@ -111,22 +111,19 @@ impl Registry {
         if let Some(before) = &instead_of {
             self.check_name_free(&named.name, before).await?;
         }
-        let name = CronCommand::Name(NameCron { home: named.clone(), instead_of });
-        let mut commits = vec![commit(&self.home, &self.home.command(Command::from(name)).await?)];
+        let name = NameCron { home: named.clone(), instead_of };
+        let mut commits = vec![commit(&self.home, &self.home.apply(name).await?)];
         let created = self.create_at_home(queue, new).await;
         match &created {
             // A name that is left over is as good as none, but it counts. If there is a cron of the name, the name is that cron's.
             Err(EngineError::Refused(refusal)) if *refusal != Refusal::Cron(CronRefusal::Exists) => {
-                self.home.command(Command::from(CronCommand::Unname(named))).await?;
+                self.home.apply(UnnameCron(named)).await?;
             }
             Ok(_) | Err(_) => {}
         }
         let (queue, home, created) = created?;
         commits.push(commit(&home, &created));
-        let Done::Reply(Reply::Cron(view)) = created.reply else {
-            unreachable!("the making of a cron is answered by the cron")
-        };
-        Ok((Found { queue, home, view: *view }, commits))
+        Ok((Found { queue, home, view: created.reply }, commits))
     }
 
     /// Makes the cron where it belongs by the routes that count: a partition that drains has the cron before it is asked whether it
@@ -135,12 +132,11 @@ impl Registry {
         &self,
         name: &QueueName,
         new: NewCron,
-    ) -> Result<(Arc<QueueHandle>, Arc<Handle>, Answer), EngineError> {
+    ) -> Result<(Arc<QueueHandle>, Arc<Handle>, Answer<CronView>), EngineError> {
         for _ in 0..ROUTES_MAX {
             let queue = self.queue(name).ok_or_else(|| Refusal::no_such_queue(name))?;
             let home = Arc::clone(queue.cron_home(&new.name, new.item.address.as_ref()).await?);
-            let command = Command::from(CronCommand::Create(new.clone()));
-            match queue.pass_with_routes(|| home.submit(command)).await {
+            match queue.pass_with_routes(|| home.submit(new.clone())).await {
                 Err(EngineError::Refused(Refusal::Moved)) => {}
                 asked => {
                     let answer = received(asked??.await)?;
@@ -156,7 +152,7 @@ impl Registry {
         let instead_of = self.named_for(&name).await?;
         if instead_of.as_ref() != Some(queue) {
             let home = CronHome { name: name.name, queue: queue.clone(), unknown: Vec::new() };
-            self.home.command(Command::from(CronCommand::Name(NameCron { home, instead_of }))).await?;
+            self.home.apply(NameCron { home, instead_of }).await?;
         }
         Ok(())
     }
@@ -205,7 +201,7 @@ impl Registry {
             }
             // A name without a cron goes too.
             let named = CronHome { name: of.name, queue, unknown: Vec::new() };
-            let unnamed = registry.home.command(Command::from(CronCommand::Unname(named))).await;
+            let unnamed = registry.home.apply(UnnameCron(named)).await;
             let deleted = deleted?;
             let left =
                 |error| EngineError::unknown(format!("the cron is deleted, but not its name: {error}"));
@@ -221,6 +217,6 @@ pub(super) fn check_schedule(new: &NewCron, now: Timestamp) -> Result<(), Refusa
     parsed.map(drop).map_err(|error| Refusal::Cron(CronRefusal::Schedule(error)))
 }
 
-fn commit(handle: &Handle, answer: &Answer) -> Commit {
+fn commit<R>(handle: &Handle, answer: &Answer<R>) -> Commit {
     Commit { partition: handle.id, sequence: answer.sequence }
 }

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Command, Refusal, Reply};
+use windlass_core::command::{DeleteQueue, Refusal, Route};
 use windlass_core::mutant::{self, Mutant};
-use windlass_core::row::{Intake, QueueName};
+use windlass_core::row::{Intake, Queue, QueueName};
 
 use super::Registry;
 use crate::error::{EngineError, Outcome};
+use crate::partition::call::{Answer, Awaited, received};
 use crate::partition::handle::Handle;
-use crate::partition::message::{Answer, Awaited, Done, received};
 use crate::queue::QueueHandle;
 
 impl Registry {
@@ -20,7 +20,7 @@ impl Registry {
         self: &Arc<Self>,
         name: QueueName,
         force: bool,
-    ) -> Result<Answer, EngineError> {
+    ) -> Result<Answer<Queue>, EngineError> {
         let registry = Arc::clone(self);
         let deleted = self.in_turn(&self.queue_turns, name.clone(), async move {
             // The queue may be registered and not run yet: then nobody knows what it holds.
@@ -35,15 +35,17 @@ impl Registry {
         deleted.await
     }
 
-    async fn delete_now(&self, name: &QueueName) -> Result<Answer, EngineError> {
-        let answer = self.carry_out(name, Command::DeleteQueue(name.clone())).await?;
-        if let Done::Reply(Reply::QueueDeleted(queue)) = &answer.reply {
-            self.carry_out_drops_or_later(queue.stored().collect()).await;
-        }
+    async fn delete_now(&self, name: &QueueName) -> Result<Answer<Queue>, EngineError> {
+        let answer = self.carry_out(name, DeleteQueue(name.clone())).await?;
+        self.carry_out_drops_or_later(answer.reply.stored().collect()).await;
         Ok(answer)
     }
 
-    async fn delete_if_empty(&self, name: &QueueName, queue: &QueueHandle) -> Result<Answer, EngineError> {
+    async fn delete_if_empty(
+        &self,
+        name: &QueueName,
+        queue: &QueueHandle,
+    ) -> Result<Answer<Queue>, EngineError> {
         // First without closing: a queue that is in use is not disturbed.
         queue.check_empty().await?;
         let empty = match close_all(queue).await {
@@ -85,16 +87,16 @@ async fn open_all(queue: &QueueHandle) {
     queue.all().for_each(|handle| handle.has_carried());
 }
 
-fn tell(queue: &QueueHandle, order: impl Fn(Intake) -> Intake) -> Vec<Result<Awaited, EngineError>> {
+fn tell(queue: &QueueHandle, order: impl Fn(Intake) -> Intake) -> Vec<Result<Awaited<()>, EngineError>> {
     let tell = |handle: &Arc<Handle>| {
         let intake = order(queue.queue.intake(handle.id));
         handle.set_orders(&queue.queue, intake.clone());
-        handle.submit(Command::Route(Box::new(intake)))
+        handle.submit(Route(intake))
     };
     queue.all().map(tell).collect()
 }
 
-async fn all(told: Vec<Result<Awaited, EngineError>>) -> Result<(), EngineError> {
+async fn all(told: Vec<Result<Awaited<()>, EngineError>>) -> Result<(), EngineError> {
     let mut failed = Ok(());
     for answer in told {
         let answer = match answer {

@@ -1,7 +1,7 @@
 //! Partitions on their way out: one that was leased empty is retired, and one that keeps nothing any more is dropped.
 //! Their writers tell when they have come that far.
 
-use windlass_core::command::Command;
+use windlass_core::command::{ForgetPartition, Retire};
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Partition;
 
@@ -21,14 +21,14 @@ impl Registry {
         let mut any = self.forget_former_homes(queue).await?;
         for handle in &queue.partitions[queue.queue.width()..] {
             if has_come_to(handle, Rest::Drained, Partition::is_drained).await {
-                self.home.command(Command::Retire(name.clone(), handle.id)).await?;
+                self.home.apply(Retire { queue: name.clone(), partition: handle.id }).await?;
                 any = true;
             }
         }
         let mut dropped = Vec::new();
         for handle in &queue.retired {
             if has_come_to(handle, Rest::Bare, Partition::is_bare).await && self.is_settled(handle).await {
-                self.home.command(Command::ForgetPartition(name.clone(), handle.id)).await?;
+                self.home.apply(ForgetPartition { queue: name.clone(), partition: handle.id }).await?;
                 dropped.extend(queue.queue.stored().filter(|stored| stored.partition == handle.id));
             }
         }

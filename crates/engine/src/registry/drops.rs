@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::{info, warn};
-use windlass_core::command::Command;
+use windlass_core::command::ForgetDropped;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Queue, Stored};
 
@@ -60,7 +60,7 @@ impl Registry {
 
     async fn forget_drops(&self, done: Vec<Stored>) -> Result<(), EngineError> {
         if !done.is_empty() {
-            self.home.command(Command::ForgetDropped(done)).await?;
+            self.home.apply(ForgetDropped(done)).await?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Former homes that know no key of a slot any more are not asked about that slot any longer. The writer of a former home tells
 //! when its keys may be gone.
 
-use windlass_core::command::{Command, ForgetFormerHome};
+use windlass_core::command::ForgetFormerHome;
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Partition;
 use windlass_core::route::SlotSet;
@@ -21,7 +21,7 @@ impl Registry {
             let Some(slots) = self.slots_without_keys(queue, partition, *former).await? else { continue };
             let queue = queue.queue.name.clone();
             let forget = ForgetFormerHome { queue, partition, slots, route_version };
-            self.home.command(Command::ForgetFormerHome(Box::new(forget))).await?;
+            self.home.apply(forget).await?;
             any = true;
         }
         Ok(any)

@@ -25,12 +25,13 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tracing::warn;
-use windlass_core::command::{Command, CreateQueue, Rebalance, Refusal, UpdateQueue};
+use windlass_core::command::{CreateQueue, Rebalance, Refusal, UpdateQueue};
 use windlass_core::cron::CronName;
 use windlass_core::id::PartitionId;
 use windlass_core::limits::{self, RegistryLimits};
 use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::time::Timestamp;
+use windlass_core::verb::Verb;
 
 use crate::clock::Clock;
 use crate::deaths::Deaths;
@@ -38,8 +39,8 @@ use crate::env::{self, Env, Task};
 use crate::error::EngineError;
 use crate::lock::lock;
 use crate::meter::Meter;
+use crate::partition::call::Answer;
 use crate::partition::handle::{Arrivals, Handle, InCommon, PartitionState};
-use crate::partition::message::Answer;
 use crate::partition::supervisor::Supervisor;
 use crate::queue::QueueHandle;
 use crate::store::Store;
@@ -195,20 +196,18 @@ impl Registry {
         self.meter.stats()
     }
 
-    pub(crate) async fn update(self: &Arc<Self>, update: UpdateQueue) -> Result<Answer, EngineError> {
+    pub(crate) async fn update(self: &Arc<Self>, update: UpdateQueue) -> Result<Answer<Queue>, EngineError> {
         let (registry, name) = (Arc::clone(self), update.name.clone());
-        self.in_turn(&self.queue_turns, name.clone(), async move {
-            registry.carry_out(&name, Command::UpdateQueue(Box::new(update))).await
-        })
-        .await
+        self.in_turn(&self.queue_turns, name.clone(), async move { registry.carry_out(&name, update).await })
+            .await
     }
 
-    pub(crate) async fn create(self: &Arc<Self>, create: CreateQueue) -> Result<Answer, EngineError> {
+    pub(crate) async fn create(self: &Arc<Self>, create: CreateQueue) -> Result<Answer<Queue>, EngineError> {
         limits::check_partitions(create.partitions).map_err(Refusal::Invalid)?;
         let (registry, name) = (Arc::clone(self), create.name.clone());
         self.in_turn(&self.queue_turns, name.clone(), async move {
             let stores = registry.choose_stores(create.partitions as usize).await?;
-            registry.carry_out(&name, Command::CreateQueue(Box::new(create), stores)).await
+            registry.carry_out(&name, CreateQueue { stores, ..create }).await
         })
         .await
     }
@@ -218,7 +217,7 @@ impl Registry {
         self: &Arc<Self>,
         name: QueueName,
         partitions: u32,
-    ) -> Result<Answer, EngineError> {
+    ) -> Result<Answer<Queue>, EngineError> {
         limits::check_partitions(partitions).map_err(Refusal::Invalid)?;
         let registry = Arc::clone(self);
         self.in_turn(&self.queue_turns, name.clone(), async move {
@@ -228,7 +227,7 @@ impl Registry {
             let new = (partitions as usize).saturating_sub(queue.queue.width());
             let stores = registry.choose_stores(new).await?;
             let rebalance = Rebalance { name: name.clone(), partitions, stores };
-            registry.carry_out(&name, Command::Rebalance(rebalance)).await
+            registry.carry_out(&name, rebalance).await
         })
         .await
     }
@@ -277,10 +276,10 @@ impl Registry {
         }
     }
 
-    /// Has the registry carry a command about a queue out, and brings what runs of the queue in line with it before the command
-    /// is answered. Only in the turn of the queue.
-    async fn carry_out(&self, queue: &QueueName, command: Command) -> Result<Answer, EngineError> {
-        let answer = self.home.command(command).await;
+    /// Has the registry carry a verb about a queue out, and brings what runs of the queue in line with it before the verb is
+    /// answered. Only in the turn of the queue.
+    async fn carry_out<V: Verb>(&self, queue: &QueueName, verb: V) -> Result<Answer<V::Reply>, EngineError> {
+        let answer = self.home.apply(verb).await;
         if self.align(queue).await.is_err() {
             self.stale.tell(queue);
         }

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use windlass_core::command::{Command, Refusal};
+use windlass_core::command::{Refusal, TakeRules};
 use windlass_core::row::QueueName;
 use windlass_core::rule::{Rule, RuleSet};
+use windlass_core::verb::Verb;
 
 use super::Registry;
 use crate::error::EngineError;
+use crate::partition::call::{Answer, received};
 use crate::partition::handle::PartitionState;
-use crate::partition::message::{Answer, received};
 use crate::queue::QueueHandle;
 use crate::types::Commit;
 
@@ -22,14 +23,14 @@ impl Registry {
 
     /// Carries a change of a queue's rules out. Answered when every partition that serves has taken it over; the others do so
     /// when they are acquired, before they grant a lease.
-    pub(crate) async fn change_rule(
+    pub(crate) async fn change_rule<V: Verb>(
         self: &Arc<Self>,
         queue: QueueName,
-        command: Command,
-    ) -> Result<(Answer, Vec<Commit>), EngineError> {
+        verb: V,
+    ) -> Result<(V::Reply, Vec<Commit>), EngineError> {
         let (registry, name) = (Arc::clone(self), queue.clone());
         self.in_turn(&self.queue_turns, queue, async move {
-            let answer = registry.home.command(command).await;
+            let answer = registry.home.apply(verb).await;
             let told = match &answer {
                 Err(EngineError::Refused(_)) => Ok(Vec::new()),
                 Ok(_) | Err(_) => registry.spread_rules(&name).await,
@@ -46,7 +47,7 @@ impl Registry {
             answer.and_then(|answer| {
                 let mut commits = told.map_err(not_told)?;
                 commits.insert(0, of_registry);
-                Ok((answer, commits))
+                Ok((answer.reply, commits))
             })
         })
         .await
@@ -72,7 +73,7 @@ impl Registry {
             handle.set_rules(Arc::clone(rules));
             // Looked at afterwards: one that comes to serve only now has seen them.
             if handle.state() == PartitionState::Available {
-                asked.push((handle.id, handle.submit(Command::TakeRules(Arc::clone(rules)))));
+                asked.push((handle.id, handle.submit(TakeRules(Arc::clone(rules)))));
             }
         }
         let mut commits = Vec::new();

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use windlass_core::command::{Adopt, Command, Refusal};
+use windlass_core::command::{Adopt, DropUnclaimed, Refusal, SkipPartitions};
 use windlass_core::cron::{Cron, CronName, CronRefusal};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Partition;
-use windlass_core::row::{Change, QueueName, Stored};
+use windlass_core::row::{Change, Queue, QueueName, Stored};
 
 use super::Registry;
 use crate::error::EngineError;
 use crate::lock::lock;
-use crate::partition::message::Answer;
+use crate::partition::call::Answer;
 use crate::store::{StoreError, member};
 use crate::types::Unclaimed;
 
@@ -61,7 +61,7 @@ impl Registry {
             self.home.query(|registry, _| (registry.claimed(), registry.partitions_last())).await?;
         let seen = held.iter().copied().chain(claimed.iter().map(|stored| stored.partition));
         if let Some(highest) = seen.max().filter(|highest| *highest > last) {
-            self.home.command(Command::SkipPartitions(highest)).await?;
+            self.home.apply(SkipPartitions(highest)).await?;
         }
         let held = held.into_iter().map(|partition| Stored::new(partition, name));
         let found: Vec<Stored> = held.filter(|stored| !claimed.contains(stored)).collect();
@@ -103,12 +103,12 @@ impl Registry {
         queue: QueueName,
         partition: PartitionId,
         store: Option<Arc<str>>,
-    ) -> Result<Answer, EngineError> {
+    ) -> Result<Answer<Queue>, EngineError> {
         let registry = Arc::clone(self);
         self.in_turn(&self.queue_turns, queue.clone(), async move {
             let stored = registry.find_unclaimed(partition, store.as_ref())?;
             let names = registry.check_crons(&queue, &stored).await?;
-            let adopt = Command::Adopt(Adopt { queue: queue.clone(), stored });
+            let adopt = Adopt { queue: queue.clone(), stored };
             let answer = registry.carry_out(&queue, adopt).await?;
             for name in names {
                 // A name that cannot be written now is written when the partition is loaded next.
@@ -143,14 +143,14 @@ impl Registry {
         partition: PartitionId,
         store: Option<Arc<str>>,
         force: bool,
-    ) -> Result<Answer, EngineError> {
+    ) -> Result<Answer<()>, EngineError> {
         let registry = Arc::clone(self);
         self.in_turn(&self.unclaimed_turns, partition, async move {
             let stored = registry.find_unclaimed(partition, store.as_ref())?;
             if !force {
                 registry.check_empty(&stored).await?;
             }
-            let answer = registry.home.command(Command::DropUnclaimed(stored.clone())).await;
+            let answer = registry.home.apply(DropUnclaimed(stored.clone())).await;
             match &answer {
                 Ok(_) => registry.carry_out_drops_or_later(vec![stored]).await,
                 Err(error) if error.is_unknown() => registry.stale.tell_drops(),

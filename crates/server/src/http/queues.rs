@@ -51,12 +51,11 @@ pub(super) async fn create(
     let meta = request.meta.map(|meta| check::meta(meta, context.payload_rule())).transpose()?;
     let wanted = wanted!(request);
     let given = GivenQueue { partitions: request.partitions, settings: wanted.into_change()?, meta };
+    let settings = Settings::default().changed(given.settings.clone());
     let create = CreateQueue {
-        name,
-        settings: Settings::default().changed(given.settings.clone()),
-        partitions,
         meta: given.meta.clone().flatten(),
         exists_ok: request.exists_ok.then(|| Box::new(given)),
+        ..CreateQueue::new(name, settings, partitions)
     };
     let creating = context.engine().create_queue(create);
     let created = context.within(check::COMMIT_TIMEOUT, creating).await?;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::command::{
-    Arriving, AssignCrons, Command, Departing, Move, Moved, NewItem, Refusal, Reply, Take,
+use windlass_core::command::{Arriving, AssignCrons, Departing, Move, Moved, NewItem, Refusal, Take};
+use windlass_core::cron::{
+    CatchUp, Cron, CronChange, CronRefusal, DeleteCron, NewCron, Overlap, PauseCron, ResumeCron, TriggerCron,
+    UpdateCron,
 };
-use windlass_core::cron::{CatchUp, Cron, CronChange, CronCommand, CronRefusal, NewCron, Overlap};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verb::Verb;
 
 use super::{History, Step, address_name, kind_name};
 
@@ -87,7 +89,7 @@ impl History {
         match *step {
             CronStep::Create(which, secs, catch_up, skip, address) => {
                 let known = self.crons.contains_key(&name(which));
-                let reply = self.apply_cron(CronCommand::Create(new(which, secs, catch_up, skip, address)));
+                let reply = self.apply(new(which, secs, catch_up, skip, address));
                 assert_eq!(reply.is_err(), known, "{reply:?}");
             }
             CronStep::Update(which, secs) => {
@@ -99,15 +101,15 @@ impl History {
                     overlap: None,
                 };
                 let before = self.crons.get(&name(which)).cloned();
-                let reply = self.apply_cron(CronCommand::Update(name(which), change));
+                let reply = self.apply(UpdateCron { name: name(which), change });
                 assert_eq!(reply.is_ok(), before.is_some());
                 if let Some(before) = before {
                     self.assert_body_removed(before.template.body);
                 }
             }
-            CronStep::Pause(which) => self.expect_known(which, CronCommand::Pause(name(which))),
+            CronStep::Pause(which) => self.expect_known(which, PauseCron(name(which))),
             CronStep::Resume(which) => {
-                self.expect_known(which, CronCommand::Resume(name(which)));
+                self.expect_known(which, ResumeCron(name(which)));
                 if let Some(view) = self.partition.cron(&name(which), self.now, 3) {
                     let next = view.cron.next_at.expect("there is always a next time");
                     assert_eq!(
@@ -119,7 +121,7 @@ impl History {
             CronStep::Trigger(which) => self.trigger(which),
             CronStep::Delete(which) => {
                 let before = self.crons.get(&name(which)).cloned();
-                self.expect_known(which, CronCommand::Delete(name(which)));
+                self.expect_known(which, DeleteCron(name(which)));
                 if let Some(before) = before {
                     self.assert_body_removed(before.template.body);
                 }
@@ -128,13 +130,9 @@ impl History {
         }
     }
 
-    fn apply_cron(&mut self, command: CronCommand) -> Result<Reply, Refusal> {
-        self.apply(Command::from(command))
-    }
-
-    fn expect_known(&mut self, which: u8, command: CronCommand) {
+    fn expect_known(&mut self, which: u8, verb: impl Verb) {
         let known = self.crons.contains_key(&name(which));
-        let reply = self.apply_cron(command);
+        let reply = self.apply(verb);
         assert_eq!(reply.is_ok(), known, "{reply:?}");
     }
 
@@ -145,7 +143,7 @@ impl History {
         let last_item =
             before.as_ref().filter(|cron| cron.overlap == Overlap::Skip).and_then(|cron| cron.last_item);
         let kept_by = last_item.filter(|number| self.is_live(*number));
-        let reply = self.apply_cron(CronCommand::Trigger(name(which)));
+        let reply = self.apply(TriggerCron(name(which)));
         let at_home = |cron: &Cron| cron.address.as_deref().is_none_or(|address| self.is_at_home(address));
         match (before, holder, kept_by) {
             (None, ..) => assert_eq!(reply, Err(Refusal::Cron(CronRefusal::NotFound))),
@@ -157,7 +155,7 @@ impl History {
                 assert_eq!(reply, Err(Refusal::Cron(CronRefusal::Busy { item })));
             }
             (Some(before), None, _) => {
-                let Ok(Reply::Triggered(made)) = reply else { panic!("{reply:?}") };
+                let made = reply.unwrap();
                 assert!(self.is_live(made.number));
                 let after = self.partition.crons().find(|cron| cron.name == before.name).cloned();
                 assert_eq!(after, Some(Cron { last_item: Some(made.number), ..before }));
@@ -172,18 +170,18 @@ impl History {
         let is_stray = strays.iter().any(|stray| stray.name == name(which));
         let assign = AssignCrons { queue: "q".into(), crons: vec![(name(which), taker)] };
         let count = usize::from(is_stray);
-        assert_eq!(self.apply(Command::AssignCrons(assign)), Ok(Reply::Carried { count }));
+        assert_eq!(self.apply(assign), Ok(count));
         let Some(departure) = self.partition.departures(taker, 1).pop() else { return assert!(!is_stray) };
         self.partition.audit().unwrap();
         let moved = Moved { partition: taker, last: departure.number };
-        assert_eq!(self.apply(Command::Moved(moved)), Ok(Reply::Carried { count: 1 }));
+        assert_eq!(self.apply(moved), Ok(1));
         self.assert_body_removed(departure.body);
         let Departing::Cron(cron) = departure.what else { panic!("{:?}", departure.what) };
         let (body, facts) = (Some("the time has come".into()), Some("facts".into()));
         let takes = self.takes(None, cron.address.as_deref());
         let back = Move { number: departure.number, what: Arriving::Cron(cron), body, facts };
-        let reply = self.apply(Command::Take(Take { source: taker, moves: vec![back] }));
-        assert_eq!(reply, if takes { Ok(Reply::Carried { count: 1 }) } else { Err(Refusal::Moved) });
+        let reply = self.apply(Take { source: taker, moves: vec![back] });
+        assert_eq!(reply, if takes { Ok(1) } else { Err(Refusal::Moved) });
     }
 
     fn assert_body_removed(&self, body: ItemNumber) {

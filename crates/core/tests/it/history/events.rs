@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::command::{Changed, Command, Emit, Emitted, Input, Refusal, Reply, Resume, Suspend};
+use windlass_core::command::{Changed, Emit, Emitted, Input, Refusal, Resume, Suspend, SuspendItem};
 use windlass_core::event::NewEvent;
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{Extras, Outcome, Phase, State};
@@ -86,16 +86,13 @@ impl History {
         let after = back.map(|back| last_seq.saturating_sub(back.into()));
         let sizes: Vec<u64> = sizes.iter().map(|size| u64::from(*size)).collect();
         let events = sizes.iter().map(|size| event(*size)).collect();
-        let reply = self.apply(Command::Emit(Emit { held, after, events }));
+        let reply = self.apply(Emit { held, after, events });
         if rightful && after.is_some_and(|after| after != last_seq) {
             assert_eq!(reply, Err(Refusal::NotAfter { last_seq }));
             return;
         }
         self.judge(held, rightful, &reply, true);
-        if let Ok(reply) = reply {
-            let Reply::Emitted(Emitted { first_seq, last_seq: last, .. }) = reply else {
-                panic!("{reply:?}")
-            };
+        if let Ok(Emitted { first_seq, last_seq: last, .. }) = reply {
             assert_eq!((first_seq, last), (last_seq + 1, last_seq + sizes.len() as u64));
             self.streams.emitted.entry(held.number).or_default().push(sizes);
         }
@@ -104,10 +101,8 @@ impl History {
     /// The attempt is given back, and the answer to an earlier question is gone.
     pub(super) fn suspend(&mut self, pick: Pick) {
         let Some((held, rightful)) = self.picked(pick) else { return };
-        let suspend = Suspend { held, reason: None };
-        let Ok(Reply::Done(done)) = self.apply(Command::Suspend(vec![suspend])) else {
-            panic!("it is judged")
-        };
+        let suspend = SuspendItem { held, reason: None };
+        let done = self.apply(Suspend(vec![suspend])).expect("each item is judged by itself");
         self.judge(held, rightful, &done[0], false);
         if rightful {
             *self.attempts.entry(held.number).or_default() -= 1;
@@ -120,11 +115,11 @@ impl History {
         let number = self.made[at];
         let seen = self.partition.get(number).map(|item| item.state);
         let input = answer.then(|| Input { event: event(7), body: Bytes::from_static(b"an answer") });
-        let reply = self.apply(Command::Resume(Resume { number, input }));
+        let reply = self.apply(Resume { number, input });
         match seen {
             None => assert_eq!(reply, Err(Refusal::NotFound)),
             Some(State::Suspended(_)) => {
-                assert_eq!(reply, Ok(Reply::Resumed));
+                assert_eq!(reply, Ok(()));
                 if answer {
                     self.streams.emitted.entry(number).or_default().push(vec![7]);
                     self.streams.answered.insert(number);

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::command::{Command, CreateGroup, NewEnd, NewItem, Produced, Refusal, Reply, SetGroupEnd};
+use windlass_core::command::{
+    CancelGroup, CreateGroup, DeleteGroup, GroupCreated, NewEnd, NewItem, Produced, Refusal, SetGroupEnd,
+    StartGroup,
+};
 use windlass_core::group::{Group, GroupState, Member};
 use windlass_core::id::{GroupNumber, ItemNumber};
 use windlass_core::item::{Item, Phase, State};
@@ -90,7 +93,7 @@ impl History {
         };
         let made_before = self.made.len();
         let refused = self.refused_by_address(&items);
-        let reply = self.apply(Command::CreateGroup(Box::new(create)));
+        let reply = self.apply(create);
         if self.groups.contains_key(&group) {
             assert_eq!(reply, Err(Refusal::GroupExists));
             return;
@@ -104,7 +107,7 @@ impl History {
             assert_eq!(reply, Err(refusal));
             return;
         }
-        let Ok(Reply::GroupCreated(view, produced)) = reply else { panic!("{reply:?}") };
+        let GroupCreated { group: view, items: produced } = reply.unwrap();
         assert_eq!(produced.len(), items.len());
         // The end of a group that was started empty came of the same call.
         let ends = self.made.split_off(made_before);
@@ -161,12 +164,12 @@ impl History {
     pub(super) fn set_group_end(&mut self, group: u8, (at_end, at_abort): Ends) {
         let set = SetGroupEnd { name: name(group), end: end(at_end), abort: end(at_abort) };
         let expected = self.refused(group, |state| state.is_finished());
-        let reply = self.apply(Command::SetGroupEnd(Box::new(set)));
+        let reply = self.apply(set);
         if let Some(refusal) = expected {
             assert_eq!(reply, Err(refusal));
             return;
         }
-        assert!(matches!(reply, Ok(Reply::Group(_))), "{reply:?}");
+        reply.unwrap();
         let bodies = bodies_of(&self.created(group)).expect("it is not over");
         let known = self.groups.get_mut(&group).expect("it was not refused");
         let before = std::mem::replace(&mut known.bodies, bodies);
@@ -187,7 +190,7 @@ impl History {
 
     pub(super) fn start_group(&mut self, group: u8) {
         let expected = self.refused(group, |state| state.is_finished());
-        let reply = self.apply(Command::StartGroup(name(group)));
+        let reply = self.apply(StartGroup(name(group)));
         match expected {
             Some(refusal) => assert_eq!(reply, Err(refusal)),
             None => self.groups.get_mut(&group).expect("it was not refused").started = true,
@@ -196,7 +199,7 @@ impl History {
 
     pub(super) fn cancel_group(&mut self, group: u8, before: &BTreeMap<ItemNumber, Item>) {
         let expected = self.refused(group, |state| matches!(state, GroupState::Done { .. }));
-        let reply = self.apply(Command::CancelGroup(name(group)));
+        let reply = self.apply(CancelGroup(name(group)));
         if let Some(refusal) = expected {
             assert_eq!(reply, Err(refusal));
             return;
@@ -223,12 +226,12 @@ impl History {
 
     pub(super) fn delete_group(&mut self, group: u8) {
         let view = self.partition.group(&name(group));
-        let reply = self.apply(Command::DeleteGroup(name(group)));
+        let reply = self.apply(DeleteGroup(name(group)));
         match view {
             None => assert_eq!(reply, Err(Refusal::NoSuchGroup)),
             Some(view) if view.state.over_since().is_none() => assert_eq!(reply, Err(Refusal::GroupNotOver)),
             Some(view) => {
-                assert_eq!(reply, Ok(Reply::Group(Box::new(view))));
+                assert_eq!(reply, Ok(view));
                 assert_eq!(self.partition.group(&name(group)), None);
                 self.groups.remove(&group);
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use windlass_core::command::{Command, Refusal, Reply};
+use windlass_core::command::{Refusal, Route};
 use windlass_core::partition::Remaining;
 use windlass_core::route::Slot;
 use windlass_core::row::Intake;
@@ -33,7 +33,7 @@ impl History {
         self.intake = Intake { version, closed, at_home, ..Intake::default() };
         let same = Intake { version, closed: !closed, ..Intake::default() };
         for intake in [self.intake.clone(), same] {
-            assert_eq!(self.apply(Command::Route(Box::new(intake))), Ok(Reply::Configured));
+            assert_eq!(self.apply(Route(intake)), Ok(()));
             assert_eq!(self.partition.intake(), &self.intake);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::command::{
-    Arriving, ArrivingItem, Assign, Command, Move, Moved, Redrive, RedriveTo, Refusal, Reply, Take,
+    Arriving, ArrivingItem, Assign, Move, Moved, Redrive, RedriveTo, Refusal, Take,
 };
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{Item, MoveNumber, MoveReason, Origin};
@@ -27,10 +27,8 @@ impl History {
         expected.truncate(limit);
         let to = RedriveTo::Origins(Arc::new(["elsewhere".into()].into()));
         let redrive = Redrive { to, kind: None, limit, from: None };
-        let Ok(Reply::Redriven { count, .. }) = self.apply(Command::Redrive(redrive)) else {
-            panic!("a redrive is never refused")
-        };
-        assert_eq!(count, expected.len() as u64);
+        let redriven = self.apply(redrive).expect("a redrive is never refused");
+        assert_eq!(redriven.count, expected.len() as u64);
         for item in expected {
             assert_eq!(self.partition.get(item.number), None, "it has left");
             self.ended.insert(item.number);
@@ -47,9 +45,7 @@ impl History {
             let before = self.partition.departures(taker, 1000).len();
             let to = Arc::clone(&queue);
             let assign = Assign { queue, to, partition: taker, instead_of, limit };
-            let Ok(Reply::Carried { count }) = self.apply(Command::Assign(assign)) else {
-                panic!("an assignment is never refused")
-            };
+            let count = self.apply(assign).expect("an assignment is never refused");
             assert!((1..=limit).contains(&count));
             let added = if instead_of.is_none() { count } else { 0 };
             assert_eq!(self.partition.departures(taker, 1000).len(), before + added);
@@ -68,7 +64,7 @@ impl History {
         assert!(departures.is_sorted_by_key(|departure| departure.number));
         let Some(last) = departures.len().checked_sub(1 + but) else { return };
         let moved = Moved { partition: taker, last: departures[last].number };
-        assert_eq!(self.apply(Command::Moved(moved)), Ok(Reply::Carried { count: last + 1 }));
+        assert_eq!(self.apply(moved), Ok(last + 1));
         assert_eq!(self.partition.departures(taker, 1000), departures[last + 1..]);
     }
 
@@ -78,12 +74,12 @@ impl History {
         let moves = (first..=last).map(|number| moved(MoveNumber(number), self.now)).collect();
         let take = Take { source: PartitionId(3), moves };
         let before: BTreeSet<_> = self.items().into_keys().collect();
-        let reply = self.apply(Command::Take(take));
+        let reply = self.apply(take);
         if !self.takes_moves() {
             assert_eq!(reply, Err(Refusal::Moved));
             return;
         }
-        assert_eq!(reply, Ok(Reply::Carried { count: new }));
+        assert_eq!(reply, Ok(new));
         self.taken = last;
         for number in self.items().into_keys().filter(|number| !before.contains(number)) {
             self.made.push(number);

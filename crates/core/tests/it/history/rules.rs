@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use windlass_core::command::{Command, Reply};
+use windlass_core::command::TakeRules;
 use windlass_core::item::{Item, Phase};
 use windlass_core::partition::Reason;
 use windlass_core::row::{Change, Row};
@@ -40,7 +40,7 @@ impl History {
         let rules = (0..8).filter(|bit| bits >> bit & 1 == 1).map(rule).collect();
         let set = RuleSet { version, rules };
         let (before, written) = (self.standing(), self.changes.len());
-        assert_eq!(self.apply(Command::TakeRules(Arc::new(set.clone()))), Ok(Reply::Configured));
+        assert_eq!(self.apply(TakeRules(Arc::new(set.clone()))), Ok(()));
         if old {
             assert_eq!((self.standing(), self.changes.len()), (before, written));
             return;

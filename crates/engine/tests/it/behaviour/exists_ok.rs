@@ -40,12 +40,11 @@ fn attempts(max_attempts: u32) -> GivenQueue {
 
 async fn ensure(engine: Engine, given: GivenQueue) -> Result<Committed<Queue>, EngineError> {
     let settings = Settings::default().changed(given.settings.clone());
+    let partitions = given.partitions.unwrap_or(1);
     let create = CreateQueue {
-        name: queue_name("q"),
-        settings,
-        partitions: given.partitions.unwrap_or(1),
         meta: given.meta.clone().flatten(),
         exists_ok: Some(Box::new(given)),
+        ..CreateQueue::new(queue_name("q"), settings, partitions)
     };
     engine.create_queue(create).await
 }

@@ -1,0 +1,43 @@
+//! What a verb is. Each verb is a struct in the file under [`crate::partition`] that carries it out, and all that there is to
+//! know of the verb stands there: what it may say, what it weighs, what it does to the store, and what it answers.
+
+use std::fmt;
+
+use crate::command::Refusal;
+use crate::footprint::Footprint;
+use crate::limits::Invalid;
+use crate::partition::{Output, Partition};
+use crate::time::Timestamp;
+use crate::urgency::Urgency;
+
+/// Something that can be asked of a partition: see [`Partition::apply`].
+pub trait Verb: fmt::Debug + Send + 'static {
+    /// The answer, which the caller has once the changes are durable.
+    type Reply: fmt::Debug + Send + 'static;
+
+    /// What the verb does to the size of the store.
+    const FOOTPRINT: Footprint;
+    const URGENCY: Urgency = Urgency::Ordinary;
+
+    /// What the core holds the verb to, whoever checked it before.
+    fn check(&self) -> Result<(), Invalid> {
+        Ok(())
+    }
+
+    /// The bytes that come with the verb: bodies, addresses, and what workers say of failures.
+    fn body_bytes(&self) -> usize {
+        0
+    }
+
+    /// [`Verb::FOOTPRINT`], unless that depends on what the partition holds.
+    fn footprint(&self, _partition: &Partition, _now: Timestamp) -> Footprint {
+        Self::FOOTPRINT
+    }
+
+    /// Decides. A refusal changes nothing.
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self>
+    where
+        Self: Sized;
+}
+
+pub type Decided<V> = Result<<V as Verb>::Reply, Refusal>;
