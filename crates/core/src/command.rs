@@ -207,6 +207,7 @@ fn stored_bytes(body: &Bytes, facts: Option<&Bytes>, address: Option<&Arc<str>>)
     body.len() + facts.map_or(0, Bytes::len) + address.map_or(0, |address| address.len())
 }
 
+/// Brings items in as they were elsewhere.
 #[derive(Clone, Debug)]
 pub struct Import {
     pub items: Vec<ImportItem>,
@@ -254,6 +255,7 @@ impl ImportItem {
     }
 }
 
+/// Makes a group, its first members with it, and starts it if it is asked to.
 #[derive(Clone, Debug)]
 pub struct CreateGroup {
     pub name: Arc<str>,
@@ -264,6 +266,7 @@ pub struct CreateGroup {
     pub start: bool,
 }
 
+/// Says what is made at the end of a group.
 #[derive(Clone, Debug)]
 pub struct SetGroupEnd {
     pub name: Arc<str>,
@@ -290,6 +293,7 @@ pub enum List {
     Scheduled,
 }
 
+/// Leases the best items that a worker takes.
 #[derive(Clone, Debug)]
 pub struct LeaseItems {
     pub client_id: Arc<str>,
@@ -362,6 +366,7 @@ pub struct RetryItem {
     pub error: Option<ItemError>,
 }
 
+/// Extends leases.
 #[derive(Clone, Debug)]
 pub struct Extend {
     /// Unset: the timeout each lease has.
@@ -369,6 +374,7 @@ pub struct Extend {
     pub items: Vec<Held>,
 }
 
+/// Appends to the events of a leased item.
 #[derive(Clone, Debug)]
 pub struct Emit {
     pub held: Held,
@@ -383,6 +389,7 @@ pub struct SuspendItem {
     pub reason: Option<Arc<str>>,
 }
 
+/// Answers a suspended item.
 #[derive(Clone, Debug)]
 pub struct Resume {
     pub number: ItemNumber,
@@ -397,7 +404,7 @@ pub struct Input {
     pub body: Bytes,
 }
 
-/// Which states to clear.
+/// Takes all items away that are in the chosen states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clear {
     pub waiting: bool,
@@ -434,6 +441,7 @@ pub struct RedriveCursor {
     pub(crate) until: ItemNumber,
 }
 
+/// Chooses who is to take some of the items that are on their way to a queue.
 #[derive(Clone, Debug)]
 pub struct Assign {
     /// Where the items were to go.
@@ -463,6 +471,7 @@ pub struct Unassign {
     pub limit: usize,
 }
 
+/// Takes items and crons over that another partition sends.
 #[derive(Clone, Debug)]
 pub struct Take {
     pub source: PartitionId,
@@ -508,6 +517,7 @@ pub struct ArrivingItem {
     pub dead_timeout: Option<Span>,
 }
 
+/// Forgets the moves that a partition has taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
     /// Who has taken them.
@@ -551,13 +561,14 @@ pub struct DepartingItem {
     pub left_at: Timestamp,
 }
 
+/// Registry only.
 #[derive(Clone, Debug)]
 pub struct CreateQueue {
     pub name: QueueName,
     /// Its `version` is ignored: the registry counts.
     pub settings: Settings,
     pub partitions: u32,
-    /// As in [`Queue::meta`].
+    /// As in [`crate::row::Queue::meta`].
     pub meta: Option<Arc<str>>,
     /// Unset: refused if there is a queue of the name. Set: such a queue is answered as it is, if it has what was given.
     pub exists_ok: Option<Box<GivenQueue>>,
@@ -581,11 +592,12 @@ pub struct GivenQueue {
     pub meta: Option<Option<Arc<str>>>,
 }
 
+/// Registry only: changes what is named and nothing else.
 #[derive(Clone, Debug)]
 pub struct UpdateQueue {
     pub name: QueueName,
     pub change: SettingsChange,
-    /// Replaces [`Queue::meta`]; `Some(None)` takes it away.
+    /// Replaces [`crate::row::Queue::meta`]; `Some(None)` takes it away.
     pub meta: Option<Option<Arc<str>>>,
 }
 
@@ -596,6 +608,7 @@ impl UpdateQueue {
     }
 }
 
+/// Registry only: more partitions for a queue, or fewer once some are leased empty.
 #[derive(Clone, Debug)]
 pub struct Rebalance {
     pub name: QueueName,
@@ -604,12 +617,14 @@ pub struct Rebalance {
     pub stores: StoreNames,
 }
 
+/// Registry only: makes a partition that no queue names one of a queue's.
 #[derive(Clone, Debug)]
 pub struct Adopt {
     pub queue: QueueName,
     pub stored: Stored,
 }
 
+/// Registry only: sets a rule, or says anew what there is to say of it.
 #[derive(Clone, Debug)]
 pub struct SetRule {
     pub queue: QueueName,
@@ -621,6 +636,7 @@ pub struct SetRule {
     pub until: Option<Timestamp>,
 }
 
+/// Registry only.
 #[derive(Clone, Debug)]
 pub struct LiftRule {
     pub queue: QueueName,
