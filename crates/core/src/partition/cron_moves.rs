@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::create::put_bodies;
 use super::group::remove_bodies;
-use super::produce::put_bodies;
 use super::{Output, Partition};
 use crate::command::{Arriving, AssignCrons, Move, Refusal};
 use crate::cron::{Cron, Leaves};

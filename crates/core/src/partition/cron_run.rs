@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::entry::Entry;
-use super::group_end::{ITEM_BYTES, copy_bodies};
-use super::produce::at_its_time;
+use super::create::{Bodies, Draft};
+use super::group_end::ITEM_BYTES;
 use super::{Output, Partition};
 use crate::command::{Produced, Refusal};
 use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule, TriggerCron};
@@ -149,31 +148,21 @@ impl Partition {
     /// `max_items` does not count here, as it does not for what is moved: the time was promised.
     fn make_of_cron(&mut self, now: Timestamp, cron: &Cron, out: &mut Output) -> Produced {
         let template = &cron.template;
-        let number = self.issue_number(now, out);
         let extras = Extras {
             max_attempts: template.max_attempts,
             dead_timeout: self.dead_timeout(template.dead_timeout),
             address: cron.address.clone(),
-            facts_bytes: template.facts_bytes,
             ..Extras::default()
         };
-        let entry = Entry {
-            place: number.0,
-            created_at: now,
-            state: at_its_time(now, template.due_at(now)),
-            extras: (extras != Extras::default()).then(|| Box::new(extras)),
-            group: None,
-            kind: self.kinds.index(&template.kind),
-            attempts: 0,
-            era: 0,
-            priority: template.priority,
-        };
-        let phase = self.phase(&entry);
-        self.write(number, entry, out);
         out.totals.produced += 1;
         out.made_bytes += template.body_bytes + template.facts_bytes;
-        copy_bodies(template, number, out);
-        Produced { number, phase }
+        let bodies = Bodies::CopiedFrom(template);
+        let draft = Draft {
+            priority: template.priority,
+            extras,
+            ..Draft::new(now, &template.kind, template.due_at(now), bodies)
+        };
+        self.create(now, draft, out)
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::create::{facts_bytes, put_bodies};
 use super::groups::GroupIndex;
 use super::intake::Keys;
-use super::produce::{facts_bytes, put_bodies};
 use super::{Output, Partition};
 use crate::command::{
     CancelGroup, CreateGroup, DeleteGroup, GroupCreated, NewEnd, NewItem, Refusal, SetGroupEnd, StartGroup,
@@ -305,7 +305,7 @@ pub(super) fn template(
         dead_timeout: item.dead_timeout,
         unknown: Vec::new(),
     };
-    put_bodies(number, item.body, item.facts, out);
+    put_bodies(number, Some(item.body), item.facts, out);
     template
 }
 

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use super::entry::Entry;
+use super::create::{Bodies, Draft};
 use super::group::remove_bodies;
 use super::groups::GroupIndex;
-use super::produce::at_its_time;
 use super::{Output, Partition};
 use crate::group::{Group, GroupState, Template};
-use crate::id::ItemNumber;
-use crate::item::{End, Extras, MoveReason, Outcome, Outgoing, State};
+use crate::item::{End, MoveReason, Outcome, Outgoing, State};
 use crate::mutant::{self, Mutant};
-use crate::row::{BodyCopy, Part, Row};
+use crate::row::Row;
 use crate::time::Timestamp;
 
 /// What making an item costs besides its body.
@@ -102,34 +100,25 @@ impl Partition {
         reason: MoveReason,
         out: &mut Output,
     ) {
-        let number = self.issue_number(now, out);
-        let (state, group, dead_timeout) = match &template.queue {
-            None => (at_its_time(now, template.due_at(now)), None, self.dead_timeout(template.dead_timeout)),
-            // The target says what holds for an item that says nothing.
-            Some(to) => (on_its_way(now, to, template, reason), Some(group), template.dead_timeout),
-        };
-        out.outgoing |= template.queue.is_some();
-        let extras = Extras {
-            max_attempts: template.max_attempts,
-            dead_timeout,
-            facts_bytes: template.facts_bytes,
-            ..Extras::default()
-        };
-        let entry = Entry {
-            place: number.0,
-            created_at: now,
-            state,
-            extras: (extras != Extras::default()).then(|| Box::new(extras)),
-            group,
-            kind: self.kinds.index(&template.kind),
-            attempts: 0,
-            era: 0,
-            priority: template.priority,
-        };
-        self.write(number, entry, out);
-        // One on its way to another queue never was an item of this one.
-        out.totals.produced += u64::from(template.queue.is_none());
-        copy_bodies(template, number, out);
+        let bodies = Bodies::CopiedFrom(template);
+        let mut draft = Draft::new(now, &template.kind, template.due_at(now), bodies);
+        draft.priority = template.priority;
+        draft.extras.max_attempts = template.max_attempts;
+        match &template.queue {
+            None => {
+                draft.extras.dead_timeout = self.dead_timeout(template.dead_timeout);
+                out.totals.produced += 1;
+            }
+            // An item on its way to another queue never was one of this one. The target says what holds for an item that
+            // says nothing.
+            Some(to) => {
+                draft.state = on_its_way(now, to, template, reason);
+                draft.group = Some(group);
+                draft.extras.dead_timeout = template.dead_timeout;
+                out.outgoing = true;
+            }
+        }
+        self.create(now, draft, out);
     }
 }
 
@@ -150,12 +139,4 @@ fn on_its_way(now: Timestamp, to: &Arc<str>, template: &Template, reason: MoveRe
         has_result: false,
         outgoing: Some(Box::new(outgoing)),
     }))
-}
-
-pub(super) fn copy_bodies(template: &Template, to: ItemNumber, out: &mut Output) {
-    let from = template.body;
-    out.copies.push(BodyCopy { from, to, part: Part::Payload, bytes: template.body_bytes });
-    if template.facts_bytes > 0 {
-        out.copies.push(BodyCopy { from, to, part: Part::Facts, bytes: template.facts_bytes });
-    }
 }

@@ -1,8 +1,7 @@
 //! Items from elsewhere: as they were there, under new numbers, in the order given behind all there is.
 
-use super::entry::Entry;
+use super::create::{Bodies, Draft};
 use super::intake::Keys;
-use super::produce::{facts_bytes, put_bodies};
 use super::suspend::suspended;
 use super::{Output, Partition};
 use crate::command::{Each, Import, ImportItem, Produced, Refusal};
@@ -53,7 +52,6 @@ impl Partition {
     ) -> Result<Produced, Refusal> {
         let group = self.group_to_join(item.group.as_deref())?;
         self.check_address_free(item.address.as_ref())?;
-        let number = self.issue_number(now, out);
         // Also if it is due by now: the sweep starts those that are, in the order of their times.
         let state = match (item.suspended, item.due_at) {
             (Some(suspension), _) => suspended(suspension.reason),
@@ -66,24 +64,19 @@ impl Partition {
             address: item.address,
             origin: item.origin,
             error: item.error,
-            facts_bytes: facts_bytes(item.facts.as_ref()),
             ..Extras::default()
         };
-        let entry = Entry {
-            place: number.0,
-            created_at: item.created_at.unwrap_or(now),
-            state,
-            extras: (extras != Extras::default()).then(|| Box::new(extras)),
-            group,
-            kind: self.kinds.index(&item.kind),
-            attempts: item.attempts,
-            era: 0,
-            priority: item.priority,
-        };
-        let phase = self.phase(&entry);
-        self.write(number, entry, out);
         out.totals.produced += 1;
-        put_bodies(number, item.body, item.facts, out);
-        Ok(Produced { number, phase })
+        let draft = Draft {
+            kind: &item.kind,
+            priority: item.priority,
+            group,
+            created_at: item.created_at.unwrap_or(now),
+            attempts: item.attempts,
+            state,
+            extras,
+            bodies: Bodies::Given { payload: Some(item.body), facts: item.facts },
+        };
+        Ok(self.create(now, draft, out))
     }
 }

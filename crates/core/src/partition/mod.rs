@@ -10,6 +10,7 @@ mod cancel;
 mod clear;
 mod complete;
 mod counts;
+mod create;
 mod cron;
 mod cron_moves;
 mod cron_names;

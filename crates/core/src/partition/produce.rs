@@ -3,19 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
-use super::entry::Entry;
+use super::create::{Bodies, Draft};
 use super::groups::GroupIndex;
 use super::intake::Keys;
 use super::{Output, Partition};
 use crate::command::{Each, NewItem, Produce, Produced, Refusal};
 use crate::footprint::Footprint;
-use crate::id::ItemNumber;
-use crate::item::{Extras, Phase, State};
+use crate::item::Extras;
 use crate::limits::{Invalid, KINDS_MAX, check_items};
-use crate::row::{Change, Part};
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
 impl Verb for Produce {
@@ -90,40 +86,18 @@ impl Partition {
         group: Option<GroupIndex>,
         out: &mut Output,
     ) -> Produced {
-        let number = self.issue_number(now, out);
-        let state = at_its_time(now, new.due_at(now));
+        out.totals.produced += 1;
+        let due_at = new.due_at(now);
+        let bodies = Bodies::Given { payload: Some(new.body), facts: new.facts };
         let extras = Extras {
             max_attempts: new.max_attempts,
             dead_timeout: self.dead_timeout(new.dead_timeout),
             address: new.address,
-            facts_bytes: facts_bytes(new.facts.as_ref()),
             ..Extras::default()
         };
-        let entry = Entry {
-            place: number.0,
-            created_at: now,
-            state,
-            extras: (extras != Extras::default()).then(|| Box::new(extras)),
-            group,
-            kind: self.kinds.index(&new.kind),
-            attempts: 0,
-            era: 0,
-            priority: new.priority,
-        };
-        let phase = self.phase(&entry);
-        self.write(number, entry, out);
-        out.totals.produced += 1;
-        put_bodies(number, new.body, new.facts, out);
-        Produced { number, phase }
-    }
-
-    pub(super) fn phase(&self, entry: &Entry) -> Phase {
-        if self.is_held(entry) { Phase::Held } else { entry.state.phase() }
-    }
-
-    /// What an item keeps: its own timeout, else the queue's; none if it may grow any age.
-    pub(super) fn dead_timeout(&self, own: Option<Span>) -> Option<Span> {
-        Some(own.unwrap_or(self.settings.dead_timeout)).filter(|timeout| *timeout != Span::ZERO)
+        let draft =
+            Draft { priority: new.priority, group, extras, ..Draft::new(now, &new.kind, due_at, bodies) };
+        self.create(now, draft, out)
     }
 
     pub(super) fn check_kinds_left<'a>(
@@ -140,27 +114,4 @@ impl Partition {
         }
         Err(Refusal::TooMany { what: "kinds in a partition", max: KINDS_MAX })
     }
-}
-
-/// The first state of an item that is due then; unset or past: at once.
-pub(super) fn at_its_time(now: Timestamp, due_at: Option<Timestamp>) -> State {
-    match due_at {
-        Some(due_at) if due_at > now => State::Scheduled { due_at },
-        Some(_) | None => State::Waiting,
-    }
-}
-
-/// What an item brings along goes to the store. An item that was moved may have lost its payload.
-pub(super) fn put_bodies(
-    number: ItemNumber,
-    payload: impl Into<Option<Bytes>>,
-    facts: Option<Bytes>,
-    out: &mut Output,
-) {
-    let bodies = [(Part::Payload, payload.into()), (Part::Facts, facts)].into_iter();
-    out.changes.extend(bodies.filter_map(|(part, body)| Some(Change::PutBody { number, part, body: body? })));
-}
-
-pub(super) fn facts_bytes(facts: Option<&Bytes>) -> u64 {
-    facts.map_or(0, |facts| facts.len() as u64)
 }

@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 
-use super::entry::Entry;
-use super::produce::{at_its_time, facts_bytes, put_bodies};
+use super::create::{Bodies, Draft};
 use super::{Output, Partition};
 use crate::command::{Arriving, ArrivingItem, Move, Refusal, Take};
 use crate::footprint::Footprint;
@@ -83,28 +82,18 @@ impl Partition {
         facts: Option<Bytes>,
         out: &mut Output,
     ) {
-        let number = self.issue_number(now, out);
-        let state = at_its_time(now, moved.enqueue_at);
         let extras = Extras {
             max_attempts: moved.max_attempts,
             dead_timeout: self.dead_timeout(moved.dead_timeout),
             origin: Some(Box::new(moved.origin)),
-            facts_bytes: facts_bytes(facts.as_ref()),
-            payload_lost: body.is_none(),
             ..Extras::default()
         };
-        let entry = Entry {
-            place: number.0,
-            created_at: now,
-            state,
-            extras: Some(Box::new(extras)),
-            group: None,
-            kind: self.kinds.index(&moved.kind),
-            attempts: 0,
-            era: 0,
+        let bodies = Bodies::Given { payload: body, facts };
+        let draft = Draft {
             priority: moved.priority,
+            extras,
+            ..Draft::new(now, &moved.kind, moved.enqueue_at, bodies)
         };
-        self.write(number, entry, out);
-        put_bodies(number, body, facts, out);
+        self.create(now, draft, out);
     }
 }

@@ -1,0 +1,138 @@
+//! The birth of every item, whether it is produced, imported, moved here, or made by a group or a cron.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::entry::Entry;
+use super::groups::GroupIndex;
+use super::{Output, Partition};
+use crate::command::Produced;
+use crate::group::Template;
+use crate::id::ItemNumber;
+use crate::item::{Extras, Phase, State};
+use crate::row::{BodyCopy, Change, Part};
+use crate::time::{Span, Timestamp};
+
+/// An item that has no number yet.
+pub(super) struct Draft<'a> {
+    pub(super) kind: &'a Arc<str>,
+    pub(super) priority: u8,
+    /// The group takes the item: see [`Partition::group_to_join`].
+    pub(super) group: Option<GroupIndex>,
+    pub(super) created_at: Timestamp,
+    pub(super) attempts: u32,
+    pub(super) state: State,
+    /// `facts_bytes` and `payload_lost` are set by [`Partition::create`], as `bodies` say.
+    pub(super) extras: Extras,
+    pub(super) bodies: Bodies<'a>,
+}
+
+/// Where the bodies of a new item come from.
+pub(super) enum Bodies<'a> {
+    /// The payload of an item that was moved may be lost.
+    Given {
+        payload: Option<Bytes>,
+        facts: Option<Bytes>,
+    },
+    CopiedFrom(&'a Template),
+}
+
+impl Bodies<'_> {
+    fn facts_bytes(&self) -> u64 {
+        match self {
+            Self::Given { facts, .. } => facts_bytes(facts.as_ref()),
+            Self::CopiedFrom(template) => template.facts_bytes,
+        }
+    }
+
+    fn lack_payload(&self) -> bool {
+        matches!(self, Self::Given { payload: None, .. })
+    }
+}
+
+impl<'a> Draft<'a> {
+    /// An item that is due then, or at once, of no group and never tried.
+    pub(super) fn new(
+        now: Timestamp,
+        kind: &'a Arc<str>,
+        due_at: Option<Timestamp>,
+        bodies: Bodies<'a>,
+    ) -> Self {
+        Self {
+            kind,
+            priority: 0,
+            group: None,
+            created_at: now,
+            attempts: 0,
+            state: at_its_time(now, due_at),
+            extras: Extras::default(),
+            bodies,
+        }
+    }
+}
+
+impl Partition {
+    /// Makes the item, at the tail. Whether it may be made was checked before.
+    pub(super) fn create(&mut self, now: Timestamp, draft: Draft<'_>, out: &mut Output) -> Produced {
+        let number = self.issue_number(now, out);
+        let extras = Extras {
+            facts_bytes: draft.bodies.facts_bytes(),
+            payload_lost: draft.bodies.lack_payload(),
+            ..draft.extras
+        };
+        let entry = Entry {
+            place: number.0,
+            created_at: draft.created_at,
+            state: draft.state,
+            extras: (extras != Extras::default()).then(|| Box::new(extras)),
+            group: draft.group,
+            kind: self.kinds.index(draft.kind),
+            attempts: draft.attempts,
+            era: 0,
+            priority: draft.priority,
+        };
+        let phase = self.phase(&entry);
+        self.write(number, entry, out);
+        match draft.bodies {
+            Bodies::Given { payload, facts } => put_bodies(number, payload, facts, out),
+            Bodies::CopiedFrom(template) => copy_bodies(template, number, out),
+        }
+        Produced { number, phase }
+    }
+
+    pub(super) fn phase(&self, entry: &Entry) -> Phase {
+        if self.is_held(entry) { Phase::Held } else { entry.state.phase() }
+    }
+
+    /// What an item keeps: its own timeout, else the queue's; none if it may grow any age.
+    pub(super) fn dead_timeout(&self, own: Option<Span>) -> Option<Span> {
+        Some(own.unwrap_or(self.settings.dead_timeout)).filter(|timeout| *timeout != Span::ZERO)
+    }
+}
+
+/// The first state of an item that is due then; unset or past: at once.
+fn at_its_time(now: Timestamp, due_at: Option<Timestamp>) -> State {
+    match due_at {
+        Some(due_at) if due_at > now => State::Scheduled { due_at },
+        Some(_) | None => State::Waiting,
+    }
+}
+
+/// Bodies that come with an item, or with what makes items, go to the store under its number.
+pub(super) fn put_bodies(number: ItemNumber, payload: Option<Bytes>, facts: Option<Bytes>, out: &mut Output) {
+    let bodies = [(Part::Payload, payload), (Part::Facts, facts)].into_iter();
+    out.changes.extend(bodies.filter_map(|(part, body)| Some(Change::PutBody { number, part, body: body? })));
+}
+
+pub(super) fn facts_bytes(facts: Option<&Bytes>) -> u64 {
+    facts.map_or(0, |facts| facts.len() as u64)
+}
+
+fn copy_bodies(template: &Template, to: ItemNumber, out: &mut Output) {
+    let from = template.body;
+    out.copies.push(BodyCopy { from, to, part: Part::Payload, bytes: template.body_bytes });
+    if template.facts_bytes > 0 {
+        out.copies.push(BodyCopy { from, to, part: Part::Facts, bytes: template.facts_bytes });
+    }
+}
