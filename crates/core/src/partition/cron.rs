@@ -11,7 +11,7 @@ use crate::cron::{
 };
 use crate::footprint::Footprint;
 use crate::limits::{Invalid, check_cron_item, check_name};
-use crate::row::{Change, Key, Row};
+use crate::row::{Key, Row};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
@@ -180,9 +180,7 @@ impl Partition {
         if let Some(cron) = self.crons.get(name) {
             remove_bodies(&cron.template, out);
         }
-        let key = Key::Cron(Arc::clone(name));
-        self.remove(&key);
-        out.changes.push(Change::Remove(key));
+        self.erase_row(Key::Cron(Arc::clone(name)), out);
     }
 
     /// A cron as it can be seen, with so many of its next times.

@@ -7,7 +7,7 @@ use crate::command::{Limit, Refusal};
 use crate::cron::{CronHome, CronName, CronRefusal, NameCron, UnnameCron};
 use crate::footprint::Footprint;
 use crate::limits::{CRONS_MAX, Invalid, QUEUE_CRONS_MAX, check_name};
-use crate::row::{Change, Key, QueueName, Row};
+use crate::row::{Key, QueueName, Row};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
@@ -73,9 +73,7 @@ impl Partition {
     }
 
     fn erase_cron_name(&mut self, name: CronName, out: &mut Output) {
-        let key = Key::CronHome(name);
-        self.remove(&key);
-        out.changes.push(Change::Remove(key));
+        self.erase_row(Key::CronHome(name), out);
     }
 
     /// Registry only: the queue that a name belongs to, as far as is known here.

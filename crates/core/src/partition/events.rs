@@ -148,9 +148,7 @@ impl Partition {
     /// Forgets one batch of an item, or all there are.
     pub(super) fn erase_events(&mut self, number: ItemNumber, first_seq: Option<u64>, out: &mut Output) {
         out.batches_erased += if first_seq.is_some() { 1 } else { self.events.count(number) };
-        let key = Key::Events(number, first_seq);
-        self.remove(&key);
-        out.changes.push(Change::Remove(key));
+        self.erase_row(Key::Events(number, first_seq), out);
     }
 }
 

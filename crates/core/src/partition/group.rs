@@ -251,9 +251,7 @@ impl Partition {
     }
 
     pub(super) fn erase_group(&mut self, number: GroupNumber, out: &mut Output) {
-        let key = Key::Group(number);
-        self.remove(&key);
-        out.changes.push(Change::Remove(key));
+        self.erase_row(Key::Group(number), out);
     }
 
     /// A group as it can be seen.

@@ -16,7 +16,7 @@ use crate::limits::{
 };
 use crate::mutant::{self, Mutant};
 use crate::route::Slot;
-use crate::row::{Answers, Change, Key, Once, Row};
+use crate::row::{Answers, Key, Once, Row};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
@@ -221,9 +221,7 @@ impl Partition {
     pub(super) fn forget_next_call(&mut self, now: Timestamp, out: &mut Output) -> bool {
         match self.calls.next_end() {
             Some((end, key)) if end <= now => {
-                let key = Key::Once(Arc::clone(key));
-                self.remove(&key);
-                out.changes.push(Change::Remove(key));
+                self.erase_row(Key::Once(Arc::clone(key)), out);
                 true
             }
             Some(_) | None => false,

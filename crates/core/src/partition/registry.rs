@@ -13,7 +13,7 @@ use crate::limits::{
     Invalid, RegistryLimits, check_meta, check_partitions, check_queue_name, check_queue_settings,
 };
 use crate::route::SlotMap;
-use crate::row::{Change, Key, Partitions, Queue, QueueName, Row};
+use crate::row::{Key, Partitions, Queue, QueueName, Row};
 use crate::settings::{Settings, differs};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
@@ -132,9 +132,7 @@ impl Partition {
         self.assert_registry();
         let queue = self.registered(name)?;
         self.erase_cron_names(name, out);
-        let key = Key::Queue(name.clone());
-        self.remove(&key);
-        out.changes.push(Change::Remove(key));
+        self.erase_row(Key::Queue(name.clone()), out);
         self.erase_rules_of(name, out);
         queue.stored().for_each(|stored| self.record_dropped(stored, out));
         Ok(queue)

@@ -160,6 +160,12 @@ impl Partition {
         self.put(row);
     }
 
+    /// The verbs' way to take a row away that [`Partition::record`] wrote.
+    pub(super) fn erase_row(&mut self, key: row::Key, out: &mut Output) {
+        self.remove(&key);
+        out.changes.push(Change::Remove(key));
+    }
+
     fn place(&mut self, number: ItemNumber, entry: Entry) {
         let (kind, group) = (entry.kind, entry.group);
         let (spot, besides) = (self.spot(number, &entry), Besides::of(number, &entry));

@@ -10,7 +10,7 @@ use crate::command::{LiftRule, Limit, Refusal, SetRule, TakeRules};
 use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, RULES_MAX, check_kind, check_rule_reason};
-use crate::row::{Change, Key, QueueName, Row};
+use crate::row::{Key, QueueName, Row};
 use crate::rule::{Rule, RuleKey, RuleSet, RulesVersion, Stop};
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
@@ -115,9 +115,7 @@ impl Partition {
     }
 
     fn erase_rule(&mut self, key: RuleKey, out: &mut Output) {
-        let key = Key::Rule(key);
-        self.remove(&key);
-        out.changes.push(Change::Remove(key));
+        self.erase_row(Key::Rule(key), out);
     }
 
     /// Of a queue that is no more.
@@ -125,9 +123,7 @@ impl Partition {
         let keys: Vec<RuleKey> = self.rules.of(Some(queue)).map(|rule| rule.key.clone()).collect();
         keys.into_iter().for_each(|key| self.erase_rule(key, out));
         if self.rules.version(Some(queue)).is_some() {
-            let key = Key::Rules(Some(queue.clone()));
-            self.remove(&key);
-            out.changes.push(Change::Remove(key));
+            self.erase_row(Key::Rules(Some(queue.clone())), out);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, PARTITIONS_MAX};
 use crate::route::Slot;
-use crate::row::{Change, Dropped, Key, Partitions, Queue, Row, Stored};
+use crate::row::{Dropped, Key, Partitions, Queue, Row, Stored};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
@@ -105,9 +105,7 @@ impl Partition {
         self.assert_registry();
         for stored in done {
             if self.dropped.contains_key(stored) {
-                let key = Key::Dropped(stored.clone());
-                self.remove(&key);
-                out.changes.push(Change::Remove(key));
+                self.erase_row(Key::Dropped(stored.clone()), out);
             }
         }
     }
