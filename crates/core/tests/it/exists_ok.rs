@@ -231,7 +231,7 @@ fn difference(made: [&str; 2], given: [&str; 2]) -> Option<&'static str> {
         catch_up: CatchUp::default(),
         overlap: Overlap::default(),
     };
-    script.apply(Command::from(CronCommand::Create(new))).unwrap();
+    script.apply(new).unwrap();
     let cron = script.partition.cron("tick", START, 0).unwrap().cron;
     let [schedule, timezone] = given.map(|text| Some(text.into()));
     cron.first_difference(&CronChange { schedule, timezone, ..CronChange::default() }, true)
