@@ -23,9 +23,12 @@ pub enum TelemetryError {
     Thread(#[from] io::Error),
 }
 
+/// Panics are logged whatever `log_level` says.
+const PANICS: &str = "panic=error";
+
 /// Once per process, before anything is logged. Panics are logged from then on. The guard is to be kept until the process ends.
 pub fn init(config: &Config) -> Result<LogGuard, TelemetryError> {
-    let filter = EnvFilter::builder().parse(&config.log_level)?;
+    let filter = EnvFilter::builder().parse(&config.log_level)?.add_directive(PANICS.parse()?);
     let (writer, guard) = log_thread::start(config.log_format)?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     match config.log_format {
@@ -44,6 +47,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
     error!(
+        target: "panic",
         thread = thread.name(),
         place,
         panic = panic.payload_as_str(),

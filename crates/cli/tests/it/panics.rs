@@ -14,6 +14,8 @@ use crate::server_process::PATIENCE;
 
 /// Set for the process that is to panic, to the format of its log.
 const FORMAT: &str = "PANIC_LOG_FORMAT";
+/// Set for the process that is to panic, to the level of its log.
+const LEVEL: &str = "PANIC_LOG_LEVEL";
 const MESSAGE: &str = "first line\nsecond \u{1b}[2J line";
 
 /// Runs a test of this file in a process of its own, for [`panic_if_asked`].
@@ -28,7 +30,8 @@ fn process_of(test: &str, format: &str) -> Command {
 /// In the process that is to panic: a thread panics, and `true` is returned.
 fn panic_if_asked() -> bool {
     let Ok(format) = std::env::var(FORMAT) else { return false };
-    let raw = RawConfig { log_format: Some(format.into()), ..RawConfig::default() };
+    let log_level = std::env::var(LEVEL).ok().map(Into::into);
+    let raw = RawConfig { log_format: Some(format.into()), log_level, ..RawConfig::default() };
     let config = config::load(raw, None, std::iter::empty()).expect("a good configuration");
     let _log = telemetry::init(&config).expect("nothing has set up a log before");
     let thread = thread::Builder::new().name("doomed".to_owned()).spawn(|| panic!("{MESSAGE}"));
@@ -66,6 +69,19 @@ async fn a_panic_is_one_line_of_json() {
     let line: serde_json::Value = serde_json::from_str(&log).expect("a document");
     assert_eq!((&line["level"], &line["thread"]), (&"ERROR".into(), &"doomed".into()));
     assert_eq!(line["panic"], MESSAGE);
+}
+
+#[tokio::test]
+async fn a_panic_is_logged_whatever_the_level() {
+    if panic_if_asked() {
+        return;
+    }
+    for level in ["off", "windlass_engine=debug"] {
+        let mut process = process_of("a_panic_is_logged_whatever_the_level", "text");
+        let ended = timeout(PATIENCE, process.env(LEVEL, level).output()).await.expect("the process ends");
+        let log = String::from_utf8(ended.expect("our own child can be waited for").stderr).expect("text");
+        assert!(log.contains("a thread panicked"), "{level}: {log}");
+    }
 }
 
 #[tokio::test]

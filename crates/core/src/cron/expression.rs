@@ -52,7 +52,8 @@ pub(super) fn read(text: &str) -> Result<Read, ScheduleError> {
     }
 }
 
-/// Whether two texts stand for the same times. Texts that cannot be read are compared by their letters.
+/// Whether two texts are read as the same fields. Texts that differ only in `*` for a day and all days by number are not the
+/// same: the parser treats such days differently. Texts that cannot be read are compared by their letters.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     match (read(one), read(other)) {
         (Ok(Read::Every(one)), Ok(Read::Every(other))) => one == other,

@@ -112,7 +112,7 @@ pub struct Partition {
     acquired_at: Timestamp,
     /// Live items whose end is to be told: in no row either.
     watched: BTreeSet<ItemNumber>,
-    /// Live items of which everything is to be told: likewise.
+    /// Live items of which everything is to be told, also in no row.
     followed: BTreeSet<ItemNumber>,
     /// In no row: see [`Partition::hold_crons_until`].
     crons_held_until: Timestamp,

@@ -346,7 +346,8 @@ impl Writer {
     fn sweep(&mut self, gathered: &mut Gathered) {
         let full = self.least_footprint() > Footprint::Grows;
         self.partition.hold_crons_until(if full { gathered.now + CRONS_WAIT } else { Timestamp(0) });
-        // A sweep may exceed this once, and what is given back comes to as much again: together less than the store takes.
+        // All sweeps of a batch come to at most three times this and one body, and what is given back to once more: less than
+        // the store takes, which is twice `batch_bytes_max`.
         self.partition.limit_own_bytes(self.store.batch_bytes_max() as u64 / 4);
         while gathered.sweeps < SWEEP_SLICES {
             let due = self.partition.next_due().is_some_and(|due| due <= gathered.now);

@@ -99,7 +99,9 @@ fn is_sound(outcome: &Outcome, stall: &Stall) -> bool {
 
 fn closed_in_time(history: &History, stall: &Stall) -> Result<(), Violation> {
     let process = &history.processes[stall.process];
-    let Some(closed) = process.closed.filter(|_| is_closed_during(process, stall)) else { return Ok(()) };
+    // A process that crashed before its engine had closed was closing until then.
+    let closed = process.closed.or(process.end);
+    let Some(closed) = closed.filter(|_| is_closed_during(process, stall)) else { return Ok(()) };
     if closed.micros <= stall.until_micros + CLOSE_MICROS {
         return Ok(());
     }

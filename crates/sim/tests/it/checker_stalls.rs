@@ -107,5 +107,7 @@ fn a_shutdown_that_outlasts_the_stall_by_far_is_caught() {
         let process = &mut story.history.processes[0];
         (process.closing, process.closed, process.end) = (Some(closing), Some(closed), Some(end));
         assert_eq!(verdict(&story), rule, "{micros}");
+        story.history.processes[0].closed = None;
+        assert_eq!(verdict(&story), Some("stalled"), "a process that crashed had not closed by then");
     }
 }
