@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::latch::Latch;
+use super::timeline::Timeline;
 
 /// Shares that one call evicts at most.
 const EVICTIONS_MAX: usize = 256;
@@ -22,8 +23,8 @@ pub(super) struct Books {
     slow: BTreeMap<u64, Slow>,
     /// Shares of `slow` that are not evicted, by the time since when they have been slow.
     by_age: BTreeSet<(Instant, u64)>,
-    /// Bytes of the shares in `by_age`.
-    evictable: usize,
+    /// Bytes of the shares in `by_age`, by the same times.
+    evictable: Timeline,
     /// Shares of `by_age` that were looked at so far.
     #[cfg(test)]
     looks: usize,
@@ -63,7 +64,7 @@ impl Books {
     pub(super) fn resize(&mut self, number: u64, bytes: usize) {
         let Some(share) = self.slow.get_mut(&number) else { return };
         if !share.eviction.is_set() {
-            self.evictable += bytes - share.bytes;
+            self.evictable.add(share.since, bytes - share.bytes);
         }
         share.bytes = bytes;
     }
@@ -77,7 +78,7 @@ impl Books {
         let leaving = self.remove(number).map_or(0, |share| share.leaving);
         if !eviction.is_set() {
             self.by_age.insert((since, number));
-            self.evictable += bytes;
+            self.evictable.add(since, bytes);
         }
         self.slow.insert(number, Slow { since, bytes, leaving, eviction: Arc::clone(eviction) });
     }
@@ -92,46 +93,48 @@ impl Books {
     fn remove(&mut self, number: u64) -> Option<Slow> {
         let share = self.slow.remove(&number)?;
         if self.by_age.remove(&(share.since, number)) {
-            self.evictable -= share.bytes;
+            self.evictable.remove(share.since, share.bytes);
         }
         Some(share)
     }
 
-    /// Evicts the slowest shares until `excess` bytes are on their way out. Evicts none if that many cannot be had.
+    /// Evicts the slowest shares until `excess` bytes are on their way out. Evicts none if the shares that have been slow since
+    /// before `slow_before` have less than `excess` bytes together.
     ///
-    /// `EVICTIONS_MAX` shares are evicted even if they are not enough. `Soon` makes the caller ask again for the rest; to leave
-    /// them would let many small shares shield large ones.
+    /// One call evicts at most `EVICTIONS_MAX` shares, even if these are not enough: the lock is not held for longer. `Soon` makes
+    /// the caller ask again for the rest, so that many small shares do not shield large ones. Shares that keep up meanwhile are no
+    /// longer slow, so the later call can still find too few.
     pub(super) fn evict(&mut self, excess: usize, slow_before: Instant) -> Room {
-        let Some(chosen) = self.choose(excess, slow_before) else { return Room::Nowhere };
-        for number in chosen {
+        if self.evictable.before(slow_before) < excess {
+            return Room::Nowhere;
+        }
+        for number in self.slowest(excess, slow_before) {
             self.evict_one(number);
         }
         Room::Soon
     }
 
-    fn choose(&mut self, excess: usize, slow_before: Instant) -> Option<Vec<u64>> {
-        if self.evictable < excess {
-            return None;
-        }
+    /// The shares that have been slow for longest and have `excess` bytes together, or the first `EVICTIONS_MAX` of them.
+    fn slowest(&mut self, excess: usize, slow_before: Instant) -> Vec<u64> {
         let (mut chosen, mut bytes) = (Vec::new(), 0);
         for (_, number) in self.by_age.range(..(slow_before, 0)) {
+            if bytes >= excess || chosen.len() == EVICTIONS_MAX {
+                break;
+            }
             #[cfg(test)]
             {
                 self.looks += 1;
             }
             bytes += self.slow[number].bytes;
             chosen.push(*number);
-            if bytes >= excess || chosen.len() == EVICTIONS_MAX {
-                return Some(chosen);
-            }
         }
-        None
+        chosen
     }
 
     fn evict_one(&mut self, number: u64) {
         let share = self.slow.get_mut(&number).expect("`by_age` has shares of `slow`");
         self.by_age.remove(&(share.since, number));
-        self.evictable -= share.bytes;
+        self.evictable.remove(share.since, share.bytes);
         self.leaving += share.bytes;
         share.leaving = share.bytes;
         share.eviction.set();
@@ -166,14 +169,15 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_cannot_be_served_looks_at_few_shares() {
+    fn a_call_that_cannot_be_served_evicts_no_share_and_looks_at_none() {
         let (mut books, now) = books_with(10_000);
         assert_eq!(books.evict(10_001, now), Room::Nowhere);
-        assert_eq!((books.looks, books.leaving), (0, 0));
         // A share that keeps up has enough bytes, and is not slow.
         let number = books.next_number();
         books.list(number, now, 100_000, &Arc::default());
-        assert_eq!(books.evict(100_001, now), Room::Soon);
+        assert_eq!(books.evict(10_001, now), Room::Nowhere);
+        assert_eq!((books.looks, books.leaving), (0, 0));
+        assert_eq!(books.evict(10_000, now), Room::Soon);
         assert_eq!((books.looks, books.leaving), (EVICTIONS_MAX, EVICTIONS_MAX));
     }
 
@@ -195,17 +199,18 @@ mod tests {
     #[test]
     fn the_bytes_that_can_be_evicted_are_those_of_the_shares_that_are_not() {
         let (mut books, now) = books_with(4);
+        let evictable = |books: &Books| books.evictable.before(now + Duration::from_millis(1));
         books.resize(1, 10);
         books.list(2, now, 1, &Arc::clone(&books.slow[&2].eviction));
-        assert_eq!((books.evictable, books.by_age.len()), (13, 4));
+        assert_eq!((evictable(&books), books.by_age.len()), (13, 4));
         assert_eq!(books.evict(10, now), Room::Soon);
-        assert_eq!((books.evictable, books.leaving), (3, 10));
+        assert_eq!((evictable(&books), books.leaving), (3, 10));
         books.resize(1, 20);
         books.list(1, now, 20, &Arc::clone(&books.slow[&1].eviction));
-        assert_eq!((books.evictable, books.leaving), (3, 10));
+        assert_eq!((evictable(&books), books.leaving), (3, 10));
         for number in 1..=4 {
             books.unlist(number);
         }
-        assert_eq!((books.evictable, books.leaving, books.by_age.len()), (0, 0, 0));
+        assert_eq!((evictable(&books), books.leaving, books.by_age.len()), (0, 0, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! Connections, and how they are kept from doing harm: every wait has an end and every amount a limit.
 //!
 //! Read this file first: the accept loop. Then `connection` (one connection from its first byte to its end), `io` (its
-//! timeouts), `pace` (how fast a client must be), `budget` (who gives way when there is no room; `books` chooses), `body` and
+//! timeouts), `pace` (how fast a client must be), `budget` (who gives way when there is no room; `books` chooses, by the sums of `timeline`), `body` and
 //! `reply` (what a [`Handler`] gets and gives), `silence` (who takes nothing of a stream), and `farewell` (how a client that
 //! is refused gets to know it).
 
@@ -19,6 +19,7 @@ mod reply;
 mod scratch;
 mod shares;
 mod silence;
+mod timeline;
 mod traffic;
 
 use std::fmt;
