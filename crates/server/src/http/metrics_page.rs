@@ -73,8 +73,9 @@ impl MetricsPage {
             Some(Rendered { bytes, share })
         };
         let Rendered { bytes, share } = rendering.page.get_or_init(make).await.clone()?;
-        // The rendering is kept until the reply is delivered, so that others find it.
-        Some(Reply::new(bytes).counted(share).on_delivery(move || drop(rendering)))
+        // The reply holds the rendering so that others find it. `on_delivery` would hold the page for longer: it waits for a client
+        // that has closed its side, while nothing watches the eviction of the page.
+        Some(Reply::new(bytes).counted(share).holding(rendering))
     }
 
     fn current(&self, now: Instant) -> Arc<Rendering> {

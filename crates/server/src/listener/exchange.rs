@@ -124,7 +124,7 @@ impl Exchange {
         let until = Instant::now() + self.server.limits.idle_timeout;
         doing.stage = Stage::Quiet { until, timeout: Timeout::Idle };
         if delivery.matters() && (self.client_closed.is_set() || has_closed_side()) {
-            return doing.doubtful.replace(delivery.without_share());
+            return doing.doubtful.replace(delivery.without_bytes());
         }
         Some(delivery)
     }

@@ -49,6 +49,12 @@ impl Reply {
         self
     }
 
+    /// Holds on to something for as long as to the share: until the whole reply was handed to the kernel, or never will be.
+    pub fn holding(mut self, held: impl Send + 'static) -> Self {
+        self.delivery.held = Some(Box::new(held));
+        self
+    }
+
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -63,8 +69,9 @@ impl fmt::Debug for Reply {
 /// What ends with a reply.
 #[derive(Default)]
 pub(super) struct Delivery {
-    /// `share` is dropped before `delivered`: whoever is told finds its bytes given back.
+    /// `share` and `held` are dropped before `delivered`: a handler that is told finds the bytes of the reply given back.
     share: Option<Arc<ReplyShare>>,
+    held: Option<Box<dyn Send>>,
     delivered: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -79,13 +86,13 @@ impl Delivery {
     }
 
     /// Gives the bytes of the reply back, before it is known whether they were delivered.
-    pub(super) fn without_share(self) -> Self {
-        Self { share: None, ..self }
+    pub(super) fn without_bytes(self) -> Self {
+        Self { share: None, held: None, ..self }
     }
 
     /// The whole reply is with the kernel.
     pub(super) fn done(self) {
-        drop(self.share);
+        drop((self.share, self.held));
         if let Some(delivered) = self.delivered {
             delivered();
         }

@@ -18,13 +18,15 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
 const BODY_BYTES: usize = 64 * KIB;
-/// Of each body that drips. All of them together are less than any call takes.
+/// Bytes that each dripping body still owes. Those of all bodies together are less than any call takes.
 const UNSENT_BYTES: usize = 4;
 const DRIPPERS: usize = 16;
 /// A body counts as slow after a second.
 const SLOW: Duration = Duration::from_millis(1001);
 /// A page of metrics that somebody still takes is given to others for less than this.
 const PAGE_AGE: Duration = Duration::from_secs(1);
+/// A reply up to this size is not counted.
+const SMALL_REPLY_BYTES: usize = 64 * KIB;
 
 /// Sixteen of the largest bodies fill the bytes in flight, as they do by default.
 fn tight() -> RawLimits {
@@ -46,7 +48,7 @@ async fn gauge(http: &mut Http, name: &str) -> usize {
 struct Drippers {
     answers: JoinSet<Got>,
     drops: broadcast::Sender<()>,
-    /// That have come of all bodies.
+    /// Bytes of all bodies together that have come.
     bytes: usize,
 }
 
@@ -170,11 +172,15 @@ async fn a_large_body_takes_the_room_of_leases_that_wait() {
     assert_eq!(waiting[0].receive().await.json(), json!({"items": []}));
 }
 
-/// A client that takes next to nothing, and its kernel as little.
-async fn asks_and_reads_nothing(address: SocketAddr, path: &str) -> Http {
+/// A client whose kernel takes next to nothing that the client does not take itself.
+async fn small_window(address: SocketAddr) -> Http {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4 << 10).expect("a socket option");
-    let mut http = Http::over(socket.connect(address).await.expect("the server listens"));
+    Http::over(socket.connect(address).await.expect("the server listens"))
+}
+
+async fn asks_and_reads_nothing(address: SocketAddr, path: &str) -> Http {
+    let mut http = small_window(address).await;
     http.send("GET", path, &[], b"").await;
     http
 }
@@ -215,16 +221,22 @@ async fn a_hundred_streams_that_nobody_reads_leave_half_of_the_room_to_leases() 
     assert!(gauge(&mut http, "windlass_http_reply_bytes_in_flight").await <= MIB);
 }
 
-#[tokio::test]
-async fn slow_readers_of_the_metrics_share_a_page() {
+/// A server whose page of metrics is large enough to be counted among the bytes of replies, and a connection to it.
+async fn with_a_large_page() -> (TestServer, Http) {
     const QUEUES: usize = 800;
-    const READERS: usize = 40;
     let server = TestServer::start().await;
     let mut http = server.connect().await;
     let name = "q".repeat(100);
     for number in 0..QUEUES {
         http.ok("queues.create", json!({"queue": format!("{name}{number}")})).await;
     }
+    (server, http)
+}
+
+#[tokio::test]
+async fn slow_readers_of_the_metrics_share_a_page() {
+    const READERS: usize = 40;
+    let (server, mut http) = with_a_large_page().await;
     let clock = StillClock::stop();
     let mut asking = JoinSet::new();
     for _ in 0..READERS {
@@ -241,4 +253,23 @@ async fn slow_readers_of_the_metrics_share_a_page() {
     while gauge(&mut http, "windlass_http_reply_bytes_in_flight").await > 0 {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test]
+async fn a_page_that_a_half_closed_client_has_taken_is_given_back() {
+    // More replies than the kernels on both sides hold, so that the connection lasts.
+    const NEXT_REPLIES: usize = 50;
+    let (server, mut http) = with_a_large_page().await;
+    let clock = StillClock::stop();
+    let mut reader = small_window(server.address()).await;
+    let get = |path| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    let requests = get("/metrics") + &get("/openapi.json").repeat(NEXT_REPLIES);
+    reader.stream_mut().write_all(requests.as_bytes()).await.expect("sent");
+    reader.stream_mut().shutdown().await.expect("closed");
+    let page = reader.receive().await;
+    assert!(page.body.len() > SMALL_REPLY_BYTES, "a page of {} bytes is not counted", page.body.len());
+    assert_eq!(reader.receive_head().await.status, 200);
+    clock.advance(PAGE_AGE).await;
+    assert_eq!(gauge(&mut http, "windlass_http_reply_bytes_in_flight").await, 0);
+    assert_eq!(gauge(&mut http, "windlass_http_connections").await, 2, "the next reply still waits");
 }
