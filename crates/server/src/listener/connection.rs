@@ -1,6 +1,9 @@
 //! One connection, from its first byte to its end.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
+#[cfg(target_os = "linux")]
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +18,7 @@ use tracing::debug;
 
 use super::Server;
 use super::body::RequestBody;
-use super::exchange::{Exchange, Rest};
+use super::exchange::{ClientEnd, Exchange, Rest};
 use super::farewell::{self, Patience, Refusal};
 use super::io::GuardedIo;
 use super::reply::{Delivery, Outgoing, Reply};
@@ -25,7 +28,7 @@ use super::traffic::Slot;
 const UNREAD_BODIES_MAX: usize = 4;
 /// How long a client that is still sending is listened to by a server that is stopping.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long [`settle`] watches a client that had closed its side before its last reply. The kernel of a client that is gone
+/// How long [`settle`] watches a client that had closed its side before its last replies. The kernel of a client that is gone
 /// refuses the reply.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -44,25 +47,28 @@ pub(super) async fn serve(server: Arc<Server>, mut stream: TcpStream, slot: Slot
     let peer = stream.peer_addr().ok().map(|peer| peer.ip());
     let exchange = Arc::new(Exchange::new(Arc::clone(&server), peer));
     let end = converse(&exchange, &stream).await;
-    let doubtful = exchange.take_doubtful().filter(|_| !matches!(end, End::Gone));
+    if matches!(end, End::Gone) {
+        exchange.client_is_gone();
+    }
+    let doubtful = exchange.take_doubtful();
     tokio::select! {
         () = part(&server, &mut stream, end) => {}
         () = hurried(&server) => {}
     }
-    if let Some(delivery) = doubtful {
-        settle(&mut stream, delivery).await;
+    if !doubtful.is_empty() {
+        settle(&mut stream, doubtful).await;
     }
     // In this order: a client that sees its connection closed finds its place free.
     drop(slot);
     drop(stream);
 }
 
-/// A reply to a client that had closed its side is delivered unless the client turns out to be gone.
-async fn settle(stream: &mut TcpStream, delivery: Delivery) {
+/// Replies to a client that had closed its side are delivered unless the client turns out to be gone.
+async fn settle(stream: &mut TcpStream, doubtful: VecDeque<Delivery>) {
     // A client that still reads waits for the server to close its side.
     let _closed_before = farewell::say_no_more(stream).await;
     if timeout(REFUSED_WITHIN, gone(stream)).await.is_err() {
-        delivery.done();
+        doubtful.into_iter().for_each(Delivery::done);
     }
 }
 
@@ -156,12 +162,19 @@ async fn closed_side(stream: &TcpStream) {
     let _closed = stream.ready(tokio::io::Interest::PRIORITY).await;
 }
 
-/// Whether the client has closed its side by now, as far as nothing that it sent is unread. [`closed_side`] tells it later: when
-/// the runtime has heard of it.
+/// What the kernel knows of the client's end by now, as far as nothing that the client sent is unread. [`closed_side`] and [`gone`]
+/// tell it later: when the runtime has heard of it.
+///
+/// The kernel tells of an error once, so [`gone`] may miss the one that is seen here: the caller must remember `Gone`.
 #[cfg(target_os = "linux")]
-pub(super) fn has_closed_side(stream: &TcpStream) -> bool {
+pub(super) fn client_end(stream: &TcpStream) -> ClientEnd {
     let socket = socket2::SockRef::from(stream);
-    matches!(socket.peek(&mut [std::mem::MaybeUninit::uninit()]), Ok(0))
+    match socket.peek(&mut [std::mem::MaybeUninit::uninit()]) {
+        Ok(0) => ClientEnd::Closed,
+        Ok(_) => ClientEnd::Open,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => ClientEnd::Open,
+        Err(_) => ClientEnd::Gone,
+    }
 }
 
 /// When the connection is broken: the client has reset it, or closed it before what was written to it.
@@ -177,11 +190,50 @@ async fn closed_side(_: &TcpStream) {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn has_closed_side(_: &TcpStream) -> bool {
-    false
+pub(super) fn client_end(_: &TcpStream) -> ClientEnd {
+    ClientEnd::Open
 }
 
 #[cfg(not(target_os = "linux"))]
 async fn gone(_: &TcpStream) {
     std::future::pending().await
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+pub(super) mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    pub(in crate::listener) async fn client_and_server() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        (client.unwrap(), accepted.unwrap().0)
+    }
+
+    /// Returns when the server's kernel knows that the client has reset the connection.
+    pub(in crate::listener) async fn reset(client: TcpStream, server: &TcpStream) {
+        client.set_zero_linger().unwrap();
+        drop(client);
+        gone(server).await;
+    }
+
+    #[tokio::test]
+    async fn a_client_that_closes_its_side_is_told_from_one_that_is_there() {
+        let (mut client, server) = client_and_server().await;
+        assert_eq!(client_end(&server), ClientEnd::Open);
+        client.shutdown().await.unwrap();
+        closed_side(&server).await;
+        assert_eq!(client_end(&server), ClientEnd::Closed);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_resets_its_connection_is_gone() {
+        let (client, server) = client_and_server().await;
+        reset(client, &server).await;
+        assert_eq!(client_end(&server), ClientEnd::Gone);
+    }
 }

@@ -3,6 +3,7 @@
 //! Requests of a connection go strictly one after the other, pipelined or not: a reply that is given before its
 //! request's body has come to an end closes the connection, so hyper never reads a head before the last reply is out.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,6 +15,10 @@ use super::latch::Latch;
 use super::reply::Delivery;
 use super::shares::ReplyShare;
 use super::traffic::Timeout;
+
+/// Doubtful deliveries of one connection. A client that closes its side behind more pipelined requests than this is still answered;
+/// its oldest replies are taken for delivered.
+const DOUBTFUL_MAX: usize = 1024;
 
 pub(super) struct Exchange {
     pub(super) server: Arc<Server>,
@@ -27,8 +32,8 @@ struct Doing {
     rest: Rest,
     /// Whether the latest reply came piece by piece: its last ones have as much time as the others.
     streamed: bool,
-    /// Delivery of the latest reply to a client that had closed its side, until it is known whether that client is gone.
-    doubtful: Option<Delivery>,
+    /// Deliveries of replies to a client that had closed its side, the oldest first, until it is known whether that client is gone.
+    doubtful: VecDeque<Delivery>,
 }
 
 enum Stage {
@@ -60,11 +65,22 @@ pub(super) enum Rest {
     Stalled,
 }
 
+/// What is known of the client's end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientEnd {
+    Open,
+    /// The client sends no more. Whether it still reads is not known.
+    Closed,
+    /// The connection is broken.
+    Gone,
+}
+
 impl Exchange {
     pub(super) fn new(server: Arc<Server>, peer: Option<IpAddr>) -> Self {
         let until = Instant::now() + server.limits.first_byte_timeout;
         let stage = Stage::Quiet { until, timeout: Timeout::FirstByte };
-        let doing = Mutex::new(Doing { stage, rest: Rest::Nothing, streamed: false, doubtful: None });
+        let doing =
+            Mutex::new(Doing { stage, rest: Rest::Nothing, streamed: false, doubtful: VecDeque::new() });
         Self { server, peer, doing, client_closed: Arc::default() }
     }
 
@@ -115,23 +131,49 @@ impl Exchange {
         }
     }
 
-    /// All that was written is with the kernel. Gives back the delivery that is done, if a reply was written. The delivery of a reply
-    /// to a client that has closed its side is kept for [`Self::take_doubtful`], and the one that was kept before is done.
-    pub(super) fn flushed(&self, has_closed_side: impl FnOnce() -> bool) -> Option<Delivery> {
+    /// All that was written is with the kernel. Gives back a delivery that is done, if there is one: that of the reply, unless its
+    /// client has closed its side. Such a delivery is kept for [`Self::take_doubtful`]; of more than `DOUBTFUL_MAX` the oldest is done.
+    pub(super) fn flushed(&self, client_end: impl FnOnce() -> ClientEnd) -> Option<Delivery> {
+        let delivery = self.take_replied()?;
+        if !delivery.matters() {
+            return Some(delivery);
+        }
+        let end = if self.client_closed.is_set() { ClientEnd::Closed } else { client_end() };
+        match end {
+            ClientEnd::Open => Some(delivery),
+            ClientEnd::Closed => self.doubt(delivery.without_bytes()),
+            ClientEnd::Gone => {
+                self.client_is_gone();
+                None
+            }
+        }
+    }
+
+    /// Delivery of the reply that was written, if there was one. The client is idle from now on.
+    fn take_replied(&self) -> Option<Delivery> {
         let doing = &mut *self.doing();
         let Stage::Replying(delivery) = &mut doing.stage else { return None };
         let delivery = std::mem::take(delivery);
         let until = Instant::now() + self.server.limits.idle_timeout;
         doing.stage = Stage::Quiet { until, timeout: Timeout::Idle };
-        if delivery.matters() && (self.client_closed.is_set() || has_closed_side()) {
-            return doing.doubtful.replace(delivery.without_bytes());
-        }
         Some(delivery)
     }
 
-    /// Delivery of the last reply, if its client had closed its side before and may be gone.
-    pub(super) fn take_doubtful(&self) -> Option<Delivery> {
-        self.doing().doubtful.take()
+    fn doubt(&self, delivery: Delivery) -> Option<Delivery> {
+        let doubtful = &mut self.doing().doubtful;
+        doubtful.push_back(delivery);
+        if doubtful.len() > DOUBTFUL_MAX { doubtful.pop_front() } else { None }
+    }
+
+    /// Deliveries of the replies whose client had closed its side before and may be gone, the oldest first.
+    pub(super) fn take_doubtful(&self) -> VecDeque<Delivery> {
+        std::mem::take(&mut self.doing().doubtful)
+    }
+
+    /// The connection is broken: what was doubtful is not delivered.
+    pub(super) fn client_is_gone(&self) {
+        // `take_doubtful` has let go of the lock: a closure may do anything when it is dropped.
+        drop(self.take_doubtful());
     }
 
     /// What the reply that is being written takes of the reply budget.
@@ -183,5 +225,105 @@ impl Exchange {
 impl fmt::Debug for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::pin::Pin;
+
+    use http::{Request, Response, StatusCode};
+    use tokio::sync::{mpsc, watch};
+
+    use super::*;
+    use crate::listener::reply::Outgoing;
+    use crate::listener::{Handler, Limits, Reply, RequestBody, Traffic};
+
+    #[derive(Debug)]
+    struct Unasked;
+
+    impl Handler for Unasked {
+        fn handle(
+            self: Arc<Self>,
+            _: Request<RequestBody>,
+        ) -> Pin<Box<dyn Future<Output = Response<Reply>> + Send>> {
+            unreachable!("no request is made")
+        }
+
+        fn refused(&self, _: StatusCode) -> String {
+            unreachable!("no connection is refused")
+        }
+    }
+
+    pub(in crate::listener) fn exchange() -> Arc<Exchange> {
+        let limits = Limits::default();
+        let traffic = Arc::new(Traffic::new(limits.bytes_in_flight_max, limits.slow_after));
+        let server = Server::new(limits, traffic, Arc::new(Unasked), watch::channel(false).1);
+        Arc::new(Exchange::new(Arc::new(server), None))
+    }
+
+    /// Has a reply written. The receiver hears of its delivery, or is disconnected without it.
+    pub(in crate::listener) fn reply(exchange: &Arc<Exchange>) -> mpsc::Receiver<()> {
+        let (sender, told) = mpsc::channel(1);
+        let reply = Reply::new("").on_delivery(move || sender.try_send(()).expect("told once"));
+        drop(Outgoing::new(reply, Arc::clone(exchange)));
+        told
+    }
+
+    const UNDECIDED: Result<(), mpsc::error::TryRecvError> = Err(mpsc::error::TryRecvError::Empty);
+    pub(in crate::listener) const UNDELIVERED: Result<(), mpsc::error::TryRecvError> =
+        Err(mpsc::error::TryRecvError::Disconnected);
+
+    #[test]
+    fn a_reply_to_a_client_that_is_there_is_done() {
+        let exchange = exchange();
+        let mut told = reply(&exchange);
+        exchange.flushed(|| ClientEnd::Open).expect("the delivery is done").done();
+        assert_eq!(told.try_recv(), Ok(()));
+        assert!(exchange.take_doubtful().is_empty());
+        assert!(exchange.flushed(|| ClientEnd::Open).is_none(), "no other reply was written");
+    }
+
+    #[test]
+    fn a_reply_to_a_client_that_has_closed_its_side_is_doubtful() {
+        let exchange = exchange();
+        let mut told = reply(&exchange);
+        assert!(!exchange.client_closed().is_set());
+        assert!(exchange.flushed(|| ClientEnd::Closed).is_none());
+        assert_eq!(told.try_recv(), UNDECIDED);
+        assert_eq!(exchange.take_doubtful().len(), 1);
+    }
+
+    #[test]
+    fn a_client_that_is_known_to_have_closed_its_side_is_not_looked_at_again() {
+        let exchange = exchange();
+        let _told = reply(&exchange);
+        exchange.client_closed().set();
+        assert!(exchange.flushed(|| unreachable!("the latch is set")).is_none());
+        assert_eq!(exchange.take_doubtful().len(), 1);
+    }
+
+    #[test]
+    fn a_broken_connection_has_delivered_nothing_that_was_doubtful() {
+        let exchange = exchange();
+        let mut earlier = reply(&exchange);
+        assert!(exchange.flushed(|| ClientEnd::Closed).is_none());
+        let mut later = reply(&exchange);
+        assert!(exchange.flushed(|| ClientEnd::Gone).is_none());
+        assert_eq!((earlier.try_recv(), later.try_recv()), (UNDELIVERED, UNDELIVERED));
+    }
+
+    #[test]
+    fn all_doubtful_deliveries_are_kept_up_to_a_number() {
+        let exchange = exchange();
+        let mut told = Vec::new();
+        for _ in 0..DOUBTFUL_MAX {
+            told.push(reply(&exchange));
+            assert!(exchange.flushed(|| ClientEnd::Closed).is_none());
+        }
+        let _last = reply(&exchange);
+        exchange.flushed(|| ClientEnd::Closed).expect("one is too many").done();
+        assert_eq!((told[0].try_recv(), told[1].try_recv()), (Ok(()), UNDECIDED));
+        assert_eq!(exchange.take_doubtful().len(), DOUBTFUL_MAX);
     }
 }

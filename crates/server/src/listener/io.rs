@@ -14,7 +14,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::connection::has_closed_side;
+use super::connection::client_end;
 use super::exchange::Exchange;
 use super::pace::Pace;
 use super::shares::ReplyShare;
@@ -171,8 +171,10 @@ impl<'a> GuardedIo<'a> {
         self.exchange.deadline().into_iter().chain(reply).min_by_key(|(deadline, _)| *deadline)
     }
 
-    /// A client that took nothing of a stream for too long has no connection any more.
+    /// The connection is broken. A client that took nothing of a stream for too long has no connection any more.
     fn failed(&mut self, error: io::Error) -> io::Error {
+        // The kernel tells of an error once: nothing else may hear of this one.
+        self.exchange.client_is_gone();
         if self.streams && error.kind() == ErrorKind::TimedOut { self.expire(Timeout::Reply) } else { error }
     }
 
@@ -233,7 +235,7 @@ impl Write for GuardedIo<'_> {
         }
         self.taking = None;
         let stream = self.stream;
-        if let Some(delivery) = self.exchange.flushed(|| has_closed_side(stream)) {
+        if let Some(delivery) = self.exchange.flushed(|| client_end(stream)) {
             delivery.done();
         }
         // From here on the client is idle, and hyper may not read again before it sends something.
@@ -254,5 +256,28 @@ impl Drop for GuardedIo<'_> {
         // `taking` before `close`: whoever is told that the reply was not delivered finds its bytes given back.
         self.taking = None;
         self.exchange.close();
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use crate::listener::connection::tests::{client_and_server, reset};
+    use crate::listener::exchange::ClientEnd;
+    use crate::listener::exchange::tests::{UNDELIVERED, exchange, reply};
+
+    #[tokio::test]
+    async fn a_read_that_fails_decides_what_was_doubtful() {
+        let (exchange, (client, server)) = (exchange(), client_and_server().await);
+        let mut told = reply(&exchange);
+        assert!(exchange.flushed(|| ClientEnd::Closed).is_none());
+        reset(client, &server).await;
+        let mut io = GuardedIo::new(&server, Arc::clone(&exchange));
+        let mut bytes = [0];
+        let mut into = hyper::rt::ReadBuf::new(&mut bytes);
+        let read = std::future::poll_fn(|cx| Pin::new(&mut io).poll_read(cx, into.unfilled())).await;
+        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_eq!(told.try_recv(), UNDELIVERED);
     }
 }

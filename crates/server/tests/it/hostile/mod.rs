@@ -4,6 +4,7 @@
 mod bodies;
 mod caps;
 mod descriptors;
+mod doubtful;
 mod garbage;
 mod heads;
 mod replies;
