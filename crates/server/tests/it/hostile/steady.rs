@@ -1,30 +1,19 @@
 //! Readers of large replies that are as slow as they may be, on a clock that the test moves.
 
-use std::sync::mpsc;
 use std::time::Duration;
 
 use tokio::time::advance;
 use windlass_server::listener::{Limits, Timeout};
 
 use super::world::{Client, LARGE, Seen, World};
+use crate::still_clock::StillClock;
 
 /// The least that a reader must take, as `docs/concepts/connections.md` says.
 const WINDOW_BYTES: usize = 160 << 10;
 const WINDOW_SECONDS: usize = 10;
+/// Bytes that [`take_steadily`] takes.
+const STEADY_BYTES: usize = 2 * WINDOW_BYTES;
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Time stands still but for [`advance`]: tokio does not move the clock of a test while a blocking task runs.
-struct HeldClock {
-    _until_dropped: mpsc::Sender<()>,
-}
-
-impl HeldClock {
-    fn hold() -> Self {
-        let (sender, receiver) = mpsc::channel::<()>();
-        tokio::task::spawn_blocking(move || receiver.recv());
-        Self { _until_dropped: sender }
-    }
-}
 
 /// The receive buffer of a reader, as large as the kernel begins with. Left alone the kernel would make it larger, because by the
 /// clock of the kernel these readers are fast.
@@ -58,9 +47,9 @@ async fn take_all(world: &World, reader: &mut Client, bytes: usize, pause: Durat
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_reader_at_the_least_pace_gets_its_whole_reply() {
-    let _clock = HeldClock::hold();
+    let _clock = StillClock::stop();
     let mut world = World::new(Limits::default()).await;
     world.neighbour_moves_out().await;
     for pauses in [WINDOW_SECONDS, 1] {
@@ -72,9 +61,9 @@ async fn a_reader_at_the_least_pace_gets_its_whole_reply() {
     world.finish().await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_reader_far_below_the_least_pace_is_cut_off() {
-    let _clock = HeldClock::hold();
+    let _clock = StillClock::stop();
     let mut world = World::new(Limits::default()).await;
     world.neighbour_moves_out().await;
     let (mut other, mut reader) = (world.client().await, reader(&mut world).await);
@@ -96,18 +85,23 @@ async fn steady_and_silent(world: &mut World) -> (Client, Client) {
     world.neighbour_moves_out().await;
     let silent = reader(world).await;
     let mut steady = reader(world).await;
-    let mut other = world.client().await;
-    for _ in 0..WINDOW_SECONDS {
-        steady.take(2 * WINDOW_BYTES / WINDOW_SECONDS).await;
-        everybody_is_served(&mut other).await;
-        advance(SECOND).await;
-    }
+    take_steadily(world, &mut steady).await;
     (steady, silent)
 }
 
-#[tokio::test(start_paused = true)]
+/// Takes twice the least that a reader must take, for one window.
+async fn take_steadily(world: &World, reader: &mut Client) {
+    let mut other = world.client().await;
+    for _ in 0..WINDOW_SECONDS {
+        reader.take(STEADY_BYTES / WINDOW_SECONDS).await;
+        everybody_is_served(&mut other).await;
+        advance(SECOND).await;
+    }
+}
+
+#[tokio::test]
 async fn a_steady_reader_gives_way_after_one_that_takes_nothing() {
-    let _clock = HeldClock::hold();
+    let _clock = StillClock::stop();
     let mut world = World::new(Limits { bytes_in_flight_max: 2 * LARGE, ..Limits::default() }).await;
     let (mut steady, silent) = steady_and_silent(&mut world).await;
     assert_eq!(world.client().await.get("/large").await.status, 200);
@@ -116,20 +110,23 @@ async fn a_steady_reader_gives_way_after_one_that_takes_nothing() {
     assert_eq!(world.saw().await, Seen::Delivered("/large".into()));
     assert_eq!(world.traffic.closed_by(Timeout::Reply), 1);
     drop(silent);
-    steady.take(LARGE - 2 * WINDOW_BYTES).await;
+    steady.take(LARGE - STEADY_BYTES).await;
     assert_eq!(world.saw().await, Seen::Delivered("/large".into()));
     world.finish().await;
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_steady_reader_gives_way_when_there_is_no_slower_one() {
-    let _clock = HeldClock::hold();
+    let _clock = StillClock::stop();
     let mut world = World::new(Limits { bytes_in_flight_max: LARGE, ..Limits::default() }).await;
     world.neighbour_moves_out().await;
-    let steady = reader(&mut world).await;
+    let mut steady = reader(&mut world).await;
+    take_steadily(&world, &mut steady).await;
+    // The steady reader may have filled its window just now, and gives way after a second.
     advance(2 * SECOND).await;
+    assert_eq!(world.traffic.closed_by(Timeout::Reply), 0);
     assert_eq!(world.client().await.get("/large").await.status, 200);
     assert_eq!(world.traffic.closed_by(Timeout::Reply), 1);
-    steady.closed_within(LARGE).await;
+    steady.closed_within(LARGE - STEADY_BYTES).await;
     world.finish().await;
 }
