@@ -13,6 +13,8 @@ mod docs;
 #[cfg(test)]
 mod full_pipe;
 #[cfg(test)]
+mod gate;
+#[cfg(test)]
 mod groups;
 #[cfg(test)]
 mod hostile_words;
@@ -40,6 +42,8 @@ mod produce;
 mod proxy;
 #[cfg(test)]
 mod queues;
+#[cfg(test)]
+mod raw_http;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
