@@ -1,5 +1,5 @@
-//! Bodies that would become very large when they are decoded, against the real program: what it takes up stays a small
-//! multiple of what is in flight, and is given back.
+//! Bodies that would become very large when they are decoded, against the real program: its memory stays a small multiple of
+//! the bytes in flight, and is given back.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -8,38 +8,18 @@ use tokio::time::timeout;
 use windlass_api::Call;
 use windlass_api::items::{NewItem, ProduceRequest};
 
+use crate::resident::Resident;
 use crate::server_process::{PATIENCE, ServerProcess};
 
 const MIB: usize = 1 << 20;
-/// Of one body: nearly as large as a body may be.
+/// Size of one body: nearly `limits.body_bytes`.
 const BODY_MIB: usize = 15;
-/// Of all bodies together, in MiB: `WINDLASS_ATTACK_MIB`, or this.
+/// Size of all bodies together, unless `WINDLASS_ATTACK_MIB` is set.
 const ATTACK_MIB: usize = 4 * BODY_MIB;
-/// That send a body as it may be.
+/// Connections that send a body within the limits of a request.
 const WELL_BEHAVED: usize = 16;
-/// How often everything is sent.
+/// How often each body is sent on all connections.
 const ROUNDS: usize = 3;
-
-/// What the program takes up, in bytes.
-#[derive(Clone, Copy, Debug)]
-struct Resident {
-    now: usize,
-    /// The most since the program started: the kernel keeps it, so that no peak is missed between two looks.
-    peak: usize,
-}
-
-impl Resident {
-    fn of(server: &ServerProcess) -> Self {
-        let path = format!("/proc/{}/status", server.pid());
-        let status = std::fs::read_to_string(path).expect("our own child is there");
-        let kib = |name: &str| {
-            let line =
-                status.lines().find_map(|line| line.strip_prefix(name)).expect("a line of the kernel's");
-            line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
-        };
-        Self { now: kib("VmRSS:"), peak: kib("VmHWM:") }
-    }
-}
 
 /// A request with a thousand items, each with so many headers of a few bytes.
 fn with_headers(headers: usize) -> Vec<u8> {
@@ -87,8 +67,8 @@ async fn attack(address: &str, connections: usize, body: &[u8]) -> Vec<u16> {
     answers.join_all().await
 }
 
-/// What is taken up once that is no more than so many bytes, or when patience is at its end. The allocator gives memory back
-/// while requests go on, so each look comes after a request.
+/// Waits until the server takes up at most `bytes_max`, for no longer than `PATIENCE`. The allocator gives memory back while
+/// requests go on, so a request comes before each look.
 async fn given_back(server: &ServerProcess, bytes_max: usize) -> Resident {
     let client = server.client();
     let is_given_back = async {
@@ -115,7 +95,7 @@ async fn memory_stays_near_the_bytes_in_flight_and_is_given_back() {
         assert!(statuses.iter().all(|status| *status == 400), "{statuses:?}");
         assert!(peak() <= bound, "{} MiB more at the peak, for {mib} MiB in flight", peak() / MIB);
     }
-    // As many as are allowed: what they become is counted, and some may be told that there is no room.
+    // Bodies with as many headers as are allowed: the memory of decoded items is counted, so some bodies may find no room.
     let allowed = with_headers(32);
     for _ in 0..ROUNDS {
         let statuses = attack(server.address(), WELL_BEHAVED, &allowed).await;

@@ -47,6 +47,8 @@ mod raw_http;
 #[cfg(test)]
 mod readme;
 #[cfg(test)]
+mod resident;
+#[cfg(test)]
 mod rules;
 #[cfg(test)]
 mod serve;
@@ -64,6 +66,10 @@ mod support;
 mod unclaimed;
 #[cfg(test)]
 mod unread_log;
+#[cfg(test)]
+mod unread_metrics;
+#[cfg(test)]
+mod unread_streams;
 #[cfg(test)]
 mod usage;
 #[cfg(test)]
