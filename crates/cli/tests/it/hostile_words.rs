@@ -1,10 +1,8 @@
 //! Words of a server and of those who produce never reach a terminal as commands to it.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-
 use serde_json::Value;
 
+use crate::fake_server;
 use crate::support::{Server, run};
 
 /// Clears a screen, rings, ends a line for a VT220, and turns the direction of reading.
@@ -14,30 +12,13 @@ fn is_safe(text: &str) -> bool {
     !text.chars().any(|letter| (letter.is_control() && letter != '\n') || letter == '\u{202e}')
 }
 
-/// Answers every request with this status and body.
-fn hostile(status: &'static str, body: String) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            let mut connection = connection.unwrap();
-            let _asked = connection.read(&mut [0; 8192]);
-            let head =
-                format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
-            let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-            let _gone = connection.write_all(answer.as_bytes());
-        }
-    });
-    url
-}
-
 #[test]
 fn an_error_is_told_escaped_and_on_one_line() {
     let message = format!("{WORDS}\nerror: all is lost");
     let body = serde_json::json!({"error": {"code": WORDS, "message": message}}).to_string();
     // JSON escapes some of them by itself: a hostile server does not.
     let body = body.replace("\\u009b", "\u{9b}").replace("\\u007f", "\u{7f}");
-    let url = hostile("409 Conflict", body);
+    let url = fake_server::answer("409 Conflict", body);
     let err = run(&["queue", "info", "mail", "--url", &url]).failed(1);
     assert!(is_safe(&err) && err.contains("\\u{1b}[2J") && err.lines().count() == 1, "{err:?}");
     let err = run(&["queue", "info", "mail", "--url", &url, "--json"]).failed(1);

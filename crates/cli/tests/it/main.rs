@@ -11,6 +11,8 @@ mod crons;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod fake_server;
+#[cfg(test)]
 mod full_pipe;
 #[cfg(test)]
 mod gate;

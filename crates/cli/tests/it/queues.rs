@@ -1,6 +1,8 @@
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::Server;
+use crate::fake_server;
+use crate::support::{Server, run};
 
 #[test]
 fn a_queue_is_made_changed_shown_and_deleted() {
@@ -172,6 +174,25 @@ fn a_dead_queue_and_a_dead_timeout_are_shown() {
     assert!(plain.contains("dead timeout   never\n") && plain.contains("dead queue     none\n"), "{plain}");
 }
 
+fn says_that_nothing_was_done(words: &str) -> bool {
+    words.contains("nothing was changed") && !words.contains("may")
+}
+
+#[test]
+fn a_reload_whose_outcome_the_server_does_not_know_is_told_as_nothing_done() {
+    let message = "it may or may not have been done";
+    let error = json!({"code": "unavailable", "message": message, "details": {"outcome": "unknown"}});
+    let url = fake_server::answer("503 Service Unavailable", json!({ "error": error }).to_string());
+    let failed = run(&["queue", "reload", "mail", "--url", &url]).failed(3);
+    assert!(says_that_nothing_was_done(&failed), "{failed}");
+    let failed = run(&["queue", "reload", "mail", "--url", &url, "--json"]).failed(3);
+    let error = &serde_json::from_str::<Value>(&failed).unwrap()["error"];
+    assert_eq!(error["details"]["outcome"], "not_applied", "{error}");
+    // The fake server answers a change in the same words, and these stay.
+    let failed = run(&["queue", "create", "mail", "--url", &url]).failed(4);
+    assert!(failed.contains(message), "{failed}");
+}
+
 #[test]
 fn a_faulty_partition_is_shown_with_its_store_and_error_until_a_reload_brings_it_back() {
     let directory = TempDir::new().unwrap();
@@ -189,7 +210,14 @@ fn a_faulty_partition_is_shown_with_its_store_and_error_until_a_reload_brings_it
     let stats = server.run(&["queue", "stats", "mail"]).ok();
     let faulty = stats.lines().find(|line| line.contains("faulty: ")).unwrap_or_else(|| panic!("{stats}"));
     assert!(faulty.contains("  other  "), "{stats}");
-    server.run(&["queue", "reload", "mail"]).failed(3);
+    let failed = server.run(&["queue", "reload", "mail"]).failed(3);
+    assert!(says_that_nothing_was_done(&failed), "{failed}");
+    let failed = server.run(&["queue", "reload", "mail", "--json"]).failed(3);
+    let error = &serde_json::from_str::<Value>(&failed).unwrap()["error"];
+    assert_eq!(
+        (&error["code"], &error["details"]["outcome"]),
+        (&json!("unavailable"), &json!("not_applied"))
+    );
     std::fs::rename(&away, &other).unwrap();
     server.run(&["queue", "reload", "mail"]).ok();
     assert!(!server.run(&["queue", "stats", "mail"]).ok().contains("faulty"));

@@ -1,0 +1,21 @@
+//! A server that answers as a test wants, for answers that a real server gives seldom or never.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+/// Answers every request with this status and body. Returns the URL.
+pub(crate) fn answer(status: &'static str, body: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let _asked = connection.read(&mut [0; 8192]);
+            let head =
+                format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\n");
+            let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+            let _gone = connection.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
