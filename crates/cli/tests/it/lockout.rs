@@ -14,20 +14,22 @@ use crate::server_process::{Metrics, PATIENCE, ServerProcess};
 const ATTACKS: usize = 3;
 const DRIPPERS: usize = 16;
 const BODY_BYTES: usize = 64 << 10;
-/// Of each body. All of them together are less than any call takes, so that small calls need the room that is kept for them.
+/// Bytes at the end of each body that are sent one by one. Those of all bodies together are fewer than any call takes, so that
+/// small calls need the room that is kept for them.
 const UNSENT_BYTES: usize = 4;
-/// Of a body that may use the room that is kept for small bodies, and of one that may not.
+/// Payload of a produce call that may use the room that is kept for small bodies.
 const SMALL_BYTES: usize = 8 << 10;
+/// Payload of a produce call that is too large for that room.
 const LARGE_BYTES: usize = 40 << 10;
 
-/// Counts the bodies that gave way, which bodies that were refused do not.
+/// Counter of bodies that gave way. A body that was refused is not counted.
 const TOO_SLOW: &str = "windlass_http_connections_closed_total{reason=\"body\"}";
 
 /// Bodies that fill the bytes in flight but for a few bytes, and then come byte by byte.
 struct Drippers {
     answers: JoinSet<String>,
     drops: broadcast::Sender<()>,
-    /// That have come of all bodies.
+    /// Bytes of all bodies that have been sent so far.
     bytes: usize,
 }
 
@@ -47,7 +49,7 @@ impl Drippers {
         Ok(drippers)
     }
 
-    /// One more byte of each body. Returns once all have come: a byte that came during a call would find no room.
+    /// Sends one more byte of each body. Returns once all have come: a byte that came during a call would find no room.
     async fn drop_one(&mut self, server: &ServerProcess) -> Result<(), GivenUp> {
         self.drops.send(()).map_err(|_| GivenUp)?;
         self.bytes += DRIPPERS;
@@ -68,7 +70,7 @@ impl Drippers {
         if in_flight(server).await >= self.bytes { Ok(()) } else { Err(given_up(&self.answer().await)) }
     }
 
-    /// The first that is answered.
+    /// Waits for the first body that is answered, and returns the answer.
     async fn answer(&mut self) -> String {
         let answer = timeout(PATIENCE, self.answers.join_next()).await.expect("a body gives way");
         answer.expect("sixteen drip").expect("no panic")
