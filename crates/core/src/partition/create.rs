@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::entry::Entry;
-use super::groups::GroupIndex;
+use super::groups::index::GroupIndex;
 use super::{Output, Partition};
 use crate::command::Produced;
 use crate::group::Template;

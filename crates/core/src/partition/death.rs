@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::entry::Entry;
-use super::group_end::count_end;
-use super::suspend::drop_input;
+use super::groups::end::count_end;
+use super::verbs::suspend::drop_input;
 use super::{Output, Partition};
 use crate::command::{Died, News};
 use crate::id::ItemNumber;

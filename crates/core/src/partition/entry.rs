@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::groups::GroupIndex;
-use super::index::Lane;
-use super::kinds::KindIndex;
+use super::groups::index::GroupIndex;
+use super::index::kinds::KindIndex;
+use super::index::lanes::Lane;
 use crate::item::{Extras, Lease, LeaseEnd, State};
 use crate::row::Clearable;
 use crate::time::Timestamp;

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::entry::Entry;
-use super::group_end::count_end;
-use super::suspend::drop_input;
+use super::groups::end::count_end;
+use super::verbs::suspend::drop_input;
 use super::{Output, Partition};
 use crate::id::ItemNumber;
 use crate::item::{End, Outcome, State};

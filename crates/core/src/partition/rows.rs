@@ -2,13 +2,13 @@
 //! which alone touch the indexes and counters, live and at recovery: so the rows always rebuild the same partition,
 //! in whatever order they come.
 
-use super::addresses::Addressed;
-use super::counts::{as_leased, as_scheduled, as_suspended, as_waiting, decrement, increment};
 use super::entry::Entry;
-use super::era::Tally;
-use super::groups::GroupIndex;
-use super::index::{Key, Lane, Standing};
-use super::outbox::Leaving;
+use super::groups::index::GroupIndex;
+use super::index::addresses::Addressed;
+use super::index::counts::{as_leased, as_scheduled, as_suspended, as_waiting, decrement, increment};
+use super::index::era::Tally;
+use super::index::lanes::{Key, Lane, Standing};
+use super::moves::outbox::Leaving;
 use super::{Counts, Output, Partition};
 use crate::id::{ItemNumber, NUMBER_MAX};
 use crate::item::{Item, Lease, State};

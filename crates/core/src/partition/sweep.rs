@@ -3,7 +3,7 @@
 
 use super::death::Death;
 use super::entry::Entry;
-use super::group_end::ITEM_BYTES;
+use super::groups::end::ITEM_BYTES;
 use super::{Output, Partition};
 use crate::command::Applied;
 use crate::id::ItemNumber;

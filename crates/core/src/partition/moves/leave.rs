@@ -1,0 +1,211 @@
+//! The source's side of moves: who takes which items and crons, and what has arrived.
+
+use std::sync::Arc;
+
+use crate::command::{Assign, Departing, DepartingItem, Departure, Moved, Unassign};
+use crate::footprint::Footprint;
+use crate::id::{ItemNumber, PartitionId};
+use crate::item::{Assigned, MoveNumber, Outcome, Outgoing, State};
+use crate::partition::entry::Entry;
+use crate::partition::moves::outbox::{Leaver, Which};
+use crate::partition::{Output, Partition};
+use crate::row::{Change, Part};
+use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
+
+/// Where some items or crons are on their way to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    pub queue: Arc<str>,
+    /// Who is to take them; unset as long as nobody was chosen.
+    pub partition: Option<PartitionId>,
+}
+
+/// Answered by the number of items that were assigned.
+impl Verb for Assign {
+    type Reply = usize;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(partition.assign(now, &self, out))
+    }
+}
+
+/// Answered by the number of moves that wait again.
+impl Verb for Unassign {
+    type Reply = usize;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(partition.unassign(self, out))
+    }
+}
+
+/// Answered by the number of moves that were forgotten.
+impl Verb for Moved {
+    type Reply = usize;
+    const FOOTPRINT: Footprint = Footprint::Frees;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(partition.moved(self, out))
+    }
+}
+
+impl Partition {
+    /// Everywhere that items are on their way to, and crons that have a taker.
+    pub fn targets(&self) -> Vec<Target> {
+        let unassigned =
+            self.outbox.unassigned().map(|queue| Target { queue: queue.clone(), partition: None });
+        let assigned = self.outbox.assigned().map(|(partition, assignments)| Target {
+            queue: assignments.queue.clone(),
+            partition: Some(partition),
+        });
+        unassigned.chain(assigned).collect()
+    }
+
+    /// The first moves that a partition is to take, in the order it must take them in.
+    pub fn departures(&self, to: PartitionId, limit: usize) -> Vec<Departure> {
+        let first = self.outbox.first_assigned(to, limit).into_iter();
+        let departure = |(number, leaver)| match leaver {
+            Leaver::Item(item) => self.item_departure(number, item),
+            Leaver::Cron(name) => self.cron_departure(number, &name),
+        };
+        first.map(departure).collect()
+    }
+
+    fn cron_departure(&self, number: MoveNumber, name: &str) -> Departure {
+        let cron = self.crons.get(name).expect("crons in the outbox are always in `crons`");
+        let what = Departing::Cron(Box::new(cron.clone()));
+        Departure { number, body: cron.template.body, payload_lost: false, what }
+    }
+
+    fn item_departure(&self, number: MoveNumber, item: ItemNumber) -> Departure {
+        let (entry, outcome, outgoing) = self.leaving(item);
+        let extras = entry.extras.as_deref();
+        // What was an item before begins anew.
+        let as_made = extras.filter(|_| outgoing.reason.is_of_group());
+        let payload_lost = extras.is_some_and(|extras| extras.payload_lost);
+        let what = Departing::Item(DepartingItem {
+            number: item,
+            kind: self.kinds.name(entry.kind).clone(),
+            priority: entry.priority,
+            attempts: entry.attempts,
+            address: entry.address().cloned(),
+            reason: outgoing.reason,
+            error: extras.and_then(|extras| extras.error.clone()),
+            group: entry.group.and_then(|group| self.group_name(group)),
+            enqueue_at: outgoing.due_at,
+            max_attempts: as_made.and_then(|extras| extras.max_attempts),
+            dead_timeout: as_made.and_then(|extras| extras.dead_timeout),
+            left_at: outcome.finished_at,
+        });
+        Departure { number, body: item, payload_lost, what }
+    }
+
+    fn leaving(&self, number: ItemNumber) -> (&Entry, &Outcome, &Outgoing) {
+        let entry = self.items.get(&number).expect("items in the outbox are always in `items`");
+        match &entry.state {
+            State::Final(outcome) => match &outcome.outgoing {
+                Some(outgoing) => (entry, outcome, outgoing),
+                None => unreachable!("only items on their way are in the outbox"),
+            },
+            State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => {
+                unreachable!("only final items are in the outbox")
+            }
+        }
+    }
+
+    /// In the order in which they left, so that they arrive in it.
+    fn assign(&mut self, now: Timestamp, assign: &Assign, out: &mut Output) -> usize {
+        let which = if assign.to == assign.queue { Which::All } else { Which::Died };
+        let items = match assign.instead_of {
+            None => self.outbox.first_unassigned(&assign.queue, which, assign.limit),
+            Some(before) => self.first_items(before, assign.limit),
+        };
+        let mut count = 0;
+        for item in items {
+            let Some(number) = self.issue_move(now, out) else { break };
+            self.update_move(item, out, |outgoing| {
+                outgoing.to = assign.to.clone();
+                outgoing.assigned = Some(Assigned { partition: assign.partition, number });
+            });
+            count += 1;
+        }
+        count
+    }
+
+    /// The items among the first moves that a partition is to take.
+    fn first_items(&self, taker: PartitionId, limit: usize) -> Vec<ItemNumber> {
+        let moves = self.outbox.first_assigned(taker, limit);
+        let item = |(_, leaver)| match leaver {
+            Leaver::Item(item) => Some(item),
+            Leaver::Cron(_) => None,
+        };
+        moves.into_iter().filter_map(item).collect()
+    }
+
+    /// Items wait for a taker as they did before; crons as well, if they still belong elsewhere.
+    fn unassign(&mut self, unassign: Unassign, out: &mut Output) -> usize {
+        let moves = self.outbox.first_assigned(unassign.partition, unassign.limit);
+        for (_, leaver) in &moves {
+            match leaver {
+                Leaver::Item(item) => self.update_move(*item, out, |outgoing| outgoing.assigned = None),
+                Leaver::Cron(name) => self.unassign_cron(name, out),
+            }
+        }
+        out.outgoing |= !moves.is_empty();
+        moves.len()
+    }
+
+    /// Forgets items and crons that have arrived, and their payloads.
+    fn moved(&mut self, moved: Moved, out: &mut Output) -> usize {
+        let arrived = self.outbox.assigned_up_to(moved.partition, moved.last);
+        for leaver in &arrived {
+            match leaver {
+                Leaver::Item(item) => {
+                    out.totals.moved_out += 1;
+                    self.arrived(*item, out);
+                }
+                Leaver::Cron(name) => self.erase_cron(name, out),
+            }
+        }
+        arrived.len()
+    }
+
+    fn arrived(&mut self, number: ItemNumber, out: &mut Output) {
+        let (entry, outcome, outgoing) = self.leaving(number);
+        if outgoing.forgotten {
+            self.erase(number, out);
+            return;
+        }
+        let next = entry.with_state(State::Final(Box::new(Outcome { outgoing: None, ..outcome.clone() })));
+        self.write(number, next, out);
+        out.changes.push(Change::RemoveBody { number, part: Part::Payload });
+    }
+
+    /// Forgets a final item; if it has not arrived yet where it goes, all but that.
+    pub(in crate::partition) fn forget(&mut self, number: ItemNumber, out: &mut Output) {
+        let moving = self.items.get(&number).is_some_and(|entry| entry.state.outgoing().is_some());
+        if moving {
+            if self.events.has_any(number) {
+                self.erase_events(number, None, out);
+            }
+            self.update_move(number, out, |outgoing| outgoing.forgotten = true);
+        } else {
+            self.erase(number, out);
+        }
+    }
+
+    fn update_move(&mut self, number: ItemNumber, out: &mut Output, update: impl FnOnce(&mut Outgoing)) {
+        let (entry, outcome, outgoing) = self.leaving(number);
+        let mut outgoing = outgoing.clone();
+        update(&mut outgoing);
+        let outcome = Outcome { outgoing: Some(Box::new(outgoing)), ..outcome.clone() };
+        let next = entry.with_state(State::Final(Box::new(outcome)));
+        self.write(number, next, out);
+    }
+}

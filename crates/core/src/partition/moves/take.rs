@@ -1,0 +1,99 @@
+//! The target's side of moves: each item and each cron is taken once, whatever is sent again.
+
+use bytes::Bytes;
+
+use crate::command::{Arriving, ArrivingItem, Move, Refusal, Take};
+use crate::footprint::Footprint;
+use crate::id::PartitionId;
+use crate::item::{Extras, MoveNumber};
+use crate::limits::{Invalid, check_batch, check_kind};
+use crate::mutant::{self, Mutant};
+use crate::partition::create::{Bodies, Draft};
+use crate::partition::{Output, Partition};
+use crate::row::{Row, Taken};
+use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
+
+/// Answered by the number of moves that were not taken before.
+impl Verb for Take {
+    type Reply = usize;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("moves", self.moves.len())?;
+        self.moves.iter().try_for_each(|moved| check_kind(moved.what.kind()))
+    }
+
+    fn body_bytes(&self) -> usize {
+        let bodies = self.moves.iter().flat_map(|moved| [&moved.body, &moved.facts]);
+        bodies.flatten().map(Bytes::len).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.take(now, self, out)
+    }
+}
+
+impl Partition {
+    /// What was taken before is passed over. `max_items` does not count here: what is moved was accepted once.
+    fn take(&mut self, now: Timestamp, take: Take, out: &mut Output) -> Result<usize, Refusal> {
+        let Take { source, mut moves } = take;
+        let last = self.last_taken(source);
+        moves.retain(|moved| moved.number > last || mutant::active(Mutant::TakeTwice));
+        let Some(newest) = moves.iter().map(|moved| moved.number).max() else {
+            return Ok(0);
+        };
+        self.check_arrivals(&moves)?;
+        self.check_kinds_left(moves.iter().map(|moved| moved.what.kind()))?;
+        self.check_numbers_left(now, moves.len())?;
+        let count = moves.len();
+        out.changes.reserve(2 * count + 2);
+        for Move { what, body, facts, .. } in moves {
+            match what {
+                Arriving::Item(item) => {
+                    out.totals.moved_in += 1;
+                    self.take_item(now, *item, body, facts, out);
+                }
+                Arriving::Cron(cron) => self.take_cron(now, *cron, body, facts, out),
+            }
+        }
+        let unknown = self.taken.get(&source).map_or_else(Vec::new, |taken| taken.unknown.clone());
+        self.record(Row::Taken(Taken { source, last: newest.max(last), unknown }), out);
+        Ok(count)
+    }
+
+    /// The last move that was taken from a partition.
+    pub fn last_taken(&self, source: PartitionId) -> MoveNumber {
+        self.taken.get(&source).map_or(MoveNumber::default(), |taken| taken.last)
+    }
+
+    /// Those that something was taken from.
+    pub fn taken_from(&self) -> Vec<PartitionId> {
+        self.taken.keys().copied().collect()
+    }
+
+    fn take_item(
+        &mut self,
+        now: Timestamp,
+        moved: ArrivingItem,
+        body: Option<Bytes>,
+        facts: Option<Bytes>,
+        out: &mut Output,
+    ) {
+        let extras = Extras {
+            max_attempts: moved.max_attempts,
+            dead_timeout: self.dead_timeout(moved.dead_timeout),
+            origin: Some(Box::new(moved.origin)),
+            ..Extras::default()
+        };
+        let bodies = Bodies::Given { payload: body, facts };
+        let draft = Draft {
+            priority: moved.priority,
+            extras,
+            ..Draft::new(now, &moved.kind, moved.enqueue_at, bodies)
+        };
+        self.create(now, draft, out);
+    }
+}

@@ -1,0 +1,137 @@
+//! Questions that change nothing. None scans the backlog.
+
+use std::sync::Arc;
+
+use crate::command::Filter;
+use crate::id::{ItemNumber, PartitionId};
+use crate::item::{Item, State};
+use crate::partition::Partition;
+use crate::partition::entry::Entry;
+use crate::partition::index::lanes::Key;
+use crate::partition::rows::{place_of, priority_of, rank};
+use crate::row::{Queue, QueueName};
+use crate::settings::Settings;
+use crate::sorted::SortedMap;
+use crate::time::Timestamp;
+
+/// Where an item stands among those that wait: the smaller goes first. A place is about the time, in microseconds,
+/// at which the item joined the queue, so heads of several partitions can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Head {
+    pub priority: u8,
+    pub place: u64,
+}
+
+impl Partition {
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Registry only.
+    pub fn queue(&self, name: &QueueName) -> Option<&Queue> {
+        self.queues.get(name)
+    }
+
+    /// Registry only, by name.
+    pub fn queues(&self) -> impl Iterator<Item = &Queue> {
+        self.queues.values()
+    }
+
+    /// Registry only: the highest partition number given out so far.
+    pub fn partitions_last(&self) -> PartitionId {
+        PartitionId(self.partitions.last)
+    }
+
+    /// The item as it can be seen: one that was cleared, or cancelled with its group, has ended.
+    pub fn get(&self, number: ItemNumber) -> Option<Item> {
+        match self.visible(number) {
+            Some(entry) => Some(self.in_force(number, entry)),
+            None => self.left_of_gone(number),
+        }
+    }
+
+    /// The item as its row says, but for its lease: after an acquire it may end later than was written, and its worker may be
+    /// asked to stop together with others.
+    pub(in crate::partition) fn in_force(&self, number: ItemNumber, entry: &Entry) -> Item {
+        let mut item = self.item(number, entry);
+        if let State::Leased(lease) = &mut item.state {
+            lease.deadline = self.ends_at(lease);
+            lease.cancel_requested = self.cancel_requested(entry, lease);
+        }
+        item
+    }
+
+    /// The best item that a lease with this filter would get.
+    pub fn head(&self, filter: &Filter) -> Option<Head> {
+        let (rank, _) = match &filter.kinds {
+            None => self.lanes.first()?,
+            Some(kinds) => kinds.iter().filter_map(|kind| self.first_of_kind(kind)).min()?,
+        };
+        let head = Head { priority: priority_of(rank), place: place_of(rank) };
+        (head.priority <= filter.max_priority).then_some(head)
+    }
+
+    /// The best item of a kind that a lease of it would get.
+    pub fn head_of_kind(&self, kind: &str) -> Option<Head> {
+        let (rank, _) = self.first_of_kind(kind)?;
+        Some(Head { priority: priority_of(rank), place: place_of(rank) })
+    }
+
+    /// The kinds of which a lease may get something that it would not have got when this was last asked: a lease that found
+    /// nothing then need not look at any other kind.
+    pub fn take_moved_kinds(&mut self) -> Vec<Arc<str>> {
+        self.lanes.take_moved().into_iter().map(|kind| self.kinds.name(kind).clone()).collect()
+    }
+
+    /// The first item of a kind that can be had.
+    pub(in crate::partition) fn first_of_kind(&self, kind: &str) -> Option<Key> {
+        self.lanes.first_of_kind(self.kinds.find(kind)?)
+    }
+
+    /// The earliest moment at which a sweep has something to do: at once while there is more kept than there should be,
+    /// something is gone that was not swept up, or a group waits for its end.
+    pub fn next_due(&self) -> Option<Timestamp> {
+        if self.first_gone().is_some() || self.keeps_too_much() || self.groups.first_due().is_some() {
+            return Some(Timestamp(0));
+        }
+        let lease_end = self.deadlines.first().map(|(ends_at, _)| Timestamp(ends_at));
+        let due = self.schedule.first().map(|(due_at, _)| Timestamp(due_at));
+        let forgotten =
+            self.finished.first().map(|((finished_at, _), ())| self.forgotten_at(Timestamp(finished_at)));
+        let expires = self.expiry.first().map(|((dead_at, _), ())| Timestamp(dead_at));
+        let group = self.groups.first_over().map(|(since, _)| self.forgotten_at(since));
+        let call_end = self.calls.next_end().map(|(end, _)| end);
+        let (rule_end, cron) = (self.rules.next_end(), self.next_cron());
+        [lease_end, due, forgotten, expires, group, call_end, rule_end, cron].into_iter().flatten().min()
+    }
+
+    /// The item, unless it is gone or only its move is left.
+    pub(in crate::partition) fn visible(&self, number: ItemNumber) -> Option<&Entry> {
+        self.items.get(&number).filter(|entry| !self.is_gone(entry) && !entry.state.is_forgotten())
+    }
+
+    /// Whether attempts are used up, by the item's own limit or the queue's present one.
+    pub(in crate::partition) fn exhausted(&self, entry: &Entry) -> bool {
+        let own = entry.extras.as_ref().and_then(|extras| extras.max_attempts);
+        let max = own.unwrap_or(self.settings.max_attempts);
+        max != 0 && entry.attempts >= max
+    }
+}
+
+/// The earliest place of those that stand first of their priority.
+pub(in crate::partition) fn oldest_of(lane: &SortedMap<Key, ()>) -> Option<Timestamp> {
+    firsts_by_priority(lane).map(|(rank, _)| Timestamp(place_of(rank))).min()
+}
+
+/// Jumps from one priority to the next.
+fn firsts_by_priority(lane: &SortedMap<Key, ()>) -> impl Iterator<Item = Key> {
+    let first = lane.first().map(|(first, ())| first);
+    std::iter::successors(first, |&(at, _)| {
+        let next = priority_of(at).checked_add(1)?;
+        lane.range((rank(next, 0), ItemNumber(0))..).next().map(|(key, ())| key)
+    })
+}

@@ -1,0 +1,82 @@
+//! Items from elsewhere: as they were there, under new numbers, in the order given behind all there is.
+
+use crate::command::{Each, Import, ImportItem, Produced, Refusal};
+use crate::footprint::Footprint;
+use crate::item::{Extras, State};
+use crate::limits::{Invalid, check_imports};
+use crate::partition::create::{Bodies, Draft};
+use crate::partition::verbs::route::Keys;
+use crate::partition::verbs::suspend::suspended;
+use crate::partition::{Output, Partition};
+use crate::time::{Span, Timestamp};
+use crate::verb::{Decided, Verb};
+
+impl Verb for Import {
+    type Reply = Each<Produced>;
+    const FOOTPRINT: Footprint = Footprint::Grows;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_imports(&self.items)
+    }
+
+    fn body_bytes(&self) -> usize {
+        self.items.iter().map(ImportItem::bytes).sum()
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        partition.import(now, self, out)
+    }
+}
+
+impl Partition {
+    /// All of them or none, but for those whose group does not take them or whose address is taken.
+    fn import(
+        &mut self,
+        now: Timestamp,
+        import: Import,
+        out: &mut Output,
+    ) -> Result<Each<Produced>, Refusal> {
+        self.check_intake(import.items.iter().map(Keys::of_import))?;
+        self.check_kinds_left(import.items.iter().map(|item| &*item.kind))?;
+        self.check_numbers_left(now, import.items.len())?;
+        out.changes.reserve(2 * import.items.len() + 1);
+        let import_one = |item| self.import_one(now, item, out);
+        Ok(import.items.into_iter().map(import_one).collect())
+    }
+
+    fn import_one(
+        &mut self,
+        now: Timestamp,
+        item: ImportItem,
+        out: &mut Output,
+    ) -> Result<Produced, Refusal> {
+        let group = self.group_to_join(item.group.as_deref())?;
+        self.check_address_free(item.address.as_ref())?;
+        // Also if it is due by now: the sweep starts those that are, in the order of their times.
+        let state = match (item.suspended, item.due_at) {
+            (Some(suspension), _) => suspended(suspension.reason),
+            (None, Some(due_at)) => State::Scheduled { due_at },
+            (None, None) => State::Waiting,
+        };
+        let extras = Extras {
+            max_attempts: item.max_attempts,
+            dead_timeout: item.dead_timeout.filter(|timeout| *timeout != Span::ZERO),
+            address: item.address,
+            origin: item.origin,
+            error: item.error,
+            ..Extras::default()
+        };
+        out.totals.produced += 1;
+        let draft = Draft {
+            kind: &item.kind,
+            priority: item.priority,
+            group,
+            created_at: item.created_at.unwrap_or(now),
+            attempts: item.attempts,
+            state,
+            extras,
+            bodies: Bodies::Given { payload: Some(item.body), facts: item.facts },
+        };
+        Ok(self.create(now, draft, out))
+    }
+}

@@ -1,0 +1,75 @@
+//! Work given back untouched.
+
+use crate::command::{Each, Held, PutOff, Refusal, Release};
+use crate::footprint::Footprint;
+use crate::item::{End, LeaseEnd, State};
+use crate::limits::{Invalid, check_batch};
+use crate::mutant::{self, Mutant};
+use crate::partition::death::Death;
+use crate::partition::{Output, Partition};
+use crate::time::Timestamp;
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
+
+impl Verb for Release {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.0.len())
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        out.changes.reserve(self.0.len());
+        let release = |held| partition.release_one(now, held, State::Waiting, out);
+        Ok(self.0.into_iter().map(release).collect())
+    }
+}
+
+/// As a release, but nobody is given the items before the delay is over.
+impl Verb for PutOff {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.items.len())
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        out.changes.reserve(self.items.len());
+        let until = || State::Scheduled { due_at: now + self.delay };
+        Ok(self.items.into_iter().map(|held| partition.release_one(now, held, until(), out)).collect())
+    }
+}
+
+impl Partition {
+    /// Back to its own place, and the attempt is not counted.
+    fn release_one(
+        &mut self,
+        now: Timestamp,
+        held: Held,
+        state: State,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let (entry, lease) = self.held(held, now)?;
+        out.totals.released += 1;
+        let cancelled = self.cancel_requested(entry, lease);
+        let mut next = entry.after_lease(lease, LeaseEnd::Released, state);
+        next.attempts = next.attempts.saturating_sub(1);
+        if cancelled {
+            self.finish(now, held.number, next, End::Cancelled, out);
+            return Ok(());
+        }
+        if next.is_overdue(now) {
+            self.die(now, held.number, next, Death::TooOld, out);
+            return Ok(());
+        }
+        if mutant::active(Mutant::LoseOrder) {
+            next.place = self.issue_tail_place(now, next.place, out);
+        }
+        self.write(held.number, next, out);
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Work that failed, for now or for good.
+
+use crate::command::{Each, Refusal, Retried, Retry, RetryItem};
+use crate::footprint::Footprint;
+use crate::id::{ItemId, ItemNumber};
+use crate::item::{End, LeaseEnd, Phase, State};
+use crate::limits::{Invalid, check_batch, check_error, check_retry_time};
+use crate::partition::death::Death;
+use crate::partition::entry::Entry;
+use crate::partition::{Output, Partition};
+use crate::retry::delay;
+use crate::settings::Requeue;
+use crate::time::{Span, Timestamp};
+use crate::urgency::Urgency;
+use crate::verb::{Decided, Verb};
+
+impl Verb for Retry {
+    type Reply = Each<Retried>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+    const URGENCY: Urgency = Urgency::Settling;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.0.len())?;
+        self.0.iter().try_for_each(|item| {
+            check_retry_time(item.retry_at, item.delay)?;
+            item.error.as_ref().map_or(Ok(()), check_error)
+        })
+    }
+
+    fn body_bytes(&self) -> usize {
+        self.0.iter().filter_map(|item| item.error.as_ref()).map(|error| error.message.len()).sum()
+    }
+
+    fn footprint(&self, partition: &Partition, now: Timestamp) -> Footprint {
+        let ends = self.0.iter().all(|retry| partition.ends(now, retry));
+        if ends { Footprint::Frees } else { Footprint::Rewrites }
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        Ok(self.0.into_iter().map(|retry| partition.retry_one(now, retry, out)).collect())
+    }
+}
+
+impl Partition {
+    /// Whether a retry is the end of its item. One that will be refused changes nothing.
+    fn ends(&self, now: Timestamp, retry: &RetryItem) -> bool {
+        let Ok((entry, lease)) = self.held(retry.held, now) else { return true };
+        retry.dead || self.cancel_requested(entry, lease) || self.exhausted(entry) || entry.is_overdue(now)
+    }
+
+    fn retry_one(&mut self, now: Timestamp, retry: RetryItem, out: &mut Output) -> Result<Retried, Refusal> {
+        let number = retry.held.number;
+        let (entry, lease) = self.held(retry.held, now)?;
+        let cancelled = self.cancel_requested(entry, lease);
+        let mut next = entry.after_lease(lease, LeaseEnd::Retried, State::Waiting);
+        if retry.error.is_some() {
+            next.extras.get_or_insert_default().error = retry.error;
+        }
+        if cancelled {
+            self.finish(now, number, next, End::Cancelled, out);
+            return Ok(Retried::Ended(Phase::Cancelled));
+        }
+        if let Some(death) = self.death_after_retry(now, &next, retry.dead) {
+            let phase = death.phase();
+            self.die(now, number, next, death, out);
+            return Ok(Retried::Ended(phase));
+        }
+        let due_at = match (retry.retry_at, retry.delay) {
+            (Some(retry_at), _) => retry_at.max(now),
+            (None, delay) => now + delay.unwrap_or_else(|| self.retry_delay(number, &next)),
+        };
+        self.try_again(now, due_at, number, next, out);
+        out.totals.retried += 1;
+        Ok(Retried::Again { due_at })
+    }
+
+    fn death_after_retry(&self, now: Timestamp, next: &Entry, dead: bool) -> Option<Death> {
+        match (dead, self.exhausted(next), next.is_overdue(now)) {
+            (true, _, _) => Some(Death::GivenUp),
+            (false, true, _) => Some(Death::NoAttemptsLeft),
+            (false, false, true) => Some(Death::TooOld),
+            (false, false, false) => None,
+        }
+    }
+
+    fn retry_delay(&self, number: ItemNumber, entry: &Entry) -> Span {
+        delay(&self.settings.retry, entry.attempts, ItemId { number, partition: self.id })
+    }
+
+    fn try_again(
+        &mut self,
+        now: Timestamp,
+        due_at: Timestamp,
+        number: ItemNumber,
+        mut next: Entry,
+        out: &mut Output,
+    ) {
+        if due_at > now {
+            // It keeps its place until it is due: the sweep then sees to the tail.
+            next.state = State::Scheduled { due_at };
+        } else {
+            next.place = self.place_after_attempt(now, &next, out);
+        }
+        self.write(number, next, out);
+    }
+
+    /// Where an item stands whose lease ended by its deadline or by retry.
+    pub(in crate::partition) fn place_after_attempt(
+        &self,
+        now: Timestamp,
+        entry: &Entry,
+        out: &mut Output,
+    ) -> u64 {
+        match self.settings.requeue {
+            Requeue::Keep => entry.place,
+            Requeue::Tail => self.issue_tail_place(now, entry.place, out),
+        }
+    }
+}

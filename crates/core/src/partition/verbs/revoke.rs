@@ -1,0 +1,38 @@
+//! Work taken away from its worker.
+
+use crate::command::{Each, Held, Refusal, Revoke};
+use crate::footprint::Footprint;
+use crate::item::{LeaseEnd, State};
+use crate::limits::{Invalid, check_batch};
+use crate::partition::death::Death;
+use crate::partition::{Output, Partition};
+use crate::time::Timestamp;
+use crate::verb::{Decided, Verb};
+
+impl Verb for Revoke {
+    type Reply = Each<()>;
+    const FOOTPRINT: Footprint = Footprint::Rewrites;
+
+    fn check(&self) -> Result<(), Invalid> {
+        check_batch("items", self.0.len())
+    }
+
+    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
+        out.changes.reserve(self.0.len());
+        Ok(self.0.into_iter().map(|held| partition.revoke_one(now, held, out)).collect())
+    }
+}
+
+impl Partition {
+    /// As if the lease had expired, but always back to its own place: it was not the item's fault.
+    fn revoke_one(&mut self, now: Timestamp, held: Held, out: &mut Output) -> Result<(), Refusal> {
+        let (entry, lease) = self.held(held, now)?;
+        out.totals.revoked += 1;
+        let cancelled = self.cancel_requested(entry, lease);
+        let next = entry.after_lease(lease, LeaseEnd::Revoked, State::Waiting);
+        if let Some(next) = self.after_charged(now, held.number, next, cancelled, Death::Revoked, out) {
+            self.write(held.number, next, out);
+        }
+        Ok(())
+    }
+}
