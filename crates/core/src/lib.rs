@@ -11,10 +11,9 @@
 //! - numbers of items and permits only grow, and are never issued again with another meaning;
 //! - nothing here depends on the order of a hash map, so the same input gives the same output, byte for byte.
 //!
-//! Read [`item`], [`group`], [`event`] and [`row`] first, then [`verb`] and [`command`], then [`partition`] and one file per verb beneath it.
+//! Read [`item`], [`group`], [`event`] and [`row`] first, then [`verb`] and [`verbs`], then [`partition`] and one file per verb beneath it.
 
 pub mod codec;
-pub mod command;
 pub mod cron;
 pub mod effort;
 pub mod event;
@@ -26,7 +25,9 @@ pub mod item;
 pub mod json;
 pub mod limits;
 pub mod mutant;
+pub mod news;
 pub mod partition;
+pub mod refusal;
 pub mod retry;
 pub mod route;
 pub mod row;
@@ -37,3 +38,4 @@ pub mod sorted;
 pub mod time;
 pub mod urgency;
 pub mod verb;
+pub mod verbs;

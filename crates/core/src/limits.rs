@@ -5,11 +5,11 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::command::{ImportItem, LeaseItems, NewEnd, NewItem};
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
 use crate::time::{Span, Timestamp};
+use crate::verbs::{ImportItem, LeaseItems, NewEnd, NewItem};
 
 pub const NAME_CHARS_MAX: usize = 128;
 pub const BATCH_MAX: usize = 1000;

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::codec;
-use crate::command::{Digest, Produced, Refusal};
 use crate::cron::{Cron, CronHome, CronName};
 use crate::event::EventBatch;
 use crate::group::Group;
 use crate::id::{GroupNumber, ItemNumber, PartitionId};
 use crate::item::{Item, ItemError, MoveNumber, State};
+use crate::refusal::Refusal;
 use crate::route::{Slot, SlotMap, SlotSet};
 use crate::rule::{Rule, RuleKey, RulesVersion};
 use crate::settings::Settings;
 use crate::time::Timestamp;
+use crate::verbs::{Digest, Produced};
 
 /// Everything a partition must remember. Indexes and counters are derived from these and never stored.
 #[derive(Clone, Debug, PartialEq)]

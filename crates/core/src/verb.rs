@@ -3,12 +3,26 @@
 
 use std::fmt;
 
-use crate::command::Refusal;
 use crate::footprint::Footprint;
 use crate::limits::Invalid;
-use crate::partition::{Output, Partition};
+use crate::news::News;
+use crate::partition::{Output, Partition, Totals};
+use crate::refusal::Refusal;
+use crate::row::{BodyCopy, Change};
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
+
+/// What a verb did.
+#[derive(Debug)]
+pub struct Applied<R> {
+    /// For the caller, once the changes are durable. A refusal has no changes.
+    pub reply: Result<R, Refusal>,
+    pub changes: Vec<Change>,
+    /// Part of the changes, and to be carried out before them.
+    pub copies: Vec<BodyCopy>,
+    pub news: Vec<News>,
+    pub totals: Totals,
+}
 
 /// Something that can be asked of a partition: see [`Partition::apply`].
 pub trait Verb: fmt::Debug + Send + 'static {

@@ -8,10 +8,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_engine::Engine;
 use windlass_engine::env::TokioEnv;
 use windlass_engine::store::log::real::RealDisk;

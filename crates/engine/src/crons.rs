@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use windlass_core::command::Refusal;
-use windlass_core::cron::{
-    CronChange, CronName, CronRefusal, CronView, DeleteCron, NewCron, PauseCron, ResumeCron, TriggerCron,
-    UpdateCron,
-};
+use windlass_core::cron::{CronName, CronRefusal, CronView};
 use windlass_core::id::ItemId;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{CronChange, DeleteCron, NewCron, PauseCron, ResumeCron, TriggerCron, UpdateCron};
 
 use crate::Engine;
 use crate::error::EngineError;

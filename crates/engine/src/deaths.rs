@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tracing::warn;
-use windlass_core::command::Died;
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{End, MoveReason};
+use windlass_core::news::Died;
 
 use crate::env::Env;
 use crate::lock::lock;

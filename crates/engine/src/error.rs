@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::Refusal;
 use windlass_core::id::{ItemId, PartitionId};
+use windlass_core::refusal::Refusal;
 
 use crate::store::{CommitError, StoreError};
 

@@ -1,9 +1,9 @@
 //! Why an item is not running, as far as more than its partition knows.
 
-use windlass_core::command::Refusal;
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::partition::{Explained, Reason};
+use windlass_core::refusal::Refusal;
 
 use crate::Engine;
 use crate::error::EngineError;

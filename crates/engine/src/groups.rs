@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{CancelGroup, CreateGroup, DeleteGroup, NewEnd, SetGroupEnd, StartGroup};
 use windlass_core::group::GroupView;
 use windlass_core::row::QueueName;
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{CancelGroup, CreateGroup, DeleteGroup, NewEnd, SetGroupEnd, StartGroup};
 
 use crate::Engine;
 use crate::error::EngineError;

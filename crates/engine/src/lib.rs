@@ -37,13 +37,12 @@ mod wait;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use windlass_core::command::{
-    Clear, CreateQueue, Extended, LeaseItems, NewItem, Refusal, Retried, UpdateQueue,
-};
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::limits::{self, RegistryLimits};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Clear, CreateQueue, Extended, LeaseItems, NewItem, Retried, UpdateQueue};
 
 use crate::env::{Env, Task};
 use crate::lock::lock;

@@ -17,12 +17,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tracing::{error, warn};
-use windlass_core::command::{Assign, Moved, Refusal, Take, Unassign};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::MoveNumber;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::{Partition, Target, Totals};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
+use windlass_core::verbs::{Assign, Moved, Take, Unassign};
 
 use crate::env::{self, Env};
 use crate::error::EngineError;

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{NewItem, Refusal};
 use windlass_core::id::ItemId;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
+use windlass_core::verbs::NewItem;
 
 use crate::Engine;
 use crate::error::{EngineError, Outcome};

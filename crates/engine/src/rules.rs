@@ -1,8 +1,8 @@
 //! The engine's calls for rules.
 
-use windlass_core::command::{LiftRule, SetRule};
 use windlass_core::row::QueueName;
 use windlass_core::rule::Rule;
+use windlass_core::verbs::{LiftRule, SetRule};
 
 use crate::Engine;
 use crate::error::EngineError;

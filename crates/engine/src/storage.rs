@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{ImportItem, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::limits;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Queue, QueueName, Stored};
+use windlass_core::verbs::ImportItem;
 
 use crate::error::EngineError;
 use crate::types::{Commit, Committed, ItemView, Judged, Page, ProducedItem, Unclaimed};

@@ -7,14 +7,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Emit, Emitted, Held, Input, Refusal, Resume};
 use windlass_core::event::{NewEvent, unpack};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::Phase;
 use windlass_core::limits::Invalid;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::oldest_event_of;
+use windlass_core::refusal::Refusal;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::{Emit, Emitted, Held, Input, Resume};
 
 use crate::Engine;
 use crate::error::EngineError;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::List;
-use windlass_core::cron::{CronChange, CronView};
+use windlass_core::cron::CronView;
 use windlass_core::group::{GroupView, Member};
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Lease, Origin, Phase};
 use windlass_core::partition::{Counts, Remaining, Totals};
 use windlass_core::row::{Queue, QueueName, Stored};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{CronChange, List};
 
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;

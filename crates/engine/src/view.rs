@@ -1,12 +1,13 @@
 //! One item as callers see it: its row, and its bodies from the store.
 
 use bytes::Bytes;
-use windlass_core::command::{Cancel, Cancelled, Refusal};
 use windlass_core::group::Member;
 use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::Item;
 use windlass_core::partition::Partition;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Part, Queue};
+use windlass_core::verbs::{Cancel, Cancelled};
 
 use crate::error::EngineError;
 use crate::partition::call::Answer;

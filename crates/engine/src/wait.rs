@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::Ended;
 use windlass_core::id::ItemId;
+use windlass_core::news::Ended;
 use windlass_core::time::Span;
 
 use crate::Engine;

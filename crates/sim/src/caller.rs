@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use windlass_core::command::{
-    Clear, CreateQueue, Extended, Filter, LeaseItems, LiftRule, NewItem, Refusal, Retried, SetRule,
-    UpdateQueue,
-};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{ItemError, Phase};
+use windlass_core::refusal::Refusal;
 use windlass_core::rule::Stop;
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{
+    Clear, CreateQueue, Extended, Filter, LeaseItems, LiftRule, NewItem, Retried, SetRule, UpdateQueue,
+};
 use windlass_engine::{
     Engine, EngineError, Granted, ItemView, Judged, Outcome as Effect, ProducedItem, QueueStats, Redrive,
     RetryItem,

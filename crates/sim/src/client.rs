@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, Filter};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::rule::Stop;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Clear, Filter};
 
 use crate::caller::{Caller, Wish};
 use crate::env::WallClock;

@@ -10,8 +10,8 @@ mod suspends;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use windlass_core::command::Retried;
 use windlass_core::item::{LeaseEnd, MoveReason, Phase};
+use windlass_core::verbs::Retried;
 
 use self::store_events::StoreCoverage;
 use crate::check::{Facts, ItemFacts, merged};

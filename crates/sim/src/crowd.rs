@@ -1,9 +1,9 @@
 //! More leases ending at once than one sweep takes: what is past its deadline is lost, also where the sweep has not
 //! come by.
 
-use windlass_core::command::Filter;
 use windlass_core::id::ItemId;
 use windlass_core::time::Span;
+use windlass_core::verbs::Filter;
 use windlass_engine::Granted;
 
 use crate::caller::{Caller, Wish};

@@ -5,14 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, Emitted, Extended, Filter, Refusal, Retried};
 use windlass_core::group::GroupView;
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::item::Phase;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::Queue;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Clear, Emitted, Extended, Filter, Retried};
 use windlass_engine::store::StoreStats;
 use windlass_engine::{CloseMode, CronInfo, EndReason, Granted, ItemView, QueueStats};
 

@@ -5,12 +5,12 @@ mod crons;
 
 use std::collections::BTreeSet;
 
-use windlass_core::command::Filter;
 use windlass_core::group::GroupState;
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::rule::Stop;
 use windlass_core::time::Span;
+use windlass_core::verbs::Filter;
 use windlass_engine::{ItemView, PartitionState, QueueStats};
 
 use crate::caller::{Caller, Wish};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::{Notify, oneshot};
-use windlass_core::command::CreateQueue;
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::settings::Settings;
+use windlass_core::verbs::CreateQueue;
 use windlass_engine::Engine;
 use windlass_engine::env::Env;
 

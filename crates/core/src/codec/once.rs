@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::DecodeError;
 use super::wire::{Input, Record, at_distance, distance, put_bytes, put_unless_zero, put_varint};
-use crate::command::{Produced, Refusal};
 use crate::id::{ItemId, ItemNumber, PartitionId};
 use crate::item::Phase;
+use crate::refusal::Refusal;
 use crate::route::Slot;
 use crate::row::{Answers, Once};
 use crate::time::Timestamp;
+use crate::verbs::Produced;
 
 const DIGEST: u8 = 1;
 const CLAIMED_AT: u8 = 2;

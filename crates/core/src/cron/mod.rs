@@ -2,24 +2,20 @@
 //! next time are one commit.
 
 mod civil;
-mod command;
 mod expression;
 mod schedule;
 
 use std::sync::Arc;
 
-pub use command::{
-    CronChange, DeleteCron, NameCron, NewCron, PauseCron, ResumeCron, TriggerCron, UnnameCron, UpdateCron,
-};
 pub use schedule::{EVERY_MIN, SCHEDULE_BYTES_MAX, Schedule, ScheduleError, TIMEZONE_BYTES_MAX};
 
-use crate::command::NewItem;
 use crate::group::Template;
 use crate::id::ItemNumber;
 use crate::item::Assigned;
 use crate::row::QueueName;
 use crate::settings::differs;
 use crate::time::{Span, Timestamp};
+use crate::verbs::{CronChange, NewItem};
 
 /// A time that comes later than this was missed.
 pub const LATE_MAX: Span = Span::from_secs(5);

@@ -4,8 +4,7 @@ use std::fmt;
 
 use jiff::tz::TimeZone;
 
-use super::civil;
-use super::expression;
+use super::{civil, expression};
 use crate::time::{Span, Timestamp};
 
 pub const SCHEDULE_BYTES_MAX: usize = 256;

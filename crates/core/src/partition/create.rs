@@ -7,12 +7,12 @@ use bytes::Bytes;
 use super::entry::Entry;
 use super::groups::index::GroupIndex;
 use super::{Output, Partition};
-use crate::command::Produced;
 use crate::group::Template;
 use crate::id::ItemNumber;
 use crate::item::{Extras, Phase, State};
 use crate::row::{BodyCopy, Change, Part};
 use crate::time::{Span, Timestamp};
+use crate::verbs::Produced;
 
 /// An item that has no number yet.
 pub(super) struct Draft<'a> {

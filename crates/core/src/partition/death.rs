@@ -8,9 +8,9 @@ use super::entry::Entry;
 use super::groups::end::count_end;
 use super::verbs::suspend::drop_input;
 use super::{Output, Partition};
-use crate::command::{Died, News};
 use crate::id::ItemNumber;
 use crate::item::{End, ItemError, MoveReason, Outgoing, Phase, State};
+use crate::news::{Died, News};
 use crate::time::Timestamp;
 
 /// What an item died of.

@@ -2,10 +2,18 @@
 
 use super::Partition;
 use super::entry::Entry;
-use crate::command::{Held, Refusal};
+use crate::id::{ItemNumber, Permit};
 use crate::item::{Extras, Lease, LeaseEnd, State};
 use crate::mutant::{self, Mutant};
+use crate::refusal::Refusal;
 use crate::time::Timestamp;
+
+/// An item and the permit its caller believes to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub number: ItemNumber,
+    pub permit: Permit,
+}
 
 impl Partition {
     /// Proves that the permit holds, and gives what it is the right to.

@@ -5,22 +5,22 @@
 
 mod audit;
 mod create;
-mod crons;
+pub(crate) mod crons;
 mod death;
 mod entry;
 mod events;
 mod finish;
-mod groups;
-mod held;
+pub(crate) mod groups;
+pub(crate) mod held;
 mod index;
-mod moves;
+pub(crate) mod moves;
 mod numbers;
-mod queries;
-mod registry;
+pub(crate) mod queries;
+pub(crate) mod registry;
 mod rows;
-mod rules;
+pub(crate) mod rules;
 mod sweep;
-mod verbs;
+pub(crate) mod verbs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,11 +35,11 @@ pub use queries::head::Head;
 pub use verbs::lease::PASSED_MAX;
 pub use verbs::route::Remaining;
 
-use crate::command::{Applied, Configure, News, Refusal};
-use crate::footprint::Footprint;
 use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
 use crate::limits::RegistryLimits;
+use crate::news::News;
+use crate::refusal::Refusal;
 use crate::route::Slot;
 use crate::row::{
     BodyCopy, Change, Clearable, Cleared, Dropped, Intake, Numbers, Partitions, Row, Stored, Taken,
@@ -47,8 +47,7 @@ use crate::row::{
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
-use crate::urgency::Urgency;
-use crate::verb::{Decided, Verb};
+use crate::verb::{Applied, Verb};
 use crons::index::{CronNames, Crons};
 use crons::run::LastRead;
 use entry::Entry;
@@ -167,17 +166,6 @@ pub struct Output {
     totals: Totals,
 }
 
-impl Verb for Configure {
-    type Reply = ();
-    const FOOTPRINT: Footprint = Footprint::Frees;
-    const URGENCY: Urgency = Urgency::Settling;
-
-    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.configure(self.0, out);
-        Ok(())
-    }
-}
-
 impl Partition {
     /// No lease ends before the shorter of its timeout and ten seconds has passed since `acquired_at`: while the
     /// partition had no owner, its workers had nobody to extend their leases with.
@@ -263,13 +251,5 @@ impl Partition {
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused verb changed something");
         let Output { changes, copies, news, totals, .. } = out;
         Applied { reply, changes, copies, news, totals }
-    }
-
-    fn configure(&mut self, settings: Settings, out: &mut Output) {
-        if settings.version != self.settings.version {
-            // What could not go to the dead queue there was may go to the one there is now.
-            out.outgoing |= settings.dead_queue != self.settings.dead_queue && self.has_outgoing();
-            self.record(Row::Settings(settings), out);
-        }
     }
 }

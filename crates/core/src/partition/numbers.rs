@@ -2,10 +2,10 @@
 //! microseconds: so none is issued again with another meaning, even where the last ones issued were lost.
 
 use super::{Output, Partition};
-use crate::command::{Limit, Refusal};
 use crate::id::{ItemNumber, NUMBER_MAX, Permit};
 use crate::item::MoveNumber;
 use crate::mutant::{self, Mutant};
+use crate::refusal::{Limit, Refusal};
 use crate::row::Numbers;
 use crate::time::Timestamp;
 

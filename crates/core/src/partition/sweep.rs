@@ -5,12 +5,12 @@ use super::death::Death;
 use super::entry::Entry;
 use super::groups::end::ITEM_BYTES;
 use super::{Output, Partition};
-use crate::command::Applied;
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State};
 use crate::mutant::{self, Mutant};
 use crate::row::Change;
 use crate::time::Timestamp;
+use crate::verb::Applied;
 
 /// The most that [`Partition::limit_own_bytes`] allows.
 pub(super) const OWN_BYTES_MAX: u64 = 1 << 20;

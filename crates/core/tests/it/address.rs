@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
-use windlass_core::command::{
-    Clear, Delete, Departing, Departure, Import, ImportItem, NewItem, Produce, Produced, Redriven, Refusal,
-};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{End, Phase};
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{
+    Clear, Delete, Departing, Departure, Import, ImportItem, NewItem, Produce, Produced, Redriven,
+};
 
 use crate::script::{RetryItem, Script, again, at_once, error, item};
 
@@ -163,7 +164,7 @@ fn a_moved_item_tells_its_old_address_and_the_old_one_keeps_it() {
     let next = script.produce([at("a")])[0];
     assert_eq!(found(&script, "a"), Some(next), "free while the first is on its way");
 
-    let assign = windlass_core::command::Assign {
+    let assign = windlass_core::verbs::Assign {
         queue: "dead".into(),
         to: "dead".into(),
         partition: PartitionId(9),
@@ -180,8 +181,8 @@ fn a_moved_item_tells_its_old_address_and_the_old_one_keeps_it() {
 fn an_item_sent_back_by_a_redrive_gives_its_address_up() {
     let mut script = Script::new();
     script.produce([at("a")]);
-    let redrive = windlass_core::command::Redrive {
-        to: windlass_core::command::RedriveTo::Queue("elsewhere".into()),
+    let redrive = windlass_core::verbs::Redrive {
+        to: windlass_core::verbs::RedriveTo::Queue("elsewhere".into()),
         kind: None,
         limit: 10,
         from: None,

@@ -1,9 +1,10 @@
-use windlass_core::command::{NewItem, Refusal, Retried};
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{End, Item, Outcome, Phase, State};
 use windlass_core::partition::Counts;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Key};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{NewItem, Retried};
 
 use crate::script::{RetryItem, Script, again, at_once, error, item};
 
@@ -78,7 +79,7 @@ fn a_worker_may_still_complete_what_was_cancelled() {
 
 #[test]
 fn given_up_in_any_way_a_cancelled_item_is_cancelled() {
-    type GiveUp = fn(&mut Script, windlass_core::command::Held);
+    type GiveUp = fn(&mut Script, windlass_core::verbs::Held);
     let ways: [GiveUp; 4] = [
         |script, held| assert_eq!(script.retry(at_once(held)), Ok(Retried::Ended(Phase::Cancelled))),
         |script, held| {

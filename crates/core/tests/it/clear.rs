@@ -1,10 +1,11 @@
-use windlass_core::command::{Clear, Filter, Held, NewItem, Refusal};
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{LeaseEnd, Phase, State};
 use windlass_core::partition::Counts;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Cleared, Numbers, Part, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Clear, Filter, Held, NewItem};
 
 use crate::script::{RetryItem, START, Script, again, at_once, error, held, item, items, kinds};
 

@@ -3,7 +3,6 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use windlass_core::codec::{decode_key, decode_row, encode_key, encode_value};
-use windlass_core::command::{Produced, Refusal};
 use windlass_core::cron::{CatchUp, Cron, CronHome, Leaves, Overlap};
 use windlass_core::event::EventBatch;
 use windlass_core::group::{Ended, Group, GroupState, Template};
@@ -12,6 +11,7 @@ use windlass_core::item::{
     Assigned, End, Extras, Item, ItemError, Lease, LeaseEnd, MoveNumber, MoveReason, Origin, Outcome,
     Outgoing, Phase, State, Suspension,
 };
+use windlass_core::refusal::Refusal;
 use windlass_core::route::{SLOTS, Slot, SlotMap, SlotSet};
 use windlass_core::row::{
     Answers, Clearable, Cleared, Dropped, Intake, Key, Numbers, Once, Partitions, Queue, QueueName, Row,
@@ -20,6 +20,7 @@ use windlass_core::row::{
 use windlass_core::rule::{Rule, RuleKey, RulesVersion, Stop};
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::Produced;
 
 fn encoded(row: &Row) -> (Vec<u8>, Vec<u8>) {
     let (mut key, mut value) = (Vec::new(), Vec::new());

@@ -1,7 +1,8 @@
-use windlass_core::command::{Complete, Completion, NewItem, Refusal};
 use windlass_core::item::{End, LeaseEnd, Phase, State};
 use windlass_core::partition::Counts;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Key, Part};
+use windlass_core::verbs::{Complete, Completion, NewItem};
 
 use crate::script::{RetryItem, Script, at_once, error, item};
 

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{
-    Arriving, AssignCrons, Departing, Departure, Move, Moved, NewItem, News, Refusal, Route, Take, Unassign,
-};
-use windlass_core::cron::{
-    CatchUp, Cron, CronChange, CronRefusal, DeleteCron, NewCron, Overlap, PauseCron, TriggerCron, UpdateCron,
-};
+use windlass_core::cron::{CatchUp, Cron, CronRefusal, Overlap};
 use windlass_core::id::PartitionId;
+use windlass_core::news::News;
 use windlass_core::partition::{StrayCron, Target};
+use windlass_core::refusal::Refusal;
 use windlass_core::route::{Slot, SlotSet};
 use windlass_core::row::{Change, Intake, Part};
 use windlass_core::time::Span;
+use windlass_core::verbs::{
+    Arriving, AssignCrons, CronChange, DeleteCron, Departing, Departure, Move, Moved, NewCron, NewItem,
+    PauseCron, Route, Take, TriggerCron, Unassign, UpdateCron,
+};
 
 use crate::script::{START, Script, assert_same, item, rebuilt};
 

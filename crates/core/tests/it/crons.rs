@@ -1,18 +1,20 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, CreateQueue, DeleteQueue, Limit, NewItem, News, Produced, Refusal};
-use windlass_core::cron::{
-    CatchUp, Cron, CronChange, CronHome, CronName, CronRefusal, CronView, DeleteCron, NameCron, NewCron,
-    Overlap, PauseCron, ResumeCron, TriggerCron, UnnameCron, UpdateCron,
-};
+use windlass_core::cron::{CatchUp, Cron, CronHome, CronName, CronRefusal, CronView, Overlap};
 use windlass_core::id::PartitionId;
 use windlass_core::item::Phase;
 use windlass_core::limits::{KINDS_MAX, QUEUE_CRONS_MAX};
+use windlass_core::news::News;
 use windlass_core::partition::Partition;
+use windlass_core::refusal::{Limit, Refusal};
 use windlass_core::row::{Change, Part, QueueName, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{
+    Clear, CreateQueue, CronChange, DeleteCron, DeleteQueue, NameCron, NewCron, NewItem, PauseCron, Produced,
+    ResumeCron, TriggerCron, UnnameCron, UpdateCron,
+};
 
 use crate::script::{START, Script, item};
 
@@ -312,10 +314,9 @@ fn a_name_is_one_crons_and_a_deleted_one_leaves_nothing() {
 fn the_kind_of_a_cron_has_its_room_from_the_beginning() {
     let mut script = Script::new();
     for kind in 0..KINDS_MAX - 1 {
-        script.partition.apply(
-            script.now,
-            windlass_core::command::Produce { items: vec![item(&format!("kind {kind}"))] },
-        );
+        script
+            .partition
+            .apply(script.now, windlass_core::verbs::Produce { items: vec![item(&format!("kind {kind}"))] });
     }
     create(&mut script, new("tick", "@every 10s"));
     let other = NewCron { item: item("one too many"), ..new("tock", "@every 10s") };

@@ -1,10 +1,11 @@
 use bytes::Bytes;
-use windlass_core::command::{Arriving, ArrivingItem, Damaged, FailDamaged, Held, List, Move, Refusal, Take};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{ItemError, LeaseEnd, MoveNumber, MoveReason, Origin, Phase};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::{Arriving, ArrivingItem, Damaged, FailDamaged, Held, List, Move, Take};
 
 use crate::script::{RetryItem, Script, at_once, error, held, items};
 

@@ -1,13 +1,14 @@
 //! Items that are due so long after the command, group's end or run of a cron that makes them.
 
-use windlass_core::command::{
-    CreateGroup, Departing, Departure, NewEnd, NewItem, Produce, Refusal, Retried, Retry,
-};
-use windlass_core::cron::{CatchUp, NewCron, Overlap, TriggerCron};
+use windlass_core::cron::{CatchUp, Overlap};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{Phase, State};
 use windlass_core::limits::{DELAY_MAX, Invalid};
+use windlass_core::refusal::Refusal;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{
+    CreateGroup, Departing, Departure, NewCron, NewEnd, NewItem, Produce, Retried, Retry, TriggerCron,
+};
 
 use crate::script::{RetryItem, START, Script, again, item, items};
 
@@ -69,7 +70,7 @@ fn an_end_item_for_another_queue_takes_its_time_along() {
     let member = script.lease_one();
     script.complete(member, None).unwrap();
     let taker = PartitionId(9);
-    let assign = windlass_core::command::Assign {
+    let assign = windlass_core::verbs::Assign {
         queue: "other".into(),
         to: "other".into(),
         partition: taker,

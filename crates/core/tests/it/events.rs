@@ -1,12 +1,14 @@
-use windlass_core::command::{Clear, Delete, Emitted, News, Refusal};
 use windlass_core::event::{NewEvent, unpack};
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{LeaseEnd, Phase, State};
 use windlass_core::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX, EVENTS_MAX};
+use windlass_core::news::News;
 use windlass_core::partition::oldest_event_of;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, Delete, Emitted};
 
 use crate::script::{Script, at_once, event, events, held, stranger};
 
@@ -102,7 +104,7 @@ fn only_the_holder_of_the_permit_emits() {
     assert_eq!(script.emit(held, events(1)), lost(LeaseEnd::Completed));
     assert_eq!(script.changes, []);
     assert_eq!(event_count(&script, number), 1);
-    let nobody = windlass_core::command::Held { number: ItemNumber(9), ..held };
+    let nobody = windlass_core::verbs::Held { number: ItemNumber(9), ..held };
     assert_eq!(script.emit(nobody, events(1)), Err(Refusal::NotFound));
 }
 

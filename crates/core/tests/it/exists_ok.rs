@@ -1,12 +1,13 @@
 //! Queues and crons that may be there already, and what their owners note down about queues.
 
-use windlass_core::command::{CreateQueue, GivenQueue, NewItem, Rebalance, Refusal, UpdateQueue};
-use windlass_core::cron::{CatchUp, CronChange, NewCron, Overlap};
+use windlass_core::cron::{CatchUp, Overlap};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::META_BYTES_MAX;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, SettingsChange};
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, CronChange, GivenQueue, NewCron, NewItem, Rebalance, UpdateQueue};
 
 use crate::script::{START, Script, item};
 

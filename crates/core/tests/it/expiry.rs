@@ -1,9 +1,10 @@
 //! Items that grow too old.
 
-use windlass_core::command::{Clear, NewItem, News, Retried};
 use windlass_core::item::{MoveReason, Phase};
+use windlass_core::news::News;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, NewItem, Retried};
 
 use crate::script::{Script, again, at_once, error, item, items};
 

@@ -1,6 +1,7 @@
-use windlass_core::command::{Extended, Refusal};
 use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::refusal::Refusal;
 use windlass_core::time::Span;
+use windlass_core::verbs::Extended;
 
 use crate::script::{START, Script};
 

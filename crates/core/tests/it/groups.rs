@@ -1,17 +1,19 @@
 use std::sync::Arc;
 
-use windlass_core::command::{
-    CancelGroup, Clear, CreateGroup, Delete, DeleteGroup, Departing, DepartingItem, Departure, GroupCreated,
-    Import, ImportItem, NewEnd, NewItem, News, Produce, Produced, Refusal, SetGroupEnd, StartGroup,
-};
 use windlass_core::group::{Ended, GroupState, GroupView};
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{MoveReason, Phase, State};
 use windlass_core::limits::{GROUPS_MAX, KINDS_MAX};
+use windlass_core::news::News;
 use windlass_core::partition::Counts;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{
+    CancelGroup, Clear, CreateGroup, Delete, DeleteGroup, Departing, DepartingItem, Departure, GroupCreated,
+    Import, ImportItem, NewEnd, NewItem, Produce, Produced, SetGroupEnd, StartGroup,
+};
 
 use crate::script::{RetryItem, START, Script, again, at_once, error, held, item, items, kinds};
 
@@ -204,7 +206,7 @@ fn every_way_a_member_ends_is_counted() {
     script.complete(leased, None).unwrap();
     assert_eq!(state(&script, "g"), "done");
     // Forgotten by the queue that was left, named where it went.
-    let assign = windlass_core::command::Assign {
+    let assign = windlass_core::verbs::Assign {
         queue: "dead".into(),
         to: "dead".into(),
         partition: windlass_core::id::PartitionId(9),
@@ -395,7 +397,7 @@ fn an_end_item_for_another_queue_leaves_as_it_is_made() {
     // Its name outlives the group for as long as it is needed.
     delete(&mut script, "g").unwrap();
     let taker = windlass_core::id::PartitionId(9);
-    let assign = windlass_core::command::Assign {
+    let assign = windlass_core::verbs::Assign {
         queue: "other".into(),
         to: "other".into(),
         partition: taker,
@@ -409,7 +411,7 @@ fn an_end_item_for_another_queue_leaves_as_it_is_made() {
     assert_eq!((item.reason, item.group.as_deref()), (MoveReason::GroupEnd, Some("g")));
     assert_eq!((item.max_attempts, item.dead_timeout), (Some(7), Some(Span::ZERO)));
     assert_eq!(item.enqueue_at, Some(START + Span::from_secs(60)));
-    let moved = windlass_core::command::Moved { partition: taker, last: departure.number };
+    let moved = windlass_core::verbs::Moved { partition: taker, last: departure.number };
     script.apply(moved).unwrap();
     assert!(!script.partition.rows().any(|row| matches!(row, Row::Item(_) | Row::Group(_))));
 }
@@ -505,11 +507,11 @@ fn start_and_cancel_write_the_same_rows_whatever_the_number_of_members() {
             }
         }
         let started = partition.apply(START, StartGroup("started".into())).changes.len();
-        let lease = windlass_core::command::LeaseItems {
+        let lease = windlass_core::verbs::LeaseItems {
             client_id: "worker".into(),
             batch_size: 1000.min(members / 2),
             lease_timeout: None,
-            filter: windlass_core::command::Filter::ANY,
+            filter: windlass_core::verbs::Filter::ANY,
         };
         partition.apply(START, StartGroup("cancelled".into())).reply.unwrap();
         partition.apply(START, lease).reply.unwrap();

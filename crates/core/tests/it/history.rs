@@ -12,21 +12,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{
-    Applied, Cancel, Claim, Clear, Complete, Completion, Configure, Delete, Digest, Ended, Extend, Filter,
-    Held, Import, ImportItem, LeaseItems, Leased, NewItem, News, Produce, ProduceOnce, Produced,
-    ProducedOnce, Refusal, Release, Retried, Retry, RetryItem, Revoke,
-};
 use windlass_core::cron::Cron;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, Phase, State};
 use windlass_core::limits::IDEMPOTENCY_MARGIN;
+use windlass_core::news::{Ended, News};
 use windlass_core::partition::{Partition, Totals};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{BodyCopy, Change, Intake, Row};
 use windlass_core::rule::RuleSet;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verb::Applied;
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{
+    Cancel, Claim, Clear, Complete, Completion, Configure, Delete, Digest, Extend, Filter, Held, Import,
+    ImportItem, LeaseItems, Leased, NewItem, Produce, ProduceOnce, Produced, ProducedOnce, Release, Retried,
+    Retry, RetryItem, Revoke,
+};
 
 use crate::script::START;
 use events::Streams;

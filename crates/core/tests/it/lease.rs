@@ -1,9 +1,10 @@
-use windlass_core::command::{Cancel, Cancelled, Complete, Filter, LeaseItems, NewItem, Refusal};
 use windlass_core::id::{ItemNumber, NUMBER_MAX};
 use windlass_core::item::{Item, LeaseEnd, Phase, State};
 use windlass_core::partition::{Counts, Head, Partition};
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Cancel, Cancelled, Complete, Filter, LeaseItems, NewItem};
 
 use crate::script::{START, Script, held, item, items, kinds, stranger};
 
@@ -104,7 +105,7 @@ fn only_the_very_permit_is_the_right_to_an_item() {
     assert_eq!(script.complete(stranger(mine), None), lost);
     assert_eq!(script.release(stranger(mine)), lost);
     assert_eq!(script.phase(number), Some(Phase::Leased));
-    let nobody = windlass_core::command::Held { number: ItemNumber(number.0 + 1), ..mine };
+    let nobody = windlass_core::verbs::Held { number: ItemNumber(number.0 + 1), ..mine };
     assert_eq!(script.complete(nobody, None), Err(Refusal::NotFound));
     assert_eq!(script.complete(mine, None), Ok(()));
 }
@@ -211,7 +212,7 @@ fn after_an_acquire_workers_have_ten_seconds_or_their_timeout_to_get_in_touch() 
         }
     }
     let complete = |anew: &mut Partition, now, held| {
-        let complete = Complete(vec![windlass_core::command::Completion { held, result: None }]);
+        let complete = Complete(vec![windlass_core::verbs::Completion { held, result: None }]);
         anew.apply(now, complete).reply.unwrap().pop().unwrap()
     };
     let late = complete(&mut anew, acquired_at + Span::from_secs(2), held(&short[0]));

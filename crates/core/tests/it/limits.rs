@@ -1,10 +1,11 @@
-use windlass_core::command::{Extend, Filter, Held, LeaseItems, Refusal};
 use windlass_core::id::Permit;
 use windlass_core::limits::{
     Invalid, check_batch, check_client_id, check_kind, check_name, check_partitions, check_settings,
 };
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::{RetryPolicy, Settings};
 use windlass_core::time::Span;
+use windlass_core::verbs::{Extend, Filter, Held, LeaseItems};
 
 use crate::script::Script;
 

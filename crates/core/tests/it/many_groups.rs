@@ -1,11 +1,11 @@
 //! Costs of stats, lists and clears beside many groups, counted in lanes, groups and items looked at.
 
-use windlass_core::command::{CancelGroup, Clear, CreateGroup, List, Produce};
 use windlass_core::effort::{Looked, looks};
 use windlass_core::group::GroupState;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::partition::{Counts, Partition, Reason};
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{CancelGroup, Clear, CreateGroup, List, Produce};
 
 use crate::script::{START, assert_same, item, items, rebuilt};
 

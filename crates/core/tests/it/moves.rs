@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{
-    Arriving, ArrivingItem, Assign, Departing, Departure, Move, Moved, News, Redrive, RedriveTo, Redriven,
-    Refusal, Take,
-};
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin, Phase};
 use windlass_core::limits::KINDS_MAX;
+use windlass_core::news::News;
 use windlass_core::partition::Target;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{
+    Arriving, ArrivingItem, Assign, Departing, Departure, Move, Moved, Redrive, RedriveTo, Redriven, Take,
+};
 
 use crate::script::{RetryItem, Script, again, held, item, items};
 
@@ -146,7 +147,7 @@ fn a_partition_with_too_many_kinds_takes_nothing_and_can_be_asked_again() {
     for slice in 0..KINDS_MAX / 1000 {
         script.partition.apply(
             script.now,
-            windlass_core::command::Produce {
+            windlass_core::verbs::Produce {
                 items: (0..1000).map(|kind| item(&format!("{slice}/{kind}"))).collect(),
             },
         );

@@ -1,13 +1,14 @@
 use std::collections::BTreeMap;
 
-use windlass_core::command::{
-    Claim, CreateGroup, Digest, NewItem, ProduceOnce, Produced, ProducedOnce, Refusal, StartGroup,
-};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::Phase;
 use windlass_core::limits::{IDEMPOTENCY_KEPT, IDEMPOTENCY_MARGIN};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Key};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{
+    Claim, CreateGroup, Digest, NewItem, ProduceOnce, Produced, ProducedOnce, StartGroup,
+};
 
 use crate::script::{START, Script, item, items};
 

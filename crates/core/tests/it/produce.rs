@@ -1,10 +1,12 @@
-use windlass_core::command::{Limit, News, Produce, Refusal, Retry, RetryItem};
 use windlass_core::id::{ItemNumber, NUMBER_MAX};
 use windlass_core::item::{ItemError, Phase, State};
 use windlass_core::limits::{BATCH_MAX, KINDS_MAX};
+use windlass_core::news::News;
 use windlass_core::partition::Counts;
+use windlass_core::refusal::{Limit, Refusal};
 use windlass_core::row::{Change, Numbers, Part, Row};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Produce, Retry, RetryItem};
 
 use crate::script::{START, Script, item, items};
 
@@ -51,7 +53,7 @@ fn shape(change: &Change) -> (&'static str, u64) {
 fn an_item_is_scheduled_only_if_its_time_is_still_to_come() {
     let mut script = Script::new();
     let mut at =
-        |at| script.produced([windlass_core::command::NewItem { enqueue_at: Some(at), ..item("default") }]);
+        |at| script.produced([windlass_core::verbs::NewItem { enqueue_at: Some(at), ..item("default") }]);
     assert_eq!(at(Timestamp(START.0 - 1))[0].phase, Phase::Waiting);
     assert_eq!(at(START)[0].phase, Phase::Waiting);
     let later = at(Timestamp(START.0 + 1))[0];
@@ -66,7 +68,7 @@ fn an_item_is_scheduled_only_if_its_time_is_still_to_come() {
 #[test]
 fn only_something_to_lease_is_news() {
     let mut script = Script::new();
-    let later = windlass_core::command::NewItem { enqueue_at: Some(Timestamp(u64::MAX)), ..item("default") };
+    let later = windlass_core::verbs::NewItem { enqueue_at: Some(Timestamp(u64::MAX)), ..item("default") };
     script.produce([later.clone()]);
     assert_eq!(script.news, []);
     script.produce([later, item("default"), item("default")]);

@@ -1,17 +1,18 @@
 use std::collections::BTreeMap;
 
-use windlass_core::command::{
-    Arriving, ArrivingItem, CancelGroup, Claim, Clear, CreateGroup, CreateQueue, DeleteGroup,
-    ForgetFormerHome, ForgetPartition, Import, Move, NewEnd, NewItem, Produce, ProduceOnce, Rebalance,
-    Refusal, Retire, Route, StartGroup, Take,
-};
 use windlass_core::id::PartitionId;
 use windlass_core::item::{MoveNumber, MoveReason, Origin};
 use windlass_core::partition::{Lingering, Remaining};
+use windlass_core::refusal::Refusal;
 use windlass_core::route::{Slot, SlotSet};
 use windlass_core::row::{Intake, Queue, QueueName, StoreNames};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{
+    Arriving, ArrivingItem, CancelGroup, Claim, Clear, CreateGroup, CreateQueue, DeleteGroup,
+    ForgetFormerHome, ForgetPartition, Import, Move, NewEnd, NewItem, Produce, ProduceOnce, Rebalance,
+    Retire, Route, StartGroup, Take,
+};
 
 use crate::script::{START, Script, assert_same, item, items, rebuilt};
 

@@ -1,11 +1,12 @@
-use windlass_core::command::{
-    CreateQueue, DeleteQueue, ForgetPartition, Limit, Rebalance, Refusal, Retire, SkipPartitions, UpdateQueue,
-};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::{Invalid, RegistryLimits};
+use windlass_core::refusal::{Limit, Refusal};
 use windlass_core::row::{Partitions, Queue, QueueName, Row, StoreNames};
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::Span;
+use windlass_core::verbs::{
+    CreateQueue, DeleteQueue, ForgetPartition, Rebalance, Retire, SkipPartitions, UpdateQueue,
+};
 
 use crate::script::{START, Script, rebuilt};
 

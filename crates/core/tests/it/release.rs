@@ -1,6 +1,8 @@
-use windlass_core::command::{News, PutOff, Refusal};
 use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::news::News;
+use windlass_core::refusal::Refusal;
 use windlass_core::time::Span;
+use windlass_core::verbs::PutOff;
 
 use crate::script::{Script, held, items};
 

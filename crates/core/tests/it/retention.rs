@@ -1,7 +1,7 @@
-use windlass_core::command::Configure;
 use windlass_core::item::Phase;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::Configure;
 
 use crate::script::{START, Script};
 

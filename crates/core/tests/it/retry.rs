@@ -1,12 +1,13 @@
 use proptest::prelude::*;
-use windlass_core::command::{Configure, NewItem, Refusal, Retried};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::{LeaseEnd, Phase, State};
 use windlass_core::limits::ERROR_BYTES_MAX;
 use windlass_core::partition::Counts;
+use windlass_core::refusal::Refusal;
 use windlass_core::retry::delay;
 use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Configure, NewItem, Retried};
 
 use crate::script::{RetryItem, START, Script, again, at_once, error, held, item, items};
 

@@ -1,7 +1,9 @@
-use windlass_core::command::{NewItem, News, Refusal};
 use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::news::News;
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::Span;
+use windlass_core::verbs::NewItem;
 
 use crate::script::{Script, held, item, items};
 

@@ -1,19 +1,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::command::{
-    Clear, CreateGroup, CreateQueue, Delete, DeleteQueue, LiftRule, Limit, News, Produce, Redrive, RedriveTo,
-    Refusal, SetRule, StartGroup, TakeRules,
-};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::Phase;
 use windlass_core::limits::{Invalid, RULES_MAX};
+use windlass_core::news::News;
 use windlass_core::partition::{Partition, Reason};
+use windlass_core::refusal::{Limit, Refusal};
 use windlass_core::row::{Change, Key, QueueName, Row};
 use windlass_core::rule::{Rule, RuleKey, RuleSet, Stop};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{
+    Clear, CreateGroup, CreateQueue, Delete, DeleteQueue, LiftRule, Produce, Redrive, RedriveTo, SetRule,
+    StartGroup, TakeRules,
+};
 
 use crate::script::{START, Script, again, at_once, item, items, kinds};
 
@@ -139,7 +141,7 @@ fn an_item_that_falls_due_or_whose_lease_ends_under_a_rule_waits_for_its_end() {
     let (mut script, mut told) = (Script::new(), Told::default());
     let late = script.now + Span::from_secs(5);
     script.produce([item("default")]);
-    script.produce([windlass_core::command::NewItem { enqueue_at: Some(late), ..item("default") }]);
+    script.produce([windlass_core::verbs::NewItem { enqueue_at: Some(late), ..item("default") }]);
     script.lease(1);
     told.set(&mut script, None, Stop::Block);
     script.pass(Span::from_secs(100));
@@ -432,7 +434,7 @@ fn an_item_that_does_not_wait_is_told_why() {
     let mut script =
         Script::with_settings(Settings { dead_queue: Some("dead".into()), ..Settings::default() });
     let until = script.now + Span::from_secs(60);
-    let later = windlass_core::command::NewItem { enqueue_at: Some(until), ..item("default") };
+    let later = windlass_core::verbs::NewItem { enqueue_at: Some(until), ..item("default") };
     let made = script.produce([later, item("default")]);
     assert_eq!(reasons(&script, made[0]), [Reason::Scheduled { until }]);
     let held = script.lease_one();

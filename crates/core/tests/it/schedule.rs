@@ -1,6 +1,7 @@
-use windlass_core::command::{NewItem, News};
 use windlass_core::item::Phase;
+use windlass_core::news::News;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::NewItem;
 
 use crate::script::{START, Script, item};
 
@@ -40,7 +41,7 @@ fn a_sweep_keeps_to_its_limit_and_serves_every_duty() {
     script.produce(vec![due(60); 40]);
     script.produce(vec![item("default"); 80]);
     script.lease(40);
-    script.clear(windlass_core::command::Clear {
+    script.clear(windlass_core::verbs::Clear {
         waiting: true,
         scheduled: false,
         leased: false,

@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-pub(crate) use windlass_core::command::RetryItem;
-use windlass_core::command::{
-    Applied, Cancel, Clear, Complete, Completion, Configure, Emit, Emitted, Extend, Extended, Filter, Held,
-    Input, LeaseItems, Leased, NewItem, News, Produce, Produced, Refusal, Release, Resume, Retried, Retry,
-    Revoke, Suspend, SuspendItem,
-};
 use windlass_core::event::NewEvent;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase};
+use windlass_core::news::News;
 use windlass_core::partition::{Partition, Totals};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{BodyCopy, Change};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verb::Applied;
 use windlass_core::verb::Verb;
+pub(crate) use windlass_core::verbs::RetryItem;
+use windlass_core::verbs::{
+    Cancel, Clear, Complete, Completion, Configure, Emit, Emitted, Extend, Extended, Filter, Held, Input,
+    LeaseItems, Leased, NewItem, Produce, Produced, Release, Resume, Retried, Retry, Revoke, Suspend,
+    SuspendItem,
+};
 
 pub(crate) const START: Timestamp = Timestamp(1_800_000_000_000_000);
 

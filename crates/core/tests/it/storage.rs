@@ -2,14 +2,15 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::command::{Clear, Delete, Import, ImportItem, LeaseItems, List, NewItem, Refusal};
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{Item, MoveReason, Origin, Phase, State};
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Partition;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Clear, Delete, Import, ImportItem, LeaseItems, List, NewItem};
 
 use crate::history::{History, Step, settings, steps};
 use crate::script::{START, Script, error, item, items};
@@ -264,7 +265,7 @@ proptest! {
             client_id: "worker".into(),
             batch_size: 1000,
             lease_timeout: None,
-            filter: windlass_core::command::Filter::ANY,
+            filter: windlass_core::verbs::Filter::ANY,
         };
         let applied = history.partition.apply(history.now, lease);
         let leased = applied.reply.expect("a lease is never refused");

@@ -1,10 +1,11 @@
-use windlass_core::command::{CancelGroup, Clear, Import, ImportItem, List, Refusal};
 use windlass_core::event::unpack;
 use windlass_core::item::{LeaseEnd, Phase, State, Suspension};
 use windlass_core::partition::Counts;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CancelGroup, Clear, Import, ImportItem, List};
 
 use crate::script::{Script, held, item, items};
 
@@ -94,7 +95,7 @@ fn only_a_suspended_item_is_resumed() {
 fn a_suspended_item_is_cancelled_at_once_and_expires_by_its_time() {
     let mut script = Script::new();
     let cancelled = script.produce_one();
-    let timed = script.produce([windlass_core::command::NewItem {
+    let timed = script.produce([windlass_core::verbs::NewItem {
         dead_timeout: Some(Span::from_secs(5)),
         ..item("default")
     }])[0];
@@ -164,7 +165,7 @@ fn a_suspended_item_comes_in_from_elsewhere_as_such() {
 #[test]
 fn suspended_members_count_in_their_group_and_go_with_its_cancel() {
     let mut script = Script::with_settings(Settings::default());
-    let create = windlass_core::command::CreateGroup {
+    let create = windlass_core::verbs::CreateGroup {
         name: "report".into(),
         end: None,
         abort: None,

@@ -1,7 +1,7 @@
-use windlass_core::command::Clear;
 use windlass_core::partition::Totals;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::Clear;
 
 use crate::script::{RetryItem, Script, again, at_once, items};
 

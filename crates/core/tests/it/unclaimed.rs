@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::command::{
-    Adopt, CreateQueue, DeleteQueue, DropUnclaimed, ForgetDropped, ForgetPartition, Limit, Rebalance,
-    Refusal, Retire,
-};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
+use windlass_core::refusal::{Limit, Refusal};
 use windlass_core::route::Slot;
 use windlass_core::row::{Change, Key, Queue, QueueName, Row, StoreNames, Stored};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{
+    Adopt, CreateQueue, DeleteQueue, DropUnclaimed, ForgetDropped, ForgetPartition, Rebalance, Retire,
+};
 
 use crate::script::Script;
 

@@ -1,9 +1,10 @@
-use windlass_core::command::{CancelGroup, Clear, CreateGroup, Delete, Ended, NewItem, News};
 use windlass_core::group::Member;
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{Phase, State};
+use windlass_core::news::{Ended, News};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CancelGroup, Clear, CreateGroup, Delete, NewItem};
 
 use crate::script::{RetryItem, Script, at_once, error, item, items};
 

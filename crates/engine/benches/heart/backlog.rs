@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_core::command::{Filter, NewItem};
+use windlass_core::verbs::{Filter, NewItem};
 use windlass_engine::store::log::LogOptions;
 
 use crate::load::{Bed, cycle, lease_of, median, new_items, release};

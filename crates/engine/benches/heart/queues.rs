@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use windlass_core::command::CreateQueue;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
+use windlass_core::verbs::CreateQueue;
 use windlass_engine::Engine;
 use windlass_engine::store::log::LogOptions;
 

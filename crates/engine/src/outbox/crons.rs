@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use windlass_core::command::{AssignCrons, Departing, Departure};
-use windlass_core::cron::{Cron, CronHome, CronName, NameCron};
+use windlass_core::cron::{Cron, CronHome, CronName};
 use windlass_core::id::PartitionId;
 use windlass_core::partition::{Partition, StrayCron};
 use windlass_core::row::QueueName;
+use windlass_core::verbs::{AssignCrons, Departing, Departure, NameCron};
 
 use super::{Carrier, Progress, progress};
 use crate::error::EngineError;

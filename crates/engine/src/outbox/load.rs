@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Arriving, ArrivingItem, Departing, Departure, Move};
 use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::{MoveNumber, Origin};
 use windlass_core::row::Part;
+use windlass_core::verbs::{Arriving, ArrivingItem, Departing, Departure, Move};
 
 use super::Carrier;
 use crate::error::EngineError;

@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use windlass_core::command::{Applied, Held, LeaseItems, Leased};
 use windlass_core::footprint::Footprint;
 use windlass_core::partition::Partition;
 use windlass_core::time::Timestamp;
 use windlass_core::urgency::Urgency;
+use windlass_core::verb::Applied;
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{Held, LeaseItems, Leased};
 
 use crate::error::EngineError;
 use crate::partition::grant::{GrantPart, held};

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Applied, News, Refusal};
+use windlass_core::news::News;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{BodyCopy, Change};
 use windlass_core::time::Timestamp;
+use windlass_core::verb::Applied;
 
 use crate::partition::handle::Handle;
 use crate::partition::in_flight::InFlight;

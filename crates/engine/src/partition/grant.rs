@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Held, Leased};
+use windlass_core::verbs::{Held, Leased};
 
 use crate::partition::handle::Handle;
 use crate::types::Commit;

@@ -4,16 +4,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use windlass_core::command::{Died, Held, LeaseItems};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::Item;
 use windlass_core::limits::RegistryLimits;
+use windlass_core::news::Died;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Intake, Queue, QueueName};
 use windlass_core::rule::RuleSet;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{Held, LeaseItems};
 
 use crate::deaths::Deaths;
 use crate::error::EngineError;

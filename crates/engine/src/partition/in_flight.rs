@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{Held, Leased, News};
+use windlass_core::news::News;
 use windlass_core::partition::Totals;
+use windlass_core::verbs::{Held, Leased};
 
 use crate::error::EngineError;
 use crate::partition::call::Call;

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
-use windlass_core::command::Filter;
 use windlass_core::effort::{self, Looked};
+use windlass_core::verbs::Filter;
 
 use crate::error::EngineError;
 use crate::partition::waiters::Ticket;

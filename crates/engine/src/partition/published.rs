@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use windlass_core::command::{Changed, Died, Ended};
+use windlass_core::news::{Changed, Died, Ended};
 use windlass_core::partition::{Counts, Head, Lingering, Totals};
 use windlass_core::time::Timestamp;
 

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
-use windlass_core::command::{Changed, Ended};
 use windlass_core::group::Member;
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{Item, Phase, State};
+use windlass_core::news::{Changed, Ended};
 use windlass_core::time::Timestamp;
 
 use crate::error::EngineError;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
-use windlass_core::command::{Configure, Route, TakeRules};
 use windlass_core::item::Phase;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::row::Change;
+use windlass_core::verbs::{Configure, Route, TakeRules};
 
 use crate::clock::Clock;
 use crate::env::Env;

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
-use windlass_core::command::LeaseItems;
 use windlass_core::mutant::{self, Mutant};
+use windlass_core::verbs::LeaseItems;
 
 use crate::error::EngineError;
 use crate::lock::lock;

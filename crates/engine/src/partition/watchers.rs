@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
-use windlass_core::command::{Ended, Refusal};
 use windlass_core::id::ItemNumber;
+use windlass_core::news::Ended;
+use windlass_core::refusal::Refusal;
 
 use crate::error::EngineError;
 use crate::lock::lock;

@@ -5,13 +5,15 @@ use std::iter::from_fn;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
-use windlass_core::command::{Applied, Configure, Filter, Refusal, Release, Route, TakeRules};
 use windlass_core::footprint::Footprint;
 use windlass_core::limits::ERROR_BYTES_MAX;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
+use windlass_core::refusal::Refusal;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verb::Applied;
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{Configure, Filter, Release, Route, TakeRules};
 
 use crate::clock::Clock;
 use crate::env::Env;

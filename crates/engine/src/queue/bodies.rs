@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tracing::{error, warn};
-use windlass_core::command::{Damaged, FailDamaged, Held, Leased, PutOff};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Damaged, FailDamaged, Held, Leased, PutOff};
 
 use super::QueueHandle;
 use crate::error::EngineError;

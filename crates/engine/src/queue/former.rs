@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use windlass_core::command::Refusal;
 use windlass_core::effort::{self, Looked};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
+use windlass_core::refusal::Refusal;
 use windlass_core::route::Slot;
 use windlass_core::row::Once;
 

@@ -4,10 +4,11 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use windlass_core::command::{CreateGroup, Produced, Refusal};
 use windlass_core::group::GroupView;
 use windlass_core::id::ItemId;
+use windlass_core::refusal::Refusal;
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{CreateGroup, Produced};
 
 use super::QueueHandle;
 use crate::error::EngineError;

@@ -1,14 +1,15 @@
 //! Calls on leased items: each is judged by itself, in its own partition.
 
 use bytes::Bytes;
-use windlass_core::command;
-use windlass_core::command::{
-    Complete, Completion, Each, Extend, Extended, Held, Refusal, Release, Retried, Retry, Revoke, Suspend,
-};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::limits;
+use windlass_core::refusal::{Each, Refusal};
 use windlass_core::time::Span;
 use windlass_core::verb::Verb;
+use windlass_core::verbs;
+use windlass_core::verbs::{
+    Complete, Completion, Extend, Extended, Held, Release, Retried, Retry, Revoke, Suspend,
+};
 
 use super::QueueHandle;
 use super::shares::{Asked, Share, judged, shares};
@@ -48,7 +49,7 @@ impl QueueHandle {
 
     pub(crate) async fn retry(&self, items: Vec<RetryItem>) -> Judged<Retried> {
         let verb = |items: Vec<RetryItem>| {
-            let retry = |item: RetryItem| command::RetryItem {
+            let retry = |item: RetryItem| verbs::RetryItem {
                 held: held(item.id, item.permit),
                 retry_at: item.retry_at,
                 delay: item.delay,
@@ -62,7 +63,7 @@ impl QueueHandle {
 
     pub(crate) async fn suspend(&self, items: Vec<SuspendItem>) -> Judged<()> {
         let verb = |items: Vec<SuspendItem>| {
-            let suspend = |item: SuspendItem| command::SuspendItem {
+            let suspend = |item: SuspendItem| verbs::SuspendItem {
                 held: held(item.id, item.permit),
                 reason: item.reason,
             };

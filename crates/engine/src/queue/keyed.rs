@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use windlass_core::command::{Each, Produced, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
+use windlass_core::refusal::{Each, Refusal};
 use windlass_core::route::Slot;
+use windlass_core::verbs::Produced;
 
 use super::QueueHandle;
 use super::former::Known;

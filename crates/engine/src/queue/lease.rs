@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use windlass_core::command::{LeaseItems, Refusal};
 use windlass_core::limits;
 use windlass_core::partition::{Head, PASSED_MAX};
+use windlass_core::refusal::Refusal;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::LeaseItems;
 
 use super::bodies::Filled;
 use super::{QueueHandle, fault};

@@ -21,11 +21,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::watch;
-use windlass_core::command::{Clear, Refusal};
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Totals;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::Queue;
 use windlass_core::rule::RuleSet;
+use windlass_core::verbs::Clear;
 
 use crate::env::Env;
 use crate::error::EngineError;

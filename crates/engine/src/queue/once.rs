@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
-use windlass_core::command::{Claim, Digest, NewItem, ProduceOnce, ProducedOnce, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::limits;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::Once;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::{Claim, Digest, NewItem, ProduceOnce, ProducedOnce};
 
 use super::QueueHandle;
 use super::keyed::{produced_items, worst};

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use windlass_core::command::{Each, Import, ImportItem, NewItem, Produce, Produced, Refusal};
 use windlass_core::id::PartitionId;
 use windlass_core::limits;
+use windlass_core::refusal::{Each, Refusal};
 use windlass_core::route::{self, Load};
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{Import, ImportItem, NewItem, Produce, Produced};
 
 use super::keyed::produced_items;
 use super::{QueueHandle, fault};

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use windlass_core::command::{Redrive as Slice, RedriveCursor, RedriveTo, Redriven, Refusal};
 use windlass_core::limits::Invalid;
+use windlass_core::refusal::Refusal;
+use windlass_core::verbs::{Redrive as Slice, RedriveCursor, RedriveTo, Redriven};
 
 use super::QueueHandle;
 use crate::error::EngineError;

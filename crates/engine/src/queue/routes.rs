@@ -2,7 +2,7 @@
 //! to be deleted waits for the outcome: the partitions, which are closed by then, would refuse it.
 
 use tokio::sync::watch;
-use windlass_core::command::Refusal;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 
 use crate::error::EngineError;

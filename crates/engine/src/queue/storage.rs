@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tracing::warn;
-use windlass_core::command::{Delete, List, Refusal};
 use windlass_core::group::Member;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::item::Item;
 use windlass_core::partition::Partition;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::Part;
+use windlass_core::verbs::{Delete, List};
 
 use super::QueueHandle;
 use crate::error::EngineError;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracing::warn;
-use windlass_core::command::{Configure, Route};
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Queue, QueueName, Stored};
 use windlass_core::rule::RuleSet;
+use windlass_core::verbs::{Configure, Route};
 
 use super::Registry;
 use super::running::{Running, stop};

@@ -5,13 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::command::Refusal;
-use windlass_core::cron::{
-    CronHome, CronName, CronRefusal, CronView, NameCron, NewCron, Schedule, UnnameCron,
-};
+use windlass_core::cron::{CronHome, CronName, CronRefusal, CronView, Schedule};
 use windlass_core::partition::Partition;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::{NameCron, NewCron, UnnameCron};
 
 use super::Registry;
 use crate::error::EngineError;

@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::{DeleteQueue, Refusal, Route};
 use windlass_core::mutant::{self, Mutant};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Intake, Queue, QueueName};
+use windlass_core::verbs::{DeleteQueue, Route};
 
 use super::Registry;
 use crate::error::{EngineError, Outcome};

@@ -1,9 +1,9 @@
 //! Partitions on their way out: one that was leased empty is retired, and one that keeps nothing any more is dropped.
 //! Their writers tell when they have come that far.
 
-use windlass_core::command::{ForgetPartition, Retire};
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Partition;
+use windlass_core::verbs::{ForgetPartition, Retire};
 
 use super::{Registry, Whereabouts};
 use crate::error::EngineError;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::{info, warn};
-use windlass_core::command::ForgetDropped;
 use windlass_core::partition::Partition;
 use windlass_core::row::{Queue, Stored};
+use windlass_core::verbs::ForgetDropped;
 
 use super::{Home, Registry};
 use crate::error::EngineError;

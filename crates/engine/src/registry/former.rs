@@ -1,10 +1,10 @@
 //! Former homes that know no key of a slot any more are not asked about that slot any longer. The writer of a former home tells
 //! when its keys may be gone.
 
-use windlass_core::command::ForgetFormerHome;
 use windlass_core::id::PartitionId;
 use windlass_core::partition::Partition;
 use windlass_core::route::SlotSet;
+use windlass_core::verbs::ForgetFormerHome;
 
 use super::Registry;
 use crate::error::EngineError;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::Refusal;
-use windlass_core::cron::{CronName, CronRefusal, NewCron};
+use windlass_core::cron::{CronName, CronRefusal};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Part, QueueName};
+use windlass_core::verbs::NewCron;
 
 use super::Registry;
 use super::crons::{Found, check_schedule};

@@ -25,13 +25,14 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tracing::warn;
-use windlass_core::command::{CreateQueue, Rebalance, Refusal, UpdateQueue};
 use windlass_core::cron::CronName;
 use windlass_core::id::PartitionId;
 use windlass_core::limits::{self, RegistryLimits};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::time::Timestamp;
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{CreateQueue, Rebalance, UpdateQueue};
 
 use crate::clock::Clock;
 use crate::deaths::Deaths;

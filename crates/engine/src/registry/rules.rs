@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use windlass_core::command::{Refusal, TakeRules};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::rule::{Rule, RuleSet};
 use windlass_core::verb::Verb;
+use windlass_core::verbs::TakeRules;
 
 use super::Registry;
 use crate::error::EngineError;

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use tracing::warn;
-use windlass_core::command::{Adopt, DropUnclaimed, Refusal, SkipPartitions};
 use windlass_core::cron::{Cron, CronName, CronRefusal};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Partition;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Queue, QueueName, Stored};
+use windlass_core::verbs::{Adopt, DropUnclaimed, SkipPartitions};
 
 use super::Registry;
 use crate::error::EngineError;

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use windlass_core::command::CreateQueue;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::CreateQueue;
 use windlass_engine::env::{Env, TokioEnv};
 use windlass_engine::store::log::backup::{self, BeginError, Copied};
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{CreateQueue, Refusal, UpdateQueue};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, UpdateQueue};
 use windlass_engine::env::Env;
 use windlass_engine::{Engine, EngineError, Outcome, PartitionState};
 

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{CreateQueue, NewItem};
-use windlass_core::cron::{CatchUp, CronChange, NewCron};
+use windlass_core::cron::CatchUp;
 use windlass_core::id::PartitionId;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, CronChange, NewCron, NewItem};
 use windlass_engine::env::Env;
 use windlass_engine::{Engine, EngineError, PartitionState, QueueStats};
 

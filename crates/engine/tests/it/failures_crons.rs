@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{CreateQueue, NewItem, Refusal};
-use windlass_core::cron::{CatchUp, CronChange, CronRefusal, NewCron};
+use windlass_core::cron::{CatchUp, CronRefusal};
 use windlass_core::id::PartitionId;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
+use windlass_core::verbs::{CreateQueue, CronChange, NewCron, NewItem};
 use windlass_engine::{Engine, EngineError, PartitionState};
 
 use crate::behaviour::crons::{cron, named, namespace};

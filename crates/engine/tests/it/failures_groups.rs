@@ -1,9 +1,10 @@
 //! The end and the cancel of a group, with everything that can go wrong at every step of them.
 
-use windlass_core::command::{Clear, CreateGroup, Refusal};
 use windlass_core::group::{Ended, GroupView};
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, CreateGroup};
 use windlass_engine::{EngineError, Granted};
 
 use crate::behaviour::groups::{end, group};

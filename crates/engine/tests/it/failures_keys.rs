@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::NewItem;
 use windlass_core::id::PartitionId;
+use windlass_core::verbs::NewItem;
 use windlass_engine::{Engine, EngineError, Outcome};
 
 use crate::behaviour::addresses::at;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_core::command::CreateGroup;
 use windlass_core::id::PartitionId;
 use windlass_core::time::Span;
+use windlass_core::verbs::CreateGroup;
 use windlass_engine::{EngineError, Outcome, PartitionState};
 
 use crate::failures::{Broken, world};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{CreateQueue, NewItem};
 use windlass_core::id::PartitionId;
 use windlass_core::item::{ItemError, MoveReason, Phase};
 use windlass_core::limits::KINDS_MAX;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, NewItem};
 use windlass_engine::store::log::LogStore;
 use windlass_engine::{
     Engine, EngineError, Granted, Outcome, PartitionState, QueueStats, Redrive, RetryItem,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_core::command::{CreateQueue, Refusal};
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::CreateQueue;
 use windlass_engine::env::Env;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::{Engine, EngineError, Judged, Outcome, PartitionState, ProducedItem, Totals};

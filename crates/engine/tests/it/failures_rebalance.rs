@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::{CreateGroup, NewItem, Refusal};
 use windlass_core::effort::{Looked, looks};
 use windlass_core::id::ItemId;
+use windlass_core::refusal::Refusal;
 use windlass_core::route::{Slot, SlotSet};
 use windlass_core::row::QueueName;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateGroup, NewItem};
 use windlass_engine::{Engine, EngineError, Outcome};
 
 use crate::behaviour::addresses::at;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_core::command::{CreateQueue, LeaseItems};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, LeaseItems};
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::{CloseMode, Engine, Subscription};
 

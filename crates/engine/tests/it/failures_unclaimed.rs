@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{CreateQueue, Refusal};
 use windlass_core::id::PartitionId;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::CreateQueue;
 use windlass_engine::store::Store;
 use windlass_engine::{Engine, EngineError, PartitionState};
 

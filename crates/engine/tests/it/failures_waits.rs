@@ -107,7 +107,7 @@ async fn an_item_that_ended_elsewhere_while_somebody_waited_is_looked_at_again()
     let view = waiting.await.expect("the task ran").expect("told");
     assert_eq!((view.item.state.phase(), view.result), (Phase::Completed, result));
     let error = waiting_for_gone.await.expect("the task ran").expect_err("nothing is known of it");
-    assert!(crate::behaviour::is_refused::<()>(&Err(error), &windlass_core::command::Refusal::NotFound));
+    assert!(crate::behaviour::is_refused::<()>(&Err(error), &windlass_core::refusal::Refusal::NotFound));
 }
 
 #[tokio::test]

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::{CreateQueue, NewItem};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, NewItem};
 use windlass_engine::store::Room;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::{Engine, EngineError, Granted, Outcome, SuspendItem};

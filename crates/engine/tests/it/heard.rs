@@ -9,11 +9,11 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Dispatch, Event, Metadata, Subscriber};
-use windlass_core::command::NewItem;
 use windlass_core::id::ItemId;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::NewItem;
 use windlass_engine::{Granted, RetryItem};
 
 use crate::world::{Medium, World, item};

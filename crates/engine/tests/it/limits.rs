@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::{CreateGroup, CreateQueue, ImportItem, Limit, Refusal};
 use windlass_core::limits::RegistryLimits;
+use windlass_core::refusal::{Limit, Refusal};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateGroup, CreateQueue, ImportItem};
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::{Engine, EngineError, EngineLimits, MemoryLimit, MemoryStats};
 

@@ -6,11 +6,11 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::task::unconstrained;
-use windlass_core::command::CreateQueue;
 use windlass_core::event::NewEvent;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::CreateQueue;
 use windlass_engine::{EngineError, Granted, RetryItem, SuspendItem};
 
 use crate::behaviour::retry_item;
@@ -167,7 +167,7 @@ async fn results_get_in_when_the_bytes_of_produces_fill_the_inbox() {
     let world = world(1).await;
     let (engine, queue) = (&world.engine, &world.queue);
     let leased = stalled(&world, 1).await;
-    let large = || vec![windlass_core::command::NewItem::plain("default", Bytes::from(vec![0; MIB]))];
+    let large = || vec![windlass_core::verbs::NewItem::plain("default", Bytes::from(vec![0; MIB]))];
     let produces = send_until_refused(|| call(engine.produce(queue, large()))).await;
     assert_eq!(produces.len(), 48);
     let result = Some(Bytes::from(vec![0; MIB]));

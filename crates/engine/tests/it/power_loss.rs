@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use windlass_core::command::{CreateQueue, NewItem};
-use windlass_core::cron::CronChange;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Part, QueueName};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, CronChange, NewItem};
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};

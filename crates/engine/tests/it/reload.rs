@@ -1,6 +1,6 @@
 //! Partitions acquired anew, by themselves and because somebody asks.
 
-use windlass_core::command::Refusal;
+use windlass_core::refusal::Refusal;
 use windlass_core::time::Span;
 use windlass_engine::{EngineError, Outcome, PartitionState};
 

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{Clear, CreateGroup, CreateQueue, Input, List, NewItem};
-use windlass_core::cron::NewCron;
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, CreateGroup, CreateQueue, Input, List, NewCron, NewItem};
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::{Engine, Granted, ItemView, Page, Redrive, RetryItem, SuspendItem};
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use windlass_core::command::{CreateQueue, Refusal, UpdateQueue};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Key, Numbers, QueueName, Row, Stored};
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, UpdateQueue};
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Opening, Spread};
 use windlass_engine::store::{Batch, Store, StoreError};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use windlass_core::command::{CreateQueue, SetRule, UpdateQueue};
 use windlass_core::row::QueueName;
 use windlass_core::rule::Stop;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, SetRule, UpdateQueue};
 use windlass_engine::{Engine, EngineError, Outcome};
 
 use crate::behaviour::crons::{cron, named};

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use windlass_core::command::{CreateGroup, NewEnd, NewItem};
-use windlass_core::cron::{CatchUp, NewCron};
+use windlass_core::cron::CatchUp;
 use windlass_core::item::ItemError;
 use windlass_core::limits::ERROR_BYTES_MAX;
 use windlass_core::row::QueueName;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateGroup, NewCron, NewEnd, NewItem};
 use windlass_engine::{EngineError, Judged, PartitionState, ProducedItem, RetryItem};
 
 use crate::behaviour::crons::cron;

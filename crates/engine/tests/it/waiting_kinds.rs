@@ -1,10 +1,10 @@
 //! Leases that wait for kinds: what a produce costs beside many of them, and who of them is served first.
 
-use windlass_core::command::{Filter, LeaseItems, NewItem};
 use windlass_core::effort::{Looked, looks};
 use windlass_core::row::QueueName;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
+use windlass_core::verbs::{Filter, LeaseItems, NewItem};
 
 use crate::behaviour::rules::{lift, set};
 use crate::behaviour::{LeaseTask, waiting_lease};

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
-use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_engine::env::{BoxFuture, Env, TokioEnv};
 use windlass_engine::store::Store;
 use windlass_engine::store::log::real::RealDisk;

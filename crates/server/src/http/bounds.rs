@@ -1,7 +1,7 @@
 //! Bounds that waiting does not mend: their names in `details.limit`, and what to do about them.
 
 use windlass_api::Code;
-use windlass_core::command::Limit;
+use windlass_core::refusal::Limit;
 
 use super::error::Problem;
 

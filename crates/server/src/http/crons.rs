@@ -8,9 +8,10 @@ use windlass_api::crons::{
     TriggerCronRequest, UpdateCronRequest,
 };
 use windlass_api::items::NewItem;
-use windlass_core::command;
-use windlass_core::cron::{CatchUp, CronChange, CronName, CronRefusal, NewCron, Overlap};
+use windlass_core::cron::{CatchUp, CronName, CronRefusal, Overlap};
 use windlass_core::limits;
+use windlass_core::verbs;
+use windlass_core::verbs::{CronChange, NewCron};
 use windlass_engine::{Committed, CronInfo, EngineError, GivenCron, Outcome};
 
 use super::context::{Answer, Context};
@@ -149,7 +150,7 @@ fn not_found(name: &CronName) -> impl FnOnce(Problem) -> Problem {
 }
 
 /// Held to what any new one is.
-fn item(item: CronItem, context: &Context) -> Result<command::NewItem, Problem> {
+fn item(item: CronItem, context: &Context) -> Result<verbs::NewItem, Problem> {
     let new = NewItem {
         json: item.json,
         utf8: item.utf8,

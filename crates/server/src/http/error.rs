@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use windlass_api::Code;
 use windlass_api::error::{Details, Error, ErrorReply, NOT_APPLIED, UNKNOWN};
-use windlass_core::command::Refusal;
 use windlass_core::id::ItemId;
 use windlass_core::item::LeaseEnd;
 use windlass_core::limits::Invalid;
+use windlass_core::refusal::Refusal;
 use windlass_engine::{EngineError, Outcome};
 
 use super::bounds;

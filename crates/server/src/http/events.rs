@@ -5,7 +5,7 @@ use windlass_api::events::{
     ResumeItemRequest, Suspend, SuspendReply, SuspendRequest,
 };
 use windlass_api::payload::Payload;
-use windlass_core::command::Input;
+use windlass_core::verbs::Input;
 use windlass_core::{event, limits};
 use windlass_engine::{CloseMode, Outcome, SuspendItem};
 

@@ -7,10 +7,10 @@ use windlass_api::groups::{
     GroupReply, ListGroupsReply, ListGroupsRequest, SetGroupEndRequest, StartGroupRequest,
 };
 use windlass_api::items::NewItem;
-use windlass_core::command::{CreateGroup, NewEnd, SetGroupEnd};
 use windlass_core::group::GroupView;
 use windlass_core::limits;
 use windlass_core::row::QueueName;
+use windlass_core::verbs::{CreateGroup, NewEnd, SetGroupEnd};
 use windlass_engine::{Committed, EngineError, Outcome};
 
 use super::context::{Answer, Context};

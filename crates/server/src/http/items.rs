@@ -11,12 +11,13 @@ use windlass_api::items::{
     ReleaseRequest, Retry, RetryReply, RetryRequest,
 };
 use windlass_api::payload::Payload;
-use windlass_core::command::{self, Extended, Filter, LeaseItems, Retried};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::ItemError;
 use windlass_core::limits;
 use windlass_core::row::QueueName;
 use windlass_core::time::Span;
+use windlass_core::verbs;
+use windlass_core::verbs::{Extended, Filter, LeaseItems, Retried};
 use windlass_engine::{self as engine, Commit, EngineError, Grant, Judged, Outcome, RetryItem};
 
 use super::context::{Answer, Context};
@@ -77,7 +78,7 @@ pub(super) fn produce_error(error: EngineError, group: Option<Arc<str>>) -> Prod
     }
 }
 
-pub(super) fn new_items(items: Vec<NewItem>, context: &Context) -> Result<Vec<command::NewItem>, Problem> {
+pub(super) fn new_items(items: Vec<NewItem>, context: &Context) -> Result<Vec<verbs::NewItem>, Problem> {
     let mut kinds = Kinds::default();
     let mut checked = Vec::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
@@ -106,7 +107,7 @@ pub(super) fn new_item(
     item: NewItem,
     kinds: &mut Kinds,
     context: &Context,
-) -> Result<command::NewItem, Problem> {
+) -> Result<verbs::NewItem, Problem> {
     let kind = item.kind.as_deref().unwrap_or(KIND_DEFAULT);
     limits::check_kind(kind).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let kind = kinds.get(kind);
@@ -122,7 +123,7 @@ pub(super) fn new_item(
     let (enqueue_at, delay) = (item.enqueue_at.map(check::moment), item.delay.map(check::span));
     limits::check_item_time(enqueue_at, delay).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
-    Ok(command::NewItem {
+    Ok(verbs::NewItem {
         kind,
         priority,
         group,

@@ -9,10 +9,11 @@ use windlass_api::queues::{
     QueueStatsRequest, RebalanceQueueRequest, RedriveQueueReply, RedriveQueueRequest, RetryPolicyChange,
     UpdateQueueRequest,
 };
-use windlass_core::command::{Clear, CreateQueue, GivenQueue, Refusal, UpdateQueue};
 use windlass_core::limits;
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, SettingsChange};
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::{Clear, CreateQueue, GivenQueue, UpdateQueue};
 use windlass_engine::{Outcome, QueueOverview, QueueStats, Redrive};
 
 use super::context::{Answer, Context};

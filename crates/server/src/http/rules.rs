@@ -7,9 +7,9 @@ use windlass_api::rules::{
     BlockQueueRequest, LiftRuleReply, ListRulesReply, ListRulesRequest, PauseQueueRequest,
     ResumeQueueRequest, Rule as WireRule, RuleReply, UnblockQueueRequest,
 };
-use windlass_core::command::{LiftRule, SetRule};
 use windlass_core::limits;
 use windlass_core::rule::{Rule, Stop};
+use windlass_core::verbs::{LiftRule, SetRule};
 use windlass_engine::Outcome;
 
 use super::context::{Answer, Context};

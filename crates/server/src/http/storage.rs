@@ -12,12 +12,14 @@ use windlass_api::storage::{
     ReloadQueueRequest,
 };
 use windlass_api::{Code, Time};
-use windlass_core::command::{self, List, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{ItemError, MoveReason, Origin, Suspension};
 use windlass_core::limits;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs;
+use windlass_core::verbs::List;
 use windlass_engine::{Outcome, Page};
 
 use super::error::Problem;
@@ -99,7 +101,7 @@ pub(super) async fn import(
 async fn bring_in(
     context: &Context,
     queue: &QueueName,
-    items: Vec<command::ImportItem>,
+    items: Vec<verbs::ImportItem>,
     mut replies: Vec<ImportedItem>,
 ) -> Result<Answer<ImportItemsReply>, Problem> {
     let groups: Vec<Option<Arc<str>>> = items.iter().map(|item| item.group.clone()).collect();
@@ -120,7 +122,7 @@ fn import_item(
     item: ImportItem,
     kinds: &mut Kinds,
     context: &Context,
-) -> Result<Result<command::ImportItem, ProduceError>, Problem> {
+) -> Result<Result<verbs::ImportItem, ProduceError>, Problem> {
     let within = format_args!("items[{index}].");
     let (due_at, is_suspended) = match arrival(item.state.as_deref(), item.enqueue_at) {
         Arrival::Waiting => (None, false),
@@ -153,7 +155,7 @@ fn import_item(
     let error = item.error.map(|error| item_error(within, error)).transpose()?;
     let origin = item.origin.map(|from| origin(format_args!("{within}origin."), from)).transpose()?;
     let record = Record { reference: item.reference, headers: item.headers, ..Record::of(payload) };
-    Ok(Ok(command::ImportItem {
+    Ok(Ok(verbs::ImportItem {
         kind: kinds.get(kind),
         priority: check::priority(format_args!("{within}priority"), item.priority.unwrap_or(0))?,
         group,

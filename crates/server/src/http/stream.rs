@@ -257,12 +257,12 @@ fn put_frame(text: &mut String, id: Option<u64>, name: &str, data: &impl Seriali
 #[cfg(test)]
 mod tests {
     use windlass_api::payload::Payload;
-    use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
     use windlass_core::event::NewEvent;
     use windlass_core::id::{ItemId, Permit};
     use windlass_core::row::QueueName;
     use windlass_core::settings::Settings;
     use windlass_core::time::Span;
+    use windlass_core::verbs::{CreateQueue, Filter, LeaseItems, NewItem};
     use windlass_engine::Engine;
     use windlass_engine::env::TokioEnv;
     use windlass_engine::store::memory::MemoryStore;

@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use windlass_core::command::{CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_core::id::ItemId;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_engine::{Engine, EngineError, Granted, Judged, RetryItem};
 use windlass_sim::victim::{DEAD, WORKED, open, queue};
 

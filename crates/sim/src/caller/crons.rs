@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_core::cron::{CronChange, CronName, NewCron};
+use windlass_core::cron::CronName;
+use windlass_core::verbs::{CronChange, NewCron};
 use windlass_engine::{CronInfo, EngineError};
 
 use super::{Caller, new_item};

@@ -1,8 +1,8 @@
 //! Calls about groups.
 
-use windlass_core::command::{CreateGroup, NewEnd, SetGroupEnd};
 use windlass_core::group::GroupView;
 use windlass_core::id::ItemId;
+use windlass_core::verbs::{CreateGroup, NewEnd, SetGroupEnd};
 use windlass_engine::{EngineError, ProducedItem};
 
 use super::{Caller, new_item};

@@ -1,7 +1,7 @@
 //! Calls that suspend items and answer them.
 
-use windlass_core::command::Input;
 use windlass_core::id::ItemId;
+use windlass_core::verbs::Input;
 use windlass_engine::SuspendItem;
 
 use super::streams::new_event;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::Refusal;
+use windlass_core::refusal::Refusal;
 
 use super::facts::{Facts, ItemFacts, Verb, violation};
 use crate::history::{Moment, Outcome, QueueIndex, Violation};

@@ -1,6 +1,6 @@
 //! Nothing comes back after its acknowledged end.
 
-use windlass_core::command::{Clear, Retried};
+use windlass_core::verbs::{Clear, Retried};
 
 use super::facts::{Facts, ItemFacts, Verb, violation};
 use crate::history::{Call, Op, Outcome, Verdict, Violation};

@@ -2,8 +2,8 @@
 //! unknown outcome happened whole or not at all.
 
 use bytes::Bytes;
-use windlass_core::command::Retried;
 use windlass_core::item::Phase;
+use windlass_core::verbs::Retried;
 
 use super::facts::{Facts, ItemFacts, Judgement, Maker, Verb, violation};
 use crate::history::{Op, Outcome, Verdict, Violation};

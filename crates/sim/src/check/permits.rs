@@ -1,7 +1,8 @@
 //! The permit is the only right to an item: no two are good at once, and only a good one does anything.
 
-use windlass_core::command::{Extended, Refusal};
+use windlass_core::refusal::Refusal;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::Extended;
 
 use super::facts::{Facts, Granting, ItemFacts, Judgement, Verb, violation};
 use crate::history::{Call, Verdict, Violation};

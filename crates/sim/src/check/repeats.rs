@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::command::Refusal;
+use windlass_core::refusal::Refusal;
 
 use super::facts::violation;
 use crate::history::{Call, History, Op, Outcome, Violation};

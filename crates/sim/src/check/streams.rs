@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use windlass_core::command::{Emitted, Refusal};
 use windlass_core::id::ItemId;
+use windlass_core::refusal::Refusal;
+use windlass_core::verbs::Emitted;
 use windlass_engine::ItemView;
 
 use super::facts::{Facts, violation};

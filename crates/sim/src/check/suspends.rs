@@ -1,7 +1,7 @@
 //! What is suspended stays so until somebody resumes it: nobody is given it, it is shown so, and only it can be resumed.
 
-use windlass_core::command::Refusal;
 use windlass_core::item::State;
+use windlass_core::refusal::Refusal;
 
 use super::facts::{Facts, ItemFacts, Judgement, Verb, violation};
 use crate::history::{Call, Outcome, Violation, reason_of};

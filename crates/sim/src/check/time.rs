@@ -1,7 +1,7 @@
 //! Nothing starts early, and no partition's clock is ahead of every clock there was.
 
-use windlass_core::command::Retried;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::Retried;
 
 use super::facts::{Facts, Granting, ItemFacts, violation};
 use crate::history::{Verdict, Violation};

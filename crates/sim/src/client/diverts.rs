@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::Filter;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::Filter;
 use windlass_engine::Granted;
 
 use super::Client;

@@ -1,7 +1,7 @@
 //! What a client does with work that cannot go on until somebody answers.
 
-use windlass_core::command::Filter;
 use windlass_core::id::{ItemId, Permit};
+use windlass_core::verbs::Filter;
 
 use super::{Client, Hold};
 use crate::caller::Wish;

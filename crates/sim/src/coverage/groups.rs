@@ -1,8 +1,8 @@
 //! What groups have met.
 
-use windlass_core::command::Refusal;
 use windlass_core::group::GroupState;
 use windlass_core::item::Phase;
+use windlass_core::refusal::Refusal;
 
 use super::Coverage;
 use crate::check::{Facts, GroupFacts, ItemFacts, Maker};

@@ -1,7 +1,7 @@
 //! What items have met that were suspended.
 
-use windlass_core::command::Refusal;
 use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::refusal::Refusal;
 
 use super::Coverage;
 use crate::check::{ItemFacts, Judgement};

@@ -1,11 +1,12 @@
 //! One bad history for each rule, and good ones that come close.
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, Filter, Refusal, Retried};
 use windlass_core::id::Permit;
 use windlass_core::item::{End, Extras, Item, ItemError, Outcome as Ended, Phase, State};
 use windlass_core::partition::Counts;
+use windlass_core::refusal::Refusal;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Clear, Filter, Retried};
 use windlass_engine::store::Room;
 use windlass_engine::{ItemView, PartitionState, PartitionStats, QueueStats};
 use windlass_sim::fault::Fault;

@@ -1,9 +1,10 @@
 //! Bad histories of streams that begin with a snapshot or are closed, one for each rule, and good ones that come close.
 
-use windlass_core::command::{Emitted, Refusal};
 use windlass_core::id::Permit;
 use windlass_core::item::{Extras, Lease, State};
 use windlass_core::limits::Invalid;
+use windlass_core::refusal::Refusal;
+use windlass_core::verbs::Emitted;
 use windlass_engine::{CloseMode, EndReason};
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Followed, Moment, Op, Outcome, Verdict, Why};

@@ -1,9 +1,9 @@
 //! Bad histories of crons, one for each rule, and good ones that come close.
 
-use windlass_core::command::Refusal;
 use windlass_core::cron::{CatchUp, Cron, CronRefusal, CronView, Overlap};
 use windlass_core::group::Template;
 use windlass_core::id::ItemNumber;
+use windlass_core::refusal::Refusal;
 use windlass_core::time::{Span, Timestamp};
 use windlass_engine::{CronInfo, Granted};
 use windlass_sim::cron::{CronAsk, CronOp, CronSpec};

@@ -1,8 +1,8 @@
 //! What the checker says of runs in which stored bytes rotted.
 
 use bytes::Bytes;
-use windlass_core::command::Refusal;
 use windlass_core::id::PartitionId;
+use windlass_core::refusal::Refusal;
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Damage, Loss, Moment, Op, Outcome, Teller, Verdict};
 

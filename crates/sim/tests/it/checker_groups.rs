@@ -1,12 +1,13 @@
 //! Bad histories of groups, one for each rule, and good ones that come close.
 
-use windlass_core::command::{Extended, Filter, Refusal};
 use windlass_core::group::{Ended, GroupState, GroupView, Member};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, MoveReason, Origin, Phase, State};
 use windlass_core::partition::Counts;
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::{Extended, Filter};
 use windlass_engine::{Granted, ItemView, QueueStats};
 use windlass_sim::group::{Ends, GroupAsk, GroupOp, LastWord};
 use windlass_sim::history::{Made, OPERATOR, Op, Outcome, Verdict, Why};

@@ -1,7 +1,7 @@
 //! Histories of servers that may lose the newest: what is lost is the newest alone, and for good.
 
-use windlass_core::command::Refusal;
 use windlass_core::item::{Extras, Phase, State};
+use windlass_core::refusal::Refusal;
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Op, Outcome, Process, Promise, Verdict};
 

@@ -1,10 +1,10 @@
 //! Bad histories of items that were moved or grew too old, one for each rule, and good ones that come close.
 
-use windlass_core::command::Clear;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::item::{MoveReason, Origin};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::Clear;
 use windlass_engine::{Granted, QueueStats};
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Moment, Op, Outcome, Verdict};
@@ -45,8 +45,8 @@ fn one_dead() -> Story {
 }
 
 fn give_up(story: &mut Story) {
-    use windlass_core::command::Retried;
     use windlass_core::item::Phase;
+    use windlass_core::verbs::Retried;
     use windlass_sim::history::RetryOp;
     let retry = RetryOp { id: id(1), permit: Permit(11), retry_at: None, dead: true };
     let verdict = Verdict::Retried(Retried::Ended(Phase::Failed));

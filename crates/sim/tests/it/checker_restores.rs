@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::Refusal;
 use windlass_core::item::Phase;
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 use windlass_sim::check::check;

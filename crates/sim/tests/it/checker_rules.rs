@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use windlass_core::command::Filter;
 use windlass_core::item::Phase;
 use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::Filter;
 use windlass_engine::Granted;
 use windlass_sim::history::{Made, Op, Outcome, Verdict, Why};
 

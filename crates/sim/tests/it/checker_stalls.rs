@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::command::Filter;
 use windlass_core::id::PartitionId;
 use windlass_core::route::SlotMap;
 use windlass_core::row::{Queue, StoreNames};
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::Filter;
 use windlass_sim::check::check;
 use windlass_sim::history::{Call, Op, Outcome, QueueIndex, Stall};
 use windlass_sim::plan::queue_name;

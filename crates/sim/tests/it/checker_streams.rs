@@ -1,7 +1,7 @@
 //! Bad histories of streams, one for each rule, and good ones that come close.
 
-use windlass_core::command::Emitted;
 use windlass_core::id::Permit;
+use windlass_core::verbs::Emitted;
 use windlass_engine::EndReason;
 use windlass_sim::history::{Followed, Op, Outcome, Verdict, Why};
 

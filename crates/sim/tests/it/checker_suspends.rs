@@ -1,9 +1,10 @@
 //! Bad histories of items that were suspended, one for each rule, and good ones that come close.
 
-use windlass_core::command::{Clear, Emitted, Filter, Refusal};
 use windlass_core::id::Permit;
 use windlass_core::item::{Extras, LeaseEnd, Phase, State, Suspension};
+use windlass_core::refusal::Refusal;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, Emitted, Filter};
 use windlass_engine::{EndReason, Granted};
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{

@@ -1,11 +1,11 @@
 //! Histories made by hand: a sound one to begin with, told call by call.
 
 use bytes::Bytes;
-use windlass_core::command::Filter;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Extras, Item, Phase, State};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::Filter;
 use windlass_engine::{Granted, ItemView};
 use windlass_sim::check::check;
 use windlass_sim::history::{Call, History, Made, Moment, Op, Outcome, Process, Verdict};

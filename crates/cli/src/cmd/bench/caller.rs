@@ -6,10 +6,11 @@ use bytes::Bytes;
 use windlass_api::Span;
 use windlass_api::items::{CompleteRequest, Completion, Held, LeaseRequest, NewItem, ProduceRequest};
 use windlass_client::Client;
-use windlass_core::command::{self, Filter, LeaseItems};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::row::QueueName;
 use windlass_core::time;
+use windlass_core::verbs;
+use windlass_core::verbs::{Filter, LeaseItems};
 use windlass_engine::Engine;
 
 use super::Load;
@@ -43,7 +44,7 @@ pub(super) struct HttpCaller {
 pub(super) struct EngineCaller {
     engine: Engine,
     queue: QueueName,
-    items: Vec<command::NewItem>,
+    items: Vec<verbs::NewItem>,
     lease: LeaseItems,
 }
 
@@ -131,7 +132,7 @@ impl HttpCaller {
 
 impl EngineCaller {
     pub(super) fn new(engine: Engine, queue: QueueName, load: Load) -> Self {
-        let item = command::NewItem::plain("default", Bytes::from(vec![b'x'; load.payload]));
+        let item = verbs::NewItem::plain("default", Bytes::from(vec![b'x'; load.payload]));
         let lease = LeaseItems {
             client_id: "bench".into(),
             batch_size: load.batch,

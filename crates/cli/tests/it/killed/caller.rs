@@ -13,12 +13,12 @@ use windlass_api::items::{
 use windlass_api::queues::{CreateQueueRequest, QueueStatsReply, QueueStatsRequest, RetryPolicyChange};
 use windlass_api::{Call, Span as WireSpan};
 use windlass_client::{Client, ClientError, Encoding};
-use windlass_core::command::Filter;
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::route::SlotMap;
 use windlass_core::row::{Queue, StoreNames};
 use windlass_core::settings::{RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::Filter;
 use windlass_engine::Granted;
 use windlass_sim::history::{Made, Op, Outcome, QueueIndex, RetryOp};
 use windlass_sim::plan::queue_name;

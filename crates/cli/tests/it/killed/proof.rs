@@ -2,10 +2,10 @@
 
 use windlass_api::error::Failed;
 use windlass_api::items::{CompleteReply, LeaseReply, LeasedItem, ProduceReply, ProducedItem};
-use windlass_core::command::Filter;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::Filter;
 use windlass_sim::check;
 use windlass_sim::history::{Made, Op, Outcome};
 use windlass_sim::recorder::Recorder;

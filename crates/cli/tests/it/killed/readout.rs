@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use windlass_core::command::Filter;
 use windlass_core::id::ItemId;
 use windlass_core::time::Span;
+use windlass_core::verbs::Filter;
 use windlass_sim::history::QueueIndex;
 
 use super::Site;

@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
 use tokio::sync::watch;
-use windlass_core::command::Filter;
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::Filter;
 use windlass_sim::history::{Made, QueueIndex, RetryOp};
 
 use super::caller::{Caller, Wish, World};

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{Produced, Refusal};
-use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule, TriggerCron};
+use crate::cron::{CatchUp, Cron, CronRefusal, LATE_MAX, Overlap, Schedule};
 use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::Extras;
@@ -11,9 +10,15 @@ use crate::mutant::{self, Mutant};
 use crate::partition::create::{Bodies, Draft};
 use crate::partition::groups::end::ITEM_BYTES;
 use crate::partition::{Output, Partition};
+use crate::refusal::Refusal;
 use crate::row::Row;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Produced;
+
+/// Makes the item of a cron now, whatever its schedule says and whether or not it is paused.
+#[derive(Clone, Debug)]
+pub struct TriggerCron(pub Arc<str>);
 
 /// Once the items made by one sweep have come to so many bytes, the next crons run with the next sweep: many missed times may
 /// come at once, and callers wait for the batch that has them.

@@ -3,17 +3,53 @@
 
 use std::sync::Arc;
 
-use crate::command::{NewItem, Refusal};
-use crate::cron::{
-    Cron, CronRefusal, CronView, DeleteCron, NewCron, PauseCron, ResumeCron, Schedule, UpdateCron,
-};
+use crate::cron::{CatchUp, Cron, CronRefusal, CronView, Overlap, Schedule};
 use crate::footprint::Footprint;
 use crate::limits::{Invalid, check_cron_item, check_name};
 use crate::partition::groups::verbs::{remove_bodies, template};
 use crate::partition::{Output, Partition};
+use crate::refusal::Refusal;
 use crate::row::{Key, Row};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+use crate::verbs::NewItem;
+
+#[derive(Clone, Debug)]
+pub struct UpdateCron {
+    pub name: Arc<str>,
+    pub change: CronChange,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeleteCron(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct PauseCron(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct ResumeCron(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct NewCron {
+    pub name: Arc<str>,
+    pub schedule: Arc<str>,
+    pub timezone: Arc<str>,
+    /// Without a group, and due at once.
+    pub item: NewItem,
+    pub catch_up: CatchUp,
+    pub overlap: Overlap,
+}
+
+/// What it does not name stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct CronChange {
+    pub schedule: Option<Arc<str>>,
+    pub timezone: Option<Arc<str>>,
+    /// All of it.
+    pub item: Option<NewItem>,
+    pub catch_up: Option<CatchUp>,
+    pub overlap: Option<Overlap>,
+}
 
 impl Verb for NewCron {
     type Reply = CronView;

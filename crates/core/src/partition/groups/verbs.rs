@@ -3,9 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::command::{
-    CancelGroup, CreateGroup, DeleteGroup, GroupCreated, NewEnd, NewItem, Refusal, SetGroupEnd, StartGroup,
-};
 use crate::footprint::Footprint;
 use crate::group::{Ended, Group, GroupState, GroupView, Template};
 use crate::id::{GroupNumber, ItemNumber};
@@ -14,9 +11,56 @@ use crate::partition::create::{facts_bytes, put_bodies};
 use crate::partition::groups::index::GroupIndex;
 use crate::partition::verbs::route::Keys;
 use crate::partition::{Output, Partition};
+use crate::refusal::Refusal;
 use crate::row::{Change, Key, Part, Row};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+use crate::verbs::{NewItem, Produced};
+
+#[derive(Clone, Debug)]
+pub struct StartGroup(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct CancelGroup(pub Arc<str>);
+
+#[derive(Clone, Debug)]
+pub struct DeleteGroup(pub Arc<str>);
+
+/// Makes a group, its first members with it, and starts it if it is asked to.
+#[derive(Clone, Debug)]
+pub struct CreateGroup {
+    pub name: Arc<str>,
+    pub end: Option<NewEnd>,
+    pub abort: Option<NewEnd>,
+    /// Members from the first, whatever group they name.
+    pub items: Vec<NewItem>,
+    pub start: bool,
+}
+
+/// Says what is made at the end of a group.
+#[derive(Clone, Debug)]
+pub struct SetGroupEnd {
+    pub name: Arc<str>,
+    /// Unset: as it was.
+    pub end: Option<NewEnd>,
+    /// Unset: as it was.
+    pub abort: Option<NewEnd>,
+}
+
+/// What is made when a group is done or aborted. No member of it.
+#[derive(Clone, Debug)]
+pub struct NewEnd {
+    /// Unset: its own queue.
+    pub queue: Option<Arc<str>>,
+    pub item: NewItem,
+}
+
+/// Answers [`CreateGroup`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupCreated {
+    pub group: GroupView,
+    pub items: Vec<Produced>,
+}
 
 const GIVEN_TWICE: Invalid =
     Invalid { field: "address", rule: "another one for each item of a group's call" };

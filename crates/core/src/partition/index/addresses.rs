@@ -5,11 +5,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::command::Refusal;
 use crate::id::ItemNumber;
 use crate::mutant::{self, Mutant};
 use crate::partition::Partition;
 use crate::partition::entry::Entry;
+use crate::refusal::Refusal;
 
 #[derive(Debug, Default, PartialEq)]
 pub(in crate::partition) struct Addresses(BTreeSet<Addressed>);

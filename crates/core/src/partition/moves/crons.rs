@@ -5,19 +5,30 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::command::{Arriving, AssignCrons, Move, Refusal};
 use crate::cron::{Cron, Leaves};
 use crate::footprint::Footprint;
 use crate::group::Template;
+use crate::id::PartitionId;
 use crate::item::Assigned;
 use crate::mutant::{self, Mutant};
 use crate::partition::create::put_bodies;
 use crate::partition::groups::verbs::remove_bodies;
 use crate::partition::{Output, Partition};
+use crate::refusal::Refusal;
 use crate::row::Row;
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::{Arriving, Move};
+
+/// Chooses the partitions that are to take crons, of those that belong elsewhere.
+#[derive(Clone, Debug)]
+pub struct AssignCrons {
+    /// The queue of the crons and of the partitions.
+    pub queue: Arc<str>,
+    /// The name of each cron, and the partition that is to take the cron.
+    pub crons: Vec<(Arc<str>, PartitionId)>,
+}
 
 /// A cron that belongs to another partition, and has no taker yet.
 #[derive(Clone, Debug, PartialEq, Eq)]

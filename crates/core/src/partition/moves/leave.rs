@@ -2,17 +2,82 @@
 
 use std::sync::Arc;
 
-use crate::command::{Assign, Departing, DepartingItem, Departure, Moved, Unassign};
+use crate::cron::Cron;
 use crate::footprint::Footprint;
 use crate::id::{ItemNumber, PartitionId};
-use crate::item::{Assigned, MoveNumber, Outcome, Outgoing, State};
+use crate::item::{Assigned, ItemError, MoveNumber, MoveReason, Outcome, Outgoing, State};
 use crate::partition::entry::Entry;
 use crate::partition::moves::outbox::{Leaver, Which};
 use crate::partition::{Output, Partition};
 use crate::row::{Change, Part};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+
+/// Chooses who is to take some of the items that are on their way to a queue.
+#[derive(Clone, Debug)]
+pub struct Assign {
+    /// Where the items were to go.
+    pub queue: Arc<str>,
+    /// Where they go. If that is another queue, only what died goes there: who sends something else names its target.
+    pub to: Arc<str>,
+    /// Who is to take them: a partition of that queue.
+    pub partition: PartitionId,
+    /// A partition that is gone, whose moves are assigned anew; unset: those that never were.
+    pub instead_of: Option<PartitionId>,
+    pub limit: usize,
+}
+
+/// Makes the first moves to a partition wait for another taker to be chosen: the partition is gone, or takes nothing new.
+#[derive(Clone, Copy, Debug)]
+pub struct Unassign {
+    pub partition: PartitionId,
+    pub limit: usize,
+}
+
+/// Forgets the moves that a partition has taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// Who has taken them.
+    pub partition: PartitionId,
+    /// The last one that was taken.
+    pub last: MoveNumber,
+}
+
+/// An item or a cron on its way out, as [`crate::partition::Partition::departures`] tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Departure {
+    pub number: MoveNumber,
+    /// The number under which the store has the payload.
+    pub body: ItemNumber,
+    /// The payload was found lost before: there is none to read.
+    pub payload_lost: bool,
+    pub what: Departing,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Departing {
+    Item(DepartingItem),
+    Cron(Box<Cron>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DepartingItem {
+    pub number: ItemNumber,
+    pub kind: Arc<str>,
+    pub priority: u8,
+    pub attempts: u32,
+    pub address: Option<Arc<str>>,
+    pub reason: MoveReason,
+    pub error: Option<ItemError>,
+    /// The name of the group it was a member of, or whose end it is.
+    pub group: Option<Arc<str>>,
+    /// The next three as those of an [`ArrivingItem`].
+    pub enqueue_at: Option<Timestamp>,
+    pub max_attempts: Option<u32>,
+    pub dead_timeout: Option<Span>,
+    pub left_at: Timestamp,
+}
 
 /// Where some items or crons are on their way to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,19 +1,68 @@
 //! The target's side of moves: each item and each cron is taken once, whatever is sent again.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
-use crate::command::{Arriving, ArrivingItem, Move, Refusal, Take};
+use crate::cron::Cron;
 use crate::footprint::Footprint;
 use crate::id::PartitionId;
-use crate::item::{Extras, MoveNumber};
+use crate::item::{Extras, MoveNumber, Origin};
 use crate::limits::{Invalid, check_batch, check_kind};
 use crate::mutant::{self, Mutant};
 use crate::partition::create::{Bodies, Draft};
 use crate::partition::{Output, Partition};
+use crate::refusal::Refusal;
 use crate::row::{Row, Taken};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+
+/// Takes items and crons over that another partition sends.
+#[derive(Clone, Debug)]
+pub struct Take {
+    pub source: PartitionId,
+    /// In the order of their numbers.
+    pub moves: Vec<Move>,
+}
+
+/// An item or a cron on its way in.
+#[derive(Clone, Debug)]
+pub struct Move {
+    pub number: MoveNumber,
+    pub what: Arriving,
+    /// `body` is the payload as in [`NewItem::body`], unset if it is lost. For a cron: the payload of the items that it makes.
+    pub body: Option<Bytes>,
+    /// `facts` are encoded as in [`NewItem::facts`].
+    pub facts: Option<Bytes>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Arriving {
+    Item(Box<ArrivingItem>),
+    Cron(Box<Cron>),
+}
+
+impl Arriving {
+    /// The kind of the item, or of the item that the cron makes.
+    pub(crate) fn kind(&self) -> &str {
+        match self {
+            Self::Item(item) => &item.kind,
+            Self::Cron(cron) => &cron.template.kind,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct ArrivingItem {
+    pub kind: Arc<str>,
+    pub priority: u8,
+    pub origin: Origin,
+    /// The next three as those of a [`NewItem`]: set at most for the end item of a group, which was no item before.
+    pub enqueue_at: Option<Timestamp>,
+    pub max_attempts: Option<u32>,
+    pub dead_timeout: Option<Span>,
+}
 
 /// Answered by the number of moves that were not taken before.
 impl Verb for Take {

@@ -1,9 +1,9 @@
 //! Items of which somebody wants to hear everything. Of all others nothing is told.
 
-use crate::command::{Changed, News};
 use crate::id::ItemNumber;
 use crate::item::{Item, State};
 use crate::mutant::{self, Mutant};
+use crate::news::{Changed, News};
 use crate::partition::entry::Entry;
 use crate::partition::groups::index::GroupIndex;
 use crate::partition::{Output, Partition};

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::command::Filter;
 use crate::id::{ItemNumber, PartitionId};
 use crate::item::{Item, State};
 use crate::partition::Partition;
@@ -13,6 +12,7 @@ use crate::row::{Queue, QueueName};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
+use crate::verbs::Filter;
 
 /// Where an item stands among those that wait: the smaller goes first. A place is about the time, in microseconds,
 /// at which the item joined the queue, so heads of several partitions can be compared.

@@ -3,13 +3,22 @@
 
 use std::collections::BTreeSet;
 
-use crate::command::{List, Refusal};
 use crate::id::ItemNumber;
 use crate::item::{Item, State};
 use crate::partition::Partition;
 use crate::partition::index::lanes::{Index, Key};
 use crate::partition::rows::{due_key, rank};
+use crate::refusal::Refusal;
 use crate::sorted::SortedMap;
+
+/// Which items to show, and in which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Waiting, held, leased and suspended ones as they are leased: by priority, then by place.
+    Queue,
+    /// Those due later: by their time, then as they were produced.
+    Scheduled,
+}
 
 impl Partition {
     /// What follows the pivot in a list, or its beginning. A pivot that is not in that list (any more) is refused: its

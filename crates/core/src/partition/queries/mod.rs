@@ -1,7 +1,7 @@
 //! Questions that change nothing.
 
-pub(in crate::partition) mod explain;
-pub(in crate::partition) mod follow;
-pub(in crate::partition) mod head;
-pub(in crate::partition) mod list;
-pub(in crate::partition) mod watch;
+pub(crate) mod explain;
+pub(crate) mod follow;
+pub(crate) mod head;
+pub(crate) mod list;
+pub(crate) mod watch;

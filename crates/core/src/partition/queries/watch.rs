@@ -2,15 +2,16 @@
 
 use bytes::Bytes;
 
-use crate::command::{Clear, Ended, News};
 use crate::group::Member;
 use crate::id::ItemNumber;
 use crate::item::{End, Item, LeaseEnd, State};
+use crate::news::{Ended, News};
 use crate::partition::entry::Entry;
 use crate::partition::groups::index::GroupIndex;
 use crate::partition::{Output, Partition};
 use crate::row::Clearable;
 use crate::time::Timestamp;
+use crate::verbs::Clear;
 
 impl Partition {
     /// The item as it can be seen. If it lives, its end will be told once, as news of the command that brings it. An

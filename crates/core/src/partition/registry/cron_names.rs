@@ -2,14 +2,26 @@
 
 use std::sync::Arc;
 
-use crate::command::{Limit, Refusal};
-use crate::cron::{CronHome, CronName, CronRefusal, NameCron, UnnameCron};
+use crate::cron::{CronHome, CronName, CronRefusal};
 use crate::footprint::Footprint;
 use crate::limits::{CRONS_MAX, Invalid, QUEUE_CRONS_MAX, check_name};
 use crate::partition::{Output, Partition};
+use crate::refusal::{Limit, Refusal};
 use crate::row::{Key, QueueName, Row};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+
+/// Registry only: takes the name of a cron away, unless it belongs to another queue by now.
+#[derive(Clone, Debug)]
+pub struct UnnameCron(pub CronHome);
+
+/// Registry only: gives a name to a cron of a queue.
+#[derive(Clone, Debug)]
+pub struct NameCron {
+    pub home: CronHome,
+    /// The queue that the name belongs to now, as far as the caller knows: refused if it belongs to another by now.
+    pub instead_of: Option<QueueName>,
+}
 
 impl Verb for NameCron {
     type Reply = ();

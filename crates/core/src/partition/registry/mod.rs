@@ -1,7 +1,7 @@
 //! What the partition with number 0 knows: queues, their partitions, and the names of crons.
 
-pub(in crate::partition) mod cron_names;
-pub(in crate::partition) mod index;
-pub(in crate::partition) mod rebalance;
-pub(in crate::partition) mod unclaimed;
-pub(in crate::partition) mod verbs;
+pub(crate) mod cron_names;
+pub(crate) mod index;
+pub(crate) mod rebalance;
+pub(crate) mod unclaimed;
+pub(crate) mod verbs;

@@ -1,16 +1,49 @@
 //! More partitions for a queue, or fewer. Items never move: what was here is done here. Keys do, and whoever was home
 //! to them before is remembered for as long as it may know one.
 
-use crate::command::{ForgetFormerHome, ForgetPartition, Rebalance, Refusal, Retire};
 use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, check_partitions};
 use crate::partition::registry::verbs::{NO_MORE_PARTITIONS, next_version};
 use crate::partition::{Output, Partition};
-use crate::route::{Slot, SlotMap};
-use crate::row::{Partitions, Queue, QueueName, Row, Stored};
+use crate::refusal::Refusal;
+use crate::route::{Slot, SlotMap, SlotSet};
+use crate::row::{Partitions, Queue, QueueName, Row, StoreNames, Stored};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+
+/// Registry only: a partition that was draining is empty.
+#[derive(Clone, Debug)]
+pub struct Retire {
+    pub queue: QueueName,
+    pub partition: PartitionId,
+}
+
+/// Registry only: a retired partition keeps nothing any more.
+#[derive(Clone, Debug)]
+pub struct ForgetPartition {
+    pub queue: QueueName,
+    pub partition: PartitionId,
+}
+
+/// Registry only: a partition knows no key any more of slots that it was home to.
+#[derive(Clone, Debug)]
+pub struct ForgetFormerHome {
+    pub queue: QueueName,
+    pub partition: PartitionId,
+    pub slots: SlotSet,
+    /// The routes that the partition knew when it said so. By later ones it may have been home to the slots again.
+    pub route_version: u64,
+}
+
+/// Registry only: more partitions for a queue, or fewer once some are leased empty.
+#[derive(Clone, Debug)]
+pub struct Rebalance {
+    pub name: QueueName,
+    pub partitions: u32,
+    /// For those that are new.
+    pub stores: StoreNames,
+}
 
 impl Verb for Rebalance {
     type Reply = Queue;

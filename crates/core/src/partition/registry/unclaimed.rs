@@ -5,17 +5,32 @@
 
 use std::collections::BTreeSet;
 
-use crate::command::{Adopt, DropUnclaimed, ForgetDropped, Limit, Refusal};
 use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, PARTITIONS_MAX};
 use crate::partition::registry::verbs::next_version;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Limit, Refusal};
 use crate::route::Slot;
-use crate::row::{Dropped, Key, Partitions, Queue, Row, Stored};
+use crate::row::{Dropped, Key, Partitions, Queue, QueueName, Row, Stored};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+
+/// Registry only: records that a partition is to be dropped which no queue names.
+#[derive(Clone, Debug)]
+pub struct DropUnclaimed(pub Stored);
+
+/// Registry only: these were dropped by their stores, and their records go.
+#[derive(Clone, Debug)]
+pub struct ForgetDropped(pub Vec<Stored>);
+
+/// Registry only: makes a partition that no queue names one of a queue's.
+#[derive(Clone, Debug)]
+pub struct Adopt {
+    pub queue: QueueName,
+    pub stored: Stored,
+}
 
 const REGISTRY_COPY: Invalid =
     Invalid { field: "partition", rule: "1 or more: 0 is the registry of a server" };

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::command::{CreateQueue, DeleteQueue, GivenQueue, Limit, Refusal, SkipPartitions, UpdateQueue};
 use crate::footprint::Footprint;
 use crate::id::{NUMBER_MAX, PartitionId};
 use crate::json;
@@ -12,11 +11,67 @@ use crate::limits::{
 };
 use crate::partition::numbers::next;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Limit, Refusal};
 use crate::route::SlotMap;
-use crate::row::{Key, Partitions, Queue, QueueName, Row};
-use crate::settings::{Settings, differs};
+use crate::row::{Key, Partitions, Queue, QueueName, Row, StoreNames};
+use crate::settings::{Settings, SettingsChange, differs};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+
+/// Registry only.
+#[derive(Clone, Debug)]
+pub struct DeleteQueue(pub QueueName);
+
+/// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
+#[derive(Clone, Copy, Debug)]
+pub struct SkipPartitions(pub PartitionId);
+
+/// Registry only.
+#[derive(Clone, Debug)]
+pub struct CreateQueue {
+    pub name: QueueName,
+    /// Its `version` is ignored: the registry counts.
+    pub settings: Settings,
+    pub partitions: u32,
+    /// As in [`crate::row::Queue::meta`].
+    pub meta: Option<Arc<str>>,
+    /// Unset: refused if there is a queue of the name. Set: such a queue is answered as it is, if it has what was given.
+    pub exists_ok: Option<Box<GivenQueue>>,
+    /// Where the partitions are to be: chosen by the engine.
+    pub stores: StoreNames,
+}
+
+impl CreateQueue {
+    /// Without `meta`, and refused if there is a queue of the name.
+    pub fn new(name: QueueName, settings: Settings, partitions: u32) -> Self {
+        Self { name, settings, partitions, meta: None, exists_ok: None, stores: StoreNames::default() }
+    }
+}
+
+/// What a caller gave of a queue, as opposed to what a queue has by default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GivenQueue {
+    pub partitions: Option<u32>,
+    pub settings: SettingsChange,
+    /// `Some(None)`: the queue is to have none.
+    pub meta: Option<Option<Arc<str>>>,
+}
+
+/// Registry only: changes what is named and nothing else.
+#[derive(Clone, Debug)]
+pub struct UpdateQueue {
+    pub name: QueueName,
+    pub change: SettingsChange,
+    /// Replaces [`crate::row::Queue::meta`]; `Some(None)` takes it away.
+    pub meta: Option<Option<Arc<str>>>,
+}
+
+impl UpdateQueue {
+    /// A change of settings alone.
+    pub fn new(name: QueueName, change: SettingsChange) -> Self {
+        Self { name, change, meta: None }
+    }
+}
 
 impl Verb for SkipPartitions {
     type Reply = ();

@@ -1,4 +1,4 @@
 //! What stops work: the verbs, and the index of rules.
 
-pub(in crate::partition) mod index;
-pub(in crate::partition) mod verbs;
+pub(crate) mod index;
+pub(crate) mod verbs;

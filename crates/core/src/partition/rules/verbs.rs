@@ -4,17 +4,42 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::command::{LiftRule, Limit, Refusal, SetRule, TakeRules};
 use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, RULES_MAX, check_kind, check_rule_reason};
 use crate::partition::registry::verbs::next_version;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Limit, Refusal};
 use crate::row::{Key, QueueName, Row};
 use crate::rule::{Rule, RuleKey, RuleSet, RulesVersion, Stop};
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+
+/// Takes the queue's rules over, as [`Configure`] does the settings.
+#[derive(Clone, Debug)]
+pub struct TakeRules(pub Arc<RuleSet>);
+
+/// Registry only: sets a rule, or says anew what there is to say of it.
+#[derive(Clone, Debug)]
+pub struct SetRule {
+    pub queue: QueueName,
+    /// Unset: the whole queue.
+    pub kind: Option<Arc<str>>,
+    pub stop: Stop,
+    pub reason: Option<Arc<str>>,
+    /// When it lifts itself: in the future.
+    pub until: Option<Timestamp>,
+}
+
+/// Registry only.
+#[derive(Clone, Debug)]
+pub struct LiftRule {
+    pub queue: QueueName,
+    /// Unset: the one on the whole queue.
+    pub kind: Option<Arc<str>>,
+    pub stop: Stop,
+}
 
 const PAST: Invalid = Invalid { field: "until", rule: "in the future" };
 

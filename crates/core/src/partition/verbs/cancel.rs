@@ -1,13 +1,24 @@
 //! Work that is not wanted any more.
 
-use crate::command::{Cancel, Cancelled, Refusal};
 use crate::footprint::Footprint;
 use crate::group::Member;
 use crate::id::ItemNumber;
 use crate::item::{End, Item, Lease, State};
 use crate::partition::{Output, Partition};
+use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Cancel(pub ItemNumber);
+
+/// Answers [`Cancel`]: the item after the cancel, also when nothing of it is kept. It is cancelled, or still leased with the
+/// request noted, or as it ended before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cancelled {
+    pub item: Item,
+    pub member: Option<Member>,
+}
 
 impl Verb for Cancel {
     type Reply = Cancelled;

@@ -1,11 +1,20 @@
 //! Many items gone at once: one row, whatever the backlog.
 
-use crate::command::{Clear, Limit, Refusal};
 use crate::footprint::Footprint;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Limit, Refusal};
 use crate::row::{Clearable, Row};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+
+/// Takes all items away that are in the chosen states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clear {
+    pub waiting: bool,
+    pub scheduled: bool,
+    pub leased: bool,
+    pub suspended: bool,
+}
 
 /// The marker says of each era when it was cleared, until the sweep has come by: a bound, so that it stays small.
 const TIMES_MAX: usize = 100;

@@ -2,15 +2,27 @@
 
 use bytes::Bytes;
 
-use crate::command::{Complete, Completion, Each, Refusal};
 use crate::footprint::Footprint;
 use crate::item::{End, LeaseEnd, State};
 use crate::limits::{Invalid, check_batch};
 use crate::partition::groups::end::count_end;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Each, Refusal};
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Held;
+
+/// Ends leased items whose work is done.
+#[derive(Clone, Debug)]
+pub struct Complete(pub Vec<Completion>);
+
+#[derive(Clone, Debug)]
+pub struct Completion {
+    pub held: Held,
+    /// Passed through to the store.
+    pub result: Option<Bytes>,
+}
 
 impl Verb for Complete {
     type Reply = Each<()>;

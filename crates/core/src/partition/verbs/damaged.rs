@@ -1,6 +1,5 @@
 //! Items that the store has lost a body of. Each fails by itself, with the error code `damaged`.
 
-use crate::command::{Damaged, Each, FailDamaged, Refusal};
 use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State};
@@ -8,9 +7,23 @@ use crate::limits::{Invalid, check_batch};
 use crate::partition::death::Death;
 use crate::partition::entry::Entry;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Each, Refusal};
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Held;
+
+/// Ends leased items that no worker can be given, because a body of theirs is lost.
+#[derive(Clone, Debug)]
+pub struct FailDamaged(pub Vec<Damaged>);
+
+/// A leased item with a body that the store has lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    pub held: Held,
+    /// The payload is lost. If not, the input of a resumed item is.
+    pub payload_lost: bool,
+}
 
 impl Verb for FailDamaged {
     type Reply = Each<()>;

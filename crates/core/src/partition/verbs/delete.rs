@@ -1,14 +1,18 @@
 //! Items taken out by an operator: whatever they were about to be, nothing of them is kept.
 
-use crate::command::{Delete, Each, Refusal};
 use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::End;
 use crate::limits::{Invalid, check_batch};
 use crate::partition::groups::end::count_end;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Each, Refusal};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+
+/// Takes items out without a trace that have not ended.
+#[derive(Clone, Debug)]
+pub struct Delete(pub Vec<ItemNumber>);
 
 impl Verb for Delete {
     type Reply = Each<()>;

@@ -1,12 +1,30 @@
 //! What a worker says while it works.
 
-use crate::command::{Emit, Emitted, Refusal};
+use crate::event::NewEvent;
 use crate::footprint::Footprint;
 use crate::limits::{Invalid, check_emit};
 use crate::partition::{Output, Partition};
+use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Held;
+
+/// Appends to the events of a leased item.
+#[derive(Clone, Debug)]
+pub struct Emit {
+    pub held: Held,
+    /// Refused unless this is the number of the last event: so that sending again is safe.
+    pub after: Option<u64>,
+    pub events: Vec<NewEvent>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    pub first_seq: u64,
+    pub last_seq: u64,
+    pub cancel_requested: bool,
+}
 
 impl Verb for Emit {
     type Reply = Emitted;

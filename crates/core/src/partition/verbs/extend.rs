@@ -1,13 +1,28 @@
 //! The heartbeat of a lease.
 
-use crate::command::{Each, Extend, Extended, Held, Refusal};
 use crate::footprint::Footprint;
 use crate::item::{Lease, State};
 use crate::limits::{Invalid, check_batch, check_lease_timeout};
 use crate::partition::{Output, Partition};
+use crate::refusal::{Each, Refusal};
 use crate::time::{Span, Timestamp};
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Held;
+
+/// Extends leases.
+#[derive(Clone, Debug)]
+pub struct Extend {
+    /// Unset: the timeout each lease has.
+    pub lease_timeout: Option<Span>,
+    pub items: Vec<Held>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    pub deadline: Timestamp,
+    pub cancel_requested: bool,
+}
 
 impl Verb for Extend {
     type Reply = Each<Extended>;

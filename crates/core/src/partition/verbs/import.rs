@@ -1,15 +1,69 @@
 //! Items from elsewhere: as they were there, under new numbers, in the order given behind all there is.
 
-use crate::command::{Each, Import, ImportItem, Produced, Refusal};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::produce::stored_bytes;
 use crate::footprint::Footprint;
-use crate::item::{Extras, State};
+use crate::item::{Extras, ItemError, Origin, State, Suspension};
 use crate::limits::{Invalid, check_imports};
 use crate::partition::create::{Bodies, Draft};
 use crate::partition::verbs::route::Keys;
 use crate::partition::verbs::suspend::suspended;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Each, Refusal};
 use crate::time::{Span, Timestamp};
 use crate::verb::{Decided, Verb};
+use crate::verbs::Produced;
+
+/// Brings items in as they were elsewhere.
+#[derive(Clone, Debug)]
+pub struct Import {
+    pub items: Vec<ImportItem>,
+}
+
+/// An item as it was elsewhere. Its number is new, and its place behind all there is.
+#[derive(Clone, Debug)]
+pub struct ImportItem {
+    pub kind: Arc<str>,
+    pub priority: u8,
+    /// As that of a [`NewItem`].
+    pub group: Option<Arc<str>>,
+    /// Unset: now.
+    pub created_at: Option<Timestamp>,
+    pub attempts: u32,
+    /// Unset: waiting at once. In the past: it is started with whatever else is due.
+    pub due_at: Option<Timestamp>,
+    /// Unset: the queue's counts.
+    pub max_attempts: Option<u32>,
+    /// Counted from its making. Unset: any age, whatever the queue says of new items.
+    pub dead_timeout: Option<Span>,
+    /// As that of a [`NewItem`].
+    pub address: Option<Arc<str>>,
+    /// Where it was moved from before it came here.
+    pub origin: Option<Box<Origin>>,
+    pub error: Option<ItemError>,
+    /// It waits for an answer, whenever it is due.
+    pub suspended: Option<Box<Suspension>>,
+    /// `body` and `facts` are as in [`NewItem`].
+    pub body: Bytes,
+    pub facts: Option<Bytes>,
+}
+
+impl ImportItem {
+    /// As that of a [`NewItem`].
+    pub fn key(&self) -> Option<&str> {
+        self.group.as_deref().or(self.address.as_deref())
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let origin = self.origin.as_ref().and_then(|origin| origin.error.as_ref());
+        let errors = [self.error.as_ref(), origin].into_iter().flatten();
+        let errors = errors.map(|error| error.message.len()).sum::<usize>();
+        errors + stored_bytes(&self.body, self.facts.as_ref(), self.address.as_ref())
+    }
+}
 
 impl Verb for Import {
     type Reply = Each<Produced>;

@@ -1,11 +1,11 @@
 //! Handing items to workers: the best first, by priority and place, over the kinds the worker will take.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use crate::command::{Filter, LeaseItems, Leased};
 use crate::footprint::Footprint;
 use crate::id::{ItemNumber, Permit};
-use crate::item::{Lease, State};
+use crate::item::{Lease, Origin, State};
 use crate::limits::{Invalid, check_lease};
 use crate::partition::index::kinds::KindIndex;
 use crate::partition::index::lanes::Key;
@@ -13,6 +13,59 @@ use crate::partition::rows::priority_of;
 use crate::partition::{Output, Partition};
 use crate::time::{Span, Timestamp};
 use crate::verb::{Decided, Verb};
+
+/// Leases the best items that a worker takes.
+#[derive(Clone, Debug)]
+pub struct LeaseItems {
+    pub client_id: Arc<str>,
+    pub batch_size: usize,
+    /// Unset: the queue's.
+    pub lease_timeout: Option<Span>,
+    pub filter: Filter,
+}
+
+/// Which items a worker will take.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Filter {
+    /// Unset: every kind. Sorted and without doubles when set through [`Filter::new`].
+    pub kinds: Option<Arc<[Arc<str>]>>,
+    /// Inclusive.
+    pub max_priority: u8,
+}
+
+impl Filter {
+    pub const ANY: Self = Self { kinds: None, max_priority: u8::MAX };
+
+    pub fn new(kinds: Option<Vec<Arc<str>>>, max_priority: u8) -> Self {
+        let kinds = kinds.map(|mut kinds| {
+            kinds.sort();
+            kinds.dedup();
+            kinds.into()
+        });
+        Self { kinds, max_priority }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leased {
+    pub number: ItemNumber,
+    pub permit: Permit,
+    pub kind: Arc<str>,
+    pub priority: u8,
+    /// This one included.
+    pub attempts: u32,
+    pub deadline: Timestamp,
+    pub created_at: Timestamp,
+    pub dead_timeout: Option<Span>,
+    pub address: Option<Arc<str>>,
+    pub origin: Option<Box<Origin>>,
+    /// The name of the group it is a member of.
+    pub group: Option<Arc<str>>,
+    /// The store holds the answer that it was resumed with.
+    pub has_input: bool,
+    /// The number of its last event, or 0.
+    pub event_count: u64,
+}
 
 /// Items that one lease ends in passing, because they are overdue or lack their payload. Later leases end the rest, and
 /// the sweep those that are overdue.

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::command::{Claim, Digest, NewItem, ProduceOnce, Produced, ProducedOnce, Refusal};
 use crate::footprint::Footprint;
+use crate::id::ItemId;
 use crate::limits::{
     IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_KEPT, IDEMPOTENCY_KEYS_MAX, IDEMPOTENCY_MARGIN, Invalid,
     check_idempotency_key, check_items,
@@ -15,10 +15,48 @@ use crate::limits::{
 use crate::mutant::{self, Mutant};
 use crate::partition::verbs::route::Keys;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Each, Refusal};
 use crate::route::Slot;
 use crate::row::{Answers, Key, Once, Row};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+use crate::verbs::{NewItem, Produced};
+
+/// What one partition is to produce of a call that is carried out once, however often it is sent.
+#[derive(Clone, Debug)]
+pub struct ProduceOnce {
+    /// The client's name for the call.
+    pub key: Arc<str>,
+    /// Of all items of the call, those for other partitions included.
+    pub digest: Digest,
+    pub claim: Claim,
+    /// Which items of the call these are. Empty: all of them.
+    pub indexes: Vec<u16>,
+    /// Those of them whose address an item of another partition holds, which was home to it before.
+    pub held: BTreeMap<u16, ItemId>,
+    /// None at the home of the key, if all belong elsewhere.
+    pub items: Vec<NewItem>,
+}
+
+/// Calls with the same digest are the same.
+pub type Digest = [u8; 16];
+
+/// Who decides whether a key is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The home of the key does.
+    First,
+    /// Another partition goes by the moment at which the home did.
+    Of(Timestamp),
+}
+
+/// Answers [`ProduceOnce`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProducedOnce {
+    /// When the home of the key took note of the call for the first time.
+    pub claimed_at: Timestamp,
+    pub items: Each<Produced>,
+}
 
 type Answer = Result<Produced, Refusal>;
 

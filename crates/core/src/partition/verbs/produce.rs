@@ -3,16 +3,89 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::command::{Each, NewItem, Produce, Produced, Refusal};
+use bytes::Bytes;
+
 use crate::footprint::Footprint;
-use crate::item::Extras;
+use crate::id::ItemNumber;
+use crate::item::{Extras, Phase};
 use crate::limits::{Invalid, KINDS_MAX, check_items};
 use crate::partition::create::{Bodies, Draft};
 use crate::partition::groups::index::GroupIndex;
 use crate::partition::verbs::route::Keys;
 use crate::partition::{Output, Partition};
-use crate::time::Timestamp;
+use crate::refusal::{Each, Refusal};
+use crate::time::{Span, Timestamp};
 use crate::verb::{Decided, Verb};
+
+#[derive(Clone, Debug)]
+pub struct Produce {
+    pub items: Vec<NewItem>,
+}
+
+#[derive(Clone, Debug)]
+pub struct NewItem {
+    pub kind: Arc<str>,
+    pub priority: u8,
+    /// The name of the group it is to be a member of.
+    pub group: Option<Arc<str>>,
+    /// In the past or unset: waiting at once.
+    pub enqueue_at: Option<Timestamp>,
+    /// How long after the command the item is due. At most one of `enqueue_at` and `delay` is set.
+    pub delay: Option<Span>,
+    pub max_attempts: Option<u32>,
+    /// Unset: the queue's. Zero: it may grow any age.
+    pub dead_timeout: Option<Span>,
+    /// Refused, by itself, while an item of that address is not final.
+    pub address: Option<Arc<str>>,
+    /// Passed through to the store, which may keep it in memory: let it not be a small part of something large. The
+    /// core never looks inside and does not keep it.
+    pub body: Bytes,
+    /// What of the body is still to be seen once the item is final, and counts against the queue's retention: passed
+    /// through like it.
+    pub facts: Option<Bytes>,
+}
+
+impl NewItem {
+    /// Waiting at once, and with nothing special about it.
+    pub fn plain(kind: impl Into<Arc<str>>, body: Bytes) -> Self {
+        Self {
+            kind: kind.into(),
+            priority: 0,
+            group: None,
+            enqueue_at: None,
+            delay: None,
+            max_attempts: None,
+            dead_timeout: None,
+            address: None,
+            body,
+            facts: None,
+        }
+    }
+
+    /// When an item is due that is made at `now`; unset: at once.
+    pub(crate) fn due_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.delay.map(|delay| now + delay).or(self.enqueue_at)
+    }
+
+    /// What it is at home by, if anything.
+    pub fn key(&self) -> Option<&str> {
+        self.group.as_deref().or(self.address.as_deref())
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        stored_bytes(&self.body, self.facts.as_ref(), self.address.as_ref())
+    }
+}
+
+pub(super) fn stored_bytes(body: &Bytes, facts: Option<&Bytes>, address: Option<&Arc<str>>) -> usize {
+    body.len() + facts.map_or(0, Bytes::len) + address.map_or(0, |address| address.len())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Produced {
+    pub number: ItemNumber,
+    pub phase: Phase,
+}
 
 impl Verb for Produce {
     type Reply = Each<Produced>;

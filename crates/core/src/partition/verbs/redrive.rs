@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::command::{Redrive, RedriveCursor, RedriveTo, Redriven};
 use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::{End, MoveReason};
@@ -13,6 +12,42 @@ use crate::partition::index::lanes::{Key, Lane};
 use crate::partition::{Output, Partition};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+
+/// One slice of a redrive: in the order in which items wait.
+#[derive(Clone, Debug)]
+pub struct Redrive {
+    pub to: RedriveTo,
+    /// Unset: every kind.
+    pub kind: Option<Arc<str>>,
+    /// How many items to send at most. Others are looked at too, but no more than a slice of them.
+    pub limit: usize,
+    /// Unset: from the beginning.
+    pub from: Option<RedriveCursor>,
+}
+
+#[derive(Clone, Debug)]
+pub enum RedriveTo {
+    Queue(Arc<str>),
+    /// Where each came from, if that is one of these: those that came from nowhere, or from a queue that is gone, stay.
+    Origins(Arc<BTreeSet<Arc<str>>>),
+}
+
+/// How far a redrive has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedriveCursor {
+    /// The order and the number of the last item looked at.
+    pub(crate) after: (u64, ItemNumber),
+    /// What was made after the redrive began is none of its business: it may have been sent back already.
+    pub(crate) until: ItemNumber,
+}
+
+/// Answers [`Redrive`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Redriven {
+    pub count: u64,
+    /// Unset when there was nothing more to look at.
+    pub next: Option<RedriveCursor>,
+}
 
 /// Items that one slice looks at, fewer if they have many events to be forgotten.
 const LOOK_MAX: usize = 100;

@@ -1,15 +1,27 @@
 //! Work given back untouched.
 
-use crate::command::{Each, Held, PutOff, Refusal, Release};
 use crate::footprint::Footprint;
 use crate::item::{End, LeaseEnd, State};
 use crate::limits::{Invalid, check_batch};
 use crate::mutant::{self, Mutant};
 use crate::partition::death::Death;
 use crate::partition::{Output, Partition};
-use crate::time::Timestamp;
+use crate::refusal::{Each, Refusal};
+use crate::time::{Span, Timestamp};
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Held;
+
+/// Gives leased items back, uncharged.
+#[derive(Clone, Debug)]
+pub struct Release(pub Vec<Held>);
+
+/// Leased items that are to wait for so long, uncharged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PutOff {
+    pub items: Vec<Held>,
+    pub delay: Span,
+}
 
 impl Verb for Release {
     type Reply = Each<()>;

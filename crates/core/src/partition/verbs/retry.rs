@@ -1,18 +1,43 @@
 //! Work that failed, for now or for good.
 
-use crate::command::{Each, Refusal, Retried, Retry, RetryItem};
 use crate::footprint::Footprint;
 use crate::id::{ItemId, ItemNumber};
-use crate::item::{End, LeaseEnd, Phase, State};
+use crate::item::{End, ItemError, LeaseEnd, Phase, State};
 use crate::limits::{Invalid, check_batch, check_error, check_retry_time};
 use crate::partition::death::Death;
 use crate::partition::entry::Entry;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Each, Refusal};
 use crate::retry::delay;
 use crate::settings::Requeue;
 use crate::time::{Span, Timestamp};
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Held;
+
+/// Ends the leases of items that failed, for now or for good.
+#[derive(Clone, Debug)]
+pub struct Retry(pub Vec<RetryItem>);
+
+#[derive(Clone, Debug)]
+pub struct RetryItem {
+    pub held: Held,
+    /// `retry_at` in the past: at once. Without `retry_at` and `delay` the queue's policy decides.
+    pub retry_at: Option<Timestamp>,
+    /// How long after the command the item is due again. At most one of `retry_at` and `delay` is set.
+    pub delay: Option<Span>,
+    /// No further attempt, whatever is left.
+    pub dead: bool,
+    pub error: Option<ItemError>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// It will be leased again, at this time at the earliest.
+    Again { due_at: Timestamp },
+    /// It failed or expired, or was cancelled meanwhile.
+    Ended(Phase),
+}
 
 impl Verb for Retry {
     type Reply = Each<Retried>;

@@ -1,13 +1,18 @@
 //! Work taken away from its worker.
 
-use crate::command::{Each, Held, Refusal, Revoke};
 use crate::footprint::Footprint;
 use crate::item::{LeaseEnd, State};
 use crate::limits::{Invalid, check_batch};
 use crate::partition::death::Death;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Each, Refusal};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Held;
+
+/// Takes leased items away from their workers.
+#[derive(Clone, Debug)]
+pub struct Revoke(pub Vec<Held>);
 
 impl Verb for Revoke {
     type Reply = Each<()>;

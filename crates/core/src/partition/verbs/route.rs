@@ -1,13 +1,18 @@
 //! What the partition takes in, and what is left once it takes nothing any more.
 
-use crate::command::{ImportItem, NewItem, Refusal, Route};
 use crate::footprint::Footprint;
 use crate::partition::{Output, Partition};
+use crate::refusal::Refusal;
 use crate::route::Slot;
 use crate::row::{Intake, Row};
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::{ImportItem, NewItem};
+
+/// Takes over what the partition is to take in, as [`Configure`] does the settings.
+#[derive(Clone, Debug)]
+pub struct Route(pub Intake);
 
 /// What still has to be done here before a partition that drains is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

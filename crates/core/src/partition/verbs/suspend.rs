@@ -1,6 +1,10 @@
 //! Work that cannot go on until somebody answers.
 
-use crate::command::{Each, Input, Refusal, Resume, Suspend, SuspendItem};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::event::NewEvent;
 use crate::footprint::Footprint;
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State, Suspension};
@@ -9,10 +13,37 @@ use crate::mutant::{self, Mutant};
 use crate::partition::death::Death;
 use crate::partition::entry::Entry;
 use crate::partition::{Output, Partition};
+use crate::refusal::{Each, Refusal};
 use crate::row::{Change, Part};
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
+use crate::verbs::Held;
+
+/// Workers give items up until somebody answers.
+#[derive(Clone, Debug)]
+pub struct Suspend(pub Vec<SuspendItem>);
+
+#[derive(Clone, Debug)]
+pub struct SuspendItem {
+    pub held: Held,
+    pub reason: Option<Arc<str>>,
+}
+
+/// Answers a suspended item.
+#[derive(Clone, Debug)]
+pub struct Resume {
+    pub number: ItemNumber,
+    pub input: Option<Input>,
+}
+
+/// What a suspended item was waiting for: an event of its stream, and a body for the workers that come after.
+#[derive(Clone, Debug)]
+pub struct Input {
+    pub event: NewEvent,
+    /// Passed through to the store.
+    pub body: Bytes,
+}
 
 impl Verb for Suspend {
     type Reply = Each<()>;

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::command::{Arriving, AssignCrons, Departing, Move, Moved, NewItem, Refusal, Take};
-use windlass_core::cron::{
-    CatchUp, Cron, CronChange, CronRefusal, DeleteCron, NewCron, Overlap, PauseCron, ResumeCron, TriggerCron,
-    UpdateCron,
-};
+use windlass_core::cron::{CatchUp, Cron, CronRefusal, Overlap};
 use windlass_core::id::{ItemNumber, PartitionId};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Key, Part, Row};
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{
+    Arriving, AssignCrons, CronChange, DeleteCron, Departing, Move, Moved, NewCron, NewItem, PauseCron,
+    ResumeCron, Take, TriggerCron, UpdateCron,
+};
 
 use super::{History, Step, address_name, kind_name};
 

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::command::{Changed, Emit, Emitted, Input, Refusal, Resume, Suspend, SuspendItem};
 use windlass_core::event::NewEvent;
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{Extras, Outcome, Phase, State};
 use windlass_core::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX};
+use windlass_core::news::Changed;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::Row;
+use windlass_core::verbs::{Emit, Emitted, Input, Resume, Suspend, SuspendItem};
 
 use super::steps::pick;
 use super::{History, Pick, Step};

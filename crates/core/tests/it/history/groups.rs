@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use windlass_core::command::{
-    CancelGroup, CreateGroup, DeleteGroup, GroupCreated, NewEnd, NewItem, Produced, Refusal, SetGroupEnd,
-    StartGroup,
-};
 use windlass_core::group::{Group, GroupState, Member};
 use windlass_core::id::{GroupNumber, ItemNumber};
 use windlass_core::item::{Item, Phase, State};
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Counts;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{BodyCopy, Change, Part, Row};
+use windlass_core::verbs::{
+    CancelGroup, CreateGroup, DeleteGroup, GroupCreated, NewEnd, NewItem, Produced, SetGroupEnd, StartGroup,
+};
 
 use super::steps::new;
 use super::{History, Step, kind_name};

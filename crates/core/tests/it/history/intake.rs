@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use windlass_core::command::{Refusal, Route};
 use windlass_core::partition::Remaining;
+use windlass_core::refusal::Refusal;
 use windlass_core::route::Slot;
 use windlass_core::row::Intake;
+use windlass_core::verbs::Route;
 
 use super::{History, Step, address_name, groups};
 

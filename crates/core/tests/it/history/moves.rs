@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{
-    Arriving, ArrivingItem, Assign, Move, Moved, Redrive, RedriveTo, Refusal, Take,
-};
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{Item, MoveNumber, MoveReason, Origin};
 use windlass_core::partition::Target;
+use windlass_core::refusal::Refusal;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::{Arriving, ArrivingItem, Assign, Move, Moved, Redrive, RedriveTo, Take};
 
 use super::{History, kind_name};
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use windlass_core::command::TakeRules;
 use windlass_core::item::{Item, Phase};
 use windlass_core::partition::Reason;
 use windlass_core::row::{Change, Row};
 use windlass_core::rule::{Rule, RuleKey, RuleSet, Stop};
 use windlass_core::time::Span;
+use windlass_core::verbs::TakeRules;
 
 use super::{History, Step, kind_name};
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use windlass_core::command::{Clear, NewItem, Refusal, UpdateQueue};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::Phase;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Settings, SettingsChange};
+use windlass_core::verbs::{Clear, NewItem, UpdateQueue};
 use windlass_engine::{EngineError, ProducedItem};
 
 use super::dead_queues::{all_moved, arrived, fail_all, to_dead};

@@ -7,11 +7,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use windlass_core::command::NewItem;
 use windlass_core::item::Phase;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::NewItem;
 use windlass_engine::env::Env;
 
 use super::expiry::lives;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, NewItem, Refusal};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, NewItem};
 use windlass_engine::env::Env;
 use windlass_engine::{Granted, Histogram, PartitionState, QueueOverview, QueueStats, RetryItem, Totals};
 

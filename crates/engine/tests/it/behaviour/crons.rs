@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{NewItem, Refusal};
-use windlass_core::cron::{CatchUp, Cron, CronChange, CronName, CronRefusal, NewCron, Overlap};
+use windlass_core::cron::{CatchUp, Cron, CronName, CronRefusal, Overlap};
 use windlass_core::item::Phase;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CronChange, NewCron, NewItem};
 use windlass_engine::env::Env;
 use windlass_engine::{CronInfo, EngineError};
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{CreateGroup, NewEnd, NewItem, Refusal, UpdateQueue};
 use windlass_core::id::ItemId;
 use windlass_core::item::{ItemError, MoveReason, Phase};
 use windlass_core::limits::KINDS_MAX;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{CreateGroup, NewEnd, NewItem, UpdateQueue};
 use windlass_engine::{EngineError, Granted, RetryItem};
 
 use super::expiry::{error_code, lives};
@@ -241,7 +242,7 @@ async fn many_items_arrive_in_the_order_they_died_over_several_partitions(world:
 }
 
 async fn a_dead_queue_is_another_queue(world: &World) {
-    use windlass_core::command::CreateQueue;
+    use windlass_core::verbs::CreateQueue;
     let name = queue_name("dead");
     let create = CreateQueue::new(name, to_dead(), 1);
     let refused = world.engine().create_queue(create).await;

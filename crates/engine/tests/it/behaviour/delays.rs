@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use windlass_core::command::{CreateGroup, NewItem};
 use windlass_core::id::ItemId;
 use windlass_core::item::State;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{CreateGroup, NewItem};
 use windlass_engine::RetryItem;
 use windlass_engine::env::Env;
 

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::{CreateQueue, GivenQueue, NewItem, Refusal, UpdateQueue};
-use windlass_core::cron::{CronChange, CronRefusal, NewCron};
+use windlass_core::cron::CronRefusal;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::{Queue, QueueName};
 use windlass_core::settings::{Settings, SettingsChange};
+use windlass_core::verbs::{CreateQueue, CronChange, GivenQueue, NewCron, NewItem, UpdateQueue};
 use windlass_engine::env::Env;
 use windlass_engine::{Committed, CronInfo, Engine, EngineError, GivenCron};
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use windlass_core::command::{NewItem, Retried};
 use windlass_core::id::ItemId;
 use windlass_core::item::{ItemError, Phase};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{NewItem, Retried};
 use windlass_engine::env::Env;
 use windlass_engine::{Granted, ItemView, RetryItem};
 
@@ -81,8 +81,8 @@ async fn scheduled_and_waiting_items_expire_by_their_own_timeout_or_the_queues(w
 }
 
 async fn a_queues_new_dead_timeout_counts_for_new_items_only(world: &World) {
-    use windlass_core::command::UpdateQueue;
     use windlass_core::settings::SettingsChange;
+    use windlass_core::verbs::UpdateQueue;
     let queue = world.queue("q", 1, Settings::default()).await;
     let old = world.produce(&queue, items(1)).await[0];
     let change = SettingsChange { dead_timeout: lives(10), ..SettingsChange::default() };

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{Clear, CreateGroup, NewEnd, NewItem, Refusal, SetGroupEnd};
 use windlass_core::group::{Ended, GroupView};
 use windlass_core::item::{MoveReason, Phase, State};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, CreateGroup, NewEnd, NewItem, SetGroupEnd};
 use windlass_engine::{CreatedGroup, EngineError};
 
 use super::dead_queues::{all_moved, arrived};

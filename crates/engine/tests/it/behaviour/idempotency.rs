@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use windlass_core::command::{NewItem, Refusal};
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::NewItem;
 use windlass_engine::env::Env;
 use windlass_engine::{EngineError, ProducedItem};
 
@@ -127,7 +128,7 @@ async fn items_without_a_key_of_their_own_go_together(world: &World) {
         let free: Vec<_> = ids.iter().skip(1).step_by(2).map(|(id, _)| id.partition).collect();
         assert!(free.windows(2).all(|pair| pair[0] == pair[1]), "{free:?}");
         let all =
-            windlass_core::command::Clear { waiting: true, scheduled: true, leased: true, suspended: false };
+            windlass_core::verbs::Clear { waiting: true, scheduled: true, leased: true, suspended: false };
         world.engine().clear(&queue, all).await.expect("cleared");
     }
 }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, NewItem, Refusal, Retried};
 use windlass_core::item::{End, ItemError, LeaseEnd, Phase, State};
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::{RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, NewItem, Retried};
 use windlass_engine::env::Env;
 use windlass_engine::{Commit, EngineError, RetryItem};
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use windlass_core::command::{Filter, LeaseItems, NewItem, Refusal};
 use windlass_core::item::Phase;
 use windlass_core::limits::Invalid;
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Filter, LeaseItems, NewItem};
 use windlass_engine::{EngineError, Grant};
 
 use super::waiting_lease;

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{CreateGroup, List};
 use windlass_core::item::Phase;
 use windlass_core::partition::Counts;
 use windlass_core::row::QueueName;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
+use windlass_core::verbs::{CreateGroup, List};
 use windlass_engine::{Granted, ItemView, Page, QueueStats};
 
 use super::counts::{Dice, some_deed};

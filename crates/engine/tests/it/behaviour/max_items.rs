@@ -1,10 +1,11 @@
 //! A queue holds no more than it may.
 
-use windlass_core::command::{Clear, NewItem, Refusal, UpdateQueue};
 use windlass_core::id::ItemId;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::{Clear, NewItem, UpdateQueue};
 use windlass_engine::{Engine, EngineError, Judged, ProducedItem};
 
 use super::is_refused;

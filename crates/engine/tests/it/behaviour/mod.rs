@@ -58,11 +58,12 @@ mod suspends;
 mod unclaimed;
 mod waits;
 
-use windlass_core::command::{LeaseItems, Refusal};
 use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::time::Span;
+use windlass_core::verbs::LeaseItems;
 use windlass_engine::{Committed, Engine, EngineError, Grant, Granted, ItemView, RetryItem};
 
 use crate::world::World;

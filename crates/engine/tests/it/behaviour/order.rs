@@ -1,9 +1,9 @@
 //! Priorities, kinds and places taken together.
 
-use windlass_core::command::{Filter, LeaseItems, NewItem};
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::Span;
+use windlass_core::verbs::{Filter, LeaseItems, NewItem};
 use windlass_engine::Granted;
 
 use crate::world::{World, bodies, held, item, lease};

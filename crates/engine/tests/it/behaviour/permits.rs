@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use windlass_core::command::Refusal;
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::Span;
 use windlass_engine::Holding;

@@ -1,10 +1,11 @@
 //! Queues come, change and go.
 
-use windlass_core::command::{CreateQueue, NewItem, Refusal, UpdateQueue};
 use windlass_core::id::PartitionId;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{CreateQueue, NewItem, UpdateQueue};
 use windlass_engine::env::Env;
 use windlass_engine::{Commit, Engine, EngineError};
 

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use windlass_core::command::{NewItem, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::Phase;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::NewItem;
 use windlass_engine::{Commit, EngineError, PartitionState, ProducedItem, Remaining};
 
 use super::addresses::at;

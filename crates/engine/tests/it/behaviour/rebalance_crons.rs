@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass_core::command::NewItem;
-use windlass_core::cron::{CatchUp, NewCron, Overlap};
+use windlass_core::cron::{CatchUp, Overlap};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{NewCron, NewItem};
 use windlass_engine::EngineError;
 
 use super::crons::{cron, named, namespace};

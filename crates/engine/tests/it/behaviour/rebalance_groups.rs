@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::command::{CreateGroup, NewItem, Refusal, SetGroupEnd};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::Phase;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
+use windlass_core::verbs::{CreateGroup, NewItem, SetGroupEnd};
 use windlass_engine::{EngineError, ProducedItem, Remaining};
 
 use super::addresses::at;

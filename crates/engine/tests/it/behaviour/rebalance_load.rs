@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinHandle;
-use windlass_core::command::{CreateGroup, NewItem, Refusal};
 use windlass_core::id::ItemId;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{CreateGroup, NewItem};
 use windlass_engine::{Engine, EngineError, ProducedItem};
 
 use super::addresses::at;

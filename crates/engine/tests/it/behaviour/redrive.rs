@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use windlass_core::command::{NewItem, Refusal};
 use windlass_core::item::MoveReason;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
+use windlass_core::verbs::NewItem;
 use windlass_engine::{EngineError, Redrive};
 
 use super::dead_queues::{all_moved, arrived, fail_all, to_dead};

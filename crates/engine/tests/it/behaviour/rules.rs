@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use windlass_core::command::{LiftRule, NewItem, Refusal, SetRule};
 use windlass_core::item::Phase;
 use windlass_core::limits::Invalid;
 use windlass_core::partition::Reason;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::rule::{Rule, Stop};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{LiftRule, NewItem, SetRule};
 use windlass_engine::env::Env;
 use windlass_engine::{Engine, Granted, WhyNot};
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use windlass_core::command::NewItem;
 use windlass_core::id::ItemId;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::NewItem;
 use windlass_engine::env::Env;
 use windlass_engine::{Histogram, QueueStats};
 

@@ -1,12 +1,13 @@
 //! What operators see of a queue, and what they do with it.
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, ImportItem, List, NewItem, Refusal};
 use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::item::{Extras, Phase, State};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Clear, ImportItem, List, NewItem};
 use windlass_engine::env::Env;
 use windlass_engine::{ItemView, Page};
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, CreateGroup, Emitted, Refusal};
 use windlass_core::event::NewEvent;
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, CreateGroup, Emitted};
 use windlass_engine::{CloseMode, EndReason, Engine, EngineError, Frame, Granted, Subscription};
 
 use super::counts::Dice;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::{Input, NewItem, Refusal};
 use windlass_core::event::NewEvent;
 use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Input, NewItem};
 use windlass_engine::{Granted, SuspendItem};
 
 use super::is_refused;

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use windlass_core::command::{CreateGroup, NewItem, Refusal};
 use windlass_core::id::PartitionId;
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
+use windlass_core::verbs::{CreateGroup, NewItem};
 use windlass_engine::EngineError;
 
 use super::addresses::at;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::command::{Clear, NewItem, Refusal};
 use windlass_core::item::{ItemError, Phase};
+use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Clear, NewItem};
 use windlass_engine::{Engine, EngineError, ItemView, Outcome, RetryItem};
 
 use super::addresses::at;

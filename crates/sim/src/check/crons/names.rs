@@ -1,7 +1,7 @@
 //! Whether there is a cron of a name, and which.
 
-use windlass_core::command::Refusal;
 use windlass_core::cron::CronRefusal;
+use windlass_core::refusal::Refusal;
 
 use super::super::facts::violation;
 use super::{Asked, Crons, Shown, may_fall_between};

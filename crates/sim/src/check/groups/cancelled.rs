@@ -1,10 +1,10 @@
 //! What a finished group leaves: after a cancel only those members live on that are leased, and their workers are asked to
 //! stop; after the end, none.
 
-use windlass_core::command::{Extended, Retried};
 use windlass_core::group::GroupView;
 use windlass_core::item::Phase;
 use windlass_core::time::Timestamp;
+use windlass_core::verbs::{Extended, Retried};
 
 use super::super::facts::{Facts, ItemFacts, Judgement, violation};
 use crate::history::{Call, Verdict, Violation};

@@ -1,8 +1,8 @@
 //! A group counts all that ever were members of it, each as what became of it.
 
-use windlass_core::command::Retried;
 use windlass_core::group::GroupView;
 use windlass_core::item::Phase;
+use windlass_core::verbs::Retried;
 
 use super::super::facts::{Facts, ItemFacts, Verb, violation};
 use super::views::total;

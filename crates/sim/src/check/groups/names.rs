@@ -1,7 +1,7 @@
 //! A name stands for its group from its making until it is deleted or forgotten, and only a group that is not finished
 //! takes members.
 
-use windlass_core::command::Refusal;
+use windlass_core::refusal::Refusal;
 
 use super::super::facts::{Facts, violation};
 use super::{GroupFacts, may_follow};

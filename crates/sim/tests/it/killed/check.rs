@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use windlass_core::command::{Filter, LeaseItems};
 use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::State;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Filter, LeaseItems};
 use windlass_engine::Engine;
 use windlass_sim::victim::{DEAD, WORKED, open, queue};
 

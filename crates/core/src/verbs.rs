@@ -1,0 +1,39 @@
+//! What can be asked of a partition, and what is answered: every verb, from the file that carries it out.
+
+pub use crate::partition::crons::run::TriggerCron;
+pub use crate::partition::crons::verbs::{
+    CronChange, DeleteCron, NewCron, PauseCron, ResumeCron, UpdateCron,
+};
+pub use crate::partition::groups::verbs::{
+    CancelGroup, CreateGroup, DeleteGroup, GroupCreated, NewEnd, SetGroupEnd, StartGroup,
+};
+pub use crate::partition::held::Held;
+pub use crate::partition::moves::crons::AssignCrons;
+pub use crate::partition::moves::leave::{Assign, Departing, DepartingItem, Departure, Moved, Unassign};
+pub use crate::partition::moves::take::{Arriving, ArrivingItem, Move, Take};
+pub use crate::partition::queries::list::List;
+pub use crate::partition::registry::cron_names::{NameCron, UnnameCron};
+pub use crate::partition::registry::rebalance::{ForgetFormerHome, ForgetPartition, Rebalance, Retire};
+pub use crate::partition::registry::unclaimed::{Adopt, DropUnclaimed, ForgetDropped};
+pub use crate::partition::registry::verbs::{
+    CreateQueue, DeleteQueue, GivenQueue, SkipPartitions, UpdateQueue,
+};
+pub use crate::partition::rules::verbs::{LiftRule, SetRule, TakeRules};
+pub use crate::partition::verbs::cancel::{Cancel, Cancelled};
+pub use crate::partition::verbs::clear::Clear;
+pub use crate::partition::verbs::complete::{Complete, Completion};
+pub use crate::partition::verbs::configure::Configure;
+pub use crate::partition::verbs::damaged::{Damaged, FailDamaged};
+pub use crate::partition::verbs::delete::Delete;
+pub use crate::partition::verbs::emit::{Emit, Emitted};
+pub use crate::partition::verbs::extend::{Extend, Extended};
+pub use crate::partition::verbs::import::{Import, ImportItem};
+pub use crate::partition::verbs::lease::{Filter, LeaseItems, Leased};
+pub use crate::partition::verbs::once::{Claim, Digest, ProduceOnce, ProducedOnce};
+pub use crate::partition::verbs::produce::{NewItem, Produce, Produced};
+pub use crate::partition::verbs::redrive::{Redrive, RedriveCursor, RedriveTo, Redriven};
+pub use crate::partition::verbs::release::{PutOff, Release};
+pub use crate::partition::verbs::retry::{Retried, Retry, RetryItem};
+pub use crate::partition::verbs::revoke::Revoke;
+pub use crate::partition::verbs::route::Route;
+pub use crate::partition::verbs::suspend::{Input, Resume, Suspend, SuspendItem};
