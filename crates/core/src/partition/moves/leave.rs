@@ -72,7 +72,7 @@ pub struct DepartingItem {
     pub error: Option<ItemError>,
     /// The name of the group it was a member of, or whose end it is.
     pub group: Option<Arc<str>>,
-    /// The next three as those of an [`ArrivingItem`].
+    /// The next three as those of an [`crate::verbs::ArrivingItem`].
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,

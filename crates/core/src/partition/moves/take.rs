@@ -31,9 +31,9 @@ pub struct Take {
 pub struct Move {
     pub number: MoveNumber,
     pub what: Arriving,
-    /// `body` is the payload as in [`NewItem::body`], unset if it is lost. For a cron: the payload of the items that it makes.
+    /// `body` is the payload as in [`crate::verbs::NewItem::body`], unset if it is lost. For a cron: the payload of the items that it makes.
     pub body: Option<Bytes>,
-    /// `facts` are encoded as in [`NewItem::facts`].
+    /// `facts` are encoded as in [`crate::verbs::NewItem::facts`].
     pub facts: Option<Bytes>,
 }
 
@@ -58,7 +58,7 @@ pub struct ArrivingItem {
     pub kind: Arc<str>,
     pub priority: u8,
     pub origin: Origin,
-    /// The next three as those of a [`NewItem`]: set at most for the end item of a group, which was no item before.
+    /// The next three as those of a [`crate::verbs::NewItem`]: set at most for the end item of a group, which was no item before.
     pub enqueue_at: Option<Timestamp>,
     pub max_attempts: Option<u32>,
     pub dead_timeout: Option<Span>,

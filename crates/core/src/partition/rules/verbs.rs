@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
 
-/// Takes the queue's rules over, as [`Configure`] does the settings.
+/// Takes the queue's rules over, as [`crate::verbs::Configure`] does the settings.
 #[derive(Clone, Debug)]
 pub struct TakeRules(pub Arc<RuleSet>);
 

@@ -28,7 +28,7 @@ pub struct Import {
 pub struct ImportItem {
     pub kind: Arc<str>,
     pub priority: u8,
-    /// As that of a [`NewItem`].
+    /// As that of a [`crate::verbs::NewItem`].
     pub group: Option<Arc<str>>,
     /// Unset: now.
     pub created_at: Option<Timestamp>,
@@ -39,20 +39,20 @@ pub struct ImportItem {
     pub max_attempts: Option<u32>,
     /// Counted from its making. Unset: any age, whatever the queue says of new items.
     pub dead_timeout: Option<Span>,
-    /// As that of a [`NewItem`].
+    /// As that of a [`crate::verbs::NewItem`].
     pub address: Option<Arc<str>>,
     /// Where it was moved from before it came here.
     pub origin: Option<Box<Origin>>,
     pub error: Option<ItemError>,
     /// It waits for an answer, whenever it is due.
     pub suspended: Option<Box<Suspension>>,
-    /// `body` and `facts` are as in [`NewItem`].
+    /// `body` and `facts` are as in [`crate::verbs::NewItem`].
     pub body: Bytes,
     pub facts: Option<Bytes>,
 }
 
 impl ImportItem {
-    /// As that of a [`NewItem`].
+    /// As that of a [`crate::verbs::NewItem`].
     pub fn key(&self) -> Option<&str> {
         self.group.as_deref().or(self.address.as_deref())
     }

@@ -10,7 +10,7 @@ use crate::urgency::Urgency;
 use crate::verb::{Decided, Verb};
 use crate::verbs::{ImportItem, NewItem};
 
-/// Takes over what the partition is to take in, as [`Configure`] does the settings.
+/// Takes over what the partition is to take in, as [`crate::verbs::Configure`] does the settings.
 #[derive(Clone, Debug)]
 pub struct Route(pub Intake);
 
