@@ -14,7 +14,7 @@ use crate::time::{Span, Time};
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Group {
-    /// Its name.
+    /// The name of the group.
     #[prost(string, tag = "1")]
     pub group: String,
     /// The name of the queue that it and its members are in.

@@ -12,7 +12,7 @@ use crate::time::{Span, Time};
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Queue {
-    /// Its name.
+    /// The name of the queue.
     #[prost(string, tag = "1")]
     pub queue: String,
     /// How many partitions it has.

@@ -43,7 +43,7 @@ pub struct ServerInfo {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StoreInfo {
-    /// Its name.
+    /// The name of the store.
     #[prost(string, tag = "1")]
     pub store: String,
     /// How it keeps things: `log` is a directory, `memory` is for tests. More kinds may come.
@@ -103,7 +103,7 @@ pub struct BackupRequest {
 #[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BackupReply {
-    /// Its name.
+    /// The name of the backup.
     #[prost(string, tag = "1")]
     pub backup: String,
     /// Where it is, on the server's machine.

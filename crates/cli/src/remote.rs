@@ -65,7 +65,7 @@ pub(crate) fn failed<C: Call>(request: &C, error: ClientError) -> Failure {
     failure
 }
 
-/// What to do about something that is not there, in words of this program.
+/// A message for `not_found` that says what to do about it, in words of this program.
 fn not_found<C: Call>(error: &Error, request: &C) -> Option<String> {
     let details = error.details.as_ref().filter(|_| error.code == Code::NotFound.as_str())?;
     match details {

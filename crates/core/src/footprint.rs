@@ -1,4 +1,4 @@
-//! What a verb does to the size of its store: which verbs are still carried out where room runs out.
+//! [`Footprint`]: which verbs are still carried out where a store runs out of room.
 
 /// In the order in which they are refused when room runs out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! What others than the caller may be waiting for.
+//! [`News`] of a verb, for others than its caller.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::id::ItemNumber;
 use crate::item::{End, Item, MoveReason, Phase};
 use crate::time::Timestamp;
 
-/// What others may be waiting for. A hint: the state decides.
+/// News that others than the caller may be waiting for. A hint: the state decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// Some item can be leased that could not before.
@@ -42,12 +42,12 @@ pub struct Changed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub item: Item,
-    /// What it was to its group, if it had one.
+    /// The item as a member of its group, if it had one.
     pub member: Option<Member>,
     pub result: Option<Bytes>,
 }
 
-/// What there is to say of an item that nobody will work on any more.
+/// An item that failed or expired and that nobody will work on any more, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Died {
     pub number: ItemNumber,

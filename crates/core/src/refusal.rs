@@ -29,7 +29,7 @@ pub enum Limit {
     Clears,
 }
 
-/// Why a command was not carried out. It changed nothing.
+/// Why a verb was not carried out. It changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No such item here, or one that is final and forgotten.
@@ -73,7 +73,7 @@ pub enum Refusal {
     QueueDiffers {
         field: &'static str,
     },
-    /// The queue that a command names, or one that something of the command is to go to.
+    /// The queue that a verb names, or one that something of the verb is to go to.
     NoSuchQueue {
         queue: Arc<str>,
     },

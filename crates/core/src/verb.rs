@@ -1,4 +1,4 @@
-//! What a verb is. Each verb is a struct in the file under [`crate::partition`] that carries it out, and all that there is to
+//! [`Verb`]: something that can be asked of a partition. Each verb is a struct in the file under [`crate::partition`] that carries it out, and all that there is to
 //! know of the verb stands there: what it may say, what it weighs, what it does to the store, and what it answers.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::row::{BodyCopy, Change};
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
 
-/// What a verb did.
+/// The outcome of a verb.
 #[derive(Debug)]
 pub struct Applied<R> {
     /// For the caller, once the changes are durable. A refusal has no changes.
@@ -29,11 +29,11 @@ pub trait Verb: fmt::Debug + Send + 'static {
     /// The answer, which the caller has once the changes are durable.
     type Reply: fmt::Debug + Send + 'static;
 
-    /// What the verb does to the size of the store.
+    /// The verb's effect on the size of the store.
     const FOOTPRINT: Footprint;
     const URGENCY: Urgency = Urgency::Ordinary;
 
-    /// What the core holds the verb to, whoever checked it before.
+    /// The rules that the core holds the verb to, whoever checked it before.
     fn check(&self) -> Result<(), Invalid> {
         Ok(())
     }

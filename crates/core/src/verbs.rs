@@ -1,4 +1,4 @@
-//! What can be asked of a partition, and what is answered: every verb, from the file that carries it out.
+//! Every verb and its answer, from the file that carries the verb out.
 
 pub use crate::partition::crons::run::TriggerCron;
 pub use crate::partition::crons::verbs::{

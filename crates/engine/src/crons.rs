@@ -30,7 +30,7 @@ const PAGE_BYTES_MAX: u64 = 8 << 20;
 
 const ON_ITS_WAY: &str = "the cron is on its way to another partition: send it again";
 
-/// What came of a verb about a cron, and the partition that carried it out.
+/// The reply to a verb about a cron, and the partition that carried it out.
 struct Changed<R> {
     reply: R,
     commit: Commit,

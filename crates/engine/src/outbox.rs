@@ -423,7 +423,7 @@ impl Carrier {
     }
 }
 
-/// What came of a verb that tells how many moves were concerned.
+/// Whether a verb that answers with a number of moves concerned any.
 fn progress(answer: Answer<usize>) -> Progress {
     if answer.reply > 0 { Progress::Some } else { Progress::None }
 }

@@ -103,7 +103,7 @@ pub struct CronHome {
     pub unknown: Vec<u8>,
 }
 
-/// Why a command about a cron was not carried out.
+/// Why a verb about a cron was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CronRefusal {
     Exists,

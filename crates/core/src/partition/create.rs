@@ -28,7 +28,7 @@ pub(super) struct Draft<'a> {
     pub(super) bodies: Bodies<'a>,
 }
 
-/// Where the bodies of a new item come from.
+/// The bodies of a new item, by where they come from.
 pub(super) enum Bodies<'a> {
     /// The payload of an item that was moved may be lost.
     Given {
@@ -105,7 +105,7 @@ impl Partition {
         if self.is_held(entry) { Phase::Held } else { entry.state.phase() }
     }
 
-    /// What an item keeps: its own timeout, else the queue's; none if it may grow any age.
+    /// The timeout that an item keeps: its own, else the queue's; none if the item may grow any age.
     pub(super) fn dead_timeout(&self, own: Option<Span>) -> Option<Span> {
         Some(own.unwrap_or(self.settings.dead_timeout)).filter(|timeout| *timeout != Span::ZERO)
     }

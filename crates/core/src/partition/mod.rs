@@ -140,7 +140,7 @@ pub struct Partition {
     schedules: LastRead,
 }
 
-/// What a verb has done so far.
+/// Changes, news and totals of the verb that is being carried out.
 #[derive(Debug, Default)]
 pub struct Output {
     now: Timestamp,
@@ -149,7 +149,7 @@ pub struct Output {
     news: Vec<News>,
     /// Set once a number was issued.
     numbers: Option<Numbers>,
-    /// Members that ended, of each group: their rows are written once, at the end of the command.
+    /// Members that ended, of each group: their rows are written once, at the end of the verb.
     ended: BTreeMap<GroupIndex, Ended>,
     /// What items made by groups and crons have come to.
     made_bytes: u64,

@@ -32,7 +32,7 @@ const DUTIES: [Duty; 10] = [
 ];
 
 impl Output {
-    /// About what a store has to take for the command so far, with the rows of groups that are written when it ends.
+    /// About what a store has to take for the verb so far, with the rows of groups that are written when it ends.
     fn own_bytes(&mut self) -> u64 {
         let new = &self.changes[self.changes_weighed..];
         self.changes_bytes += new.iter().map(Change::bytes).sum::<usize>() as u64;

@@ -23,8 +23,7 @@ use windlass_core::row::{BodyCopy, Change, Intake, Row};
 use windlass_core::rule::RuleSet;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verb::Applied;
-use windlass_core::verb::Verb;
+use windlass_core::verb::{Applied, Verb};
 use windlass_core::verbs::{
     Cancel, Claim, Clear, Complete, Completion, Configure, Delete, Digest, Extend, Filter, Held, Import,
     ImportItem, LeaseItems, Leased, NewItem, Produce, ProduceOnce, Produced, ProducedOnce, Release, Retried,

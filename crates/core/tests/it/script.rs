@@ -12,8 +12,7 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::{BodyCopy, Change};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verb::Applied;
-use windlass_core::verb::Verb;
+use windlass_core::verb::{Applied, Verb};
 pub(crate) use windlass_core::verbs::RetryItem;
 use windlass_core::verbs::{
     Cancel, Clear, Complete, Completion, Configure, Emit, Emitted, Extend, Extended, Filter, Held, Input,

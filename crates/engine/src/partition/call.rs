@@ -8,8 +8,7 @@ use windlass_core::footprint::Footprint;
 use windlass_core::partition::Partition;
 use windlass_core::time::Timestamp;
 use windlass_core::urgency::Urgency;
-use windlass_core::verb::Applied;
-use windlass_core::verb::Verb;
+use windlass_core::verb::{Applied, Verb};
 use windlass_core::verbs::{Held, LeaseItems, Leased};
 
 use crate::error::EngineError;
@@ -17,7 +16,7 @@ use crate::partition::grant::{GrantPart, held};
 use crate::partition::handle::Handle;
 use crate::partition::places::Reserved;
 
-/// What a verb came to.
+/// The reply to a verb.
 #[derive(Debug)]
 pub(crate) struct Answer<R> {
     pub(crate) reply: R,
@@ -142,7 +141,7 @@ fn asked<V: Verb, C: Caller<V::Reply> + 'static>(
     Box::new(Asked { bytes: verb.body_bytes(), reserved, caller, state: State::Asked(verb) })
 }
 
-/// What an answer that never came means: the writer was dropped with the call in hand.
+/// The answer, or the error that stands for one that never came: the writer was dropped with the call in hand.
 pub(crate) fn received<T>(
     answer: Result<Result<T, EngineError>, oneshot::error::RecvError>,
 ) -> Result<T, EngineError> {

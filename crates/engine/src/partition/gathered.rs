@@ -14,7 +14,7 @@ use crate::partition::in_flight::InFlight;
 pub(super) struct Gathered {
     pub(super) now: Timestamp,
     pub(super) main: Part,
-    /// The last command, if it might make the batch too large for the store: a commit of its own.
+    /// The last verb, if it might make the batch too large for the store: a commit of its own.
     pub(super) apart: Option<Part>,
     pub(super) messages: usize,
     pub(super) sweeps: usize,
@@ -36,7 +36,7 @@ impl Gathered {
         Self { now, main, apart: None, messages: 0, sweeps: 0, look_for_waiters: false }
     }
 
-    /// The part that takes the next changes and answers: `apart` once there is one, because no command comes after it.
+    /// The part that takes the next changes and answers: `apart` once there is one, because no verb comes after it.
     pub(super) fn last(&mut self) -> &mut Part {
         self.apart.as_mut().unwrap_or(&mut self.main)
     }

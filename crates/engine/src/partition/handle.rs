@@ -69,7 +69,7 @@ pub(crate) struct Orders {
     is_former: AtomicBool,
 }
 
-/// What the registry says and a partition has not taken over yet.
+/// Settings, intake and rules that the registry says and a partition has not taken over yet.
 #[derive(Default)]
 pub(crate) struct NewOrders {
     pub(crate) settings: Option<Settings>,
@@ -407,7 +407,7 @@ impl Handle {
         self.orders.as_ref().map(|orders| orders.intake.version())
     }
 
-    /// What the registry says that is not of these versions.
+    /// The settings, the intake and the rules of the registry that are not of these versions.
     pub(crate) fn orders_unless(&self, settings: u64, intake: u64, rules: u64) -> NewOrders {
         let Some(orders) = &self.orders else { return NewOrders::default() };
         NewOrders {

@@ -1,4 +1,4 @@
-//! The answers of one batch, from the moment its commands were applied until its outcome is known.
+//! The answers of one batch, from the moment its verbs were applied until its outcome is known.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ impl InFlight {
         self.handle.give_back(std::mem::take(&mut self.releases));
     }
 
-    /// One command that is too large for the store, and nothing of it is durable. A lease that waited is refused, and not
+    /// One verb that is too large for the store, and nothing of it is durable. A lease that waited is refused, and not
     /// put back into the line: it would be too large again.
     pub(crate) fn too_large(mut self, error: &EngineError) {
         self.effects = Effects::default();

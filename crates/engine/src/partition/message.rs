@@ -12,7 +12,7 @@ use windlass_core::urgency::Urgency;
 use crate::partition::call::Call;
 use crate::partition::streams::Followed;
 
-/// Looks at the state between two commands, and returns what to call once that state is durable.
+/// Looks at the state between two verbs, and returns what to call once that state is durable.
 pub(crate) type Question = Box<dyn FnOnce(&Partition, Timestamp) -> Box<dyn FnOnce() + Send> + Send>;
 
 pub(crate) enum Message {

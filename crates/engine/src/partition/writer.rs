@@ -1,4 +1,4 @@
-//! The one place where core, clock and store meet: drain the inbox, apply each command at a `now` that is not
+//! The one place where core, clock and store meet: drain the inbox, apply each verb at a `now` that is not
 //! before it came, commit once, then answer everybody. While a batch is made durable the next one gathers; that is all there is to group commit.
 
 use std::iter::from_fn;
@@ -11,8 +11,7 @@ use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::Partition;
 use windlass_core::refusal::Refusal;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verb::Applied;
-use windlass_core::verb::Verb;
+use windlass_core::verb::{Applied, Verb};
 use windlass_core::verbs::{Configure, Filter, Release, Route, TakeRules};
 
 use crate::clock::Clock;
@@ -72,7 +71,7 @@ pub(crate) enum Ended {
         in_flight: Box<InFlight>,
         committed: bool,
     },
-    /// A command was too large for the store and has been refused, but memory has its changes. Callers of commands that
+    /// A verb was too large for the store and has been refused, but memory has its changes. Callers of verbs that
     /// were committed before it still wait for their answers.
     TooLarge {
         in_flight: Box<InFlight>,
@@ -103,7 +102,7 @@ struct Calls {
 /// Outcome of a batch that did not fail.
 enum Finished {
     Committed,
-    /// A command was too large for the store: the writer ends with [`Ended::TooLarge`].
+    /// A verb was too large for the store: the writer ends with [`Ended::TooLarge`].
     TooLarge(Box<InFlight>),
 }
 

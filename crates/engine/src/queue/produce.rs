@@ -30,7 +30,7 @@ pub(crate) trait Arriving: Clone {
     /// Whether it is due later, as far as can be told without the time.
     fn is_scheduled(&self) -> bool;
 
-    /// What brings items of this type in.
+    /// The verb that brings items of this type in.
     type Verb: Verb<Reply = Each<Produced>>;
 
     fn verb(items: Vec<Self>) -> Self::Verb;

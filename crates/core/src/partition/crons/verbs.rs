@@ -1,4 +1,4 @@
-//! Crons made, changed, paused and deleted. Each command writes the one row of the cron. How crons move to other partitions is
+//! Crons made, changed, paused and deleted. Each verb writes the one row of the cron. How crons move to other partitions is
 //! in [`crate::partition::moves::crons`].
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct NewCron {
     pub overlap: Overlap,
 }
 
-/// What it does not name stays as it is.
+/// Changes of a cron. A field that is unset stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct CronChange {
     pub schedule: Option<Arc<str>>,

@@ -43,7 +43,7 @@ impl Partition {
     }
 
     /// Sees to a group that waits for its end or is not needed any more. Once the end items of groups have come to
-    /// `own_bytes_max`, the next groups end with the next sweep: a command may take the last members of many groups.
+    /// `own_bytes_max`, the next groups end with the next sweep: a verb may take the last members of many groups.
     pub(in crate::partition) fn settle_next_group(&mut self, now: Timestamp, out: &mut Output) -> bool {
         match self.groups.first_due() {
             Some(group) if out.made_bytes < self.own_bytes_max => {

@@ -47,7 +47,7 @@ pub struct SetGroupEnd {
     pub abort: Option<NewEnd>,
 }
 
-/// What is made when a group is done or aborted. No member of it.
+/// An item that is made when a group is done or aborted. It is no member of the group.
 #[derive(Clone, Debug)]
 pub struct NewEnd {
     /// Unset: its own queue.

@@ -17,11 +17,12 @@ use crate::verb::{Decided, Verb};
 /// Chooses who is to take some of the items that are on their way to a queue.
 #[derive(Clone, Debug)]
 pub struct Assign {
-    /// Where the items were to go.
+    /// The queue that the items were to go to.
     pub queue: Arc<str>,
-    /// Where they go. If that is another queue, only what died goes there: who sends something else names its target.
+    /// The queue that the items go to. If that is another one, only items that died go there: whoever sends something else
+    /// names its target.
     pub to: Arc<str>,
-    /// Who is to take them: a partition of that queue.
+    /// The partition of that queue that is to take the items.
     pub partition: PartitionId,
     /// A partition that is gone, whose moves are assigned anew; unset: those that never were.
     pub instead_of: Option<PartitionId>,
@@ -38,7 +39,7 @@ pub struct Unassign {
 /// Forgets the moves that a partition has taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Moved {
-    /// Who has taken them.
+    /// The partition that has taken the moves.
     pub partition: PartitionId,
     /// The last one that was taken.
     pub last: MoveNumber,

@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 
 impl Partition {
     /// The item as it can be seen. If it lives, each of its changes of state and all its events will be told as news of the
-    /// command that brings them, and its end once, as that of one that is watched. An input like time.
+    /// verb that brings them, and its end once, as that of one that is watched. An input like time.
     pub fn follow(&mut self, number: ItemNumber) -> Option<Item> {
         let item = self.get(number)?;
         if !item.state.phase().is_final() {

@@ -16,7 +16,7 @@ use crate::sorted::SortedMap;
 pub enum List {
     /// Waiting, held, leased and suspended ones as they are leased: by priority, then by place.
     Queue,
-    /// Those due later: by their time, then as they were produced.
+    /// Items due later: by their time, then as they were produced.
     Scheduled,
 }
 

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 use crate::verbs::Clear;
 
 impl Partition {
-    /// The item as it can be seen. If it lives, its end will be told once, as news of the command that brings it. An
+    /// The item as it can be seen. If it lives, its end will be told once, as news of the verb that brings it. An
     /// input like time: in no row, and to be said again to a partition that was read back.
     pub fn watch(&mut self, number: ItemNumber) -> Option<Item> {
         let item = self.get(number)?;

@@ -48,7 +48,7 @@ impl CreateQueue {
     }
 }
 
-/// What a caller gave of a queue, as opposed to what a queue has by default.
+/// The fields of a queue that a caller gave, as opposed to those that a queue has by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GivenQueue {
     pub partitions: Option<u32>,

@@ -41,10 +41,10 @@ pub struct ImportItem {
     pub dead_timeout: Option<Span>,
     /// As that of a [`crate::verbs::NewItem`].
     pub address: Option<Arc<str>>,
-    /// Where it was moved from before it came here.
+    /// The queue that the item was moved from before it came here.
     pub origin: Option<Box<Origin>>,
     pub error: Option<ItemError>,
-    /// It waits for an answer, whenever it is due.
+    /// Set: the item waits for an answer, whenever it is due.
     pub suspended: Option<Box<Suspension>>,
     /// `body` and `facts` are as in [`crate::verbs::NewItem`].
     pub body: Bytes,

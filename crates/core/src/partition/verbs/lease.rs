@@ -52,7 +52,7 @@ pub struct Leased {
     pub permit: Permit,
     pub kind: Arc<str>,
     pub priority: u8,
-    /// This one included.
+    /// Attempts, this lease included.
     pub attempts: u32,
     pub deadline: Timestamp,
     pub created_at: Timestamp,

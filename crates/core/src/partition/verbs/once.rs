@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 use crate::verbs::{NewItem, Produced};
 
-/// What one partition is to produce of a call that is carried out once, however often it is sent.
+/// Produces the share that one partition has of a call. The call is carried out once, however often it is sent.
 #[derive(Clone, Debug)]
 pub struct ProduceOnce {
     /// The client's name for the call.
@@ -41,7 +41,7 @@ pub struct ProduceOnce {
 /// Calls with the same digest are the same.
 pub type Digest = [u8; 16];
 
-/// Who decides whether a key is new.
+/// The partition that decides whether a key is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The home of the key does.

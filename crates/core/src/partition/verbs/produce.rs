@@ -1,4 +1,4 @@
-//! New items: all of a command's or none, but for those whose address is taken.
+//! New items: all of a verb's or none, but for those whose address is taken.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct NewItem {
     pub group: Option<Arc<str>>,
     /// In the past or unset: waiting at once.
     pub enqueue_at: Option<Timestamp>,
-    /// How long after the command the item is due. At most one of `enqueue_at` and `delay` is set.
+    /// How long after the verb the item is due. At most one of `enqueue_at` and `delay` is set.
     pub delay: Option<Span>,
     pub max_attempts: Option<u32>,
     /// Unset: the queue's. Zero: it may grow any age.

@@ -37,7 +37,7 @@ pub enum RedriveTo {
 pub struct RedriveCursor {
     /// The order and the number of the last item looked at.
     pub(crate) after: (u64, ItemNumber),
-    /// What was made after the redrive began is none of its business: it may have been sent back already.
+    /// The last item that was made before the redrive began. Later ones may have been sent back already.
     pub(crate) until: ItemNumber,
 }
 

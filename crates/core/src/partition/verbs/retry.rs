@@ -24,7 +24,7 @@ pub struct RetryItem {
     pub held: Held,
     /// `retry_at` in the past: at once. Without `retry_at` and `delay` the queue's policy decides.
     pub retry_at: Option<Timestamp>,
-    /// How long after the command the item is due again. At most one of `retry_at` and `delay` is set.
+    /// How long after the verb the item is due again. At most one of `retry_at` and `delay` is set.
     pub delay: Option<Span>,
     /// No further attempt, whatever is left.
     pub dead: bool,
@@ -33,9 +33,9 @@ pub struct RetryItem {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retried {
-    /// It will be leased again, at this time at the earliest.
+    /// The item will be leased again, at this time at the earliest.
     Again { due_at: Timestamp },
-    /// It failed or expired, or was cancelled meanwhile.
+    /// The item failed or expired, or was cancelled meanwhile.
     Ended(Phase),
 }
 

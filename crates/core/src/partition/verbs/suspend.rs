@@ -37,7 +37,7 @@ pub struct Resume {
     pub input: Option<Input>,
 }
 
-/// What a suspended item was waiting for: an event of its stream, and a body for the workers that come after.
+/// The answer to a suspended item: an event of its stream, and a body for the workers that come after.
 #[derive(Clone, Debug)]
 pub struct Input {
     pub event: NewEvent,
