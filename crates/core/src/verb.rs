@@ -1,31 +1,19 @@
-//! [`Verb`]: something that can be asked of a partition. Each verb is a struct in the file under [`crate::partition`] that carries it out, and all that there is to
-//! know of the verb stands there: what it may say, what it weighs, what it does to the store, and what it answers.
+//! [`Verb`]: something that can be asked of a [`Machine`]. Each verb is a struct in the file under [`crate::partition`] or
+//! [`crate::registry`] that carries it out, and all that there is to know of the verb stands there: what it may say, what it
+//! weighs, what it does to the store, and what it answers.
 
 use std::fmt;
 
 use crate::footprint::Footprint;
 use crate::limits::Invalid;
-use crate::news::News;
-use crate::partition::{Output, Partition, Totals};
+use crate::machine::Machine;
+use crate::partition::Partition;
 use crate::refusal::Refusal;
-use crate::row::{BodyCopy, Change};
 use crate::time::Timestamp;
 use crate::urgency::Urgency;
 
-/// The outcome of a verb.
-#[derive(Debug)]
-pub struct Applied<R> {
-    /// For the caller, once the changes are durable. A refusal has no changes.
-    pub reply: Result<R, Refusal>,
-    pub changes: Vec<Change>,
-    /// Part of the changes, and to be carried out before them.
-    pub copies: Vec<BodyCopy>,
-    pub news: Vec<News>,
-    pub totals: Totals,
-}
-
-/// Something that can be asked of a partition: see [`Partition::apply`].
-pub trait Verb: fmt::Debug + Send + 'static {
+/// Something that can be asked of a state machine: see [`Machine::apply`].
+pub trait Verb<M: Machine = Partition>: fmt::Debug + Send + 'static {
     /// The answer, which the caller has once the changes are durable.
     type Reply: fmt::Debug + Send + 'static;
 
@@ -43,15 +31,15 @@ pub trait Verb: fmt::Debug + Send + 'static {
         0
     }
 
-    /// [`Verb::FOOTPRINT`], unless that depends on what the partition holds.
-    fn footprint(&self, _partition: &Partition, _now: Timestamp) -> Footprint {
+    /// [`Verb::FOOTPRINT`], unless that depends on what the machine holds.
+    fn footprint(&self, _machine: &M, _now: Timestamp) -> Footprint {
         Self::FOOTPRINT
     }
 
     /// Decides. A refusal changes nothing.
-    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self>
+    fn decide(self, machine: &mut M, now: Timestamp, out: &mut M::Output) -> Decided<Self, M>
     where
         Self: Sized;
 }
 
-pub type Decided<V> = Result<<V as Verb>::Reply, Refusal>;
+pub type Decided<V, M = Partition> = Result<<V as Verb<M>>::Reply, Refusal>;

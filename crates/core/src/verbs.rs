@@ -12,13 +12,7 @@ pub use crate::partition::moves::crons::AssignCrons;
 pub use crate::partition::moves::leave::{Assign, Departing, DepartingItem, Departure, Moved, Unassign};
 pub use crate::partition::moves::take::{Arriving, ArrivingItem, Move, Take};
 pub use crate::partition::queries::list::List;
-pub use crate::partition::registry::cron_names::{NameCron, UnnameCron};
-pub use crate::partition::registry::rebalance::{ForgetFormerHome, ForgetPartition, Rebalance, Retire};
-pub use crate::partition::registry::unclaimed::{Adopt, DropUnclaimed, ForgetDropped};
-pub use crate::partition::registry::verbs::{
-    CreateQueue, DeleteQueue, GivenQueue, SkipPartitions, UpdateQueue,
-};
-pub use crate::partition::rules::verbs::{LiftRule, SetRule, TakeRules};
+pub use crate::partition::rules::TakeRules;
 pub use crate::partition::verbs::cancel::{Cancel, Cancelled};
 pub use crate::partition::verbs::clear::Clear;
 pub use crate::partition::verbs::complete::{Complete, Completion};
@@ -37,3 +31,8 @@ pub use crate::partition::verbs::retry::{Retried, Retry, RetryItem};
 pub use crate::partition::verbs::revoke::Revoke;
 pub use crate::partition::verbs::route::Route;
 pub use crate::partition::verbs::suspend::{Input, Resume, Suspend, SuspendItem};
+pub use crate::registry::cron_names::{NameCron, UnnameCron};
+pub use crate::registry::queues::{CreateQueue, DeleteQueue, GivenQueue, SkipPartitions, UpdateQueue};
+pub use crate::registry::rebalance::{ForgetFormerHome, ForgetPartition, Rebalance, Retire};
+pub use crate::registry::rules::{LiftRule, SetRule};
+pub use crate::registry::unclaimed::{Adopt, DropUnclaimed, ForgetDropped};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use super::crons::index::{CronNames, Crons};
+use super::crons::index::Crons;
 use super::groups::index::{GroupIndex, Members};
 use super::index::addresses::Addresses;
 use super::index::lanes::{Index, Key, Lane};
@@ -35,7 +35,7 @@ impl Partition {
         for template in templates.chain(self.crons.iter().map(|cron| &cron.template)) {
             *full.items_by_kind.entry(template.kind.clone()).or_default() += 1;
         }
-        for kind in self.rules.iter().filter_map(|rule| rule.kind_kept()) {
+        for kind in self.rules.iter().filter_map(|rule| rule.key.kind.as_ref()) {
             *full.items_by_kind.entry(kind.clone()).or_default() += 1;
         }
         let kinds: BTreeMap<_, _> = self.kinds.iter().map(|(name, items)| (name.clone(), items)).collect();
@@ -126,7 +126,7 @@ impl Partition {
     /// Compares what is stopped with what the rules say.
     fn audit_rules(&self, kinds: &BTreeMap<Arc<str>, Counts>) -> Result<(), String> {
         let stops = |kind: Option<&Arc<str>>| {
-            let on = |key: &RuleKey| key.queue.is_none() && key.kind.as_ref() == kind;
+            let on = |key: &RuleKey| key.kind.as_ref() == kind;
             self.rules.iter().any(|rule| on(&rule.key))
         };
         let stopped = kinds.iter().filter(|(kind, _)| stops(None) || stops(Some(kind)));
@@ -139,10 +139,7 @@ impl Partition {
         self.crons.iter().for_each(|cron| {
             crons.insert(Box::new(cron.clone()));
         });
-        same("crons", &self.crons, &crons)?;
-        let mut names = CronNames::default();
-        self.cron_names.iter().for_each(|home| names.insert(home.clone()));
-        same("names of crons", &self.cron_names, &names)
+        same("crons", &self.crons, &crons)
     }
 
     /// Whoever holds an address came after all that held it before.
@@ -216,8 +213,7 @@ impl fmt::Debug for Partition {
         show.field("lingering", &self.lingering)
             .field("addresses", &self.addresses)
             .field("calls", &self.calls);
-        show.field("named_partitions", &self.queues.partitions());
-        show.field("crons", &self.crons).field("cron_names", &self.cron_names);
+        show.field("crons", &self.crons);
         show.field("finished", &self.finished).field("kept_bytes", &self.kept_bytes);
         show.field("counts", &self.counts).field("priorities", &self.priorities);
         show.field("traces", &self.traces).field("kept_of_cancelled", &self.kept_of_cancelled);

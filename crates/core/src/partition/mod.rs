@@ -14,9 +14,8 @@ pub(crate) mod groups;
 pub(crate) mod held;
 mod index;
 pub(crate) mod moves;
-mod numbers;
+pub(crate) mod numbers;
 pub(crate) mod queries;
-pub(crate) mod registry;
 mod rows;
 pub(crate) mod rules;
 mod sweep;
@@ -37,18 +36,17 @@ pub use verbs::route::Remaining;
 
 use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
-use crate::limits::RegistryLimits;
+use crate::machine::{Applied, Machine};
 use crate::news::News;
 use crate::refusal::Refusal;
 use crate::route::Slot;
-use crate::row::{
-    BodyCopy, Change, Clearable, Cleared, Dropped, Intake, Numbers, Partitions, Row, Stored, Taken,
-};
+use crate::row::{self, BodyCopy, Change, Clearable, Cleared, Intake, Numbers, Row, Taken};
+use crate::rule::index::Rules;
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
-use crate::verb::{Applied, Verb};
-use crons::index::{CronNames, Crons};
+use crate::verb::Verb;
+use crons::index::Crons;
 use crons::run::LastRead;
 use entry::Entry;
 use events::Events;
@@ -59,8 +57,6 @@ use index::eras::Eras;
 use index::kinds::Kinds;
 use index::lanes::{Index, Key};
 use moves::outbox::Outbox;
-use registry::index::Queues;
-use rules::index::Rules;
 use sweep::OWN_BYTES_MAX;
 use verbs::once::Calls;
 
@@ -91,17 +87,9 @@ pub struct Partition {
     calls: Calls,
     /// The spans of the batches that are kept.
     events: Events,
-    queues: Queues,
-    /// Registry only: how many queues and partitions it takes.
-    registry_limits: RegistryLimits,
-    partitions: Partitions,
-    /// Records of partitions that are to be dropped: in the registry.
-    dropped: BTreeMap<Stored, Dropped>,
-    /// Those of all queues in the registry, copies of their own queue's in others.
+    /// Copies of the queue's rules.
     rules: Rules,
     crons: Crons,
-    /// Of all crons of the server: in the registry.
-    cron_names: CronNames,
 
     // Derived from it.
     kinds: Kinds,
@@ -186,13 +174,8 @@ impl Partition {
             taken: BTreeMap::new(),
             calls: Calls::default(),
             events: Events::default(),
-            queues: Queues::default(),
-            registry_limits: RegistryLimits::default(),
-            partitions: Partitions::default(),
-            dropped: BTreeMap::new(),
             rules: Rules::default(),
             crons: Crons::default(),
-            cron_names: CronNames::default(),
             kinds: Kinds::default(),
             groups: Groups::default(),
             lanes: Index::default(),
@@ -251,5 +234,33 @@ impl Partition {
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused verb changed something");
         let Output { changes, copies, news, totals, .. } = out;
         Applied { reply, changes, copies, news, totals }
+    }
+}
+
+impl Machine for Partition {
+    type Output = Output;
+
+    fn put(&mut self, row: Row) {
+        self.put(row);
+    }
+
+    fn remove(&mut self, key: &row::Key) {
+        self.remove(key);
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        self.rows()
+    }
+
+    fn apply<V: Verb>(&mut self, now: Timestamp, verb: V) -> Applied<V::Reply> {
+        self.apply(now, verb)
+    }
+
+    fn sweep(&mut self, now: Timestamp, limit: usize) -> Applied<usize> {
+        self.sweep(now, limit)
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        self.next_due()
     }
 }

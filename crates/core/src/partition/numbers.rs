@@ -59,7 +59,7 @@ impl Partition {
 }
 
 /// The number after `last`; none when there are no more.
-pub(super) fn next(last: u64, now: Timestamp) -> Option<u64> {
+pub(crate) fn next(last: u64, now: Timestamp) -> Option<u64> {
     // A clock that shows a time beyond all numbers is of no use here; counting on still is.
     let clock = if now.0 <= NUMBER_MAX { now.0 } else { 0 };
     let number = clock.max(last.checked_add(1)?);

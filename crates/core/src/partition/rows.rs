@@ -13,7 +13,7 @@ use super::{Counts, Output, Partition};
 use crate::id::{ItemNumber, NUMBER_MAX};
 use crate::item::{Item, Lease, State};
 use crate::mutant::{self, Mutant};
-use crate::row::{self, Change, Clearable, Cleared, Intake, Numbers, Partitions, Row};
+use crate::row::{self, Change, Clearable, Cleared, Intake, Numbers, Row};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
 
@@ -53,19 +53,17 @@ impl Partition {
             }
             Row::Once(once) => self.put_call(*once),
             Row::Intake(intake) => self.put_intake(*intake),
-            Row::Queue(queue) => {
-                self.queues.insert(*queue);
-            }
             Row::Events(batch) => self.events.insert(batch),
             Row::Group(group) => self.put_group(group.number, Some(group)),
-            Row::Partitions(partitions) => self.partitions = partitions,
-            Row::Rules(rules) => self.rules.set_version(&rules.queue.clone(), Some(rules)),
-            Row::Rule(rule) => self.put_rule(&rule.key.clone(), Some(*rule)),
+            Row::Rules(rules) if rules.queue.is_none() => self.rules.set_version(&None, Some(rules)),
+            Row::Rule(rule) if rule.key.queue.is_none() => self.put_rule(&rule.key.clone(), Some(*rule)),
             Row::Cron(cron) => self.put_cron(cron),
-            Row::CronHome(home) => self.cron_names.insert(*home),
-            Row::Dropped(dropped) => {
-                self.dropped.insert(dropped.stored.clone(), dropped);
-            }
+            Row::Rules(_)
+            | Row::Rule(_)
+            | Row::Queue(_)
+            | Row::Partitions(_)
+            | Row::CronHome(_)
+            | Row::Dropped(_) => {}
         }
     }
 
@@ -80,19 +78,17 @@ impl Partition {
             }
             row::Key::Once(key) => self.remove_call(key),
             row::Key::Intake => self.put_intake(Intake::default()),
-            row::Key::Queue(name) => {
-                self.queues.remove(name);
-            }
             row::Key::Events(item, first_seq) => self.events.remove(*item, *first_seq),
             row::Key::Group(number) => self.put_group(*number, None),
-            row::Key::Partitions => self.partitions = Partitions::default(),
-            row::Key::Rules(queue) => self.rules.set_version(queue, None),
-            row::Key::Rule(key) => self.put_rule(key, None),
+            row::Key::Rules(None) => self.rules.set_version(&None, None),
+            row::Key::Rule(key) if key.queue.is_none() => self.put_rule(key, None),
             row::Key::Cron(name) => self.remove_cron(name),
-            row::Key::CronHome(name) => self.cron_names.remove(name),
-            row::Key::Dropped(stored) => {
-                self.dropped.remove(stored);
-            }
+            row::Key::Rules(Some(_))
+            | row::Key::Rule(_)
+            | row::Key::Queue(_)
+            | row::Key::Partitions
+            | row::Key::CronHome(_)
+            | row::Key::Dropped(_) => {}
         }
     }
 
@@ -118,21 +114,16 @@ impl Partition {
         let numbers = (self.numbers != Numbers::default()).then(|| Row::Numbers(self.numbers.clone()));
         let settings = (self.settings != Settings::default()).then(|| Row::Settings(self.settings.clone()));
         let cleared = (self.cleared != Cleared::default()).then(|| Row::Cleared(self.cleared.clone()));
-        let partitions =
-            (self.partitions != Partitions::default()).then(|| Row::Partitions(self.partitions.clone()));
-        let queues = self.queues.values().cloned().map(|queue| Row::Queue(Box::new(queue)));
         let items = self.items.iter().map(|(number, entry)| Row::Item(self.item(number, entry)));
         let taken = self.taken.values().cloned().map(Row::Taken);
-        let few = numbers.into_iter().chain(settings).chain(cleared).chain(partitions);
+        let few = numbers.into_iter().chain(settings).chain(cleared);
         let calls = self.calls.iter().cloned().map(|once| Row::Once(Box::new(once)));
         let intake = (self.intake != Intake::default()).then(|| Row::Intake(Box::new(self.intake.clone())));
         let groups = self.groups.rows().cloned().map(|group| Row::Group(Box::new(group)));
         let events = self.events.rows().map(Row::Events);
         let crons = self.crons.iter().cloned().map(|cron| Row::Cron(Box::new(cron)));
-        let names = self.cron_names.iter().cloned().map(|home| Row::CronHome(Box::new(home)));
-        let many = queues.chain(items).chain(taken).chain(calls).chain(groups).chain(events);
-        let dropped = self.dropped.values().cloned().map(Row::Dropped);
-        few.chain(many).chain(intake).chain(self.rules.rows()).chain(crons).chain(names).chain(dropped)
+        let many = items.chain(taken).chain(calls).chain(groups).chain(events);
+        few.chain(many).chain(intake).chain(self.rules.rows()).chain(crons)
     }
 
     /// The verbs' way to write an item. Its era is the present one of its state.

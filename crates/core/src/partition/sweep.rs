@@ -7,10 +7,10 @@ use super::groups::end::ITEM_BYTES;
 use super::{Output, Partition};
 use crate::id::ItemNumber;
 use crate::item::{End, LeaseEnd, State};
+use crate::machine::Applied;
 use crate::mutant::{self, Mutant};
 use crate::row::Change;
 use crate::time::Timestamp;
-use crate::verb::Applied;
 
 /// The most that [`Partition::limit_own_bytes`] allows.
 pub(super) const OWN_BYTES_MAX: u64 = 1 << 20;

@@ -2,12 +2,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::cron::{CatchUp, Cron, CronHome, CronName, CronRefusal, CronView, Overlap};
-use windlass_core::id::PartitionId;
+
 use windlass_core::item::Phase;
 use windlass_core::limits::{KINDS_MAX, QUEUE_CRONS_MAX};
+use windlass_core::machine::Machine;
 use windlass_core::news::News;
-use windlass_core::partition::Partition;
 use windlass_core::refusal::{Limit, Refusal};
+use windlass_core::registry::Registry;
 use windlass_core::row::{Change, Part, QueueName, Row};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
@@ -16,6 +17,7 @@ use windlass_core::verbs::{
     ResumeCron, TriggerCron, UnnameCron, UpdateCron,
 };
 
+use crate::registry_script::RegistryScript;
 use crate::script::{START, Script, item};
 
 const SECOND: Span = Span::from_secs(1);
@@ -341,8 +343,8 @@ fn queue(name: &str) -> QueueName {
     QueueName { namespace: "default".into(), name: name.into() }
 }
 
-fn registry() -> Script {
-    let mut script = Script::of(PartitionId::REGISTRY);
+fn registry() -> RegistryScript {
+    let mut script = RegistryScript::new();
     for name in ["jobs", "mail"] {
         let create = CreateQueue::new(queue(name), Settings::default(), 1);
         script.apply(create).unwrap();
@@ -354,14 +356,14 @@ fn home(name: &str, of: &str) -> CronHome {
     CronHome { name: name.into(), queue: queue(of), unknown: Vec::new() }
 }
 
-fn name(script: &mut Script, name: &str, of: &str, instead_of: Option<&str>) -> Result<(), Refusal> {
+fn name(script: &mut RegistryScript, name: &str, of: &str, instead_of: Option<&str>) -> Result<(), Refusal> {
     let named = NameCron { home: home(name, of), instead_of: instead_of.map(queue) };
     script.apply(named)
 }
 
-fn homes(partition: &Partition, pivot: Option<&str>) -> Vec<(Arc<str>, Arc<str>)> {
+fn homes(registry: &Registry, pivot: Option<&str>) -> Vec<(Arc<str>, Arc<str>)> {
     let pivot = pivot.map(Arc::from);
-    let homes = partition.cron_homes(&"default".into(), pivot.as_ref()).cloned().collect::<Vec<_>>();
+    let homes = registry.cron_homes(&"default".into(), pivot.as_ref()).cloned().collect::<Vec<_>>();
     homes.into_iter().map(|home| (home.name, home.queue.name)).collect()
 }
 
@@ -376,16 +378,16 @@ fn a_name_is_given_once_and_taken_over_only_from_the_queue_it_belongs_to() {
     assert_eq!(name(&mut script, "tock", "gone", None), Err(Refusal::NoSuchQueue { queue: "gone".into() }));
     name(&mut script, "tock", "jobs", None).unwrap();
     assert_eq!(
-        homes(&script.partition, None),
+        homes(&script.registry, None),
         [("tick".into(), "mail".into()), ("tock".into(), "jobs".into())]
     );
-    assert_eq!(homes(&script.partition, Some("tick")), [("tock".into(), "jobs".into())]);
+    assert_eq!(homes(&script.registry, Some("tick")), [("tock".into(), "jobs".into())]);
     // Another queue's by now.
     script.apply(UnnameCron(home("tick", "jobs"))).unwrap();
     assert!(script.changes.is_empty());
     script.apply(UnnameCron(home("tick", "mail"))).unwrap();
     let tick = CronName { namespace: "default".into(), name: "tick".into() };
-    assert!(script.partition.cron_home(&tick).is_none());
+    assert!(script.registry.cron_home(&tick).is_none());
 }
 
 #[test]
@@ -397,9 +399,9 @@ fn two_namespaces_may_use_the_same_name() {
     name(&mut script, "tick", "jobs", None).unwrap();
     let home = CronHome { queue: of("other"), ..home("tick", "jobs") };
     script.apply(NameCron { home, instead_of: None }).unwrap();
-    assert_eq!(homes(&script.partition, None), [("tick".into(), "jobs".into())]);
+    assert_eq!(homes(&script.registry, None), [("tick".into(), "jobs".into())]);
     script.apply(DeleteQueue(of("other"))).unwrap();
-    assert_eq!(homes(&script.partition, None), [("tick".into(), "jobs".into())]);
+    assert_eq!(homes(&script.registry, None), [("tick".into(), "jobs".into())]);
 }
 
 #[test]
@@ -409,14 +411,14 @@ fn names_go_with_their_queue() {
         name(&mut script, cron, of, None).unwrap();
     }
     script.apply(DeleteQueue(queue("jobs"))).unwrap();
-    assert_eq!(homes(&script.partition, None), [("two".into(), "mail".into())]);
+    assert_eq!(homes(&script.registry, None), [("two".into(), "mail".into())]);
 }
 
 #[test]
 fn a_queue_has_only_so_many_crons() {
     let mut script = registry();
     for number in 0..QUEUE_CRONS_MAX {
-        script.partition.put(Row::CronHome(Box::new(home(&format!("{number}"), "jobs"))));
+        script.registry.put(Row::CronHome(Box::new(home(&format!("{number}"), "jobs"))));
     }
     assert!(matches!(
         name(&mut script, "more", "jobs", None),

@@ -1,7 +1,7 @@
 //! Queues and crons that may be there already, and what their owners note down about queues.
 
 use windlass_core::cron::{CatchUp, Overlap};
-use windlass_core::id::PartitionId;
+
 use windlass_core::limits::META_BYTES_MAX;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{Queue, QueueName, StoreNames};
@@ -9,6 +9,7 @@ use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, Set
 use windlass_core::time::Span;
 use windlass_core::verbs::{CreateQueue, CronChange, GivenQueue, NewCron, NewItem, Rebalance, UpdateQueue};
 
+use crate::registry_script::RegistryScript;
 use crate::script::{START, Script, item};
 
 const SECOND: Span = Span::from_secs(1);
@@ -17,16 +18,16 @@ fn name() -> QueueName {
     QueueName { namespace: "default".into(), name: "mail".into() }
 }
 
-fn registry() -> Script {
-    Script::of(PartitionId::REGISTRY)
+fn registry() -> RegistryScript {
+    RegistryScript::new()
 }
 
-fn create(script: &mut Script, create: CreateQueue) -> Result<Queue, Refusal> {
+fn create(script: &mut RegistryScript, create: CreateQueue) -> Result<Queue, Refusal> {
     script.apply(create)
 }
 
 /// What an edge makes of a call that says `exists_ok`.
-fn ensure(script: &mut Script, given: GivenQueue) -> Result<Queue, Refusal> {
+fn ensure(script: &mut RegistryScript, given: GivenQueue) -> Result<Queue, Refusal> {
     let settings = Settings::default().changed(given.settings.clone());
     let new = CreateQueue {
         meta: given.meta.clone().flatten(),
@@ -44,7 +45,7 @@ fn of_meta(meta: Option<&str>) -> GivenQueue {
     GivenQueue { meta: Some(meta.map(Into::into)), ..GivenQueue::default() }
 }
 
-fn update(script: &mut Script, update: UpdateQueue) -> Result<Queue, Refusal> {
+fn update(script: &mut RegistryScript, update: UpdateQueue) -> Result<Queue, Refusal> {
     script.apply(update)
 }
 

@@ -16,6 +16,7 @@ use windlass_core::cron::Cron;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{End, Extras, Item, ItemError, Phase, State};
 use windlass_core::limits::IDEMPOTENCY_MARGIN;
+use windlass_core::machine::Applied;
 use windlass_core::news::{Ended, News};
 use windlass_core::partition::{Partition, Totals};
 use windlass_core::refusal::Refusal;
@@ -23,7 +24,7 @@ use windlass_core::row::{BodyCopy, Change, Intake, Row};
 use windlass_core::rule::RuleSet;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verb::{Applied, Verb};
+use windlass_core::verb::Verb;
 use windlass_core::verbs::{
     Cancel, Claim, Clear, Complete, Completion, Configure, Delete, Digest, Extend, Filter, Held, Import,
     ImportItem, LeaseItems, Leased, NewItem, Produce, ProduceOnce, Produced, ProducedOnce, Release, Retried,

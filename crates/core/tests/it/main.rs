@@ -35,6 +35,7 @@ mod produce;
 mod properties;
 mod rebalance;
 mod registry;
+mod registry_script;
 mod release;
 mod retention;
 mod retry;

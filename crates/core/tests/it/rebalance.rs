@@ -14,20 +14,21 @@ use windlass_core::verbs::{
     Retire, Route, StartGroup, Take,
 };
 
+use crate::registry_script::RegistryScript;
 use crate::script::{START, Script, assert_same, item, items, rebuilt};
 
 fn name() -> QueueName {
     QueueName { namespace: "default".into(), name: "q".into() }
 }
 
-fn registry(partitions: u32) -> Script {
-    let mut script = Script::of(PartitionId::REGISTRY);
+fn registry(partitions: u32) -> RegistryScript {
+    let mut script = RegistryScript::new();
     let create = CreateQueue::new(name(), Settings::default(), partitions);
     script.apply(create).unwrap();
     script
 }
 
-fn rebalance(script: &mut Script, partitions: u32) -> Result<Queue, Refusal> {
+fn rebalance(script: &mut RegistryScript, partitions: u32) -> Result<Queue, Refusal> {
     let stores = StoreNames::default();
     script.apply(Rebalance { name: name(), partitions, stores })
 }
@@ -54,7 +55,7 @@ fn a_queue_grows_at_once_and_remembers_who_was_home_to_what() {
     assert_eq!((queue.width(), queue.draining.len()), (5, 0));
     assert_homes(&queue);
     assert_eq!(queue.former.keys().copied().collect::<Vec<_>>(), ids(1..=2));
-    assert_same(&rebuilt(&script.partition, START), &script.partition);
+    script.registry.audit().unwrap();
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn a_queue_shrinks_by_draining_and_forgets_who_keeps_nothing() {
     for number in 2..=5 {
         script.apply(ForgetPartition { queue: name(), partition: PartitionId(number) }).unwrap();
     }
-    let queue = script.partition.queues().next().unwrap();
+    let queue = script.registry.queues().next().unwrap();
     assert!(queue.retired.is_empty());
     assert_eq!(queue.former.keys().copied().collect::<Vec<_>>(), ids([1]));
 }
@@ -104,7 +105,7 @@ fn a_former_home_is_forgotten_slot_by_slot_by_the_routes_it_was_judged_by() {
     assert!(some.iter().all(|slot| left.former_homes(slot).next().is_none()));
     let left = script.apply(forget(lost, version)).unwrap();
     assert!(left.former.is_empty());
-    assert_same(&rebuilt(&script.partition, START), &script.partition);
+    script.registry.audit().unwrap();
     script.apply(forget(lost, version)).unwrap();
     assert_eq!(script.changes.len(), 0, "there is nothing left to forget");
 }

@@ -1,5 +1,6 @@
 use windlass_core::id::PartitionId;
 use windlass_core::limits::{Invalid, RegistryLimits};
+use windlass_core::machine::Machine;
 use windlass_core::refusal::{Limit, Refusal};
 use windlass_core::row::{Partitions, Queue, QueueName, Row, StoreNames};
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
@@ -8,31 +9,32 @@ use windlass_core::verbs::{
     CreateQueue, DeleteQueue, ForgetPartition, Rebalance, Retire, SkipPartitions, UpdateQueue,
 };
 
-use crate::script::{START, Script, rebuilt};
+use crate::registry_script::RegistryScript;
+use crate::script::START;
 
 fn name(name: &str) -> QueueName {
     QueueName { namespace: "default".into(), name: name.into() }
 }
 
-fn create(script: &mut Script, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
+fn create(script: &mut RegistryScript, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
     let create = CreateQueue::new(name(queue), Settings::default(), partitions);
     script.apply(create)
 }
 
 #[test]
 fn partitions_are_numbered_from_one_on_and_never_again() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     let first = create(&mut script, "first", 2).unwrap();
     assert_eq!(first.partitions, [PartitionId(1), PartitionId(2)]);
     assert_eq!(first.settings.version, START.0);
     assert_eq!(script.apply(DeleteQueue(name("first"))), Ok(first.clone()));
     assert_eq!(create(&mut script, "first", 1).unwrap().partitions, [PartitionId(3)]);
-    assert_eq!(script.partition.queues().count(), 1);
+    assert_eq!(script.registry.queues().count(), 1);
 }
 
 #[test]
 fn numbers_that_were_given_out_by_a_registry_that_forgot_are_skipped() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     script.apply(SkipPartitions(PartitionId(7))).unwrap();
     script.apply(SkipPartitions(PartitionId(3))).unwrap();
     assert_eq!(script.changes, []);
@@ -41,7 +43,7 @@ fn numbers_that_were_given_out_by_a_registry_that_forgot_are_skipped() {
 
 #[test]
 fn a_name_is_taken_once() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     create(&mut script, "first", 1).unwrap();
     assert_eq!(create(&mut script, "first", 1), Err(Refusal::QueueExists));
     assert!(create(&mut script, "First", 1).is_ok());
@@ -50,15 +52,14 @@ fn a_name_is_taken_once() {
 const AT_QUEUES: Refusal = Refusal::AtLimit { limit: Limit::Queues, max: 2 };
 const AT_PARTITIONS: Refusal = Refusal::AtLimit { limit: Limit::Partitions, max: 4 };
 
-fn rebalance(script: &mut Script, queue: &str, partitions: u32) -> Result<(), Refusal> {
+fn rebalance(script: &mut RegistryScript, queue: &str, partitions: u32) -> Result<(), Refusal> {
     let rebalance = Rebalance { name: name(queue), partitions, stores: StoreNames::default() };
     script.apply(rebalance).map(|_queue| ())
 }
 
 #[test]
 fn queues_and_partitions_are_bounded() {
-    let mut script = Script::of(PartitionId::REGISTRY);
-    script.partition.limit_registry(RegistryLimits { queues: 2, partitions: 4 });
+    let mut script = RegistryScript::with_limits(RegistryLimits { queues: 2, partitions: 4 });
     create(&mut script, "first", 2).unwrap();
     assert_eq!(create(&mut script, "second", 3), Err(AT_PARTITIONS));
     create(&mut script, "second", 1).unwrap();
@@ -71,8 +72,7 @@ fn queues_and_partitions_are_bounded() {
 
 #[test]
 fn partitions_that_drain_and_retired_ones_count_until_they_are_forgotten() {
-    let mut script = Script::of(PartitionId::REGISTRY);
-    script.partition.limit_registry(RegistryLimits { queues: 2, partitions: 4 });
+    let mut script = RegistryScript::with_limits(RegistryLimits { queues: 2, partitions: 4 });
     let gone = create(&mut script, "first", 4).unwrap().partitions[3];
     rebalance(&mut script, "first", 3).unwrap();
     assert_eq!(create(&mut script, "second", 1), Err(AT_PARTITIONS));
@@ -84,16 +84,16 @@ fn partitions_that_drain_and_retired_ones_count_until_they_are_forgotten() {
 
 #[test]
 fn queues_beyond_a_limit_that_was_lowered_stay_and_can_shrink() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     create(&mut script, "first", 8).unwrap();
-    script.partition.limit_registry(RegistryLimits { queues: 2, partitions: 4 });
+    script.registry = script.rebuilt(RegistryLimits { queues: 2, partitions: 4 });
     assert_eq!(rebalance(&mut script, "first", 9), Err(AT_PARTITIONS));
     rebalance(&mut script, "first", 6).unwrap();
 }
 
 #[test]
 fn names_and_partition_counts_are_checked() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     for (queue, partitions) in [("a b", 1), ("..", 1), ("fine", 0), ("fine", 1025)] {
         assert!(
             matches!(create(&mut script, queue, partitions), Err(Refusal::Invalid(_))),
@@ -105,7 +105,7 @@ fn names_and_partition_counts_are_checked() {
 
 #[test]
 fn an_update_counts_the_version_itself() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     create(&mut script, "first", 1).unwrap();
     let change = SettingsChange { max_attempts: Some(9), ..SettingsChange::default() };
     let update = |name| UpdateQueue::new(name, change.clone());
@@ -118,14 +118,14 @@ fn an_update_counts_the_version_itself() {
     );
 }
 
-fn update(script: &mut Script, change: SettingsChange) -> Result<Settings, Refusal> {
+fn update(script: &mut RegistryScript, change: SettingsChange) -> Result<Settings, Refusal> {
     let update = UpdateQueue::new(name("first"), change);
     script.apply(update).map(|queue| queue.settings)
 }
 
 #[test]
 fn an_update_changes_what_it_names_and_nothing_else() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     let mut expected = create(&mut script, "first", 1).unwrap().settings;
     type Changed = fn(&mut Settings);
     let changes: [(SettingsChange, Changed); 4] = [
@@ -152,20 +152,20 @@ fn an_update_changes_what_it_names_and_nothing_else() {
 
 #[test]
 fn versions_follow_the_clock_so_that_a_registry_that_forgot_some_does_not_repeat_them() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     create(&mut script, "first", 1).unwrap();
-    let before = rebuilt(&script.partition, START);
+    let before = script.rebuilt(RegistryLimits::default());
     script.pass(Span::from_secs(1));
     let lost = update(&mut script, SettingsChange::default()).unwrap();
     assert_eq!(lost.version, script.now.0);
-    script.partition = before;
+    script.registry = before;
     script.pass(Span::from_micros(1));
     assert!(update(&mut script, SettingsChange::default()).unwrap().version > lost.version);
 }
 
 #[test]
 fn settings_that_make_no_sense_are_refused_at_creation_and_update() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     let settings = Settings { lease_timeout: Span::ZERO, ..Settings::default() };
     let bad = CreateQueue::new(name("first"), settings, 1);
     let refused = script.apply(bad);
@@ -179,15 +179,15 @@ fn settings_that_make_no_sense_are_refused_at_creation_and_update() {
 
 #[test]
 fn what_a_newer_version_wrote_of_queues_outlives_their_change() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     let mut queue = create(&mut script, "first", 1).unwrap();
     (queue.unknown, queue.settings.unknown) = (vec![80, 1], vec![82, 2]);
-    script.partition.put(Row::Queue(Box::new(queue)));
-    script.partition.put(Row::Partitions(Partitions { last: 1, unknown: vec![84, 3] }));
+    script.registry.put(Row::Queue(Box::new(queue)));
+    script.registry.put(Row::Partitions(Partitions { last: 1, unknown: vec![84, 3] }));
     let update = UpdateQueue::new(name("first"), SettingsChange::default());
     let queue = script.apply(update).expect("the queue is there");
     assert_eq!((queue.unknown, queue.settings.unknown), (vec![80, 1], vec![82, 2]));
     create(&mut script, "second", 1).unwrap();
     let partitions = Row::Partitions(Partitions { last: 2, unknown: vec![84, 3] });
-    assert!(script.partition.rows().any(|row| row == partitions));
+    assert!(script.registry.rows().any(|row| row == partitions));
 }

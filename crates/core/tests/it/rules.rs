@@ -4,6 +4,7 @@ use std::sync::Arc;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::Phase;
 use windlass_core::limits::{Invalid, RULES_MAX};
+use windlass_core::machine::Machine;
 use windlass_core::news::News;
 use windlass_core::partition::{Partition, Reason};
 use windlass_core::refusal::{Limit, Refusal};
@@ -17,6 +18,7 @@ use windlass_core::verbs::{
     StartGroup, TakeRules,
 };
 
+use crate::registry_script::RegistryScript;
 use crate::script::{START, Script, again, at_once, item, items, kinds};
 
 /// A partition and the rules it was told last.
@@ -288,8 +290,8 @@ fn queue(name: &str) -> QueueName {
     QueueName { namespace: "default".into(), name: name.into() }
 }
 
-fn registry() -> Script {
-    let mut script = Script::of(PartitionId::REGISTRY);
+fn registry() -> RegistryScript {
+    let mut script = RegistryScript::new();
     for name in ["first", "second"] {
         let create = CreateQueue::new(queue(name), Settings::default(), 1);
         script.apply(create).unwrap();
@@ -301,11 +303,11 @@ fn pause(name: &str) -> SetRule {
     SetRule { queue: queue(name), kind: None, stop: Stop::Pause, reason: None, until: None }
 }
 
-fn set(script: &mut Script, set: SetRule) -> Result<Rule, Refusal> {
+fn set(script: &mut RegistryScript, set: SetRule) -> Result<Rule, Refusal> {
     script.apply(set)
 }
 
-fn lift(script: &mut Script, name: &str, kind: Option<&str>) -> Result<(), Refusal> {
+fn lift(script: &mut RegistryScript, name: &str, kind: Option<&str>) -> Result<(), Refusal> {
     let lift = LiftRule { queue: queue(name), kind: kind.map(Arc::from), stop: Stop::Pause };
     script.apply(lift)
 }
@@ -314,7 +316,7 @@ fn lift(script: &mut Script, name: &str, kind: Option<&str>) -> Result<(), Refus
 fn a_rule_that_is_set_again_takes_the_new_words_and_stands_since_it_was_set_first() {
     let mut script = registry();
     let first = set(&mut script, SetRule { reason: Some("a deploy".into()), ..pause("first") }).unwrap();
-    let version = script.partition.rule_set(&queue("first")).version;
+    let version = script.registry.rule_set(&queue("first")).version;
     script.pass(Span::from_secs(1));
     assert_eq!(
         set(&mut script, SetRule { reason: Some("a deploy".into()), ..pause("first") }),
@@ -324,7 +326,7 @@ fn a_rule_that_is_set_again_takes_the_new_words_and_stands_since_it_was_set_firs
     let until = Some(script.now + Span::from_secs(1));
     let again = set(&mut script, SetRule { until, ..pause("first") }).unwrap();
     assert_eq!(again, Rule { reason: None, until, ..first.clone() });
-    assert!(script.partition.rule_set(&queue("first")).version > version);
+    assert!(script.registry.rule_set(&queue("first")).version > version);
     script.pass(Span::from_secs(1));
     let anew = set(&mut script, pause("first")).unwrap();
     assert_eq!(anew.created_at, script.now, "the one before had lifted itself");
@@ -337,21 +339,21 @@ fn a_rule_that_ends_in_the_past_is_refused() {
         let refused = set(&mut script, SetRule { until: Some(until), ..pause("first") });
         assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "until", .. }))), "{refused:?}");
     }
-    assert_eq!(script.partition.rules(None), []);
+    assert_eq!(script.registry.rules(None), []);
 }
 
 #[test]
 fn lifting_what_does_not_stand_lifts_nothing_and_is_counted() {
     let mut script = registry();
     set(&mut script, pause("first")).unwrap();
-    let paused = script.partition.rules(None);
+    let paused = script.registry.rules(None);
     lift(&mut script, "first", Some("mail")).unwrap();
-    assert_eq!(script.partition.rules(None), paused);
+    assert_eq!(script.registry.rules(None), paused);
     for _ in 0..2 {
-        let before = script.partition.rule_set(&queue("first")).version;
+        let before = script.registry.rule_set(&queue("first")).version;
         lift(&mut script, "first", None).unwrap();
-        assert_eq!(script.partition.rules(None), []);
-        assert!(script.partition.rule_set(&queue("first")).version > before);
+        assert_eq!(script.registry.rules(None), []);
+        assert!(script.registry.rule_set(&queue("first")).version > before);
     }
     assert_eq!(lift(&mut script, "third", None), Err(Refusal::NoSuchQueue { queue: "third".into() }));
     assert_eq!(set(&mut script, pause("third")), Err(Refusal::NoSuchQueue { queue: "third".into() }));
@@ -363,14 +365,14 @@ fn the_registry_tells_rules_by_queue_and_lifts_them_itself() {
     let until = Some(script.now + Span::from_secs(3));
     let of_first = set(&mut script, SetRule { until, ..pause("first") }).unwrap();
     let of_second = set(&mut script, SetRule { kind: Some("mail".into()), ..pause("second") }).unwrap();
-    assert_eq!(script.partition.rules(None), [of_first.clone(), of_second.clone()]);
-    assert_eq!(script.partition.rules(Some(&queue("first"))), [of_first]);
+    assert_eq!(script.registry.rules(None), [of_first.clone(), of_second.clone()]);
+    assert_eq!(script.registry.rules(Some(&queue("first"))), [of_first]);
     let copy = Rule { key: key(Some("mail"), Stop::Pause), ..of_second.clone() };
-    assert_eq!(script.partition.rule_set(&queue("second")).rules, [copy]);
-    assert_eq!(script.partition.next_due(), until);
+    assert_eq!(script.registry.rule_set(&queue("second")).rules, [copy]);
+    assert_eq!(script.registry.next_due(), until);
     script.pass(Span::from_secs(3));
     script.sweep();
-    assert_eq!(script.partition.rules(None), [of_second]);
+    assert_eq!(script.registry.rules(None), [of_second]);
 }
 
 #[test]
@@ -380,12 +382,12 @@ fn a_queue_that_is_deleted_takes_its_rules_along() {
     set(&mut script, SetRule { kind: Some("mail".into()), ..pause("first") }).unwrap();
     let other = set(&mut script, pause("second")).unwrap();
     script.apply(DeleteQueue(queue("first"))).unwrap();
-    assert_eq!(script.partition.rules(None), [other]);
+    assert_eq!(script.registry.rules(None), [other]);
     let of_rules = |change: &&Change| matches!(change, Change::Remove(Key::Rule(_) | Key::Rules(_)));
     assert_eq!(script.changes.iter().filter(of_rules).count(), 3);
     let create = CreateQueue::new(queue("first"), Settings::default(), 1);
     script.apply(create).unwrap();
-    assert_eq!(*script.partition.rule_set(&queue("first")), RuleSet::default());
+    assert_eq!(*script.registry.rule_set(&queue("first")), RuleSet::default());
 }
 
 #[test]
@@ -399,7 +401,7 @@ fn there_are_only_so_many_rules_and_their_words_are_bounded() {
     assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "kind", .. }))), "{refused:?}");
     let on = |number: usize| SetRule { kind: Some(format!("kind {number}").into()), ..pause("first") };
     for number in 0..RULES_MAX {
-        let applied = script.partition.apply(script.now, on(number));
+        let applied = script.registry.apply(script.now, on(number));
         applied.reply.unwrap();
     }
     assert!(matches!(

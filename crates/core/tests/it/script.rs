@@ -6,13 +6,14 @@ use bytes::Bytes;
 use windlass_core::event::NewEvent;
 use windlass_core::id::{ItemNumber, PartitionId, Permit};
 use windlass_core::item::{Item, ItemError, Phase};
+use windlass_core::machine::Applied;
 use windlass_core::news::News;
 use windlass_core::partition::{Partition, Totals};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{BodyCopy, Change};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verb::{Applied, Verb};
+use windlass_core::verb::Verb;
 pub(crate) use windlass_core::verbs::RetryItem;
 use windlass_core::verbs::{
     Cancel, Clear, Complete, Completion, Configure, Emit, Emitted, Extend, Extended, Filter, Held, Input,

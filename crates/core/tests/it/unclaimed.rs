@@ -13,7 +13,7 @@ use windlass_core::verbs::{
     Adopt, CreateQueue, DeleteQueue, DropUnclaimed, ForgetDropped, ForgetPartition, Rebalance, Retire,
 };
 
-use crate::script::Script;
+use crate::registry_script::RegistryScript;
 
 fn name(name: &str) -> QueueName {
     QueueName { namespace: "default".into(), name: name.into() }
@@ -23,28 +23,28 @@ fn stored(partition: u32, store: Option<&str>) -> Stored {
     Stored { partition: PartitionId(partition), store: store.map(Into::into) }
 }
 
-fn create(script: &mut Script, queue: &str, partitions: u32, stores: &[&str]) -> Queue {
+fn create(script: &mut RegistryScript, queue: &str, partitions: u32, stores: &[&str]) -> Queue {
     let stores = StoreNames(stores.iter().map(|store| (*store).into()).collect());
     let create = CreateQueue::new(name(queue), Settings::default(), partitions);
     script.apply(CreateQueue { stores, ..create }).unwrap()
 }
 
-fn rebalance(script: &mut Script, queue: &str, partitions: u32) -> Queue {
+fn rebalance(script: &mut RegistryScript, queue: &str, partitions: u32) -> Queue {
     let rebalance = Rebalance { name: name(queue), partitions, stores: StoreNames::default() };
     script.apply(rebalance).unwrap()
 }
 
-fn adopt(script: &mut Script, queue: &str, stored: Stored) -> Result<Queue, Refusal> {
+fn adopt(script: &mut RegistryScript, queue: &str, stored: Stored) -> Result<Queue, Refusal> {
     script.apply(Adopt { queue: name(queue), stored })
 }
 
-fn dropped(script: &Script) -> Vec<Stored> {
-    script.partition.dropped().cloned().collect()
+fn dropped(script: &RegistryScript) -> Vec<Stored> {
+    script.registry.dropped().cloned().collect()
 }
 
 #[test]
 fn a_deleted_queue_leaves_a_drop_record_of_each_partition_in_the_same_commit() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     create(&mut script, "q", 3, &["default", "second", ""]);
     script.apply(DeleteQueue(name("q"))).unwrap();
     let records = [stored(1, None), stored(2, Some("second")), stored(3, None)];
@@ -62,7 +62,7 @@ fn a_deleted_queue_leaves_a_drop_record_of_each_partition_in_the_same_commit() {
 
 #[test]
 fn a_retired_partition_that_is_forgotten_or_goes_with_its_queue_leaves_a_drop_record() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     create(&mut script, "q", 3, &["default", "second", "third"]);
     rebalance(&mut script, "q", 1);
     for partition in [2, 3] {
@@ -79,12 +79,12 @@ fn a_retired_partition_that_is_forgotten_or_goes_with_its_queue_leaves_a_drop_re
 
 #[test]
 fn what_queues_and_drop_records_name_is_claimed_by_store_and_number() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     create(&mut script, "gone", 1, &["second"]);
     create(&mut script, "q", 1, &["second"]);
     script.apply(DeleteQueue(name("gone"))).unwrap();
     let expected = [stored(0, None), stored(1, Some("second")), stored(2, Some("second"))];
-    assert_eq!(script.partition.claimed(), BTreeSet::from(expected));
+    assert_eq!(script.registry.claimed(), BTreeSet::from(expected));
     assert_eq!(script.apply(DropUnclaimed(stored(2, Some("second")))), Err(Refusal::NotUnclaimed));
     assert_eq!(script.apply(DropUnclaimed(stored(0, None))), Err(Refusal::NotUnclaimed));
     script.apply(DropUnclaimed(stored(2, None))).unwrap();
@@ -93,7 +93,7 @@ fn what_queues_and_drop_records_name_is_claimed_by_store_and_number() {
 
 #[test]
 fn an_adopted_partition_is_a_member_and_a_former_home_of_every_other_slot() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     let before = create(&mut script, "q", 2, &[]);
     script.pass(Span::from_secs(1));
     let queue = adopt(&mut script, "q", stored(7, Some("second"))).unwrap();
@@ -115,7 +115,7 @@ fn an_adopted_partition_is_a_member_and_a_former_home_of_every_other_slot() {
 
 #[test]
 fn a_partition_that_is_claimed_or_the_registrys_is_not_adopted() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     create(&mut script, "q", 2, &[]);
     create(&mut script, "gone", 1, &["second"]);
     script.apply(DeleteQueue(name("gone"))).unwrap();
@@ -136,7 +136,7 @@ fn a_partition_that_is_claimed_or_the_registrys_is_not_adopted() {
 
 #[test]
 fn a_queue_with_as_many_partitions_as_there_may_be_adopts_none() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     create(&mut script, "q", 1024, &[]);
     let refused = adopt(&mut script, "q", stored(2000, None));
     assert!(
@@ -147,7 +147,7 @@ fn a_queue_with_as_many_partitions_as_there_may_be_adopts_none() {
 
 #[test]
 fn a_partition_is_told_the_queue_it_is_of() {
-    let mut script = Script::of(PartitionId::REGISTRY);
+    let mut script = RegistryScript::new();
     let queue = create(&mut script, "mail", 1, &[]);
     assert_eq!(queue.intake(PartitionId(1)).queue, Some(name("mail")));
     assert!(queue.route_version > 0, "else nobody would be told");

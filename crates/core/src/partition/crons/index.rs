@@ -1,12 +1,10 @@
-//! The crons of the partition, and in the registry the names of all. Everything here is derived from their rows.
+//! The crons of the partition, derived from their rows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
-use crate::cron::{Cron, CronHome, CronName};
+use crate::cron::Cron;
 use crate::partition::Partition;
-use crate::row::QueueName;
 use crate::time::Timestamp;
 
 #[derive(Debug, Default, PartialEq)]
@@ -42,61 +40,6 @@ impl Crons {
             self.due.remove(&(at, Arc::clone(name)));
         }
         Some(before)
-    }
-}
-
-/// The names of crons, and where those are.
-#[derive(Debug, Default, PartialEq)]
-pub(in crate::partition) struct CronNames {
-    by_name: BTreeMap<CronName, CronHome>,
-    by_queue: BTreeMap<QueueName, BTreeSet<Arc<str>>>,
-}
-
-impl CronNames {
-    pub(in crate::partition) fn len(&self) -> usize {
-        self.by_name.len()
-    }
-
-    pub(in crate::partition) fn get(&self, name: &CronName) -> Option<&CronHome> {
-        self.by_name.get(name)
-    }
-
-    pub(in crate::partition) fn iter(&self) -> impl Iterator<Item = &CronHome> {
-        self.by_name.values()
-    }
-
-    /// The names of a namespace after a name, or all of them.
-    pub(in crate::partition) fn after<'a>(
-        &'a self,
-        namespace: &'a Arc<str>,
-        pivot: Option<&Arc<str>>,
-    ) -> impl Iterator<Item = &'a CronHome> {
-        let named = |name| CronName { namespace: Arc::clone(namespace), name };
-        let from = match pivot {
-            Some(pivot) => Excluded(named(Arc::clone(pivot))),
-            None => Included(named("".into())),
-        };
-        let homes = self.by_name.range((from, Unbounded)).map(|(_, home)| home);
-        homes.take_while(move |home| home.queue.namespace == *namespace)
-    }
-
-    pub(in crate::partition) fn of_queue(&self, queue: &QueueName) -> Option<&BTreeSet<Arc<str>>> {
-        self.by_queue.get(queue)
-    }
-
-    pub(in crate::partition) fn insert(&mut self, home: CronHome) {
-        self.remove(&home.cron_name());
-        self.by_queue.entry(home.queue.clone()).or_default().insert(Arc::clone(&home.name));
-        self.by_name.insert(home.cron_name(), home);
-    }
-
-    pub(in crate::partition) fn remove(&mut self, name: &CronName) {
-        let Some(before) = self.by_name.remove(name) else { return };
-        let names = self.by_queue.get_mut(&before.queue).expect("every name is with its queue");
-        names.remove(&name.name);
-        if names.is_empty() {
-            self.by_queue.remove(&before.queue);
-        }
     }
 }
 

@@ -8,7 +8,6 @@ use crate::partition::Partition;
 use crate::partition::entry::Entry;
 use crate::partition::index::lanes::Key;
 use crate::partition::rows::{place_of, priority_of, rank};
-use crate::row::{Queue, QueueName};
 use crate::settings::Settings;
 use crate::sorted::SortedMap;
 use crate::time::Timestamp;
@@ -29,21 +28,6 @@ impl Partition {
 
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// Registry only.
-    pub fn queue(&self, name: &QueueName) -> Option<&Queue> {
-        self.queues.get(name)
-    }
-
-    /// Registry only, by name.
-    pub fn queues(&self) -> impl Iterator<Item = &Queue> {
-        self.queues.values()
-    }
-
-    /// Registry only: the highest partition number given out so far.
-    pub fn partitions_last(&self) -> PartitionId {
-        PartitionId(self.partitions.last)
     }
 
     /// The item as it can be seen: one that was cleared, or cancelled with its group, has ended.

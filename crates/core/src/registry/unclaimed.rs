@@ -1,4 +1,4 @@
-//! Partitions that are to be dropped, and partitions that no queue names, in the partition with number 0.
+//! Partitions that are to be dropped, and partitions that no queue names.
 //!
 //! A store drops a partition only for a [`Dropped`] record. Whatever else a store holds and no queue names is unclaimed: it
 //! is kept until an operator has it adopted or dropped.
@@ -8,24 +8,24 @@ use std::collections::BTreeSet;
 use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, PARTITIONS_MAX};
-use crate::partition::registry::verbs::next_version;
-use crate::partition::{Output, Partition};
 use crate::refusal::{Limit, Refusal};
+use crate::registry::Registry;
+use crate::registry::queues::next_version;
 use crate::route::Slot;
-use crate::row::{Dropped, Key, Partitions, Queue, QueueName, Row, Stored};
+use crate::row::{Change, Dropped, Key, Partitions, Queue, QueueName, Row, Stored};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
-/// Registry only: records that a partition is to be dropped which no queue names.
+/// Records that a partition which no queue names is to be dropped.
 #[derive(Clone, Debug)]
 pub struct DropUnclaimed(pub Stored);
 
-/// Registry only: these were dropped by their stores, and their records go.
+/// These partitions were dropped by their stores: their [`Dropped`] records go.
 #[derive(Clone, Debug)]
 pub struct ForgetDropped(pub Vec<Stored>);
 
-/// Registry only: makes a partition that no queue names one of a queue's.
+/// Makes a partition that no queue names one of a queue's.
 #[derive(Clone, Debug)]
 pub struct Adopt {
     pub queue: QueueName,
@@ -35,38 +35,53 @@ pub struct Adopt {
 const REGISTRY_COPY: Invalid =
     Invalid { field: "partition", rule: "1 or more: 0 is the registry of a server" };
 
-impl Verb for Adopt {
+impl Verb<Registry> for Adopt {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Grows;
 
-    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.adopt(now, self, out)
+    fn decide(
+        self,
+        registry: &mut Registry,
+        now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.adopt(now, self, out)
     }
 }
 
-impl Verb for DropUnclaimed {
+impl Verb<Registry> for DropUnclaimed {
     type Reply = ();
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.drop_unclaimed(self.0, out)
+    fn decide(
+        self,
+        registry: &mut Registry,
+        _now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.drop_unclaimed(self.0, out)
     }
 }
 
-impl Verb for ForgetDropped {
+impl Verb<Registry> for ForgetDropped {
     type Reply = ();
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.forget_dropped(&self.0, out);
+    fn decide(
+        self,
+        registry: &mut Registry,
+        _now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.forget_dropped(&self.0, out);
         Ok(())
     }
 }
 
-impl Partition {
+impl Registry {
     /// Makes an unclaimed partition a member of a queue, as a rebalance that adds one does. The partition may know keys of
     /// any slot, so it is a former home of every slot that it is not home to.
-    fn adopt(&mut self, now: Timestamp, adopt: Adopt, out: &mut Output) -> Result<Queue, Refusal> {
+    fn adopt(&mut self, now: Timestamp, adopt: Adopt, out: &mut Vec<Change>) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&adopt.queue)?;
         self.check_adoptable(&queue, &adopt.stored)?;
         // By the clock, and so other than the versions of the queue that the partition was made for.
@@ -100,8 +115,7 @@ impl Partition {
     }
 
     /// The record is carried out by whoever reads it, however often.
-    fn drop_unclaimed(&mut self, stored: Stored, out: &mut Output) -> Result<(), Refusal> {
-        self.assert_registry();
+    fn drop_unclaimed(&mut self, stored: Stored, out: &mut Vec<Change>) -> Result<(), Refusal> {
         self.check_unclaimed(&stored)?;
         self.record_dropped(stored, out);
         Ok(())
@@ -112,12 +126,11 @@ impl Partition {
         if self.claimed().contains(stored) { Err(Refusal::NotUnclaimed) } else { Ok(()) }
     }
 
-    pub(in crate::partition) fn record_dropped(&mut self, stored: Stored, out: &mut Output) {
+    pub(super) fn record_dropped(&mut self, stored: Stored, out: &mut Vec<Change>) {
         self.record(Row::Dropped(Dropped { stored, unknown: Vec::new() }), out);
     }
 
-    fn forget_dropped(&mut self, done: &[Stored], out: &mut Output) {
-        self.assert_registry();
+    fn forget_dropped(&mut self, done: &[Stored], out: &mut Vec<Change>) {
         for stored in done {
             if self.dropped.contains_key(stored) {
                 self.erase_row(Key::Dropped(stored.clone()), out);
@@ -125,12 +138,12 @@ impl Partition {
         }
     }
 
-    /// Registry only: the partitions that are to be dropped.
+    /// The partitions that are to be dropped.
     pub fn dropped(&self) -> impl Iterator<Item = &Stored> {
         self.dropped.keys()
     }
 
-    /// Registry only: every partition that a queue or a drop record names, and the registry itself.
+    /// Every partition that a queue or a drop record names, and the registry itself.
     pub fn claimed(&self) -> BTreeSet<Stored> {
         let registry = Stored { partition: PartitionId::REGISTRY, store: None };
         let queues = self.queues.values().flat_map(Queue::stored);

@@ -1,5 +1,7 @@
 //! What stops work: rules on a queue, or on one kind of its items. A kind runs only while none stands on either.
 
+pub(crate) mod index;
+
 use std::sync::Arc;
 
 use crate::row::QueueName;
@@ -26,7 +28,7 @@ impl Stop {
     }
 }
 
-/// Of several that are the same in this only one stands.
+/// Identity of a rule: a queue has at most one per kind and `stop`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RuleKey {
     /// Set in the registry, which holds the rules of all queues; a partition has copies of those of its own.

@@ -1,4 +1,4 @@
-//! Queues, in the partition with number 0.
+//! Queues made, changed and deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,27 +6,23 @@ use std::sync::Arc;
 use crate::footprint::Footprint;
 use crate::id::{NUMBER_MAX, PartitionId};
 use crate::json;
-use crate::limits::{
-    Invalid, RegistryLimits, check_meta, check_partitions, check_queue_name, check_queue_settings,
-};
+use crate::limits::{Invalid, check_meta, check_partitions, check_queue_name, check_queue_settings};
 use crate::partition::numbers::next;
-use crate::partition::{Output, Partition};
 use crate::refusal::{Limit, Refusal};
+use crate::registry::Registry;
 use crate::route::SlotMap;
-use crate::row::{Key, Partitions, Queue, QueueName, Row, StoreNames};
+use crate::row::{Change, Key, Partitions, Queue, QueueName, Row, StoreNames};
 use crate::settings::{Settings, SettingsChange, differs};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
-/// Registry only.
 #[derive(Clone, Debug)]
 pub struct DeleteQueue(pub QueueName);
 
-/// Registry only: takes note that numbers up to this one were given out, by a registry that has forgotten it.
+/// Takes note that numbers up to this one were given out by a registry that has forgotten so.
 #[derive(Clone, Copy, Debug)]
 pub struct SkipPartitions(pub PartitionId);
 
-/// Registry only.
 #[derive(Clone, Debug)]
 pub struct CreateQueue {
     pub name: QueueName,
@@ -57,7 +53,7 @@ pub struct GivenQueue {
     pub meta: Option<Option<Arc<str>>>,
 }
 
-/// Registry only: changes what is named and nothing else.
+/// Changes the settings that are named and no others.
 #[derive(Clone, Debug)]
 pub struct UpdateQueue {
     pub name: QueueName,
@@ -73,17 +69,22 @@ impl UpdateQueue {
     }
 }
 
-impl Verb for SkipPartitions {
+impl Verb<Registry> for SkipPartitions {
     type Reply = ();
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.skip_partitions(self.0, out);
+    fn decide(
+        self,
+        registry: &mut Registry,
+        _now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.skip_partitions(self.0, out);
         Ok(())
     }
 }
 
-impl Verb for CreateQueue {
+impl Verb<Registry> for CreateQueue {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Grows;
 
@@ -94,12 +95,17 @@ impl Verb for CreateQueue {
         check_queue_settings(&self.name, &self.settings)
     }
 
-    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.create_queue(now, self, out)
+    fn decide(
+        self,
+        registry: &mut Registry,
+        now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.create_queue(now, self, out)
     }
 }
 
-impl Verb for UpdateQueue {
+impl Verb<Registry> for UpdateQueue {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
@@ -108,24 +114,33 @@ impl Verb for UpdateQueue {
         self.meta.iter().flatten().try_for_each(|meta| check_meta(meta))
     }
 
-    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.update_queue(now, self, out)
+    fn decide(
+        self,
+        registry: &mut Registry,
+        now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.update_queue(now, self, out)
     }
 }
 
 /// Answered by the queue as it was.
-impl Verb for DeleteQueue {
+impl Verb<Registry> for DeleteQueue {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.delete_queue(&self.0, out)
+    fn decide(
+        self,
+        registry: &mut Registry,
+        _now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.delete_queue(&self.0, out)
     }
 }
 
-impl Partition {
-    fn skip_partitions(&mut self, last: PartitionId, out: &mut Output) {
-        self.assert_registry();
+impl Registry {
+    fn skip_partitions(&mut self, last: PartitionId, out: &mut Vec<Change>) {
         if last.0 > self.partitions.last {
             self.record(Row::Partitions(Partitions { last: last.0, ..self.partitions.clone() }), out);
         }
@@ -135,9 +150,8 @@ impl Partition {
         &mut self,
         now: Timestamp,
         create: CreateQueue,
-        out: &mut Output,
+        out: &mut Vec<Change>,
     ) -> Result<Queue, Refusal> {
-        self.assert_registry();
         if let Some(queue) = self.queues.get(&create.name) {
             return queue.as_it_is(create.exists_ok.as_deref());
         }
@@ -170,9 +184,8 @@ impl Partition {
         &mut self,
         now: Timestamp,
         update: UpdateQueue,
-        out: &mut Output,
+        out: &mut Vec<Change>,
     ) -> Result<Queue, Refusal> {
-        self.assert_registry();
         let mut queue = self.registered(&update.name)?;
         let version = next_version(queue.settings.version, now)?;
         queue.settings = Settings { version, ..queue.settings.changed(update.change) };
@@ -183,8 +196,7 @@ impl Partition {
         Ok(queue)
     }
 
-    fn delete_queue(&mut self, name: &QueueName, out: &mut Output) -> Result<Queue, Refusal> {
-        self.assert_registry();
+    fn delete_queue(&mut self, name: &QueueName, out: &mut Vec<Change>) -> Result<Queue, Refusal> {
         let queue = self.registered(name)?;
         self.erase_cron_names(name, out);
         self.erase_row(Key::Queue(name.clone()), out);
@@ -193,24 +205,15 @@ impl Partition {
         Ok(queue)
     }
 
-    /// How many queues and partitions the registry takes. What is there already stays, however many it is.
-    pub fn limit_registry(&mut self, limits: RegistryLimits) {
-        self.registry_limits = limits;
-    }
-
     fn check_queues(&self) -> Result<(), Refusal> {
-        let max = self.registry_limits.queues;
+        let max = self.limits.queues;
         if self.queues.len() < max { Ok(()) } else { Err(Refusal::AtLimit { limit: Limit::Queues, max }) }
     }
 
-    pub(in crate::partition) fn check_partitions(&self, more: usize) -> Result<(), Refusal> {
-        let max = self.registry_limits.partitions;
+    pub(super) fn check_partitions(&self, more: usize) -> Result<(), Refusal> {
+        let max = self.limits.partitions;
         let then = self.queues.partitions().saturating_add(more);
         if then <= max { Ok(()) } else { Err(Refusal::AtLimit { limit: Limit::Partitions, max }) }
-    }
-
-    pub(in crate::partition) fn assert_registry(&self) {
-        assert_eq!(self.id, PartitionId::REGISTRY, "only the registry knows queues");
     }
 }
 
@@ -239,10 +242,10 @@ impl Queue {
 
 /// Partitions tell by the version whether they have the latest. By the clock, as other numbers are: a registry that
 /// lost its last updates must not give their versions to other settings.
-pub(in crate::partition) fn next_version(last: u64, now: Timestamp) -> Result<u64, Refusal> {
+pub(super) fn next_version(last: u64, now: Timestamp) -> Result<u64, Refusal> {
     next(last, now).ok_or(NO_MORE_VERSIONS)
 }
 
 const NO_MORE_VERSIONS: Refusal = Refusal::AtLimit { limit: Limit::QueueVersions, max: NUMBER_MAX as usize };
-pub(in crate::partition) const NO_MORE_PARTITIONS: Refusal =
+pub(super) const NO_MORE_PARTITIONS: Refusal =
     Refusal::AtLimit { limit: Limit::PartitionNumbers, max: u32::MAX as usize };

@@ -4,29 +4,29 @@
 use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, check_partitions};
-use crate::partition::registry::verbs::{NO_MORE_PARTITIONS, next_version};
-use crate::partition::{Output, Partition};
 use crate::refusal::Refusal;
+use crate::registry::Registry;
+use crate::registry::queues::{NO_MORE_PARTITIONS, next_version};
 use crate::route::{Slot, SlotMap, SlotSet};
-use crate::row::{Partitions, Queue, QueueName, Row, StoreNames, Stored};
+use crate::row::{Change, Partitions, Queue, QueueName, Row, StoreNames, Stored};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
-/// Registry only: a partition that was draining is empty.
+/// A partition that was draining is empty.
 #[derive(Clone, Debug)]
 pub struct Retire {
     pub queue: QueueName,
     pub partition: PartitionId,
 }
 
-/// Registry only: a retired partition keeps nothing any more.
+/// A retired partition keeps nothing any more.
 #[derive(Clone, Debug)]
 pub struct ForgetPartition {
     pub queue: QueueName,
     pub partition: PartitionId,
 }
 
-/// Registry only: a partition knows no key any more of slots that it was home to.
+/// A partition knows no key any more of slots that it was home to.
 #[derive(Clone, Debug)]
 pub struct ForgetFormerHome {
     pub queue: QueueName,
@@ -36,7 +36,7 @@ pub struct ForgetFormerHome {
     pub route_version: u64,
 }
 
-/// Registry only: more partitions for a queue, or fewer once some are leased empty.
+/// More partitions for a queue, or fewer once some are leased empty.
 #[derive(Clone, Debug)]
 pub struct Rebalance {
     pub name: QueueName,
@@ -45,7 +45,7 @@ pub struct Rebalance {
     pub stores: StoreNames,
 }
 
-impl Verb for Rebalance {
+impl Verb<Registry> for Rebalance {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Grows;
 
@@ -53,44 +53,64 @@ impl Verb for Rebalance {
         check_partitions(self.partitions)
     }
 
-    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.rebalance(now, self, out)
+    fn decide(
+        self,
+        registry: &mut Registry,
+        now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.rebalance(now, self, out)
     }
 }
 
-impl Verb for Retire {
+impl Verb<Registry> for Retire {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.retire(&self.queue, self.partition, out)
+    fn decide(
+        self,
+        registry: &mut Registry,
+        _now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.retire(&self.queue, self.partition, out)
     }
 }
 
-impl Verb for ForgetPartition {
+impl Verb<Registry> for ForgetPartition {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.forget_partition(now, &self.queue, self.partition, out)
+    fn decide(
+        self,
+        registry: &mut Registry,
+        now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.forget_partition(now, &self.queue, self.partition, out)
     }
 }
 
-impl Verb for ForgetFormerHome {
+impl Verb<Registry> for ForgetFormerHome {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(self, partition: &mut Partition, _now: Timestamp, out: &mut Output) -> Decided<Self> {
-        partition.forget_former_home(&self, out)
+    fn decide(
+        self,
+        registry: &mut Registry,
+        _now: Timestamp,
+        out: &mut Vec<Change>,
+    ) -> Decided<Self, Registry> {
+        registry.forget_former_home(&self, out)
     }
 }
 
-impl Partition {
+impl Registry {
     fn rebalance(
         &mut self,
         now: Timestamp,
         rebalance: Rebalance,
-        out: &mut Output,
+        out: &mut Vec<Change>,
     ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&rebalance.name)?;
         if !queue.draining.is_empty() {
@@ -116,7 +136,7 @@ impl Partition {
         queue: &mut Queue,
         count: usize,
         rebalance: Rebalance,
-        out: &mut Output,
+        out: &mut Vec<Change>,
     ) -> Result<(), Refusal> {
         self.check_partitions(count)?;
         let first = self.partitions.last;
@@ -136,7 +156,7 @@ impl Partition {
         &mut self,
         name: &QueueName,
         partition: PartitionId,
-        out: &mut Output,
+        out: &mut Vec<Change>,
     ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(name)?;
         let Some(index) = queue.partitions.iter().position(|id| *id == partition) else {
@@ -159,7 +179,7 @@ impl Partition {
         now: Timestamp,
         name: &QueueName,
         partition: PartitionId,
-        out: &mut Output,
+        out: &mut Vec<Change>,
     ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(name)?;
         let retired = queue.retired.remove(&partition);
@@ -172,7 +192,11 @@ impl Partition {
     }
 
     /// Nothing if keys have other homes by now: the partition is asked again by the routes that count.
-    fn forget_former_home(&mut self, forget: &ForgetFormerHome, out: &mut Output) -> Result<Queue, Refusal> {
+    fn forget_former_home(
+        &mut self,
+        forget: &ForgetFormerHome,
+        out: &mut Vec<Change>,
+    ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&forget.queue)?;
         if queue.route_version == forget.route_version && queue.forget_former_home(forget) {
             // No key has another home, so the routes are of the same version.
@@ -181,16 +205,15 @@ impl Partition {
         Ok(queue)
     }
 
-    pub(in crate::partition) fn registered(&self, name: &QueueName) -> Result<Queue, Refusal> {
-        self.assert_registry();
+    pub(super) fn registered(&self, name: &QueueName) -> Result<Queue, Refusal> {
         self.queues.get(name).cloned().ok_or_else(|| Refusal::no_such_queue(name))
     }
 
-    pub(in crate::partition) fn reroute(
+    pub(super) fn reroute(
         &mut self,
         now: Timestamp,
         mut queue: Queue,
-        out: &mut Output,
+        out: &mut Vec<Change>,
     ) -> Result<Queue, Refusal> {
         queue.route_version = next_version(queue.route_version, now)?;
         self.record(Row::Queue(Box::new(queue.clone())), out);
@@ -210,7 +233,7 @@ impl Queue {
     }
 
     /// Takes note of who loses a slot, and who has it back.
-    pub(in crate::partition) fn pass_on(&mut self, slots: &SlotMap, width: usize) {
+    pub(super) fn pass_on(&mut self, slots: &SlotMap, width: usize) {
         for slot in Slot::all() {
             let before = self.home(slot).map(|index| self.partitions[index]);
             let after = slots.home(slot, width).and_then(|index| self.partitions.get(index)).copied();

@@ -6,26 +6,26 @@ use std::ops::Deref;
 use crate::row::{Queue, QueueName};
 
 #[derive(Debug, Default)]
-pub(in crate::partition) struct Queues {
+pub(super) struct Queues {
     by_name: BTreeMap<QueueName, Queue>,
     partitions: usize,
 }
 
 impl Queues {
-    pub(in crate::partition) fn insert(&mut self, queue: Queue) {
+    pub(super) fn insert(&mut self, queue: Queue) {
         self.remove(&queue.name);
         self.partitions += queue.homes().count();
         self.by_name.insert(queue.name.clone(), queue);
     }
 
-    pub(in crate::partition) fn remove(&mut self, name: &QueueName) {
+    pub(super) fn remove(&mut self, name: &QueueName) {
         if let Some(queue) = self.by_name.remove(name) {
             self.partitions -= queue.homes().count();
         }
     }
 
     /// All that queues name: those that serve, those that drain and those that are retired.
-    pub(in crate::partition) fn partitions(&self) -> usize {
+    pub(super) fn partitions(&self) -> usize {
         self.partitions
     }
 }
