@@ -32,7 +32,7 @@ pub trait Machine: Sized + Send + 'static {
     fn next_due(&self) -> Option<Timestamp>;
 
     /// Takes in one step of durable state. Bodies are the store's alone.
-    fn take(&mut self, change: Change) {
+    fn restore(&mut self, change: Change) {
         match change {
             Change::Put(row) => self.put(row),
             Change::Remove(key) => self.remove(&key),

@@ -19,6 +19,7 @@ mod error;
 mod explain;
 mod groups;
 mod lock;
+mod machine;
 mod memory;
 mod meter;
 mod outbox;

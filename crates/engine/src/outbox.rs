@@ -31,7 +31,7 @@ use crate::lock::lock;
 use crate::partition::call::Answer;
 use crate::partition::handle::{Arrivals, Handle, PartitionState};
 use crate::queue::QueueHandle;
-use crate::registry::{RunningQueues, Whereabouts};
+use crate::registry::{RegistryHandle, RunningQueues, Whereabouts};
 use crate::store::{Store, Term};
 use load::{Load, Lost};
 
@@ -56,8 +56,7 @@ pub(crate) struct Outbox {
 struct Carrier {
     source: Arc<Handle>,
     queue: QueueName,
-    /// The partition of the registry.
-    registry: Arc<Handle>,
+    registry: Arc<RegistryHandle>,
     running: Arc<Mutex<RunningQueues>>,
     env: Arc<dyn Env>,
     store: Arc<dyn Store>,
@@ -80,7 +79,7 @@ impl Outbox {
     pub(crate) fn new(
         source: Arc<Handle>,
         queue: QueueName,
-        registry: Arc<Handle>,
+        registry: Arc<RegistryHandle>,
         running: Arc<Mutex<RunningQueues>>,
         arrivals: Arc<Arrivals>,
         env: Arc<dyn Env>,

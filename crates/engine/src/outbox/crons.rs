@@ -6,6 +6,7 @@ use tracing::warn;
 use windlass_core::cron::{Cron, CronHome, CronName};
 use windlass_core::id::PartitionId;
 use windlass_core::partition::{Partition, StrayCron};
+use windlass_core::registry::Registry;
 use windlass_core::row::QueueName;
 use windlass_core::verbs::{AssignCrons, Departing, Departure, NameCron};
 
@@ -105,7 +106,7 @@ impl Carrier {
             return Ok(Vec::new());
         }
         let queue = self.queue.clone();
-        let misnamed = move |registry: &Partition, _| {
+        let misnamed = move |registry: &Registry, _| {
             let named_for = |name: Arc<str>| {
                 let key = CronName { namespace: Arc::clone(&queue.namespace), name };
                 let named_for = registry.cron_home(&key).map(|home| home.queue.clone());

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use windlass_core::verbs::{Held, Leased};
 
+use crate::error::EngineError;
+use crate::machine::call::{Answered, Caller};
 use crate::partition::handle::Handle;
+use crate::partition::waiters::Ticket;
 use crate::types::Commit;
 
 /// Leases granted by one partition. Whoever drops it without accepting gives the items back, uncharged: an answer
@@ -65,6 +69,86 @@ impl Drop for GrantPart {
     }
 }
 
-pub(super) fn held(item: &Leased) -> Held {
+fn held(item: &Leased) -> Held {
     Held { number: item.number, permit: item.permit }
+}
+
+/// A worker who asked for items: they are given back as the grant is dropped, if it reaches nobody.
+pub(super) struct Worker {
+    handle: Arc<Handle>,
+    responder: oneshot::Sender<Result<GrantPart, EngineError>>,
+}
+
+pub(super) type AwaitedGrant = oneshot::Receiver<Result<GrantPart, EngineError>>;
+
+impl Worker {
+    /// A worker of the partition, and where the grant comes to.
+    pub(super) fn new(handle: &Arc<Handle>) -> (Self, AwaitedGrant) {
+        let (responder, granted) = oneshot::channel();
+        (Self { handle: Arc::clone(handle), responder }, granted)
+    }
+}
+
+impl Caller<Vec<Leased>> for Worker {
+    fn is_gone(&self) -> bool {
+        self.responder.is_closed()
+    }
+
+    fn hear(self, reply: Result<Vec<Leased>, EngineError>, sequence: u64) {
+        let Self { handle, responder } = self;
+        let granted = reply.map(|items| GrantPart::new(handle, items, sequence));
+        let _given_back = responder.send(granted);
+    }
+
+    fn fail(self, error: EngineError) {
+        let _caller_gone = self.responder.send(Err(error));
+    }
+
+    fn granted(reply: &Vec<Leased>) -> Vec<Held> {
+        reply.iter().map(held).collect()
+    }
+}
+
+/// A ticket that was taken out of the line, and the leases that it is granted once they are durable. Dropped without an
+/// answer, which only a bug that unwinds the writer does, the ticket goes back to the line.
+#[derive(Debug)]
+pub(super) struct TakenTicket {
+    handle: Arc<Handle>,
+    /// Set until the ticket is answered.
+    ticket: Option<Arc<Ticket>>,
+    items: Vec<Leased>,
+}
+
+impl TakenTicket {
+    pub(super) fn new(handle: &Arc<Handle>, ticket: Arc<Ticket>, items: Vec<Leased>) -> Self {
+        Self { handle: Arc::clone(handle), ticket: Some(ticket), items }
+    }
+}
+
+impl Answered for TakenTicket {
+    fn answer(mut self: Box<Self>, sequence: u64) {
+        let items = std::mem::take(&mut self.items);
+        if let Some(ticket) = self.ticket.take() {
+            ticket.grant(GrantPart::new(Arc::clone(&self.handle), items, sequence));
+        }
+    }
+
+    /// The ticket goes back to the line as it is dropped.
+    fn fail(self: Box<Self>, _error: EngineError) -> Vec<Held> {
+        self.items.iter().map(held).collect()
+    }
+
+    fn too_large(mut self: Box<Self>, error: EngineError) {
+        if let Some(ticket) = self.ticket.take() {
+            ticket.refuse(error);
+        }
+    }
+}
+
+impl Drop for TakenTicket {
+    fn drop(&mut self) {
+        if let Some(ticket) = &self.ticket {
+            self.handle.waiters.put_back(ticket);
+        }
+    }
 }

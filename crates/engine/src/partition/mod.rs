@@ -1,25 +1,19 @@
-//! A partition at work: the [`supervisor`] acquires it and starts a [`writer`], which alone touches its state;
-//! everybody else has a [`handle`], which puts messages into its [`inbox`]. Leases that wait stand with the queue's [`waiters`], what is produced has a place
-//! among its [`places`], and callers who wait for items to end are its [`watchers`], those who follow
-//! everything that happens to one read its [`streams`]. A [`reload`] has the supervisor do
-//! its work anew.
+//! A partition as the rest of the engine sees it: a [`handle`] with a mailbox, [`orders`] of the registry, and what its
+//! writer publishes. How its batches are made is in [`served`] and [`crate::machine`]. Leases that wait stand with the queue's
+//! [`waiters`], what is produced has a place among its [`places`], callers who wait for items to end are its [`watchers`], and
+//! those who follow everything that happens to an item read its [`streams`].
 
-pub(crate) mod call;
-pub(crate) mod copied;
-mod copies;
-mod gathered;
+mod effects;
 pub(crate) mod grant;
 pub(crate) mod handle;
-pub(crate) mod in_flight;
-mod inbox;
 mod line;
-pub(crate) mod lookout;
-pub(crate) mod message;
+mod lookout;
+pub(crate) mod orders;
 pub(crate) mod places;
 pub(crate) mod published;
-pub(crate) mod reload;
+mod served;
 pub(crate) mod streams;
-pub(crate) mod supervisor;
 pub(crate) mod waiters;
 pub(crate) mod watchers;
-pub(crate) mod writer;
+
+pub(crate) use crate::machine::{call, reload};

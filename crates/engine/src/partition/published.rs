@@ -3,12 +3,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use windlass_core::news::{Changed, Died, Ended};
 use windlass_core::partition::{Counts, Head, Lingering, Totals};
 use windlass_core::time::Timestamp;
 
 use crate::lock::lock;
-use crate::partition::places::{Filled, Places, Reserved};
+use crate::partition::effects::Effects;
+use crate::partition::places::{Filled, Places};
 
 /// What a writer tells the world after each commit, before it answers. Nothing while the partition cannot serve.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,22 +45,6 @@ pub(crate) enum Rest {
     Drained,
     /// Nor does it keep anything.
     Bare,
-}
-
-/// What a batch comes to once it is durable, beside its answers.
-#[derive(Debug, Default)]
-pub(crate) struct Effects {
-    pub(crate) totals: Totals,
-    /// The places of what it produced.
-    pub(crate) reserved: Vec<Reserved>,
-    /// Items that ended badly and go nowhere.
-    pub(crate) died: Vec<Died>,
-    /// Items that ended while somebody waited for it.
-    pub(crate) ended: Vec<Ended>,
-    /// What happened to items that are followed, numbered.
-    pub(crate) changed: Vec<(u64, Changed)>,
-    /// Some item is on its way to another queue, or a cron to another partition.
-    pub(crate) outgoing: bool,
 }
 
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Filling leases, from what there is or what comes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::limits;
@@ -108,7 +109,7 @@ impl QueueHandle {
 
 /// Leases from one partition. The partition is asked again while it granted nothing and ended `PASSED_MAX` items that have
 /// no payload: sound items may stand behind those.
-async fn take_from(handle: &Handle, lease: &LeaseItems) -> Result<GrantPart, EngineError> {
+async fn take_from(handle: &Arc<Handle>, lease: &LeaseItems) -> Result<GrantPart, EngineError> {
     let mut passes = 0;
     loop {
         let before = handle.published.summary().counts.waiting;

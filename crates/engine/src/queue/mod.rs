@@ -118,13 +118,13 @@ impl QueueHandle {
 
     /// Whether everything that runs was told what is registered.
     pub(crate) fn is_in_line_with(&self, queue: &Queue, rules: &RuleSet) -> bool {
-        let has_rules = |handle: &Arc<Handle>| handle.rules.version() == rules.version;
+        let has_rules = |handle: &Arc<Handle>| handle.orders.rules_version() == rules.version;
         self.queue == *queue && self.has_orders(queue) && self.partitions.iter().all(has_rules)
     }
 
     /// Whether all partitions were told the routes of the queue: a deletion that failed may have left them closed.
     pub(crate) fn has_orders(&self, queue: &Queue) -> bool {
-        self.all().all(|handle| handle.routes_ordered() == Some(queue.route_version))
+        self.all().all(|handle| handle.orders.route_version() == queue.route_version)
     }
 
     /// Those that serve and those that are retired.

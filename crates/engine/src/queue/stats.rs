@@ -75,7 +75,7 @@ impl QueueHandle {
         // All of them were told the same.
         if let Some(handle) = self.partitions.first() {
             [overview.paused, overview.blocked] = self.stops(handle);
-            let (rules, now) = (handle.rules.get(), self.env.wall());
+            let (rules, now) = (handle.orders.rules(), self.env.wall());
             let standing =
                 |stop| rules.rules.iter().filter(move |rule| rule.key.stop == stop && rule.stands(now));
             overview.rules = Stop::ALL.map(|stop| standing(stop).count());
@@ -99,7 +99,7 @@ impl QueueHandle {
 
     /// Whether the whole queue is paused, and blocked, as a partition was told.
     fn stops(&self, handle: &Handle) -> [bool; 2] {
-        let (rules, now) = (handle.rules.get(), self.env.wall());
+        let (rules, now) = (handle.orders.rules(), self.env.wall());
         Stop::ALL.map(|stop| rules.stops_all(stop, now))
     }
 }

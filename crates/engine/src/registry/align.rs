@@ -9,17 +9,17 @@ use tracing::warn;
 use windlass_core::id::PartitionId;
 use windlass_core::row::{Queue, QueueName, Stored};
 use windlass_core::rule::RuleSet;
-use windlass_core::verbs::{Configure, Route};
 
 use super::Registry;
 use super::running::{Running, stop};
 use crate::env::{self, Task};
 use crate::error::EngineError;
 use crate::lock::lock;
+use crate::machine::supervisor::Supervisor;
 use crate::outbox::Outbox;
 use crate::partition::call::{Awaited, received};
-use crate::partition::handle::{Handle, InCommon, Orders};
-use crate::partition::supervisor::Supervisor;
+use crate::partition::handle::{Handle, InCommon};
+use crate::partition::orders::Orders;
 use crate::queue::QueueHandle;
 
 /// Queues whose partitions are loaded at the same time when the engine opens.
@@ -128,11 +128,13 @@ impl Registry {
     /// Starts the partitions of a queue, which is not seen by anybody yet.
     fn begin(&self, queue: Queue, rules: &Arc<RuleSet>) -> Begun {
         let common = Arc::new(InCommon {
-            queue: Some(queue.name.clone()),
+            queue: queue.name.clone(),
+            waiters: Arc::default(),
+            places: Arc::default(),
             arrivals: Arc::clone(&self.arrivals),
             stale: Arc::clone(&self.stale),
+            carried: Arc::default(),
             deaths: Arc::clone(&self.deaths),
-            ..InCommon::default()
         });
         let started = self.start_partitions(&queue, rules, &common, |_| true);
         Begun { queue, common, started }
@@ -165,8 +167,7 @@ impl Registry {
         let mut started = Started::default();
         for (id, store) in queue.homes().filter(|(id, _)| which(*id)) {
             self.store.assign(id, store);
-            let (handle, inbox) = Handle::new(id, common, Some(Orders::of(queue, id)));
-            handle.set_rules(Arc::clone(rules));
+            let (handle, inbox) = Handle::new(id, common, Orders::of(queue, id, Arc::clone(rules)));
             let clock = Arc::new(self.clock.another());
             let supervisor = Supervisor::new(&handle, &self.env, &self.store, &clock, &self.meter, inbox);
             let partition = env::spawn(&*self.env, "partition", supervisor.run());
@@ -216,21 +217,19 @@ impl Registry {
         self.arrivals.tell();
     }
 
-    /// Every partition has the order in its inbox before the new handle can be seen. So whoever asks a former home by the new
-    /// routes asks it after that has heard, and after whatever was sent there by the old ones.
+    /// Every partition has its orders before the new handle can be seen. So whoever asks a former home by the new routes asks it
+    /// after that has taken them over.
     fn switch(
         &self,
         next: &Arc<QueueHandle>,
         started: BTreeMap<PartitionId, Vec<Task>>,
     ) -> (Vec<Told>, Vec<Task>) {
         let tell = |handle: &Arc<Handle>| {
-            let (settings, intake) = (next.queue.settings.clone(), next.queue.intake(handle.id));
-            handle.set_orders(&next.queue, intake.clone());
-            [handle.submit(Configure(settings)), handle.submit(Route(intake))]
-                .map(|asked| (Arc::clone(handle), asked))
+            handle.order(&next.queue, next.queue.intake(handle.id));
+            (Arc::clone(handle), handle.heed())
         };
         next.supersede(|| {
-            let told = next.all().flat_map(tell).collect();
+            let told = next.all().map(tell).collect();
             (told, lock(&self.running).replace(next, started))
         })
     }

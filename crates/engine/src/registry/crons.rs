@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use windlass_core::cron::{CronHome, CronName, CronRefusal, CronView, Schedule};
-use windlass_core::partition::Partition;
 use windlass_core::refusal::Refusal;
+use windlass_core::registry;
 use windlass_core::row::QueueName;
 use windlass_core::time::Timestamp;
 use windlass_core::verbs::{NameCron, NewCron, UnnameCron};
 
 use super::Registry;
 use crate::error::EngineError;
+use crate::machine::Served;
+use crate::machine::mailbox::Mailbox;
 use crate::partition::call::{Answer, received};
 use crate::partition::handle::Handle;
 use crate::queue::QueueHandle;
@@ -63,7 +65,7 @@ impl Registry {
         pivot: Option<Arc<str>>,
         limit: usize,
     ) -> Result<CronPage, EngineError> {
-        let homes = move |registry: &Partition, _| {
+        let homes = move |registry: &registry::Registry, _| {
             registry.cron_homes(&namespace, pivot.as_ref()).take(limit).cloned().collect::<Vec<_>>()
         };
         let homes = self.home.query(homes).await?;
@@ -216,6 +218,6 @@ pub(super) fn check_schedule(new: &NewCron, now: Timestamp) -> Result<(), Refusa
     parsed.map(drop).map_err(|error| Refusal::Cron(CronRefusal::Schedule(error)))
 }
 
-fn commit<R>(handle: &Handle, answer: &Answer<R>) -> Commit {
-    Commit { partition: handle.id, sequence: answer.sequence }
+fn commit<M: Served, R>(mailbox: &Mailbox<M>, answer: &Answer<R>) -> Commit {
+    Commit { partition: mailbox.id, sequence: answer.sequence }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{Intake, Queue, QueueName};
-use windlass_core::verbs::{DeleteQueue, Route};
+use windlass_core::verbs::DeleteQueue;
 
 use super::Registry;
 use crate::error::{EngineError, Outcome};
@@ -90,9 +90,8 @@ async fn open_all(queue: &QueueHandle) {
 
 fn tell(queue: &QueueHandle, order: impl Fn(Intake) -> Intake) -> Vec<Result<Awaited<()>, EngineError>> {
     let tell = |handle: &Arc<Handle>| {
-        let intake = order(queue.queue.intake(handle.id));
-        handle.set_orders(&queue.queue, intake.clone());
-        handle.submit(Route(intake))
+        handle.order(&queue.queue, order(queue.queue.intake(handle.id)));
+        handle.heed()
     };
     queue.all().map(tell).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::{info, warn};
-use windlass_core::partition::Partition;
+use windlass_core::registry;
 use windlass_core::row::{Queue, Stored};
 use windlass_core::verbs::ForgetDropped;
 
@@ -17,7 +17,7 @@ impl Registry {
     /// All records that there are. A queue and a record that name the same partition contradict each other: nothing is dropped
     /// then.
     pub(super) async fn dropped(&self) -> Result<Vec<Stored>, EngineError> {
-        let dropped = |registry: &Partition, _| {
+        let dropped = |registry: &registry::Registry, _| {
             let mut dropped: BTreeSet<Stored> = registry.dropped().cloned().collect();
             if !dropped.is_empty() {
                 registry.queues().flat_map(Queue::stored).for_each(|named| {

@@ -14,6 +14,7 @@ mod known_crons;
 mod repair;
 mod rules;
 mod running;
+mod served;
 mod stale;
 mod turns;
 mod unclaimed;
@@ -29,6 +30,7 @@ use windlass_core::cron::CronName;
 use windlass_core::id::PartitionId;
 use windlass_core::limits::{self, RegistryLimits};
 use windlass_core::refusal::Refusal;
+use windlass_core::registry;
 use windlass_core::row::{Queue, QueueName, StoreNames};
 use windlass_core::time::Timestamp;
 use windlass_core::verb::Verb;
@@ -39,10 +41,10 @@ use crate::deaths::Deaths;
 use crate::env::{self, Env, Task};
 use crate::error::EngineError;
 use crate::lock::lock;
+use crate::machine::supervisor::Supervisor;
 use crate::meter::Meter;
 use crate::partition::call::Answer;
-use crate::partition::handle::{Arrivals, Handle, InCommon, PartitionState};
-use crate::partition::supervisor::Supervisor;
+use crate::partition::handle::{Arrivals, PartitionState};
 use crate::queue::QueueHandle;
 use crate::store::Store;
 use crate::types::{CommitStats, QueueOverview};
@@ -51,6 +53,7 @@ pub(crate) use known_crons::Ensured;
 pub(crate) use running::Home;
 use running::{Running, stop};
 pub(crate) use running::{RunningQueues, Whereabouts};
+pub(crate) use served::RegistryHandle;
 pub(crate) use stale::Stale;
 use turns::Turns;
 
@@ -58,8 +61,8 @@ use turns::Turns;
 pub(crate) struct Registry {
     env: Arc<dyn Env>,
     store: Arc<dyn Store>,
-    /// Partition 0.
-    home: Arc<Handle>,
+    /// The state machine that holds the truth.
+    home: Arc<RegistryHandle>,
     clock: Arc<Clock>,
     meter: Arc<Meter>,
     home_task: Mutex<Option<Task>>,
@@ -101,8 +104,7 @@ impl Registry {
         store: Arc<dyn Store>,
         registry_limits: RegistryLimits,
     ) -> Result<Arc<Self>, EngineError> {
-        let common = InCommon { registry_limits, ..InCommon::default() };
-        let (home, inbox) = Handle::new(PartitionId::REGISTRY, &common, None);
+        let (home, inbox) = RegistryHandle::new(registry_limits);
         let clock = Arc::new(Clock::start(Arc::clone(&env)));
         let meter = Arc::default();
         let supervisor = Supervisor::new(&home, &env, &store, &clock, &meter, inbox);
@@ -279,7 +281,11 @@ impl Registry {
 
     /// Has the registry carry a verb about a queue out, and brings what runs of the queue in line with it before the verb is
     /// answered. Only in the turn of the queue.
-    async fn carry_out<V: Verb>(&self, queue: &QueueName, verb: V) -> Result<Answer<V::Reply>, EngineError> {
+    async fn carry_out<V: Verb<registry::Registry>>(
+        &self,
+        queue: &QueueName,
+        verb: V,
+    ) -> Result<Answer<V::Reply>, EngineError> {
         let answer = self.home.apply(verb).await;
         if self.align(queue).await.is_err() {
             self.stale.tell(queue);

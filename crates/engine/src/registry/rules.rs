@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tracing::warn;
 use windlass_core::refusal::Refusal;
+use windlass_core::registry;
 use windlass_core::row::QueueName;
 use windlass_core::rule::{Rule, RuleSet};
 use windlass_core::verb::Verb;
-use windlass_core::verbs::TakeRules;
 
 use super::Registry;
 use crate::error::EngineError;
@@ -19,12 +19,12 @@ use crate::types::Commit;
 impl Registry {
     /// Of one queue or of all.
     pub(crate) async fn rules(&self, queue: Option<QueueName>) -> Result<Vec<Rule>, EngineError> {
-        self.home.query(move |partition, _| partition.rules(queue.as_ref())).await
+        self.home.query(move |registry, _| registry.rules(queue.as_ref())).await
     }
 
     /// Carries a change of a queue's rules out. Answered when every partition that serves has taken it over; the others do so
     /// when they are acquired, before they grant a lease.
-    pub(crate) async fn change_rule<V: Verb>(
+    pub(crate) async fn change_rule<V: Verb<registry::Registry>>(
         self: &Arc<Self>,
         queue: QueueName,
         verb: V,
@@ -61,20 +61,21 @@ impl Registry {
         }
         let running = self.queue(queue).ok_or_else(|| Refusal::no_such_queue(queue))?;
         let name = queue.clone();
-        let rules = self.home.query(move |partition, _| partition.rule_set(&name)).await?;
+        let rules = self.home.query(move |registry, _| registry.rule_set(&name)).await?;
         Ok(self.tell_rules(&running, &rules).await)
     }
 
     /// Kept for whoever acquires a partition next, and told to those that serve now: all of them before the first is waited
     /// for. One that fails meanwhile takes them over when it is acquired.
     pub(super) async fn tell_rules(&self, running: &QueueHandle, rules: &Arc<RuleSet>) -> Vec<Commit> {
-        let behind = running.partitions.iter().filter(|handle| handle.rules.version() != rules.version);
+        let behind =
+            running.partitions.iter().filter(|handle| handle.orders.rules_version() != rules.version);
         let mut asked = Vec::new();
         for handle in behind {
-            handle.set_rules(Arc::clone(rules));
+            handle.order_rules(Arc::clone(rules));
             // Looked at afterwards: one that comes to serve only now has seen them.
             if handle.state() == PartitionState::Available {
-                asked.push((handle.id, handle.submit(TakeRules(Arc::clone(rules)))));
+                asked.push((handle.id, handle.heed()));
             }
         }
         let mut commits = Vec::new();

@@ -7,9 +7,10 @@ use tracing::warn;
 use windlass_core::cron::{Cron, CronName, CronRefusal};
 use windlass_core::id::PartitionId;
 use windlass_core::limits::Invalid;
+use windlass_core::machine::Machine;
 use windlass_core::partition::Partition;
 use windlass_core::refusal::Refusal;
-use windlass_core::row::{Change, Queue, QueueName, Stored};
+use windlass_core::row::{Queue, QueueName, Stored};
 use windlass_core::verbs::{Adopt, DropUnclaimed, SkipPartitions};
 
 use super::Registry;
@@ -212,13 +213,7 @@ impl Registry {
         let mut rows = store.peek(stored.partition).await?;
         let mut partition = Partition::new(stored.partition, self.now());
         while let Some(slice) = rows.next().await? {
-            for change in slice {
-                match change {
-                    Change::Put(row) => partition.put(row),
-                    Change::Remove(key) => partition.remove(&key),
-                    Change::PutBody { .. } | Change::RemoveBody { .. } => {}
-                }
-            }
+            slice.into_iter().for_each(|change| partition.restore(change));
         }
         Ok(partition)
     }

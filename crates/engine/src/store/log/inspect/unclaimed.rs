@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use windlass_core::id::PartitionId;
+use windlass_core::limits::RegistryLimits;
+use windlass_core::machine::Machine;
 use windlass_core::partition::Partition;
-use windlass_core::row::{Change, QueueName, Stored};
+use windlass_core::registry::Registry;
+use windlass_core::row::{QueueName, Stored};
 use windlass_core::time::Timestamp;
 
 use crate::store::StoreError;
@@ -37,13 +40,15 @@ pub(super) async fn find(tables: &Tables) -> Unclaimed {
     if !tables.partitions.contains_key(&registry.0) {
         return Unclaimed::NotKnown;
     }
-    let Ok(registry) = load(tables, registry).await else { return Unclaimed::NotKnown };
+    let empty = Registry::new(RegistryLimits::default());
+    let Ok(registry) = load(tables, registry, empty).await else { return Unclaimed::NotKnown };
     let claimed = registry.claimed();
     let held = tables.partitions.iter().filter(|(_, table)| table.sequence > 0);
     let held = held.map(|(partition, _)| PartitionId(*partition));
     let mut found = BTreeMap::new();
     for partition in held.filter(|id| !claimed.contains(&Stored { partition: *id, store: None })) {
-        let report = load(tables, partition).await.map(|partition| UnclaimedReport {
+        let empty = Partition::new(partition, Timestamp(0));
+        let report = load(tables, partition, empty).await.map(|partition| UnclaimedReport {
             queue: partition.intake().queue.clone(),
             items: Some(partition.counts().live()),
         });
@@ -52,17 +57,10 @@ pub(super) async fn find(tables: &Tables) -> Unclaimed {
     Unclaimed::Known(found)
 }
 
-async fn load(tables: &Tables, id: PartitionId) -> Result<Partition, StoreError> {
+async fn load<M: Machine>(tables: &Tables, id: PartitionId, mut machine: M) -> Result<M, StoreError> {
     let mut rows = PartitionView::of(tables, id.0, &Arc::new(Notify::new())).rows;
-    let mut partition = Partition::new(id, Timestamp(0));
     while let Some(changes) = rows.next().await? {
-        for change in changes {
-            match change {
-                Change::Put(row) => partition.put(row),
-                Change::Remove(key) => partition.remove(&key),
-                Change::PutBody { .. } | Change::RemoveBody { .. } => {}
-            }
-        }
+        changes.into_iter().for_each(|change| machine.restore(change));
     }
-    Ok(partition)
+    Ok(machine)
 }

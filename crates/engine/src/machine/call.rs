@@ -1,19 +1,17 @@
-//! Verbs on their way through a partition's writer, and the callers who wait for the answers.
+//! Verbs on their way through a writer, and the callers who wait for the answers.
 
 use std::fmt;
-use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use windlass_core::footprint::Footprint;
-use windlass_core::partition::Partition;
+use windlass_core::machine::Applied;
 use windlass_core::time::Timestamp;
 use windlass_core::urgency::Urgency;
-use windlass_core::verb::{Applied, Verb};
-use windlass_core::verbs::{Held, LeaseItems, Leased};
+use windlass_core::verb::Verb;
+use windlass_core::verbs::Held;
 
+use super::Served;
 use crate::error::EngineError;
-use crate::partition::grant::{GrantPart, held};
-use crate::partition::handle::Handle;
 use crate::partition::places::Reserved;
 
 /// The reply to a verb.
@@ -27,7 +25,7 @@ pub(crate) struct Answer<R> {
 pub(crate) type Awaited<R> = oneshot::Receiver<Result<Answer<R>, EngineError>>;
 
 /// A verb of any type, and its caller.
-pub(crate) trait Call: fmt::Debug + Send {
+pub(crate) trait Call<M>: Answered {
     /// Bytes of bodies that come with the verb.
     fn bytes(&self) -> usize;
 
@@ -36,29 +34,34 @@ pub(crate) trait Call: fmt::Debug + Send {
     /// Whether the caller is gone.
     fn is_abandoned(&self) -> bool;
 
-    fn footprint(&self, partition: &Partition, now: Timestamp) -> Footprint;
+    fn footprint(&self, machine: &M, now: Timestamp) -> Footprint;
 
     /// Carries the verb out and keeps the reply.
-    fn apply(&mut self, partition: &mut Partition, now: Timestamp) -> Applied<()>;
+    fn apply(&mut self, machine: &mut M, now: Timestamp) -> Applied<()>;
 
     /// Keeps the error as the answer: the verb is not carried out.
     fn refuse(&mut self, error: EngineError);
 
     /// The places for what was produced, unless nothing was.
     fn take_reserved(&mut self) -> Option<Reserved>;
+}
 
-    /// Answers with what was kept.
-    fn answer(self: Box<Self>, handle: &Arc<Handle>, sequence: u64);
+/// Somebody who is answered once a batch is durable, and what with.
+pub(crate) trait Answered: fmt::Debug + Send {
+    fn answer(self: Box<Self>, sequence: u64);
 
-    /// Answers with the error instead of what was kept, and tells the leases that nobody hears of.
+    /// Answers with the error instead, and tells the leases that nobody hears of.
     fn fail(self: Box<Self>, error: EngineError) -> Vec<Held>;
+
+    /// Answers that the verb is too large for the store.
+    fn too_large(self: Box<Self>, error: EngineError);
 }
 
 /// How a reply reaches a caller.
-trait Caller<R>: Send {
+pub(crate) trait Caller<R>: Send {
     fn is_gone(&self) -> bool;
 
-    fn hear(self, handle: &Arc<Handle>, reply: Result<R, EngineError>, sequence: u64);
+    fn hear(self, reply: Result<R, EngineError>, sequence: u64);
 
     fn fail(self, error: EngineError);
 
@@ -75,7 +78,7 @@ impl<R: Send> Caller<R> for Responder<R> {
         self.is_closed()
     }
 
-    fn hear(self, _handle: &Arc<Handle>, reply: Result<R, EngineError>, sequence: u64) {
+    fn hear(self, reply: Result<R, EngineError>, sequence: u64) {
         let _caller_gone = self.send(reply.map(|reply| Answer { reply, sequence }));
     }
 
@@ -84,61 +87,37 @@ impl<R: Send> Caller<R> for Responder<R> {
     }
 }
 
-/// A worker who asked for items: they are given back as the grant is dropped, if it reaches nobody.
-struct Worker(oneshot::Sender<Result<GrantPart, EngineError>>);
-
-impl Caller<Vec<Leased>> for Worker {
-    fn is_gone(&self) -> bool {
-        self.0.is_closed()
-    }
-
-    fn hear(self, handle: &Arc<Handle>, reply: Result<Vec<Leased>, EngineError>, sequence: u64) {
-        let granted = reply.map(|items| GrantPart::new(Arc::clone(handle), items, sequence));
-        let _given_back = self.0.send(granted);
-    }
-
-    fn fail(self, error: EngineError) {
-        let _caller_gone = self.0.send(Err(error));
-    }
-
-    fn granted(reply: &Vec<Leased>) -> Vec<Held> {
-        reply.iter().map(held).collect()
-    }
-}
-
-struct Asked<V: Verb, C> {
+struct Asked<V, R, C> {
     bytes: usize,
     reserved: Option<Reserved>,
     caller: C,
-    state: State<V>,
+    state: State<V, R>,
 }
 
-enum State<V: Verb> {
+enum State<V, R> {
     Asked(V),
-    Decided(Result<V::Reply, EngineError>),
+    Decided(Result<R, EngineError>),
     /// Only while the verb is being carried out.
     InHand,
 }
 
-/// A call, and where its answer comes to.
-pub(super) fn of<V: Verb>(verb: V, reserved: Option<Reserved>) -> (Box<dyn Call>, Awaited<V::Reply>) {
+/// A call, and where its answer comes to. `reserved`: the places for what the verb produces.
+pub(crate) fn of<M: Served, V: Verb<M>>(
+    verb: V,
+    reserved: Option<Reserved>,
+) -> (Box<dyn Call<M>>, Awaited<V::Reply>) {
     let (caller, answer) = oneshot::channel();
     (asked(verb, reserved, caller), answer)
 }
 
-pub(super) type AwaitedGrant = oneshot::Receiver<Result<GrantPart, EngineError>>;
-
-pub(super) fn of_lease(lease: LeaseItems) -> (Box<dyn Call>, AwaitedGrant) {
-    let (caller, granted) = oneshot::channel();
-    (asked(lease, None, Worker(caller)), granted)
-}
-
-fn asked<V: Verb, C: Caller<V::Reply> + 'static>(
+/// A call of this caller.
+pub(crate) fn asked<M: Served, V: Verb<M>, C: Caller<V::Reply> + 'static>(
     verb: V,
     reserved: Option<Reserved>,
     caller: C,
-) -> Box<dyn Call> {
-    Box::new(Asked { bytes: verb.body_bytes(), reserved, caller, state: State::Asked(verb) })
+) -> Box<dyn Call<M>> {
+    let bytes = verb.body_bytes();
+    Box::new(Asked::<V, V::Reply, C> { bytes, reserved, caller, state: State::Asked(verb) })
 }
 
 /// The answer, or the error that stands for one that never came: the writer was dropped with the call in hand.
@@ -148,7 +127,7 @@ pub(crate) fn received<T>(
     answer.unwrap_or_else(|_dropped| Err(EngineError::unknown("the partition stopped")))
 }
 
-impl<V: Verb, C: Caller<V::Reply>> Call for Asked<V, C> {
+impl<M: Served, V: Verb<M>, C: Caller<V::Reply>> Call<M> for Asked<V, V::Reply, C> {
     fn bytes(&self) -> usize {
         self.bytes
     }
@@ -161,18 +140,18 @@ impl<V: Verb, C: Caller<V::Reply>> Call for Asked<V, C> {
         self.caller.is_gone()
     }
 
-    fn footprint(&self, partition: &Partition, now: Timestamp) -> Footprint {
+    fn footprint(&self, machine: &M, now: Timestamp) -> Footprint {
         match &self.state {
-            State::Asked(verb) => verb.footprint(partition, now),
+            State::Asked(verb) => verb.footprint(machine, now),
             State::Decided(_) | State::InHand => V::FOOTPRINT,
         }
     }
 
-    fn apply(&mut self, partition: &mut Partition, now: Timestamp) -> Applied<()> {
+    fn apply(&mut self, machine: &mut M, now: Timestamp) -> Applied<()> {
         let State::Asked(verb) = std::mem::replace(&mut self.state, State::InHand) else {
             panic!("a verb is carried out once")
         };
-        let Applied { reply, changes, copies, news, totals } = partition.apply(now, verb);
+        let Applied { reply, changes, copies, news, totals } = machine.apply(now, verb);
         if reply.is_err() {
             self.reserved = None;
         }
@@ -188,10 +167,17 @@ impl<V: Verb, C: Caller<V::Reply>> Call for Asked<V, C> {
     fn take_reserved(&mut self) -> Option<Reserved> {
         self.reserved.take()
     }
+}
 
-    fn answer(self: Box<Self>, handle: &Arc<Handle>, sequence: u64) {
+impl<V, R, C> Answered for Asked<V, R, C>
+where
+    V: fmt::Debug + Send,
+    R: fmt::Debug + Send,
+    C: Caller<R>,
+{
+    fn answer(self: Box<Self>, sequence: u64) {
         let State::Decided(reply) = self.state else { panic!("only a verb that was decided is answered") };
-        self.caller.hear(handle, reply, sequence);
+        self.caller.hear(reply, sequence);
     }
 
     fn fail(self: Box<Self>, error: EngineError) -> Vec<Held> {
@@ -204,9 +190,13 @@ impl<V: Verb, C: Caller<V::Reply>> Call for Asked<V, C> {
         self.caller.fail(error);
         granted
     }
+
+    fn too_large(self: Box<Self>, error: EngineError) {
+        let _nothing_granted = self.fail(error);
+    }
 }
 
-impl<V: Verb, C> fmt::Debug for Asked<V, C> {
+impl<V: fmt::Debug, R: fmt::Debug, C> fmt::Debug for Asked<V, R, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.state {
             State::Asked(verb) => f.debug_tuple("Asked").field(verb).finish(),

@@ -1,4 +1,4 @@
-//! The sending end of a partition's inbox, and its bounds: in messages, and in bytes of bodies.
+//! The sending end of a mailbox, and its bounds: in messages, and in bytes of bodies.
 //!
 //! [`Urgency::Ordinary`] messages fill at most three quarters of either. The last quarter is kept for
 //! [`Urgency::Settling`] ones: work must not be done twice because too much was produced.
@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 use windlass_core::urgency::Urgency;
 
+use super::Served;
+use super::message::Message;
 use crate::error::EngineError;
-use crate::partition::message::Message;
 use crate::store::StoreError;
 
 const MESSAGES_MAX: usize = 4096;
@@ -18,16 +19,16 @@ const ORDINARY_MESSAGES_MAX: usize = MESSAGES_MAX / 4 * 3;
 const ORDINARY_BYTES_MAX: usize = BYTES_MAX / 4 * 3;
 
 #[derive(Debug)]
-pub(crate) struct Inbox {
-    sender: mpsc::Sender<Message>,
+pub(super) struct Inbox<M: Served> {
+    sender: mpsc::Sender<Message<M>>,
     /// Bytes of all messages that wait.
     bytes: Amount,
     ordinary_messages: Amount,
     ordinary_bytes: Amount,
 }
 
-impl Inbox {
-    pub(crate) fn new() -> (Self, mpsc::Receiver<Message>) {
+impl<M: Served> Inbox<M> {
+    pub(super) fn new() -> (Self, mpsc::Receiver<Message<M>>) {
         let (sender, receiver) = mpsc::channel(MESSAGES_MAX);
         let inbox = Self {
             sender,
@@ -38,7 +39,7 @@ impl Inbox {
         (inbox, receiver)
     }
 
-    pub(crate) fn send(&self, message: Message) -> Result<(), EngineError> {
+    pub(super) fn send(&self, message: Message<M>) -> Result<(), EngineError> {
         let (bytes, urgency) = (message.bytes(), message.urgency());
         let max = match urgency {
             Urgency::Ordinary => ORDINARY_BYTES_MAX,
@@ -61,7 +62,7 @@ impl Inbox {
     }
 
     /// Gives the message's room back. The writer calls it for each message that it takes out of the inbox.
-    pub(crate) fn taken(&self, message: &Message) {
+    pub(super) fn taken(&self, message: &Message<M>) {
         self.uncount(message.urgency(), message.bytes());
     }
 

@@ -2,53 +2,53 @@
 
 use std::sync::Arc;
 
+use windlass_core::machine::Applied;
 use windlass_core::news::News;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{BodyCopy, Change};
 use windlass_core::time::Timestamp;
-use windlass_core::verb::Applied;
 
-use crate::partition::handle::Handle;
-use crate::partition::in_flight::InFlight;
+use super::Served;
+use super::in_flight::InFlight;
 
-pub(super) struct Gathered {
-    pub(super) now: Timestamp,
-    pub(super) main: Part,
+pub(crate) struct Gathered<M: Served> {
+    pub(crate) now: Timestamp,
+    pub(crate) main: Part<M>,
     /// The last verb, if it might make the batch too large for the store: a commit of its own.
-    pub(super) apart: Option<Part>,
+    pub(super) apart: Option<Part<M>>,
     pub(super) messages: usize,
     pub(super) sweeps: usize,
     /// Somebody new waits, or there is something new to be had.
-    pub(super) look_for_waiters: bool,
+    pub(crate) look_for_waiters: bool,
 }
 
 /// What goes into one commit.
-pub(super) struct Part {
+pub(crate) struct Part<M: Served> {
     pub(super) changes: Vec<Change>,
     pub(super) copies: Vec<BodyCopy>,
     /// About what `changes` and `copies` come to.
-    pub(super) bytes: usize,
-    pub(super) in_flight: InFlight,
+    pub(crate) bytes: usize,
+    pub(crate) in_flight: InFlight<M>,
 }
 
-impl Gathered {
-    pub(super) fn new(now: Timestamp, main: Part) -> Self {
+impl<M: Served> Gathered<M> {
+    pub(super) fn new(now: Timestamp, main: Part<M>) -> Self {
         Self { now, main, apart: None, messages: 0, sweeps: 0, look_for_waiters: false }
     }
 
     /// The part that takes the next changes and answers: `apart` once there is one, because no verb comes after it.
-    pub(super) fn last(&mut self) -> &mut Part {
+    pub(crate) fn last(&mut self) -> &mut Part<M> {
         self.apart.as_mut().unwrap_or(&mut self.main)
     }
 
-    pub(super) fn add<R>(&mut self, applied: Applied<R>) -> Result<R, Refusal> {
+    pub(crate) fn add<R>(&mut self, applied: Applied<R>) -> Result<R, Refusal> {
         self.look_for_waiters |= applied.news.contains(&News::Available);
         self.last().add(applied)
     }
 }
 
-impl Part {
-    pub(super) fn new(handle: &Arc<Handle>, sequence: u64) -> Self {
+impl<M: Served> Part<M> {
+    pub(super) fn new(handle: &Arc<M::Handle>, sequence: u64) -> Self {
         let in_flight = InFlight::new(handle, sequence);
         Self { changes: Vec::new(), copies: Vec::new(), bytes: 0, in_flight }
     }
@@ -62,8 +62,7 @@ impl Part {
         } else {
             self.changes.append(&mut changes);
         }
-        self.in_flight.count(totals);
-        self.in_flight.heard(news);
+        self.in_flight.note(news, totals);
         reply
     }
 }

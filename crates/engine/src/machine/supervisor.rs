@@ -1,4 +1,4 @@
-//! Keeps a partition served: acquires it, runs a writer, and when that fails throws its memory away and reads the
+//! Keeps a state machine served: acquires it, runs a writer, and when that fails throws its memory away and reads the
 //! truth back. There is no undo: the last commit sequence tells what became of the batch in flight.
 
 use std::sync::Arc;
@@ -6,39 +6,35 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
-use windlass_core::item::Phase;
 use windlass_core::mutant::{self, Mutant};
-use windlass_core::partition::Partition;
 use windlass_core::row::Change;
-use windlass_core::verbs::{Configure, Route, TakeRules};
 
+use super::Served;
+use super::in_flight::{InFlight, Undelivered};
+use super::mailbox::{Mailbox, PartitionState};
+use super::message::Message;
+use super::reload::Tried;
+use super::writer::{Ended, Writer};
 use crate::clock::Clock;
 use crate::env::Env;
 use crate::error::EngineError;
 use crate::meter::Meter;
-use crate::partition::handle::{Handle, NewOrders, PartitionState};
-use crate::partition::in_flight::{InFlight, Undelivered};
-use crate::partition::lookout::Lookout;
-use crate::partition::message::Message;
-use crate::partition::reload::Tried;
-use crate::partition::watchers::Closed;
-use crate::partition::writer::{Ended, Writer};
 use crate::store::{Acquired, Batch, CommitError, Store, StoreError};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-pub(crate) struct Supervisor {
-    handle: Arc<Handle>,
+pub(crate) struct Supervisor<M: Served> {
+    handle: Arc<M::Handle>,
     env: Arc<dyn Env>,
     store: Arc<dyn Store>,
-    inbox: mpsc::Receiver<Message>,
+    inbox: mpsc::Receiver<Message<M>>,
     clock: Arc<Clock>,
     meter: Arc<Meter>,
     /// The batch whose commit failed: its callers still wait for the outcome.
-    in_flight: Option<InFlight>,
+    in_flight: Option<InFlight<M>>,
     /// One whose callers wait no longer.
-    undelivered: Option<Undelivered>,
+    undelivered: Option<Undelivered<M>>,
     /// How many reloads the latest try is for.
     reload: u64,
     /// A commit failed, and none has succeeded since.
@@ -46,9 +42,9 @@ pub(crate) struct Supervisor {
 }
 
 /// However the supervisor ends, also by a bug that unwinds it, nobody is left waiting for a partition that is gone.
-struct ClosesAtTheEnd(Arc<Handle>);
+struct ClosesAtTheEnd<M: Served>(Arc<M::Handle>);
 
-impl Drop for ClosesAtTheEnd {
+impl<M: Served> Drop for ClosesAtTheEnd<M> {
     fn drop(&mut self) {
         let (state, tried) = if std::thread::panicking() {
             let error = "stopped by a bug: restart the server, and report it".to_owned();
@@ -56,21 +52,21 @@ impl Drop for ClosesAtTheEnd {
         } else {
             (PartitionState::Closed, Tried::Gone)
         };
-        self.0.published.withdraw();
+        M::withdraw(&self.0);
         self.0.reload.ended(tried);
-        self.0.send_home(Closed::Stopped);
+        M::ended(&self.0);
         self.0.set_state(state);
     }
 }
 
-impl Supervisor {
+impl<M: Served> Supervisor<M> {
     pub(crate) fn new(
-        handle: &Arc<Handle>,
+        handle: &Arc<M::Handle>,
         env: &Arc<dyn Env>,
         store: &Arc<dyn Store>,
         clock: &Arc<Clock>,
         meter: &Arc<Meter>,
-        inbox: mpsc::Receiver<Message>,
+        inbox: mpsc::Receiver<Message<M>>,
     ) -> Self {
         Self {
             handle: Arc::clone(handle),
@@ -87,7 +83,7 @@ impl Supervisor {
     }
 
     pub(crate) async fn run(mut self) {
-        let _closes = ClosesAtTheEnd(Arc::clone(&self.handle));
+        let _closes = ClosesAtTheEnd::<M>(Arc::clone(&self.handle));
         // After the first failure the truth is read back at once, because callers wait for it.
         let mut backoff = Duration::ZERO;
         while !self.stopping() {
@@ -103,7 +99,7 @@ impl Supervisor {
                         self.in_flight = Some(*in_flight);
                         self.reloading();
                         // Callers are answered before the next summary is published.
-                        self.handle.published.withdraw();
+                        M::withdraw(&self.handle);
                         continue;
                     }
                     Ended::Failed { error, in_flight, committed } => {
@@ -130,7 +126,7 @@ impl Supervisor {
 
     /// Reads the truth, tells the callers of the batch in flight, and makes the partition ready to serve. `None` if it is
     /// to stop meanwhile: a store that does not answer must not hold up whoever stops the partition.
-    async fn take_over(&mut self) -> Result<Option<Writer>, StoreError> {
+    async fn take_over(&mut self) -> Result<Option<Writer<M>>, StoreError> {
         self.reload = self.handle.reload.wanted();
         let (handle, store) = (Arc::clone(&self.handle), Arc::clone(&self.store));
         let Some(acquired) = unless_stopped(&handle, store.acquire(handle.id)).await else {
@@ -141,10 +137,10 @@ impl Supervisor {
         unless_stopped(&handle, self.prepare(acquired)).await.transpose()
     }
 
-    /// Brings the queue's settings and rules up to date before anybody is served.
-    async fn prepare(&mut self, acquired: Acquired) -> Result<Writer, StoreError> {
+    /// Brings the machine up to date before anybody is served.
+    async fn prepare(&mut self, acquired: Acquired) -> Result<Writer<M>, StoreError> {
         let mut writer = self.load(acquired).await?;
-        self.configure(&mut writer).await?;
+        self.catch_up(&mut writer).await?;
         self.prove(&mut writer).await?;
         Ok(writer)
     }
@@ -169,54 +165,35 @@ impl Supervisor {
         }
     }
 
-    async fn load(&mut self, mut acquired: Acquired) -> Result<Writer, StoreError> {
+    async fn load(&mut self, mut acquired: Acquired) -> Result<Writer<M>, StoreError> {
         let started = self.env.boot();
         self.clock.carry_on(acquired.now);
-        let mut partition = Partition::new(self.handle.id, self.clock.now());
-        partition.limit_registry(self.handle.registry_limits);
+        let mut machine = M::empty(&self.handle, self.clock.now());
+        let mut rows = 0;
         while let Some(slice) = acquired.rows.next().await? {
-            for change in slice {
-                match change {
-                    Change::Put(row) => partition.put(row),
-                    Change::Remove(key) => partition.remove(&key),
-                    Change::PutBody { .. } | Change::RemoveBody { .. } => {}
-                }
-            }
+            rows += slice.len();
+            slice.into_iter().for_each(|change| machine.restore(change));
         }
-        // Workers could not reach it while it was loaded either.
-        partition.acquired(self.clock.now());
-        let counts = partition.counts();
+        machine.loaded(self.clock.now());
         let ms = (self.env.boot() - started).as_millis() as u64;
-        debug!(partition = %self.handle.id, epoch = acquired.epoch, sequence = acquired.sequence,
-            waiting = counts.waiting, scheduled = counts.scheduled, leased = counts.leased, ms, "partition loaded");
+        debug!(partition = %self.handle.id, epoch = acquired.epoch, sequence = acquired.sequence, rows, ms, "partition loaded");
         Ok(Writer {
             handle: Arc::clone(&self.handle),
             env: Arc::clone(&self.env),
             store: Arc::clone(&self.store),
             clock: Arc::clone(&self.clock),
             meter: Arc::clone(&self.meter),
-            partition,
-            lookout: Lookout::default(),
+            machine,
+            desk: M::Desk::default(),
             epoch: acquired.epoch,
             sequence: acquired.sequence,
             reloaded: self.reload,
         })
     }
 
-    async fn configure(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
+    async fn catch_up(&mut self, writer: &mut Writer<M>) -> Result<(), StoreError> {
         let now = writer.clock.now();
-        let mut changes: Vec<Change> = Vec::new();
-        let NewOrders { settings, intake, rules } = writer.orders();
-        let partition = &mut writer.partition;
-        let applied = [
-            settings.map(|settings| partition.apply(now, Configure(settings))),
-            intake.map(|intake| partition.apply(now, Route(intake))),
-            rules.map(|rules| partition.apply(now, TakeRules(rules))),
-        ];
-        for applied in applied.into_iter().flatten() {
-            assert!(applied.copies.is_empty(), "what the registry says makes no items");
-            changes.extend(applied.changes);
-        }
+        let changes = writer.machine.catch_up(&self.handle, now);
         if changes.is_empty() {
             return Ok(());
         }
@@ -228,7 +205,7 @@ impl Supervisor {
 
     /// A store that can be read and not be written to would be taken for sound until somebody's commit fails: after a
     /// failure it has to show first that it takes one, which is empty and counts for nothing.
-    async fn prove(&mut self, writer: &mut Writer) -> Result<(), StoreError> {
+    async fn prove(&mut self, writer: &mut Writer<M>) -> Result<(), StoreError> {
         if self.unproven {
             let batch = self.next_batch(writer, Vec::new());
             self.store.commit(batch).await.map_err(CommitError::into_cause)?;
@@ -238,44 +215,27 @@ impl Supervisor {
         Ok(())
     }
 
-    fn next_batch(&self, writer: &Writer, changes: Vec<Change>) -> Batch {
+    fn next_batch(&self, writer: &Writer<M>, changes: Vec<Change>) -> Batch {
         let (sequence, now) = (writer.sequence + 1, writer.clock.now());
         Batch { partition: self.handle.id, epoch: writer.epoch, sequence, now, changes }
     }
 
-    async fn serve(&mut self, mut writer: Writer) -> Ended {
+    async fn serve(&mut self, mut writer: Writer<M>) -> Ended<M> {
         if !matches!(self.handle.state(), PartitionState::Loading) {
             info!(partition = %self.handle.id, "partition recovered");
         }
         let summary = writer.summary();
-        self.handle.publish(summary);
+        M::publish(&self.handle, summary);
         self.handle.set_state(PartitionState::Available);
         self.handle.reload.done(self.reload, Tried::Acquired);
-        if summary.outgoing || summary.has_crons {
-            self.handle.sends();
-        }
-        self.watch_again(&mut writer.partition);
+        M::serves(&mut writer, summary);
         // Leases may have been waiting all the while.
         self.handle.wake();
         writer.run(&mut self.inbox).await
     }
 
-    /// Whoever waits for an item or follows it goes on, though what the partition knew of it was thrown away. Ends of the batch in
-    /// flight were told when it was settled; only others, brought about elsewhere, are left to be looked at.
-    fn watch_again(&self, partition: &mut Partition) {
-        let lives = |number| partition.watch(number).is_some_and(|item| !item.state.phase().is_final());
-        self.handle.watchers.look_unless(lives);
-        let look = |number| {
-            let item = partition.follow(number)?;
-            let held = partition.member(&item).is_some_and(|member| member.held);
-            let phase = if held { Phase::Held } else { item.state.phase() };
-            Some((item, phase))
-        };
-        self.handle.streams.look_again(look, self.clock.now());
-    }
-
     /// Tells the callers at once if nothing of the batch can be durable; otherwise the next acquire tells.
-    fn failed(&mut self, error: &CommitError, batch: InFlight) {
+    fn failed(&mut self, error: &CommitError, batch: InFlight<M>) {
         self.fault(&error.to_string());
         self.unproven |= matches!(error.cause(), StoreError::Io { .. });
         match error {
@@ -297,7 +257,7 @@ impl Supervisor {
     fn fault(&self, error: &str) {
         warn!(partition = %self.handle.id, error, "partition faulty");
         self.handle.set_state(PartitionState::Faulty { error: error.to_owned() });
-        self.handle.published.withdraw();
+        M::withdraw(&self.handle);
     }
 
     /// Waits before the next try, refusing what was sent before the fault was known.
@@ -323,7 +283,7 @@ impl Supervisor {
             match message {
                 Message::Call(call) => drop(call.fail(error.clone())),
                 // Dropped unanswered: whoever asked is told that the partition failed.
-                Message::Query(_) | Message::Watch { .. } | Message::Follow { .. } => {}
+                Message::Query(_) | Message::Request(_) => {}
             }
         }
     }
@@ -334,8 +294,8 @@ impl Supervisor {
 }
 
 /// What `work` comes to, or `None` once the partition is to stop.
-async fn unless_stopped<T>(handle: &Handle, work: impl Future<Output = T>) -> Option<T> {
-    let mut stopping = handle.stopping();
+async fn unless_stopped<M: Served, T>(mailbox: &Mailbox<M>, work: impl Future<Output = T>) -> Option<T> {
+    let mut stopping = mailbox.stopping();
     tokio::select! {
         biased;
         _stop = stopping.wait_for(|stop| *stop) => None,
