@@ -7,8 +7,8 @@ use windlass_core::refusal::Refusal;
 
 use crate::Engine;
 use crate::error::EngineError;
+use crate::host::Home;
 use crate::partition::handle::PartitionState;
-use crate::registry::Home;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {

@@ -18,6 +18,7 @@ pub mod env;
 mod error;
 mod explain;
 mod groups;
+mod host;
 mod lock;
 mod machine;
 mod memory;
@@ -46,11 +47,12 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{Clear, CreateQueue, Extended, LeaseItems, NewItem, Retried, UpdateQueue};
 
 use crate::env::{Env, Task};
+use crate::host::Home;
 use crate::lock::lock;
 use crate::memory::Memory;
 use crate::partition::call::Answer;
 use crate::queue::QueueHandle;
-use crate::registry::{Home, Registry};
+use crate::registry::Registry;
 use crate::store::{Store, StoreState, StoreStats};
 
 pub use crate::error::{EngineError, Outcome};

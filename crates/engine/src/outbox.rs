@@ -27,11 +27,12 @@ use windlass_core::verbs::{Assign, Moved, Take, Unassign};
 
 use crate::env::{self, Env};
 use crate::error::EngineError;
+use crate::host::{RunningQueues, Whereabouts};
 use crate::lock::lock;
 use crate::partition::call::Answer;
 use crate::partition::handle::{Arrivals, Handle, PartitionState};
 use crate::queue::QueueHandle;
-use crate::registry::{RegistryHandle, RunningQueues, Whereabouts};
+use crate::registry::RegistryHandle;
 use crate::store::{Store, Term};
 use load::{Load, Lost};
 

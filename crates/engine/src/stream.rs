@@ -19,9 +19,9 @@ use windlass_core::verbs::{Emit, Emitted, Held, Input, Resume};
 
 use crate::Engine;
 use crate::error::EngineError;
+use crate::host::Home;
 use crate::partition::call::Answer;
 use crate::partition::streams::{Close, Final, Followed, Reader, Shift, event_count};
-use crate::registry::Home;
 use crate::store::{Store, StoreError};
 use crate::types::{Commit, Committed, ItemView};
 use crate::view;

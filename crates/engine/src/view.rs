@@ -10,8 +10,8 @@ use windlass_core::row::{Part, Queue};
 use windlass_core::verbs::{Cancel, Cancelled};
 
 use crate::error::EngineError;
+use crate::host::Home;
 use crate::partition::call::Answer;
-use crate::registry::Home;
 use crate::store::{Body, Store, StoreError, sound};
 use crate::types::{Commit, Committed, ItemView};
 

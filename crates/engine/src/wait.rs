@@ -9,8 +9,8 @@ use windlass_core::time::Span;
 
 use crate::Engine;
 use crate::error::EngineError;
+use crate::host::Home;
 use crate::partition::watchers::{Told, Watching};
-use crate::registry::Home;
 use crate::types::ItemView;
 use crate::view;
 

@@ -50,7 +50,7 @@ impl Registry {
     /// The queue that the name belongs to, whether or not it has a cron of the name.
     pub(crate) async fn queue_of_cron(&self, name: &CronName) -> Result<Arc<QueueHandle>, EngineError> {
         let named_for = self.named_for(name).await?.ok_or(NOT_FOUND)?;
-        self.queue(&named_for).ok_or(NOT_FOUND)
+        self.host.queue(&named_for).ok_or(NOT_FOUND)
     }
 
     pub(super) async fn named_for(&self, name: &CronName) -> Result<Option<QueueName>, EngineError> {
@@ -76,7 +76,7 @@ impl Registry {
         }
         let (mut crons, mut unavailable) = (Vec::new(), None);
         for (name, names) in by_queue {
-            let Some(queue) = self.queue(&name) else { continue };
+            let Some(queue) = self.host.queue(&name) else { continue };
             let (found, unsure) = queue.find_crons(names, 0).await;
             let found = found.into_values();
             crons.extend(found.map(|(home, view)| Found { queue: Arc::clone(&queue), home, view }));
@@ -94,7 +94,7 @@ impl Registry {
         queue: QueueName,
         new: NewCron,
     ) -> Result<(Found, Vec<Commit>), EngineError> {
-        check_schedule(&new, self.now())?;
+        check_schedule(&new, self.host.now())?;
         let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
         let registry = Arc::clone(self);
         let created = async move { registry.name_and_create(&queue, new).await };
@@ -106,7 +106,7 @@ impl Registry {
         queue: &QueueName,
         new: NewCron,
     ) -> Result<(Found, Vec<Commit>), EngineError> {
-        self.queue(queue).ok_or_else(|| Refusal::no_such_queue(queue))?;
+        self.host.queue(queue).ok_or_else(|| Refusal::no_such_queue(queue))?;
         let named = CronHome { name: Arc::clone(&new.name), queue: queue.clone(), unknown: Vec::new() };
         let instead_of = self.named_for(&named.cron_name()).await?;
         if let Some(before) = &instead_of {
@@ -135,7 +135,7 @@ impl Registry {
         new: NewCron,
     ) -> Result<(Arc<QueueHandle>, Arc<Handle>, Answer<CronView>), EngineError> {
         for _ in 0..ROUTES_MAX {
-            let queue = self.queue(name).ok_or_else(|| Refusal::no_such_queue(name))?;
+            let queue = self.host.queue(name).ok_or_else(|| Refusal::no_such_queue(name))?;
             let home = Arc::clone(queue.cron_home(&new.name, new.item.address.as_ref()).await?);
             match queue.pass_with_routes(|| home.submit(new.clone())).await {
                 Err(EngineError::Refused(Refusal::Moved)) => {}
@@ -173,7 +173,7 @@ impl Registry {
         named_for: &QueueName,
         times: usize,
     ) -> Result<Option<Found>, EngineError> {
-        let Some(queue) = self.queue(named_for) else {
+        let Some(queue) = self.host.queue(named_for) else {
             let of = named_for.clone();
             let registered = self.home.query(move |registry, _| registry.queue(&of).is_some()).await?;
             let not_yet = "the queue that has a cron of the name does not run yet";

@@ -4,15 +4,13 @@
 
 use std::sync::Arc;
 
-use windlass_core::mutant::{self, Mutant};
 use windlass_core::refusal::Refusal;
-use windlass_core::row::{Intake, Queue, QueueName};
+use windlass_core::row::{Queue, QueueName};
 use windlass_core::verbs::DeleteQueue;
 
 use super::Registry;
 use crate::error::{EngineError, Outcome};
-use crate::partition::call::{Answer, Awaited, received};
-use crate::partition::handle::Handle;
+use crate::machine::call::Answer;
 use crate::queue::QueueHandle;
 
 impl Registry {
@@ -26,7 +24,7 @@ impl Registry {
         let deleted = self.in_turn(&self.queue_turns, name.clone(), async move {
             // The queue may be registered and not run yet: then nobody knows what it holds.
             registry.align(&name).await?;
-            let queue = registry.queue(&name).ok_or_else(|| Refusal::no_such_queue(&name))?;
+            let queue = registry.host.queue(&name).ok_or_else(|| Refusal::no_such_queue(&name))?;
             if force {
                 registry.delete_now(&name).await
             } else {
@@ -49,7 +47,7 @@ impl Registry {
     ) -> Result<Answer<Queue>, EngineError> {
         // First without closing: a queue that is in use is not disturbed.
         queue.check_empty().await?;
-        let empty = match close_all(queue).await {
+        let empty = match self.host.close_intake(queue).await {
             Ok(()) => queue.check_empty().await,
             // Whether or not a partition is closed: the queue is not deleted.
             Err(error) => Err(EngineError::not_applied(error.to_string())),
@@ -63,47 +61,9 @@ impl Registry {
             // If the queue is still there, the partitions are opened once that is known.
             Err(EngineError::Unavailable { outcome: Outcome::Unknown, .. }) => self.stale.tell(name),
             Err(_nothing_done) => {
-                open_all(queue).await;
-                self.arrivals.tell();
+                self.host.open_intake(queue).await;
             }
         }
         deleted
     }
-}
-
-/// Returns once every partition is closed. From here on whoever brings something new waits.
-async fn close_all(queue: &QueueHandle) -> Result<(), EngineError> {
-    if mutant::active(Mutant::LeaveDoorOpen) {
-        return Ok(());
-    }
-    let told = queue.routes.close(|| tell(queue, Intake::closing));
-    all(told).await
-}
-
-/// A partition that cannot be told takes the order over with its next batch, or when it is acquired.
-async fn open_all(queue: &QueueHandle) {
-    let told = queue.supersede(|| tell(queue, |intake| intake));
-    let _told_later = all(told).await;
-    // Whoever waits for a cron that could not run looks again.
-    queue.all().for_each(|handle| handle.has_carried());
-}
-
-fn tell(queue: &QueueHandle, order: impl Fn(Intake) -> Intake) -> Vec<Result<Awaited<()>, EngineError>> {
-    let tell = |handle: &Arc<Handle>| {
-        handle.order(&queue.queue, order(queue.queue.intake(handle.id)));
-        handle.heed()
-    };
-    queue.all().map(tell).collect()
-}
-
-async fn all(told: Vec<Result<Awaited<()>, EngineError>>) -> Result<(), EngineError> {
-    let mut failed = Ok(());
-    for answer in told {
-        let answer = match answer {
-            Ok(answer) => received(answer.await),
-            Err(error) => Err(error),
-        };
-        failed = failed.and(answer.map(|_configured| ()));
-    }
-    failed
 }

@@ -8,9 +8,9 @@ use windlass_core::registry;
 use windlass_core::row::{Queue, Stored};
 use windlass_core::verbs::ForgetDropped;
 
-use super::{Home, Registry};
+use super::Registry;
 use crate::error::EngineError;
-use crate::lock::lock;
+use crate::host::Home;
 use crate::store::{StoreError, member};
 
 impl Registry {
@@ -39,7 +39,7 @@ impl Registry {
     /// Whether nothing went wrong. A record whose store is not open stays until it is.
     pub(super) async fn carry_out_drops(&self, dropped: Vec<Stored>) -> bool {
         // Moves that waited for an unclaimed partition go on.
-        self.reclaim(&dropped);
+        self.host.reclaim(&dropped);
         let (mut done, mut sound) = (Vec::new(), true);
         for stored in dropped {
             match self.drop_stored(&stored).await {
@@ -70,7 +70,7 @@ impl Registry {
         let name: Arc<str> = stored.store_name().into();
         let _turn = self.store_turns.take(&name).await;
         let is_it = |home: Home| home.queue.queue.stored().any(|served| served == *stored);
-        if self.home_of(stored.partition).is_some_and(is_it) {
+        if self.host.home_of(stored.partition).is_some_and(is_it) {
             // Whoever stops the queue tells that there is something to drop.
             return Ok(false);
         }
@@ -81,16 +81,5 @@ impl Registry {
             self.store.unassign(stored.partition);
         }
         Ok(true)
-    }
-
-    /// Partitions that were adopted or are to be dropped are not unclaimed any more: moves that waited for them go on.
-    pub(super) fn reclaim(&self, claimed: &[Stored]) {
-        let shrunk = {
-            let unclaimed = &mut lock(&self.running).unclaimed;
-            claimed.iter().filter(|stored| unclaimed.remove(stored)).count() > 0
-        };
-        if shrunk {
-            self.arrivals.tell();
-        }
     }
 }

@@ -29,7 +29,7 @@ impl Registry {
         new: NewCron,
         given: GivenCron,
     ) -> Result<Ensured, EngineError> {
-        check_schedule(&new, self.now())?;
+        check_schedule(&new, self.host.now())?;
         let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
         let (registry, of) = (Arc::clone(self), name.clone());
         let ensured = async move {

@@ -1,6 +1,6 @@
-//! Which queues there are. The registry partition holds the truth; what runs is brought in line with it.
+//! [`Registry`]: which queues there are. Its state machine holds the truth; the [`Host`] is told to run what is registered.
 //!
-//! No lock is held over all queues: the registry partition decides one command after the other, and what follows from a
+//! No lock is held over all queues: the state machine decides one command after the other, and what follows from a
 //! command for what runs waits for other changes of the same queue and for nothing else. So a partition that stalls holds up
 //! changes of its own queue alone.
 
@@ -13,18 +13,15 @@ mod former;
 mod known_crons;
 mod repair;
 mod rules;
-mod running;
 mod served;
 mod stale;
 mod turns;
 mod unclaimed;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tracing::warn;
 use windlass_core::cron::CronName;
 use windlass_core::id::PartitionId;
@@ -32,27 +29,20 @@ use windlass_core::limits::{self, RegistryLimits};
 use windlass_core::refusal::Refusal;
 use windlass_core::registry;
 use windlass_core::row::{Queue, QueueName, StoreNames};
-use windlass_core::time::Timestamp;
 use windlass_core::verb::Verb;
 use windlass_core::verbs::{CreateQueue, Rebalance, UpdateQueue};
 
 use crate::clock::Clock;
-use crate::deaths::Deaths;
 use crate::env::{self, Env, Task};
 use crate::error::EngineError;
+use crate::host::Host;
 use crate::lock::lock;
 use crate::machine::supervisor::Supervisor;
-use crate::meter::Meter;
 use crate::partition::call::Answer;
-use crate::partition::handle::{Arrivals, PartitionState};
-use crate::queue::QueueHandle;
+use crate::partition::handle::PartitionState;
 use crate::store::Store;
-use crate::types::{CommitStats, QueueOverview};
 pub(crate) use crons::Found;
 pub(crate) use known_crons::Ensured;
-pub(crate) use running::Home;
-use running::{Running, stop};
-pub(crate) use running::{RunningQueues, Whereabouts};
 pub(crate) use served::RegistryHandle;
 pub(crate) use stale::Stale;
 use turns::Turns;
@@ -63,11 +53,8 @@ pub(crate) struct Registry {
     store: Arc<dyn Store>,
     /// The state machine that holds the truth.
     home: Arc<RegistryHandle>,
-    clock: Arc<Clock>,
-    meter: Arc<Meter>,
     home_task: Mutex<Option<Task>>,
-    running: Arc<Mutex<RunningQueues>>,
-    arrivals: Arc<Arrivals>,
+    host: Arc<Host>,
     /// One change of a queue at a time.
     queue_turns: Arc<Turns<QueueName>>,
     /// One cron of a name is made or deleted at a time.
@@ -77,24 +64,8 @@ pub(crate) struct Registry {
     /// Partitions of a store are listed or dropped one at a time.
     store_turns: Arc<Turns<Arc<str>>>,
     stale: Arc<Stale>,
-    deaths: Arc<Deaths>,
-    deaths_task: Mutex<Option<Task>>,
     /// The stores whose partitions were compared with what the registry names.
     looked_at: Mutex<BTreeSet<Arc<str>>>,
-    /// Leases wait no more.
-    waiters_home: AtomicBool,
-    closing: watch::Sender<bool>,
-    calls: watch::Sender<usize>,
-}
-
-/// A call under way: the engine does not close beneath it.
-#[derive(Debug)]
-pub(crate) struct Call<'a>(&'a watch::Sender<usize>);
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|calls| *calls -= 1);
-    }
 }
 
 impl Registry {
@@ -105,32 +76,30 @@ impl Registry {
         registry_limits: RegistryLimits,
     ) -> Result<Arc<Self>, EngineError> {
         let (home, inbox) = RegistryHandle::new(registry_limits);
-        let clock = Arc::new(Clock::start(Arc::clone(&env)));
-        let meter = Arc::default();
+        let (clock, meter) = (Arc::new(Clock::start(Arc::clone(&env))), Arc::default());
         let supervisor = Supervisor::new(&home, &env, &store, &clock, &meter, inbox);
         let home_task = env::spawn(&*env, "registry", supervisor.run());
-        let deaths = Arc::<Deaths>::default();
-        let deaths_task = env::spawn(&*env, "deaths", Arc::clone(&deaths).keep_logging(Arc::clone(&env)));
+        let stale = Arc::<Stale>::default();
+        let host = Host::new(
+            Arc::clone(&env),
+            Arc::clone(&store),
+            clock,
+            meter,
+            Arc::clone(&home),
+            Arc::clone(&stale),
+        );
         let registry = Arc::new(Self {
             env,
             store,
             home,
-            clock,
-            meter,
             home_task: Mutex::new(Some(home_task)),
-            running: Arc::default(),
-            arrivals: Arc::default(),
+            host: Arc::new(host),
             queue_turns: Arc::default(),
             cron_turns: Arc::default(),
             unclaimed_turns: Arc::default(),
             store_turns: Arc::default(),
-            stale: Arc::default(),
-            deaths,
-            deaths_task: Mutex::new(Some(deaths_task)),
+            stale,
             looked_at: Mutex::default(),
-            waiters_home: AtomicBool::new(false),
-            closing: watch::Sender::new(false),
-            calls: watch::Sender::new(0),
         });
         match registry.home.settled().await {
             PartitionState::Faulty { error } => {
@@ -152,51 +121,6 @@ impl Registry {
             Err(_) => registry.stale.tell_drops(),
         }
         Ok(registry)
-    }
-
-    pub(crate) fn queue(&self, name: &QueueName) -> Option<Arc<QueueHandle>> {
-        lock(&self.running).find(name)
-    }
-
-    pub(crate) fn queues(&self) -> Vec<Queue> {
-        lock(&self.running).queues.values().map(|running| running.handle.queue.clone()).collect()
-    }
-
-    /// Copied, so that `running`, which every request locks, is not locked while they are looked at.
-    fn handles(&self) -> Vec<Arc<QueueHandle>> {
-        lock(&self.running).queues.values().map(|running| Arc::clone(&running.handle)).collect()
-    }
-
-    /// The other queues of its namespace.
-    pub(crate) fn names_beside(&self, queue: &QueueName) -> BTreeSet<Arc<str>> {
-        let running = lock(&self.running);
-        let others = running.queues.keys().filter(|name| name.namespace == queue.namespace && *name != queue);
-        others.map(|name| Arc::clone(&name.name)).collect()
-    }
-
-    pub(crate) fn overview(&self) -> Vec<QueueOverview> {
-        self.handles().iter().map(|handle| handle.overview()).collect()
-    }
-
-    pub(crate) fn home_of(&self, id: PartitionId) -> Option<Home> {
-        lock(&self.running).home_of(id)
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    /// On the boot clock.
-    pub(crate) fn boot(&self) -> Duration {
-        self.env.boot()
-    }
-
-    pub(crate) async fn sleep_until(&self, at: Duration) {
-        self.env.sleep_until(at).await;
-    }
-
-    pub(crate) fn commit_stats(&self) -> CommitStats {
-        self.meter.stats()
     }
 
     pub(crate) async fn update(self: &Arc<Self>, update: UpdateQueue) -> Result<Answer<Queue>, EngineError> {
@@ -226,7 +150,7 @@ impl Registry {
         self.in_turn(&self.queue_turns, name.clone(), async move {
             // So that as many stores are chosen as there will be new partitions.
             registry.align(&name).await?;
-            let queue = registry.queue(&name).ok_or_else(|| Refusal::no_such_queue(&name))?;
+            let queue = registry.host.queue(&name).ok_or_else(|| Refusal::no_such_queue(&name))?;
             let new = (partitions as usize).saturating_sub(queue.queue.width());
             let stores = registry.choose_stores(new).await?;
             let rebalance = Rebalance { name: name.clone(), partitions, stores };
@@ -256,8 +180,8 @@ impl Registry {
         // Closing waits for the call that it enters as.
         let _not_awaited = env::spawn(&*self.env, "change", async move {
             let begun = async {
-                let call = registry.enter()?;
-                Ok((call, registry.unless_closing(turns.take(&key)).await?))
+                let call = registry.host.enter()?;
+                Ok((call, registry.host.unless_closing(turns.take(&key)).await?))
             };
             let outcome = match begun.await {
                 Ok(_turn) if sender.is_closed() => return,
@@ -269,14 +193,8 @@ impl Registry {
         answer.await.unwrap_or_else(|_dropped| Err(EngineError::unknown("shutting down")))
     }
 
-    /// Waits for something unless the engine closes meanwhile.
-    async fn unless_closing<T>(&self, awaited: impl Future<Output = T>) -> Result<T, EngineError> {
-        let mut closing = self.closing.subscribe();
-        tokio::select! {
-            biased;
-            _closing = closing.wait_for(|closing| *closing) => Err(EngineError::not_applied("shutting down")),
-            awaited = awaited => Ok(awaited),
-        }
+    pub(crate) fn host(&self) -> &Arc<Host> {
+        &self.host
     }
 
     /// Has the registry carry a verb about a queue out, and brings what runs of the queue in line with it before the verb is
@@ -293,47 +211,22 @@ impl Registry {
         answer
     }
 
-    pub(crate) fn enter(&self) -> Result<Call<'_>, EngineError> {
-        self.calls.send_modify(|calls| *calls += 1);
-        let call = Call(&self.calls);
-        if *self.closing.borrow() {
-            return Err(EngineError::not_applied("shutting down"));
-        }
-        Ok(call)
-    }
-
-    /// Leases that wait are answered with nothing now, those to come with what there is. Who waits for an item is told that
-    /// it is over.
-    pub(crate) fn send_waiters_home(&self) {
-        self.waiters_home.store(true, Ordering::SeqCst);
-        for running in lock(&self.running).queues.values() {
-            running.handle.send_waiters_home();
-        }
-    }
-
     /// Sends waiting leases home, lets every call and every commit under way finish, and returns when all has ended.
     pub(crate) async fn close(&self) {
-        self.closing.send_replace(true);
-        self.send_waiters_home();
-        // Not with `running` locked: whoever changes routes locks `running` within.
-        self.handles().iter().for_each(|handle| handle.routes.shut());
-        // What a call could not deliver is given back while its partition can still take it.
-        let mut calls = self.calls.subscribe();
-        calls.wait_for(|calls| *calls == 0).await.expect("the sender is ours");
-        let running: Vec<Running> = std::mem::take(&mut *lock(&self.running)).queues.into_values().collect();
-        for running in &running {
-            running.handle.all().for_each(|handle| handle.stop());
-        }
-        for running in running {
-            stop(running).await;
-        }
+        self.host.close().await;
         self.home.stop();
-        self.deaths.end();
-        for task in [&self.home_task, &self.deaths_task] {
-            let task = lock(task).take();
-            if let Some(task) = task {
-                task.await;
-            }
+        let task = lock(&self.home_task).take();
+        if let Some(task) = task {
+            task.await;
         }
+        self.host.end().await;
+    }
+}
+
+impl std::ops::Deref for Registry {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.host
     }
 }

@@ -43,7 +43,7 @@ impl Registry {
                 _changed = states.changed() => self.stale.tell_all(),
                 () = next_opening(&mut openings) => self.stale.tell_all(),
             }
-            if *self.closing.borrow() {
+            if self.host.is_closing() {
                 return;
             }
             if self.home.state() != PartitionState::Available {
@@ -82,7 +82,7 @@ impl Registry {
                 registry.align_and_retire(&name).await
             });
             let repaired = repaired.await;
-            if *self.closing.borrow() {
+            if self.host.is_closing() {
                 return;
             }
             if let Err(error) = repaired {
@@ -97,7 +97,7 @@ impl Registry {
     /// And lets go of partitions that are empty, which may leave others to be dropped.
     async fn align_and_retire(&self, name: &QueueName) -> Result<(), EngineError> {
         self.align(name).await?;
-        while let Some(queue) = self.queue(name) {
+        while let Some(queue) = self.host.queue(name) {
             if !self.retire_some(&queue).await? {
                 break;
             }
@@ -121,7 +121,7 @@ impl Registry {
     }
 
     async fn drop_in(self: Arc<Self>, store: Arc<str>) {
-        while let Ok(call) = self.enter() {
+        while let Ok(call) = self.host.enter() {
             let is_done = match self.dropped().await {
                 Ok(mut dropped) => {
                     dropped.retain(|stored| *stored.store_name() == *store);
@@ -140,6 +140,6 @@ impl Registry {
 
     async fn wait_a_while(&self) {
         let sleep = self.env.sleep_until(self.env.boot() + AGAIN_AFTER);
-        let _closing = self.unless_closing(sleep).await;
+        let _closing = self.host.unless_closing(sleep).await;
     }
 }

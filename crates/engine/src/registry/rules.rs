@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use tracing::warn;
 use windlass_core::refusal::Refusal;
 use windlass_core::registry;
 use windlass_core::row::QueueName;
-use windlass_core::rule::{Rule, RuleSet};
+use windlass_core::rule::Rule;
 use windlass_core::verb::Verb;
 
 use super::Registry;
 use crate::error::EngineError;
-use crate::partition::call::{Answer, received};
-use crate::partition::handle::PartitionState;
-use crate::queue::QueueHandle;
 use crate::types::Commit;
 
 impl Registry {
@@ -55,41 +51,13 @@ impl Registry {
     }
 
     async fn spread_rules(&self, queue: &QueueName) -> Result<Vec<Commit>, EngineError> {
-        if self.queue(queue).is_none() {
+        if self.host.queue(queue).is_none() {
             // It may be registered and not run yet.
             self.align(queue).await?;
         }
-        let running = self.queue(queue).ok_or_else(|| Refusal::no_such_queue(queue))?;
+        let running = self.host.queue(queue).ok_or_else(|| Refusal::no_such_queue(queue))?;
         let name = queue.clone();
         let rules = self.home.query(move |registry, _| registry.rule_set(&name)).await?;
-        Ok(self.tell_rules(&running, &rules).await)
-    }
-
-    /// Kept for whoever acquires a partition next, and told to those that serve now: all of them before the first is waited
-    /// for. One that fails meanwhile takes them over when it is acquired.
-    pub(super) async fn tell_rules(&self, running: &QueueHandle, rules: &Arc<RuleSet>) -> Vec<Commit> {
-        let behind =
-            running.partitions.iter().filter(|handle| handle.orders.rules_version() != rules.version);
-        let mut asked = Vec::new();
-        for handle in behind {
-            handle.order_rules(Arc::clone(rules));
-            // Looked at afterwards: one that comes to serve only now has seen them.
-            if handle.state() == PartitionState::Available {
-                asked.push((handle.id, handle.heed()));
-            }
-        }
-        let mut commits = Vec::new();
-        for (partition, asked) in asked {
-            let answer = match asked {
-                Ok(answer) => received(answer.await),
-                Err(error) => Err(error),
-            };
-            match answer {
-                Ok(Answer { sequence, .. }) => commits.push(Commit { partition, sequence }),
-                // Its writer sees them with its next batch, or the next one when it is acquired.
-                Err(error) => warn!(%partition, %error, "rules not taken over yet"),
-            }
-        }
-        commits
+        Ok(self.host.tell_rules(&running, &rules).await)
     }
 }

@@ -42,16 +42,11 @@ impl Registry {
             }
         }
         let stores = self.store.stores();
-        let became_searched = {
-            let (mut running, looked_at) = (lock(&self.running), lock(&self.looked_at));
-            let searched_before = running.all_searched;
-            running.all_searched = stores.iter().all(|store| looked_at.contains(&store.name));
-            running.all_searched && !searched_before
+        let all_searched = {
+            let looked_at = lock(&self.looked_at);
+            stores.iter().all(|store| looked_at.contains(&store.name))
         };
-        if became_searched {
-            // Moves to partitions that are gone waited for that.
-            self.arrivals.tell();
-        }
+        self.host.set_all_searched(all_searched);
         Ok(())
     }
 
@@ -74,13 +69,8 @@ impl Registry {
                 "partitions are unclaimed: no queue names them, and they are kept. List them with `windlass storage \
                  unclaimed`; adopt or drop each by its number");
         }
-        lock(&self.running).unclaimed.extend(found);
+        self.host.add_unclaimed(found);
         Ok(())
-    }
-
-    /// By number, then by store.
-    pub(crate) fn unclaimed(&self) -> Vec<Stored> {
-        lock(&self.running).unclaimed.iter().cloned().collect()
     }
 
     /// The unclaimed partition of a number, in the store that is named, or in the only one that holds it.
@@ -91,7 +81,7 @@ impl Registry {
     ) -> Result<Stored, EngineError> {
         let named = |stored: &Stored| store.is_none_or(|store| *stored.store_name() == **store);
         let of_number = |stored: &Stored| stored.partition == partition;
-        let mut found = self.unclaimed().into_iter().filter(|stored| of_number(stored) && named(stored));
+        let mut found = self.host.unclaimed().into_iter().filter(|stored| of_number(stored) && named(stored));
         match (found.next(), found.next()) {
             (Some(stored), None) => Ok(stored),
             (Some(_), Some(_)) => Err(Refusal::Invalid(SEVERAL_STORES).into()),
@@ -178,8 +168,11 @@ impl Registry {
         limit: usize,
     ) -> Vec<Unclaimed> {
         let mut described: Vec<Unclaimed> = Vec::new();
-        for stored in
-            self.unclaimed().into_iter().filter(|stored| after.is_none_or(|after| stored.partition > after))
+        for stored in self
+            .host
+            .unclaimed()
+            .into_iter()
+            .filter(|stored| after.is_none_or(|after| stored.partition > after))
         {
             let is_new = described.last().is_none_or(|last| last.stored.partition != stored.partition);
             if described.len() >= limit && is_new {
@@ -211,7 +204,7 @@ impl Registry {
         let closed = || StoreError::Unusable(format!("the store `{}` is not open", stored.store_name()));
         let store = member(&*self.store, stored.store_name()).ok_or_else(closed)?;
         let mut rows = store.peek(stored.partition).await?;
-        let mut partition = Partition::new(stored.partition, self.now());
+        let mut partition = Partition::new(stored.partition, self.host.now());
         while let Some(slice) = rows.next().await? {
             slice.into_iter().for_each(|change| partition.restore(change));
         }
