@@ -1,5 +1,6 @@
 //! Queues and crons that may be there already, and what owners note down about queues.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -69,6 +70,11 @@ async fn a_queue_that_differs_is_refused_over_a_restart_too(world: &World) {
     assert_eq!(world.engine().queues(), [made]);
 }
 
+/// The queue but for `former`, which empties in the background after a rebalance.
+fn settled(queue: &Queue) -> Queue {
+    Queue { former: BTreeMap::new(), ..queue.clone() }
+}
+
 async fn meta_and_times_of_a_queue_outlive_a_restart(world: &World) {
     let made_at = world.env.wall();
     let made = ensure(world.engine(), attempts(7)).await.expect("made").value;
@@ -82,9 +88,9 @@ async fn meta_and_times_of_a_queue_outlive_a_restart(world: &World) {
     let updated = world.engine().update_queue(update).await.expect("updated").value;
     assert_eq!((updated.created_at, updated.updated_at), (made_at, world.env.wall()));
     assert_eq!(updated.meta.as_deref(), Some(r#"{"team":"b"}"#));
-    assert_eq!(world.engine().queues(), std::slice::from_ref(&updated));
+    assert_eq!(settled(&world.engine().queues()[0]), settled(&updated));
     world.restart().await;
-    assert_eq!(world.engine().queues(), [updated]);
+    assert_eq!(settled(&world.engine().queues()[0]), settled(&updated));
 }
 
 /// Bodies of these tests are the same whatever the case of their letters.
