@@ -18,9 +18,10 @@ use crate::settings::Settings;
 use crate::time::Timestamp;
 use crate::verbs::{Digest, Produced};
 
-/// Everything a partition must remember. Indexes and counters are derived from these and never stored.
+/// Everything a state machine must remember. Indexes and counters are derived from rows and never stored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Row {
+    // Of a partition.
     Item(Item),
     Numbers(Numbers),
     Settings(Settings),
@@ -30,16 +31,16 @@ pub enum Row {
     Group(Box<Group>),
     Intake(Box<Intake>),
     Events(EventBatch),
-    /// Registry only.
-    Queue(Box<Queue>),
-    /// Registry only.
-    Partitions(Partitions),
+    Cron(Box<Cron>),
+
+    // Of the registry, and copies in the partitions of the queue.
     Rules(RulesVersion),
     Rule(Box<Rule>),
-    Cron(Box<Cron>),
-    /// Registry only.
+
+    // Of the registry.
+    Queue(Box<Queue>),
+    Partitions(Partitions),
     CronHome(Box<CronHome>),
-    /// Registry only.
     Dropped(Dropped),
 }
 
