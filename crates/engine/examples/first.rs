@@ -11,7 +11,7 @@ use std::sync::Arc;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateQueue, Filter, LeaseItems, NewItem};
+use windlass_core::verbs::{Completion, CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_engine::Engine;
 use windlass_engine::env::TokioEnv;
 use windlass_engine::store::log::real::RealDisk;
@@ -35,8 +35,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let lease =
         LeaseItems { client_id: "me".into(), batch_size: 2, lease_timeout: None, filter: Filter::ANY };
     for item in engine.lease(&queue, lease, Span::from_secs(1)).await?.accept() {
-        println!("working on {} ({})", item.id, String::from_utf8_lossy(&item.body));
-        let judged = engine.complete(&queue, vec![(item.id, item.permit, None)]).await?;
+        println!("working on {} ({})", item.leased.id, String::from_utf8_lossy(&item.body));
+        let judged = engine.complete(&queue, vec![Completion { held: item.held(), result: None }]).await?;
         judged.results.into_iter().collect::<Result<Vec<()>, _>>()?;
     }
     engine.close().await;

@@ -81,6 +81,15 @@ impl EngineError {
     }
 }
 
+/// The result of an item that does not belong to the partition it was sent to: see [`Refusal::Moved`].
+pub(crate) fn moved<T>() -> Result<T, EngineError> {
+    Err(EngineError::Refused(Refusal::Moved))
+}
+
+pub(crate) fn was_moved<T>(result: &Result<T, EngineError>) -> bool {
+    matches!(result, Err(EngineError::Refused(Refusal::Moved)))
+}
+
 impl From<Refusal> for EngineError {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)

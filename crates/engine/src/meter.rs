@@ -3,7 +3,24 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::types::{CommitStats, Histogram};
+/// Commits that succeeded since the engine was opened, those of the registry included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitStats {
+    pub commits: u64,
+    pub latency_micros: Histogram,
+    /// How many changes each held.
+    pub changes: Histogram,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    /// The largest value of each bucket but the last, which has no end.
+    pub bounds: &'static [u64],
+    /// One more than bounds; not cumulative.
+    pub buckets: Vec<u64>,
+    pub sum: u64,
+    pub count: u64,
+}
 
 /// From a fast disk's sync to one that has failed for all practical purposes.
 const LATENCY_MICROS: &[u64] = &[

@@ -29,7 +29,7 @@ use crate::env::{self, Env};
 use crate::error::EngineError;
 use crate::host::{RunningQueues, Whereabouts};
 use crate::lock::lock;
-use crate::partition::call::Answer;
+use crate::machine::call::Answer;
 use crate::partition::handle::{Arrivals, Handle, PartitionState};
 use crate::queue::QueueHandle;
 use crate::registry::RegistryHandle;

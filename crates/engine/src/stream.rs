@@ -7,24 +7,21 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::event::{NewEvent, unpack};
-use windlass_core::id::{ItemId, Permit};
+use windlass_core::event::unpack;
+use windlass_core::id::ItemId;
 use windlass_core::item::Phase;
 use windlass_core::limits::Invalid;
 use windlass_core::mutant::{self, Mutant};
 use windlass_core::partition::oldest_event_of;
 use windlass_core::refusal::Refusal;
 use windlass_core::time::Timestamp;
-use windlass_core::verbs::{Emit, Emitted, Held, Input, Resume};
 
-use crate::Engine;
 use crate::error::EngineError;
 use crate::host::Home;
-use crate::partition::call::Answer;
 use crate::partition::streams::{Close, Final, Followed, Reader, Shift, event_count};
 use crate::store::{Store, StoreError};
-use crate::types::{Commit, Committed, ItemView};
 use crate::view;
+use crate::view::ItemView;
 
 /// What a subscription reads at once: it holds no more than about that, and one batch.
 const READ_BYTES: usize = 128 << 10;
@@ -74,96 +71,6 @@ pub enum CloseMode {
     Graceful,
     Immediate,
 }
-
-impl Engine {
-    /// Appends to the events of a leased item. They are durable when this is answered, and nobody sees them before.
-    pub async fn emit(
-        &self,
-        id: ItemId,
-        permit: Permit,
-        after: Option<u64>,
-        events: Vec<NewEvent>,
-    ) -> Result<Committed<Emitted>, EngineError> {
-        let _call = self.registry.enter()?;
-        let held = Held { number: id.number, permit };
-        let emit = Emit { held, after, events };
-        let Answer { reply: value, sequence } = self.home_of(id)?.partition.apply(emit).await?;
-        Ok(Committed { value, commits: vec![Commit { partition: id.partition, sequence }] })
-    }
-
-    /// Answers a suspended item, which waits again at its own place.
-    pub async fn resume(&self, id: ItemId, input: Option<Input>) -> Result<Committed<()>, EngineError> {
-        let _call = self.registry.enter()?;
-        let resume = Resume { number: id.number, input };
-        let Answer { reply: value, sequence } = self.home_of(id)?.partition.apply(resume).await?;
-        Ok(Committed { value, commits: vec![Commit { partition: id.partition, sequence }] })
-    }
-
-    /// Follows an item: from its present state on, or from the event after a number on.
-    pub async fn subscribe(&self, id: ItemId, after: Option<u64>) -> Result<Subscription, EngineError> {
-        let _call = self.registry.enter()?;
-        let home = self.home_of(id)?;
-        let mut before = None;
-        loop {
-            let (reader, followed) = follow(&home, id).await?;
-            let Followed { item, member, told } = followed;
-            let last_seq = event_count(&item);
-            if after.is_some_and(|after| after > last_seq) {
-                return Err(Refusal::Invalid(NOT_REACHED).into());
-            }
-            reader.saw(&item);
-            let held = member.as_ref().is_some_and(|member| member.held);
-            let phase = if held { Phase::Held } else { item.state.phase() };
-            let mut snapshot = None;
-            if after.is_none() {
-                let view = view::with_bodies(&home, &*self.store, id, item, member).await?;
-                if view.may_have_ended() && before.as_ref() != Some(&view.item) {
-                    before = Some(view.item);
-                    continue;
-                }
-                snapshot = Some(Box::new(view));
-            }
-            let is_low = last_seq > 0 && mutant::active(Mutant::NumberSnapshotLow);
-            return Ok(Subscription {
-                reader,
-                store: Arc::clone(&self.store),
-                id,
-                snapshot,
-                read: after.unwrap_or(last_seq - u64::from(is_low)),
-                ready: VecDeque::new(),
-                ready_bytes: 0,
-                told,
-                phase,
-                is_final: false,
-                is_over: false,
-            });
-        }
-    }
-
-    /// Has the subscriptions of an item end that there are now, and tells how many. The item and its events stay.
-    pub async fn close_streams(&self, id: ItemId, mode: CloseMode) -> Result<usize, EngineError> {
-        let _call = self.registry.enter()?;
-        let partition = self.home_of(id)?.partition;
-        let number = id.number;
-        let there = partition.query(move |partition, _| Some(event_count(&partition.get(number)?))).await?;
-        let last_seq = there.ok_or(Refusal::NotFound)?;
-        let close = match mode {
-            CloseMode::Graceful if !mutant::active(Mutant::CloseAtOnce) => Close::After(last_seq),
-            CloseMode::Graceful | CloseMode::Immediate => Close::AtOnce,
-        };
-        Ok(partition.streams.close_item(number, close))
-    }
-}
-
-/// A place among those who follow an item, and the item as it was at that moment.
-async fn follow(home: &Home, id: ItemId) -> Result<(Reader, Followed), EngineError> {
-    let (reader, seen) = home.partition.follow(id.number)?;
-    let seen = seen.await.map_err(|_dropped| home.partition.no_answer())?;
-    Ok((reader, seen.ok_or(Refusal::NotFound)?))
-}
-
-const NOT_REACHED: Invalid =
-    Invalid { field: "after", rule: "at most the number of the last event, which is not that far yet" };
 
 /// A cursor on the stream of an item. Dropping it lets go of everything that it took.
 #[derive(Debug)]
@@ -222,6 +129,50 @@ enum Step {
 }
 
 impl Subscription {
+    /// Begins at the item's present state, or at the event after a number.
+    pub(crate) async fn open(
+        home: &Home,
+        store: &Arc<dyn Store>,
+        id: ItemId,
+        after: Option<u64>,
+    ) -> Result<Self, EngineError> {
+        let mut before = None;
+        loop {
+            let (reader, followed) = follow(home, id).await?;
+            let Followed { item, member, told } = followed;
+            let last_seq = event_count(&item);
+            if after.is_some_and(|after| after > last_seq) {
+                return Err(Refusal::Invalid(NOT_REACHED).into());
+            }
+            reader.saw(&item);
+            let held = member.as_ref().is_some_and(|member| member.held);
+            let phase = if held { Phase::Held } else { item.state.phase() };
+            let mut snapshot = None;
+            if after.is_none() {
+                let view = view::with_bodies(home, &**store, id, item, member).await?;
+                if view.may_have_ended() && before.as_ref() != Some(&view.item) {
+                    before = Some(view.item);
+                    continue;
+                }
+                snapshot = Some(Box::new(view));
+            }
+            let is_low = last_seq > 0 && mutant::active(Mutant::NumberSnapshotLow);
+            return Ok(Self {
+                reader,
+                store: Arc::clone(store),
+                id,
+                snapshot,
+                read: after.unwrap_or(last_seq - u64::from(is_low)),
+                ready: VecDeque::new(),
+                ready_bytes: 0,
+                told,
+                phase,
+                is_final: false,
+                is_over: false,
+            });
+        }
+    }
+
     /// The next frame, as soon as there is one; `None` after the end. Whoever stops waiting misses nothing.
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
@@ -400,3 +351,13 @@ impl Subscription {
         read.into_iter().map(batch).collect()
     }
 }
+
+/// A place among those who follow an item, and the item as it was at that moment.
+async fn follow(home: &Home, id: ItemId) -> Result<(Reader, Followed), EngineError> {
+    let (reader, seen) = home.partition.follow(id.number)?;
+    let seen = seen.await.map_err(|_dropped| home.partition.no_answer())?;
+    Ok((reader, seen.ok_or(Refusal::NotFound)?))
+}
+
+const NOT_REACHED: Invalid =
+    Invalid { field: "after", rule: "at most the number of the last event, which is not that far yet" };

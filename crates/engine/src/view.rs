@@ -3,17 +3,43 @@
 use bytes::Bytes;
 use windlass_core::group::Member;
 use windlass_core::id::{ItemId, ItemNumber};
-use windlass_core::item::Item;
+use windlass_core::item::{Item, Phase};
 use windlass_core::partition::Partition;
 use windlass_core::refusal::Refusal;
-use windlass_core::row::{Part, Queue};
+use windlass_core::row::{Part, Queue, QueueName};
 use windlass_core::verbs::{Cancel, Cancelled};
 
+use crate::commit::{Commit, Committed};
 use crate::error::EngineError;
 use crate::host::Home;
-use crate::partition::call::Answer;
+use crate::machine::call::Answer;
 use crate::store::{Body, Store, StoreError, sound};
-use crate::types::{Commit, Committed, ItemView};
+
+#[derive(Clone, Debug)]
+pub struct ItemView {
+    pub queue: QueueName,
+    pub id: ItemId,
+    pub item: Item,
+    /// What it is to its group, if it has one.
+    pub member: Option<Member>,
+    /// Its own, else the queue's. 0: no limit.
+    pub max_attempts: u32,
+    /// Unset once it is final.
+    pub payload: Option<Bytes>,
+    pub result: Option<Bytes>,
+    /// What of the payload's record is to be seen for as long as the item is, if it has any.
+    pub facts: Option<Bytes>,
+}
+
+impl ItemView {
+    /// Its state's name, as clients see it.
+    pub fn phase(&self) -> Phase {
+        match &self.member {
+            Some(Member { held: true, .. }) => Phase::Held,
+            Some(_) | None => self.item.state.phase(),
+        }
+    }
+}
 
 const SHOWN: [Part; 3] = [Part::Payload, Part::Result, Part::Facts];
 

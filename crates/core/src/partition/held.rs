@@ -2,7 +2,7 @@
 
 use super::Partition;
 use super::entry::Entry;
-use crate::id::{ItemNumber, Permit};
+use crate::id::{ItemId, Permit};
 use crate::item::{Extras, Lease, LeaseEnd, State};
 use crate::mutant::{self, Mutant};
 use crate::refusal::Refusal;
@@ -11,17 +11,17 @@ use crate::time::Timestamp;
 /// An item and the permit its caller believes to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    pub number: ItemNumber,
+    pub id: ItemId,
     pub permit: Permit,
 }
 
 impl Partition {
     /// Proves that the permit holds, and gives what it is the right to.
     pub(super) fn held(&self, held: Held, now: Timestamp) -> Result<(&Entry, &Lease), Refusal> {
-        let entry = self.items.get(&held.number).filter(|entry| !entry.state.is_forgotten());
-        let entry = entry.ok_or(Refusal::NotFound)?;
+        let entry = self.items.get(&held.id.number).filter(|entry| !entry.state.is_forgotten());
+        let entry = entry.filter(|_| held.id.partition == self.id).ok_or(Refusal::NotFound)?;
         if self.is_gone(entry) {
-            let left = self.left_of_gone(held.number).ok_or(Refusal::NotFound)?;
+            let left = self.left_of_gone(held.id.number).ok_or(Refusal::NotFound)?;
             return Err(Refusal::LeaseLost { reason: lost_because(left.extras.as_deref(), held) });
         }
         match &entry.state {

@@ -7,7 +7,7 @@ use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{Clear, Filter, Held, NewItem};
 
-use crate::script::{RetryItem, START, Script, again, at_once, error, held, item, items, kinds};
+use crate::script::{RetryItem, START, Script, again, at_once, error, item, items, kinds};
 
 const WAITING: Clear = Clear { waiting: true, scheduled: false, leased: false, suspended: false };
 const SCHEDULED: Clear = Clear { waiting: false, scheduled: true, leased: false, suspended: false };
@@ -70,11 +70,11 @@ fn a_cleared_lease_with_nothing_to_show_is_forgotten_with_its_item() {
     script.produce(items(2));
     let leased = script.lease(1);
     assert_eq!(script.clear(LEASED), 1);
-    assert_eq!(script.complete(held(&leased[0]), None), Err(Refusal::NotFound));
-    assert_eq!(script.release(held(&leased[0])), Err(Refusal::NotFound));
+    assert_eq!(script.complete(leased[0].held(), None), Err(Refusal::NotFound));
+    assert_eq!(script.release(leased[0].held()), Err(Refusal::NotFound));
     script.pass(Span::from_secs(100));
     assert_eq!(script.sweep(), 1);
-    assert_eq!(script.complete(held(&leased[0]), None), Err(Refusal::NotFound));
+    assert_eq!(script.complete(leased[0].held(), None), Err(Refusal::NotFound));
     assert_eq!(
         script.partition.counts(),
         Counts { held: 0, scheduled: 0, waiting: 1, leased: 0, suspended: 0 }
@@ -87,7 +87,7 @@ fn states_that_were_not_chosen_are_left_alone() {
     let made = script.produce([item("a"), item("b"), later()]);
     let leased = script.lease(1);
     assert_eq!(script.clear(WAITING), 1);
-    script.release(held(&leased[0])).unwrap();
+    script.release(leased[0].held()).unwrap();
     assert_eq!(script.phase(made[0]), Some(Phase::Waiting));
     assert_eq!(script.clear(LEASED), 0);
     script.pass(Span::from_secs(5));
@@ -137,7 +137,7 @@ fn what_a_newer_version_wrote_of_clears_and_numbers_outlives_their_change() {
 fn with_error(script: &mut Script, due_at: Option<Timestamp>) -> (ItemNumber, Held) {
     let number = script.produce_one();
     let held = script.lease_one();
-    assert_eq!(held.number, number);
+    assert_eq!(held.id.number, number);
     let retry = RetryItem { error: Some(error("it broke")), ..at_once(held) };
     script.retry(RetryItem { retry_at: due_at.or(retry.retry_at), ..retry }).unwrap();
     (number, held)

@@ -100,7 +100,7 @@ fn a_cron_makes_an_item_at_each_of_its_times_and_goes_on_in_the_same_step() {
     assert_eq!(script.sweep(), 0);
     let leased = script.lease(10);
     assert_eq!(leased.len(), 1);
-    assert_eq!((&*leased[0].kind, now.last_item), ("report", Some(leased[0].number)));
+    assert_eq!((&*leased[0].kind, now.last_item), ("report", Some(leased[0].id.number)));
     assert_eq!(script.totals.produced, 1);
 }
 

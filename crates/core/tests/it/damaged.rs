@@ -7,7 +7,7 @@ use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
 use windlass_core::verbs::{Arriving, ArrivingItem, Damaged, FailDamaged, Held, List, Move, Take};
 
-use crate::script::{RetryItem, Script, at_once, error, held, items};
+use crate::script::{RetryItem, Script, at_once, error, items};
 
 fn fail(script: &mut Script, held: Held) -> Result<(), Refusal> {
     fail_as(script, Damaged { held, payload_lost: true })
@@ -129,11 +129,11 @@ fn an_item_that_came_without_payload_is_never_granted_and_ends_where_it_is() {
     script.produce(items(1));
     let leased = script.lease(2);
     assert_eq!(leased.len(), 1, "the lease goes on with the next");
-    assert_ne!(leased[0].number, number);
+    assert_ne!(leased[0].id.number, number);
     assert_eq!(script.get(number).state.outgoing(), None, "no dead queue takes it");
     assert_eq!(code(error_of(&script, number)).as_deref(), Some("damaged"));
     assert_eq!((script.phase(number), script.totals.damaged), (Some(Phase::Failed), 0));
-    script.release(held(&leased[0])).unwrap();
+    script.release(leased[0].held()).unwrap();
 }
 
 #[test]

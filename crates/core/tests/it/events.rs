@@ -1,5 +1,5 @@
 use windlass_core::event::{NewEvent, unpack};
-use windlass_core::id::ItemNumber;
+use windlass_core::id::{ItemId, ItemNumber};
 use windlass_core::item::{LeaseEnd, Phase, State};
 use windlass_core::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX, EVENTS_MAX};
 use windlass_core::news::News;
@@ -10,7 +10,7 @@ use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_core::verbs::{Clear, Delete, Emitted};
 
-use crate::script::{Script, at_once, event, events, held, stranger};
+use crate::script::{Script, at_once, event, events, stranger};
 
 fn event_count(script: &Script, number: ItemNumber) -> u64 {
     script.get(number).extras.map_or(0, |extras| extras.event_count)
@@ -104,7 +104,7 @@ fn only_the_holder_of_the_permit_emits() {
     assert_eq!(script.emit(held, events(1)), lost(LeaseEnd::Completed));
     assert_eq!(script.changes, []);
     assert_eq!(event_count(&script, number), 1);
-    let nobody = windlass_core::verbs::Held { number: ItemNumber(9), ..held };
+    let nobody = windlass_core::verbs::Held { id: ItemId { number: ItemNumber(9), ..held.id }, ..held };
     assert_eq!(script.emit(nobody, events(1)), Err(Refusal::NotFound));
 }
 
@@ -228,13 +228,13 @@ fn what_batches_cost_counts_however_an_item_ends_and_only_of_those_that_are_left
     let mut script = Script::new();
     let [completed, cleared, failed] = [(); 3].map(|()| script.produce_one());
     for leased in script.lease(3) {
-        script.emit(held(&leased), vec![NewEvent { bytes: EVENTS_BYTES_MAX, ..event("large") }]).unwrap();
-        script.emit(held(&leased), vec![event("")]).unwrap();
-        script.emit(held(&leased), vec![event(""), event("one")]).unwrap();
-        let done = match leased.number {
-            number if number == completed => script.complete(held(&leased), None),
-            number if number == cleared => script.release(held(&leased)),
-            _ => script.retry(crate::script::RetryItem { dead: true, ..at_once(held(&leased)) }).map(drop),
+        script.emit(leased.held(), vec![NewEvent { bytes: EVENTS_BYTES_MAX, ..event("large") }]).unwrap();
+        script.emit(leased.held(), vec![event("")]).unwrap();
+        script.emit(leased.held(), vec![event(""), event("one")]).unwrap();
+        let done = match leased.id.number {
+            number if number == completed => script.complete(leased.held(), None),
+            number if number == cleared => script.release(leased.held()),
+            _ => script.retry(crate::script::RetryItem { dead: true, ..at_once(leased.held()) }).map(drop),
         };
         done.unwrap();
     }
@@ -269,8 +269,8 @@ fn forgettable(items: usize, batches: usize) -> Script {
         Script::with_settings(Settings { retention: Span::from_secs(10), ..Settings::default() });
     script.produce(crate::script::items(items));
     for leased in script.lease(items) {
-        script.emit_singly(held(&leased), batches);
-        script.complete(held(&leased), None).unwrap();
+        script.emit_singly(leased.held(), batches);
+        script.complete(leased.held(), None).unwrap();
     }
     script.pass(Span::from_secs(10));
     script
@@ -299,8 +299,8 @@ fn a_cleared_item_keeps_its_events_and_a_deleted_one_does_not() {
     let mut script = Script::new();
     let (cleared, deleted) = (script.produce_one(), script.produce_one());
     for leased in script.lease(2) {
-        script.emit(held(&leased), events(1)).unwrap();
-        script.release(held(&leased)).unwrap();
+        script.emit(leased.held(), events(1)).unwrap();
+        script.release(leased.held()).unwrap();
     }
     script.apply(Delete(vec![deleted])).unwrap();
     assert_eq!(batches(&script), [(1, 1)]);

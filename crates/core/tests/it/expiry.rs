@@ -106,7 +106,7 @@ fn the_last_attempt_comes_before_the_age() {
     script.pass(Span::from_secs(1));
     script.sweep();
     assert_eq!(
-        (script.phase(two.number), code(&script, two.number).as_deref()),
+        (script.phase(two.id.number), code(&script, two.id.number).as_deref()),
         (Some(Phase::Failed), Some("lease_expired"))
     );
     assert_eq!(script.phase(made[0]), Some(Phase::Failed));

@@ -15,7 +15,7 @@ use windlass_core::verbs::{
     Import, ImportItem, NewEnd, NewItem, Produce, Produced, SetGroupEnd, StartGroup,
 };
 
-use crate::script::{RetryItem, START, Script, again, at_once, error, held, item, items, kinds};
+use crate::script::{RetryItem, START, Script, again, at_once, error, item, items, kinds};
 
 fn item_of(departure: &Departure) -> &DepartingItem {
     match &departure.what {
@@ -104,7 +104,7 @@ fn members_are_not_leased_before_the_start_and_then_in_order() {
     let leased = script.lease(10);
     assert!(leased.iter().all(|leased| leased.group.as_deref() == Some("g")));
     let expected: Vec<_> = numbers(&members).into_iter().chain([later]).collect();
-    assert_eq!(leased.iter().map(|leased| leased.number).collect::<Vec<_>>(), expected);
+    assert_eq!(leased.iter().map(|leased| leased.id.number).collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_worker_for_one_kind_gets_members_of_that_kind_from_every_group() {
     let made =
         script.produce([of("mail", "b"), item("mail"), of("mail", "c"), of("mail", "a"), of("other", "a")]);
     let leased = script.lease_with(10, kinds(&["mail"]));
-    let leased: Vec<_> = leased.iter().map(|leased| leased.number).collect();
+    let leased: Vec<_> = leased.iter().map(|leased| leased.id.number).collect();
     assert_eq!(leased, [made[0], made[1], made[3]]);
 }
 
@@ -150,8 +150,8 @@ fn the_end_item_comes_with_the_commit_that_takes_the_last_member() {
     assert_eq!(script.changes.iter().filter(group_rows).count(), 1, "however it ended, it is written once");
 
     let end = script.lease_one();
-    let seen = script.get(end.number);
-    assert!(end.number > other.number, "it was produced when the group ended");
+    let seen = script.get(end.id.number);
+    assert!(end.id.number > other.id.number, "it was produced when the group ended");
     assert_eq!((seen.group, seen.extras), (None, None), "it is no member, and came from nowhere");
     assert_eq!(script.partition.counts().live(), 1);
 }
@@ -188,7 +188,7 @@ fn every_way_a_member_ends_is_counted() {
     script.complete(done, None).unwrap();
     script.retry(at_once(failed)).unwrap();
     script.release(released).unwrap();
-    script.cancel(released.number).unwrap();
+    script.cancel(released.id.number).unwrap();
     script.apply(Delete(vec![made[1]])).unwrap();
     assert_eq!(group(&script, "g").live, Counts { waiting: 2, scheduled: 1, leased: 1, ..Counts::default() });
     script.pass(Span::from_secs(2));
@@ -261,7 +261,7 @@ fn a_revoked_member_goes_back_to_its_group_and_its_last_attempt_counts_as_failed
     script.revoke(first).unwrap();
     assert_eq!(group(&script, "g").live, Counts { waiting: 1, ..Counts::default() });
     let second = script.lease_one();
-    assert_eq!(second.number, first.number);
+    assert_eq!(second.id.number, first.id.number);
     script.revoke(second).unwrap();
     let view = group(&script, "g");
     assert_eq!((view.state.name(), view.ended.failed), ("done", 1));
@@ -276,7 +276,7 @@ fn a_revoked_member_of_a_cancelled_group_is_cancelled() {
     let leased = [script.lease_one(), script.lease_one()];
     cancel(&mut script, "g").unwrap();
     script.revoke(leased[0]).unwrap();
-    assert_eq!((state(&script, "g"), script.phase(leased[0].number)), ("cancelled", None));
+    assert_eq!((state(&script, "g"), script.phase(leased[0].id.number)), ("cancelled", None));
     script.revoke(leased[1]).unwrap();
     let view = group(&script, "g");
     assert_eq!((view.state.name(), view.ended.cancelled), ("aborted", 2));
@@ -295,15 +295,15 @@ fn a_cancel_takes_at_once_what_is_not_leased_and_asks_the_others_to_stop() {
     assert_eq!(view.ended.cancelled, 3);
     assert_eq!(script.partition.counts(), view.live);
     assert_eq!(refusals(&mut script, vec![member("g")]), [Some(Refusal::GroupFinished)]);
-    let State::Leased(lease) = script.get(leased[0].number).state else { panic!("it stays leased") };
+    let State::Leased(lease) = script.get(leased[0].id.number).state else { panic!("it stays leased") };
     assert!(lease.cancel_requested);
-    assert!(script.extend(held(&leased[0]), None).unwrap().cancel_requested);
+    assert!(script.extend(leased[0].held(), None).unwrap().cancel_requested);
     // A completion still counts, what is given up does not come back.
-    script.complete(held(&leased[0]), None).unwrap();
-    script.release(held(&leased[1])).unwrap();
+    script.complete(leased[0].held(), None).unwrap();
+    script.release(leased[1].held()).unwrap();
     script.sweep();
     assert_eq!(state(&script, "g"), "cancelled");
-    script.retry(RetryItem { error: Some(error("stopped")), ..again(held(&leased[2])) }).unwrap();
+    script.retry(RetryItem { error: Some(error("stopped")), ..again(leased[2].held()) }).unwrap();
     let view = group(&script, "g");
     assert_eq!((view.state.name(), view.live.live()), ("aborted", 0));
     assert_eq!(view.ended, Ended { completed: 1, cancelled: 5, ..Ended::default() });
@@ -318,7 +318,7 @@ fn a_lease_that_ends_in_a_cancelled_group_is_the_end_of_its_item() {
     cancel(&mut script, "g").unwrap();
     script.pass(Span::from_secs(3600));
     script.sweep();
-    assert_eq!(script.phase(leased.number), None);
+    assert_eq!(script.phase(leased.id.number), None);
     assert_eq!(group(&script, "g").ended, Ended { cancelled: 1, ..Ended::default() });
     assert_eq!(of_kind(&mut script, "abort"), 1);
 }
@@ -331,11 +331,11 @@ fn a_cancelled_member_with_something_to_show_is_kept_from_the_cancel_on() {
     script.retry(RetryItem { error: Some(error("it broke")), ..at_once(leased) }).unwrap();
     script.pass(Span::from_secs(1));
     cancel(&mut script, "g").unwrap();
-    let before = script.get(leased.number);
+    let before = script.get(leased.id.number);
     assert_eq!((before.state.phase(), script.partition.retained()), (Phase::Cancelled, 1));
     script.pass(Span::from_secs(1));
     script.sweep();
-    assert_eq!((script.get(leased.number), script.partition.retained()), (before.clone(), 1));
+    assert_eq!((script.get(leased.id.number), script.partition.retained()), (before.clone(), 1));
     assert_eq!(script.partition.member(&before).map(|member| member.group), Some("g".into()));
 }
 

@@ -456,13 +456,14 @@ impl History {
         assert_eq!(head, best);
         let lease = LeaseItems { client_id: "worker".into(), batch_size, lease_timeout: None, filter };
         let leased = self.apply(lease).expect("a lease is never refused");
-        let numbers: Vec<_> = leased.iter().map(|leased| leased.number).collect();
+        let numbers: Vec<_> = leased.iter().map(|leased| leased.id.number).collect();
         assert_eq!(numbers, expected.iter().map(|item| item.number).collect::<Vec<_>>());
         leased.iter().for_each(|leased| self.granted(leased));
     }
 
     fn granted(&mut self, leased: &Leased) {
-        let Leased { number, permit, .. } = *leased;
+        let Leased { id, permit, .. } = *leased;
+        let number = id.number;
         assert!(self.permits.last().is_none_or(|last| last.permit < permit), "a permit came again");
         assert!(self.not_before[&number] <= self.now, "an item started early");
         assert!(!self.ended.contains(&number), "an item came back after its end");
@@ -475,7 +476,7 @@ impl History {
         assert!(max_attempts == 0 || leased.attempts <= max_attempts, "an attempt too many");
         let earlier = self.holders.insert(number, (permit, leased.deadline));
         assert!(earlier.is_none_or(|(_, deadline)| deadline <= self.now), "two leases of one item");
-        self.permits.push(Held { number, permit });
+        self.permits.push(leased.held());
     }
 
     /// A permit, and whether it is the right to its item now.
@@ -485,14 +486,14 @@ impl History {
         if pick.forged {
             held.permit.0 += 1_000_000_000;
         }
-        let holds = self.holders.get(&held.number);
+        let holds = self.holders.get(&held.id.number);
         Some((held, holds.is_some_and(|&(permit, until)| permit == held.permit && self.now < until)))
     }
 
     fn judge<T>(&mut self, held: Held, rightful: bool, result: &Result<T, Refusal>, keeps_lease: bool) {
         assert_eq!(result.is_ok(), rightful, "{held:?} at {:?}: {:?}", self.now, result.as_ref().err());
         if rightful && !keeps_lease {
-            self.holders.remove(&held.number);
+            self.holders.remove(&held.id.number);
         }
     }
 
@@ -501,11 +502,11 @@ impl History {
         let completion = Completion { held, result: result.then(|| Bytes::from_static(b"a result")) };
         let done = self.apply(Complete(vec![completion])).expect("each item is judged by itself");
         if rightful {
-            self.completed_in_group(held.number);
+            self.completed_in_group(held.id.number);
         }
         self.judge(held, rightful, &done[0], false);
         if rightful {
-            self.ended.insert(held.number);
+            self.ended.insert(held.id.number);
         }
     }
 
@@ -524,10 +525,10 @@ impl History {
         match retried[0] {
             Ok(Retried::Again { due_at }) => {
                 assert!(asked.is_none_or(|at| at == due_at));
-                self.not_before.insert(held.number, due_at);
+                self.not_before.insert(held.id.number, due_at);
             }
             Ok(Retried::Ended(_)) => {
-                self.ended.insert(held.number);
+                self.ended.insert(held.id.number);
             }
             Err(_) => {}
         }
@@ -540,7 +541,7 @@ impl History {
         let extended = self.apply(extend).expect("each item is judged by itself");
         self.judge(held, rightful, &extended[0], true);
         if let Ok(extended) = &extended[0] {
-            self.holders.insert(held.number, (held.permit, extended.deadline));
+            self.holders.insert(held.id.number, (held.permit, extended.deadline));
         }
     }
 
@@ -549,20 +550,20 @@ impl History {
         let done = self.apply(Release(vec![held])).expect("each item is judged by itself");
         self.judge(held, rightful, &done[0], false);
         if rightful {
-            *self.attempts.entry(held.number).or_default() -= 1;
+            *self.attempts.entry(held.id.number).or_default() -= 1;
         }
     }
 
     /// The attempt stays counted.
     fn revoke(&mut self, pick: Pick) {
         let Some((held, rightful)) = self.picked(pick) else { return };
-        let seen = self.partition.get(held.number).map(|item| item.state);
+        let seen = self.partition.get(held.id.number).map(|item| item.state);
         let to_stop = matches!(seen, Some(State::Leased(lease)) if lease.cancel_requested);
         let done = self.apply(Revoke(vec![held])).expect("each item is judged by itself");
         self.judge(held, rightful, &done[0], false);
-        let left = self.partition.get(held.number).map(|item| item.state.phase());
+        let left = self.partition.get(held.id.number).map(|item| item.state.phase());
         if rightful && left.is_none_or(Phase::is_final) {
-            self.ended.insert(held.number);
+            self.ended.insert(held.id.number);
         }
         if rightful && to_stop {
             assert!(matches!(left, None | Some(Phase::Cancelled)), "{left:?}");

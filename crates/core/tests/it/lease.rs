@@ -1,4 +1,4 @@
-use windlass_core::id::{ItemNumber, NUMBER_MAX};
+use windlass_core::id::{ItemId, ItemNumber, NUMBER_MAX};
 use windlass_core::item::{Item, LeaseEnd, Phase, State};
 use windlass_core::partition::{Counts, Head, Partition};
 use windlass_core::refusal::Refusal;
@@ -6,7 +6,7 @@ use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{Cancel, Cancelled, Complete, Filter, LeaseItems, NewItem};
 
-use crate::script::{START, Script, held, item, items, kinds, stranger};
+use crate::script::{START, Script, item, items, kinds, stranger};
 
 fn ranked(kind: &str, priority: u8) -> NewItem {
     NewItem { priority, ..item(kind) }
@@ -26,7 +26,7 @@ fn several_kinds_come_in_one_order_and_others_stay() {
     let made =
         script.produce([ranked("a", 1), item("b"), ranked("c", 1), item("a"), item("c"), ranked("a", 1)]);
     let got: Vec<_> =
-        script.lease_with(10, kinds(&["c", "a", "unknown"])).iter().map(|got| got.number).collect();
+        script.lease_with(10, kinds(&["c", "a", "unknown"])).iter().map(|got| got.id.number).collect();
     assert_eq!(got, [made[3], made[4], made[0], made[2], made[5]]);
     assert_eq!(script.order(), [made[1]]);
 }
@@ -38,7 +38,7 @@ fn a_kind_named_twice_counts_once() {
     let twice = Filter { kinds: Some(["default".into(), "default".into()].into()), max_priority: u8::MAX };
     let got = script.lease_with(3, twice);
     assert_eq!(got.len(), 3);
-    assert!(got.windows(2).all(|pair| pair[0].number < pair[1].number));
+    assert!(got.windows(2).all(|pair| pair[0].id.number < pair[1].id.number));
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn max_priority_is_inclusive_and_stops_at_the_first_beyond() {
     assert_eq!(script.partition.head(&filter(Some("b"), 1)), None);
     assert_eq!(script.partition.head(&filter(None, 0)), None);
     assert_eq!(script.partition.head(&filter(None, 1)), Some(Head { priority: 1, place: made[2].0 }));
-    let got: Vec<_> = script.lease_with(10, filter(None, 2)).iter().map(|got| got.number).collect();
+    let got: Vec<_> = script.lease_with(10, filter(None, 2)).iter().map(|got| got.id.number).collect();
     assert_eq!(got, [made[2], made[1]]);
     assert_eq!(script.lease_with(10, filter(Some("a"), 2)), []);
     assert_eq!(script.lease_with(10, filter(Some("a"), 3)).len(), 1);
@@ -61,7 +61,7 @@ fn a_lease_has_a_permit_a_deadline_and_costs_an_attempt() {
     let made = script.produce(items(2));
     script.pass(Span::from_secs(5));
     let got = script.lease(2);
-    assert_eq!((got[0].number, got[0].attempts, got[0].created_at), (made[0], 1, START));
+    assert_eq!((got[0].id.number, got[0].attempts, got[0].created_at), (made[0], 1, START));
     assert_eq!(got[0].deadline, script.now + Span::from_secs(60));
     assert!(got[0].permit < got[1].permit);
     let State::Leased(lease) = script.get(made[0]).state else { panic!("it was leased") };
@@ -105,7 +105,8 @@ fn only_the_very_permit_is_the_right_to_an_item() {
     assert_eq!(script.complete(stranger(mine), None), lost);
     assert_eq!(script.release(stranger(mine)), lost);
     assert_eq!(script.phase(number), Some(Phase::Leased));
-    let nobody = windlass_core::verbs::Held { number: ItemNumber(number.0 + 1), ..mine };
+    let nobody =
+        windlass_core::verbs::Held { id: ItemId { number: ItemNumber(number.0 + 1), ..mine.id }, ..mine };
     assert_eq!(script.complete(nobody, None), Err(Refusal::NotFound));
     assert_eq!(script.complete(mine, None), Ok(()));
 }
@@ -132,10 +133,10 @@ fn an_ended_lease_costs_its_attempt_and_the_item_returns_to_its_place() {
     assert_eq!(script.sweep(), 1);
     assert_eq!(script.complete(lost, None), Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Expired) }));
     let got = script.lease(3);
-    assert_eq!(got.iter().map(|got| got.number).collect::<Vec<_>>(), made);
+    assert_eq!(got.iter().map(|got| got.id.number).collect::<Vec<_>>(), made);
     assert_eq!((got[0].attempts, got[1].attempts), (2, 1));
     assert_eq!(script.complete(lost, None), Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Expired) }));
-    assert_eq!(script.complete(held(&got[0]), None), Ok(()));
+    assert_eq!(script.complete(got[0].held(), None), Ok(()));
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn after_an_acquire_workers_have_ten_seconds_or_their_timeout_to_get_in_touch() 
         State::Leased(lease) => lease.deadline,
         other => panic!("{other:?}"),
     };
-    for (number, grace) in [(short[0].number, 2), (long.number, 10)] {
+    for (number, grace) in [(short[0].id.number, 2), (long.id.number, 10)] {
         let in_force = acquired_at + Span::from_secs(grace);
         assert_eq!(shown(anew.get(number).unwrap()), in_force, "what is shown is what is in force");
         for _ in ["asked for back", "again"] {
@@ -215,7 +216,7 @@ fn after_an_acquire_workers_have_ten_seconds_or_their_timeout_to_get_in_touch() 
         let complete = Complete(vec![windlass_core::verbs::Completion { held, result: None }]);
         anew.apply(now, complete).reply.unwrap().pop().unwrap()
     };
-    let late = complete(&mut anew, acquired_at + Span::from_secs(2), held(&short[0]));
+    let late = complete(&mut anew, acquired_at + Span::from_secs(2), short[0].held());
     assert_eq!(late, Err(Refusal::LeaseLost { reason: Some(LeaseEnd::Expired) }));
     assert_eq!(complete(&mut anew, acquired_at + Span::from_micros(9_999_999), long), Ok(()));
     anew.audit().unwrap();

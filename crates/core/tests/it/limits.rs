@@ -1,4 +1,4 @@
-use windlass_core::id::Permit;
+use windlass_core::id::{ItemId, PartitionId, Permit};
 use windlass_core::limits::{
     Invalid, check_batch, check_client_id, check_kind, check_name, check_partitions, check_settings,
 };
@@ -90,7 +90,7 @@ fn no_lease_is_shorter_than_a_millisecond() {
         };
         let leased = script.apply(lease);
         assert_eq!(leased.as_ref().err(), (!fits).then_some(&refusal), "{leased:?}");
-        let held = Held { number, permit: Permit(1) };
+        let held = Held { id: ItemId { number, partition: PartitionId(7) }, permit: Permit(1) };
         let extended = script.apply(Extend { lease_timeout: Some(timeout), items: vec![held] });
         assert_eq!(extended.as_ref().err(), (!fits).then_some(&refusal), "{extended:?}");
     }

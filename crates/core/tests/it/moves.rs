@@ -16,7 +16,7 @@ use windlass_core::verbs::{
     Arriving, ArrivingItem, Assign, Departing, Departure, Move, Moved, Redrive, RedriveTo, Redriven, Take,
 };
 
-use crate::script::{RetryItem, Script, again, held, item, items};
+use crate::script::{RetryItem, Script, again, item, items};
 
 const TAKER: PartitionId = PartitionId(9);
 const SOURCE: PartitionId = PartitionId(3);
@@ -162,8 +162,8 @@ fn a_redrive_looks_at_fewer_items_at_once_if_many_batches_of_events_go_with_them
     let mut script = Script::new();
     script.produce(items(60));
     for leased in script.lease(60) {
-        script.emit_singly(held(&leased), 64);
-        script.release(held(&leased)).unwrap();
+        script.emit_singly(leased.held(), 64);
+        script.release(leased.held()).unwrap();
     }
     let mut from = None;
     let mut counts = Vec::new();

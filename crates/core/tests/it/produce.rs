@@ -117,7 +117,7 @@ fn a_kind_is_forgotten_with_its_last_item_and_makes_room() {
     for number in 0..5 {
         script.produce([item(&format!("kind-{number}")), item("steady")]);
         let gone = script.lease_with(1, crate::script::kinds(&[&format!("kind-{number}")]));
-        script.complete(crate::script::held(&gone[0]), None).unwrap();
+        script.complete(gone[0].held(), None).unwrap();
     }
     assert_eq!(script.partition.kind_counts().keys().map(|name| &**name).collect::<Vec<_>>(), ["steady"]);
 }

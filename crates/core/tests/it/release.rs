@@ -4,18 +4,18 @@ use windlass_core::refusal::Refusal;
 use windlass_core::time::Span;
 use windlass_core::verbs::PutOff;
 
-use crate::script::{Script, held, items};
+use crate::script::{Script, items};
 
 #[test]
 fn a_released_item_has_its_place_and_its_attempt_back() {
     let mut script = Script::new();
     let made = script.produce(items(3));
     let leased = script.lease(2);
-    script.release(held(&leased[1])).unwrap();
+    script.release(leased[1].held()).unwrap();
     assert_eq!(script.news, [News::Available]);
-    script.release(held(&leased[0])).unwrap();
+    script.release(leased[0].held()).unwrap();
     let got = script.lease(3);
-    assert_eq!(got.iter().map(|got| got.number).collect::<Vec<_>>(), made);
+    assert_eq!(got.iter().map(|got| got.id.number).collect::<Vec<_>>(), made);
     assert!(got.iter().all(|got| got.attempts == 1));
     assert!(got[0].permit > leased[1].permit);
 }
@@ -31,7 +31,7 @@ fn an_item_that_is_put_off_waits_uncharged_and_has_its_place_back_when_it_is_due
     assert_eq!(script.phase(made[0]), Some(Phase::Scheduled));
     assert_eq!(script.get(made[0]).attempts, 0);
     let second = script.lease_one();
-    assert_eq!(second.number, made[1]);
+    assert_eq!(second.id.number, made[1]);
     script.release(second).unwrap();
     script.pass(Span::from_secs(30));
     script.sweep();

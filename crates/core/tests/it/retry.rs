@@ -9,7 +9,7 @@ use windlass_core::settings::{Requeue, RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{Configure, NewItem, Retried};
 
-use crate::script::{RetryItem, START, Script, again, at_once, error, held, item, items};
+use crate::script::{RetryItem, START, Script, again, at_once, error, item, items};
 
 #[test]
 fn a_retry_waits_as_the_policy_says_and_then_has_its_place_again() {
@@ -28,7 +28,7 @@ fn a_retry_waits_as_the_policy_says_and_then_has_its_place_again() {
     script.now = due_at;
     assert_eq!(script.sweep(), 1);
     let second = script.lease_one();
-    assert_eq!(second.number, made[0]);
+    assert_eq!(second.id.number, made[0]);
     assert_eq!(script.retry(again(second)), Ok(Retried::Again { due_at: script.now + Span::from_secs(2) }));
 }
 
@@ -139,7 +139,7 @@ fn items_with_long_errors_come_due_up_to_the_bytes_that_the_partition_may_come_t
     for leased in script.lease(20) {
         let delay = Some(Span::from_secs(1));
         let error = Some(error(&"x".repeat(ERROR_BYTES_MAX)));
-        script.retry(RetryItem { delay, error, ..again(held(&leased)) }).unwrap();
+        script.retry(RetryItem { delay, error, ..again(leased.held()) }).unwrap();
     }
     script.pass(Span::from_secs(1));
     script.partition.limit_own_bytes(3 * ERROR_BYTES_MAX as u64);

@@ -5,18 +5,18 @@ use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::Span;
 use windlass_core::verbs::NewItem;
 
-use crate::script::{Script, held, item, items};
+use crate::script::{Script, item, items};
 
 #[test]
 fn a_revoked_item_has_its_place_back_and_its_attempt_counts() {
     let mut script = Script::with_settings(Settings { requeue: Requeue::Tail, ..Settings::default() });
     let made = script.produce(items(3));
     let leased = script.lease(2);
-    script.revoke(held(&leased[1])).unwrap();
+    script.revoke(leased[1].held()).unwrap();
     assert_eq!(script.news, [News::Available]);
-    script.revoke(held(&leased[0])).unwrap();
+    script.revoke(leased[0].held()).unwrap();
     let got = script.lease(3);
-    assert_eq!(got.iter().map(|got| got.number).collect::<Vec<_>>(), made);
+    assert_eq!(got.iter().map(|got| got.id.number).collect::<Vec<_>>(), made);
     assert_eq!(got.iter().map(|got| got.attempts).collect::<Vec<_>>(), [2, 2, 1]);
     assert_eq!(script.totals.revoked, 2);
 }

@@ -132,7 +132,7 @@ fn a_running_lease_goes_on_and_what_is_retried_waits_with_its_attempts() {
     script.retry(at_once(held[1])).unwrap();
     script.release(held[2]).unwrap();
     assert_eq!((script.order(), script.partition.stopped()), (vec![], 2));
-    assert_eq!([held[1], held[2]].map(|held| script.get(held.number).attempts), [1, 0]);
+    assert_eq!([held[1], held[2]].map(|held| script.get(held.id.number).attempts), [1, 0]);
     told.lift(&mut script, Some("default"), Stop::Pause);
     let attempts: Vec<_> = script.lease(9).iter().map(|leased| leased.attempts).collect();
     assert_eq!(attempts, [2, 1]);

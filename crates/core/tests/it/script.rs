@@ -100,7 +100,7 @@ impl Script {
 
     pub(crate) fn lease_one(&mut self) -> Held {
         let leased = self.lease(1).pop().expect("something to lease");
-        Held { number: leased.number, permit: leased.permit }
+        leased.held()
     }
 
     pub(crate) fn complete(&mut self, held: Held, result: Option<&'static str>) -> Result<(), Refusal> {
@@ -187,7 +187,7 @@ impl Script {
 
     /// The numbers of what a lease of everything would give, in order. Leases it.
     pub(crate) fn order(&mut self) -> Vec<ItemNumber> {
-        self.lease(1000).into_iter().map(|leased| leased.number).collect()
+        self.lease(1000).into_iter().map(|leased| leased.id.number).collect()
     }
 }
 
@@ -247,10 +247,6 @@ pub(crate) fn at_once(held: Held) -> RetryItem {
 
 pub(crate) fn error(message: &str) -> ItemError {
     ItemError { code: Some("broken".into()), message: message.into() }
-}
-
-pub(crate) fn held(leased: &Leased) -> Held {
-    Held { number: leased.number, permit: leased.permit }
 }
 
 pub(crate) fn stranger(held: Held) -> Held {

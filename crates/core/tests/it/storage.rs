@@ -230,8 +230,8 @@ fn what_has_ended_is_not_deleted() {
     script.produce_one();
     let held = script.lease_one();
     script.complete(held, Some("a result")).unwrap();
-    assert_eq!(delete(&mut script, &[held.number]), [Err(Refusal::Ended)]);
-    assert_eq!(script.phase(held.number), Some(Phase::Completed));
+    assert_eq!(delete(&mut script, &[held.id.number]), [Err(Refusal::Ended)]);
+    assert_eq!(script.phase(held.id.number), Some(Phase::Completed));
 }
 
 proptest! {
@@ -269,7 +269,7 @@ proptest! {
         };
         let applied = history.partition.apply(history.now, lease);
         let leased = applied.reply.expect("a lease is never refused");
-        prop_assert_eq!(waiting, leased.iter().map(|item| item.number).collect::<Vec<_>>());
+        prop_assert_eq!(waiting, leased.iter().map(|item| item.id.number).collect::<Vec<_>>());
         // Once all are in somebody's hands they still stand where they stood.
         let numbers = |items: &[Item]| items.iter().map(|item| item.number).collect::<Vec<_>>();
         prop_assert_eq!(numbers(&paged(&history.partition, List::Queue, limit)), numbers(&listed));

@@ -7,7 +7,7 @@ use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_core::verbs::{CancelGroup, Clear, Import, ImportItem, List};
 
-use crate::script::{Script, held, item, items};
+use crate::script::{Script, item, items};
 
 #[test]
 fn a_suspended_item_is_leased_again_once_it_was_resumed_at_its_own_place() {
@@ -22,7 +22,7 @@ fn a_suspended_item_is_leased_again_once_it_was_resumed_at_its_own_place() {
     assert_eq!(script.partition.counts(), counts);
     script.resume(made[0], None).unwrap();
     let leased = script.lease(2);
-    assert_eq!(leased.iter().map(|leased| leased.number).collect::<Vec<_>>(), made);
+    assert_eq!(leased.iter().map(|leased| leased.id.number).collect::<Vec<_>>(), made);
     assert_eq!(leased[0].attempts, 1, "the attempt was not counted");
     assert!(!leased[0].has_input);
 }
@@ -56,10 +56,10 @@ fn the_answer_is_an_event_and_comes_with_every_lease_until_the_next_question() {
     assert_eq!(script.get(number).extras.unwrap().event_count, 1);
     let leased = script.lease(1).pop().unwrap();
     assert!(leased.has_input);
-    script.release(held(&leased)).unwrap();
+    script.release(leased.held()).unwrap();
     let leased = script.lease(1).pop().unwrap();
     assert!(leased.has_input, "nobody worked with it");
-    script.suspend(held(&leased), None).unwrap();
+    script.suspend(leased.held(), None).unwrap();
     assert!(script.changes.contains(&Change::RemoveBody { number, part: Part::Input }));
     script.resume(number, None).unwrap();
     assert!(!script.lease(1).pop().unwrap().has_input);
@@ -100,7 +100,7 @@ fn a_suspended_item_is_cancelled_at_once_and_expires_by_its_time() {
         ..item("default")
     }])[0];
     for leased in script.lease(2) {
-        script.suspend(held(&leased), None).unwrap();
+        script.suspend(leased.held(), None).unwrap();
     }
     assert_eq!(script.cancel(cancelled), Ok(Phase::Cancelled));
     script.pass(Span::from_secs(5));
@@ -125,7 +125,7 @@ fn suspended_items_stand_in_the_list_and_are_cleared_only_when_asked_for() {
     let mut script = Script::new();
     let made = script.produce(items(3));
     let leased = script.lease(2);
-    script.suspend(held(&leased[1]), None).unwrap();
+    script.suspend(leased[1].held(), None).unwrap();
     let listed = script.partition.list(List::Queue, None, 10).unwrap();
     assert_eq!(listed.iter().map(|item| item.number).collect::<Vec<_>>(), made);
     let after = script.partition.list(List::Queue, Some(made[1]), 10).unwrap();
@@ -174,11 +174,11 @@ fn suspended_members_count_in_their_group_and_go_with_its_cancel() {
     };
     script.apply(create).unwrap();
     let leased = script.lease(1).pop().unwrap();
-    script.suspend(held(&leased), None).unwrap();
+    script.suspend(leased.held(), None).unwrap();
     let group = script.partition.group("report").unwrap();
     assert_eq!(group.live, Counts { waiting: 1, suspended: 1, ..Counts::default() });
     script.apply(CancelGroup("report".into())).unwrap();
     let group = script.partition.group("report").unwrap();
     assert_eq!((group.state.name(), group.ended.cancelled), ("aborted", 2));
-    assert_eq!(script.phase(leased.number), None);
+    assert_eq!(script.phase(leased.id.number), None);
 }

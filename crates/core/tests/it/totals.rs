@@ -43,7 +43,7 @@ fn a_refusal_counts_as_nothing() {
     script.release(held).unwrap_err();
     script.extend(held, None).unwrap_err();
     script.retry(again(held)).unwrap_err();
-    script.cancel(held.number).unwrap_err();
+    script.cancel(held.id.number).unwrap_err();
     assert_eq!(script.totals, before);
 }
 

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateQueue, Filter, LeaseItems, NewItem};
+use windlass_core::verbs::{Completion, CreateQueue, Filter, LeaseItems, NewItem};
 use windlass_engine::env::TokioEnv;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
@@ -129,13 +129,13 @@ pub(crate) async fn lease_of(
 }
 
 pub(crate) async fn release(engine: &Engine, queue: &QueueName, leased: &[Granted]) {
-    let items = leased.iter().map(|item| (item.id, item.permit)).collect();
+    let items = leased.iter().map(|item| item.held()).collect();
     let judged = engine.release(queue, items).await.expect("judged");
     assert!(judged.results.iter().all(Result::is_ok) && !leased.is_empty(), "a release was refused");
 }
 
 pub(crate) async fn complete(engine: &Engine, queue: &QueueName, leased: &[Granted]) {
-    let items = leased.iter().map(|item| (item.id, item.permit, None)).collect();
+    let items = leased.iter().map(|item| Completion { held: item.held(), result: None }).collect();
     let judged = engine.complete(queue, items).await.expect("judged");
     assert!(judged.results.iter().all(Result::is_ok), "a completion was refused");
 }

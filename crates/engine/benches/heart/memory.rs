@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use bytes::Bytes;
+use windlass_core::verbs::Completion;
 use windlass_engine::store::log::LogOptions;
 
 use crate::load::{Bed, lease, new_items, open, runtime};
@@ -65,7 +66,8 @@ fn complete_some(bed: &Bed, items: u64, one_in: u64) {
                 count += 1;
                 count.is_multiple_of(one_in).then(|| Bytes::from_static(b"done"))
             };
-            let items = leased.iter().map(|item| (item.id, item.permit, outcome())).collect();
+            let items =
+                leased.iter().map(|item| Completion { held: item.held(), result: outcome() }).collect();
             let judged = bed.engine.complete(&bed.queue, items).await.expect("judged");
             assert!(judged.results.iter().all(Result::is_ok), "a completion was refused");
         }

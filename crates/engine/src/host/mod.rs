@@ -22,12 +22,13 @@ use crate::deaths::Deaths;
 use crate::env::{self, Env, Task};
 use crate::error::EngineError;
 use crate::lock::lock;
+use crate::meter::CommitStats;
 use crate::meter::Meter;
 use crate::partition::handle::Arrivals;
 use crate::queue::QueueHandle;
+use crate::queue::QueueOverview;
 use crate::registry::{RegistryHandle, Stale};
 use crate::store::Store;
-use crate::types::{CommitStats, QueueOverview};
 pub(crate) use running::{Home, RunningQueues, Whereabouts};
 use running::{Running, stop};
 

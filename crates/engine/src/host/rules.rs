@@ -6,10 +6,10 @@ use tracing::warn;
 use windlass_core::rule::RuleSet;
 
 use super::Host;
+use crate::commit::Commit;
 use crate::machine::call::{Answer, received};
 use crate::machine::mailbox::PartitionState;
 use crate::queue::QueueHandle;
-use crate::types::Commit;
 
 impl Host {
     /// Kept for whoever acquires a partition next, and told to those that serve now: all of them before the first is waited

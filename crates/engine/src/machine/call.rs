@@ -22,6 +22,12 @@ pub(crate) struct Answer<R> {
     pub(crate) sequence: u64,
 }
 
+impl<R> Answer<R> {
+    pub(crate) fn map<T>(self, reply: impl FnOnce(R) -> T) -> Answer<T> {
+        Answer { reply: reply(self.reply), sequence: self.sequence }
+    }
+}
+
 pub(crate) type Awaited<R> = oneshot::Receiver<Result<Answer<R>, EngineError>>;
 
 /// A verb of any type, and its caller.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use windlass_core::verbs::{Held, Leased};
 
+use crate::commit::Commit;
 use crate::error::EngineError;
 use crate::machine::call::{Answered, Caller};
 use crate::partition::handle::Handle;
 use crate::partition::waiters::Ticket;
-use crate::types::Commit;
 
 /// Leases granted by one partition. Whoever drops it without accepting gives the items back, uncharged: an answer
 /// that cannot be delivered any more must not keep items from others.
@@ -38,7 +38,7 @@ impl GrantPart {
     }
 
     pub(crate) fn held(&self) -> Vec<Held> {
-        self.items.iter().map(held).collect()
+        self.items.iter().map(Leased::held).collect()
     }
 
     /// Takes the leases out that are chosen.
@@ -51,7 +51,7 @@ impl GrantPart {
     pub(crate) fn give_back_after(&mut self, kept: usize) {
         if kept < self.items.len() {
             let rest = self.items.split_off(kept);
-            self.handle.give_back(rest.iter().map(held));
+            self.handle.give_back(rest.iter().map(Leased::held));
         }
     }
 
@@ -64,13 +64,9 @@ impl GrantPart {
 impl Drop for GrantPart {
     fn drop(&mut self) {
         if !self.items.is_empty() {
-            self.handle.give_back(self.items.iter().map(held));
+            self.handle.give_back(self.items.iter().map(Leased::held));
         }
     }
-}
-
-fn held(item: &Leased) -> Held {
-    Held { number: item.number, permit: item.permit }
 }
 
 /// A worker who asked for items: they are given back as the grant is dropped, if it reaches nobody.
@@ -105,7 +101,7 @@ impl Caller<Vec<Leased>> for Worker {
     }
 
     fn granted(reply: &Vec<Leased>) -> Vec<Held> {
-        reply.iter().map(held).collect()
+        reply.iter().map(Leased::held).collect()
     }
 }
 
@@ -135,7 +131,7 @@ impl Answered for TakenTicket {
 
     /// The ticket goes back to the line as it is dropped.
     fn fail(self: Box<Self>, _error: EngineError) -> Vec<Held> {
-        self.items.iter().map(held).collect()
+        self.items.iter().map(Leased::held).collect()
     }
 
     fn too_large(mut self: Box<Self>, error: EngineError) {

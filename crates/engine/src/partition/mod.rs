@@ -15,5 +15,3 @@ mod served;
 pub(crate) mod streams;
 pub(crate) mod waiters;
 pub(crate) mod watchers;
-
-pub(crate) use crate::machine::{call, reload};

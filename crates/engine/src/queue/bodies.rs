@@ -2,21 +2,20 @@
 //! for a while, and the lease goes on with others.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use tracing::{error, warn};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_core::time::Span;
-use windlass_core::verbs::{Damaged, FailDamaged, Held, Leased, PutOff};
+use windlass_core::verbs::{Damaged, FailDamaged, Leased, PutOff};
 
 use super::QueueHandle;
+use super::grant::{Grant, Granted};
 use crate::error::EngineError;
-use crate::partition::call::Answer;
+use crate::machine::call::Answer;
 use crate::partition::grant::GrantPart;
 use crate::store::{Body, StoreError};
-use crate::types::{Grant, Granted};
 
 /// An answer takes no further bodies once it has come to so many bytes.
 const GRANT_BYTES_MAX: usize = 32 << 20;
@@ -75,7 +74,7 @@ enum Found {
     Sound(Box<Granted>),
     /// A body is missing, or damaged with this error.
     Lost(Damaged, Option<StoreError>),
-    Unreadable(ItemNumber, StoreError),
+    Unreadable(ItemId, StoreError),
 }
 
 impl QueueHandle {
@@ -93,7 +92,7 @@ impl QueueHandle {
                     match found {
                         Found::Sound(item) => filled.add(*item),
                         Found::Lost(damaged, damage) => lost.push((damaged, damage)),
-                        Found::Unreadable(number, error) => unreadable.push((number, error)),
+                        Found::Unreadable(id, error) => unreadable.push((id, error)),
                     }
                 }
             }
@@ -109,12 +108,12 @@ impl QueueHandle {
     async fn read_slice(&self, part: &GrantPart, slice: Range<usize>) -> Vec<Found> {
         let partition = part.commit().partition;
         let leased = &part.items()[slice];
-        let payloads = leased.iter().map(|item| (item.number, Part::Payload)).collect();
+        let payloads = leased.iter().map(|item| (item.id.number, Part::Payload)).collect();
         let payloads = self.read_twice(partition, payloads).await;
         let mut inputs = self.read_inputs(partition, leased).await.into_iter();
         let mut found = |(item, payload): (&Leased, Body)| {
             let input = if item.has_input { inputs.next() } else { None };
-            found(partition, item, payload, input)
+            found(item, payload, input)
         };
         leased.iter().zip(payloads).map(&mut found).collect()
     }
@@ -122,7 +121,7 @@ impl QueueHandle {
     /// The answers to those that were suspended, in their order. Most were not.
     async fn read_inputs(&self, partition: PartitionId, leased: &[Leased]) -> Vec<Body> {
         let answered = leased.iter().filter(|item| item.has_input);
-        let wanted: Vec<_> = answered.map(|item| (item.number, Part::Input)).collect();
+        let wanted: Vec<_> = answered.map(|item| (item.id.number, Part::Input)).collect();
         if wanted.is_empty() { Vec::new() } else { self.read_twice(partition, wanted).await }
     }
 
@@ -145,11 +144,11 @@ impl QueueHandle {
     async fn put_off(
         &self,
         part: &mut GrantPart,
-        unreadable: Vec<(ItemNumber, StoreError)>,
+        unreadable: Vec<(ItemId, StoreError)>,
         filled: &mut Filled,
     ) {
         let Some((_, error)) = unreadable.last() else { return };
-        let mut leases = part.split(|item| unreadable.iter().any(|(number, _)| *number == item.number));
+        let mut leases = part.split(|item| unreadable.iter().any(|(id, _)| *id == item.id));
         let queue = &*self.queue.name.name;
         warn!(queue, items = unreadable.len(), %error, "items are put off: their bodies cannot be read now");
         filled.unreadable += unreadable.len();
@@ -176,15 +175,14 @@ impl QueueHandle {
         if lost.is_empty() {
             return;
         }
-        let mut leases = part.split(|item| lost.iter().any(|(lost, _)| lost.held.number == item.number));
+        let mut leases = part.split(|item| lost.iter().any(|(lost, _)| lost.held.id == item.id));
         let fail = FailDamaged(lost.iter().map(|(damaged, _)| *damaged).collect());
         match leases.handle().apply(fail).await {
             Ok(Answer { reply: results, .. }) => {
                 leases.accept();
-                let partition = leases.commit().partition;
                 // Items that were refused have ended before, and their bodies are gone with them.
                 let failed = lost.iter().zip(results).filter(|(_, result)| result.is_ok());
-                failed.for_each(|((lost, damage), _)| self.log_lost(partition, lost, damage.as_ref()));
+                failed.for_each(|((lost, damage), _)| self.log_lost(lost, damage.as_ref()));
             }
             Err(error) => {
                 warn!(queue = &*self.queue.name.name, %error, "damaged items could not be failed yet");
@@ -193,9 +191,8 @@ impl QueueHandle {
         }
     }
 
-    fn log_lost(&self, partition: PartitionId, lost: &Damaged, damage: Option<&StoreError>) {
-        let item = ItemId { partition, number: lost.held.number };
-        let queue = &*self.queue.name.name;
+    fn log_lost(&self, lost: &Damaged, damage: Option<&StoreError>) {
+        let (item, queue) = (lost.held.id, &*self.queue.name.name);
         let damage = damage.map_or_else(|| "the store has no such body".to_owned(), StoreError::to_string);
         error!(queue, %item, damage, "item failed as damaged: a stored body of it is lost");
     }
@@ -208,42 +205,23 @@ impl Filled {
     }
 }
 
-fn found(partition: PartitionId, item: &Leased, payload: Body, input: Option<Body>) -> Found {
-    let held = Held { number: item.number, permit: item.permit };
+fn found(item: &Leased, payload: Body, input: Option<Body>) -> Found {
+    let held = item.held();
     let lost = |payload_lost, damage| Found::Lost(Damaged { held, payload_lost }, damage);
     let body = match payload {
         Body::Found(body) => body,
         Body::Absent => return lost(true, None),
         Body::Damaged(damage) => return lost(true, Some(damage)),
-        Body::Unreadable(error) => return Found::Unreadable(item.number, error),
+        Body::Unreadable(error) => return Found::Unreadable(item.id, error),
     };
     let input = match input {
         None => None,
         Some(Body::Found(input)) => Some(input),
         Some(Body::Absent) => return lost(false, None),
         Some(Body::Damaged(damage)) => return lost(false, Some(damage)),
-        Some(Body::Unreadable(error)) => return Found::Unreadable(item.number, error),
+        Some(Body::Unreadable(error)) => return Found::Unreadable(item.id, error),
     };
-    Found::Sound(Box::new(granted(partition, item, body, input)))
-}
-
-fn granted(partition: PartitionId, item: &Leased, body: Bytes, input: Option<Bytes>) -> Granted {
-    Granted {
-        id: ItemId { partition, number: item.number },
-        permit: item.permit,
-        kind: Arc::clone(&item.kind),
-        priority: item.priority,
-        attempts: item.attempts,
-        deadline: item.deadline,
-        created_at: item.created_at,
-        dead_timeout: item.dead_timeout,
-        address: item.address.clone(),
-        origin: item.origin.clone(),
-        group: item.group.clone(),
-        input,
-        event_count: item.event_count,
-        body,
-    }
+    Found::Sound(Box::new(Granted { leased: item.clone(), input, body }))
 }
 
 /// The bodies of an answer so far. The size of one is known only once it is read, so those before it must tell how many

@@ -16,10 +16,10 @@ use windlass_core::row::Once;
 
 use super::QueueHandle;
 use super::produce::Arriving;
+use crate::commit::Commit;
 use crate::error::EngineError;
 use crate::partition::handle::Handle;
 use crate::store::Term;
-use crate::types::Commit;
 
 /// What former homes know of the items of a call, which go by their place in it.
 #[derive(Default)]

@@ -11,10 +11,19 @@ use windlass_core::verb::Verb;
 use windlass_core::verbs::{CreateGroup, Produced};
 
 use super::QueueHandle;
+use super::produce::ProducedItem;
+use crate::commit::Committed;
 use crate::error::EngineError;
-use crate::partition::call::{Answer, received};
+use crate::machine::call::received;
 use crate::partition::handle::Handle;
-use crate::types::{Commit, Committed, CreatedGroup, ProducedItem};
+
+/// A group as it was made, with its first members.
+#[derive(Clone, Debug)]
+pub struct CreatedGroup {
+    pub group: GroupView,
+    /// In the order given.
+    pub items: Vec<ProducedItem>,
+}
 
 impl QueueHandle {
     pub(crate) async fn create_group(
@@ -29,16 +38,18 @@ impl QueueHandle {
         let home = self.home(&create.name)?;
         let asked = self.pass_with_routes(|| home.submit_with(create, Some(reserved))).await?;
         let id = |number| ItemId { partition: home.id, number };
-        let Answer { reply, sequence } = match received(asked?.await) {
+        let answer = match received(asked?.await) {
             Err(EngineError::Refused(Refusal::DuplicateAddress { number })) => {
                 return Err(EngineError::DuplicateAddress { id: id(number) });
             }
             answer => answer?,
         };
         let produced = |Produced { number, phase }| ProducedItem { id: id(number), phase };
-        let value =
-            CreatedGroup { group: reply.group, items: reply.items.into_iter().map(produced).collect() };
-        Ok(Committed { value, commits: vec![Commit { partition: home.id, sequence }] })
+        let created = answer.map(|reply| {
+            let items = reply.items.into_iter().map(produced).collect();
+            CreatedGroup { group: reply.group, items }
+        });
+        Ok(Committed::by(home.id, created))
     }
 
     pub(crate) async fn change_group(
@@ -49,8 +60,7 @@ impl QueueHandle {
         let home = self.home_of_group(name).await?;
         // What may make an item must not come after the queue was found empty.
         let asked = self.pass_with_routes(|| home.submit(verb)).await?;
-        let Answer { reply, sequence } = received(asked?.await)?;
-        Ok(Committed { value: reply, commits: vec![Commit { partition: home.id, sequence }] })
+        Ok(Committed::by(home.id, received(asked?.await)?))
     }
 
     async fn home_of_group(&self, name: &Arc<str>) -> Result<&Arc<Handle>, EngineError> {

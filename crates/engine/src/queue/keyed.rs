@@ -11,13 +11,14 @@ use windlass_core::verbs::Produced;
 use super::QueueHandle;
 use super::former::Known;
 use super::produce::Arriving;
+use super::produce::ProducedItem;
 use super::room::places_needed;
 use super::shares::{Asked, Share, judged, shares};
+use crate::commit::Judged;
 use crate::error::EngineError;
+use crate::error::was_moved;
 use crate::partition::handle::Handle;
 use crate::partition::places::Reserved;
-use crate::reroute::was_moved;
-use crate::types::{Judged, ProducedItem};
 
 impl QueueHandle {
     /// The one place that knows who a key is at home with.

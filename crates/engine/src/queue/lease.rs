@@ -6,54 +6,87 @@ use std::time::Duration;
 use windlass_core::limits;
 use windlass_core::partition::{Head, PASSED_MAX};
 use windlass_core::refusal::Refusal;
-use windlass_core::time::{Span, Timestamp};
+use windlass_core::time::Timestamp;
 use windlass_core::verbs::LeaseItems;
 
 use super::bodies::Filled;
+use super::grant::Grant;
 use super::{QueueHandle, fault};
 use crate::error::EngineError;
 use crate::partition::grant::GrantPart;
 use crate::partition::handle::Handle;
 use crate::partition::waiters::Waited;
-use crate::types::Grant;
 
 /// How often one lease asks again, because items that it was given could not be read.
 const ROUNDS_MAX: usize = 1000;
 /// How often it asks a partition again that gave nothing because too many in a row were overdue or without payload.
 const PASSES_MAX: usize = 100;
 
+/// What a lease could take at once.
+pub(crate) enum Took {
+    /// All there was, or an empty batch that no waiting would fill.
+    Grant(Grant),
+    /// Nothing: with an error, if a lease that does not wait is to be told why.
+    Nothing(Result<(), EngineError>),
+}
+
 impl QueueHandle {
-    /// What there is, up to the batch size; waits up to `wait` for the first item.
-    pub(crate) async fn lease(&self, lease: LeaseItems, wait: Span) -> Result<Grant, EngineError> {
-        limits::check_lease(&lease).map_err(Refusal::Invalid)?;
+    /// Leases what there is, up to the batch size.
+    pub(crate) async fn take(&self, lease: &LeaseItems) -> Result<Took, EngineError> {
+        limits::check_lease(lease).map_err(Refusal::Invalid)?;
         if lease.filter.kinds.as_ref().is_some_and(|kinds| kinds.is_empty()) {
-            return Ok(Grant::default());
+            return Ok(Took::Grant(Grant::default()));
         }
-        let deadline = self.env.boot() + Duration::from(wait);
         let mut filled = Filled::default();
-        for _ in 0..ROUNDS_MAX {
-            let missing = LeaseItems { batch_size: lease.batch_size - filled.count(), ..lease.clone() };
-            let mut parts = Vec::new();
-            let refused = self.fill(&missing, &mut parts).await;
-            if let Err(error) = &refused
-                && parts.is_empty()
-                && filled.may_wait()
-                && error.is_store_full()
-            {
-                return Err(error.clone());
-            }
-            if parts.is_empty() && filled.may_wait() && wait > Span::ZERO {
-                self.wait_for_work(&missing, deadline, &mut parts).await?;
-            }
-            if parts.is_empty() && filled.may_wait() && wait == Span::ZERO {
-                self.check_serving()?;
-                refused?;
+        let refused = self.fill_up(lease, &mut filled).await;
+        if !filled.may_wait() {
+            // Items whose bodies cannot be read now are put off: others may come.
+            return Ok(filled.into_grant().map_or_else(|error| Took::Nothing(Err(error)), Took::Grant));
+        }
+        match refused {
+            Err(error) if error.is_store_full() => Err(error),
+            refused => Ok(Took::Nothing(self.check_serving().and(refused))),
+        }
+    }
+
+    /// Waits for the first item up to the deadline, and takes what there is by then.
+    pub(crate) async fn lease_in_line(
+        &self,
+        lease: &LeaseItems,
+        deadline: Duration,
+    ) -> Result<Grant, EngineError> {
+        let mut filled = Filled::default();
+        while filled.may_wait() {
+            let parts = self.wait_for_work(lease, deadline).await?;
+            if parts.is_empty() {
+                break;
             }
             if !self.add_bodies(parts, &mut filled).await || !filled.has_room(lease.batch_size) {
                 break;
             }
+            // Bodies of items that were granted are lost: other items take their places.
+            match self.fill_up(lease, &mut filled).await {
+                Err(error) if filled.may_wait() && error.is_store_full() => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
         }
         filled.into_grant()
+    }
+
+    /// Adds items until the batch is full or nothing is left to take at once. An error if the last partition asked refused.
+    async fn fill_up(&self, lease: &LeaseItems, filled: &mut Filled) -> Result<(), EngineError> {
+        for _ in 0..ROUNDS_MAX {
+            let missing = LeaseItems { batch_size: lease.batch_size - filled.count(), ..lease.clone() };
+            let mut parts = Vec::new();
+            let refused = self.fill(&missing, &mut parts).await;
+            if parts.is_empty() {
+                return refused;
+            }
+            if !self.add_bodies(parts, filled).await || !filled.has_room(lease.batch_size) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn check_serving(&self) -> Result<(), EngineError> {
@@ -61,25 +94,25 @@ impl QueueHandle {
         if serving { Ok(()) } else { Err(self.unavailable()) }
     }
 
+    /// Leases of one partition that served the lease in line, and of others that have more. Empty if none did in time.
     async fn wait_for_work(
         &self,
         lease: &LeaseItems,
         deadline: Duration,
-        grant: &mut Vec<GrantPart>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<Vec<GrantPart>, EngineError> {
         let waiting = self.waiters.join(lease.clone())?;
         match waiting.outcome(self.env.sleep_until(deadline)).await {
             Waited::Granted(part) => {
-                grant.push(part);
+                let mut parts = vec![part];
                 // More may be had elsewhere, but what is in hand is not held back for it beyond the time asked for.
                 tokio::select! {
                     biased;
-                    _refused = self.fill(lease, grant) => {}
+                    _refused = self.fill(lease, &mut parts) => {}
                     () = self.env.sleep_until(deadline) => {}
                 }
-                Ok(())
+                Ok(parts)
             }
-            Waited::TimedOut | Waited::Closed => Ok(()),
+            Waited::TimedOut | Waited::Closed => Ok(Vec::new()),
             Waited::Refused(error) => Err(error),
         }
     }

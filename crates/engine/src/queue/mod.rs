@@ -3,6 +3,7 @@
 mod bodies;
 mod crons;
 mod former;
+mod grant;
 mod groups;
 mod judge;
 mod keyed;
@@ -28,17 +29,25 @@ use windlass_core::row::Queue;
 use windlass_core::rule::RuleSet;
 use windlass_core::verbs::Clear;
 
+use crate::commit::{Commit, Committed};
 use crate::env::Env;
 use crate::error::EngineError;
-use crate::partition::call::{Answer, received};
+use crate::machine::call::{Answer, received};
 use crate::partition::handle::{Handle, InCommon, PartitionState};
 use crate::partition::places::Places;
 use crate::partition::waiters::Waiters;
 use crate::partition::watchers::Closed;
 use crate::store::Store;
-use crate::types::{Commit, Committed};
+pub use grant::{Delivery, Grant, Granted};
+pub use groups::CreatedGroup;
+pub(crate) use lease::Took;
+pub use permits::Holding;
 pub(crate) use produce::Arriving;
+pub use produce::ProducedItem;
+pub use redrive::Redrive;
 use routes::Routes;
+pub use stats::{PartitionStats, QueueOverview, QueueStats};
+pub use storage::Page;
 
 /// A queue as it is registered, and what runs it. New settings and other partitions make a new one, which shares everything else.
 #[derive(Clone, Debug)]

@@ -17,14 +17,15 @@ use windlass_core::verbs::{Claim, Digest, NewItem, ProduceOnce, ProducedOnce};
 
 use super::QueueHandle;
 use super::keyed::{produced_items, worst};
+use super::produce::ProducedItem;
 use super::room::places_needed;
 use super::shares::{Asked, Share, judged, shares};
+use crate::commit::{Commit, Judged};
 use crate::error::EngineError;
-use crate::partition::call::{Answer, Awaited, received};
+use crate::machine::call::{Answer, Awaited, received};
 use crate::partition::handle::Handle;
 use crate::partition::places::Reserved;
 use crate::store::{StoreError, Term};
-use crate::types::{Commit, Judged, ProducedItem};
 
 /// What every partition is told of a call.
 #[derive(Clone)]

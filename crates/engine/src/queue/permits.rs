@@ -1,12 +1,24 @@
 //! Who holds what, over all partitions of a queue.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId};
-use windlass_core::item::{Item, State};
+use windlass_core::item::{Item, Lease, State};
 
 use super::QueueHandle;
 use crate::error::EngineError;
-use crate::types::Holding;
+
+/// An item in the hands of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    pub id: ItemId,
+    pub kind: Arc<str>,
+    /// This one included.
+    pub attempts: u32,
+    /// With its deadline as in force.
+    pub lease: Lease,
+}
 
 impl QueueHandle {
     /// Leased items by id, beginning after one that need not be there.

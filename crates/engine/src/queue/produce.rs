@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use windlass_core::id::PartitionId;
+use windlass_core::id::{ItemId, PartitionId};
+use windlass_core::item::Phase;
 use windlass_core::limits;
 use windlass_core::refusal::{Each, Refusal};
 use windlass_core::route::{self, Load};
@@ -13,10 +14,16 @@ use windlass_core::verbs::{Import, ImportItem, NewItem, Produce, Produced};
 
 use super::keyed::produced_items;
 use super::{QueueHandle, fault};
+use crate::commit::{Commit, Judged};
 use crate::error::{EngineError, Outcome};
-use crate::partition::call::{Answer, received};
+use crate::machine::call::{Answer, received};
 use crate::partition::handle::{Handle, PartitionState};
-use crate::types::{Commit, Judged, ProducedItem};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProducedItem {
+    pub id: ItemId,
+    pub phase: Phase,
+}
 
 /// What can come into a queue from outside.
 pub(crate) trait Arriving: Clone {

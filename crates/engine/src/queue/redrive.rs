@@ -5,13 +5,25 @@ use std::sync::Arc;
 
 use windlass_core::limits::Invalid;
 use windlass_core::refusal::Refusal;
+use windlass_core::row::QueueName;
 use windlass_core::verbs::{Redrive as Slice, RedriveCursor, RedriveTo, Redriven};
 
 use super::QueueHandle;
+use crate::commit::{Commit, Committed};
 use crate::error::EngineError;
-use crate::partition::call::Answer;
+use crate::machine::call::Answer;
 use crate::partition::handle::Handle;
-use crate::types::{Commit, Committed, Redrive};
+
+/// Which items of a dead queue to send where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Redrive {
+    /// Unset: where each came from; those that came from nowhere stay.
+    pub to: Option<QueueName>,
+    /// Unset: every kind.
+    pub kind: Option<Arc<str>>,
+    /// Unset: all there are when it begins.
+    pub limit: Option<u64>,
+}
 
 impl QueueHandle {
     /// One partition after the other. One that cannot does not keep the others from it; if none could, or one may not have

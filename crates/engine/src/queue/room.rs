@@ -10,10 +10,11 @@ use windlass_core::partition::Partition;
 use super::QueueHandle;
 use super::keyed::refused;
 use super::produce::Arriving;
+use super::produce::ProducedItem;
 use super::shares::{Share, shares};
+use crate::commit::Judged;
 use crate::error::EngineError;
 use crate::partition::places::Reserved;
-use crate::types::{Judged, ProducedItem};
 
 /// How many of them can come in: of those with the same address, one.
 pub(super) fn places_needed<'a, T: Arriving + 'a>(items: impl IntoIterator<Item = &'a T>) -> usize {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use windlass_core::id::PartitionId;
 
+use crate::commit::{Commit, Judged};
 use crate::error::EngineError;
-use crate::partition::call::{Answer, Awaited, received};
-use crate::types::{Commit, Judged};
+use crate::machine::call::{Answer, Awaited, received};
 
 /// The items of a call that belong together, in the order given, and where in the call they stand.
 pub(super) struct Share<I> {

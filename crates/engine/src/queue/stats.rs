@@ -3,14 +3,79 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use windlass_core::partition::{Counts, Partition, Remaining};
+use windlass_core::id::PartitionId;
+use windlass_core::partition::{Counts, Partition, Remaining, Totals};
+use windlass_core::row::Queue;
 use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
 
 use super::QueueHandle;
 use crate::error::EngineError;
-use crate::partition::handle::Handle;
-use crate::types::{PartitionStats, QueueOverview, QueueStats};
+use crate::partition::handle::{Handle, PartitionState};
+use crate::store::Room;
+
+#[derive(Clone, Debug, Default)]
+pub struct QueueStats {
+    pub counts: Counts,
+    pub kinds: BTreeMap<Arc<str>, Counts>,
+    /// How many wait, by priority.
+    pub priorities: BTreeMap<u8, u64>,
+    pub retained: u64,
+    /// Ended here, and not yet taken by the queue they go to.
+    pub moving: u64,
+    pub oldest_waiting: Option<Timestamp>,
+    pub lease_waiters: usize,
+    /// How many of those that wait are held back by a rule.
+    pub stopped: u64,
+    /// Whether the whole queue is.
+    pub paused: bool,
+    pub blocked: bool,
+    pub partitions: Vec<PartitionStats>,
+}
+
+#[derive(Clone, Debug)]
+pub struct PartitionStats {
+    pub partition: PartitionId,
+    pub state: PartitionState,
+    /// Whether the whole queue is paused or blocked.
+    pub paused: bool,
+    /// The name of the store that it is in.
+    pub store: Arc<str>,
+    /// How much room that store has.
+    pub room: Room,
+    pub counts: Counts,
+    /// What is left to do, while it drains.
+    pub remaining: Option<Remaining>,
+}
+
+/// A queue as its writers last told of it: no question to them, hence no work for them.
+#[derive(Clone, Debug)]
+pub struct QueueOverview {
+    pub queue: Queue,
+    /// Of the partitions that serve.
+    pub counts: Counts,
+    pub oldest_waiting: Option<Timestamp>,
+    pub lease_waiters: usize,
+    /// Calls that wait for an item to end.
+    pub item_waiters: usize,
+    /// Open streams of items.
+    pub subscribers: usize,
+    pub retained: u64,
+    /// Ended here, and not yet taken by the queue they go to.
+    pub moving: u64,
+    /// How many of those that wait are held back by a rule.
+    pub stopped: u64,
+    /// Whether the whole queue is.
+    pub paused: bool,
+    pub blocked: bool,
+    /// How many pauses, and how many blocks, stand on it and its kinds.
+    pub rules: [usize; 2],
+    /// Since the engine was opened.
+    pub totals: Totals,
+    pub partitions: Vec<(PartitionId, PartitionState)>,
+    /// The store of each, in the same order.
+    pub stores: Vec<Arc<str>>,
+}
 
 impl QueueHandle {
     pub(crate) async fn stats(&self) -> Result<QueueStats, EngineError> {

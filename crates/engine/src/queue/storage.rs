@@ -13,16 +13,27 @@ use windlass_core::row::Part;
 use windlass_core::verbs::{Delete, List};
 
 use super::QueueHandle;
+use crate::commit::Judged;
 use crate::error::EngineError;
+use crate::machine::reload::Tried;
 use crate::partition::handle::Handle;
-use crate::partition::reload::Tried;
-use crate::types::{ItemView, Judged, Page};
 use crate::view;
+use crate::view::ItemView;
 
 /// A page takes no further item once its bodies have come to so many bytes: so that it can also be sent back whole.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 /// Bodies that are read at once: their sizes are only known afterwards.
 const READ_SLICE: usize = 16;
+
+/// Which part of which list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub partition: PartitionId,
+    pub list: List,
+    /// Begins after this item, which must be in the list. Unset: at the beginning.
+    pub after: Option<ItemId>,
+    pub limit: usize,
+}
 
 impl QueueHandle {
     /// Empty only at the end of the list.

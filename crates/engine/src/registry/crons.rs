@@ -13,13 +13,13 @@ use windlass_core::time::Timestamp;
 use windlass_core::verbs::{NameCron, NewCron, UnnameCron};
 
 use super::Registry;
+use crate::commit::Commit;
 use crate::error::EngineError;
 use crate::machine::Served;
+use crate::machine::call::{Answer, received};
 use crate::machine::mailbox::Mailbox;
-use crate::partition::call::{Answer, received};
 use crate::partition::handle::Handle;
 use crate::queue::QueueHandle;
-use crate::types::Commit;
 
 /// A cron, its queue, and the partition that has it.
 pub(crate) struct Found {

@@ -3,17 +3,34 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use windlass_core::cron::{CronName, CronRefusal};
+use windlass_core::cron::{CronName, CronRefusal, CronView};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::{Part, QueueName};
-use windlass_core::verbs::NewCron;
+use windlass_core::verbs::{CronChange, NewCron};
 
 use super::Registry;
 use super::crons::{Found, check_schedule};
-use crate::crons::{LOOKS_MAX, NEXT_TIMES};
+use crate::calls::{LOOKS_MAX, NEXT_TIMES};
+use crate::commit::Commit;
 use crate::error::EngineError;
 use crate::store::sound;
-use crate::types::{Commit, CronInfo, GivenCron};
+
+/// A cron, the queue it makes items in, and the body of those.
+#[derive(Clone, Debug)]
+pub struct CronInfo {
+    pub queue: QueueName,
+    pub view: CronView,
+    /// Unset only if it is lost: the log was damaged.
+    pub body: Option<Bytes>,
+}
+
+/// What a caller gave of a cron that may be there already.
+#[derive(Clone, Debug)]
+pub struct GivenCron {
+    pub fields: CronChange,
+    /// Whether two bodies of items say the same: what is in a body is known to the caller alone.
+    pub is_same_body: fn(&Bytes, &Bytes) -> bool,
+}
 
 /// What came of a call for a cron that may be there already.
 pub(crate) enum Ensured {

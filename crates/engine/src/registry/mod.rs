@@ -37,15 +37,17 @@ use crate::env::{self, Env, Task};
 use crate::error::EngineError;
 use crate::host::Host;
 use crate::lock::lock;
+use crate::machine::call::Answer;
 use crate::machine::supervisor::Supervisor;
-use crate::partition::call::Answer;
 use crate::partition::handle::PartitionState;
 use crate::store::Store;
 pub(crate) use crons::Found;
 pub(crate) use known_crons::Ensured;
+pub use known_crons::{CronInfo, GivenCron};
 pub(crate) use served::RegistryHandle;
 pub(crate) use stale::Stale;
 use turns::Turns;
+pub use unclaimed::Unclaimed;
 
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -220,13 +222,5 @@ impl Registry {
             task.await;
         }
         self.host.end().await;
-    }
-}
-
-impl std::ops::Deref for Registry {
-    type Target = Host;
-
-    fn deref(&self) -> &Host {
-        &self.host
     }
 }

@@ -9,8 +9,8 @@ use windlass_core::rule::Rule;
 use windlass_core::verb::Verb;
 
 use super::Registry;
+use crate::commit::Commit;
 use crate::error::EngineError;
-use crate::types::Commit;
 
 impl Registry {
     /// Of one queue or of all.

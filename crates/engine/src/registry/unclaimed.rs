@@ -16,9 +16,22 @@ use windlass_core::verbs::{Adopt, DropUnclaimed, SkipPartitions};
 use super::Registry;
 use crate::error::EngineError;
 use crate::lock::lock;
-use crate::partition::call::Answer;
+use crate::machine::call::Answer;
 use crate::store::{StoreError, member};
-use crate::types::Unclaimed;
+
+/// A partition that a store holds and no queue names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unclaimed {
+    pub stored: Stored,
+    /// The queue that the partition was of when it was last served.
+    pub queue: Option<QueueName>,
+    /// Items that have not ended, or not yet arrived where they go. Unset if the partition cannot be read.
+    pub items: Option<u64>,
+    /// Crons that the partition runs once it is served. Unset if the partition cannot be read.
+    pub crons: Option<u64>,
+    /// Items that have ended and are kept. Unset if the partition cannot be read.
+    pub retained: Option<u64>,
+}
 
 /// Numbers that one log line shows.
 const SHOWN_MAX: usize = 20;

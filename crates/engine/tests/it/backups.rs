@@ -11,13 +11,13 @@ use std::time::Duration;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::CreateQueue;
+use windlass_core::verbs::{CreateQueue, RetryItem};
+use windlass_engine::Engine;
 use windlass_engine::env::{Env, TokioEnv};
 use windlass_engine::store::log::backup::{self, BeginError, Copied};
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
 use windlass_engine::store::{Store, StoreError};
-use windlass_engine::{Engine, RetryItem};
 
 use crate::behaviour::retry_item;
 use crate::log_disk::MemDisk;

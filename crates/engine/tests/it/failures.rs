@@ -13,7 +13,7 @@ use windlass_engine::{Engine, EngineError, Outcome, PartitionState};
 
 use crate::faulty::{Fault, FaultyStore};
 use crate::overload::first_poll;
-use crate::world::{ManualEnv, items, lease, queue_name};
+use crate::world::{ManualEnv, completion, items, lease, queue_name};
 
 pub(crate) struct Broken {
     pub(crate) env: Arc<ManualEnv>,
@@ -112,7 +112,7 @@ async fn a_waiting_lease_outlives_the_commit_that_should_have_granted_it() {
     world.waiting().await;
     world.engine.produce(&world.queue, items(2)).await.expect("produced");
     let granted = waiting.await.expect("the task ran").expect("leased").accept();
-    assert_eq!(granted.iter().map(|item| item.attempts).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(granted.iter().map(|item| item.leased.attempts).collect::<Vec<_>>(), [1, 1]);
 }
 
 /// A partition that is slow to answer would otherwise delay the question to the next one.
@@ -154,7 +154,7 @@ async fn a_full_store_refuses_to_grow_and_still_ends_items() {
     let error = world.engine.produce(&world.queue, items(1)).await.expect_err("full");
     assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::NotApplied, .. }), "{error}");
     let leased = world.engine.lease(&world.queue, lease(2), Span::ZERO).await.expect("leased").accept();
-    let done = leased.iter().map(|item| (item.id, item.permit, None)).collect();
+    let done = leased.iter().map(|item| completion(item.held())).collect();
     assert!(
         world.engine.complete(&world.queue, done).await.expect("judged").results.iter().all(Result::is_ok)
     );
@@ -218,7 +218,7 @@ async fn a_grant_whose_outcome_was_unknown_and_that_made_it_is_given_back() {
         tokio::task::yield_now().await;
     }
     let leased = world.engine.lease(&world.queue, lease(2), Span::ZERO).await.expect("leased").accept();
-    assert_eq!(leased.iter().map(|item| item.attempts).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(leased.iter().map(|item| item.leased.attempts).collect::<Vec<_>>(), [1, 1]);
 }
 
 #[tokio::test]
@@ -232,7 +232,7 @@ async fn a_dropped_grant_comes_back_also_when_the_commit_that_should_release_it_
         tokio::task::yield_now().await;
     }
     let leased = world.engine.lease(&world.queue, lease(2), Span::ZERO).await.expect("leased").accept();
-    assert_eq!(leased.iter().map(|item| item.attempts).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(leased.iter().map(|item| item.leased.attempts).collect::<Vec<_>>(), [1, 1]);
 }
 
 #[tokio::test]
@@ -278,5 +278,5 @@ async fn settings_that_no_partition_could_take_at_once_are_taken_later() {
     *world.store.down.lock().expect("not poisoned") = false;
     world.waiting().await;
     let leased = world.engine.lease(&world.queue, lease(1), Span::ZERO).await.expect("leased").accept();
-    assert!(leased[0].deadline <= world.env.wall() + Span::from_secs(7));
+    assert!(leased[0].leased.deadline <= world.env.wall() + Span::from_secs(7));
 }

@@ -18,7 +18,7 @@ use windlass_engine::{Engine, EngineError, PartitionState, QueueStats};
 use crate::behaviour::crons::{cron, named, namespace};
 use crate::failures_moves::FAULTS;
 use crate::faulty::{Fault, FaultyStore};
-use crate::world::{ManualEnv, item, lease, queue_name};
+use crate::world::{ManualEnv, completion, item, lease, queue_name};
 
 /// By name and address. Of four partitions each has at least one of them.
 const CRONS: [(&str, Option<&str>); 6] = [
@@ -202,7 +202,7 @@ impl Bed {
             for item in &leased {
                 *self.made.entry(String::from_utf8_lossy(&item.body).into_owned()).or_default() += 1;
             }
-            let done = leased.into_iter().map(|item| (item.id, item.permit, None)).collect();
+            let done = leased.into_iter().map(|item| completion(item.held())).collect();
             self.engine.complete(&self.queue, done).await.expect("judged");
         }
     }

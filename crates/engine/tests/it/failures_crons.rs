@@ -15,7 +15,7 @@ use windlass_engine::{Engine, EngineError, PartitionState};
 use crate::behaviour::crons::{cron, named, namespace};
 use crate::failures_moves::FAULTS;
 use crate::faulty::{Fault, FaultyStore};
-use crate::world::{ManualEnv, item, queue_name};
+use crate::world::{ManualEnv, completion, item, queue_name};
 
 /// More commits than a change takes.
 const COMMITS_MAX: usize = 8;
@@ -217,7 +217,7 @@ async fn a_cron_that_changes_its_home_runs_at_each_time_once_whatever_fails_on_t
         let leased =
             bed.engine.lease(&bed.queue, crate::world::lease(10), windlass_core::time::Span::ZERO).await;
         for item in leased.expect("leased").accept() {
-            bed.engine.complete(&bed.queue, vec![(item.id, item.permit, None)]).await.expect("judged");
+            bed.engine.complete(&bed.queue, vec![completion(item.held())]).await.expect("judged");
         }
         assert_eq!(bed.made_in(3600).await, 1, "{at}");
         bed.engine.delete_cron(&named("tick")).await.expect("deleted");

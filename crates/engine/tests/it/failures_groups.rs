@@ -9,7 +9,7 @@ use windlass_engine::{EngineError, Granted};
 
 use crate::behaviour::groups::{end, group};
 use crate::failures_moves::{COMMITS_MAX, FAULTS, Moving};
-use crate::world::{bodies, held, items, lease};
+use crate::world::{bodies, completion, held, items, lease};
 
 impl Moving {
     /// A started group of two, so many of them leased. Its last word goes to its own queue, or to another.
@@ -37,7 +37,7 @@ impl Moving {
     /// Completes one after the other, as far as the fault lets it.
     async fn complete_all(&self, leased: &[Granted]) {
         for item in leased {
-            let items = vec![(item.id, item.permit, None)];
+            let items = vec![completion(item.held())];
             let _as_far_as_it_goes = self.engine.complete(&self.queue, items).await;
         }
     }

@@ -9,11 +9,9 @@ use windlass_core::limits::KINDS_MAX;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateQueue, NewItem};
+use windlass_core::verbs::{CreateQueue, NewItem, RetryItem};
 use windlass_engine::store::log::LogStore;
-use windlass_engine::{
-    Engine, EngineError, Granted, Outcome, PartitionState, QueueStats, Redrive, RetryItem,
-};
+use windlass_engine::{Engine, EngineError, Granted, Outcome, PartitionState, QueueStats, Redrive};
 
 use crate::behaviour::retry_item;
 use crate::faulty::{Fault, FaultyStore};
@@ -84,14 +82,7 @@ impl Moving {
 
     /// Ends what waits, as far as the fault lets it.
     pub(crate) async fn fail(&self, leased: &[Granted]) {
-        let dead = |item: &Granted| RetryItem {
-            id: item.id,
-            permit: item.permit,
-            retry_at: None,
-            delay: None,
-            dead: true,
-            error: None,
-        };
+        let dead = |item: &Granted| RetryItem { dead: true, ..retry_item(item) };
         let call = self.engine.retry(&self.queue, leased.iter().map(dead).collect());
         self.unless_it_crashes(call).await;
     }
@@ -176,7 +167,7 @@ async fn a_dead_letter_arrives_once_whatever_fails_at_any_step() {
             }
             let arrived = moving.lease(&moving.dead).await;
             assert_eq!(bodies(&arrived), ["item 0"], "{fault:?} at commit {commits}");
-            let origin = arrived[0].origin.as_deref().expect("moved");
+            let origin = arrived[0].leased.origin.as_deref().expect("moved");
             assert_eq!((origin.id, origin.reason), (Some(id), MoveReason::Dead));
             let original = moving.engine.get(id).await.expect("kept");
             assert_eq!(original.item.state.phase(), Phase::Failed);

@@ -16,7 +16,7 @@ use crate::failures::{Broken, world, world_of};
 use crate::faulty::Fault;
 use crate::log_disk::MemDisk;
 use crate::log_failure::ready_with;
-use crate::world::{ManualEnv, items, lease, queue_name};
+use crate::world::{ManualEnv, completion, items, lease, queue_name};
 
 type Produce = tokio::task::JoinHandle<Result<Judged<ProducedItem>, EngineError>>;
 
@@ -180,7 +180,7 @@ async fn what_a_faulty_partition_holds_counts_against_max_items() {
     let leased = world.engine.lease(&world.queue, lease(3), Span::ZERO).await.expect("leased").accept();
     world.store.fail_next(Fault::NotApplied);
     world.set_down(true);
-    let done = leased.iter().map(|item| (item.id, item.permit, None)).collect();
+    let done = leased.iter().map(|item| completion(item.held())).collect();
     assert!(world.engine.complete(&world.queue, done).await.expect("judged").results[0].is_err());
     assert!(!world.produces(2).await);
     assert!(world.produces(1).await);

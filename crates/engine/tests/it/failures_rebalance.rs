@@ -11,14 +11,14 @@ use windlass_core::refusal::Refusal;
 use windlass_core::route::{Slot, SlotSet};
 use windlass_core::row::QueueName;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateGroup, NewItem};
+use windlass_core::verbs::{Completion, CreateGroup, NewItem};
 use windlass_engine::{Engine, EngineError, Outcome};
 
 use crate::behaviour::addresses::at;
 use crate::behaviour::groups::{end, group};
 use crate::failures::world;
 use crate::faulty::Fault;
-use crate::world::{ManualEnv, items, lease, queue_name};
+use crate::world::{ManualEnv, completion, items, lease, queue_name};
 
 /// More commits than it takes to grow, to shrink, and to empty what goes.
 const COMMITS_MAX: usize = 24;
@@ -34,7 +34,7 @@ fn orders(count: usize) -> Vec<NewItem> {
 async fn complete_all(engine: &Engine, queue: &QueueName) -> usize {
     let leased = engine.lease(queue, lease(1000), Span::ZERO).await.expect("leased").accept();
     let count = leased.len();
-    let done = leased.into_iter().map(|item| (item.id, item.permit, None)).collect();
+    let done = leased.into_iter().map(|item| completion(item.held())).collect();
     engine.complete(queue, done).await.expect("judged").results.into_iter().for_each(|result| {
         result.expect("completed");
     });
@@ -178,7 +178,8 @@ async fn a_former_home_is_asked_for_as_long_as_it_keeps_an_outcome_a_group_or_a_
     engine.produce(queue, orders(20)).await.expect("produced");
     let leased = engine.lease(queue, lease(20), Span::ZERO).await.expect("leased").accept();
     let outcome = Some(Bytes::from_static(b"done"));
-    let done = leased.into_iter().map(|item| (item.id, item.permit, outcome.clone())).collect();
+    let done =
+        leased.into_iter().map(|item| Completion { held: item.held(), result: outcome.clone() }).collect();
     engine.complete(queue, done).await.expect("judged");
     let call = engine.produce_once(queue, "call".into(), orders(20)).await.expect("made").results;
     let call: Vec<_> = call.into_iter().map(|made| made.expect("produced")).collect();
@@ -253,8 +254,8 @@ type Seen = Mutex<BTreeSet<(Bytes, ItemId)>>;
 /// Takes note of what it gets before it completes it.
 async fn complete_and_tell(engine: &Engine, queue: &QueueName, seen: &Seen) {
     let leased = engine.lease(queue, lease(1000), Span::ZERO).await.expect("leased").accept();
-    seen.lock().expect("not poisoned").extend(leased.iter().map(|item| (item.body.clone(), item.id)));
-    let done = leased.into_iter().map(|item| (item.id, item.permit, None)).collect();
+    seen.lock().expect("not poisoned").extend(leased.iter().map(|item| (item.body.clone(), item.leased.id)));
+    let done = leased.into_iter().map(|item| completion(item.held())).collect();
     engine.complete(queue, done).await.expect("judged");
 }
 

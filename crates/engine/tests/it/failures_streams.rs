@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_core::id::{ItemId, Permit};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateQueue, LeaseItems};
+use windlass_core::verbs::{CreateQueue, Held, LeaseItems};
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::{CloseMode, Engine, Subscription};
 
@@ -16,17 +15,17 @@ use crate::failures::{Broken, world};
 use crate::faulty::Fault;
 use crate::log_disk::MemDisk;
 use crate::log_failure::ready_with;
-use crate::world::{ManualEnv, items, lease, queue_name};
+use crate::world::{ManualEnv, completion, completion_with, items, lease, queue_name};
 
-async fn followed(world: &Broken) -> ((ItemId, Permit), Subscription) {
+async fn followed(world: &Broken) -> (Held, Subscription) {
     world.engine.produce(&world.queue, items(1)).await.expect("produced");
     let leased = world.engine.lease(&world.queue, lease(1), Span::ZERO).await.expect("leased").accept();
-    let stream = world.engine.subscribe(leased[0].id, Some(0)).await.expect("subscribed");
-    ((leased[0].id, leased[0].permit), stream)
+    let stream = world.engine.subscribe(leased[0].leased.id, Some(0)).await.expect("subscribed");
+    (leased[0].held(), stream)
 }
 
-async fn try_emit(engine: &Engine, (id, permit): (ItemId, Permit), content: &str) -> bool {
-    engine.emit(id, permit, None, vec![event(content)]).await.is_ok()
+async fn try_emit(engine: &Engine, held: Held, content: &str) -> bool {
+    engine.emit(held, None, vec![event(content)]).await.is_ok()
 }
 
 #[tokio::test]
@@ -49,7 +48,7 @@ async fn an_event_whose_commit_was_lost_is_never_shown_and_its_number_is_the_nex
         assert!(!try_emit(&world.engine, held, "lost").await);
         world.waiting().await;
         assert_eq!(emit(&world.engine, held, &["kept"]).await.first_seq, 1);
-        let done = vec![(held.0, held.1, None)];
+        let done = vec![completion(held)];
         world.engine.complete(&world.queue, done).await.expect("judged").results[0]
             .clone()
             .expect("completed");
@@ -62,7 +61,7 @@ async fn an_end_whose_commit_was_lost_is_not_shown_before_the_next_one() {
     let world = world(1).await;
     let (held, stream) = followed(&world).await;
     world.store.fail_next(Fault::UnknownLost);
-    let done = || world.engine.complete(&world.queue, vec![(held.0, held.1, None)]);
+    let done = || world.engine.complete(&world.queue, vec![completion(held)]);
     done().await.expect("judged").results[0].clone().expect_err("it was lost");
     world.waiting().await;
     emit(&world.engine, held, &["a"]).await;
@@ -87,10 +86,10 @@ async fn who_comes_while_streams_are_closed_is_still_shown_what_was_there() {
     let busy = tokio::spawn(async move { engine.produce(&queue, items(1)).await });
     until_all_are_blocked().await;
     let engine = world.engine.clone();
-    let closing = tokio::spawn(async move { engine.close_streams(held.0, CloseMode::Graceful).await });
+    let closing = tokio::spawn(async move { engine.close_streams(held.id, CloseMode::Graceful).await });
     until_all_are_blocked().await;
     let engine = world.engine.clone();
-    let coming = tokio::spawn(async move { engine.subscribe(held.0, Some(0)).await });
+    let coming = tokio::spawn(async move { engine.subscribe(held.id, Some(0)).await });
     until_all_are_blocked().await;
     world.store.held.send_replace(false);
     assert_eq!(closing.await.expect("it ran").expect("closed"), 1);
@@ -107,9 +106,9 @@ async fn a_snapshot_is_of_one_moment_even_if_the_item_ends_meanwhile() {
     emit(&world.engine, held, &["a"]).await;
     world.store.reads_held.send_replace(true);
     let engine = world.engine.clone();
-    let coming = tokio::spawn(async move { engine.subscribe(held.0, None).await });
+    let coming = tokio::spawn(async move { engine.subscribe(held.id, None).await });
     until_all_are_blocked().await;
-    let done = vec![(held.0, held.1, Some("result".into()))];
+    let done = vec![completion_with(held, "result")];
     world.engine.complete(&world.queue, done).await.expect("judged").results[0].clone().expect("completed");
     world.store.reads_held.send_replace(false);
     let stream = coming.await.expect("it ran").expect("subscribed");
@@ -159,7 +158,7 @@ async fn whoever_cannot_read_on_is_sent_away_and_may_come_again() {
     world.store.events_broken.store(true, Ordering::SeqCst);
     assert_eq!(rest(stream).await, ["end Closed Leased"]);
     world.store.events_broken.store(false, Ordering::SeqCst);
-    let mut stream = world.engine.subscribe(held.0, Some(0)).await.expect("subscribed");
+    let mut stream = world.engine.subscribe(held.id, Some(0)).await.expect("subscribed");
     assert_eq!(next(&mut stream).await, "1 a");
 }
 
@@ -179,9 +178,9 @@ async fn a_stream_that_was_ahead_of_a_log_that_went_back_is_closed() {
     engine.produce(&queue, items(1)).await.expect("produced");
     let long = LeaseItems { lease_timeout: Some(Span::from_secs(1 << 30)), ..lease(1) };
     let leased = engine.lease(&queue, long, Span::ZERO).await.expect("leased").accept();
-    let held = (leased[0].id, leased[0].permit);
+    let held = leased[0].held();
     emit(&engine, held, &["a"]).await;
-    let mut stream = engine.subscribe(held.0, Some(0)).await.expect("subscribed");
+    let mut stream = engine.subscribe(held.id, Some(0)).await.expect("subscribed");
     assert_eq!(next(&mut stream).await, "1 a");
     // Segments are made ready ahead: the fault is to strike what was emitted.
     ready_with(&disk, segment_bytes, || engine.store_stats().bytes_stored).await;
@@ -199,14 +198,13 @@ async fn a_stream_that_was_ahead_of_a_log_that_went_back_is_closed() {
     }
     // Which is found out by whoever writes next.
     let emitter = engine.clone();
-    let kept = tokio::spawn(async move {
-        while emitter.emit(held.0, held.1, None, vec![event("kept")]).await.is_err() {}
-    });
+    let kept =
+        tokio::spawn(async move { while emitter.emit(held, None, vec![event("kept")]).await.is_err() {} });
     while !kept.is_finished() {
         env.advance(Duration::from_secs(1));
         tokio::task::yield_now().await;
     }
     assert_eq!(rest(stream).await, ["end Closed Leased"]);
-    let mut stream = engine.subscribe(held.0, Some(1)).await.expect("subscribed");
+    let mut stream = engine.subscribe(held.id, Some(1)).await.expect("subscribed");
     assert_eq!(next(&mut stream).await, "2 kept");
 }

@@ -3,35 +3,34 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::Phase;
 use windlass_core::time::Span;
+use windlass_core::verbs::{Completion, Held};
 use windlass_engine::{EngineError, Outcome, PartitionState};
 
 use crate::behaviour::waiting_for;
 use crate::failures::{Broken, world};
 use crate::faulty::Fault;
-use crate::world::{items, lease};
+use crate::world::{completion, items, lease};
 
 /// An item that is leased.
-async fn leased(world: &Broken) -> (ItemId, Permit) {
+async fn leased(world: &Broken) -> Held {
     world.engine.produce(&world.queue, items(1)).await.expect("produced");
     let leased = world.engine.lease(&world.queue, lease(1), Span::ZERO).await.expect("leased").accept();
-    (leased[0].id, leased[0].permit)
+    leased[0].held()
 }
 
-async fn complete(world: &Broken, id: ItemId, permit: Permit) -> Result<(), EngineError> {
-    let done = vec![(id, permit, None)];
-    world.engine.complete(&world.queue, done).await.expect("judged").results.remove(0)
+async fn complete(world: &Broken, held: Held) -> Result<(), EngineError> {
+    world.engine.complete(&world.queue, vec![completion(held)]).await.expect("judged").results.remove(0)
 }
 
 #[tokio::test]
 async fn an_end_whose_commit_looked_failed_and_made_it_is_told() {
     let world = world(1).await;
-    let (id, permit) = leased(&world).await;
-    let waiting = waiting_for(&world.engine, id).await;
+    let held = leased(&world).await;
+    let waiting = waiting_for(&world.engine, held.id).await;
     world.store.fail_next(Fault::UnknownDone);
-    complete(&world, id, permit).await.expect("it made it");
+    complete(&world, held).await.expect("it made it");
     let view = waiting.await.expect("the task ran").expect("told");
     assert_eq!(view.item.state.phase(), Phase::Completed);
 }
@@ -40,15 +39,15 @@ async fn an_end_whose_commit_looked_failed_and_made_it_is_told() {
 async fn an_end_whose_commit_was_lost_is_not_told_and_the_next_one_is() {
     for fault in [Fault::UnknownLost, Fault::NotApplied] {
         let world = world(1).await;
-        let (id, permit) = leased(&world).await;
-        let waiting = waiting_for(&world.engine, id).await;
+        let held = leased(&world).await;
+        let waiting = waiting_for(&world.engine, held.id).await;
         world.store.fail_next(fault);
-        complete(&world, id, permit).await.expect_err("it was lost");
+        complete(&world, held).await.expect_err("it was lost");
         world.waiting().await;
         assert!(!waiting.is_finished());
         assert_eq!(world.engine.overview()[0].item_waiters, 1);
         let result = Some(Bytes::from_static(b"done"));
-        let done = vec![(id, permit, result.clone())];
+        let done = vec![Completion { held, result: result.clone() }];
         world.engine.complete(&world.queue, done).await.expect("judged").results[0]
             .clone()
             .expect("completed");
@@ -60,11 +59,11 @@ async fn an_end_whose_commit_was_lost_is_not_told_and_the_next_one_is() {
 #[tokio::test]
 async fn an_end_that_nobody_knew_of_for_a_while_is_told_once_it_is_known() {
     let world = world(1).await;
-    let (id, permit) = leased(&world).await;
-    let waiting = waiting_for(&world.engine, id).await;
+    let held = leased(&world).await;
+    let waiting = waiting_for(&world.engine, held.id).await;
     world.store.fail_next(Fault::UnknownDone);
     *world.store.down.lock().expect("not poisoned") = true;
-    let error = complete(&world, id, permit).await.expect_err("nobody knows");
+    let error = complete(&world, held).await.expect_err("nobody knows");
     assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::Unknown, .. }), "{error}");
     assert!(!waiting.is_finished());
     *world.store.down.lock().expect("not poisoned") = false;
@@ -76,11 +75,11 @@ async fn an_end_that_nobody_knew_of_for_a_while_is_told_once_it_is_known() {
 #[tokio::test]
 async fn nobody_is_told_an_end_before_it_is_durable() {
     let world = world(1).await;
-    let (id, permit) = leased(&world).await;
-    let waiting = waiting_for(&world.engine, id).await;
+    let held = leased(&world).await;
+    let waiting = waiting_for(&world.engine, held.id).await;
     world.store.held.send_replace(true);
     let (engine, queue) = (world.engine.clone(), world.queue.clone());
-    let completing = tokio::spawn(async move { engine.complete(&queue, vec![(id, permit, None)]).await });
+    let completing = tokio::spawn(async move { engine.complete(&queue, vec![completion(held)]).await });
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -93,15 +92,15 @@ async fn nobody_is_told_an_end_before_it_is_durable() {
 #[tokio::test]
 async fn an_item_that_ended_elsewhere_while_somebody_waited_is_looked_at_again() {
     let world = world(1).await;
-    let (id, permit) = leased(&world).await;
-    let (gone, gone_permit) = leased(&world).await;
-    let waiting = waiting_for(&world.engine, id).await;
-    let waiting_for_gone = waiting_for(&world.engine, gone).await;
+    let held = leased(&world).await;
+    let gone = leased(&world).await;
+    let waiting = waiting_for(&world.engine, held.id).await;
+    let waiting_for_gone = waiting_for(&world.engine, gone.id).await;
     // Another engine takes the partitions over, and ends the items: one leaves a result, of the other nothing is kept.
     let store = std::sync::Arc::new(world.store.next_process());
     let other = windlass_engine::Engine::open(world.env.clone(), store).await.expect("the engine opens");
     let result = Some(Bytes::from_static(b"done"));
-    let done = vec![(id, permit, result.clone()), (gone, gone_permit, None)];
+    let done = vec![Completion { held, result: result.clone() }, completion(gone)];
     assert!(other.complete(&world.queue, done).await.expect("judged").results.iter().all(Result::is_ok));
     world.engine.reload(&world.queue).await.expect("acquired anew");
     let view = waiting.await.expect("the task ran").expect("told");
@@ -113,11 +112,11 @@ async fn an_item_that_ended_elsewhere_while_somebody_waited_is_looked_at_again()
 #[tokio::test]
 async fn a_wait_that_ends_while_the_partition_is_faulty_is_told_so() {
     let world = world(1).await;
-    let (id, permit) = leased(&world).await;
-    let waiting = waiting_for(&world.engine, id).await;
+    let held = leased(&world).await;
+    let waiting = waiting_for(&world.engine, held.id).await;
     world.store.fail_next(Fault::NotApplied);
     *world.store.down.lock().expect("not poisoned") = true;
-    complete(&world, id, permit).await.expect_err("it failed");
+    complete(&world, held).await.expect_err("it failed");
     while !matches!(world.engine.overview()[0].partitions[0].1, PartitionState::Faulty { .. }) {
         tokio::task::yield_now().await;
     }

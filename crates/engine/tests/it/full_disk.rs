@@ -9,14 +9,14 @@ use bytes::Bytes;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateQueue, NewItem};
+use windlass_core::verbs::{CreateQueue, NewItem, SuspendItem};
 use windlass_engine::store::Room;
 use windlass_engine::store::log::{LogOptions, LogStore};
-use windlass_engine::{Engine, EngineError, Granted, Outcome, SuspendItem};
+use windlass_engine::{Engine, EngineError, Granted, Outcome};
 
 use crate::behaviour::streams::event;
 use crate::log_disk::MemDisk;
-use crate::world::{ManualEnv, item, lease, queue_name};
+use crate::world::{ManualEnv, completion, item, lease, queue_name};
 
 const SEGMENT_BYTES: u32 = 64 << 10;
 /// Room for some segments and snapshots.
@@ -58,7 +58,7 @@ async fn small_world(settings: Settings) -> (Arc<ManualEnv>, Arc<MemDisk>, Engin
 
 async fn complete_all(engine: &Engine, queue: &QueueName, items: &[Granted]) {
     for items in items.chunks(100) {
-        let done = items.iter().map(|item| (item.id, item.permit, None)).collect();
+        let done = items.iter().map(|item| completion(item.held())).collect();
         let results = engine.complete(queue, done).await.expect("judged").results;
         assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
@@ -77,7 +77,7 @@ async fn a_full_disk_still_ends_items_and_recovers_once_there_is_room() {
     let leased = engine.lease(&queue, lease(20), Span::ZERO).await.expect("leased").accept();
     assert_eq!(leased.len(), 20);
     // What a worker says takes room like what is produced, however little it is.
-    let emitted = engine.emit(leased[0].id, leased[0].permit, None, vec![event("")]).await;
+    let emitted = engine.emit(leased[0].held(), None, vec![event("")]).await;
     assert!(emitted.as_ref().is_err_and(is_refused), "{emitted:?}");
     complete_all(&engine, &queue, &leased).await;
     assert_eq!(engine.stats(&queue).await.expect("stats").counts.waiting, produced - 20);
@@ -104,7 +104,7 @@ async fn leases_and_heartbeats_do_not_use_up_what_completions_need() {
             Ok(grant) => leased.extend(grant.accept()),
             Err(error) => break error,
         }
-        let held = leased.iter().map(|item| (item.id, item.permit)).collect();
+        let held = leased.iter().map(|item| item.held()).collect();
         engine.extend(&queue, None, held).await.expect("judged");
         assert!((leased.len() as u64) < produced, "nothing was ever refused");
     };
@@ -112,7 +112,7 @@ async fn leases_and_heartbeats_do_not_use_up_what_completions_need() {
     // Nor do leases wait for what cannot be leased, and suspending frees nothing.
     let waited = engine.lease(&queue, lease(1), Span::from_secs(60)).await;
     assert!(waited.as_ref().is_err_and(EngineError::is_store_full), "{waited:?}");
-    let suspend = SuspendItem { id: leased[0].id, permit: leased[0].permit, reason: None };
+    let suspend = SuspendItem { held: leased[0].held(), reason: None };
     let suspended = engine.suspend(&queue, vec![suspend]).await;
     let told = suspended.expect("judged").results.remove(0);
     assert!(told.as_ref().is_err_and(EngineError::is_store_full), "{told:?}");

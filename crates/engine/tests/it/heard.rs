@@ -13,9 +13,9 @@ use windlass_core::id::ItemId;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::NewItem;
-use windlass_engine::{Granted, RetryItem};
+use windlass_core::verbs::{NewItem, RetryItem};
 
+use crate::behaviour::retry_item;
 use crate::world::{Medium, World, item};
 
 pub(crate) type Line = BTreeMap<String, String>;
@@ -98,8 +98,8 @@ async fn others_run() {
 async fn fail(world: &World, queue: &QueueName, items: Vec<NewItem>) -> Vec<ItemId> {
     let ids = world.produce(queue, items).await;
     let leased = world.lease(queue, ids.len()).await;
-    for Granted { id, permit, .. } in leased {
-        let given_up = RetryItem { id, permit, retry_at: None, delay: None, dead: true, error: None };
+    for item in leased {
+        let given_up = RetryItem { dead: true, ..retry_item(&item) };
         world.engine().retry(queue, vec![given_up]).await.expect("retried");
         others_run().await;
     }

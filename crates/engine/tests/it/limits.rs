@@ -14,7 +14,7 @@ use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::{Engine, EngineError, EngineLimits, MemoryLimit, MemoryStats};
 
 use crate::behaviour::is_refused;
-use crate::world::{ManualEnv, held, items, lease, queue_name};
+use crate::world::{ManualEnv, completion, held, items, lease, queue_name};
 
 fn create(name: &str, partitions: u32) -> CreateQueue {
     CreateQueue::new(queue_name(name), Settings::default(), partitions)
@@ -93,7 +93,7 @@ async fn beyond_the_memory_limit_nothing_is_produced_and_workers_go_on() {
     assert!(
         engine.extend(&queue, None, held(&leased)).await.expect("judged").results.iter().all(Result::is_ok)
     );
-    let done = leased.iter().map(|item| (item.id, item.permit, None)).collect();
+    let done = leased.iter().map(|item| completion(item.held())).collect();
     assert!(engine.complete(&queue, done).await.expect("judged").results.iter().all(Result::is_ok));
     assert_eq!(readings.load(Ordering::SeqCst), 2);
 

@@ -10,12 +10,12 @@ use windlass_core::event::NewEvent;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::CreateQueue;
-use windlass_engine::{EngineError, Granted, RetryItem, SuspendItem};
+use windlass_core::verbs::{Completion, CreateQueue, RetryItem, SuspendItem};
+use windlass_engine::{EngineError, Granted};
 
 use crate::behaviour::retry_item;
 use crate::failures::{Broken, world, world_of};
-use crate::world::{held, items, lease, queue_name};
+use crate::world::{completion, held, items, lease, queue_name};
 
 /// A quarter of an inbox is kept for commands that settle work.
 const ORDINARY_MAX: usize = 3072;
@@ -84,14 +84,14 @@ async fn commands_that_settle_work_get_in_when_produces_fill_the_inbox() {
     assert_eq!(produces.len(), ORDINARY_MAX);
     assert!(is_overloaded(call(engine.lease(queue, lease(1), Span::ZERO))).await);
     assert!(is_overloaded(call(engine.stats(queue))).await);
-    let suspend = SuspendItem { id: leased[4].id, permit: leased[4].permit, reason: None };
+    let suspend = SuspendItem { held: leased[4].held(), reason: None };
     let event = NewEvent { content: Bytes::from_static(b"1"), bytes: 1 };
     let mut extend = call(engine.extend(queue, None, held(&leased[..1])));
-    let mut complete = call(engine.complete(queue, vec![(leased[1].id, leased[1].permit, None)]));
+    let mut complete = call(engine.complete(queue, vec![completion(leased[1].held())]));
     let mut retry = call(engine.retry(queue, vec![retry_item(&leased[2])]));
     let mut release = call(engine.release(queue, held(&leased[3..4])));
     let mut suspend = call(engine.suspend(queue, vec![suspend]));
-    let mut emit = call(engine.emit(leased[5].id, leased[5].permit, None, vec![event]));
+    let mut emit = call(engine.emit(leased[5].held(), None, vec![event]));
     assert!(first_poll(extend.as_mut()).await.is_none());
     assert!(first_poll(complete.as_mut()).await.is_none());
     assert!(first_poll(retry.as_mut()).await.is_none());
@@ -171,7 +171,7 @@ async fn results_get_in_when_the_bytes_of_produces_fill_the_inbox() {
     let produces = send_until_refused(|| call(engine.produce(queue, large()))).await;
     assert_eq!(produces.len(), 48);
     let result = Some(Bytes::from(vec![0; MIB]));
-    let mut complete = call(engine.complete(queue, vec![(leased[0].id, leased[0].permit, result)]));
+    let mut complete = call(engine.complete(queue, vec![Completion { held: leased[0].held(), result }]));
     assert!(first_poll(complete.as_mut()).await.is_none());
     world.store.held.send_replace(false);
     assert!(complete.await.expect("judged").results[0].is_ok());

@@ -11,21 +11,21 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Part, QueueName};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateQueue, CronChange, NewItem};
+use windlass_core::verbs::{CreateQueue, CronChange, NewItem, RetryItem};
+use windlass_engine::Engine;
 use windlass_engine::env::BoxFuture;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
 use windlass_engine::store::{
     Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
 };
-use windlass_engine::{Engine, RetryItem};
 
 use crate::behaviour::addresses::at;
 use crate::behaviour::crons::{cron, named};
 use crate::behaviour::retry_item;
 use crate::log_disk::MemDisk;
 use crate::spread::{create, homes};
-use crate::world::{ManualEnv, items, lease, queue_name};
+use crate::world::{ManualEnv, completion, items, lease, queue_name};
 
 /// Which of the three logs lose what they have not synced.
 const LOSSES: [[bool; 3]; 5] =
@@ -342,7 +342,7 @@ async fn an_item_done_in_a_partition_that_is_gone_does_not_come_back_after_a_pow
     }
     machine.engine.rebalance(&dead, 1).await.expect("the second goes");
     let leased = machine.engine.lease(&dead, lease(100), Span::ZERO).await.expect("leased").accept();
-    let done = leased.iter().map(|item| (item.id, item.permit, None)).collect();
+    let done = leased.iter().map(|item| completion(item.held())).collect();
     machine.engine.complete(&dead, done).await.expect("completed");
     while machine.engine.stats(&dead).await.expect("stats").partitions.len() > 1 {
         tokio::task::yield_now().await;

@@ -8,9 +8,11 @@ use windlass_core::item::Phase;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{Clear, CreateGroup, CreateQueue, Input, List, NewCron, NewItem};
+use windlass_core::verbs::{
+    Clear, CreateGroup, CreateQueue, Input, List, NewCron, NewItem, RetryItem, SuspendItem,
+};
 use windlass_engine::store::log::{LogOptions, LogStore};
-use windlass_engine::{Engine, Granted, ItemView, Page, Redrive, RetryItem, SuspendItem};
+use windlass_engine::{Engine, Granted, ItemView, Page, Redrive};
 
 use crate::behaviour::crons::{cron, named};
 use crate::behaviour::expiry::error_code;
@@ -18,7 +20,7 @@ use crate::behaviour::groups::{end, group};
 use crate::behaviour::retry_item;
 use crate::behaviour::streams::event;
 use crate::log_disk::MemDisk;
-use crate::world::{ManualEnv, bodies, item, items, lease, queue_name};
+use crate::world::{ManualEnv, bodies, completion, completion_with, item, items, lease, queue_name};
 
 const SEGMENT_BYTES: u32 = 256 << 10;
 
@@ -228,7 +230,7 @@ async fn a_member_with_a_rotten_payload_fails_and_its_group_ends() {
     assert_eq!(rot.disk.spoil(b"rotten"), 1);
     let leased = rot.lease(&queue, 2).await;
     assert_eq!(bodies(&leased), ["one"]);
-    rot.engine.complete(&queue, vec![(leased[0].id, leased[0].permit, None)]).await.expect("completed");
+    rot.engine.complete(&queue, vec![completion(leased[0].held())]).await.expect("completed");
     let view = rot.engine.group(&queue, &"g".into()).await.expect("shown");
     assert_eq!((view.ended.completed, view.ended.failed), (1, 1));
     assert_eq!(bodies(&rot.lease(&queue, 2).await), ["the end"]);
@@ -255,7 +257,7 @@ async fn items_with_rotten_payloads_are_deleted_cancelled_and_cleared() {
     let produced =
         rot.engine.produce(&queue, (0..4).map(|_| with_facts()).collect()).await.expect("produced");
     let ids: Vec<ItemId> = produced.results.into_iter().map(|made| made.expect("produced").id).collect();
-    assert_eq!(rot.lease(&queue, 1).await[0].id, ids[0]);
+    assert_eq!(rot.lease(&queue, 1).await[0].leased.id, ids[0]);
     assert_eq!((rot.disk.spoil(b"rotten"), rot.disk.spoil(b"spoilt")), (4, 4));
     let asked = rot.engine.cancel(ids[0]).await.expect("its worker is asked to stop").value;
     assert_eq!((asked.item.state.phase(), asked.payload, asked.facts), (Phase::Leased, None, None));
@@ -274,10 +276,10 @@ async fn an_item_with_a_rotten_result_is_shown_without_it() {
     let queue = rot.queue("q", None).await;
     rot.produce(&queue, &["sound"]).await;
     let leased = rot.lease(&queue, 1).await;
-    let done = (leased[0].id, leased[0].permit, Some("rotten result".into()));
+    let done = completion_with(leased[0].held(), "rotten result");
     rot.engine.complete(&queue, vec![done]).await.expect("completed");
     assert_eq!(rot.disk.spoil(b"rotten result"), 1);
-    let shown = rot.get(leased[0].id).await;
+    let shown = rot.get(leased[0].leased.id).await;
     assert_eq!((shown.item.state.phase(), shown.result), (Phase::Completed, None));
 }
 
@@ -289,7 +291,7 @@ async fn an_end_item_made_of_a_rotten_template_fails_as_damaged() {
     rot.engine.create_group(&queue, create).await.expect("the group is made");
     assert_eq!(rot.disk.spoil(b"rotten"), 1);
     let leased = rot.lease(&queue, 1).await;
-    rot.engine.complete(&queue, vec![(leased[0].id, leased[0].permit, None)]).await.expect("completed");
+    rot.engine.complete(&queue, vec![completion(leased[0].held())]).await.expect("completed");
     let end = rot.list(&queue).await.remove(0);
     assert_eq!(end.payload, None);
     assert!(rot.lease(&queue, 1).await.is_empty());
@@ -323,7 +325,7 @@ async fn a_resumed_item_with_a_rotten_input_fails_and_keeps_its_payload_in_the_d
     let (queue, dead) = (rot.queue("q", Some("dead")).await, rot.queue("dead", None).await);
     let ids = rot.produce(&queue, &["sound"]).await;
     let leased = rot.lease(&queue, 1).await;
-    let suspend = SuspendItem { id: leased[0].id, permit: leased[0].permit, reason: None };
+    let suspend = SuspendItem { held: leased[0].held(), reason: None };
     rot.engine.suspend(&queue, vec![suspend]).await.expect("suspended");
     let input = Input { event: event("answered"), body: "rotten".into() };
     rot.engine.resume(ids[0], Some(input)).await.expect("resumed");

@@ -84,7 +84,7 @@ async fn a_lease_of_one_passes_items_that_cannot_be_read_now() {
     let (ids, segment) = two_of_three_unreadable(&rot, &queue).await;
     rot.disk.make_unreadable(&segment);
     let granted = rot.lease(&queue, 1).await;
-    assert_eq!(granted.iter().map(|item| item.id).collect::<Vec<_>>(), ids[2..]);
+    assert_eq!(granted.iter().map(|item| item.leased.id).collect::<Vec<_>>(), ids[2..]);
     assert!(is_unavailable(&rot.engine.get(ids[0]).await));
     rot.disk.make_readable(&segment);
     let_them_come_back(&rot, &queue).await;
@@ -123,13 +123,13 @@ async fn many_items_that_cannot_be_read_do_not_block_those_behind_them() {
         }
         assert!(refused < 10, "each call puts some off");
     };
-    assert_eq!(granted.iter().map(|item| item.id).collect::<Vec<_>>(), ids[2..]);
+    assert_eq!(granted.iter().map(|item| item.leased.id).collect::<Vec<_>>(), ids[2..]);
     assert_eq!(scheduled(&rot, &queue).await, 52);
     rot.disk.make_readable(&segment);
     let_them_come_back(&rot, &queue).await;
     let came_back = rot.lease(&queue, 100).await;
     assert_eq!(came_back.len(), 52);
-    assert!(came_back.iter().all(|item| item.attempts == 1));
+    assert!(came_back.iter().all(|item| item.leased.attempts == 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

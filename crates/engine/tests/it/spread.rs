@@ -11,11 +11,11 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Key, Numbers, QueueName, Row, Stored};
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateQueue, UpdateQueue};
+use windlass_core::verbs::{CreateQueue, RetryItem, UpdateQueue};
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Opening, Spread};
 use windlass_engine::store::{Batch, Store, StoreError};
-use windlass_engine::{Engine, EngineError, PartitionState, PartitionStats, RetryItem};
+use windlass_engine::{Engine, EngineError, PartitionState, PartitionStats};
 
 use crate::behaviour::crons::{cron, namespace};
 use crate::behaviour::{is_refused, retry_item};
@@ -500,7 +500,7 @@ async fn partitions_newer_than_a_restored_registry_take_over_its_settings() {
     let leased = engine.lease(&queue, lease(100), Span::ZERO).await.expect("leased").accept();
     assert_eq!(leased.len(), 5);
     for item in leased {
-        assert_eq!(item.deadline, engine.now() + settings.lease_timeout);
+        assert_eq!(item.leased.deadline, engine.now() + settings.lease_timeout);
     }
 }
 

@@ -10,15 +10,15 @@ use windlass_core::row::QueueName;
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateGroup, NewCron, NewEnd, NewItem};
-use windlass_engine::{EngineError, Judged, PartitionState, ProducedItem, RetryItem};
+use windlass_core::verbs::{CreateGroup, NewCron, NewEnd, NewItem, RetryItem};
+use windlass_engine::{EngineError, Judged, PartitionState, ProducedItem};
 
 use crate::behaviour::crons::cron;
 use crate::behaviour::groups::group;
 use crate::behaviour::rules::{lift, set};
 use crate::behaviour::{retry_item, waiting_lease};
 use crate::overload::first_poll;
-use crate::world::{Medium, SMALL_BATCH_BYTES, World, item, items, lease};
+use crate::world::{Medium, SMALL_BATCH_BYTES, World, completion, item, items, lease};
 
 macro_rules! on_every_small_store {
     ($($scenario:ident),* $(,)?) => {
@@ -172,7 +172,7 @@ async fn ends_of_many_groups_come_in_batches_that_fit_the_store(world: &World) {
         let create = CreateGroup { end, items: items(1), start: true, ..group(&format!("group-{number}")) };
         world.engine().create_group(&queue, create).await.expect("created");
     }
-    let members = world.lease(&queue, 20).await.into_iter().map(|item| (item.id, item.permit, None));
+    let members = world.lease(&queue, 20).await.into_iter().map(|item| completion(item.held()));
     let judged = world.engine().complete(&queue, members.collect()).await.expect("judged");
     assert!(judged.results.iter().all(Result::is_ok), "{:?}", judged.results);
     wait_for(world, &queue, 20).await;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, watch};
-use windlass_core::id::{ItemId, PartitionId, Permit};
+use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{CreateQueue, Filter, LeaseItems, NewItem};
+use windlass_core::verbs::{Completion, CreateQueue, Filter, Held, LeaseItems, NewItem};
 use windlass_engine::env::{BoxFuture, Env, TokioEnv};
 use windlass_engine::store::Store;
 use windlass_engine::store::log::real::RealDisk;
@@ -271,7 +271,7 @@ impl World {
     }
 
     pub(crate) async fn complete(&self, queue: &QueueName, item: &Granted) {
-        let judged = self.engine().complete(queue, vec![(item.id, item.permit, None)]).await.expect("judged");
+        let judged = self.engine().complete(queue, vec![completion(item.held())]).await.expect("judged");
         judged.results.into_iter().for_each(|result| result.expect("completed"));
     }
 }
@@ -292,8 +292,16 @@ pub(crate) fn lease(batch_size: usize) -> LeaseItems {
     LeaseItems { client_id: "worker".into(), batch_size, lease_timeout: None, filter: Filter::ANY }
 }
 
-pub(crate) fn held(items: &[Granted]) -> Vec<(ItemId, Permit)> {
-    items.iter().map(|item| (item.id, item.permit)).collect()
+pub(crate) fn held(items: &[Granted]) -> Vec<Held> {
+    items.iter().map(Granted::held).collect()
+}
+
+pub(crate) fn completion(held: Held) -> Completion {
+    Completion { held, result: None }
+}
+
+pub(crate) fn completion_with(held: Held, result: impl Into<Bytes>) -> Completion {
+    Completion { held, result: Some(result.into()) }
 }
 
 pub(crate) fn bodies(items: &[Granted]) -> Vec<String> {

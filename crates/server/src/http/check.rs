@@ -12,6 +12,7 @@ use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
 use windlass_core::limits::{self, Invalid};
 use windlass_core::row::QueueName;
 use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::Held;
 
 use super::error::Problem;
 use super::wire::Encoding;
@@ -108,10 +109,14 @@ pub(super) fn idempotency_key(key: String) -> Result<Arc<str>, Problem> {
 }
 
 /// No lease was ever given 0: it stands for a permit that is missing.
-pub(super) fn permit(within: impl fmt::Display, permit: u64) -> Result<Permit, Problem> {
-    let missing =
-        || Problem::invalid(format!("`{within}permit` must be the number that came with the lease"));
-    if permit == 0 { Err(missing()) } else { Ok(Permit(permit)) }
+/// An item and the permit that its caller has, in the fields `id` and `permit`.
+pub(super) fn held(within: impl fmt::Display, id: &str, permit: u64) -> Result<Held, Problem> {
+    let id = item_id(format_args!("{within}id"), id)?;
+    if permit == 0 {
+        let missing = format!("`{within}permit` must be the number that came with the lease");
+        return Err(Problem::invalid(missing));
+    }
+    Ok(Held { id, permit: Permit(permit) })
 }
 
 /// How many a page of a list may hold.

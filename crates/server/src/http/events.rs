@@ -5,9 +5,9 @@ use windlass_api::events::{
     ResumeItemRequest, Suspend, SuspendReply, SuspendRequest,
 };
 use windlass_api::payload::Payload;
-use windlass_core::verbs::Input;
+use windlass_core::verbs::{Input, SuspendItem};
 use windlass_core::{event, limits};
-use windlass_engine::{CloseMode, Outcome, SuspendItem};
+use windlass_engine::{CloseMode, Outcome};
 
 use super::check;
 use super::context::{Answer, Context};
@@ -22,12 +22,11 @@ const TYPE_DEFAULT: &str = "message";
 const TYPE_INPUT: &str = "input";
 
 pub(super) async fn emit(context: Context, request: EmitRequest) -> Result<Answer<EmitReply>, Problem> {
-    let id = check::item_id("id", &request.id)?;
-    let permit = check::permit("", request.permit)?;
+    let held = check::held("", &request.id, request.permit)?;
     limits::check_emit(request.events.len())?;
     let event = |(index, event)| new_event(index, event, &context);
     let events = request.events.into_iter().enumerate().map(event).collect::<Result<Vec<_>, Problem>>()?;
-    let emitting = context.engine().emit(id, permit, request.after, events);
+    let emitting = context.engine().emit(held, request.after, events);
     let emitting = context.within(check::COMMIT_TIMEOUT, emitting);
     let emitted = emitting.await.map_err(naming(Missing::Item(request.id)))?;
     let reply = EmitReply {
@@ -89,11 +88,8 @@ fn suspend_item((index, item): (usize, Suspend)) -> Result<SuspendItem, Problem>
     let within = format_args!("items[{index}].");
     let reason = item.reason.as_deref();
     reason.map_or(Ok(()), limits::check_reason).map_err(|invalid| Problem::invalid_in(within, invalid))?;
-    Ok(SuspendItem {
-        id: check::item_id(format_args!("{within}id"), &item.id)?,
-        permit: check::permit(within, item.permit)?,
-        reason: item.reason.map(Into::into),
-    })
+    let held = check::held(within, &item.id, item.permit)?;
+    Ok(SuspendItem { held, reason: item.reason.map(Into::into) })
 }
 
 pub(super) async fn resume(

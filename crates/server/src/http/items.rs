@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_api::Code;
 use windlass_api::error::Failed;
 use windlass_api::items::{
     CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, ExtendedItem, Held, LeaseReply,
@@ -11,14 +10,12 @@ use windlass_api::items::{
     ReleaseRequest, Retry, RetryReply, RetryRequest,
 };
 use windlass_api::payload::Payload;
-use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::ItemError;
 use windlass_core::limits;
-use windlass_core::row::QueueName;
 use windlass_core::time::Span;
 use windlass_core::verbs;
-use windlass_core::verbs::{Extended, Filter, LeaseItems, Retried};
-use windlass_engine::{self as engine, Commit, EngineError, Grant, Judged, Outcome, RetryItem};
+use windlass_core::verbs::{Extended, Filter, LeaseItems, Retried, RetryItem};
+use windlass_engine::{self as engine, Commit, EngineError, Grant, Judged, LeaseBegun, Outcome};
 
 use super::context::{Answer, Context};
 use super::error::Problem;
@@ -141,16 +138,14 @@ pub(super) async fn lease(context: Context, request: LeaseRequest) -> Result<Ans
     let queue = check::queue_name(&request.queue)?;
     let wait = check::request_timeout(request.request_timeout, true)?;
     let lease = lease_items(&request)?;
-    match take_what_there_is(&context, &queue, &lease).await {
-        Ok(grant) if grant.items().is_empty() && wait > Span::ZERO => {}
-        // A partition that cannot serve now may be back before the wait is over.
-        Err(Problem { code: Code::Unavailable, .. }) if wait > Span::ZERO => {}
-        answered => return answered.map(leased),
-    }
+    let beginning = context.engine().begin_lease(&queue, lease, wait);
+    let line = match context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, beginning).await? {
+        LeaseBegun::Done(grant) => return Ok(leased(grant)),
+        LeaseBegun::Nothing(line) => line,
+    };
     let _waiting = context.wait_in_line()?;
-    // Dropped, it gives everything back.
-    let waiting = context.engine().lease(&queue, lease, wait);
-    let waiting = context.within_or(after_wait(wait), Outcome::NotApplied, waiting);
+    // A wait that is dropped gives everything back.
+    let waiting = context.within_or(after_wait(wait), Outcome::NotApplied, line.wait());
     match context.unless_sent_home(waiting).await {
         Some(grant) => Ok(leased(grant?)),
         None => Ok(Answer::read(LeaseReply::default())),
@@ -160,16 +155,6 @@ pub(super) async fn lease(context: Context, request: LeaseRequest) -> Result<Ans
 /// The wait is the engine's; what comes on top is a commit and a read.
 pub(super) fn after_wait(wait: Span) -> Span {
     Span::from_micros(wait.as_micros() + check::COMMIT_TIMEOUT.as_micros())
-}
-
-/// Without a place among those that wait.
-async fn take_what_there_is(
-    context: &Context,
-    queue: &QueueName,
-    lease: &LeaseItems,
-) -> Result<Grant, Problem> {
-    let taking = context.engine().lease(queue, lease.clone(), Span::ZERO);
-    context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, taking).await
 }
 
 fn leased(grant: Grant) -> Answer<LeaseReply> {
@@ -210,12 +195,12 @@ pub(super) async fn complete(
     let mut items = Vec::with_capacity(request.items.len());
     for (index, Completion { id, permit, result }) in request.items.into_iter().enumerate() {
         let within = format_args!("items[{index}].");
-        let id = check::item_id(format_args!("{within}id"), &id)?;
+        let held = check::held(within, &id, permit)?;
         if let Some(result) = &result {
             check::payload(format_args!("{within}result."), result, context.payload_rule())?;
         }
         let result = result.map(|payload| Record::of(payload).to_stored());
-        items.push((id, check::permit(within, permit)?, result));
+        items.push(verbs::Completion { held, result });
     }
     let judged = context.within(timeout, context.engine().complete(&queue, items)).await?;
     let Sorted { done, failed, commits } = sort(judged, named)?;
@@ -249,8 +234,7 @@ fn retry_item((index, item): (usize, Retry)) -> Result<RetryItem, Problem> {
     let (retry_at, delay) = (item.retry_at.map(check::moment), item.delay.map(check::span));
     limits::check_retry_time(retry_at, delay).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     Ok(RetryItem {
-        id: check::item_id(format_args!("{within}id"), &item.id)?,
-        permit: check::permit(within, item.permit)?,
+        held: check::held(within, &item.id, item.permit)?,
         retry_at,
         delay,
         dead: item.dead,
@@ -298,16 +282,15 @@ pub(super) fn names<'a>(items: impl Iterator<Item = (&'a String, u64)>) -> Vec<N
 /// Items of a request, as it named them and as the engine knows them.
 pub(super) struct Batch {
     pub(super) named: Vec<Named>,
-    pub(super) items: Vec<(ItemId, Permit)>,
+    pub(super) items: Vec<verbs::Held>,
 }
 
 pub(super) fn held(items: Vec<Held>) -> Result<Batch, Problem> {
     limits::check_batch("items", items.len())?;
-    let checked = items.iter().enumerate().map(|(index, item)| {
-        let within = format_args!("items[{index}].");
-        let id = check::item_id(format_args!("{within}id"), &item.id)?;
-        Ok((id, check::permit(within, item.permit)?))
-    });
+    let checked = items
+        .iter()
+        .enumerate()
+        .map(|(index, item)| check::held(format_args!("items[{index}]."), &item.id, item.permit));
     let checked = checked.collect::<Result<Vec<_>, Problem>>()?;
     Ok(Batch { named: names(items.iter().map(|item| (&item.id, item.permit))), items: checked })
 }

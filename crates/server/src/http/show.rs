@@ -38,23 +38,24 @@ pub(super) fn state(phase: Phase) -> &'static str {
 }
 
 pub(super) fn leased(granted: &Granted) -> LeasedItem {
-    let record = Record::from_stored(granted.body.clone());
+    let Granted { leased, input, body } = granted;
+    let record = Record::from_stored(body.clone());
     LeasedItem {
         json: record.json,
         utf8: record.utf8,
         bytes: record.bytes,
-        id: granted.id.to_string(),
-        permit: granted.permit.0,
-        partition: granted.id.partition.0,
-        kind: granted.kind.to_string(),
-        priority: u32::from(granted.priority),
-        attempts: granted.attempts,
-        lease_deadline: time(granted.deadline),
-        created_at: time(granted.created_at),
-        address: granted.address.as_deref().map(str::to_owned),
-        group: granted.group.as_deref().map(str::to_owned),
-        input: granted.input.clone().map(|stored| Record::from_stored(stored).into_payload()),
-        event_count: Some(granted.event_count).filter(|count| *count > 0),
+        id: leased.id.to_string(),
+        permit: leased.permit.0,
+        partition: leased.id.partition.0,
+        kind: leased.kind.to_string(),
+        priority: u32::from(leased.priority),
+        attempts: leased.attempts,
+        lease_deadline: time(leased.deadline),
+        created_at: time(leased.created_at),
+        address: leased.address.as_deref().map(str::to_owned),
+        group: leased.group.as_deref().map(str::to_owned),
+        input: input.clone().map(|stored| Record::from_stored(stored).into_payload()),
+        event_count: Some(leased.event_count).filter(|count| *count > 0),
         reference: record.reference,
         headers: record.headers,
     }

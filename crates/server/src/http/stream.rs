@@ -258,11 +258,11 @@ fn put_frame(text: &mut String, id: Option<u64>, name: &str, data: &impl Seriali
 mod tests {
     use windlass_api::payload::Payload;
     use windlass_core::event::NewEvent;
-    use windlass_core::id::{ItemId, Permit};
+    use windlass_core::id::ItemId;
     use windlass_core::row::QueueName;
     use windlass_core::settings::Settings;
     use windlass_core::time::Span;
-    use windlass_core::verbs::{CreateQueue, Filter, LeaseItems, NewItem};
+    use windlass_core::verbs::{CreateQueue, Filter, Held, LeaseItems, NewItem};
     use windlass_engine::Engine;
     use windlass_engine::env::TokioEnv;
     use windlass_engine::store::memory::MemoryStore;
@@ -287,7 +287,7 @@ mod tests {
         made.results[0].clone().unwrap().id
     }
 
-    async fn leased(engine: &Engine, queue: &QueueName) -> (ItemId, Permit) {
+    async fn leased(engine: &Engine, queue: &QueueName) -> Held {
         item(engine, queue).await;
         let lease = LeaseItems {
             client_id: "worker".into(),
@@ -296,7 +296,7 @@ mod tests {
             filter: Filter::ANY,
         };
         let items = engine.lease(queue, lease, Span::ZERO).await.unwrap().accept();
-        (items[0].id, items[0].permit)
+        items[0].held()
     }
 
     fn event(bytes: usize) -> NewEvent {
@@ -333,16 +333,16 @@ mod tests {
     #[tokio::test]
     async fn who_has_no_room_for_a_large_piece_is_sent_away_and_may_come_again() {
         let (engine, queue) = engine().await;
-        let (id, permit) = leased(&engine, &queue).await;
-        engine.emit(id, permit, None, vec![event(100 << 10)]).await.unwrap();
+        let held = leased(&engine, &queue).await;
+        engine.emit(held, None, vec![event(100 << 10)]).await.unwrap();
         let traffic = Arc::default();
-        let (piece, first) = feed(&engine, id, &traffic).await.piece().await;
+        let (piece, first) = feed(&engine, held.id, &traffic).await.piece().await;
         assert!(text(piece).starts_with("id: 1\nevent: note\n"));
-        let (piece, second) = feed(&engine, id, &traffic).await.piece().await;
+        let (piece, second) = feed(&engine, held.id, &traffic).await.piece().await;
         assert_eq!(text(piece), "event: end\ndata: {\"reason\":\"lagged\",\"state\":\"leased\"}\n\n");
         assert!(first.is_some() && second.is_none());
         drop(first);
-        let (piece, _) = feed(&engine, id, &traffic).await.piece().await;
+        let (piece, _) = feed(&engine, held.id, &traffic).await.piece().await;
         assert!(text(piece).starts_with("id: 1\nevent: note\n"));
     }
 
@@ -353,7 +353,7 @@ mod tests {
         const SLOW_AFTER: Duration = Duration::from_secs(1);
         const REPLIES: usize = 4;
         let (engine, queue) = engine().await;
-        let (id, permit) = leased(&engine, &queue).await;
+        let held = leased(&engine, &queue).await;
         let traffic = Arc::new(Traffic::new(REPLIES * EVENT_BYTES, SLOW_AFTER));
         let mut unread = JoinSet::new();
         for _ in 0..REPLIES {
@@ -362,9 +362,9 @@ mod tests {
             unread.spawn(async move { reply.eviction().wait().await });
         }
         advance(2 * SLOW_AFTER).await;
-        let mut feed = feed(&engine, id, &traffic).await;
+        let mut feed = feed(&engine, held.id, &traffic).await;
         for number in 1..=5 {
-            engine.emit(id, permit, None, vec![event(EVENT_BYTES)]).await.unwrap();
+            engine.emit(held, None, vec![event(EVENT_BYTES)]).await.unwrap();
             let (piece, next) = feed.piece().await;
             assert!(text(piece).starts_with(&format!("id: {number}\nevent: note\n")));
             feed = next.expect("the stream goes on");
@@ -379,10 +379,10 @@ mod tests {
     async fn who_has_no_room_for_what_was_read_ahead_reads_it_again() {
         const EVENTS: usize = 20;
         let (engine, queue) = engine().await;
-        let (id, permit) = leased(&engine, &queue).await;
-        engine.emit(id, permit, None, vec![event(4 << 10); EVENTS]).await.unwrap();
+        let held = leased(&engine, &queue).await;
+        engine.emit(held, None, vec![event(4 << 10); EVENTS]).await.unwrap();
         let traffic = Arc::default();
-        let mut feed = feed(&engine, id, &traffic).await;
+        let mut feed = feed(&engine, held.id, &traffic).await;
         let mut seen = Vec::new();
         while seen.len() < EVENTS {
             let (piece, next) = feed.piece().await;

@@ -1,4 +1,4 @@
-//! Whoever produces, leases and completes: over HTTP, or on the engine itself.
+//! [`Caller`]: produces, leases and completes, over HTTP or on the engine itself.
 
 use std::sync::Arc;
 
@@ -6,12 +6,11 @@ use bytes::Bytes;
 use windlass_api::Span;
 use windlass_api::items::{CompleteRequest, Completion, Held, LeaseRequest, NewItem, ProduceRequest};
 use windlass_client::Client;
-use windlass_core::id::{ItemId, Permit};
 use windlass_core::row::QueueName;
 use windlass_core::time;
 use windlass_core::verbs;
 use windlass_core::verbs::{Filter, LeaseItems};
-use windlass_engine::Engine;
+use windlass_engine::{Engine, Granted};
 
 use super::Load;
 use super::bed::engine_failed;
@@ -30,7 +29,7 @@ pub(super) enum Caller {
 #[derive(Debug)]
 pub(super) enum Taken {
     Http(Vec<Held>),
-    Engine(Vec<(ItemId, Permit)>),
+    Engine(Vec<verbs::Held>),
 }
 
 #[derive(Debug)]
@@ -78,7 +77,7 @@ impl Caller {
                 let wait = time::Span::from_secs(wait);
                 let grant = caller.engine.lease(&caller.queue, caller.lease.clone(), wait).await;
                 let items = grant.map_err(engine_failed)?.accept();
-                Ok(Taken::Engine(items.into_iter().map(|item| (item.id, item.permit)).collect()))
+                Ok(Taken::Engine(items.iter().map(Granted::held).collect()))
             }
         }
     }
@@ -87,7 +86,8 @@ impl Caller {
         match (self, taken) {
             (Self::Http(caller), Taken::Http(held)) => caller.complete(held).await,
             (Self::Engine(caller), Taken::Engine(held)) => {
-                let items = held.into_iter().map(|(id, permit)| (id, permit, None)).collect();
+                let completion = |held| verbs::Completion { held, result: None };
+                let items = held.into_iter().map(completion).collect();
                 let judged = caller.engine.complete(&caller.queue, items).await.map_err(engine_failed)?;
                 let results: Result<Vec<()>, _> = judged.results.into_iter().collect();
                 Ok(results.map_err(engine_failed)?.len() as u64)

@@ -54,10 +54,10 @@ impl Partition {
         next.extras.get_or_insert_default().payload_lost = payload_lost;
         out.totals.damaged += 1;
         if cancelled {
-            self.finish(now, held.number, next, End::Cancelled, out);
+            self.finish(now, held.id.number, next, End::Cancelled, out);
             return Ok(());
         }
-        self.die(now, held.number, as_damaged(next), Death::Damaged, out);
+        self.die(now, held.id.number, as_damaged(next), Death::Damaged, out);
         Ok(())
     }
 

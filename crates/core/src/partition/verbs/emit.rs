@@ -55,9 +55,9 @@ impl Partition {
         }
         let cancel_requested = self.cancel_requested(entry, lease);
         let mut next = entry.clone();
-        self.append(now, held.number, &mut next, &events, out);
+        self.append(now, held.id.number, &mut next, &events, out);
         let emitted = Emitted { first_seq: last_seq + 1, last_seq: next.event_count(), cancel_requested };
-        self.write(held.number, next, out);
+        self.write(held.id.number, next, out);
         Ok(emitted)
     }
 }

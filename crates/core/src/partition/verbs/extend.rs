@@ -55,7 +55,7 @@ impl Partition {
         let lease = Lease { deadline: now + timeout, timeout, ..lease.clone() };
         let extended = Extended { deadline: self.ends_at(&lease), cancel_requested };
         let next = entry.with_state(State::Leased(Box::new(lease)));
-        self.write(held.number, next, out);
+        self.write(held.id.number, next, out);
         out.totals.extended += 1;
         Ok(extended)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::footprint::Footprint;
-use crate::id::{ItemNumber, Permit};
+use crate::id::{ItemId, ItemNumber, Permit};
 use crate::item::{Lease, Origin, State};
 use crate::limits::{Invalid, check_lease};
 use crate::partition::index::kinds::KindIndex;
@@ -13,6 +13,7 @@ use crate::partition::rows::priority_of;
 use crate::partition::{Output, Partition};
 use crate::time::{Span, Timestamp};
 use crate::verb::{Decided, Verb};
+use crate::verbs::Held;
 
 /// Leases the best items that a worker takes.
 #[derive(Clone, Debug)]
@@ -46,9 +47,10 @@ impl Filter {
     }
 }
 
+/// An item as it is leased: what a worker is told besides the bodies, which only the store has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leased {
-    pub number: ItemNumber,
+    pub id: ItemId,
     pub permit: Permit,
     pub kind: Arc<str>,
     pub priority: u8,
@@ -56,15 +58,23 @@ pub struct Leased {
     pub attempts: u32,
     pub deadline: Timestamp,
     pub created_at: Timestamp,
+    /// Unset: the item may grow any age.
     pub dead_timeout: Option<Span>,
     pub address: Option<Arc<str>>,
+    /// Set for an item that was moved.
     pub origin: Option<Box<Origin>>,
-    /// The name of the group it is a member of.
+    /// The name of the group that the item is a member of.
     pub group: Option<Arc<str>>,
-    /// The store holds the answer that it was resumed with.
+    /// The store holds the answer that the item was resumed with.
     pub has_input: bool,
-    /// The number of its last event, or 0.
+    /// The number of the item's last event, or 0.
     pub event_count: u64,
+}
+
+impl Leased {
+    pub fn held(&self) -> Held {
+        Held { id: self.id, permit: self.permit }
+    }
 }
 
 /// Items that one lease ends in passing, because they are overdue or lack their payload. Later leases end the rest, and
@@ -141,7 +151,7 @@ impl Partition {
         // Counted when granted: a worker that dies must still use up an attempt.
         next.attempts = next.attempts.saturating_add(1);
         let leased = Leased {
-            number,
+            id: ItemId { number, partition: self.id },
             permit,
             kind: self.kinds.name(next.kind).clone(),
             priority: next.priority,

@@ -71,17 +71,17 @@ impl Partition {
         let mut next = entry.after_lease(lease, LeaseEnd::Released, state);
         next.attempts = next.attempts.saturating_sub(1);
         if cancelled {
-            self.finish(now, held.number, next, End::Cancelled, out);
+            self.finish(now, held.id.number, next, End::Cancelled, out);
             return Ok(());
         }
         if next.is_overdue(now) {
-            self.die(now, held.number, next, Death::TooOld, out);
+            self.die(now, held.id.number, next, Death::TooOld, out);
             return Ok(());
         }
         if mutant::active(Mutant::LoseOrder) {
             next.place = self.issue_tail_place(now, next.place, out);
         }
-        self.write(held.number, next, out);
+        self.write(held.id.number, next, out);
         Ok(())
     }
 }

@@ -74,7 +74,7 @@ impl Partition {
     }
 
     fn retry_one(&mut self, now: Timestamp, retry: RetryItem, out: &mut Output) -> Result<Retried, Refusal> {
-        let number = retry.held.number;
+        let number = retry.held.id.number;
         let (entry, lease) = self.held(retry.held, now)?;
         let cancelled = self.cancel_requested(entry, lease);
         let mut next = entry.after_lease(lease, LeaseEnd::Retried, State::Waiting);

@@ -35,8 +35,8 @@ impl Partition {
         out.totals.revoked += 1;
         let cancelled = self.cancel_requested(entry, lease);
         let next = entry.after_lease(lease, LeaseEnd::Revoked, State::Waiting);
-        if let Some(next) = self.after_charged(now, held.number, next, cancelled, Death::Revoked, out) {
-            self.write(held.number, next, out);
+        if let Some(next) = self.after_charged(now, held.id.number, next, cancelled, Death::Revoked, out) {
+            self.write(held.id.number, next, out);
         }
         Ok(())
     }

@@ -90,16 +90,16 @@ impl Partition {
             next.attempts = next.attempts.saturating_sub(1);
         }
         if cancelled {
-            self.finish(now, held.number, next, End::Cancelled, out);
+            self.finish(now, held.id.number, next, End::Cancelled, out);
         } else if next.is_overdue(now) {
-            self.die(now, held.number, next, Death::TooOld, out);
+            self.die(now, held.id.number, next, Death::TooOld, out);
         } else {
             // An answer to an earlier question is none to this one.
             if !mutant::active(Mutant::KeepInput) {
-                drop_input(held.number, &next, out);
+                drop_input(held.id.number, &next, out);
                 next.extras.get_or_insert_default().has_input = false;
             }
-            self.write(held.number, next, out);
+            self.write(held.id.number, next, out);
         }
         Ok(())
     }

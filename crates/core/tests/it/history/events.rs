@@ -84,7 +84,7 @@ fn event(bytes: u64) -> NewEvent {
 impl History {
     pub(super) fn emit(&mut self, pick: Pick, back: Option<u8>, sizes: &[u32]) {
         let Some((held, rightful)) = self.picked(pick) else { return };
-        let last_seq = self.streams.count(held.number);
+        let last_seq = self.streams.count(held.id.number);
         let after = back.map(|back| last_seq.saturating_sub(back.into()));
         let sizes: Vec<u64> = sizes.iter().map(|size| u64::from(*size)).collect();
         let events = sizes.iter().map(|size| event(*size)).collect();
@@ -96,7 +96,7 @@ impl History {
         self.judge(held, rightful, &reply, true);
         if let Ok(Emitted { first_seq, last_seq: last, .. }) = reply {
             assert_eq!((first_seq, last), (last_seq + 1, last_seq + sizes.len() as u64));
-            self.streams.emitted.entry(held.number).or_default().push(sizes);
+            self.streams.emitted.entry(held.id.number).or_default().push(sizes);
         }
     }
 
@@ -107,8 +107,8 @@ impl History {
         let done = self.apply(Suspend(vec![suspend])).expect("each item is judged by itself");
         self.judge(held, rightful, &done[0], false);
         if rightful {
-            *self.attempts.entry(held.number).or_default() -= 1;
-            self.streams.answered.remove(&held.number);
+            *self.attempts.entry(held.id.number).or_default() -= 1;
+            self.streams.answered.remove(&held.id.number);
         }
     }
 

@@ -57,7 +57,7 @@ async fn an_address_is_taken_until_its_item_is_final(world: &World) {
     assert!(is_taken_by(&results[2], first), "{results:?}");
     assert!(results[0].is_ok() && results[3].is_ok());
     let leased = world.lease(&queue, 3).await;
-    assert_eq!(leased[1].address.as_deref(), Some("a"));
+    assert_eq!(leased[1].leased.address.as_deref(), Some("a"));
     assert!(is_taken_by(&judged(world, &queue, vec![at("a")]).await[0], first));
     world.complete(&queue, &leased[1]).await;
     let second = judged(world, &queue, vec![at("a")]).await.remove(0).expect("it is free").id;
@@ -163,8 +163,8 @@ async fn items_of_one_call_stand_in_the_order_given_in_each_partition(world: &Wo
     assert_eq!(leased.len(), 300);
     for partition in &world.engine().queue_info(&queue).expect("it is there").partitions {
         let mut here: Vec<_> =
-            leased.iter().filter(|item| item.id.partition == *partition).cloned().collect();
-        here.sort_by_key(|item| item.id);
+            leased.iter().filter(|item| item.leased.id.partition == *partition).cloned().collect();
+        here.sort_by_key(|item| item.leased.id);
         assert!(bodies(&here).is_sorted(), "{:?}", bodies(&here));
     }
 }
@@ -210,8 +210,8 @@ async fn a_moved_item_tells_its_old_address_and_has_none(world: &World) {
     let id = world.produce(&queue, vec![at("a")]).await[0];
     fail_all(world, &queue).await;
     let moved = arrived(world, &dead, 1).await.remove(0);
-    assert_eq!(moved.address, None);
-    let origin = moved.origin.as_deref().expect("it was moved");
+    assert_eq!(moved.leased.address, None);
+    let origin = moved.leased.origin.as_deref().expect("it was moved");
     assert_eq!((origin.id, origin.address.as_deref()), (Some(id), Some("a")));
     all_moved(world, &queue).await;
     let kept = world.engine().get(found(world, &queue, "a").await).await.expect("kept");

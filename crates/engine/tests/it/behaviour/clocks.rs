@@ -49,8 +49,8 @@ async fn a_clock_set_back_delays_nothing_and_repeats_nothing(world: &World) {
     let waiting = waiting_lease(world, &queue, lease(1)).await;
     world.env.advance(Duration::from_secs(30));
     let granted = waiting.await.expect("the task ran").expect("leased").accept();
-    assert_eq!((bodies(&granted), granted[0].attempts), (vec!["leased".to_owned()], 2));
-    assert!(granted[0].permit > first[0].permit);
+    assert_eq!((bodies(&granted), granted[0].leased.attempts), (vec!["leased".to_owned()], 2));
+    assert!(granted[0].leased.permit > first[0].leased.permit);
     assert_eq!(bodies(&world.lease(&queue, 10).await), ["due later"], "an hour later it is not");
     assert_eq!(world.engine().get(old[0]).await.expect("kept").item.state.phase(), Phase::Expired);
     world.restart().await;

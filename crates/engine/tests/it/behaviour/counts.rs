@@ -8,12 +8,12 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{Clear, NewItem};
+use windlass_core::verbs::{Clear, Completion, Held, NewItem, RetryItem};
 use windlass_engine::env::Env;
-use windlass_engine::{Granted, Histogram, PartitionState, QueueOverview, QueueStats, RetryItem, Totals};
+use windlass_engine::{Granted, Histogram, PartitionState, QueueOverview, QueueStats, Totals};
 
 use super::{is_refused, retry_item, waiting_lease};
-use crate::world::{Medium, World, held, item, items, lease};
+use crate::world::{Medium, World, completion, held, item, items, lease};
 
 on_every_store!(
     items_spread_over_partitions_by_their_load,
@@ -59,7 +59,7 @@ async fn a_batch_is_one_commit(world: &World) {
     let before = world.engine().store_stats();
     world.produce(&queue, items(1000)).await;
     let leased = world.lease(&queue, 1000).await;
-    let done = leased.iter().map(|item| (item.id, item.permit, None)).collect();
+    let done = leased.iter().map(|item| completion(item.held())).collect();
     assert!(world.engine().complete(&queue, done).await.expect("judged").results.iter().all(Result::is_ok));
     let after = world.engine().store_stats();
     assert_eq!(after.commits - before.commits, 3);
@@ -72,8 +72,8 @@ async fn nothing_is_committed_for_a_refusal_or_an_empty_lease(world: &World) {
     let before = world.engine().store_stats();
     assert!(world.lease(&queue, 1).await.is_empty());
     let nobody = ItemId { partition: PartitionId(1), number: ItemNumber(1) };
-    let permit = Permit(1);
-    let judged = world.engine().complete(&queue, vec![(nobody, permit, None)]).await.expect("judged");
+    let held = Held { id: nobody, permit: Permit(1) };
+    let judged = world.engine().complete(&queue, vec![completion(held)]).await.expect("judged");
     assert!(is_refused(&judged.results[0], &Refusal::NotFound));
     assert_eq!(world.engine().store_stats().commits, before.commits);
 }
@@ -170,7 +170,7 @@ pub(super) async fn some_deed(world: &World, queue: &QueueName, hands: &mut Vec<
         (2..=4, _) => hands.extend(world.lease(queue, 1 + dice.below(3) as usize).await),
         (5, Some(item)) => {
             let result = (dice.below(2) == 0).then(|| Bytes::from_static(b"done"));
-            engine.complete(queue, vec![(item.id, item.permit, result)]).await.expect("judged");
+            engine.complete(queue, vec![Completion { held: item.held(), result }]).await.expect("judged");
         }
         (6, Some(item)) => {
             let retry = RetryItem { dead: dice.below(3) == 0, ..retry_item(&item) };
@@ -181,7 +181,7 @@ pub(super) async fn some_deed(world: &World, queue: &QueueName, hands: &mut Vec<
         }
         (8, Some(item)) => {
             engine.extend(queue, None, held(std::slice::from_ref(&item))).await.expect("judged");
-            let _gone_perhaps = engine.cancel(item.id).await;
+            let _gone_perhaps = engine.cancel(item.leased.id).await;
         }
         (9, _) if dice.below(8) == 0 => {
             let clear = Clear {
@@ -227,8 +227,8 @@ async fn totals_count_what_was_done(world: &World) {
     world.complete(&queue, &leased[0]).await;
     world.engine().release(&queue, held(&leased[1..3])).await.expect("judged");
     world.engine().retry(&queue, vec![retry_item(&leased[3])]).await.expect("judged");
-    world.engine().cancel(leased[1].id).await.expect("cancelled");
-    let late = world.engine().complete(&queue, vec![(leased[0].id, leased[0].permit, None)]).await;
+    world.engine().cancel(leased[1].leased.id).await.expect("cancelled");
+    let late = world.engine().complete(&queue, vec![completion(leased[0].held())]).await;
     assert!(late.expect("judged").results[0].is_err());
     world.env.advance(Duration::from_secs(61));
     world.engine().stats(&queue).await.expect("stats");

@@ -108,7 +108,7 @@ async fn an_item_is_made_at_each_time_for_whoever_waits(world: &World) {
         world.env.advance(secs(10));
         let granted = lease.await.expect("ends").expect("leased").accept();
         assert_eq!(bodies(&granted), ["the time has come"]);
-        let view = world.engine().get(granted[0].id).await.expect("shown");
+        let view = world.engine().get(granted[0].leased.id).await.expect("shown");
         assert_eq!(view.facts.as_deref(), Some(&b"facts"[..]));
         assert_eq!(seen(world, "tick").await.last_at, Some(start + Span::from_secs(10 * round)));
     }
@@ -264,7 +264,7 @@ async fn a_trigger_is_told_the_item_or_whoever_holds_its_address(world: &World) 
         "{refused:?}"
     );
     let leased = world.lease(&queue, 10).await;
-    assert_eq!((bodies(&leased), leased[0].id), (vec!["addressed".into()], made.value.id));
+    assert_eq!((bodies(&leased), leased[0].leased.id), (vec!["addressed".into()], made.value.id));
 }
 
 async fn a_cron_with_an_address_is_at_home_with_that(world: &World) {
@@ -300,7 +300,7 @@ async fn a_change_of_address_takes_the_cron_to_its_new_home(world: &World) {
         wait_for(world, &queue, 1).await;
         let leased = world.lease(&queue, 10).await;
         assert_eq!(bodies(&leased), [address]);
-        homes.insert(leased[0].id.partition);
+        homes.insert(leased[0].leased.id.partition);
         world.complete(&queue, &leased[0]).await;
         assert_eq!(seen(world, "tick").await.last_at, Some(start + Span::from_secs(10 * index)));
         if index == 3 {

@@ -10,8 +10,8 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{CreateGroup, NewEnd, NewItem, UpdateQueue};
-use windlass_engine::{EngineError, Granted, RetryItem};
+use windlass_core::verbs::{CreateGroup, NewEnd, NewItem, RetryItem, UpdateQueue};
+use windlass_engine::{EngineError, Granted};
 
 use super::expiry::{error_code, lives};
 use super::{is_refused, retry_item, waiting_lease};
@@ -71,14 +71,14 @@ async fn a_failed_item_goes_on_in_the_dead_queue_as_a_new_one(world: &World) {
     let leased = world.lease(&queue, 1).await;
     world.env.advance(Duration::from_secs(61));
     let moved = arrived(world, &dead, 1).await.pop().expect("it arrived");
-    assert_eq!((&*moved.kind, moved.priority, moved.attempts), ("mail", 7, 1));
+    assert_eq!((&*moved.leased.kind, moved.leased.priority, moved.leased.attempts), ("mail", 7, 1));
     assert_eq!(bodies(std::slice::from_ref(&moved)), ["the very payload"]);
-    assert!(moved.id != id && moved.created_at > leased[0].created_at);
-    let origin = moved.origin.as_deref().expect("it was moved");
+    assert!(moved.leased.id != id && moved.leased.created_at > leased[0].leased.created_at);
+    let origin = moved.leased.origin.as_deref().expect("it was moved");
     assert_eq!((&*origin.queue, origin.id, origin.attempts), ("q", Some(id), Some(1)));
     assert_eq!(origin.reason, MoveReason::Attempts);
     assert_eq!(origin.error.as_ref().and_then(|error| error.code.as_deref()), Some("lease_expired"));
-    let shown = world.engine().get(moved.id).await.expect("shown");
+    let shown = world.engine().get(moved.leased.id).await.expect("shown");
     assert_eq!(shown.item.extras.expect("extras").origin.as_deref(), Some(origin));
     all_moved(world, &queue).await;
     let original = world.engine().get(id).await.expect("kept");
@@ -109,7 +109,9 @@ async fn the_origin_says_why(world: &World) {
     let mut why: Vec<_> = arrived(world, &dead, 3)
         .await
         .iter()
-        .map(|item| (bodies(std::slice::from_ref(item)).remove(0), item.origin.clone().expect("moved")))
+        .map(|item| {
+            (bodies(std::slice::from_ref(item)).remove(0), item.leased.origin.clone().expect("moved"))
+        })
         .map(|(body, origin)| (body, origin.reason, origin.error.expect("always one")))
         .map(|(body, reason, error)| (body, reason, error.code.map(|code| code.to_string())))
         .collect();
@@ -192,8 +194,9 @@ async fn dead_queues_have_dead_queues(world: &World) {
         let dead = |item: &Granted| RetryItem { dead: true, ..retry_item(item) };
         world.engine().retry(here, from.iter().map(dead).collect()).await.expect("judged");
         let moved = arrived(world, there, 3).await;
-        let mut origins: Vec<ItemId> = moved.iter().filter_map(|item| item.origin.as_ref()?.id).collect();
-        let mut left: Vec<ItemId> = from.iter().map(|item| item.id).collect();
+        let mut origins: Vec<ItemId> =
+            moved.iter().filter_map(|item| item.leased.origin.as_ref()?.id).collect();
+        let mut left: Vec<ItemId> = from.iter().map(|item| item.leased.id).collect();
         origins.sort();
         left.sort();
         assert_eq!(origins, left);
@@ -213,8 +216,8 @@ async fn the_targets_own_settings_apply_and_max_items_refuses_no_move(world: &Wo
     world.produce(&queue, vec![own, item("two")]).await;
     fail_all(world, &queue).await;
     let moved = arrived(world, &dead, 2).await;
-    assert!(moved.iter().all(|item| item.dead_timeout == lives(300)));
-    let view = world.engine().get(moved[0].id).await.expect("shown");
+    assert!(moved.iter().all(|item| item.leased.dead_timeout == lives(300)));
+    let view = world.engine().get(moved[0].leased.id).await.expect("shown");
     assert_eq!(view.max_attempts, 4);
     let full = world.engine().produce(&dead, items(1)).await;
     assert!(matches!(full, Err(EngineError::Overloaded { .. })));
@@ -229,10 +232,12 @@ async fn many_items_arrive_in_the_order_they_died_over_several_partitions(world:
     let moved = arrived(world, &dead, 1000).await;
     all_moved(world, &queue).await;
     let mut origins = Vec::new();
-    for partition in moved.iter().map(|item| item.id.partition).collect::<std::collections::BTreeSet<_>>() {
-        let mut here: Vec<_> = moved.iter().filter(|item| item.id.partition == partition).collect();
-        here.sort_by_key(|item| item.id);
-        let from: Vec<ItemId> = here.iter().filter_map(|item| item.origin.as_ref()?.id).collect();
+    for partition in
+        moved.iter().map(|item| item.leased.id.partition).collect::<std::collections::BTreeSet<_>>()
+    {
+        let mut here: Vec<_> = moved.iter().filter(|item| item.leased.id.partition == partition).collect();
+        here.sort_by_key(|item| item.leased.id);
+        let from: Vec<ItemId> = here.iter().filter_map(|item| item.leased.origin.as_ref()?.id).collect();
         assert!(from.is_sorted(), "in the order they left");
         origins.extend(from);
     }
@@ -270,7 +275,7 @@ async fn nothing_is_moved_once_the_dead_queue_was_taken_away(world: &World) {
     let failed = fail_all(world, &queue).await;
     let stats = world.engine().stats(&queue).await.expect("stats");
     assert_eq!((stats.retained, stats.moving), (1, 0));
-    let view = world.engine().get(failed[0].id).await.expect("kept");
+    let view = world.engine().get(failed[0].leased.id).await.expect("kept");
     assert_eq!(view.item.state.phase(), Phase::Failed);
     assert!(view.item.created_at > Timestamp(0));
 }

@@ -7,8 +7,7 @@ use windlass_core::item::State;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{CreateGroup, NewItem};
-use windlass_engine::RetryItem;
+use windlass_core::verbs::{CreateGroup, NewItem, RetryItem};
 use windlass_engine::env::Env;
 
 use super::crons::{cron, named};
@@ -62,7 +61,7 @@ async fn a_retry_with_a_delay_is_due_then(world: &World) {
     let leased = world.lease(&queue, 1).await;
     let retry = RetryItem { delay: Some(MINUTE.into()), ..retry_item(&leased[0]) };
     world.engine().retry(&queue, vec![retry]).await.expect("judged").results[0].as_ref().expect("retried");
-    assert_eq!(due(world, leased[0].id).await, Some(world.env.wall() + Span::from(MINUTE)));
+    assert_eq!(due(world, leased[0].leased.id).await, Some(world.env.wall() + Span::from(MINUTE)));
 }
 
 async fn the_same_delay_under_the_same_key_is_the_same_call_however_late(world: &World) {

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use windlass_core::item::{ItemError, Phase};
 use windlass_core::settings::{RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::Span;
-use windlass_engine::RetryItem;
+use windlass_core::verbs::RetryItem;
 
 use super::retry_item;
-use crate::world::{World, items};
+use crate::world::{World, completion_with, items};
 
 on_every_store!(
     three_attempts_five_minutes_apart_are_one_setting,
@@ -27,7 +27,7 @@ async fn three_attempts_five_minutes_apart_are_one_setting(world: &World) {
     let id = world.produce(&queue, items(1)).await[0];
     for attempt in 1..=3 {
         let leased = world.lease(&queue, 1).await;
-        assert_eq!(leased[0].attempts, attempt);
+        assert_eq!(leased[0].leased.attempts, attempt);
         let error = Some(ItemError { code: None, message: format!("failure {attempt}").into() });
         let retry = RetryItem { error, ..retry_item(&leased[0]) };
         world.engine().retry(&queue, vec![retry]).await.expect("judged");
@@ -45,9 +45,9 @@ async fn completing_with_an_error_value_is_completion(world: &World) {
     world.produce(&queue, items(1)).await;
     let leased = world.lease(&queue, 1).await;
     let result = Bytes::from_static(br#"{"error": "no such customer"}"#);
-    let done = vec![(leased[0].id, leased[0].permit, Some(result.clone()))];
+    let done = vec![completion_with(leased[0].held(), result.clone())];
     world.engine().complete(&queue, done).await.expect("judged").results.remove(0).expect("completed");
-    let view = world.engine().get(leased[0].id).await.expect("it is kept");
+    let view = world.engine().get(leased[0].leased.id).await.expect("it is kept");
     assert_eq!((view.phase(), view.result), (Phase::Completed, Some(result)));
     assert!(world.lease(&queue, 1).await.is_empty());
 }

@@ -6,9 +6,9 @@ use windlass_core::id::ItemId;
 use windlass_core::item::{ItemError, Phase};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{NewItem, Retried};
+use windlass_core::verbs::{NewItem, Retried, RetryItem};
 use windlass_engine::env::Env;
-use windlass_engine::{Granted, ItemView, RetryItem};
+use windlass_engine::{Granted, ItemView};
 
 use super::retry_item;
 use crate::world::{World, bodies, held, item, items};
@@ -98,7 +98,7 @@ async fn a_leased_item_expires_when_its_lease_ends(world: &World) {
     let queue = world.queue("q", 1, settings).await;
     let ids = world.produce(&queue, items(4)).await;
     let leased = world.lease(&queue, 4).await;
-    assert_eq!(leased[0].dead_timeout, lives(60));
+    assert_eq!(leased[0].leased.dead_timeout, lives(60));
     world.env.advance(MINUTE);
     for id in &ids {
         assert_eq!(phase_of(world, *id).await, Phase::Leased, "its time is over, its lease is not");
@@ -153,7 +153,7 @@ async fn an_item_is_leased_as_often_as_it_has_attempts_however_they_end(world: &
         for attempt in 1..=3 {
             let leased = world.lease(&queue, 10).await;
             assert_eq!(
-                leased.iter().map(|item| (item.id, item.attempts)).collect::<Vec<_>>(),
+                leased.iter().map(|item| (item.leased.id, item.leased.attempts)).collect::<Vec<_>>(),
                 [(id, attempt)]
             );
             // Given back, it costs nothing.

@@ -76,7 +76,7 @@ async fn members_are_leased_after_the_start_and_in_order(world: &World) {
     start(world, &queue, "g").await;
     let leased = world.lease(&queue, 10).await;
     assert_eq!(bodies(&leased), ["item 0", "item 1", "item 2"]);
-    assert!(leased.iter().all(|leased| leased.group.as_deref() == Some("g")));
+    assert!(leased.iter().all(|leased| leased.leased.group.as_deref() == Some("g")));
 }
 
 async fn a_lease_that_waits_gets_members_at_the_start(world: &World) {
@@ -97,11 +97,11 @@ async fn the_end_item_has_its_payload_whether_it_was_set_long_ago_or_just_now(wo
     world.complete(&queue, &members[0]).await;
     let last = world.lease(&queue, 10).await;
     assert_eq!(
-        (bodies(&last), &*last[0].kind, last[0].origin.is_none()),
+        (bodies(&last), &*last[0].leased.kind, last[0].leased.origin.is_none()),
         (vec!["long ago".into()], "end", true)
     );
-    assert!(last[0].id > members[0].id);
-    let view = world.engine().get(last[0].id).await.expect("shown");
+    assert!(last[0].leased.id > members[0].leased.id);
+    let view = world.engine().get(last[0].leased.id).await.expect("shown");
     assert_eq!(view.facts.as_deref(), Some(&b"facts"[..]));
 
     create(world, &queue, CreateGroup { end: end("just now", None), start: true, ..group("h") }).await;
@@ -141,15 +141,15 @@ async fn an_end_item_in_another_queue_tells_its_group(world: &World) {
     let members = world.lease(&queue, 1).await;
     world.complete(&queue, &members[0]).await;
     let moved = arrived(world, &to, 1).await.pop().expect("it arrived");
-    assert_eq!((bodies(std::slice::from_ref(&moved)), moved.attempts), (vec!["end".into()], 1));
-    let origin = moved.origin.expect("it was moved");
+    assert_eq!((bodies(std::slice::from_ref(&moved)), moved.leased.attempts), (vec!["end".into()], 1));
+    let origin = moved.leased.origin.expect("it was moved");
     assert_eq!((&*origin.queue, origin.group.as_deref(), origin.id), ("q", Some("g"), None));
     assert_eq!((origin.reason, origin.attempts), (MoveReason::GroupEnd, None));
     all_moved(world, &queue).await;
     // Its own queue is not another.
     create(world, &queue, CreateGroup { end: end("own", Some("q")), start: true, ..group("own") }).await;
     let own = world.lease(&queue, 1).await;
-    assert_eq!((bodies(&own), own[0].origin.is_none()), (vec!["own".into()], true));
+    assert_eq!((bodies(&own), own[0].leased.origin.is_none()), (vec!["own".into()], true));
 }
 
 async fn an_end_item_goes_to_the_next_queue_of_the_name_if_that_was_deleted(world: &World) {
@@ -165,7 +165,7 @@ async fn an_end_item_goes_to_the_next_queue_of_the_name_if_that_was_deleted(worl
     assert!(is_refused(&refused.map(|_| ()), &Refusal::NotEmpty { live: 1 }));
     let to = world.queue("other", 1, Settings::default()).await;
     assert_eq!(
-        arrived(world, &to, 1).await[0].origin.as_ref().expect("moved").reason,
+        arrived(world, &to, 1).await[0].leased.origin.as_ref().expect("moved").reason,
         MoveReason::GroupAbort
     );
 }
@@ -184,7 +184,8 @@ async fn a_cancelled_group_is_aborted_when_the_last_worker_has_stopped(world: &W
     let view = cancel(world, &queue, "g").await;
     assert_eq!((view.state.name(), view.live.leased, view.ended.cancelled), ("cancelled", 2, 3));
     assert!(is_refused(&world.engine().get(created.items[4].id).await.map(|_| ()), &Refusal::NotFound));
-    let State::Leased(shown) = world.engine().get(leased[0].id).await.expect("shown").item.state else {
+    let State::Leased(shown) = world.engine().get(leased[0].leased.id).await.expect("shown").item.state
+    else {
         panic!("it stays leased")
     };
     assert!(shown.cancel_requested);
@@ -304,7 +305,7 @@ async fn whoever_waits_for_a_member_is_told_when_its_group_is_cancelled(world: &
     }
     world.engine().release(&queue, held(&leased)).await.expect("judged");
     let view = waiting.remove(0).await.expect("the task ran").expect("told");
-    assert_eq!((view.id, view.phase()), (leased[0].id, Phase::Cancelled));
+    assert_eq!((view.id, view.phase()), (leased[0].leased.id, Phase::Cancelled));
     assert_eq!(seen(world, &queue, "g").await.state.name(), "aborted");
 }
 
@@ -314,7 +315,7 @@ async fn a_revoked_member_of_a_cancelled_group_is_the_last_of_it(world: &World) 
     create(world, &queue, create_it).await;
     let leased = world.lease(&queue, 1).await;
     cancel(world, &queue, "g").await;
-    let waiting = waiting_for(&world.engine(), leased[0].id).await;
+    let waiting = waiting_for(&world.engine(), leased[0].leased.id).await;
     world.engine().revoke(&queue, held(&leased)).await.expect("judged");
     assert_eq!(waiting.await.expect("the task ran").expect("told").phase(), Phase::Cancelled);
     let view = seen(world, &queue, "g").await;

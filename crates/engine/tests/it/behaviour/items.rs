@@ -7,12 +7,12 @@ use windlass_core::item::{End, ItemError, LeaseEnd, Phase, State};
 use windlass_core::refusal::Refusal;
 use windlass_core::settings::{RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::Span;
-use windlass_core::verbs::{Clear, NewItem, Retried};
+use windlass_core::verbs::{Clear, NewItem, Retried, RetryItem};
 use windlass_engine::env::Env;
-use windlass_engine::{Commit, EngineError, RetryItem};
+use windlass_engine::{Commit, EngineError};
 
 use super::{is_refused, phase, retry_item, waiting_lease};
-use crate::world::{World, bodies, held, item, items, lease};
+use crate::world::{World, bodies, completion, completion_with, held, item, items, lease};
 
 on_every_store!(
     a_payload_comes_back_as_it_was_sent,
@@ -46,9 +46,8 @@ async fn an_expired_lease_cannot_complete_the_next_attempt(world: &World) {
     let late = world.lease(&queue, 1).await;
     world.env.advance(Duration::from_secs(61));
     let next = world.engine().lease(&queue, lease(1), Span::from_secs(3600)).await.expect("leased").accept();
-    assert_eq!((next[0].id, next[0].attempts), (late[0].id, 2));
-    let judged =
-        world.engine().complete(&queue, vec![(late[0].id, late[0].permit, None)]).await.expect("judged");
+    assert_eq!((next[0].leased.id, next[0].leased.attempts), (late[0].leased.id, 2));
+    let judged = world.engine().complete(&queue, vec![completion(late[0].held())]).await.expect("judged");
     let refusal = judged.results.into_iter().next().expect("one result");
     assert!(is_refused(&refusal, &Refusal::LeaseLost { reason: Some(LeaseEnd::Expired) }), "{refusal:?}");
     world.complete(&queue, &next[0]).await;
@@ -98,7 +97,7 @@ async fn a_retried_item_waits_by_the_policy(world: &World) {
     assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.scheduled, 1);
     let waiting = waiting_lease(world, &queue, lease(1)).await;
     world.env.advance(Duration::from_secs(300));
-    assert_eq!(waiting.await.expect("the task ran").expect("leased").accept()[0].attempts, 2);
+    assert_eq!(waiting.await.expect("the task ran").expect("leased").accept()[0].leased.attempts, 2);
 }
 
 async fn a_released_item_keeps_its_place_and_its_attempts(world: &World) {
@@ -109,7 +108,7 @@ async fn a_released_item_keeps_its_place_and_its_attempts(world: &World) {
     assert!(released.results.iter().all(Result::is_ok));
     let again = world.lease(&queue, 3).await;
     assert_eq!(bodies(&again), ["item 0", "item 1", "item 2"]);
-    assert!(again.iter().all(|item| item.attempts == 1));
+    assert!(again.iter().all(|item| item.leased.attempts == 1));
     let late = world.engine().release(&queue, held(&leased)).await.expect("judged");
     assert!(
         late.results
@@ -169,7 +168,7 @@ async fn a_result_is_kept_until_its_retention_ends(world: &World) {
     let queue = world.queue("q", 1, Settings { retention: Span::from_secs(10), ..Settings::default() }).await;
     let ids = world.produce(&queue, items(1)).await;
     let leased = world.lease(&queue, 1).await;
-    let done = vec![(leased[0].id, leased[0].permit, Some(Bytes::from_static(b"42")))];
+    let done = vec![completion_with(leased[0].held(), Bytes::from_static(b"42"))];
     assert!(world.engine().complete(&queue, done).await.expect("judged").results[0].is_ok());
     world.restart().await;
     let view = world.engine().get(ids[0]).await.expect("kept");
@@ -199,7 +198,7 @@ async fn a_cancel_answers_with_the_item(world: &World) {
     assert_eq!(again.value.payload, Some(Bytes::from_static(b"leased")));
     assert!(matches!(&again.value.item.state, State::Leased(lease) if lease.cancel_requested));
     // Final, with a result.
-    let done = vec![(leased[0].id, leased[0].permit, Some(Bytes::from_static(b"42")))];
+    let done = vec![completion_with(leased[0].held(), Bytes::from_static(b"42"))];
     assert!(world.engine().complete(&queue, done).await.expect("judged").results[0].is_ok());
     let ended = world.engine().cancel(ids[0]).await.expect("shown").value;
     assert_eq!(ended.item.state.phase(), Phase::Completed);
@@ -228,7 +227,7 @@ async fn facts_are_seen_as_long_as_the_item(world: &World) {
     let new = |payload| NewItem { facts: facts.clone(), ..item(payload) };
     let ids = world.produce(&queue, vec![new("done"), new("given up"), item("without")]).await;
     let leased = world.lease(&queue, 1).await;
-    let done = vec![(leased[0].id, leased[0].permit, Some(Bytes::from_static(b"42")))];
+    let done = vec![completion_with(leased[0].held(), Bytes::from_static(b"42"))];
     assert!(world.engine().complete(&queue, done).await.expect("judged").results[0].is_ok());
     world.restart().await;
     let view = world.engine().get(ids[0]).await.expect("kept");

@@ -40,8 +40,12 @@ async fn items_are_leased_in_the_order_produced(world: &World) {
     let mut ids = world.produce(&queue, items(3)).await;
     ids.extend(world.produce(&queue, items(2)).await);
     let leased = world.lease(&queue, 10).await;
-    assert_eq!(leased.iter().map(|item| item.id).collect::<Vec<_>>(), ids);
-    assert!(leased.windows(2).all(|pair| pair[0].permit < pair[1].permit && pair[0].id < pair[1].id));
+    assert_eq!(leased.iter().map(|item| item.leased.id).collect::<Vec<_>>(), ids);
+    assert!(
+        leased.windows(2).all(
+            |pair| pair[0].leased.permit < pair[1].leased.permit && pair[0].leased.id < pair[1].leased.id
+        )
+    );
     for item in &leased {
         world.complete(&queue, item).await;
     }
@@ -74,7 +78,7 @@ async fn an_item_produced_while_a_lease_waits_is_handed_over(world: &World) {
     let waiting = waiting_lease(world, &queue, lease(10)).await;
     let ids = world.produce(&queue, items(2)).await;
     let granted = waiting.await.expect("the task ran").expect("leased").accept();
-    assert_eq!(granted.iter().map(|item| item.id).collect::<Vec<_>>(), ids);
+    assert_eq!(granted.iter().map(|item| item.leased.id).collect::<Vec<_>>(), ids);
 }
 
 async fn a_waiting_lease_ends_empty_at_its_timeout(world: &World) {
@@ -101,7 +105,7 @@ async fn an_abandoned_waiting_lease_takes_nothing(world: &World) {
     waiting.abort();
     assert!(waiting.await.expect_err("aborted").is_cancelled());
     world.produce(&queue, items(1)).await;
-    assert_eq!(world.lease(&queue, 1).await[0].attempts, 1);
+    assert_eq!(world.lease(&queue, 1).await[0].leased.attempts, 1);
 }
 
 async fn a_grant_that_is_dropped_is_given_back_uncharged(world: &World) {
@@ -116,7 +120,7 @@ async fn a_grant_that_is_dropped_is_given_back_uncharged(world: &World) {
             world.engine().lease(&queue, lease(3), Span::from_secs(3600)).await.expect("leased").accept(),
         );
     }
-    assert!(all.iter().all(|item| item.attempts == 1));
+    assert!(all.iter().all(|item| item.leased.attempts == 1));
 }
 
 async fn a_delivery_is_accepted_or_given_back_without_the_items(world: &World) {
@@ -127,10 +131,13 @@ async fn a_delivery_is_accepted_or_given_back_without_the_items(world: &World) {
     let kept = grant.items().to_vec();
     grant.into_delivery().accept();
     let grant = world.engine().lease(&queue, lease(1), Span::ZERO).await.expect("leased");
-    let given_back = grant.items()[0].id;
+    let given_back = grant.items()[0].leased.id;
     drop(grant.into_delivery());
     let again = world.engine().lease(&queue, lease(2), AN_HOUR).await.expect("leased").accept();
-    assert_eq!(again.iter().map(|item| (item.id, item.attempts)).collect::<Vec<_>>(), [(given_back, 1)]);
+    assert_eq!(
+        again.iter().map(|item| (item.leased.id, item.leased.attempts)).collect::<Vec<_>>(),
+        [(given_back, 1)]
+    );
     world.complete(&queue, &kept[0]).await;
 }
 
@@ -157,7 +164,7 @@ async fn leases_survive_a_restart_with_the_same_permits(world: &World) {
         world.complete(&queue, item).await;
     }
     let newer = world.produce(&queue, items(1)).await[0];
-    assert!(leased.iter().chain(&rest).all(|old| old.id != newer));
+    assert!(leased.iter().chain(&rest).all(|old| old.leased.id != newer));
 }
 
 async fn downtime_does_not_end_a_lease(world: &World) {
@@ -194,7 +201,7 @@ async fn a_lease_under_way_at_the_close_is_delivered_or_given_back_uncharged(wor
         closing.await.expect("the task ran");
         world.restart().await;
         let view = world.engine().get(id).await.expect("it is there");
-        let charged = leased.first().map_or(0, |item| item.attempts);
+        let charged = leased.first().map_or(0, |item| item.leased.attempts);
         assert_eq!((view.item.attempts, view.item.state.phase() == Phase::Leased), (charged, charged == 1));
         world.engine().release(&queue, held(&leased)).await.expect("judged");
     }
@@ -289,6 +296,6 @@ async fn what_is_too_large_for_one_answer_is_given_back_uncharged(world: &World)
     let third = world.engine().lease(&queue, lease(200), AN_HOUR).await.expect("leased").accept();
     assert_eq!(third.len(), 14);
     let all: Vec<_> = first[10..].iter().chain(&second).chain(&third).collect();
-    assert!(all.iter().all(|item| item.attempts == 1), "nobody was charged for what was given back");
+    assert!(all.iter().all(|item| item.leased.attempts == 1), "nobody was charged for what was given back");
     assert!(all.iter().enumerate().all(|(number, item)| item.body[0] == number as u8));
 }

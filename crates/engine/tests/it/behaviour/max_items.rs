@@ -9,7 +9,7 @@ use windlass_core::verbs::{Clear, NewItem, UpdateQueue};
 use windlass_engine::{Engine, EngineError, Judged, ProducedItem};
 
 use super::is_refused;
-use crate::world::{World, item, items};
+use crate::world::{World, completion_with, item, items};
 
 on_every_store!(
     a_batch_that_would_pass_max_items_is_refused_whole,
@@ -63,12 +63,12 @@ async fn every_end_of_an_item_frees_its_place_at_once(world: &World) {
         let leased = world.lease(&queue, 3).await;
         world.complete(&queue, &leased[0]).await;
         assert!(produce(&engine, &queue, 1).await);
-        let result = vec![(leased[1].id, leased[1].permit, Some("kept".into()))];
+        let result = vec![completion_with(leased[1].held(), "kept")];
         engine.complete(&queue, result).await.expect("judged");
         assert!(produce(&engine, &queue, 1).await);
-        engine.release(&queue, vec![(leased[2].id, leased[2].permit)]).await.expect("judged");
+        engine.release(&queue, vec![leased[2].held()]).await.expect("judged");
         assert!(!produce(&engine, &queue, 1).await);
-        engine.cancel(leased[2].id).await.expect("cancelled");
+        engine.cancel(leased[2].leased.id).await.expect("cancelled");
         assert!(produce(&engine, &queue, 1).await);
         let all = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
         assert_eq!(engine.clear(&queue, all).await.expect("cleared").value, 4);

@@ -63,8 +63,8 @@ use windlass_core::item::Phase;
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::time::Span;
-use windlass_core::verbs::LeaseItems;
-use windlass_engine::{Committed, Engine, EngineError, Grant, Granted, ItemView, RetryItem};
+use windlass_core::verbs::{LeaseItems, RetryItem};
+use windlass_engine::{Committed, Engine, EngineError, Grant, Granted, ItemView};
 
 use crate::world::World;
 
@@ -100,7 +100,7 @@ pub(crate) fn phase(cancelled: &Committed<ItemView>) -> Phase {
 }
 
 pub(crate) fn retry_item(item: &Granted) -> RetryItem {
-    RetryItem { id: item.id, permit: item.permit, retry_at: None, delay: None, dead: false, error: None }
+    RetryItem { held: item.held(), retry_at: None, delay: None, dead: false, error: None }
 }
 
 pub(crate) fn is_refused<T>(result: &Result<T, EngineError>, expected: &Refusal) -> bool {

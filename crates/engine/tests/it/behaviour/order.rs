@@ -59,7 +59,7 @@ async fn items_of_many_priorities_keep_their_order_when_some_permits_are_revoked
     world.produce(&queue, vec![make("mail", "0c"), make("mail", "7c")]).await;
     let rest = world.lease(&queue, 100).await;
     assert_eq!(bodies(&rest), ["0a", "0c", "7a", "7c", "8a", "8b", "8c"]);
-    assert_eq!(rest.iter().map(|item| item.attempts).collect::<Vec<_>>(), [2, 1, 2, 1, 2, 1, 1]);
+    assert_eq!(rest.iter().map(|item| item.leased.attempts).collect::<Vec<_>>(), [2, 1, 2, 1, 2, 1, 1]);
 }
 
 async fn kinds_and_max_priority_choose_from_the_same_order_also_after_a_revocation(world: &World) {

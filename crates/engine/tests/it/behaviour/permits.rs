@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::{LeaseEnd, Phase};
 use windlass_core::refusal::Refusal;
 use windlass_core::settings::{Requeue, Settings};
 use windlass_core::time::Span;
+use windlass_core::verbs::Held;
 use windlass_engine::Holding;
 
 use super::{is_refused, waiting_lease};
-use crate::world::{World, held, items, lease};
+use crate::world::{World, completion, held, items, lease};
 
 on_every_store!(
     permits_are_listed_by_id_over_all_partitions_page_by_page,
@@ -22,8 +22,8 @@ on_every_store!(
     a_revoked_item_with_a_cancel_request_is_cancelled,
 );
 
-fn named(holdings: &[Holding]) -> Vec<(ItemId, Permit)> {
-    holdings.iter().map(|holding| (holding.id, holding.lease.permit)).collect()
+fn named(holdings: &[Holding]) -> Vec<Held> {
+    holdings.iter().map(|holding| Held { id: holding.id, permit: holding.lease.permit }).collect()
 }
 
 async fn permits_are_listed_by_id_over_all_partitions_page_by_page(world: &World) {
@@ -32,7 +32,7 @@ async fn permits_are_listed_by_id_over_all_partitions_page_by_page(world: &World
         world.produce(&queue, items(3)).await;
     }
     let mut expected = held(&world.lease(&queue, 13).await);
-    expected.sort_by_key(|(id, _)| id.to_uuid());
+    expected.sort_by_key(|held| held.id.to_uuid());
     let engine = world.engine();
     assert_eq!(named(&engine.permits(&queue, None, 1000).await.expect("listed")), expected);
     // A pivot need not be there any more.
@@ -52,9 +52,9 @@ async fn a_permit_is_shown_as_it_was_granted_and_with_the_deadline_in_force(worl
     world.produce(&queue, items(2)).await;
     let leased = world.lease(&queue, 1).await.remove(0);
     let shown = world.engine().permits(&queue, None, 10).await.expect("listed").remove(0);
-    assert_eq!((shown.id, shown.lease.permit, shown.attempts), (leased.id, leased.permit, 1));
+    assert_eq!((shown.id, shown.lease.permit, shown.attempts), (leased.leased.id, leased.leased.permit, 1));
     assert_eq!((&*shown.kind, &*shown.lease.client_id), ("default", "worker"));
-    assert_eq!((shown.lease.deadline, shown.lease.leased_at), (leased.deadline, world.engine().now()));
+    assert_eq!((shown.lease.deadline, shown.lease.leased_at), (leased.leased.deadline, world.engine().now()));
     world.env.advance(Duration::from_secs(55));
     world.restart().await;
     let later = world.engine().permits(&queue, None, 10).await.expect("listed").remove(0);
@@ -66,11 +66,11 @@ async fn a_revoked_item_goes_to_whoever_waits_and_its_old_permit_is_lost(world: 
     world.produce(&queue, items(1)).await;
     let old = world.lease(&queue, 1).await.remove(0);
     let waiting = waiting_lease(world, &queue, lease(1)).await;
-    let revoked = world.engine().revoke(&queue, vec![(old.id, old.permit)]).await.expect("judged");
+    let revoked = world.engine().revoke(&queue, vec![old.held()]).await.expect("judged");
     assert!(revoked.results[0].is_ok());
     let new = waiting.await.expect("the task ran").expect("leased").accept().remove(0);
-    assert_eq!((new.id, new.attempts), (old.id, 2));
-    let late = world.engine().complete(&queue, vec![(old.id, old.permit, None)]).await.expect("judged");
+    assert_eq!((new.leased.id, new.leased.attempts), (old.leased.id, 2));
+    let late = world.engine().complete(&queue, vec![completion(old.held())]).await.expect("judged");
     assert!(is_refused(&late.results[0], &Refusal::LeaseLost { reason: Some(LeaseEnd::Revoked) }));
     world.complete(&queue, &new).await;
 }
@@ -81,8 +81,8 @@ async fn a_revoked_item_keeps_its_place_whatever_the_queue_says_of_requeueing(wo
     let leased = world.lease(&queue, 2).await;
     world.engine().revoke(&queue, held(&leased)).await.expect("judged");
     let again = world.lease(&queue, 3).await;
-    assert_eq!(again.iter().map(|item| item.id).collect::<Vec<_>>(), ids);
-    assert_eq!(again.iter().map(|item| item.attempts).collect::<Vec<_>>(), [2, 2, 1]);
+    assert_eq!(again.iter().map(|item| item.leased.id).collect::<Vec<_>>(), ids);
+    assert_eq!(again.iter().map(|item| item.leased.attempts).collect::<Vec<_>>(), [2, 2, 1]);
 }
 
 async fn revocations_are_judged_one_by_one(world: &World) {
@@ -92,7 +92,7 @@ async fn revocations_are_judged_one_by_one(world: &World) {
     let leased = world.lease(&queue, 4).await;
     world.complete(&queue, &leased[0]).await;
     let mut asked = held(&leased);
-    asked[1].1.0 += 1;
+    asked[1].permit.0 += 1;
     let judged = world.engine().revoke(&queue, asked).await.expect("judged");
     assert!(is_refused(&judged.results[0], &Refusal::NotFound));
     assert!(is_refused(&judged.results[1], &Refusal::LeaseLost { reason: None }));

@@ -10,7 +10,7 @@ use windlass_engine::env::Env;
 use windlass_engine::{Commit, Engine, EngineError};
 
 use super::is_refused;
-use crate::world::{World, item, items, lease, queue_name};
+use crate::world::{World, completion_with, item, items, lease, queue_name};
 
 on_every_store!(
     a_queue_made_again_under_the_name_is_empty,
@@ -45,7 +45,7 @@ async fn new_settings_count_for_the_next_lease(world: &World) {
     let change = SettingsChange { lease_timeout: Some(Span::from_secs(7)), ..SettingsChange::default() };
     world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
     let leased = world.lease(&queue, 1).await;
-    assert_eq!(leased[0].deadline, world.env.wall() + Span::from_secs(7));
+    assert_eq!(leased[0].leased.deadline, world.env.wall() + Span::from_secs(7));
     world.restart().await;
     assert_eq!(world.engine().queues()[0].settings.lease_timeout, Span::from_secs(7));
 }
@@ -141,7 +141,7 @@ async fn what_is_final_does_not_keep_a_queue(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
     let id = world.produce(&queue, items(1)).await[0];
     let leased = world.lease(&queue, 1).await;
-    let done = vec![(leased[0].id, leased[0].permit, Some("kept".into()))];
+    let done = vec![completion_with(leased[0].held(), "kept")];
     assert!(world.engine().complete(&queue, done).await.expect("judged").results[0].is_ok());
     world.engine().delete_queue(&queue, false).await.expect("deleted");
     assert!(is_refused(&world.engine().get(id).await, &Refusal::NotFound));

@@ -15,7 +15,7 @@ use windlass_engine::{Commit, EngineError, PartitionState, ProducedItem, Remaini
 use super::addresses::at;
 use super::dead_queues::{all_moved, arrived, fail_all, to_dead};
 use super::{is_refused, waiting_for, waiting_lease};
-use crate::world::{World, bodies, item, items, lease};
+use crate::world::{World, bodies, completion, item, items, lease};
 
 on_every_store!(
     a_queue_grows_at_once,
@@ -77,7 +77,7 @@ pub(super) async fn complete_all(world: &World, queue: &QueueName) -> Vec<ItemId
         for item in &leased {
             world.complete(queue, item).await;
         }
-        done.extend(leased.iter().map(|item| item.id));
+        done.extend(leased.iter().map(|item| item.leased.id));
     }
 }
 
@@ -221,7 +221,7 @@ async fn what_a_partition_kept_is_found_until_its_time(world: &World) {
         let seen = world.engine().get(*id).await.expect("kept");
         assert_eq!(seen.item.state.phase(), Phase::Completed);
     }
-    let late = world.engine().complete(&queue, vec![(leased[0].id, leased[0].permit, None)]).await;
+    let late = world.engine().complete(&queue, vec![completion(leased[0].held())]).await;
     let late = late.expect("judged").results.remove(0);
     assert!(matches!(late, Err(EngineError::Refused(Refusal::LeaseLost { reason: Some(_) }))), "{late:?}");
     world.env.advance(Duration::from_secs(49 * 3600));
@@ -371,18 +371,18 @@ async fn no_address_is_live_twice_and_no_item_lost_under_load(world: &World) {
             let granted =
                 engine.lease(&name, lease(7), Span::from_secs(3600)).await.expect("leased").accept();
             for item in &granted {
-                if let Some(address) = &item.address {
-                    let other = live.insert(address.clone(), item.id);
+                if let Some(address) = &item.leased.address {
+                    let other = live.insert(address.clone(), item.leased.id);
                     assert_eq!(other, None, "two items of one address are leased at once");
                 }
             }
             let mut ends = false;
             for item in granted {
                 // No longer ours to vouch for once it may be free again.
-                item.address.iter().for_each(|address| assert!(live.remove(address).is_some()));
-                let judged = engine.complete(&name, vec![(item.id, item.permit, None)]).await;
+                item.leased.address.iter().for_each(|address| assert!(live.remove(address).is_some()));
+                let judged = engine.complete(&name, vec![completion(item.held())]).await;
                 assert!(judged.expect("judged").results[0].is_ok());
-                done.push(item.id);
+                done.push(item.leased.id);
                 ends |= item.body == "the end";
             }
             if ends {

@@ -16,7 +16,7 @@ use windlass_engine::{Engine, EngineError, ProducedItem};
 
 use super::addresses::at;
 use super::groups::{end, group};
-use crate::world::{World, item, items, lease, queue_name};
+use crate::world::{World, completion, item, items, lease, queue_name};
 
 on_every_store!(two_to_five_to_one_under_load_breaks_no_promise);
 
@@ -185,10 +185,10 @@ async fn work(engine: Engine, queue: QueueName, history: Arc<History>) {
         }
         for item in granted {
             let begin = history.tick();
-            let told = engine.complete(&queue, vec![(item.id, item.permit, None)]).await.expect("judged");
+            let told = engine.complete(&queue, vec![completion(item.held())]).await.expect("judged");
             told.results.into_iter().for_each(|told| told.expect("completed"));
             let body = String::from_utf8_lossy(&item.body).into_owned();
-            let done = Done { id: item.id, body, leased, begin, end: history.tick() };
+            let done = Done { id: item.leased.id, body, leased, begin, end: history.tick() };
             history.done.lock().expect("sound").push(done);
         }
     }

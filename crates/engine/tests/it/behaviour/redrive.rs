@@ -52,8 +52,8 @@ async fn a_redrive_sends_all_back_to_where_they_came_from(world: &World) {
     assert_eq!((committed.value, committed.commits.len()), (4, 2));
     assert_eq!(waiting(world, &dead).await, 0);
     let back = arrived(world, &one, 3).await;
-    assert!(back.iter().all(|item| item.attempts == 1), "their attempts begin anew");
-    let origin = back[0].origin.as_deref().expect("moved");
+    assert!(back.iter().all(|item| item.leased.attempts == 1), "their attempts begin anew");
+    let origin = back[0].leased.origin.as_deref().expect("moved");
     assert_eq!((&*origin.queue, origin.reason, origin.attempts), ("dead", MoveReason::Redrive, Some(0)));
     let gone = world.engine().get(origin.id.expect("known")).await;
     assert!(is_refused(&gone, &Refusal::NotFound), "nothing of it is kept");

@@ -16,7 +16,7 @@ use windlass_engine::env::Env;
 use windlass_engine::{Engine, Granted, WhyNot};
 
 use super::{is_refused, retry_item, waiting_lease};
-use crate::world::{World, item, items, lease};
+use crate::world::{World, completion, item, items, lease};
 
 on_every_store!(
     work_runs_only_when_neither_pause_nor_block_stands_at_either_level,
@@ -84,9 +84,9 @@ async fn redundant_unblocks_under_many_workers_run_each_item_once(world: &World)
                 return had;
             }
             for item in granted {
-                let done = vec![(item.id, item.permit, None)];
+                let done = vec![completion(item.held())];
                 engine.complete(&queue, done).await.expect("judged").results.remove(0).expect("completed");
-                had.push(item.id);
+                had.push(item.leased.id);
             }
         }
     };
@@ -125,7 +125,7 @@ async fn a_hundred_thousand_items_behind_a_pause_are_all_leased_in_order_when_it
             if granted.is_empty() {
                 return had;
             }
-            had.extend(granted.into_iter().map(|item| (item.permit, item.id)));
+            had.extend(granted.into_iter().map(|item| (item.leased.permit, item.leased.id)));
         }
     };
     let workers: Vec<_> = (0..50).map(|_| tokio::spawn(worker(world.engine(), queue.clone()))).collect();
@@ -167,14 +167,14 @@ async fn other_kinds_go_on_and_running_leases_too(world: &World) {
     let held = world.lease(&queue, 2).await;
     stop(world, &queue, Some("mail"), Stop::Pause).await;
     world.produce(&queue, vec![of("mail"), of("report")]).await;
-    let kinds: Vec<_> = world.lease(&queue, 9).await.into_iter().map(|item| item.kind).collect();
+    let kinds: Vec<_> = world.lease(&queue, 9).await.into_iter().map(|item| item.leased.kind).collect();
     assert_eq!(kinds, ["report".into()]);
     world.complete(&queue, &held[0]).await;
-    let retry = windlass_engine::RetryItem { retry_at: Some(world.env.wall()), ..retry_item(&held[1]) };
+    let retry = windlass_core::verbs::RetryItem { retry_at: Some(world.env.wall()), ..retry_item(&held[1]) };
     world.engine().retry(&queue, vec![retry]).await.expect("judged");
     assert!(world.lease(&queue, 9).await.is_empty());
     go_on(world, &queue, Some("mail"), Stop::Pause).await;
-    let attempts: Vec<_> = world.lease(&queue, 9).await.iter().map(|item| item.attempts).collect();
+    let attempts: Vec<_> = world.lease(&queue, 9).await.iter().map(|item| item.leased.attempts).collect();
     assert_eq!(attempts, [2, 1]);
 }
 
@@ -291,10 +291,10 @@ async fn an_item_is_explained(world: &World) {
     assert!(!why(ids[0]).await.reasons.contains(&no_worker));
     go_on(world, &queue, None, Stop::Pause).await;
     let held: Vec<Granted> = waiting.await.expect("the task ran").expect("leased").accept();
-    let leased = Reason::Leased { client_id: "worker".into(), deadline: held[0].deadline };
-    assert_eq!(why(held[0].id).await.reasons, [WhyNot::Reason(leased)]);
+    let leased = Reason::Leased { client_id: "worker".into(), deadline: held[0].leased.deadline };
+    assert_eq!(why(held[0].leased.id).await.reasons, [WhyNot::Reason(leased)]);
     world.complete(&queue, &held[0]).await;
-    assert!(is_refused(&engine.explain(held[0].id).await, &Refusal::NotFound));
+    assert!(is_refused(&engine.explain(held[0].leased.id).await, &Refusal::NotFound));
 }
 
 async fn those_before_an_item_in_other_partitions_count_and_are_no_exact_number(world: &World) {

@@ -42,7 +42,7 @@ async fn a_due_item_reaches_a_waiting_lease_in_the_commit_that_starts_it(world: 
     assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.scheduled, 1, "never early");
     world.env.advance(Duration::from_micros(1));
     let leased = waiting.await.expect("the lease ran").expect("leased").accept();
-    assert_eq!(leased.iter().map(|item| item.id).collect::<Vec<_>>(), ids);
+    assert_eq!(leased.iter().map(|item| item.leased.id).collect::<Vec<_>>(), ids);
     assert_eq!(
         world.engine().commit_stats().commits - before,
         1,
@@ -87,7 +87,7 @@ async fn items_that_share_a_time_start_in_the_order_produced(world: &World) {
     }
     let there = world.produce(&queue, vec![item("there before any is due")]).await;
     world.env.advance(3 * MINUTE);
-    let leased: Vec<ItemId> = world.lease(&queue, 100).await.iter().map(|item| item.id).collect();
+    let leased: Vec<ItemId> = world.lease(&queue, 100).await.iter().map(|item| item.leased.id).collect();
     assert_eq!(leased, [there, due[0].clone(), due[1].clone()].concat());
 }
 

@@ -12,7 +12,7 @@ use windlass_engine::env::Env;
 use windlass_engine::{ItemView, Page};
 
 use super::{is_refused, retry_item};
-use crate::world::{World, bodies, held, item, items};
+use crate::world::{World, bodies, completion, held, item, items};
 
 on_every_store!(
     pages_are_what_a_lease_would_hand_out,
@@ -74,7 +74,7 @@ async fn pages_are_what_a_lease_would_hand_out(world: &World) {
     assert_eq!(all(world, &queue, List::Scheduled, 3).await.len(), 10);
     let waiting: Vec<ItemId> =
         listed.iter().filter(|view| view.item.state.phase() == Phase::Waiting).map(|view| view.id).collect();
-    let order: Vec<ItemId> = world.lease(&queue, 1000).await.iter().map(|item| item.id).collect();
+    let order: Vec<ItemId> = world.lease(&queue, 1000).await.iter().map(|item| item.leased.id).collect();
     assert_eq!(waiting, order);
 }
 
@@ -89,7 +89,7 @@ async fn a_page_shows_items_with_all_they_have(world: &World) {
     assert_eq!(payloads(&listed), [Some("first".into()), Some("second".into())]);
     assert_eq!((listed[0].item.attempts, listed[0].max_attempts, &listed[0].queue), (1, 3, &queue));
     assert_eq!(listed[0].item.state.phase(), Phase::Leased);
-    assert_eq!(leased[0].id, ids[0]);
+    assert_eq!(leased[0].leased.id, ids[0]);
     let scheduled = all(world, &queue, List::Scheduled, 10).await;
     assert_eq!((scheduled[0].id, payloads(&scheduled)), (ids[2], vec![Some("later".into())]));
 }
@@ -247,9 +247,9 @@ async fn deleted_items_are_gone_and_their_permits_void(world: &World) {
     let judged = world.engine().delete_items(&queue, asked).await.expect("judged");
     assert!(judged.results[..4].iter().all(Result::is_ok));
     assert!(judged.results[4..].iter().all(|result| is_refused(result, &Refusal::NotFound)));
-    let late = world.engine().complete(&queue, vec![(leased[0].id, leased[0].permit, None)]).await;
+    let late = world.engine().complete(&queue, vec![completion(leased[0].held())]).await;
     assert!(is_refused(&late.expect("judged").results[0], &Refusal::NotFound));
-    let gone = world.engine().get(leased[0].id).await;
+    let gone = world.engine().get(leased[0].leased.id).await;
     assert!(is_refused(&gone, &Refusal::NotFound), "{gone:?}");
     let stats = world.engine().stats(&queue).await.expect("stats");
     assert_eq!((stats.counts.live(), stats.retained), (0, 0));
@@ -268,7 +268,7 @@ async fn a_reload_reads_back_everything_and_leaves_leases_alone(world: &World) {
         (after.counts, after.partitions.len(), after.priorities)
     );
     world.complete(&queue, &leased[0]).await;
-    let again = world.engine().complete(&queue, vec![(leased[0].id, leased[0].permit, None)]).await;
+    let again = world.engine().complete(&queue, vec![completion(leased[0].held())]).await;
     assert!(is_refused(&again.expect("judged").results[0], &Refusal::NotFound));
     let released = world.engine().release(&queue, held(&leased[1..])).await.expect("judged");
     assert!(released.results.iter().all(Result::is_ok));

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use windlass_core::event::NewEvent;
-use windlass_core::id::{ItemId, Permit};
+use windlass_core::id::ItemId;
 use windlass_core::item::{LeaseEnd, Phase};
 use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{Clear, CreateGroup, Emitted};
-use windlass_engine::{CloseMode, EndReason, Engine, EngineError, Frame, Granted, Subscription};
+use windlass_core::verbs::{Clear, CreateGroup, Emitted, Held};
+use windlass_engine::{CloseMode, EndReason, Engine, EngineError, Frame, Subscription};
 
 use super::counts::Dice;
 use super::{is_refused, retry_item};
-use crate::world::{World, items};
+use crate::world::{World, completion, items};
 
 on_every_store!(
     a_stream_shows_the_item_then_its_events_and_states_in_their_places_to_the_end,
@@ -39,13 +39,9 @@ pub(crate) fn event(content: &str) -> NewEvent {
     NewEvent { content: Bytes::copy_from_slice(content.as_bytes()), bytes: content.len() as u64 }
 }
 
-pub(crate) async fn emit(engine: &Engine, (id, permit): (ItemId, Permit), contents: &[&str]) -> Emitted {
+pub(crate) async fn emit(engine: &Engine, held: Held, contents: &[&str]) -> Emitted {
     let events = contents.iter().map(|content| event(content)).collect();
-    engine.emit(id, permit, None, events).await.expect("emitted").value
-}
-
-pub(crate) fn held(item: &Granted) -> (ItemId, Permit) {
-    (item.id, item.permit)
+    engine.emit(held, None, events).await.expect("emitted").value
 }
 
 /// A frame in short.
@@ -73,11 +69,11 @@ pub(crate) async fn rest(mut stream: Subscription) -> Vec<String> {
     all
 }
 
-async fn one_leased(world: &World, settings: Settings) -> (QueueName, ItemId, (ItemId, Permit)) {
+async fn one_leased(world: &World, settings: Settings) -> (QueueName, ItemId, Held) {
     let queue = world.queue("q", 2, settings).await;
     let id = world.produce(&queue, items(1)).await[0];
     let leased = world.lease(&queue, 1).await;
-    (queue, id, held(&leased[0]))
+    (queue, id, leased[0].held())
 }
 
 async fn a_stream_shows_the_item_then_its_events_and_states_in_their_places_to_the_end(world: &World) {
@@ -89,7 +85,7 @@ async fn a_stream_shows_the_item_then_its_events_and_states_in_their_places_to_t
     assert_eq!((item.id, item.phase()), (id, Phase::Waiting));
     assert_eq!(item.payload, Some(Bytes::from_static(b"item 0")));
     let first = world.lease(&queue, 1).await;
-    emit(&engine, held(&first[0]), &["a", "b"]).await;
+    emit(&engine, first[0].held(), &["a", "b"]).await;
     engine.retry(&queue, vec![retry_item(&first[0])]).await.expect("judged");
     world.env.advance(std::time::Duration::from_secs(10));
     let second = loop {
@@ -97,7 +93,7 @@ async fn a_stream_shows_the_item_then_its_events_and_states_in_their_places_to_t
             break item;
         }
     };
-    emit(&engine, held(&second), &["c"]).await;
+    emit(&engine, second.held(), &["c"]).await;
     world.complete(&queue, &second).await;
     let story =
         ["Leased", "1 a", "2 b", "Scheduled", "Waiting", "Leased", "3 c", "Completed", "end Final Completed"];
@@ -119,7 +115,7 @@ async fn a_stream_after_a_number_replays_from_there_and_goes_on(world: &World) {
     emit(&engine, permit, &["d"]).await;
     let (shown, part) = live.await.expect("it ran");
     assert_eq!(shown, "4 d");
-    engine.complete(&queue, vec![(id, permit.1, None)]).await.expect("judged");
+    engine.complete(&queue, vec![completion(permit)]).await.expect("judged");
     assert_eq!(rest(whole).await, ["2 b", "3 c", "4 d", "Completed", "end Final Completed"]);
     assert_eq!(rest(part).await, ["Completed", "end Final Completed"]);
 }
@@ -136,7 +132,7 @@ async fn a_final_item_is_shown_or_replayed_and_ends_at_once(world: &World) {
     let (queue, id, permit) = one_leased(world, Settings::default()).await;
     let engine = world.engine();
     emit(&engine, permit, &["a", "b"]).await;
-    engine.complete(&queue, vec![(id, permit.1, None)]).await.expect("judged");
+    engine.complete(&queue, vec![completion(permit)]).await.expect("judged");
     let replayed = rest(engine.subscribe(id, Some(1)).await.expect("subscribed")).await;
     assert_eq!(replayed, ["2 b", "Completed", "end Final Completed"]);
     let shown = rest(engine.subscribe(id, None).await.expect("subscribed")).await;
@@ -161,12 +157,12 @@ async fn what_cannot_be_followed_is_refused(world: &World) {
 async fn an_emit_with_a_lost_permit_or_after_another_number_changes_nothing(world: &World) {
     let (queue, id, permit) = one_leased(world, Settings::default()).await;
     let engine = world.engine();
-    let after = |after| engine.emit(id, permit.1, Some(after), vec![event("a")]);
+    let after = |after| engine.emit(permit, Some(after), vec![event("a")]);
     assert_eq!(after(0).await.expect("the first").value.last_seq, 1);
     assert!(is_refused(&after(0).await, &Refusal::NotAfter { last_seq: 1 }));
     engine.release(&queue, vec![permit]).await.expect("judged");
     let lost = Refusal::LeaseLost { reason: Some(LeaseEnd::Released) };
-    assert!(is_refused(&engine.emit(id, permit.1, None, vec![event("b")]).await, &lost));
+    assert!(is_refused(&engine.emit(permit, None, vec![event("b")]).await, &lost));
     let view = engine.get(id).await.expect("it is there");
     assert_eq!(view.item.extras.expect("it has an event").event_count, 1);
 }
@@ -180,7 +176,7 @@ async fn events_outlive_a_restart_and_go_on_in_number(world: &World) {
     let shown = waiting.await.expect("it ran");
     assert_eq!(shown.last().map(String::as_str), Some("end Closed Leased"));
     assert_eq!(emit(&world.engine(), permit, &["c"]).await.first_seq, 3);
-    world.engine().complete(&queue, vec![(id, permit.1, None)]).await.expect("judged");
+    world.engine().complete(&queue, vec![completion(permit)]).await.expect("judged");
     let story = ["2 b", "3 c", "Completed", "end Final Completed"];
     assert_eq!(rest(world.engine().subscribe(id, Some(1)).await.expect("subscribed")).await, story);
 }
@@ -194,9 +190,9 @@ async fn who_needed_events_that_are_gone_is_told_which(world: &World) {
     // As far as the core goes they are large.
     let large = |content| vec![NewEvent { bytes: 6 << 20, ..event(content) }];
     for content in ["b", "c", "d", "e"] {
-        engine.emit(id, permit.1, None, large(content)).await.expect("emitted");
+        engine.emit(permit, None, large(content)).await.expect("emitted");
     }
-    engine.complete(&queue, vec![(id, permit.1, None)]).await.expect("judged");
+    engine.complete(&queue, vec![completion(permit)]).await.expect("judged");
     let end = ["4 d", "5 e", "Completed", "end Final Completed"];
     assert_eq!(rest(slow).await, [&["gap 2 3"][..], &end].concat());
     let late = engine.subscribe(id, Some(0)).await.expect("subscribed");
@@ -243,7 +239,7 @@ async fn the_end_of_an_item_that_is_taken_away_is_shown(world: &World) {
     let id = world.produce(&queue, items(1)).await[0];
     let leased = world.lease(&queue, 1).await;
     let stream = engine.subscribe(id, Some(0)).await.expect("subscribed");
-    emit(&engine, held(&leased[0]), &["a"]).await;
+    emit(&engine, leased[0].held(), &["a"]).await;
     engine.delete_items(&queue, vec![id]).await.expect("judged");
     assert_eq!(rest(stream).await, ["gap 1 1", "Cancelled", "end Final Cancelled"]);
 }
@@ -269,7 +265,7 @@ async fn a_reload_loses_nobody_who_follows(world: &World) {
     emit(&engine, permit, &["a"]).await;
     engine.reload(&queue).await.expect("acquired anew");
     emit(&engine, permit, &["b"]).await;
-    engine.complete(&queue, vec![(id, permit.1, None)]).await.expect("judged");
+    engine.complete(&queue, vec![completion(permit)]).await.expect("judged");
     assert_eq!(rest(stream).await, ["1 a", "2 b", "Completed", "end Final Completed"]);
 }
 
@@ -287,7 +283,7 @@ async fn streams_leave_nothing_behind(world: &World) {
     assert!(engine.store_stats().bytes_live > empty);
     drop(streams);
     assert_eq!(engine.overview()[0].subscribers, 0);
-    engine.complete(&queue, vec![(id, permit.1, None)]).await.expect("judged");
+    engine.complete(&queue, vec![completion(permit)]).await.expect("judged");
     world.env.advance(std::time::Duration::from_secs(60));
     assert!(is_refused(&engine.get(id).await, &Refusal::NotFound));
     assert_eq!(engine.store_stats().bytes_live, 0);
@@ -329,7 +325,7 @@ async fn two_hundred_who_come_and_go_see_the_same_four_thousand_events(world: &W
     while emitted < 4000 {
         let batch = (1 + dice.below(40)).min(4000 - emitted);
         let events = (0..batch).map(|index| event(&format!("event {}", emitted + index + 1))).collect();
-        engine.emit(id, permit.1, Some(emitted), events).await.expect("emitted");
+        engine.emit(permit, Some(emitted), events).await.expect("emitted");
         emitted += batch;
         for _ in 0..dice.below(4) {
             if followers.len() < 200 {
@@ -337,7 +333,7 @@ async fn two_hundred_who_come_and_go_see_the_same_four_thousand_events(world: &W
             }
         }
     }
-    engine.complete(&queue, vec![(id, permit.1, None)]).await.expect("judged");
+    engine.complete(&queue, vec![completion(permit)]).await.expect("judged");
     while followers.len() < 200 {
         followers.push(tokio::spawn(follower(engine.clone(), id, Dice(dice.below(1 << 30)))));
     }
@@ -386,17 +382,17 @@ async fn who_comes_at_the_moment_of_the_end_still_sees_all_of_it(world: &World) 
         world.produce(&queue, items(100)).await;
         let mut races = Vec::new();
         for item in world.lease(&queue, 100).await {
-            let (id, permit) = held(&item);
-            emit(&engine, (id, permit), &["a"]).await;
+            let held = item.held();
+            emit(&engine, held, &["a"]).await;
             let (worker, queue) = (engine.clone(), Arc::clone(&queue));
             tokio::spawn(async move {
-                worker.emit(id, permit, None, vec![event("b")]).await.expect("emitted");
-                worker.complete(&queue, vec![(id, permit, None)]).await.expect("judged");
+                worker.emit(held, None, vec![event("b")]).await.expect("emitted");
+                worker.complete(&queue, vec![completion(held)]).await.expect("judged");
             });
             let follower = engine.clone();
             let after = (round % 2 == 0).then_some(0);
             races.push(tokio::spawn(async move {
-                rest(follower.subscribe(id, after).await.expect("it is kept")).await
+                rest(follower.subscribe(held.id, after).await.expect("it is kept")).await
             }));
         }
         for race in races {

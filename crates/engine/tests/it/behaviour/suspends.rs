@@ -8,8 +8,8 @@ use windlass_core::item::{LeaseEnd, Phase};
 use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{Input, NewItem};
-use windlass_engine::{Granted, SuspendItem};
+use windlass_core::verbs::{Input, NewItem, SuspendItem};
+use windlass_engine::Granted;
 
 use super::is_refused;
 use super::streams::{next, rest};
@@ -22,7 +22,7 @@ on_every_store!(
 );
 
 fn suspend(item: &Granted) -> Vec<SuspendItem> {
-    vec![SuspendItem { id: item.id, permit: item.permit, reason: Some("which colour?".into()) }]
+    vec![SuspendItem { held: item.held(), reason: Some("which colour?".into()) }]
 }
 
 fn answer(text: &'static str) -> Input {
@@ -48,7 +48,7 @@ async fn a_suspended_item_waits_for_an_answer_and_goes_on_with_it(world: &World)
     engine.resume(id, Some(answer("blue"))).await.expect("resumed");
     let second = world.lease(&queue, 1).await;
     assert_eq!(second[0].input, Some(Bytes::from_static(b"blue")));
-    assert_eq!((second[0].body.clone(), second[0].attempts), (Bytes::from_static(b"item 0"), 1));
+    assert_eq!((second[0].body.clone(), second[0].leased.attempts), (Bytes::from_static(b"item 0"), 1));
     world.complete(&queue, &second[0]).await;
     assert_eq!(rest(stream).await, ["1 blue", "Waiting", "Leased", "Completed", "end Final Completed"]);
 }

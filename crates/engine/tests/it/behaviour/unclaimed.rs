@@ -88,7 +88,7 @@ async fn adopted_partitions_bring_all_items_back(world: &World) {
         }
     }
     let leased = world.lease(&queue, 100).await;
-    assert_eq!(leased.iter().map(|item| item.id).collect::<BTreeSet<_>>(), made);
+    assert_eq!(leased.iter().map(|item| item.leased.id).collect::<BTreeSet<_>>(), made);
     let texts: BTreeSet<String> = bodies(&leased).into_iter().collect();
     assert_eq!(texts, (0..10).map(|number| format!("item {number}")).collect());
     for item in &leased {
@@ -173,7 +173,7 @@ async fn an_adopted_partition_obeys_the_settings_and_rules_of_its_queue(world: &
     let leased = world.lease(&queue, 10).await;
     assert_eq!(leased.len(), 2, "the rule went with the queue it was set on");
     let now = world.engine().now();
-    assert!(leased.iter().all(|item| item.deadline == now + windlass_core::time::Span::from_secs(77)));
+    assert!(leased.iter().all(|item| item.leased.deadline == now + windlass_core::time::Span::from_secs(77)));
 }
 
 async fn crons_of_an_adopted_partition_are_found_by_name_and_run_once(world: &World) {

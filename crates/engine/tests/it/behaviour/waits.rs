@@ -8,8 +8,8 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{Clear, NewItem};
-use windlass_engine::{Engine, EngineError, ItemView, Outcome, RetryItem};
+use windlass_core::verbs::{Clear, Completion, NewItem, RetryItem};
+use windlass_engine::{Engine, EngineError, ItemView, Outcome};
 
 use super::addresses::at;
 use super::{WaitTask, is_refused, retry_item, waiting_for};
@@ -59,7 +59,7 @@ async fn a_wait_is_told_the_result_although_it_may_not_be_kept(world: &World) {
     let waiting = waiting_for(&world.engine(), id).await;
     let leased = world.lease(&queue, 1).await;
     let result = Some(Bytes::from_static(b"done"));
-    let done = vec![(id, leased[0].permit, result.clone())];
+    let done = vec![Completion { held: leased[0].held(), result: result.clone() }];
     world.engine().complete(&queue, done).await.expect("judged").results[0].clone().expect("completed");
     let view = told(waiting).await;
     assert_eq!((view.item.state.phase(), view.result), (Phase::Completed, result));
@@ -82,7 +82,7 @@ async fn a_wait_is_told_a_failure_with_its_error_also_when_the_item_moves_on(wor
         world.engine().lease(&dead, crate::world::lease(1), AN_HOUR).await.expect("it arrives").accept();
     // In its new queue it is another item, which can be waited for anew: a redrive takes it away.
     world.engine().release(&dead, crate::world::held(&moved)).await.expect("judged");
-    let waiting = waiting_for(&world.engine(), moved[0].id).await;
+    let waiting = waiting_for(&world.engine(), moved[0].leased.id).await;
     let redriven = world.engine().redrive(&dead, Default::default()).await.expect("redriven");
     assert_eq!((redriven.value, told(waiting).await.item.state.phase()), (1, Phase::Cancelled));
 }
@@ -123,7 +123,11 @@ async fn a_wait_for_a_final_item_is_answered_at_once(world: &World) {
     let id = world.produce(&queue, items(1)).await[0];
     let leased = world.lease(&queue, 1).await;
     let result = Some(Bytes::from_static(b"done"));
-    world.engine().complete(&queue, vec![(id, leased[0].permit, result.clone())]).await.expect("judged");
+    world
+        .engine()
+        .complete(&queue, vec![Completion { held: leased[0].held(), result: result.clone() }])
+        .await
+        .expect("judged");
     let view = world.engine().wait(id, AN_HOUR).await.expect("it is kept");
     assert_eq!((view.item.state.phase(), view.result), (Phase::Completed, result));
 }
@@ -227,7 +231,7 @@ async fn a_thousand_waits_for_a_thousand_addresses_are_each_answered_from_its_co
         assert!(!task.is_finished());
         world.complete(&queue, item).await;
         let view = told(task).await;
-        assert_eq!((view.id, view.item.state.phase()), (item.id, Phase::Completed));
+        assert_eq!((view.id, view.item.state.phase()), (item.leased.id, Phase::Completed));
         assert_eq!(world.engine().overview()[0].item_waiters, 999 - done);
     }
     assert_eq!(
@@ -246,13 +250,13 @@ async fn what_a_thousand_want_of_one_address_is_done_once_and_told_to_all(world:
     let leased = world.lease(&queue, 1000).await;
     assert_eq!(leased.len(), 1, "it is done once");
     let result = Some(Bytes::from_static(b"42"));
-    let done = vec![(leased[0].id, leased[0].permit, result.clone())];
+    let done = vec![Completion { held: leased[0].held(), result: result.clone() }];
     world.engine().complete(&queue, done).await.expect("judged").results[0].clone().expect("completed");
     for client in clients {
         let view = client.await.expect("the client ran");
         assert_eq!(
             (view.id, view.item.state.phase(), &view.result),
-            (leased[0].id, Phase::Completed, &result)
+            (leased[0].leased.id, Phase::Completed, &result)
         );
     }
 }

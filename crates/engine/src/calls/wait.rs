@@ -11,19 +11,19 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::host::Home;
 use crate::partition::watchers::{Told, Watching};
-use crate::types::ItemView;
 use crate::view;
+use crate::view::ItemView;
 
 impl Engine {
     /// The item once it has ended, also when nothing of it is kept; or as it is after `wait`. `Span::ZERO` answers at
     /// once.
     pub async fn wait(&self, id: ItemId, wait: Span) -> Result<ItemView, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let home = self.home_of(id)?;
         if wait == Span::ZERO {
             return view::get(&home, &*self.store, id).await;
         }
-        let deadline = self.registry.boot() + Duration::from(wait);
+        let deadline = self.host.boot() + Duration::from(wait);
         // Before it ends: they never change, and are gone afterwards if nothing of it is kept.
         let facts = view::facts(&*self.store, id).await?;
         let (mut watching, seen) = home.partition.watch(id.number)?;
@@ -33,7 +33,7 @@ impl Engine {
             tokio::select! {
                 biased;
                 heard = watching.told() => told = Some(heard),
-                () = self.registry.sleep_until(deadline) => {}
+                () = self.host.sleep_until(deadline) => {}
             }
         }
         match told {
@@ -62,7 +62,7 @@ impl Engine {
 
     fn ended(&self, home: Home, id: ItemId, ended: Ended, facts: Option<Bytes>) -> ItemView {
         // With the settings that count now, unless the queue has gone since.
-        let queue = self.registry.home_of(id.partition).map_or(home.queue, |home| home.queue);
+        let queue = self.host.home_of(id.partition).map_or(home.queue, |home| home.queue);
         view::of(&queue.queue, id, ended.item, ended.member, [None, ended.result, facts])
     }
 }

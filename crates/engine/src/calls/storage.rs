@@ -3,44 +3,32 @@
 use std::sync::Arc;
 
 use windlass_core::id::{ItemId, PartitionId};
-use windlass_core::limits;
-use windlass_core::refusal::Refusal;
 use windlass_core::row::{Queue, QueueName, Stored};
-use windlass_core::verbs::ImportItem;
 
+use crate::Engine;
+use crate::commit::{Committed, Judged};
 use crate::error::EngineError;
-use crate::types::{Commit, Committed, ItemView, Judged, Page, ProducedItem, Unclaimed};
-use crate::{Engine, committed_queue};
+use crate::queue::Page;
+use crate::registry::Unclaimed;
+use crate::view::ItemView;
 
 impl Engine {
     /// A page of a list. It may be shorter than its limit, because it is bounded in bytes too; it is empty only at the
     /// end of the list.
     pub async fn list(&self, queue: &QueueName, page: Page) -> Result<Vec<ItemView>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.queue(queue)?.list(page).await
-    }
-
-    /// Routed as [`Engine::produce`] does, in the order given behind what is there.
-    pub async fn import(
-        &self,
-        queue: &QueueName,
-        items: Vec<ImportItem>,
-    ) -> Result<Judged<ProducedItem>, EngineError> {
-        let _call = self.registry.enter()?;
-        limits::check_batch("items", items.len()).map_err(Refusal::Invalid)?;
-        self.memory.check()?;
-        self.take_in(queue, items).await
     }
 
     /// Takes items out that have not ended, leased ones too. Nothing of them is kept.
     pub async fn delete_items(&self, queue: &QueueName, ids: Vec<ItemId>) -> Result<Judged<()>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         Ok(self.queue(queue)?.delete(ids).await)
     }
 
     /// Partitions that stores hold and no queue names, by number.
     pub fn unclaimed(&self) -> Vec<Stored> {
-        self.registry.unclaimed()
+        self.host.unclaimed()
     }
 
     /// Reads unclaimed partitions from the first one after a number on, and tells what is in them.
@@ -49,7 +37,7 @@ impl Engine {
         after: Option<PartitionId>,
         limit: usize,
     ) -> Result<Vec<Unclaimed>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         Ok(self.registry.describe_unclaimed(after, limit).await)
     }
 
@@ -61,8 +49,9 @@ impl Engine {
         partition: PartitionId,
         store: Option<Arc<str>>,
     ) -> Result<Committed<Queue>, EngineError> {
-        let _call = self.registry.enter()?;
-        Ok(committed_queue(self.registry.adopt(queue.clone(), partition, store).await?))
+        let _call = self.host.enter()?;
+        let adopted = self.registry.adopt(queue.clone(), partition, store).await?;
+        Ok(Committed::by(PartitionId::REGISTRY, adopted))
     }
 
     /// Drops an unclaimed partition and everything in it. Without `force` the drop is refused while an item in it is not
@@ -73,16 +62,15 @@ impl Engine {
         store: Option<Arc<str>>,
         force: bool,
     ) -> Result<Committed<()>, EngineError> {
-        let _call = self.registry.enter()?;
-        let answer = self.registry.drop_unclaimed(partition, store, force).await?;
-        let commits = vec![Commit { partition: PartitionId::REGISTRY, sequence: answer.sequence }];
-        Ok(Committed { value: (), commits })
+        let _call = self.host.enter()?;
+        let dropped = self.registry.drop_unclaimed(partition, store, force).await?;
+        Ok(Committed::by(PartitionId::REGISTRY, dropped.map(drop)))
     }
 
     /// Has every partition acquired anew, a faulty one at once. Requests meanwhile wait. An error tells which could not
     /// be had; they are tried again in the background.
     pub async fn reload(&self, queue: &QueueName) -> Result<(), EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.queue(queue)?.reload().await?;
         // A queue that was deleted meanwhile has nothing that could be read back.
         self.queue(queue).map(|_still_there| ())

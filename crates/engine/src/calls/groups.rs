@@ -8,8 +8,9 @@ use windlass_core::verb::Verb;
 use windlass_core::verbs::{CancelGroup, CreateGroup, DeleteGroup, NewEnd, SetGroupEnd, StartGroup};
 
 use crate::Engine;
+use crate::commit::Committed;
 use crate::error::EngineError;
-use crate::types::{Committed, CreatedGroup};
+use crate::queue::CreatedGroup;
 
 impl Engine {
     /// Makes a group with its first members, and starts it if it is asked to: all of it or nothing.
@@ -18,7 +19,7 @@ impl Engine {
         queue: &QueueName,
         mut create: CreateGroup,
     ) -> Result<Committed<CreatedGroup>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.queue(queue)?;
         self.memory.check()?;
         self.check_end_queues(queue, [&mut create.end, &mut create.abort])?;
@@ -35,7 +36,7 @@ impl Engine {
         queue: &QueueName,
         mut set: SetGroupEnd,
     ) -> Result<Committed<GroupView>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.queue(queue)?;
         self.check_end_queues(queue, [&mut set.end, &mut set.abort])?;
         let name = Arc::clone(&set.name);
@@ -48,7 +49,7 @@ impl Engine {
         queue: &QueueName,
         group: &Arc<str>,
     ) -> Result<Committed<GroupView>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.change_group(queue, group, StartGroup(Arc::clone(group))).await
     }
 
@@ -58,7 +59,7 @@ impl Engine {
         queue: &QueueName,
         group: &Arc<str>,
     ) -> Result<Committed<GroupView>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.change_group(queue, group, CancelGroup(Arc::clone(group))).await
     }
 
@@ -68,12 +69,12 @@ impl Engine {
         queue: &QueueName,
         group: &Arc<str>,
     ) -> Result<Committed<GroupView>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.change_group(queue, group, DeleteGroup(Arc::clone(group))).await
     }
 
     pub async fn group(&self, queue: &QueueName, group: &Arc<str>) -> Result<GroupView, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.by_routes(queue, |handle| {
             let group = Arc::clone(group);
             async move { handle.group(group).await }
@@ -88,7 +89,7 @@ impl Engine {
         pivot: Option<Arc<str>>,
         limit: usize,
     ) -> Result<Vec<GroupView>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.by_routes(queue, |handle| {
             let pivot = pivot.clone();
             async move { handle.list_groups(pivot, limit).await }

@@ -12,12 +12,14 @@ use windlass_core::verb::Verb;
 use windlass_core::verbs::{CronChange, DeleteCron, NewCron, PauseCron, ResumeCron, TriggerCron, UpdateCron};
 
 use crate::Engine;
+use crate::commit::{Commit, Committed};
 use crate::error::EngineError;
-use crate::partition::call::Answer;
+use crate::machine::call::Answer;
 use crate::partition::handle::Handle;
+use crate::queue::ProducedItem;
 use crate::queue::QueueHandle;
+use crate::registry::{CronInfo, GivenCron};
 use crate::registry::{Ensured, Found};
-use crate::types::{Commit, Committed, CronInfo, GivenCron, ProducedItem};
 
 /// How many of its next times a cron is shown with.
 pub(crate) const NEXT_TIMES: usize = 10;
@@ -45,7 +47,7 @@ impl Engine {
         queue: &QueueName,
         new: NewCron,
     ) -> Result<Committed<CronInfo>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
         let (made, commits) = self.registry.create_cron(queue.clone(), new).await?;
         self.shown(&name, made, commits).await
@@ -58,7 +60,7 @@ impl Engine {
         new: NewCron,
         given: GivenCron,
     ) -> Result<Committed<CronInfo>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let name = CronName { namespace: Arc::clone(&queue.namespace), name: Arc::clone(&new.name) };
         match self.registry.ensure_cron(queue.clone(), new, given).await? {
             Ensured::Made(made, commits) => self.shown(&name, *made, commits).await,
@@ -72,14 +74,14 @@ impl Engine {
         name: &CronName,
         change: CronChange,
     ) -> Result<Committed<CronInfo>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let update = |name| UpdateCron { name, change: change.clone() };
         let changed = self.change(name, update).await?;
         self.shown_changed(name, changed).await
     }
 
     pub async fn delete_cron(&self, name: &CronName) -> Result<Committed<()>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let (engine, of) = (self.clone(), name.clone());
         let delete = || async move { Ok(engine.change(&of, DeleteCron).await?.commit) };
         let commits = self.registry.delete_cron(name.clone(), delete).await?;
@@ -88,27 +90,27 @@ impl Engine {
 
     /// Its times pass, and none of them is missed.
     pub async fn pause_cron(&self, name: &CronName) -> Result<Committed<CronInfo>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let changed = self.change(name, PauseCron).await?;
         self.shown_changed(name, changed).await
     }
 
     pub async fn resume_cron(&self, name: &CronName) -> Result<Committed<()>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let Changed { commit, .. } = self.change(name, ResumeCron).await?;
         Ok(Committed { value: (), commits: vec![commit] })
     }
 
     /// Makes its item now, also when it is paused. Its times stay as they are.
     pub async fn trigger_cron(&self, name: &CronName) -> Result<Committed<ProducedItem>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let Changed { reply: made, commit, .. } = self.change(name, TriggerCron).await?;
         let id = ItemId { partition: commit.partition, number: made.number };
         Ok(Committed { value: ProducedItem { id, phase: made.phase }, commits: vec![commit] })
     }
 
     pub async fn cron(&self, name: &CronName) -> Result<CronInfo, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         self.show(name).await
     }
 
@@ -119,7 +121,7 @@ impl Engine {
         pivot: Option<Arc<str>>,
         limit: usize,
     ) -> Result<Vec<CronInfo>, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let mut crons = Vec::new();
         let mut bytes = 0;
         let mut pivot = pivot;
@@ -147,7 +149,7 @@ impl Engine {
         name: &CronName,
         verb: impl Fn(Arc<str>) -> V,
     ) -> Result<Changed<V::Reply>, EngineError> {
-        let deadline = self.registry.boot() + WAIT_MAX;
+        let deadline = self.host.boot() + WAIT_MAX;
         let mut looks = 0;
         while looks < LOOKS_MAX {
             let queue = self.registry.queue_of_cron(name).await?;
@@ -189,7 +191,7 @@ impl Engine {
         from.sends();
         tokio::select! {
             biased;
-            () = self.registry.sleep_until(deadline) => Err(EngineError::not_applied(ON_ITS_WAY)),
+            () = self.host.sleep_until(deadline) => Err(EngineError::not_applied(ON_ITS_WAY)),
             _carried = carried.changed() => Ok(()),
         }
     }

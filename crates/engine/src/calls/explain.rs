@@ -34,7 +34,7 @@ pub enum WhyNot {
 impl Engine {
     /// Everything that stands in the way of an item.
     pub async fn explain(&self, id: ItemId) -> Result<Explanation, EngineError> {
-        let _call = self.registry.enter()?;
+        let _call = self.host.enter()?;
         let home = self.home_of(id)?;
         match home.partition.query(move |partition, _| partition.explain(id.number)).await {
             Ok(Some(explained)) => Ok(with_others(&home, id, explained).await),
