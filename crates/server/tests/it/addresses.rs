@@ -2,33 +2,23 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::{TestServer, list};
 
-async fn with_queue(partitions: u32) -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q", "partitions": partitions})).await;
-    (server, http)
-}
-
-async fn produce(http: &mut Http, addresses: &[&str]) -> Vec<Value> {
+/// What is answered for an item of each of these addresses.
+async fn produce_at(http: &mut Http, addresses: &[&str]) -> Vec<Value> {
     let items: Vec<Value> =
         addresses.iter().map(|address| json!({"utf8": address, "address": address})).collect();
     let reply = http.ok("queue.produce", json!({"queue": "q", "items": items})).await;
-    reply["items"].as_array().expect("a list").clone()
-}
-
-async fn lease(http: &mut Http) -> Value {
-    let request = json!({"queue": "q", "client_id": "c", "batch_size": 1, "request_timeout": "0s"});
-    http.ok("queue.lease", request).await["items"][0].clone()
+    list(&reply["items"])
 }
 
 #[tokio::test]
 async fn an_address_that_is_taken_is_refused_with_the_id_of_its_item() {
     for partitions in [1, 3] {
-        let (_server, mut http) = with_queue(partitions).await;
-        let first = produce(&mut http, &["a"]).await.remove(0);
-        let again = produce(&mut http, &["b", "a", "c"]).await;
+        let (_server, mut http) = TestServer::with_queue(json!({"partitions": partitions})).await;
+        let first = produce_at(&mut http, &["a"]).await.remove(0);
+        let again = produce_at(&mut http, &["b", "a", "c"]).await;
         assert_eq!((&again[0]["state"], &again[2]["state"]), (&json!("waiting"), &json!("waiting")));
         let error = &again[1]["error"];
         assert_eq!((&error["code"], &error["id"]), (&json!("duplicate_address"), &first["id"]));
@@ -38,22 +28,21 @@ async fn an_address_that_is_taken_is_refused_with_the_id_of_its_item() {
 
 #[tokio::test]
 async fn get_and_cancel_take_an_address() {
-    let (_server, mut http) = with_queue(2).await;
-    let first = produce(&mut http, &["a"]).await.remove(0);
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 2})).await;
+    let first = produce_at(&mut http, &["a"]).await.remove(0);
     let by_address = json!({"queue": "q", "address": "a"});
     let shown = http.ok("item.get", by_address.clone()).await["item"].clone();
     assert_eq!((&shown["id"], &shown["address"], &shown["utf8"]), (&first["id"], &json!("a"), &json!("a")));
-    let leased = lease(&mut http).await;
+    let leased = http.lease("q", 1).await.remove(0);
     assert_eq!(leased["address"], "a");
-    let done = json!({"queue": "q", "items": [{"id": leased["id"], "permit": leased["permit"]}]});
-    http.ok("queue.complete", done).await;
+    http.complete("q", [&leased]).await;
     let shown = http.ok("item.get", by_address.clone()).await["item"].clone();
     assert_eq!((&shown["id"], &shown["state"]), (&first["id"], &json!("completed")), "kept for its address");
 
-    let second = produce(&mut http, &["a"]).await.remove(0);
+    let second = produce_at(&mut http, &["a"]).await.remove(0);
     let cancelled = http.ok("item.cancel", by_address.clone()).await["item"].clone();
     assert_eq!((&cancelled["id"], &cancelled["state"]), (&second["id"], &json!("cancelled")));
-    let first = http.ok("item.get", json!({"id": first["id"]})).await["item"].clone();
+    let first = http.item(&first["id"]).await;
     assert_eq!(first["state"], "completed", "the earlier one has its own end");
     assert_eq!(http.ok("item.get", by_address).await["item"]["id"], second["id"]);
     for call in ["item.get", "item.wait", "item.cancel"] {
@@ -65,8 +54,8 @@ async fn get_and_cancel_take_an_address() {
 
 #[tokio::test]
 async fn lists_show_addresses_and_imports_take_them() {
-    let (_server, mut http) = with_queue(1).await;
-    produce(&mut http, &["a", "b"]).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 1})).await;
+    produce_at(&mut http, &["a", "b"]).await;
     let list = json!({"queue": "q", "partition": 1});
     let listed = http.ok("storage/items.list", list).await["items"].clone();
     assert_eq!((&listed[0]["address"], &listed[1]["address"]), (&json!("a"), &json!("b")));

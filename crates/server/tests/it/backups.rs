@@ -6,16 +6,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::TestServer;
 
 const PAYLOAD: &str = "the payload that is found in a file";
 
-async fn server() -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
+async fn with_items() -> (TestServer, Http) {
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
     for text in [PAYLOAD, "another"] {
-        http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": text}]})).await;
+        http.produce("q", json!([{"utf8": text}])).await;
     }
     (server, http)
 }
@@ -39,7 +38,7 @@ fn backups(server: &TestServer) -> PathBuf {
 
 #[tokio::test]
 async fn a_backup_deletes_no_other_whatever_its_name() {
-    let (server, mut http) = server().await;
+    let (server, mut http) = with_items().await;
     for name in ["a.unfinished", "a-unfinished", "a_unfinished", "a"] {
         back_up(&mut http, name).await;
     }
@@ -48,7 +47,7 @@ async fn a_backup_deletes_no_other_whatever_its_name() {
 
 #[tokio::test]
 async fn what_an_unfinished_backup_left_behind_is_removed_and_nothing_else() {
-    let (server, mut http) = server().await;
+    let (server, mut http) = with_items().await;
     let backups = backups(&server);
     let (leftover, own) = (backups.join("monday~unfinished"), backups.join("notes~unfinished"));
     for directory in [&leftover, &own] {
@@ -65,7 +64,7 @@ async fn what_an_unfinished_backup_left_behind_is_removed_and_nothing_else() {
 
 #[tokio::test]
 async fn an_unfinished_backup_that_got_no_marker_does_not_block_its_name() {
-    let (server, mut http) = server().await;
+    let (server, mut http) = with_items().await;
     let backups = backups(&server);
     fs::create_dir_all(backups.join("monday~unfinished")).expect("made");
     back_up(&mut http, "monday").await;
@@ -74,7 +73,7 @@ async fn an_unfinished_backup_that_got_no_marker_does_not_block_its_name() {
 
 #[tokio::test]
 async fn the_mode_of_a_backup_dir_that_is_there_stays_as_it_is() {
-    let (server, mut http) = server().await;
+    let (server, mut http) = with_items().await;
     let backups = backups(&server);
     fs::create_dir(&backups).expect("made");
     fs::set_permissions(&backups, fs::Permissions::from_mode(0o750)).expect("changed");
@@ -85,7 +84,7 @@ async fn the_mode_of_a_backup_dir_that_is_there_stays_as_it_is() {
 
 #[tokio::test]
 async fn a_backup_is_closed_to_other_users_and_holds_only_the_log() {
-    let (server, mut http) = server().await;
+    let (server, mut http) = with_items().await;
     let (path, made) = back_up(&mut http, "one").await;
     assert!(made.get("damage").is_none(), "{made}");
     let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
@@ -100,7 +99,7 @@ async fn a_backup_is_closed_to_other_users_and_holds_only_the_log() {
 
 #[tokio::test]
 async fn a_backup_holds_what_queues_and_their_owners_say() {
-    let (_server, mut http) = server().await;
+    let (_server, mut http) = with_items().await;
     let create = json!({"queue": "noted", "meta": {"team": "post"}, "max_attempts": 9});
     http.ok("queues.create", create).await;
     let made = http.ok("queues.update", json!({"queue": "noted", "reference": "r"})).await;
@@ -126,7 +125,7 @@ fn spoil(data: &Path) -> String {
 
 #[tokio::test]
 async fn damage_is_told_by_file_and_offset_and_the_backup_is_kept() {
-    let (server, mut http) = server().await;
+    let (server, mut http) = with_items().await;
     let file = spoil(&server.data());
     let (path, made) = back_up(&mut http, "damaged").await;
     let damage = made["damage"].as_array().expect("a list");

@@ -2,23 +2,22 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Got, Http, TestServer};
+use crate::http::{Got, Http};
+use crate::world::{TestServer, with};
 
 const ID: &str = "00000000-0000-8000-8000-000000000001";
 
 /// A server with a queue that holds one waiting and one leased item.
 async fn prepared() -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
-    http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}, {"utf8": "b"}]})).await;
-    http.ok("queue.lease", json!({"queue": "q", "client_id": "c", "batch_size": 1})).await;
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    http.produce("q", json!([{"utf8": "a"}, {"utf8": "b"}])).await;
+    http.lease("q", 1).await;
     (server, http)
 }
 
 /// Everything that a call could have changed.
 async fn state(http: &mut Http) -> Value {
-    let mut stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    let mut stats = http.stats("q").await;
     stats["oldest_waiting_age"] = Value::Null;
     json!({"queues": http.ok("queues.list", json!({})).await, "stats": stats})
 }
@@ -29,9 +28,7 @@ async fn bad_requests_are_refused_by_name_and_change_nothing() {
     let before = state(&mut http).await;
     let item = |fields: Value| json!({"queue": "q", "items": [fields]});
     let lease = |more: Value| {
-        let mut body = json!({"queue": "q", "client_id": "c", "batch_size": 1, "request_timeout": "0s"});
-        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        body
+        with(json!({"queue": "q", "client_id": "c", "batch_size": 1, "request_timeout": "0s"}), more)
     };
     let long = "x".repeat(129);
     let many: Vec<Value> = (0..1001).map(|_| json!({"utf8": "x"})).collect();
@@ -445,9 +442,8 @@ async fn truncated_protobuf_is_refused_at_every_byte() {
 async fn a_permit_of_another_lease_and_an_item_of_another_queue_are_judged_by_themselves() {
     let (_server, mut http) = prepared().await;
     http.ok("queues.create", json!({"queue": "other"})).await;
-    http.ok("queue.produce", json!({"queue": "other", "items": [{"utf8": "x"}]})).await;
-    let lease = json!({"queue": "other", "client_id": "c", "batch_size": 1});
-    let leased = http.ok("queue.lease", lease).await["items"][0].clone();
+    http.produce("other", json!([{"utf8": "x"}])).await;
+    let leased = http.lease("other", 1).await.remove(0);
     let (id, permit) = (&leased["id"], leased["permit"].as_u64().expect("a number"));
     let unknown = "f47ac10b-58cc-4372-a567-0e02b2c3d479";
     let items = json!([

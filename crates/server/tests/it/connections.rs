@@ -2,19 +2,7 @@
 
 use windlass_server::listener::Limits;
 
-use crate::hostile::world::{Client, SHORT, Seen, World, request};
-
-fn arrived(path: &str) -> Seen {
-    Seen::Arrived(path.to_owned())
-}
-
-fn delivered(path: &str) -> Seen {
-    Seen::Delivered(path.to_owned())
-}
-
-fn left(path: &str) -> Seen {
-    Seen::Left(path.to_owned())
-}
+use crate::hostile::world::{Client, SHORT, Seen, World, arrived, delivered, left, request, undelivered};
 
 #[tokio::test]
 async fn many_requests_share_a_connection_and_each_delivery_is_told_once() {
@@ -82,7 +70,7 @@ async fn saw(world: &mut World, expected: Seen) {
     loop {
         let seen = world.saw().await;
         let is_next = |path: &str| seen == arrived(path) || seen == delivered(path);
-        if !is_next("/next") && seen != left("/next") && seen != Seen::Undelivered("/next".to_owned()) {
+        if !is_next("/next") && seen != left("/next") && seen != undelivered("/next") {
             assert_eq!(seen, expected);
             return;
         }
@@ -160,7 +148,7 @@ async fn a_reply_to_a_client_that_died_is_not_delivered() {
         None
     };
     assert!(closed_while_held(&mut world, died).await.is_none());
-    assert_eq!(world.saw().await, Seen::Undelivered("/hold".into()));
+    assert_eq!(world.saw().await, undelivered("/hold"));
     world.finish().await;
 }
 

@@ -4,33 +4,16 @@ use serde_json::{Value, json};
 use windlass_api::PROTOBUF;
 use windlass_api::crons::{CreateCronRequest, CronInfoRequest, CronItem};
 
-use crate::support::{Http, TestServer};
-
-async fn with_queue(partitions: u32) -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q", "partitions": partitions})).await;
-    (server, http)
-}
+use crate::world::TestServer;
 
 fn hourly(name: &str) -> Value {
     json!({"cron": name, "queue": "q", "schedule": "@hourly", "item": {"json": {"run": 1}}})
 }
 
-async fn lease(http: &mut Http, wait: &str) -> Vec<Value> {
-    let request = json!({"queue": "q", "client_id": "c", "batch_size": 100, "request_timeout": wait});
-    http.ok("queue.lease", request).await["items"].as_array().expect("a list").clone()
-}
-
-async fn refused(http: &mut Http, call: &str, request: &Value) -> (u16, String, String) {
-    let got = http.post(call, &request.to_string()).await;
-    (got.status, got.code(), got.message())
-}
-
 #[tokio::test]
 async fn a_cron_is_made_shown_changed_stopped_and_deleted() {
     for partitions in [1, 3] {
-        let (_server, mut http) = with_queue(partitions).await;
+        let (_server, mut http) = TestServer::with_queue(json!({"partitions": partitions})).await;
         let create = json!({
             "cron": "nightly", "queue": "q", "schedule": "30 2 * * *", "timezone": "Europe/Berlin",
             "item": {
@@ -49,7 +32,7 @@ async fn a_cron_is_made_shown_changed_stopped_and_deleted() {
         let next = made["next_at"].as_str().expect("a time");
         assert!(next.ends_with("T00:30:00.000000Z") || next.ends_with("T01:30:00.000000Z"), "{next}");
         assert_eq!(http.ok("crons.info", json!({"cron": "nightly"})).await["cron"], made);
-        let (status, code, _) = refused(&mut http, "crons.create", &create).await;
+        let (status, code, _) = http.refused("crons.create", &create).await;
         assert_eq!((status, &*code), (409, "already_exists"));
 
         let change = json!({"cron": "nightly", "queue": "q", "schedule": "@every 90s", "catch_up": "all"});
@@ -69,8 +52,7 @@ async fn a_cron_is_made_shown_changed_stopped_and_deleted() {
         assert_eq!(http.ok("crons.info", json!({"cron": "nightly"})).await["cron"]["paused"], false);
         assert_eq!(http.ok("crons.delete", json!({"cron": "nightly"})).await, json!({}));
         for call in ["info", "delete", "pause", "resume", "trigger", "update"] {
-            let (status, code, _) =
-                refused(&mut http, &format!("crons.{call}"), &json!({"cron": "nightly"})).await;
+            let (status, code, _) = http.refused(&format!("crons.{call}"), &json!({"cron": "nightly"})).await;
             assert_eq!((status, &*code), (404, "not_found"), "{call}");
         }
         http.ok("crons.create", create).await;
@@ -79,14 +61,14 @@ async fn a_cron_is_made_shown_changed_stopped_and_deleted() {
 
 #[tokio::test]
 async fn an_item_appears_each_second() {
-    let (_server, mut http) = with_queue(1).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 1})).await;
     let create = json!({
         "cron": "tick", "queue": "q", "schedule": "* * * * * *",
         "item": {"json": "now", "kind": "tick", "reference": "r"},
     });
     let made = http.ok("crons.create", create).await["cron"].clone();
     for _ in 0..2 {
-        let items = lease(&mut http, "30s").await;
+        let items = http.lease_within("q", 100, "30s").await;
         assert_eq!((&items[0]["json"], &items[0]["kind"]), (&json!("now"), &json!("tick")));
         assert_eq!(items[0]["reference"], "r");
     }
@@ -96,7 +78,7 @@ async fn an_item_appears_each_second() {
 
 #[tokio::test]
 async fn a_trigger_produces_now_and_the_times_stay() {
-    let (_server, mut http) = with_queue(3).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 3})).await;
     let mut create = hourly("tick");
     create["item"]["address"] = json!("here");
     let made = http.ok("crons.create", create).await["cron"].clone();
@@ -107,13 +89,13 @@ async fn a_trigger_produces_now_and_the_times_stay() {
     let again = http.post("crons.trigger", &json!({"cron": "tick"}).to_string()).await;
     assert_eq!((again.status, again.code()), (409, "duplicate_address".into()));
     assert_eq!(again.json()["error"]["details"]["id"], triggered["id"]);
-    let items = lease(&mut http, "0s").await;
+    let items = http.lease("q", 100).await;
     assert_eq!((&items[0]["id"], &items[0]["address"]), (&triggered["id"], &json!("here")));
 }
 
 #[tokio::test]
 async fn crons_of_all_queues_are_listed_by_name() {
-    let (_server, mut http) = with_queue(2).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 2})).await;
     http.ok("queues.create", json!({"queue": "other"})).await;
     for (name, queue) in [("c", "q"), ("a", "other"), ("b", "q")] {
         let mut create = hourly(name);
@@ -135,7 +117,7 @@ async fn crons_of_all_queues_are_listed_by_name() {
     assert!(names(&http.ok("crons.list", json!({"pivot": "c"})).await).is_empty());
     http.ok("queues.delete", json!({"queue": "q"})).await;
     assert_eq!(names(&http.ok("crons.list", json!({})).await), ["a"]);
-    let (status, code, _) = refused(&mut http, "crons.create", &hourly("b")).await;
+    let (status, code, _) = http.refused("crons.create", &hourly("b")).await;
     assert_eq!((status, &*code), (404, "not_found"));
     http.ok("queues.create", json!({"queue": "q"})).await;
     http.ok("crons.create", hourly("b")).await;
@@ -143,7 +125,7 @@ async fn crons_of_all_queues_are_listed_by_name() {
 
 #[tokio::test]
 async fn what_is_wrong_is_said_with_its_field() {
-    let (_server, mut http) = with_queue(1).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 1})).await;
     http.ok("queues.create", json!({"queue": "other"})).await;
     http.ok("crons.create", hourly("there")).await;
     let with = |field: &str, value: Value| {
@@ -176,29 +158,29 @@ async fn what_is_wrong_is_said_with_its_field() {
         (with("enabled", json!(true)), "unknown field `enabled`"),
     ];
     for (request, expected) in cases {
-        let (status, code, message) = refused(&mut http, "crons.create", &request).await;
+        let (status, code, message) = http.refused("crons.create", &request).await;
         assert_eq!((status, &*code), (400, "invalid_argument"), "{request}: {message}");
         assert!(message.contains(expected), "{request}: {message}");
     }
     let large = with("item", json!({"utf8": "x".repeat((1 << 20) + 1)}));
-    assert_eq!(refused(&mut http, "crons.create", &large).await.0, 413);
+    assert_eq!(http.refused("crons.create", &large).await.0, 413);
     for (change, expected) in [
         (json!({"cron": "there", "schedule": "x"}), "`schedule` must have five fields"),
         (json!({"cron": "there", "timezone": "x"}), "`timezone` must be"),
         (json!({"cron": "there", "queue": "other"}), "`queue` must be unset or `q`"),
         (json!({"cron": "there", "item": {"utf8": "a", "json": 1}}), "exactly one of them"),
     ] {
-        let (status, code, message) = refused(&mut http, "crons.update", &change).await;
+        let (status, code, message) = http.refused("crons.update", &change).await;
         assert_eq!((status, &*code), (400, "invalid_argument"), "{change}: {message}");
         assert!(message.contains(expected), "{change}: {message}");
     }
     assert_eq!(http.ok("crons.info", json!({"cron": "there"})).await["cron"]["schedule"], "@hourly");
-    assert_eq!(refused(&mut http, "crons.list", &json!({"limit": 0})).await.0, 400);
+    assert_eq!(http.refused("crons.list", &json!({"limit": 0})).await.0, 400);
 }
 
 #[tokio::test]
 async fn crons_outlive_a_restart_and_speak_protobuf() {
-    let (mut server, mut http) = with_queue(1).await;
+    let (mut server, mut http) = TestServer::with_queue(json!({"partitions": 1})).await;
     let item = CronItem { bytes: Some(vec![0, 1, 2].into()), ..CronItem::default() };
     let request = CreateCronRequest {
         cron: "tick".into(),

@@ -13,7 +13,8 @@ use windlass_api::queues::{
 };
 use windlass_api::{Call, JSON, PROTOBUF, Span, Time};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::TestServer;
 
 /// Speaks one encoding, and writes down what was answered.
 struct Speaker {

@@ -7,20 +7,13 @@ use windlass_api::queues::{
 };
 use windlass_api::{PROTOBUF, Span, Time};
 
-use crate::support::{Got, Http, TestServer};
+use crate::http::{Got, Http};
+use crate::world::{TestServer, with};
 
 async fn started() -> (TestServer, Http) {
     let server = TestServer::start().await;
     let http = server.connect().await;
     (server, http)
-}
-
-/// A request with these fields besides its own.
-fn with(request: &Value, more: Value) -> Value {
-    let mut request = request.clone();
-    let fields = request.as_object_mut().expect("an object");
-    fields.extend(more.as_object().expect("an object").clone());
-    request
 }
 
 /// The field that a refusal names.
@@ -47,10 +40,13 @@ async fn a_queue_with_every_setting_given_is_answered_as_it_is() {
     let same = [
         json!({"queue": "mail", "exists_ok": true}),
         with(
-            &create,
+            create.clone(),
             json!({"lease_timeout": "1m30s", "reference": "", "retry": {"factor": 2, "initial": "2000ms"}}),
         ),
-        with(&create, json!({"meta": {"level": 1.0, "team": "post"}, "max_attempts": 3, "retention": "2d"})),
+        with(
+            create.clone(),
+            json!({"meta": {"level": 1.0, "team": "post"}, "max_attempts": 3, "retention": "2d"}),
+        ),
     ];
     for request in same {
         assert_eq!(http.ok("queues.create", request.clone()).await, made, "{request}");
@@ -66,10 +62,11 @@ async fn a_queue_with_every_setting_given_is_answered_as_it_is() {
         ("meta", json!({"meta": null})),
     ];
     for (differs, more) in others {
-        let got = http.post("queues.create", &with(&create, more.clone()).to_string()).await;
+        let got = http.post("queues.create", &with(create.clone(), more.clone()).to_string()).await;
         assert_eq!(field(&got), differs, "{more}");
     }
-    let plain = http.post("queues.create", &with(&create, json!({"exists_ok": false})).to_string()).await;
+    let plain =
+        http.post("queues.create", &with(create.clone(), json!({"exists_ok": false})).to_string()).await;
     assert_eq!(field(&plain), Value::Null);
     assert_eq!(info(&mut http).await, made["queue"]);
 }
@@ -101,7 +98,7 @@ async fn a_cron_with_every_field_given_is_answered_as_it_is() {
         let got = http.post("crons.create", &request).await;
         assert_eq!((got.status, got.json()), (200, made.clone()), "{request}");
     }
-    let of_item = |more: Value| json!({"item": with(&item, more)});
+    let of_item = |more: Value| json!({"item": with(item.clone(), more)});
     let others = [
         ("queue", json!({"queue": "other", "schedule": "@daily"})),
         ("schedule", json!({"schedule": "@daily", "item": {"json": 2}})),
@@ -110,16 +107,17 @@ async fn a_cron_with_every_field_given_is_answered_as_it_is() {
         ("item", of_item(json!({"json": {"a": 2}}))),
         ("item", of_item(json!({"kind": "other"}))),
         ("item", of_item(json!({"headers": {"h": "w"}}))),
-        ("item", with(&of_item(json!({"reference": "r"})), json!({"overlap": "allow"}))),
+        ("item", with(of_item(json!({"reference": "r"})), json!({"overlap": "allow"}))),
         ("item", of_item(json!({"delay": "2h"}))),
         ("catch_up", json!({"catch_up": "all"})),
         ("overlap", json!({"overlap": "allow"})),
     ];
     for (differs, more) in others {
-        let got = http.post("crons.create", &with(&create, more.clone()).to_string()).await;
+        let got = http.post("crons.create", &with(create.clone(), more.clone()).to_string()).await;
         assert_eq!(field(&got), differs, "{more}");
     }
-    let plain = http.post("crons.create", &with(&create, json!({"exists_ok": false})).to_string()).await;
+    let plain =
+        http.post("crons.create", &with(create.clone(), json!({"exists_ok": false})).to_string()).await;
     assert_eq!(field(&plain), Value::Null);
     assert_eq!(http.ok("crons.info", json!({"cron": "tick"})).await, made);
 }

@@ -2,26 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::{TestServer, held_in};
 
 async fn with_queues(partitions: u32) -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q", "partitions": partitions})).await;
+    let (server, mut http) = TestServer::with_queue(json!({"partitions": partitions})).await;
     http.ok("queues.create", json!({"queue": "other"})).await;
     (server, http)
-}
-
-async fn lease(http: &mut Http, queue: &str, wait: &str) -> Vec<Value> {
-    let request = json!({"queue": queue, "client_id": "c", "batch_size": 100, "request_timeout": wait});
-    http.ok("queue.lease", request).await["items"].as_array().expect("a list").clone()
-}
-
-async fn complete(http: &mut Http, items: &[Value]) {
-    let items: Vec<_> =
-        items.iter().map(|item| json!({"id": item["id"], "permit": item["permit"]})).collect();
-    let done = http.ok("queue.complete", json!({"queue": "q", "items": items})).await;
-    assert_eq!(done["completed"], items.len());
 }
 
 fn payloads(items: &[Value]) -> Vec<&Value> {
@@ -50,20 +37,20 @@ async fn a_group_from_its_making_to_its_end() {
         let more = http.ok("queue.produce", more).await["items"].clone();
         assert_eq!((&more[0]["state"], &more[1]["state"]), (&json!("held"), &json!("waiting")));
         assert_eq!(more[2]["error"]["code"], "not_found");
-        let held = http.ok("item.get", json!({"id": reply["items"][0]["id"]})).await["item"].clone();
+        let held = http.item(&reply["items"][0]["id"]).await;
         assert_eq!((&held["state"], &held["group"], &held["json"]), (&json!("held"), &json!("g"), &json!(1)));
-        let counts = http.ok("queue.stats", json!({"queue": "q"})).await["counts"].clone();
+        let counts = http.stats("q").await["counts"].clone();
         assert_eq!(counts, json!({"held": 2, "scheduled": 1, "waiting": 1, "leased": 0, "suspended": 0}));
-        assert_eq!(payloads(&lease(&mut http, "q", "0s").await), [&json!(0)]);
+        assert_eq!(payloads(&http.lease("q", 100).await), [&json!(0)]);
 
         let delete = json!({"queue": "q", "group": "g"});
         assert_eq!(http.post("group.delete", &delete.to_string()).await.code(), "wrong_state");
         assert_eq!(http.ok("group.start", delete.clone()).await["group"]["state"], "started");
         assert_eq!(http.ok("group.start", delete.clone()).await["group"]["state"], "started");
-        let members = lease(&mut http, "q", "0s").await;
+        let members = http.lease("q", 100).await;
         assert_eq!(payloads(&members), [&json!(1), &json!(3)]);
         assert!(members.iter().all(|member| member["group"] == "g"));
-        complete(&mut http, &members).await;
+        http.complete("q", &members).await;
         let due_later = json!({"queue": "q", "ids": [reply["items"][1]["id"]]});
         assert_eq!(http.ok("storage/items.delete", due_later).await["deleted"], 1);
         let group = http.ok("group.info", delete.clone()).await["group"].clone();
@@ -75,7 +62,7 @@ async fn a_group_from_its_making_to_its_end() {
                 "completed": 2, "failed": 0, "cancelled": 1, "expired": 0,
             })
         );
-        let end = lease(&mut http, "q", "0s").await;
+        let end = http.lease("q", 100).await;
         assert_eq!((payloads(&end), &end[0]["kind"]), (vec![&json!("end")], &json!("finish")));
         assert_eq!((&end[0]["reference"], &end[0]["headers"]["a"]), (&json!("r"), &json!("b")));
         assert!(end[0].get("group").is_none());
@@ -100,22 +87,21 @@ async fn a_cancelled_group_asks_its_workers_to_stop_and_leaves_its_abort_item_el
         "items": [{"json": 1}, {"json": 2}, {"json": 3}],
     });
     http.ok("group.create", create).await;
-    let take = json!({"queue": "q", "client_id": "c", "batch_size": 1, "request_timeout": "0s"});
-    let leased = http.ok("queue.lease", take).await["items"][0].clone();
+    let leased = http.lease("q", 1).await.remove(0);
     let name = json!({"queue": "q", "group": "g"});
     let group = http.ok("group.cancel", name.clone()).await["group"].clone();
     assert_eq!((&group["state"], &group["members"]["leased"]), (&json!("cancelled"), &json!(1)));
     assert_eq!(group["members"]["cancelled"], 2);
-    let held = json!({"queue": "q", "items": [{"id": leased["id"], "permit": leased["permit"]}]});
+    let held = held_in("q", [&leased]);
     assert_eq!(http.ok("queue.extend", held.clone()).await["items"][0]["cancel_requested"], true);
-    let shown = http.ok("item.get", json!({"id": leased["id"]})).await["item"].clone();
+    let shown = http.item(&leased["id"]).await;
     assert_eq!(shown["cancel_requested"], true);
     assert_eq!(http.ok("queue.release", held).await["released"], 1);
     let group = http.ok("group.cancel", name).await["group"].clone();
     assert_eq!((&group["state"], &group["members"]["cancelled"]), (&json!("aborted"), &json!(3)));
-    let abort = lease(&mut http, "other", "10s").await;
+    let abort = http.lease_within("other", 100, "10s").await;
     assert_eq!(payloads(&abort), [&json!("abort")]);
-    let origin = http.ok("item.get", json!({"id": abort[0]["id"]})).await["item"]["origin"].clone();
+    let origin = http.item(&abort[0]["id"]).await["origin"].clone();
     assert_eq!(
         (&origin["queue"], &origin["group"], &origin["reason"]),
         (&json!("q"), &json!("g"), &json!("group_abort"))
@@ -146,7 +132,7 @@ async fn a_bad_item_a_taken_address_or_a_missing_queue_refuses_all_of_a_new_grou
         }
     }
     assert_eq!(http.ok("groups.list", json!({"queue": "q"})).await["groups"], json!([]));
-    assert_eq!(http.ok("queue.stats", json!({"queue": "q"})).await["counts"]["waiting"], 1);
+    assert_eq!(http.stats("q").await["counts"]["waiting"], 1);
     http.ok("queues.create", json!({"queue": "wide", "partitions": 2})).await;
     http.ok("group.create", json!({"queue": "wide", "group": "g"})).await;
     let two_keys =
@@ -173,7 +159,7 @@ async fn groups_are_listed_by_name_page_by_page() {
 async fn held_items_are_listed_and_come_back_into_a_group_of_the_name() {
     let (_server, mut http) = with_queues(1).await;
     http.ok("group.create", json!({"queue": "q", "group": "g", "items": [{"json": 1}, {"json": 2}]})).await;
-    let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    let stats = http.stats("q").await;
     let list = json!({"queue": "q", "partition": stats["partitions"][0]["partition"]});
     let listed = http.ok("storage/items.list", list).await["items"].clone();
     assert_eq!((&listed[0]["state"], &listed[1]["group"]), (&json!("held"), &json!("g")));

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{Got, Http, TestServer};
+use crate::http::Got;
+use crate::world::{TestServer, held, with};
 
 async fn post_and_close(server: &TestServer, call: &str, body: Value) -> Got {
     let mut http = server.connect().await;
@@ -12,37 +13,30 @@ async fn post_and_close(server: &TestServer, call: &str, body: Value) -> Got {
     http.receive().await
 }
 
-async fn with_queue() -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
-    (server, http)
-}
-
-fn lease() -> Value {
+fn patient_lease() -> Value {
     json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "30s"})
 }
 
 #[tokio::test]
 async fn a_call_of_a_client_that_closed_its_side_is_answered() {
-    let (server, mut http) = with_queue().await;
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
     for _ in 0..20 {
         let got =
             post_and_close(&server, "queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
         assert_eq!(got.status, 200);
     }
-    assert_eq!(http.ok("queue.stats", json!({"queue": "q"})).await["counts"]["waiting"], 20);
-    let got = post_and_close(&server, "queue.lease", lease()).await;
+    assert_eq!(http.stats("q").await["counts"]["waiting"], 20);
+    let got = post_and_close(&server, "queue.lease", patient_lease()).await;
     assert_eq!(got.json()["items"].as_array().expect("a list").len(), 1);
 }
 
 #[tokio::test]
 async fn a_lease_does_not_wait_for_a_client_that_closed_its_side() {
-    let (server, mut http) = with_queue().await;
-    assert_eq!(post_and_close(&server, "queue.lease", lease()).await.json(), json!({"items": []}));
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    assert_eq!(post_and_close(&server, "queue.lease", patient_lease()).await.json(), json!({"items": []}));
     let items = json!([{"utf8": "a", "address": "here"}]);
-    let produced = http.ok("queue.produce", json!({"queue": "q", "items": items})).await;
-    let by_id = json!({"id": produced["items"][0]["id"], "request_timeout": "30s"});
+    let ids = http.produce("q", items).await;
+    let by_id = json!({"id": ids[0], "request_timeout": "30s"});
     let by_address = json!({"queue": "q", "address": "here", "request_timeout": "30s"});
     for wait in [by_id, by_address] {
         assert_eq!(post_and_close(&server, "item.wait", wait).await.json()["item"]["state"], "waiting");
@@ -51,27 +45,26 @@ async fn a_lease_does_not_wait_for_a_client_that_closed_its_side() {
 
 #[tokio::test]
 async fn a_lease_of_a_worker_that_died_is_given_back_uncharged() {
-    let (server, mut http) = with_queue().await;
-    http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    http.produce("q", json!([{"utf8": "a"}])).await;
     for _ in 0..5 {
         let mut worker = server.connect().await;
-        worker.send("POST", "/v1/queue.lease", &[], lease().to_string().as_bytes()).await;
+        worker.send("POST", "/v1/queue.lease", &[], patient_lease().to_string().as_bytes()).await;
         drop(worker);
     }
-    let leased = http.ok("queue.lease", lease()).await["items"].clone();
-    assert_eq!(leased[0]["attempts"], 1, "{leased}");
+    let leased = http.lease_within("q", 1, "30s").await;
+    assert_eq!(leased[0]["attempts"], 1, "{leased:?}");
 }
 
 #[tokio::test]
 async fn a_stream_of_a_client_that_closed_its_side_tells_what_there_is() {
-    let (server, mut http) = with_queue().await;
-    http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
-    let leased = http.ok("queue.lease", lease()).await["items"][0].clone();
-    let (id, permit) = (leased["id"].clone(), leased["permit"].clone());
-    let events = json!({"id": id, "permit": permit, "events": [{"utf8": "one"}, {"utf8": "two"}]});
-    http.ok("item.emit", events).await;
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    http.produce("q", json!([{"utf8": "a"}])).await;
+    let leased = http.lease("q", 1).await.remove(0);
+    let events = json!({"events": [{"utf8": "one"}, {"utf8": "two"}]});
+    http.ok("item.emit", with(held(&leased), events)).await;
     let mut reader = server.connect().await;
-    let path = format!("/v1/item.events?id={}&after=0", id.as_str().expect("an id"));
+    let path = format!("/v1/item.events?id={}&after=0", leased["id"].as_str().expect("an id"));
     reader.send("GET", &path, &[], b"").await;
     reader.stream_mut().shutdown().await.expect("closed");
     assert_eq!(reader.receive_head().await.status, 200);

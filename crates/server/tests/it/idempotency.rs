@@ -4,24 +4,18 @@ use serde_json::{Value, json};
 use windlass_api::PROTOBUF;
 use windlass_api::items::{NewItem, ProduceRequest};
 
-use crate::support::{Http, TestServer};
-
-async fn with_queue(partitions: u32) -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q", "partitions": partitions})).await;
-    (server, http)
-}
+use crate::http::Http;
+use crate::world::TestServer;
 
 async fn waiting(http: &mut Http) -> Value {
-    http.ok("queue.stats", json!({"queue": "q"})).await["counts"]["waiting"].clone()
+    http.stats("q").await["counts"]["waiting"].clone()
 }
 
 #[tokio::test]
 async fn the_same_call_under_the_same_key_gives_the_first_answer() {
     for partitions in [1, 3] {
-        let (_server, mut http) = with_queue(partitions).await;
-        http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "x", "address": "taken"}]})).await;
+        let (_server, mut http) = TestServer::with_queue(json!({"partitions": partitions})).await;
+        http.produce("q", json!([{"utf8": "x", "address": "taken"}])).await;
         let items =
             json!([{"json": {"n": 1}}, {"utf8": "b", "address": "b"}, {"utf8": "c", "address": "taken"}]);
         let call = json!({"queue": "q", "idempotency_key": "k", "items": items});
@@ -43,7 +37,7 @@ async fn the_same_call_under_the_same_key_gives_the_first_answer() {
 
 #[tokio::test]
 async fn neither_encoding_nor_the_order_of_fields_makes_another_call_of_it() {
-    let (_server, mut http) = with_queue(1).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 1})).await;
     let text = r#"{"queue": "q", "idempotency_key": "k", "items": [{"kind": "mail", "json": {"a":1}, "priority": 3}]}"#;
     let first: Value = http.post("queue.produce", text).await.json();
     let turned =

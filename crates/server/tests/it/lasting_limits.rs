@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Got, Http, TestServer};
+use crate::http::{Got, Http};
+use crate::world::TestServer;
 
 const CONNECTIONS: usize = 20;
 
@@ -30,9 +31,7 @@ async fn pause_kinds(server: &TestServer, kinds: usize) {
 
 #[tokio::test]
 async fn rules_beyond_those_of_a_queue_are_refused_for_good() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
     pause_kinds(&server, 1000).await;
     let got = http.post("queue.pause", r#"{"queue": "q", "kind": "more"}"#).await;
     assert_eq!(lasting(&got), json!({"limit": "rules_per_queue"}));
@@ -43,10 +42,8 @@ async fn rules_beyond_those_of_a_queue_are_refused_for_good() {
 
 #[tokio::test]
 async fn a_queue_at_max_items_passes_with_time() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q", "max_items": 1})).await;
-    http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"max_items": 1})).await;
+    http.produce("q", json!([{"utf8": "a"}])).await;
     let got = http.post("queue.produce", r#"{"queue": "q", "items": [{"utf8": "b"}]}"#).await;
     assert_eq!((got.status, got.code().as_str()), (429, "overloaded"));
     assert_eq!(got.headers.get("retry-after").map(String::as_str), Some("1"));

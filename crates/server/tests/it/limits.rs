@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use windlass_server::config::RawLimits;
 
-use crate::support::{Got, Http, TestServer};
+use crate::http::{Got, Http};
+use crate::world::{TestServer, held_in};
 
 const MIB: usize = 1 << 20;
 
@@ -32,12 +33,6 @@ async fn queues_and_partitions_beyond_their_limits_are_refused_for_good() {
     http.ok("queue.rebalance", json!({"queue": "b", "partitions": 2})).await;
 }
 
-async fn in_flight(http: &mut Http) -> usize {
-    let page = String::from_utf8(http.get("/metrics").await.body).expect("text");
-    let line = page.lines().find_map(|line| line.strip_prefix("windlass_http_bytes_in_flight "));
-    line.expect("the metric is there").parse().expect("a number")
-}
-
 /// A body that takes all bytes in flight but one, and never ends.
 async fn fill(server: &TestServer, http: &mut Http) -> Http {
     let mut slow = server.connect().await;
@@ -47,7 +42,7 @@ async fn fill(server: &TestServer, http: &mut Http) -> Http {
     let stream = slow.stream_mut();
     stream.write_all(head.as_bytes()).await.expect("sent");
     stream.write_all(&vec![b' '; MIB - 1]).await.expect("sent");
-    while in_flight(http).await < MIB - 1 {
+    while http.metric("windlass_http_bytes_in_flight").await < MIB - 1 {
         tokio::task::yield_now().await;
     }
     slow
@@ -64,10 +59,9 @@ async fn work_is_kept_alive_and_ended_while_produces_take_all_bytes_in_flight() 
     let server = TestServer::with(limits).await;
     let mut http = server.connect().await;
     http.ok("queues.create", json!({"queue": "q"})).await;
-    http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "a"}]})).await;
-    let lease = json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "0s"});
-    let leased = http.ok("queue.lease", lease).await["items"][0].clone();
-    let held = json!({"queue": "q", "items": [{"id": leased["id"], "permit": leased["permit"]}]});
+    http.produce("q", json!([{"utf8": "a"}])).await;
+    let leased = http.lease("q", 1).await.remove(0);
+    let held = held_in("q", [&leased]);
     let large = format!("{}{}", " ".repeat(20 << 10), r#"{"queue": "q", "items": [{"utf8": "b"}]}"#);
     let (_slow, got) = loop {
         let slow = fill(&server, &mut http).await;
@@ -94,9 +88,8 @@ async fn beyond_the_memory_limit_produces_are_refused_for_a_while() {
     assert_eq!((got.status, got.code().as_str()), (429, "overloaded"), "{}", got.message());
     assert_eq!(got.headers.get("retry-after").map(String::as_str), Some("1"));
     assert!(got.message().contains("`limits.memory` is 67108864"), "{}", got.message());
-    let lease = json!({"queue": "q", "client_id": "w", "batch_size": 1, "request_timeout": "0s"});
-    assert_eq!(http.ok("queue.lease", lease).await, json!({"items": []}));
-    let page = String::from_utf8(http.get("/metrics").await.body).expect("text");
+    assert_eq!(http.lease("q", 1).await, Vec::<Value>::new());
+    let page = http.metrics().await;
     assert!(page.contains("\nwindlass_memory_limit_bytes 67108864\n"), "{page}");
     assert!(page.contains("\nwindlass_memory_refused_total 1\n"), "{page}");
 }

@@ -10,9 +10,10 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 use windlass_server::config::RawLimits;
 
+use crate::http::{Got, Http};
 use crate::still_clock::StillClock;
 use crate::streams::subscribers;
-use crate::support::{Got, Http, TestServer};
+use crate::world::{TestServer, held, held_in, with};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -36,12 +37,6 @@ fn tight() -> RawLimits {
         bytes_in_flight: Some("1MiB".into()),
         ..RawLimits::default()
     }
-}
-
-async fn gauge(http: &mut Http, name: &str) -> usize {
-    let page = String::from_utf8(http.get("/metrics").await.body).expect("text");
-    let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.expect("the metric is there").parse().expect("a number")
 }
 
 /// Bodies that fill the bytes in flight but for a few bytes, and then come byte by byte.
@@ -72,7 +67,7 @@ impl Drippers {
     }
 
     async fn have_come(&self, http: &mut Http) {
-        while gauge(http, "windlass_http_bytes_in_flight").await < self.bytes {
+        while http.metric("windlass_http_bytes_in_flight").await < self.bytes {
             tokio::task::yield_now().await;
         }
     }
@@ -97,13 +92,8 @@ async fn drip(address: SocketAddr, call: &'static str, mut drops: broadcast::Rec
     }
 }
 
-fn produce(bytes: usize) -> Value {
+fn item_of(bytes: usize) -> Value {
     json!({"queue": "q", "items": [{"utf8": "x".repeat(bytes)}]})
-}
-
-async fn lease(http: &mut Http, batch_size: usize) -> Value {
-    let lease = json!({"queue": "q", "client_id": "w", "batch_size": batch_size, "request_timeout": "0s"});
-    http.ok("queue.lease", lease).await["items"].clone()
 }
 
 #[tokio::test]
@@ -115,9 +105,9 @@ async fn small_calls_go_through_while_sixteen_bodies_drip() {
         http.ok("queues.create", json!({"queue": "q"})).await;
         let mut drippers = Drippers::fill(&server, &mut http, call).await;
         drippers.drop_one(&mut http).await;
-        http.ok("queue.produce", produce(8 * KIB)).await;
-        let leased = lease(&mut http, 1).await[0].clone();
-        let held = json!({"queue": "q", "items": [{"id": leased["id"], "permit": leased["permit"]}]});
+        http.ok("queue.produce", item_of(8 * KIB)).await;
+        let leased = http.lease("q", 1).await.remove(0);
+        let held = held_in("q", [&leased]);
         assert_eq!(http.ok("queue.extend", held.clone()).await["failed"], json!([]));
         assert_eq!(http.ok("queue.complete", held).await["completed"], 1);
         // All sixteen are still there: the calls did not go through in the room of one that was sent away.
@@ -133,14 +123,14 @@ async fn a_large_body_takes_the_room_of_bodies_that_drip() {
     let mut http = server.connect().await;
     http.ok("queues.create", json!({"queue": "q"})).await;
     let mut drippers = Drippers::fill(&server, &mut http, "queue.produce").await;
-    let large = produce(40 * KIB).to_string();
+    let large = item_of(40 * KIB).to_string();
     assert_eq!(server.connect().await.post("queue.produce", &large).await.status, 429);
     clock.advance(SLOW).await;
     drippers.drop_one(&mut http).await;
     assert_eq!(server.connect().await.post("queue.produce", &large).await.status, 200);
     let evicted = drippers.answers.join_next().await.expect("sixteen drip").expect("no panic");
     assert!(evicted.status == 429 && evicted.message().contains("came slower"), "{}", evicted.message());
-    assert_eq!(gauge(&mut http, "windlass_http_connections_closed_total{reason=\"body\"}").await, 1);
+    assert_eq!(http.metric("windlass_http_connections_closed_total{reason=\"body\"}").await, 1);
     assert!(drippers.answers.try_join_next().is_none());
 }
 
@@ -160,12 +150,12 @@ async fn a_large_body_takes_the_room_of_leases_that_wait() {
         worker.send("POST", "/v1/queue.lease", &[], body.as_bytes()).await;
         waiting.push(worker);
         // One after the other, so that the first is the one that has waited for longest.
-        while gauge(&mut http, "windlass_http_bytes_in_flight").await < number * BODY_BYTES {
+        while http.metric("windlass_http_bytes_in_flight").await < number * BODY_BYTES {
             tokio::task::yield_now().await;
         }
     }
-    while http.ok("queue.stats", json!({"queue": "empty"})).await["lease_waiters"] != 16 {}
-    let large = produce(40 * KIB).to_string();
+    http.until_lease_waiters("empty", 16).await;
+    let large = item_of(40 * KIB).to_string();
     assert_eq!(server.connect().await.post("queue.produce", &large).await.status, 429);
     clock.advance(SLOW).await;
     assert_eq!(server.connect().await.post("queue.produce", &large).await.status, 200);
@@ -197,13 +187,12 @@ async fn a_hundred_streams_that_nobody_reads_leave_half_of_the_room_to_leases() 
     let server = TestServer::with(limits).await;
     let mut http = server.connect().await;
     http.ok("queues.create", json!({"queue": "q"})).await;
-    http.ok("queue.produce", produce(1)).await;
-    let followed = lease(&mut http, 1).await[0].clone();
-    let events = json!([{"utf8": "x".repeat(EVENT_BYTES)}]);
-    let emit = json!({"id": followed["id"], "permit": followed["permit"], "events": events});
-    http.ok("item.emit", emit).await;
+    http.ok("queue.produce", item_of(1)).await;
+    let followed = http.lease("q", 1).await.remove(0);
+    let events = json!({"events": [{"utf8": "x".repeat(EVENT_BYTES)}]});
+    http.ok("item.emit", with(held(&followed), events)).await;
     for _ in 0..2 {
-        http.ok("queue.produce", produce(EVENT_BYTES)).await;
+        http.ok("queue.produce", item_of(EVENT_BYTES)).await;
     }
     let path = format!("/v1/item.events?id={}&after=0", followed["id"].as_str().expect("an id"));
     let mut asking = JoinSet::new();
@@ -214,11 +203,11 @@ async fn a_hundred_streams_that_nobody_reads_leave_half_of_the_room_to_leases() 
     let readers = asking.join_all().await;
     assert!(readers.iter().all(|(status, _)| *status == 200));
     // The readers for whom there is no room are sent away.
-    while subscribers(&mut http).await > (2 * MIB / EVENT_BYTES) as u64 {
+    while subscribers(&mut http).await > 2 * MIB / EVENT_BYTES {
         tokio::task::yield_now().await;
     }
-    assert_eq!(lease(&mut http, 2).await.as_array().expect("items").len(), 2);
-    assert!(gauge(&mut http, "windlass_http_reply_bytes_in_flight").await <= MIB);
+    assert_eq!(http.lease("q", 2).await.len(), 2);
+    assert!(http.metric("windlass_http_reply_bytes_in_flight").await <= MIB);
 }
 
 /// A server whose page of metrics is large enough to be counted among the bytes of replies, and a connection to it.
@@ -248,9 +237,9 @@ async fn slow_readers_of_the_metrics_share_a_page() {
     assert!(readers.iter().all(|(head, _)| head.status == 200));
     clock.advance(PAGE_AGE).await;
     // The page that tells of the bytes is not counted among them yet.
-    assert_eq!(gauge(&mut http, "windlass_http_reply_bytes_in_flight").await, page_bytes);
+    assert_eq!(http.metric("windlass_http_reply_bytes_in_flight").await, page_bytes);
     drop(readers);
-    while gauge(&mut http, "windlass_http_reply_bytes_in_flight").await > 0 {
+    while http.metric("windlass_http_reply_bytes_in_flight").await > 0 {
         tokio::task::yield_now().await;
     }
 }
@@ -270,6 +259,6 @@ async fn a_page_that_a_half_closed_client_has_taken_is_given_back() {
     assert!(page.body.len() > SMALL_REPLY_BYTES, "a page of {} bytes is not counted", page.body.len());
     assert_eq!(reader.receive_head().await.status, 200);
     clock.advance(PAGE_AGE).await;
-    assert_eq!(gauge(&mut http, "windlass_http_reply_bytes_in_flight").await, 0);
-    assert_eq!(gauge(&mut http, "windlass_http_connections").await, 2, "the next reply still waits");
+    assert_eq!(http.metric("windlass_http_reply_bytes_in_flight").await, 0);
+    assert_eq!(http.metric("windlass_http_connections").await, 2, "the next reply still waits");
 }

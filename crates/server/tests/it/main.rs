@@ -32,6 +32,8 @@ mod half_closed;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod http;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod lasting_limits;
@@ -66,8 +68,8 @@ mod storage;
 mod stores;
 mod streams;
 #[cfg(test)]
-mod support;
-#[cfg(test)]
 mod unclaimed;
 #[cfg(test)]
 mod waits;
+#[cfg(test)]
+mod world;

@@ -2,23 +2,19 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::{TestServer, held_in, with};
 
 /// A server with one waiting item in the queue `q`, whose address is `a/b`, and its id.
 async fn prepared() -> (TestServer, Http, String) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
-    let made =
-        http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "x", "address": "a/b"}]})).await;
-    let id = made["items"][0]["id"].as_str().unwrap().to_owned();
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    let ids = http.produce("q", json!([{"utf8": "x", "address": "a/b"}])).await;
+    let id = ids[0].as_str().unwrap().to_owned();
     (server, http, id)
 }
 
 fn by_address(more: Value) -> Value {
-    let mut request = json!({"queue": "q", "address": "a/b"});
-    request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    request
+    with(json!({"queue": "q", "address": "a/b"}), more)
 }
 
 #[tokio::test]
@@ -26,12 +22,10 @@ async fn an_item_is_explained_and_resumed_by_its_address() {
     let (_server, mut http, id) = prepared().await;
     let explained = http.ok("item.explain", by_address(json!({}))).await;
     assert_eq!((&explained["id"], &explained["state"]), (&json!(id), &json!("waiting")));
-    let leased = http.ok("queue.lease", json!({"queue": "q", "client_id": "w", "batch_size": 1})).await;
-    let permit = &leased["items"][0]["permit"];
-    http.ok("queue.suspend", json!({"queue": "q", "items": [{"id": id, "permit": permit}]})).await;
+    let leased = http.lease("q", 1).await;
+    http.ok("queue.suspend", held_in("q", &leased)).await;
     http.ok("item.resume", by_address(json!({"utf8": "go on"}))).await;
-    let leased = http.ok("queue.lease", json!({"queue": "q", "client_id": "w", "batch_size": 1})).await;
-    assert_eq!(leased["items"][0]["input"], json!({"utf8": "go on"}));
+    assert_eq!(http.lease("q", 1).await[0]["input"], json!({"utf8": "go on"}));
 }
 
 #[tokio::test]
@@ -58,8 +52,7 @@ async fn an_item_is_named_in_one_way_only() {
     ] {
         let both = by_address(json!({"id": id}));
         for name in [both, json!({}), json!({"queue": "q"}), json!({"address": "a/b"})] {
-            let mut request = name.clone();
-            request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let request = with(name, more.clone());
             let got = http.post(call, &request.to_string()).await;
             assert_eq!((got.status, got.code().as_str()), (400, "invalid_argument"), "{call} {request}");
             assert!(got.message().contains("either `id`"), "{}", got.message());

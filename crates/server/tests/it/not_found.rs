@@ -9,7 +9,8 @@ use windlass_api::items::{GetItemRequest, ProduceRequest};
 use windlass_api::queues::QueueInfoRequest;
 use windlass_api::{JSON, PROTOBUF};
 
-use crate::support::{Got, Http, TestServer};
+use crate::http::{Got, Http};
+use crate::world::TestServer;
 
 const ID: &str = "00000000-0000-8080-8000-000000000063";
 /// A UUID that no item can have.
@@ -104,9 +105,7 @@ fn with_mode(mut name: Value) -> Value {
 
 /// A server with the queue `q` and, in it, the group `there`.
 async fn prepared() -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
     http.ok("group.create", json!({"queue": "q", "group": "there"})).await;
     (server, http)
 }

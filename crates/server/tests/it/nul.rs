@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::{TestServer, with};
 
 const ID: &str = "00000000-0000-8080-8000-000000000063";
 const TIME: &str = "2100-01-01T00:00:00Z";
@@ -18,11 +19,6 @@ fn item() -> Value {
     })
 }
 
-fn with(mut object: Value, more: &Value) -> Value {
-    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    object
-}
-
 /// Requests that are not `invalid_argument`. Those of a call have, together, every text that it takes.
 fn requests() -> Vec<(&'static str, Value)> {
     let queue = json!({"queue": "q"});
@@ -33,8 +29,8 @@ fn requests() -> Vec<(&'static str, Value)> {
     let rule = json!({"queue": "q", "kind": "k", "reason": "because", "until": TIME});
     let (by_id, by_address) = (json!({"id": ID}), json!({"queue": "q", "address": "a"}));
     let held = json!({"queue": "q", "items": [{"id": ID, "permit": 1}]});
-    let at = |more: Value| with(with(item(), &json!({"enqueue_at": TIME})), &more);
-    let delayed = |more: Value| with(with(item(), &json!({"delay": "1s"})), &more);
+    let at = |more: Value| with(with(item(), json!({"enqueue_at": TIME})), more);
+    let delayed = |more: Value| with(with(item(), json!({"delay": "1s"})), more);
     let end = |name: &str| {
         let (at, delayed) = (at(json!({"queue": "q"})), delayed(json!({"queue": "q"})));
         (
@@ -92,7 +88,7 @@ fn requests() -> Vec<(&'static str, Value)> {
                 ],
             }),
         ),
-        ("queue.extend", with(held.clone(), &json!({"lease_timeout": "1m"}))),
+        ("queue.extend", with(held.clone(), json!({"lease_timeout": "1m"}))),
         ("queue.release", held.clone()),
         (
             "queue.suspend",
@@ -103,15 +99,15 @@ fn requests() -> Vec<(&'static str, Value)> {
         ),
         ("queue.permits", json!({"queue": "q", "pivot": ID})),
         ("queue.revoke", held),
-        ("item.wait", with(by_id.clone(), &json!({"request_timeout": "0s"}))),
+        ("item.wait", with(by_id.clone(), json!({"request_timeout": "0s"}))),
         ("item.emit", json!({"id": ID, "permit": 1, "events": [{"type": "t", "utf8": "\u{0}"}]})),
-        ("item.close_streams", with(by_id.clone(), &json!({"mode": "graceful"}))),
-        ("item.close_streams", with(by_address.clone(), &json!({"mode": "immediate"}))),
+        ("item.close_streams", with(by_id.clone(), json!({"mode": "graceful"}))),
+        ("item.close_streams", with(by_address.clone(), json!({"mode": "immediate"}))),
         (
             "group.create",
             with(
                 end("g").0,
-                &json!({
+                json!({
                     "items": [at(json!({"address": "c", "group": "g"})), delayed(json!({}))],
                 }),
             ),
@@ -129,7 +125,7 @@ fn requests() -> Vec<(&'static str, Value)> {
         (
             "storage/items.import",
             json!({"queue": "q", "items": [
-                with(item(), &imported), with(item(), &json!({"group": "g", "enqueue_at": TIME})),
+                with(item(), imported), with(item(), json!({"group": "g", "enqueue_at": TIME})),
             ]}),
         ),
         ("storage/items.delete", json!({"queue": "q", "ids": [ID]})),
@@ -270,9 +266,7 @@ async fn taken(http: &mut Http, call: &str, request: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn a_nul_is_refused_in_every_text_of_every_request() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
     http.ok("queues.create", json!({"queue": "d"})).await;
     let mut all_taken = Vec::new();
     for (call, request) in requests() {
@@ -286,9 +280,7 @@ async fn a_nul_is_refused_in_every_text_of_every_request() {
 
 #[tokio::test]
 async fn a_nul_is_refused_in_the_query_of_a_stream() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
     for query in ["id=a%00b", "queue=q%00&address=a", "queue=q&address=a%00b"] {
         let got = http.get(&format!("/v1/item.events?{query}")).await;
         assert_eq!((got.status, got.code().as_str()), (400, "invalid_argument"), "{query}");

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::{TestServer, held_in, list, with};
 
 /// Priority, kind and address of each item, in the order in which they are produced.
 const ITEMS: [(u32, &str, Option<&str>); 9] = [
@@ -18,9 +19,7 @@ const ITEMS: [(u32, &str, Option<&str>); 9] = [
 ];
 
 async fn with_items() -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q", "requeue": "tail"})).await;
+    let (server, mut http) = TestServer::with_queue(json!({"requeue": "tail"})).await;
     let items: Vec<Value> = ITEMS
         .iter()
         .enumerate()
@@ -29,7 +28,7 @@ async fn with_items() -> (TestServer, Http) {
         })
         .collect();
     let items: Vec<Value> = items.into_iter().map(without_nulls).collect();
-    http.ok("queue.produce", json!({"queue": "q", "items": items})).await;
+    http.produce("q", json!(items)).await;
     (server, http)
 }
 
@@ -38,12 +37,10 @@ fn without_nulls(mut item: Value) -> Value {
     item
 }
 
-async fn lease(http: &mut Http, batch_size: u32, wanted: Value) -> Vec<Value> {
-    let mut request =
-        json!({"queue": "q", "client_id": "c", "batch_size": batch_size, "request_timeout": "0s"});
-    let wanted = wanted.as_object().expect("an object").clone();
-    request.as_object_mut().expect("an object").extend(wanted);
-    http.ok("queue.lease", request).await["items"].as_array().expect("a list").clone()
+/// All items of these `kinds` and this `max_priority`.
+async fn lease_only(http: &mut Http, wanted: Value) -> Vec<Value> {
+    let request = json!({"queue": "q", "client_id": "c", "batch_size": 9, "request_timeout": "0s"});
+    list(&http.ok("queue.lease", with(request, wanted)).await["items"])
 }
 
 /// Which of the items, by the order of their production.
@@ -52,20 +49,18 @@ fn numbers(items: &[Value]) -> Vec<u64> {
 }
 
 async fn revoke(http: &mut Http, items: &[&Value]) {
-    let held: Vec<Value> =
-        items.iter().map(|item| json!({"id": item["id"], "permit": item["permit"]})).collect();
-    let count = held.len();
-    let revoked = http.ok("queue.revoke", json!({"queue": "q", "items": held})).await;
+    let count = items.len();
+    let revoked = http.ok("queue.revoke", held_in("q", items.iter().copied())).await;
     assert_eq!(revoked["revoked"], json!(count));
 }
 
 #[tokio::test]
 async fn items_come_by_priority_and_then_as_they_were_produced() {
     let (_server, mut http) = with_items().await;
-    let first = lease(&mut http, 4, json!({})).await;
+    let first = http.lease("q", 4).await;
     assert_eq!(numbers(&first), [4, 5, 3, 7]);
     assert_eq!((&first[3]["address"], first[0].get("address")), (&json!("def"), None));
-    let rest = lease(&mut http, 100, json!({})).await;
+    let rest = http.lease("q", 100).await;
     assert_eq!(numbers(&rest), [2, 6, 0, 1, 8]);
     assert_eq!(rest[1]["address"], "abc");
 }
@@ -73,10 +68,10 @@ async fn items_come_by_priority_and_then_as_they_were_produced() {
 #[tokio::test]
 async fn revoked_items_have_their_places_back_among_those_that_wait() {
     let (_server, mut http) = with_items().await;
-    let leased = lease(&mut http, 7, json!({})).await;
+    let leased = http.lease("q", 7).await;
     // An urgent one, and those of an address and of priority 8, in an order of their own.
     revoke(&mut http, &[&leased[6], &leased[5], &leased[0]]).await;
-    let again = lease(&mut http, 100, json!({})).await;
+    let again = http.lease("q", 100).await;
     assert_eq!(numbers(&again), [4, 6, 0, 1, 8]);
     let attempts: Vec<u64> = again.iter().map(|item| item["attempts"].as_u64().expect("a number")).collect();
     assert_eq!(attempts, [2, 2, 2, 1, 1]);
@@ -85,16 +80,19 @@ async fn revoked_items_have_their_places_back_among_those_that_wait() {
 #[tokio::test]
 async fn kinds_and_max_priority_choose_from_the_same_order() {
     let (_server, mut http) = with_items().await;
-    assert_eq!(numbers(&lease(&mut http, 9, json!({"kinds": ["report"], "max_priority": 7})).await), [0; 0]);
-    assert_eq!(numbers(&lease(&mut http, 9, json!({"kinds": []})).await), [0; 0]);
-    let urgent = lease(&mut http, 9, json!({"kinds": ["mail", "report"], "max_priority": 5})).await;
+    assert_eq!(
+        numbers(&lease_only(&mut http, json!({"kinds": ["report"], "max_priority": 7})).await),
+        [0; 0]
+    );
+    assert_eq!(numbers(&lease_only(&mut http, json!({"kinds": []})).await), [0; 0]);
+    let urgent = lease_only(&mut http, json!({"kinds": ["mail", "report"], "max_priority": 5})).await;
     assert_eq!(numbers(&urgent), [4, 5, 3, 7]);
-    let report = lease(&mut http, 9, json!({"kinds": ["report"]})).await;
+    let report = lease_only(&mut http, json!({"kinds": ["report"]})).await;
     assert_eq!(numbers(&report), [8]);
     revoke(&mut http, &[&report[0], &urgent[3], &urgent[1]]).await;
     assert_eq!(
-        numbers(&lease(&mut http, 9, json!({"kinds": ["mail"], "max_priority": 7})).await),
+        numbers(&lease_only(&mut http, json!({"kinds": ["mail"], "max_priority": 7})).await),
         [5, 7, 2, 6]
     );
-    assert_eq!(numbers(&lease(&mut http, 9, json!({"kinds": ["report", "mail"]})).await), [0, 1, 8]);
+    assert_eq!(numbers(&lease_only(&mut http, json!({"kinds": ["report", "mail"]})).await), [0, 1, 8]);
 }

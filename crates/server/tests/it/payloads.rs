@@ -15,7 +15,8 @@ use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_server::http::record::Record;
 
-use crate::support::{Got, Http, TestServer, decode};
+use crate::http::{Got, Http, decode};
+use crate::world::TestServer;
 
 const ID: &str = "00000000-0000-8000-8000-000000000001";
 

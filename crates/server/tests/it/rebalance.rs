@@ -4,26 +4,16 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::support::{Http, TestServer};
-
-async fn with_queue(partitions: u32) -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q", "partitions": partitions})).await;
-    (server, http)
-}
+use crate::http::Http;
+use crate::world::{TestServer, list};
 
 async fn rebalance(http: &mut Http, partitions: u32) {
     let reply = http.ok("queue.rebalance", json!({"queue": "q", "partitions": partitions})).await;
     assert_eq!((&reply["queue"]["queue"], &reply["queue"]["partitions"]), (&json!("q"), &json!(partitions)));
 }
 
-async fn stats(http: &mut Http) -> Value {
-    http.ok("queue.stats", json!({"queue": "q"})).await
-}
-
 async fn partitions(http: &mut Http) -> Vec<Value> {
-    stats(http).await["partitions"].as_array().expect("a list").clone()
+    list(&http.stats("q").await["partitions"])
 }
 
 /// Until so many are listed: the server tells nobody.
@@ -33,18 +23,10 @@ async fn drained_to(http: &mut Http, count: usize) {
     }
 }
 
-async fn lease(http: &mut Http) -> Vec<Value> {
-    let request = json!({"queue": "q", "client_id": "c", "batch_size": 1000, "request_timeout": "0s"});
-    http.ok("queue.lease", request).await["items"].as_array().expect("a list").clone()
-}
-
 async fn complete_all(http: &mut Http) -> usize {
-    let leased = lease(http).await;
-    let items: Vec<_> =
-        leased.iter().map(|item| json!({"id": item["id"], "permit": item["permit"]})).collect();
-    if !items.is_empty() {
-        let done = http.ok("queue.complete", json!({"queue": "q", "items": items})).await;
-        assert_eq!(done["completed"], leased.len());
+    let leased = http.lease("q", 1000).await;
+    if !leased.is_empty() {
+        http.complete("q", &leased).await;
     }
     leased.len()
 }
@@ -56,7 +38,7 @@ fn addresses(count: usize) -> Value {
 
 #[tokio::test]
 async fn a_queue_grows_at_once_and_shrinks_by_draining() {
-    let (_server, mut http) = with_queue(2).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 2})).await;
     let produce = json!({"queue": "q", "items": addresses(40)});
     let first = http.ok("queue.produce", produce.clone()).await["items"].clone();
     let got = http.post("queue.rebalance", r#"{"queue": "q", "partitions": 5}"#).await;
@@ -79,7 +61,7 @@ async fn a_queue_grows_at_once_and_shrinks_by_draining() {
     let refused = http.post("queue.rebalance", r#"{"queue": "q", "partitions": 2}"#).await;
     assert_eq!((refused.status, refused.code()), (409, "wrong_state".into()));
     assert_eq!(http.ok("queues.info", json!({"queue": "q"})).await["queue"]["partitions"], 1);
-    let metrics = String::from_utf8(http.get("/metrics").await.body).expect("text");
+    let metrics = http.metrics().await;
     assert!(metrics.contains("windlass_partitions{state=\"draining\"}"), "{metrics}");
 
     let again = http.ok("queue.produce", produce.clone()).await["items"].clone();
@@ -97,7 +79,7 @@ async fn a_queue_grows_at_once_and_shrinks_by_draining() {
         let kept = http.ok("item.get", by_address).await["item"].clone();
         assert_eq!((&kept["id"], &kept["state"]), (&item["id"], &json!("completed")));
     }
-    assert_eq!(stats(&mut http).await["retained"], 40);
+    assert_eq!(http.stats("q").await["retained"], 40);
     let made = http.ok("queue.produce", produce).await["items"].clone();
     assert!(made.as_array().expect("a list").iter().all(|item| item["state"] == "waiting"), "{made}");
     rebalance(&mut http, 2).await;
@@ -105,7 +87,7 @@ async fn a_queue_grows_at_once_and_shrinks_by_draining() {
 
 #[tokio::test]
 async fn a_group_stays_where_it_is_until_it_is_finished() {
-    let (_server, mut http) = with_queue(2).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 2})).await;
     let names: Vec<String> = (0..12).map(|number| format!("g{number}")).collect();
     for name in &names {
         let create = json!({"queue": "q", "group": name, "end": {"json": name}, "items": [{"json": 1}]});
@@ -127,9 +109,10 @@ async fn a_group_stays_where_it_is_until_it_is_finished() {
         assert_eq!(http.ok("group.info", of).await["group"]["state"], "started");
     }
     assert_eq!(complete_all(&mut http).await, 24);
-    let ends: BTreeSet<String> = lease(&mut http).await.iter().map(|end| end["json"].to_string()).collect();
+    let ends: BTreeSet<String> =
+        http.lease("q", 1000).await.iter().map(|end| end["json"].to_string()).collect();
     assert_eq!(ends.len(), 12, "each exactly once: {ends:?}");
-    assert_eq!(lease(&mut http).await.len(), 0);
+    assert_eq!(http.lease("q", 1000).await.len(), 0);
     http.ok("queue.clear", json!({"queue": "q", "leased": true})).await;
     drained_to(&mut http, 1).await;
     let listed = http.ok("groups.list", json!({"queue": "q"})).await["groups"].clone();

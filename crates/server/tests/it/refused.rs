@@ -2,7 +2,8 @@
 
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{Got, TestServer};
+use crate::http::Got;
+use crate::world::TestServer;
 
 async fn answer(server: &TestServer, bytes: &[u8]) -> Got {
     let mut http = server.connect().await;

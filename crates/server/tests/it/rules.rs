@@ -2,31 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::{TestServer, held, with};
 
-async fn with_queue() -> (TestServer, Http) {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
-    (server, http)
+async fn produce_kinds(http: &mut Http, kinds: &[&str]) -> Vec<Value> {
+    http.produce("q", kinds.iter().map(|kind| json!({"json": 1, "kind": kind})).collect()).await
 }
 
-async fn produce(http: &mut Http, kinds: &[&str]) -> Vec<String> {
-    let items: Vec<_> = kinds.iter().map(|kind| json!({"json": 1, "kind": kind})).collect();
-    let made = http.ok("queue.produce", json!({"queue": "q", "items": items})).await["items"].clone();
-    made.as_array()
-        .expect("a list")
-        .iter()
-        .map(|item| item["id"].as_str().expect("an id").to_owned())
-        .collect()
-}
-
-async fn lease(http: &mut Http) -> Vec<Value> {
-    let request = json!({"queue": "q", "client_id": "c", "batch_size": 100, "request_timeout": "0s"});
-    http.ok("queue.lease", request).await["items"].as_array().expect("a list").clone()
-}
-
-async fn codes(http: &mut Http, id: &str) -> Vec<String> {
+async fn codes(http: &mut Http, id: &Value) -> Vec<String> {
     let told = http.ok("item.explain", json!({"id": id})).await;
     let reasons = told["reasons"].as_array().expect("a list");
     assert!(
@@ -38,8 +21,8 @@ async fn codes(http: &mut Http, id: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_pause_and_a_block_are_set_listed_and_lifted() {
-    let (mut server, mut http) = with_queue().await;
-    produce(&mut http, &["mail", "report"]).await;
+    let (mut server, mut http) = TestServer::with_queue(json!({})).await;
+    produce_kinds(&mut http, &["mail", "report"]).await;
     let pause = json!({"queue": "q", "reason": "a deploy", "until": "2999-01-01T00:00:00Z"});
     let rule = http.ok("queue.pause", pause).await["rule"].clone();
     assert_eq!((&rule["rule"], &rule["queue"]), (&json!("pause"), &json!("q")));
@@ -52,14 +35,14 @@ async fn a_pause_and_a_block_are_set_listed_and_lifted() {
     assert_eq!((&block["rule"], &block["kind"]), (&json!("block"), &json!("mail")));
     let again = http.ok("queue.pause", json!({"queue": "q"})).await["rule"].clone();
     assert_eq!(again, json!({"rule": "pause", "queue": "q", "created_at": rule["created_at"]}));
-    assert_eq!(lease(&mut http).await, Vec::<Value>::new());
+    assert_eq!(http.lease("q", 100).await, Vec::<Value>::new());
 
     server.restart().await;
     let mut http = server.connect().await;
     let rules = http.ok("rules.list", json!({})).await["rules"].clone();
     assert_eq!(rules, json!([again, block]));
     assert_eq!(http.ok("rules.list", json!({"queue": "q"})).await["rules"], rules);
-    let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    let stats = http.stats("q").await;
     assert_eq!(
         (&stats["paused"], &stats["blocked"], &stats["stopped"]),
         (&json!(true), &json!(false), &json!(2))
@@ -70,23 +53,21 @@ async fn a_pause_and_a_block_are_set_listed_and_lifted() {
     );
 
     assert_eq!(http.ok("queue.resume", json!({"queue": "q"})).await, json!({}));
-    let kinds: Vec<_> = lease(&mut http).await.iter().map(|item| item["kind"].clone()).collect();
+    let kinds: Vec<_> = http.lease("q", 100).await.iter().map(|item| item["kind"].clone()).collect();
     assert_eq!(kinds, [json!("report")]);
-    let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    let stats = http.stats("q").await;
     assert_eq!((&stats["paused"], &stats["stopped"]), (&json!(false), &json!(1)));
     assert_eq!(stats["partitions"][0]["state"], "available");
     for _ in 0..2 {
         assert_eq!(http.ok("queue.unblock", json!({"queue": "q", "kind": "mail"})).await, json!({}));
     }
-    assert_eq!(lease(&mut http).await.len(), 1);
+    assert_eq!(http.lease("q", 100).await.len(), 1);
     assert_eq!(http.ok("rules.list", json!({})).await, json!({"rules": []}));
 }
 
 #[tokio::test]
 async fn a_change_of_rules_tells_the_commits_of_the_registry_and_of_each_partition() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q", "partitions": 3})).await;
+    let (_server, mut http) = TestServer::with_queue(json!({"partitions": 3})).await;
     for call in ["queue.pause", "queue.resume"] {
         let got = http.post(call, r#"{"queue": "q"}"#).await;
         let commits = got.headers.get("windlass-commit").expect("it changed something").clone();
@@ -96,7 +77,7 @@ async fn a_change_of_rules_tells_the_commits_of_the_registry_and_of_each_partiti
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused() {
-    let (_server, mut http) = with_queue().await;
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
     let long = "x".repeat(513);
     for (call, body, status, code, says) in [
         ("queue.pause", json!({"queue": "no"}), 404, "not_found", "no queue"),
@@ -125,8 +106,8 @@ async fn what_makes_no_sense_is_refused() {
 
 #[tokio::test]
 async fn an_item_is_told_everything_that_stands_in_its_way() {
-    let (_server, mut http) = with_queue().await;
-    let ids = produce(&mut http, &["mail", "report", "mail"]).await;
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
+    let ids = produce_kinds(&mut http, &["mail", "report", "mail"]).await;
     assert_eq!(codes(&mut http, &ids[0]).await, ["no_worker"]);
     let told = http.ok("item.explain", json!({"id": ids[2]})).await;
     assert_eq!((&told["id"], &told["state"]), (&json!(ids[2]), &json!("waiting")));
@@ -146,23 +127,22 @@ async fn an_item_is_told_everything_that_stands_in_its_way() {
     assert_eq!(codes(&mut http, &ids[1]).await, ["blocked", "no_worker"]);
     http.ok("queue.unblock", json!({"queue": "q"})).await;
 
-    let leased = lease(&mut http).await;
+    let leased = http.lease("q", 100).await;
     let told = http.ok("item.explain", json!({"id": ids[1]})).await;
     assert_eq!((&told["state"], &told["reasons"][0]["code"]), (&json!("leased"), &json!("leased")));
     assert_eq!(told["reasons"][0]["client_id"], "c");
     assert_eq!(told["reasons"][0]["lease_deadline"], leased[0]["lease_deadline"]);
-    let item = json!({"id": ids[1], "permit": leased[0]["permit"], "result": {"json": 1}});
+    let item = with(held(&leased[0]), json!({"result": {"json": 1}}));
     http.ok("queue.complete", json!({"queue": "q", "items": [item]})).await;
     assert_eq!(codes(&mut http, &ids[1]).await, ["final"]);
 }
 
 #[tokio::test]
 async fn what_is_scheduled_held_or_on_its_way_is_told_so() {
-    let (_server, mut http) = with_queue().await;
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
     let at = "2999-01-01T00:00:00.000000Z";
-    let later = json!({"queue": "q", "items": [{"json": 1, "enqueue_at": at}]});
-    let later = http.ok("queue.produce", later).await["items"][0]["id"].clone();
-    let told = http.ok("item.explain", json!({"id": later})).await["reasons"][0].clone();
+    let later = http.produce("q", json!([{"json": 1, "enqueue_at": at}])).await;
+    let told = http.ok("item.explain", json!({"id": later[0]})).await["reasons"][0].clone();
     assert_eq!((&told["code"], &told["until"]), (&json!("scheduled"), &json!(at)));
     let group = json!({"queue": "q", "group": "g", "items": [{"json": 1}]});
     let member = http.ok("group.create", group).await["items"][0]["id"].clone();
@@ -170,9 +150,9 @@ async fn what_is_scheduled_held_or_on_its_way_is_told_so() {
     assert_eq!((&told["state"], &told["reasons"][0]["code"]), (&json!("held"), &json!("held")));
     assert_eq!(told["reasons"][0]["group"], "g");
     http.ok("queues.update", json!({"queue": "q", "dead_queue": "not-there-yet"})).await;
-    produce(&mut http, &["mail"]).await;
-    let leased = lease(&mut http).await;
-    let dead = json!({"id": leased[0]["id"], "permit": leased[0]["permit"], "dead": true});
+    produce_kinds(&mut http, &["mail"]).await;
+    let leased = http.lease("q", 100).await;
+    let dead = with(held(&leased[0]), json!({"dead": true}));
     http.ok("queue.retry", json!({"queue": "q", "items": [dead]})).await;
     let told = http.ok("item.explain", json!({"id": leased[0]["id"]})).await;
     assert_eq!((&told["state"], &told["reasons"][0]["code"]), (&json!("failed"), &json!("moving")));
@@ -184,9 +164,9 @@ async fn what_is_scheduled_held_or_on_its_way_is_told_so() {
 
 #[tokio::test]
 async fn the_list_of_queues_and_the_metrics_tell_what_is_stopped() {
-    let (_server, mut http) = with_queue().await;
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
     http.ok("queues.create", json!({"queue": "r"})).await;
-    produce(&mut http, &["mail", "report"]).await;
+    produce_kinds(&mut http, &["mail", "report"]).await;
     http.ok("queue.pause", json!({"queue": "q", "kind": "mail"})).await;
     http.ok("queue.block", json!({"queue": "r"})).await;
     let queues = http.ok("queues.list", json!({"counts": true})).await["queues"].clone();
@@ -198,7 +178,7 @@ async fn the_list_of_queues_and_the_metrics_tell_what_is_stopped() {
     assert_eq!(queues[1]["activity"]["blocked"], true);
     let bare = http.ok("queues.list", json!({})).await["queues"].clone();
     assert!(bare[0].get("counts").is_none() && bare[0].get("activity").is_none(), "{bare}");
-    let metrics = String::from_utf8(http.get("/metrics").await.body.to_vec()).expect("text");
+    let metrics = http.metrics().await;
     for line in [
         r#"windlass_stopped_items{queue="q"} 1"#,
         r#"windlass_stopped_items{queue="r"} 0"#,

@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass_api::PROTOBUF;
 use windlass_server::config::RawLimits;
 
-use crate::support::TestServer;
+use crate::world::TestServer;
 
 #[tokio::test]
 async fn a_server_tells_its_version_its_stores_and_its_limits() {

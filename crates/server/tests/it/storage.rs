@@ -9,7 +9,8 @@ use windlass_api::storage::{
 };
 use windlass_api::{JSON, PROTOBUF, Span, Time};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::TestServer;
 
 const QUEUE: &str = "q";
 
@@ -23,7 +24,7 @@ async fn partition(http: &mut Http, encoding: &str) -> u32 {
     stats.partitions[0].partition
 }
 
-async fn lease(http: &mut Http, encoding: &str, batch_size: u32) -> Vec<LeasedItem> {
+async fn lease_in(http: &mut Http, encoding: &str, batch_size: u32) -> Vec<LeasedItem> {
     let lease = LeaseRequest {
         queue: QUEUE.to_owned(),
         client_id: "worker".to_owned(),
@@ -96,7 +97,7 @@ async fn pages_are_what_a_lease_hands_out(encoding: &str) {
     let mut http = server.connect().await;
     create(&mut http, encoding, QUEUE).await;
     fill(&mut http, encoding, 2500).await;
-    let held = lease(&mut http, encoding, 100).await;
+    let held = lease_in(&mut http, encoding, 100).await;
     let listed = queued(&mut http, encoding, Some(333)).await;
     assert_eq!(listed.len(), 2250);
     let (leased, waiting): (Vec<Item>, Vec<Item>) =
@@ -105,7 +106,7 @@ async fn pages_are_what_a_lease_hands_out(encoding: &str) {
     assert_eq!(ids(&leased), held.iter().map(|item| item.id.clone()).collect::<Vec<_>>());
     let mut order = Vec::new();
     loop {
-        let batch = lease(&mut http, encoding, 1000).await;
+        let batch = lease_in(&mut http, encoding, 1000).await;
         if batch.is_empty() {
             break;
         }
@@ -163,7 +164,7 @@ async fn what_one_server_shows_another_takes(encoding: &str) {
     create(&mut there, encoding, QUEUE).await;
     create(&mut here, encoding, QUEUE).await;
     fill(&mut there, encoding, 1200).await;
-    let leased = lease(&mut there, encoding, 30).await;
+    let leased = lease_in(&mut there, encoding, 30).await;
     let retry = |item: &LeasedItem| Retry {
         id: item.id.clone(),
         permit: item.permit,
@@ -258,7 +259,7 @@ async fn deletions_are_judged_one_by_one() {
         let mut http = server.connect().await;
         create(&mut http, encoding, QUEUE).await;
         fill(&mut http, encoding, 12).await;
-        let leased = lease(&mut http, encoding, 1).await;
+        let leased = lease_in(&mut http, encoding, 1).await;
         let later = scheduled(&mut http, encoding, None).await;
         let stranger = "01980f7e-0000-7000-8000-000000000000".to_owned();
         let ids = vec![leased[0].id.clone(), stranger.clone(), later[0].id.clone()];
@@ -277,7 +278,7 @@ async fn a_final_item_is_not_deleted() {
     let mut http = server.connect().await;
     create(&mut http, JSON, QUEUE).await;
     fill(&mut http, JSON, 2).await;
-    let leased = lease(&mut http, JSON, 1).await;
+    let leased = lease_in(&mut http, JSON, 1).await;
     let (id, permit) = (&leased[0].id, leased[0].permit);
     let done = json!({"queue": QUEUE, "items": [{"id": id, "permit": permit, "result": {"utf8": "done"}}]});
     http.ok("queue.complete", done).await;

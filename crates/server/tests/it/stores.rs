@@ -21,7 +21,8 @@ use windlass_engine::store::{
 use windlass_server::config::{self, Config, RawConfig};
 use windlass_server::lifecycle::Server;
 
-use crate::support::Http;
+use crate::http::Http;
+use crate::world::list;
 
 /// A store that fails its commits, does not end them, or has no room, when it is told to. Bodies that say `rotten` are
 /// damaged.
@@ -132,8 +133,7 @@ pub(crate) fn directory() -> TempDir {
 }
 
 async fn partitions(http: &mut Http) -> Vec<Value> {
-    let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
-    stats["partitions"].as_array().expect("a list").clone()
+    list(&http.stats("q").await["partitions"])
 }
 
 /// Asks until all partitions of a store are in a state.
@@ -150,6 +150,16 @@ async fn until(http: &mut Http, store: &str, state: &str) -> Vec<Value> {
     tokio::time::timeout(Duration::from_secs(60), asking).await.expect("it comes about")
 }
 
+/// A server with two stores: `default`, which is sound, and this one as `second`.
+async fn beside_a_sound_store(second: &Arc<Failing>) -> (Server, Http) {
+    let directory = directory();
+    let others = vec![Member::opened("second", second.clone())];
+    let first = Arc::new(MemoryStore::new());
+    let server = Server::start_on(configured(directory.path(), &[]), first, others).await.expect("it starts");
+    let http = Http::connect(server.address()).await;
+    (server, http)
+}
+
 #[tokio::test]
 async fn a_full_disk_is_told_to_clients_and_operators() {
     let directory = directory();
@@ -158,7 +168,7 @@ async fn a_full_disk_is_told_to_clients_and_operators() {
     let server = server.await.expect("it starts");
     let mut http = Http::connect(server.address()).await;
     http.ok("queues.create", json!({"queue": "q", "partitions": 1})).await;
-    http.ok("queue.produce", json!({"queue": "q", "items": [{"json": 1}]})).await;
+    http.produce("q", json!([{"json": 1}])).await;
     assert_eq!(partitions(&mut http).await[0]["disk_full"], false);
 
     first.is_full.store(true, Ordering::SeqCst);
@@ -172,42 +182,35 @@ async fn a_full_disk_is_told_to_clients_and_operators() {
     assert_eq!(partitions(&mut http).await[0]["disk_full"], true);
     let ready = http.get("/ready").await;
     assert_eq!((ready.status, &ready.json()["disks_full"]), (200, &json!(["default"])));
-    let metrics = String::from_utf8(http.get("/metrics").await.body).expect("a text");
+    let metrics = http.metrics().await;
     assert!(metrics.contains("windlass_store_full{store=\"default\"} 1"), "{metrics}");
 
     // What is there can be worked on.
-    let lease = json!({"queue": "q", "client_id": "worker", "batch_size": 1, "request_timeout": "0s"});
-    assert_eq!(http.ok("queue.lease", lease).await["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(http.lease("q", 1).await.len(), 1);
     first.is_full.store(false, Ordering::SeqCst);
-    http.ok("queue.produce", json!({"queue": "q", "items": [{"json": 2}]})).await;
+    http.produce("q", json!([{"json": 2}])).await;
     assert_eq!(http.get("/ready").await.json()["disks_full"], json!([]));
     server.stop().await;
 }
 
 #[tokio::test]
 async fn one_store_fails_its_commits_and_the_other_goes_on_until_it_is_back() {
-    let directory = directory();
     let second = Arc::new(Failing::default());
-    let others = vec![Member::opened("second", second.clone())];
-    let first = Arc::new(MemoryStore::new());
-    let server = Server::start_on(configured(directory.path(), &[]), first, others).await.expect("it starts");
-    let mut http = Http::connect(server.address()).await;
+    let (server, mut http) = beside_a_sound_store(&second).await;
     http.ok("queues.create", json!({"queue": "q", "partitions": 4})).await;
     let stores: Vec<Value> = partitions(&mut http).await.iter().map(|one| one["store"].clone()).collect();
     assert_eq!(stores, ["default", "second", "default", "second"]);
 
     second.fails.store(true, Ordering::SeqCst);
     for number in 0..30 {
-        http.ok("queue.produce", json!({"queue": "q", "items": [{"json": number}, {"json": number}]})).await;
-        let lease = json!({"queue": "q", "client_id": "worker", "batch_size": 1, "request_timeout": "0s"});
-        let leased = http.ok("queue.lease", lease).await;
-        assert_eq!(leased["items"].as_array().map(Vec::len), Some(1));
+        http.produce("q", json!([{"json": number}, {"json": number}])).await;
+        assert_eq!(http.lease("q", 1).await.len(), 1);
     }
     for partition in until(&mut http, "second", "faulty").await {
         assert!(partition["error"].as_str().is_some_and(|error| error.contains("broken on purpose")));
     }
     assert!(until(&mut http, "default", "available").await.iter().all(|one| one.get("error").is_none()));
-    let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
+    let page = http.metrics().await;
     assert!(page.contains("windlass_store_partitions_faulty{store=\"second\"} 2"), "{page}");
     let got = http.post("queue.reload", &json!({"queue": "q"}).to_string()).await;
     assert_eq!((got.status, got.code().as_str()), (503, "unavailable"));
@@ -215,7 +218,7 @@ async fn one_store_fails_its_commits_and_the_other_goes_on_until_it_is_back() {
 
     second.fails.store(false, Ordering::SeqCst);
     until(&mut http, "second", "available").await;
-    let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    let stats = http.stats("q").await;
     assert_eq!((&stats["counts"]["waiting"], &stats["counts"]["leased"]), (&json!(30), &json!(30)));
     http.ok("queue.reload", json!({"queue": "q"})).await;
     server.stop().await;
@@ -223,12 +226,8 @@ async fn one_store_fails_its_commits_and_the_other_goes_on_until_it_is_back() {
 
 #[tokio::test]
 async fn items_whose_home_is_faulty_fail_by_themselves_and_the_call_only_if_all_do() {
-    let directory = directory();
     let second = Arc::new(Failing::default());
-    let others = vec![Member::opened("second", second.clone())];
-    let first = Arc::new(MemoryStore::new());
-    let server = Server::start_on(configured(directory.path(), &[]), first, others).await.expect("it starts");
-    let mut http = Http::connect(server.address()).await;
+    let (server, mut http) = beside_a_sound_store(&second).await;
     http.ok("queues.create", json!({"queue": "q", "partitions": 2})).await;
     second.fails.store(true, Ordering::SeqCst);
     let items: Vec<Value> =
@@ -292,7 +291,7 @@ async fn directories_are_stores_and_are_backed_up_together() {
     let mut http = Http::connect(server.address()).await;
     http.ok("queues.create", json!({"queue": "q", "partitions": 2})).await;
     for number in 0..10 {
-        http.ok("queue.produce", json!({"queue": "q", "items": [{"json": number}]})).await;
+        http.produce("q", json!([{"json": number}])).await;
     }
     let backup = http.ok("server.backup", json!({"backup": "copy"})).await;
     let copy = Path::new(backup["path"].as_str().expect("a path")).to_owned();
@@ -307,7 +306,7 @@ async fn directories_are_stores_and_are_backed_up_together() {
         let server = Server::start(config).await.expect("it starts again");
         let mut http = Http::connect(server.address()).await;
         assert!(until(&mut http, "second", "available").await.len() == 1);
-        let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+        let stats = http.stats("q").await;
         assert_eq!(stats["counts"]["waiting"], 10);
         server.stop().await;
     }
@@ -321,7 +320,7 @@ async fn a_directory_of_another_server_or_one_that_lost_its_files_is_refused_and
         Server::start(configured(directory.path(), &[("second", &second)])).await.expect("it starts");
     let mut http = Http::connect(server.address()).await;
     http.ok("queues.create", json!({"queue": "q", "partitions": 2})).await;
-    http.ok("queue.produce", json!({"queue": "q", "items": [{"json": 1}]})).await;
+    http.produce("q", json!([{"json": 1}])).await;
     server.stop().await;
 
     // Another server is given the same directory by mistake: it must not take what it finds there for leftovers.
@@ -329,7 +328,7 @@ async fn a_directory_of_another_server_or_one_that_lost_its_files_is_refused_and
     let stranger = configured(elsewhere.path(), &[("second", &second)]);
     let server = Server::start(stranger).await.expect("it starts without it");
     let mut http = Http::connect(server.address()).await;
-    let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
+    let page = http.metrics().await;
     assert!(page.contains("windlass_store_open{store=\"second\"} 0"), "{page}");
     server.stop().await;
 
@@ -358,19 +357,17 @@ async fn an_item_with_a_damaged_payload_is_shown_without_it_and_failed_by_its_le
     let items = json!([item("one"), item("rotten"), item("three")]);
     let made = http.ok("queue.produce", json!({"queue": "q", "items": items})).await;
     let id = made["items"][1]["id"].clone();
-    let shown = http.ok("item.get", json!({"id": id})).await["item"].clone();
+    let shown = http.item(&id).await;
     assert_eq!((&shown["state"], &shown["utf8"]), (&json!("waiting"), &Value::Null));
     assert_eq!(shown["headers"]["trace"], "1", "its headers are stored by themselves");
     let listed = http.ok("storage/items.list", json!({"queue": "q", "partition": 1})).await;
     let payloads: Vec<&Value> = (0..3).map(|index| &listed["items"][index]["utf8"]).collect();
     assert_eq!(payloads, [&json!("one"), &Value::Null, &json!("three")]);
-    let lease = json!({"queue": "q", "client_id": "worker", "batch_size": 3});
-    let leased = http.ok("queue.lease", lease).await;
-    assert_eq!(leased["items"].as_array().map(Vec::len), Some(2));
-    let failed = http.ok("item.get", json!({"id": id})).await["item"].clone();
+    assert_eq!(http.lease("q", 3).await.len(), 2);
+    let failed = http.item(&id).await;
     assert_eq!((&failed["state"], &failed["attempts"]), (&json!("failed"), &json!(0)));
     assert_eq!(failed["error"]["code"], "damaged");
-    let metrics = String::from_utf8(http.get("/metrics").await.body).expect("text");
+    let metrics = http.metrics().await;
     assert!(metrics.contains("windlass_bodies_damaged_total{queue=\"q\"} 1\n"), "{metrics}");
     server.stop().await;
 }
@@ -385,7 +382,7 @@ async fn swapped_directories_are_refused_by_both_names_and_left_alone() {
     let mut http = Http::connect(server.address()).await;
     http.ok("queues.create", json!({"queue": "q", "partitions": 3})).await;
     for number in 0..30 {
-        http.ok("queue.produce", json!({"queue": "q", "items": [{"json": number}]})).await;
+        http.produce("q", json!([{"json": number}])).await;
     }
     server.stop().await;
 
@@ -410,7 +407,7 @@ async fn swapped_directories_are_refused_by_both_names_and_left_alone() {
     let stranger = tempfile::tempdir().expect("a temporary directory");
     let server = Server::start(configured(stranger.path(), &[("second", &away)])).await.expect("it starts");
     let mut http = Http::connect(server.address()).await;
-    let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
+    let page = http.metrics().await;
     assert!(page.contains("windlass_store_open{store=\"second\"} 0"), "{page}");
     server.stop().await;
     fs::rename(&away, &data).expect("moved back");
@@ -420,6 +417,6 @@ async fn swapped_directories_are_refused_by_both_names_and_left_alone() {
     for store in ["second", "third"] {
         assert_eq!(until(&mut http, store, "available").await.len(), 1);
     }
-    assert_eq!(http.ok("queue.stats", json!({"queue": "q"})).await["counts"]["waiting"], 30);
+    assert_eq!(http.stats("q").await["counts"]["waiting"], 30);
     server.stop().await;
 }

@@ -7,7 +7,8 @@ use windlass_api::events::{
 };
 use windlass_api::{JSON, PROTOBUF};
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::{TestServer, held, with};
 
 /// An open stream.
 pub(crate) struct Events {
@@ -92,38 +93,31 @@ fn all_said(frames: &[Frame]) -> Vec<String> {
     frames.iter().map(said).collect()
 }
 
-async fn queue(http: &mut Http) -> String {
-    http.ok("queues.create", json!({"queue": "q"})).await;
-    produce(http).await
+/// A server with one item in the queue `q`, and the id of the item.
+async fn with_item() -> (TestServer, Http, String) {
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
+    let id = produce_one(&mut http).await;
+    (server, http, id)
 }
 
-async fn produce(http: &mut Http) -> String {
-    let produced = http.ok("queue.produce", json!({"queue": "q", "items": [{"utf8": "work"}]})).await;
-    produced["items"][0]["id"].as_str().expect("an id").to_owned()
+async fn produce_one(http: &mut Http) -> String {
+    let ids = http.produce("q", json!([{"utf8": "work"}])).await;
+    ids[0].as_str().expect("an id").to_owned()
 }
 
-async fn lease(http: &mut Http) -> Value {
-    let request = json!({"queue": "q", "client_id": "c", "batch_size": 1});
-    http.ok("queue.lease", request).await["items"][0].clone()
+async fn lease_one(http: &mut Http) -> Value {
+    http.lease("q", 1).await.remove(0)
 }
 
 async fn emit(http: &mut Http, leased: &Value, events: Value) -> Value {
-    http.ok("item.emit", json!({"id": leased["id"], "permit": leased["permit"], "events": events})).await
+    http.ok("item.emit", with(held(leased), json!({"events": events}))).await
 }
 
-async fn complete(http: &mut Http, leased: &Value) {
-    let item = json!({"id": leased["id"], "permit": leased["permit"]});
-    let reply = http.ok("queue.complete", json!({"queue": "q", "items": [item]})).await;
-    assert_eq!(reply["completed"], 1);
+pub(crate) async fn subscribers(http: &mut Http) -> usize {
+    http.metric("windlass_subscribers").await
 }
 
-pub(crate) async fn subscribers(http: &mut Http) -> u64 {
-    let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
-    let line = page.lines().find(|line| line.starts_with("windlass_subscribers ")).expect("the metric");
-    line.rsplit(' ').next().and_then(|number| number.parse().ok()).expect("a number")
-}
-
-async fn until_subscribers(http: &mut Http, count: u64) {
+async fn until_subscribers(http: &mut Http, count: usize) {
     while subscribers(http).await != count {
         tokio::task::yield_now().await;
     }
@@ -131,15 +125,13 @@ async fn until_subscribers(http: &mut Http, count: u64) {
 
 #[tokio::test]
 async fn a_stream_tells_the_item_its_events_its_states_and_its_end() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
+    let (server, mut http, item) = with_item().await;
     let mut stream = Events::open(&server, &format!("id={item}"), &[]).await;
     let snapshot = stream.next().await.expect("a frame");
     assert_eq!((snapshot.event.as_str(), snapshot.id), ("snapshot", Some(0)));
     let shown = http.ok("item.get", json!({"id": item})).await;
     assert_eq!(snapshot.data, shown);
-    let leased = lease(&mut http).await;
+    let leased = lease_one(&mut http).await;
     let state = stream.next().await.expect("a frame");
     assert_eq!((state.event.as_str(), state.id, &state.data["state"]), ("state", None, &json!("leased")));
     assert!(state.data["at"].is_string() && state.data.get("reason").is_none());
@@ -154,24 +146,22 @@ async fn a_stream_tells_the_item_its_events_its_states_and_its_end() {
     assert_eq!(progress.data, json!({"seq": 2, "type": "progress", "at": at, "json": {"done": 1}}));
     let bytes = stream.next().await.expect("a frame");
     assert_eq!(bytes.data["bytes"], "AAE=");
-    complete(&mut http, &leased).await;
+    http.complete("q", [&leased]).await;
     assert_eq!(all_said(&stream.rest().await), ["state completed", "end final completed"]);
-    assert_eq!(http.ok("item.get", json!({"id": item})).await["item"]["event_count"], 3);
+    assert_eq!(http.item(&item).await["event_count"], 3);
     until_subscribers(&mut http, 0).await;
 }
 
 #[tokio::test]
 async fn a_stream_is_resumed_by_number_and_the_header_goes_before_the_address() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
-    let leased = lease(&mut http).await;
+    let (server, mut http, item) = with_item().await;
+    let leased = lease_one(&mut http).await;
     emit(&mut http, &leased, json!([{"utf8": "a"}, {"utf8": "b"}, {"utf8": "c"}])).await;
     let mut live = Events::open(&server, &format!("id={item}&after=2"), &[]).await;
     assert_eq!(said(&live.next().await.expect("a frame")), "message 3");
     emit(&mut http, &leased, json!([{"utf8": "d"}])).await;
     assert_eq!(said(&live.next().await.expect("a frame")), "message 4");
-    complete(&mut http, &leased).await;
+    http.complete("q", [&leased]).await;
     let end = ["state completed", "end final completed"];
     let whole = Events::open(&server, &format!("after=0&id={item}"), &[]).await.rest().await;
     assert_eq!(all_said(&whole), [&["message 1", "message 2", "message 3", "message 4"][..], &end].concat());
@@ -184,9 +174,7 @@ async fn a_stream_is_resumed_by_number_and_the_header_goes_before_the_address() 
 
 #[tokio::test]
 async fn what_cannot_be_streamed_is_refused_as_any_other_call() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
+    let (_server, mut http, item) = with_item().await;
     for (query, status, code) in [
         (format!("id={item}&after=1"), 400, "invalid_argument"),
         (format!("id={item}&after=-1"), 400, "invalid_argument"),
@@ -211,10 +199,8 @@ async fn what_cannot_be_streamed_is_refused_as_any_other_call() {
 
 #[tokio::test]
 async fn a_percent_encoded_query_is_decoded() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
-    let leased = lease(&mut http).await;
+    let (server, mut http, item) = with_item().await;
+    let leased = lease_one(&mut http).await;
     emit(&mut http, &leased, json!([{"utf8": "a"}])).await;
     let encoded: String = item.bytes().map(|byte| format!("%{byte:02x}")).collect();
     let mut stream = Events::open(&server, &format!("%69d={encoded}&%61fter=%30"), &[]).await;
@@ -229,10 +215,8 @@ async fn a_percent_encoded_query_is_decoded() {
 
 #[tokio::test]
 async fn an_emit_is_held_to_its_rules() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
-    let leased = lease(&mut http).await;
+    let (_server, mut http, item) = with_item().await;
+    let leased = lease_one(&mut http).await;
     let (id, permit) = (leased["id"].clone(), leased["permit"].clone());
     for (events, field) in [
         (json!([]), "events"),
@@ -262,31 +246,27 @@ async fn an_emit_is_held_to_its_rules() {
     let got = http.post("item.emit", &stranger).await;
     assert_eq!((got.status, got.code().as_str()), (409, "lease_lost"));
     assert!(got.json()["error"]["details"].get("reason").is_none());
-    complete(&mut http, &leased).await;
+    http.complete("q", [&leased]).await;
     let got = http.post("item.emit", &after(1)).await;
     assert_eq!(
         (got.code().as_str(), &got.json()["error"]["details"]["reason"]),
         ("lease_lost", &json!("completed"))
     );
-    assert_eq!(http.ok("item.get", json!({"id": item})).await["item"]["event_count"], 1);
+    assert_eq!(http.item(&item).await["event_count"], 1);
 }
 
 #[tokio::test]
 async fn a_worker_hears_of_a_cancel_with_its_emit() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
-    let leased = lease(&mut http).await;
+    let (_server, mut http, item) = with_item().await;
+    let leased = lease_one(&mut http).await;
     http.ok("item.cancel", json!({"id": item})).await;
     assert_eq!(emit(&mut http, &leased, json!([{"utf8": "a"}])).await["cancel_requested"], true);
 }
 
 #[tokio::test]
 async fn line_ends_within_json_do_not_tear_a_frame() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
-    let leased = lease(&mut http).await;
+    let (server, mut http, item) = with_item().await;
+    let leased = lease_one(&mut http).await;
     let body = format!(
         "{{\"id\": {}, \"permit\": {}, \"events\": [{{\"json\": {{\n\"a\":\r\n[1,\n\n2]}}}}, {{\"utf8\": \"x\\n\\ny\"}}]}}",
         leased["id"], leased["permit"]
@@ -299,17 +279,15 @@ async fn line_ends_within_json_do_not_tear_a_frame() {
 
 #[tokio::test]
 async fn an_item_keeps_its_newest_ten_thousand_events() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
-    let leased = lease(&mut http).await;
+    let (server, mut http, item) = with_item().await;
+    let leased = lease_one(&mut http).await;
     let mut slow = Events::open(&server, &format!("id={item}&after=0"), &[]).await;
     for batch in 0..11 {
         let count = if batch == 10 { 500 } else { 1000 };
         emit(&mut http, &leased, Value::Array(vec![json!({"json": batch}); count])).await;
     }
-    complete(&mut http, &leased).await;
-    assert_eq!(http.ok("item.get", json!({"id": item})).await["item"]["event_count"], 10_500);
+    http.complete("q", [&leased]).await;
+    assert_eq!(http.item(&item).await["event_count"], 10_500);
     let frames = Events::open(&server, &format!("id={item}&after=0"), &[]).await.rest().await;
     assert_eq!(frames[0].data, json!({"from": 1, "to": 500}));
     assert_eq!((frames[0].event.as_str(), frames[0].id), ("gap", None));
@@ -334,10 +312,8 @@ async fn an_item_keeps_its_newest_ten_thousand_events() {
 
 #[tokio::test]
 async fn streams_are_closed_by_a_call_and_by_the_server_and_can_be_opened_again() {
-    let mut server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
-    let leased = lease(&mut http).await;
+    let (mut server, mut http, item) = with_item().await;
+    let leased = lease_one(&mut http).await;
     emit(&mut http, &leased, json!([{"utf8": "a"}])).await;
     let graceful = Events::open(&server, &format!("id={item}&after=0"), &[]).await;
     let close = |mode: &str| json!({"id": item, "mode": mode});
@@ -353,7 +329,7 @@ async fn streams_are_closed_by_a_call_and_by_the_server_and_can_be_opened_again(
     server.restart().await;
     assert_eq!(all_said(&stopped.rest().await), ["end closed leased"]);
     let mut http = server.connect().await;
-    complete(&mut http, &leased).await;
+    http.complete("q", [&leased]).await;
     let whole = Events::open(&server, &format!("id={item}&after=0"), &[]).await.rest().await;
     assert_eq!(all_said(&whole), ["message 1", "state completed", "end final completed"]);
 }
@@ -361,9 +337,7 @@ async fn streams_are_closed_by_a_call_and_by_the_server_and_can_be_opened_again(
 /// Both ends are in this process, which has raised its limit of open files: a server does.
 #[tokio::test]
 async fn a_thousand_clients_that_vanish_leave_nothing_behind() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
+    let (server, mut http, item) = with_item().await;
     let mut streams = Vec::new();
     for _ in 0..1000 {
         streams.push(Events::open(&server, &format!("id={item}"), &[]).await);
@@ -375,37 +349,33 @@ async fn a_thousand_clients_that_vanish_leave_nothing_behind() {
 
 #[tokio::test]
 async fn who_does_not_read_holds_up_neither_the_worker_nor_other_readers() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
-    let leased = lease(&mut http).await;
+    let (server, mut http, item) = with_item().await;
+    let leased = lease_one(&mut http).await;
     let lazy = Events::open(&server, &format!("id={item}&after=0"), &[]).await;
     let eager = Events::open(&server, &format!("id={item}&after=0"), &[]).await;
     let text = "x".repeat(100_000);
     for _ in 0..100 {
         emit(&mut http, &leased, json!([{"utf8": text}])).await;
     }
-    complete(&mut http, &leased).await;
+    http.complete("q", [&leased]).await;
     assert_eq!(eager.rest().await.len(), 102);
     assert_eq!(lazy.rest().await.len(), 102, "what waited for it is still there");
 }
 
 #[tokio::test]
 async fn a_suspended_item_is_shown_counted_and_answered() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
-    let leased = lease(&mut http).await;
+    let (server, mut http, item) = with_item().await;
+    let leased = lease_one(&mut http).await;
     let mut stream = Events::open(&server, &format!("id={item}&after=0"), &[]).await;
-    let held = json!({"id": leased["id"], "permit": leased["permit"], "reason": "which colour?"});
+    let held = with(held(&leased), json!({"reason": "which colour?"}));
     let suspended = http.ok("queue.suspend", json!({"queue": "q", "items": [held]})).await;
     assert_eq!(suspended, json!({"suspended": 1, "failed": []}));
     let frame = stream.next().await.expect("a frame");
     assert_eq!((said(&frame).as_str(), &frame.data["reason"]), ("state suspended", &json!("which colour?")));
-    let shown = http.ok("item.get", json!({"id": item})).await["item"].clone();
+    let shown = http.item(&item).await;
     assert_eq!((&shown["state"], &shown["reason"]), (&json!("suspended"), &json!("which colour?")));
     assert_eq!(shown["attempts"], 0);
-    let stats = http.ok("queue.stats", json!({"queue": "q"})).await;
+    let stats = http.stats("q").await;
     assert_eq!((&stats["counts"]["suspended"], &stats["counts"]["waiting"]), (&json!(1), &json!(0)));
     let partition = leased["partition"].clone();
     let listed = http.ok("storage/items.list", json!({"queue": "q", "partition": partition})).await;
@@ -418,27 +388,25 @@ async fn a_suspended_item_is_shown_counted_and_answered() {
     assert_eq!((got.status, got.code().as_str()), (409, "wrong_state"));
     let input = stream.next().await.expect("a frame");
     assert_eq!((said(&input).as_str(), &input.data["json"]), ("input 1", &json!({"colour": "blue"})));
-    let leased = lease(&mut http).await;
+    let leased = lease_one(&mut http).await;
     assert_eq!((&leased["input"], &leased["attempts"]), (&json!({"json": {"colour": "blue"}}), &json!(1)));
     assert_eq!(leased["event_count"], 1);
-    complete(&mut http, &leased).await;
+    http.complete("q", [&leased]).await;
     let rest = all_said(&stream.rest().await);
     assert_eq!(rest, ["state waiting", "state leased", "state completed", "end final completed"]);
 }
 
 #[tokio::test]
 async fn a_suspended_item_is_exported_and_comes_in_as_such() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    queue(&mut http).await;
-    let leased = lease(&mut http).await;
-    let held = json!({"id": leased["id"], "permit": leased["permit"], "reason": "why?"});
+    let (_server, mut http, _) = with_item().await;
+    let leased = lease_one(&mut http).await;
+    let held = with(held(&leased), json!({"reason": "why?"}));
     http.ok("queue.suspend", json!({"queue": "q", "items": [held]})).await;
     let listing = json!({"queue": "q", "partition": leased["partition"]});
     let listed = http.ok("storage/items.list", listing).await["items"].clone();
     http.ok("queues.create", json!({"queue": "other"})).await;
     let imported = http.ok("storage/items.import", json!({"queue": "other", "items": listed})).await;
-    let shown = http.ok("item.get", json!({"id": imported["items"][0]["id"]})).await["item"].clone();
+    let shown = http.item(&imported["items"][0]["id"]).await;
     assert_eq!((&shown["state"], &shown["reason"]), (&json!("suspended"), &json!("why?")));
     assert_eq!(http.ok("queue.clear", json!({"queue": "other"})).await["cleared"], 0);
     assert_eq!(http.ok("queue.clear", json!({"queue": "other", "suspended": true})).await["cleared"], 1);
@@ -446,12 +414,10 @@ async fn a_suspended_item_is_exported_and_comes_in_as_such() {
 
 #[tokio::test]
 async fn every_call_on_events_speaks_both_encodings() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
+    let (_server, mut http) = TestServer::with_queue(json!({})).await;
     for encoding in [JSON, PROTOBUF] {
-        let id = produce(&mut http).await;
-        let leased = lease(&mut http).await;
+        let id = produce_one(&mut http).await;
+        let leased = lease_one(&mut http).await;
         let permit = leased["permit"].as_u64().expect("a number");
         let event = NewEvent { utf8: Some("a".to_owned()), ..NewEvent::default() };
         let emit = EmitRequest { id: id.clone(), permit, after: Some(0), events: vec![event] };
@@ -466,22 +432,20 @@ async fn every_call_on_events_speaks_both_encodings() {
         assert_eq!(http.call(encoding, &close).await.expect("closed").closed, 0);
         let resume = ResumeItemRequest { id: Some(id), utf8: Some("b".to_owned()), ..Default::default() };
         http.call(encoding, &resume).await.expect("resumed");
-        let leased = lease(&mut http).await;
+        let leased = lease_one(&mut http).await;
         assert_eq!(leased["input"], json!({"utf8": "b"}));
-        complete(&mut http, &leased).await;
+        http.complete("q", [&leased]).await;
     }
 }
 
 #[tokio::test]
 async fn a_stream_on_a_connection_that_was_used_before_and_is_used_again() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    let item = queue(&mut http).await;
+    let (_server, mut http, item) = with_item().await;
     http.ok("item.cancel", json!({"id": item})).await;
-    let item = produce(&mut http).await;
-    let leased = lease(&mut http).await;
+    let item = produce_one(&mut http).await;
+    let leased = lease_one(&mut http).await;
     emit(&mut http, &leased, json!([{"utf8": "a"}])).await;
-    complete(&mut http, &leased).await;
+    http.complete("q", [&leased]).await;
     http.send("GET", &format!("/v1/item.events?id={item}&after=0"), &[], b"").await;
     http.receive_head().await;
     let mut pieces = 0;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_core::id::PartitionId;
 use windlass_engine::store::Store;
 use windlass_engine::store::memory::MemoryStore;
 use windlass_server::lifecycle::Server;
 
+use crate::http::Http;
 use crate::stores::{configured, directory};
-use crate::support::Http;
 
 /// A server whose registry was lost: two partitions of the queue `mail` with 2 items each.
 async fn without_registry() -> Server {
@@ -23,17 +23,11 @@ async fn without_registry() -> Server {
     let mut http = Http::connect(server.address()).await;
     http.ok("queues.create", json!({"queue": "mail", "partitions": 2})).await;
     for _ in 0..2 {
-        http.ok("queue.produce", json!({"queue": "mail", "items": [{"json": 1}, {"json": 2}]})).await;
+        http.produce("mail", json!([{"json": 1}, {"json": 2}])).await;
     }
     server.stop().await;
     store.drop_partition(PartitionId::REGISTRY).await.expect("the registry is lost");
     start().await
-}
-
-async fn refused(http: &mut Http, call: &str, request: Value) -> (u16, String, String) {
-    let got = http.post(call, &request.to_string()).await;
-    let message = got.json()["error"]["message"].as_str().expect("a text").to_owned();
-    (got.status, got.code(), message)
 }
 
 #[tokio::test]
@@ -43,7 +37,7 @@ async fn unclaimed_partitions_are_told_by_ready_the_metrics_and_a_list() {
     let ready = http.get("/ready").await;
     let expected = json!([{"store": "default", "partition": 1}, {"store": "default", "partition": 2}]);
     assert_eq!((ready.status, &ready.json()["unclaimed"]), (200, &expected));
-    let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
+    let page = http.metrics().await;
     assert!(page.contains("windlass_partitions_unclaimed{store=\"default\"} 2\n"), "{page}");
     let one = |number| {
         json!({
@@ -58,7 +52,7 @@ async fn unclaimed_partitions_are_told_by_ready_the_metrics_and_a_list() {
     let listed = http.ok("storage/unclaimed.list", json!({"pivot": 1})).await;
     assert_eq!(listed["partitions"], json!([one(2)]));
     assert_eq!(http.ok("storage/unclaimed.list", json!({"pivot": 2})).await["partitions"], json!([]));
-    let (status, code, _) = refused(&mut http, "storage/unclaimed.list", json!({"limit": 0})).await;
+    let (status, code, _) = http.refused("storage/unclaimed.list", &json!({"limit": 0})).await;
     assert_eq!((status, &*code), (400, "invalid_argument"));
     server.stop().await;
 }
@@ -68,24 +62,22 @@ async fn unclaimed_partitions_are_adopted_and_dropped_by_number() {
     let server = without_registry().await;
     let mut http = Http::connect(server.address()).await;
     let adopt = json!({"partition": 1, "queue": "post"});
-    let (status, code, message) = refused(&mut http, "storage/unclaimed.adopt", adopt.clone()).await;
+    let (status, code, message) = http.refused("storage/unclaimed.adopt", &adopt).await;
     assert_eq!((status, &*code), (404, "not_found"));
     assert!(message.contains("queues.create"), "{message}");
     http.ok("queues.create", json!({"queue": "post", "partitions": 1})).await;
     let adopted = http.ok("storage/unclaimed.adopt", adopt.clone()).await;
     assert_eq!(adopted["queue"]["partitions"], 2);
-    let lease = json!({"queue": "post", "client_id": "worker", "batch_size": 9, "request_timeout": "0s"});
-    let leased = http.ok("queue.lease", lease).await;
-    assert_eq!(leased["items"].as_array().map(Vec::len), Some(2));
-    let (status, code, message) = refused(&mut http, "storage/unclaimed.adopt", adopt).await;
+    assert_eq!(http.lease("post", 9).await.len(), 2);
+    let (status, code, message) = http.refused("storage/unclaimed.adopt", &adopt).await;
     assert_eq!((status, &*code), (404, "not_found"));
     assert!(message.contains("storage/unclaimed.list"), "{message}");
 
-    let (status, code, message) = refused(&mut http, "storage/unclaimed.drop", json!({"partition": 2})).await;
+    let (status, code, message) = http.refused("storage/unclaimed.drop", &json!({"partition": 2})).await;
     assert_eq!((status, &*code), (409, "not_empty"));
     assert!(message.contains("2 items") && message.contains("`force`"), "{message}");
     let elsewhere = json!({"partition": 2, "store": "second", "force": true});
-    let (status, ..) = refused(&mut http, "storage/unclaimed.drop", elsewhere).await;
+    let (status, ..) = http.refused("storage/unclaimed.drop", &elsewhere).await;
     assert_eq!(status, 404);
     http.ok("storage/unclaimed.drop", json!({"partition": 2, "store": "default", "force": true})).await;
     assert_eq!(http.ok("storage/unclaimed.list", json!({})).await["partitions"], json!([]));

@@ -6,54 +6,38 @@ use windlass_api::permits::{ListPermitsRequest, Permit, RevokeRequest};
 use windlass_api::{JSON, PROTOBUF, Span};
 use windlass_server::config::RawLimits;
 
-use crate::support::{Http, TestServer};
+use crate::http::Http;
+use crate::world::{TestServer, held, with};
 
-async fn produce(http: &mut Http, items: Value) -> Vec<Value> {
-    let produced = http.ok("queue.produce", json!({"queue": "q", "items": items})).await;
-    produced["items"].as_array().expect("a list").iter().map(|item| item["id"].clone()).collect()
-}
+const ITEM_WAITERS: &str = "windlass_item_waiters{queue=\"q\"}";
 
-async fn lease(http: &mut Http, batch_size: u32) -> Vec<Value> {
-    let request = json!({"queue": "q", "client_id": "c", "batch_size": batch_size, "request_timeout": "0s"});
-    http.ok("queue.lease", request).await["items"].as_array().expect("a list").clone()
-}
-
-async fn complete(http: &mut Http, leased: &Value, result: Value) -> Value {
-    let item = json!({"id": leased["id"], "permit": leased["permit"], "result": result});
+async fn complete_with(http: &mut Http, leased: &Value, result: Value) -> Value {
+    let item = with(held(leased), json!({"result": result}));
     http.ok("queue.complete", json!({"queue": "q", "items": [item]})).await
 }
 
 /// Begins to wait, and returns once the server knows.
 async fn waiting(server: &TestServer, http: &mut Http, id: &Value) -> Http {
-    let before = item_waiters(http).await;
+    let before = http.metric(ITEM_WAITERS).await;
     let mut waiting = server.connect().await;
     let request = json!({"id": id, "request_timeout": "10m"}).to_string();
     waiting.send("POST", "/v1/item.wait", &[("content-type", JSON)], request.as_bytes()).await;
-    while item_waiters(http).await == before {
+    while http.metric(ITEM_WAITERS).await == before {
         tokio::task::yield_now().await;
     }
     waiting
 }
 
-async fn item_waiters(http: &mut Http) -> String {
-    let page = String::from_utf8(http.get("/metrics").await.body).expect("a text");
-    let line = page.lines().find(|line| line.starts_with("windlass_item_waiters{queue=\"q\"}"));
-    line.expect("the queue is there").to_owned()
-}
-
 #[tokio::test]
 async fn a_wait_is_answered_with_the_item_as_it_ended() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
     let ids =
-        produce(&mut http, json!([{"utf8": "a", "reference": "order 7"}, {"utf8": "b"}, {"utf8": "c"}]))
-            .await;
-    let leased = lease(&mut http, 2).await;
+        http.produce("q", json!([{"utf8": "a", "reference": "order 7"}, {"utf8": "b"}, {"utf8": "c"}])).await;
+    let leased = http.lease("q", 2).await;
     let mut with_result = waiting(&server, &mut http, &ids[0]).await;
     let mut without = waiting(&server, &mut http, &ids[1]).await;
     let mut cleared = waiting(&server, &mut http, &ids[2]).await;
-    complete(&mut http, &leased[0], json!({"json": [1]})).await;
+    complete_with(&mut http, &leased[0], json!({"json": [1]})).await;
     let got = with_result.receive().await;
     assert_eq!((got.status, got.headers.get("windlass-commit")), (200, None));
     let item = got.json()["item"].clone();
@@ -61,7 +45,7 @@ async fn a_wait_is_answered_with_the_item_as_it_ended() {
     assert_eq!((&item["reference"], &item["utf8"]), (&json!("order 7"), &Value::Null));
     assert!(item["finished_at"].is_string());
     assert_eq!(http.ok("item.wait", json!({"id": ids[0]})).await["item"], item);
-    complete(&mut http, &leased[1], Value::Null).await;
+    http.complete("q", [&leased[1]]).await;
     let item = without.receive().await.json()["item"].clone();
     assert_eq!((&item["id"], &item["state"]), (&ids[1], &json!("completed")));
     assert_eq!(http.post("item.wait", &json!({"id": ids[1]}).to_string()).await.code(), "not_found");
@@ -76,7 +60,7 @@ async fn a_wait_ends_with_its_time_its_queue_or_its_server() {
     for queue in ["q", "other"] {
         http.ok("queues.create", json!({"queue": queue})).await;
     }
-    let id = produce(&mut http, json!([{"utf8": "a"}])).await.remove(0);
+    let id = http.produce("q", json!([{"utf8": "a"}])).await.remove(0);
     let at_once = http.ok("item.wait", json!({"id": id, "request_timeout": "0s"})).await;
     assert_eq!((&at_once["item"]["state"], &at_once["item"]["utf8"]), (&json!("waiting"), &json!("a")));
     let soon = http.ok("item.wait", json!({"id": id, "request_timeout": "1ms"})).await;
@@ -86,7 +70,7 @@ async fn a_wait_ends_with_its_time_its_queue_or_its_server() {
     let got = waits.receive().await;
     assert_eq!((got.status, got.code().as_str()), (404, "not_found"));
     http.ok("queues.create", json!({"queue": "q"})).await;
-    let id = produce(&mut http, json!([{"utf8": "a"}])).await.remove(0);
+    let id = http.produce("q", json!([{"utf8": "a"}])).await.remove(0);
     let mut waits = waiting(&server, &mut http, &id).await;
     let (got, ()) = tokio::join!(waits.receive(), server.stop());
     assert_eq!((got.status, got.json()["error"]["details"]["outcome"].clone()), (503, json!("not_applied")));
@@ -98,7 +82,7 @@ async fn what_is_wrong_with_a_wait_is_told() {
     let server = TestServer::with(limits).await;
     let mut http = server.connect().await;
     http.ok("queues.create", json!({"queue": "q"})).await;
-    let id = produce(&mut http, json!([{"utf8": "a"}])).await.remove(0);
+    let id = http.produce("q", json!([{"utf8": "a"}])).await.remove(0);
     let wrong = [
         (json!({"id": id, "request_timeout": "16m"}), "`request_timeout` must be at most 15m"),
         (json!({"id": "x"}), "`id` must be the id of an item, a UUID"),
@@ -116,12 +100,10 @@ async fn what_is_wrong_with_a_wait_is_told() {
 #[tokio::test]
 async fn permits_are_listed_and_revoked_in_both_encodings() {
     for encoding in [JSON, PROTOBUF] {
-        let server = TestServer::start().await;
-        let mut http = server.connect().await;
-        http.ok("queues.create", json!({"queue": "q", "partitions": 2})).await;
-        let mut ids = produce(&mut http, json!([{"utf8": "a", "kind": "mail"}, {"utf8": "b"}])).await;
-        ids.extend(produce(&mut http, json!([{"utf8": "c"}])).await);
-        let leased = lease(&mut http, 3).await;
+        let (_server, mut http) = TestServer::with_queue(json!({"partitions": 2})).await;
+        let mut ids = http.produce("q", json!([{"utf8": "a", "kind": "mail"}, {"utf8": "b"}])).await;
+        ids.extend(http.produce("q", json!([{"utf8": "c"}])).await);
+        let leased = http.lease("q", 3).await;
         let list = |pivot: Option<&str>, limit| ListPermitsRequest {
             queue: "q".to_owned(),
             pivot: pivot.map(str::to_owned),
@@ -160,15 +142,13 @@ async fn permits_are_listed_and_revoked_in_both_encodings() {
         );
         let seen = WaitItemRequest { request_timeout: Some(Span::from_secs(0)), ..WaitItemRequest::of(id) };
         assert_eq!(http.call(encoding, &seen).await.expect("shown").item.state, "waiting");
-        assert_eq!(lease(&mut http, 1).await[0]["attempts"], 2);
+        assert_eq!(http.lease("q", 1).await[0]["attempts"], 2);
     }
 }
 
 #[tokio::test]
 async fn a_wait_for_a_member_is_answered_when_its_group_is_cancelled() {
-    let server = TestServer::start().await;
-    let mut http = server.connect().await;
-    http.ok("queues.create", json!({"queue": "q"})).await;
+    let (server, mut http) = TestServer::with_queue(json!({})).await;
     let group = json!({"queue": "q", "group": "g"});
     http.ok("group.create", group.clone()).await;
     let items = json!([{"utf8": "a", "group": "g", "address": "here"}, {"utf8": "b", "group": "g"}]);

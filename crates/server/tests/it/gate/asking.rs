@@ -3,7 +3,8 @@
 use tokio::io::AsyncWriteExt;
 use windlass_api::call::{Call, EachCall, for_each_call};
 
-use crate::support::{Got, TestServer};
+use crate::http::Got;
+use crate::world::TestServer;
 
 pub(super) const EVENTS: &str = "/v1/item.events?id=00000000-0000-8000-8000-000000000001";
 

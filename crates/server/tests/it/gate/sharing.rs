@@ -4,7 +4,8 @@ use serde_json::json;
 use windlass_server::config::RawConfig;
 
 use super::asking::{EVENTS, Line, ask, get};
-use crate::support::{Got, TestServer};
+use crate::http::Got;
+use crate::world::TestServer;
 
 const OWN: &str = "host: localhost:PORT\n";
 const APP: &str =

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::asking::{Line, all_lines, ask};
-use crate::support::{Got, TestServer};
+use crate::http::Got;
+use crate::world::TestServer;
 
 const PREFLIGHT: &str = "access-control-request-method: POST\n";
 
@@ -78,7 +79,7 @@ async fn a_request_that_should_not_come_is_refused_on_every_path() {
     }
     let mut http = server.connect().await;
     assert_eq!(http.ok("queues.list", json!({})).await["queues"], json!([]), "nothing was made");
-    let metrics = String::from_utf8(http.get("/metrics").await.body).expect("text");
+    let metrics = http.metrics().await;
     for ((call, code), count) in refused {
         let sample = format!("windlass_http_requests_total{{call=\"{call}\",code=\"{code}\"}} {count}\n");
         assert!(metrics.contains(&sample), "{sample}");
@@ -95,7 +96,7 @@ async fn a_refusal_of_the_gate_comes_in_the_encoding_of_the_request() {
     let head = "host: rebound.example\ncontent-type: application/protobuf\n";
     let got = ask(&server, &line, head).await;
     assert_eq!((got.status, got.headers["content-type"].as_str()), (403, PROTOBUF));
-    let reply: ErrorReply = crate::support::decode(PROTOBUF, &got.body);
+    let reply: ErrorReply = crate::http::decode(PROTOBUF, &got.body);
     assert_eq!(reply.error.code, "permission_denied");
     assert_eq!(reply.error.details.and_then(|details| details.host).as_deref(), Some("rebound.example"));
 }

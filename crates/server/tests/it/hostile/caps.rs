@@ -5,11 +5,7 @@ use std::time::Duration;
 use windlass_api::error::ErrorReply;
 use windlass_server::listener::{Limits, Timeout};
 
-use super::world::{Client, Seen, World, request};
-
-fn arrived(path: &str) -> Seen {
-    Seen::Arrived(path.to_owned())
-}
+use super::world::{Client, World, arrived, request};
 
 #[tokio::test]
 async fn a_connection_too_many_is_told_to_come_back() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use windlass_server::listener::Limits;
 
-use super::world::{Client, Seen, World, request};
+use super::world::{Client, Seen, World, arrived, left, request, undelivered};
 use crate::still_clock::StillClock;
 
 /// The server waits for less than this for the kernel of a client that is gone to refuse a reply.
@@ -35,14 +35,14 @@ async fn every_pipelined_reply_to_a_client_that_is_gone_is_undelivered() {
     let mut world = World::new(Limits::default()).await;
     let client = half_closed(&world, &request("/hold", b"")).await;
     saw_all(&mut world, Seen::Arrived).await;
-    assert_eq!(world.saw().await, Seen::Arrived("/hold".into()));
+    assert_eq!(world.saw().await, arrived("/hold"));
     client.reset();
     let mut ends = Vec::new();
     for _ in 0..=PATHS.len() {
         ends.push(world.saw().await);
     }
-    assert_eq!(ends.remove(0), Seen::Left("/hold".into()));
-    assert_eq!(ends, PATHS.map(|path| Seen::Undelivered(path.into())));
+    assert_eq!(ends.remove(0), left("/hold"));
+    assert_eq!(ends, PATHS.map(undelivered));
     world.finish().await;
 }
 

@@ -2,7 +2,7 @@
 
 use windlass_server::listener::{Limits, Timeout};
 
-use super::world::{SHORT, Seen, World, request};
+use super::world::{SHORT, World, arrived, request};
 
 #[tokio::test]
 async fn a_client_that_never_says_anything_is_cut_off() {
@@ -73,7 +73,7 @@ async fn a_client_that_is_idle_after_a_long_wait_is_cut_off() {
     world.neighbour_moves_out().await;
     let mut client = world.client().await;
     client.send("GET /wait HTTP/1.1\r\n\r\n").await;
-    assert_eq!(world.saw().await, Seen::Arrived("/wait".into()));
+    assert_eq!(world.saw().await, arrived("/wait"));
     world.release(1);
     assert_eq!(client.answer().await.body, b"waited");
     client.closed().await;

@@ -5,15 +5,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_server::listener::{Limits, Timeout};
 
-use super::world::{Client, LARGE, SHORT, Seen, World};
+use super::world::{Client, LARGE, SHORT, Seen, World, arrived, delivered, undelivered};
 
 #[tokio::test]
 async fn a_client_that_does_not_take_its_reply_is_cut_off() {
     let mut world = World::new(Limits { stall_timeout: SHORT, ..Limits::default() }).await;
     let mut client = world.client().await;
     client.send("GET /large HTTP/1.1\r\n\r\n").await;
-    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
-    assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
+    assert_eq!(world.saw().await, arrived("/large"));
+    assert_eq!(world.saw().await, undelivered("/large"));
     assert_eq!(world.traffic.closed_by(Timeout::Reply), 1);
     world.finish().await;
 }
@@ -23,9 +23,9 @@ async fn a_client_that_leaves_in_mid_reply_is_noticed() {
     let mut world = World::new(Limits::default()).await;
     let mut client = world.client().await;
     client.send("GET /large HTTP/1.1\r\n\r\n").await;
-    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
+    assert_eq!(world.saw().await, arrived("/large"));
     drop(client);
-    assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
+    assert_eq!(world.saw().await, undelivered("/large"));
     world.finish().await;
 }
 
@@ -35,8 +35,8 @@ async fn a_large_reply_is_delivered_whole() {
     let mut client = world.client().await;
     let answer = client.get("/large").await;
     assert!(answer.body.len() == LARGE && answer.body.iter().all(|byte| *byte == b'x'));
-    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
-    assert_eq!(world.saw().await, Seen::Delivered("/large".into()));
+    assert_eq!(world.saw().await, arrived("/large"));
+    assert_eq!(world.saw().await, delivered("/large"));
     world.finish().await;
 }
 
@@ -45,8 +45,8 @@ async fn who_pipelines_without_reading_is_cut_off() {
     let mut world = World::new(Limits { stall_timeout: SHORT, ..Limits::default() }).await;
     let mut client = world.client().await;
     client.shout("GET /large HTTP/1.1\r\n\r\n".repeat(1000)).await;
-    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
-    assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
+    assert_eq!(world.saw().await, arrived("/large"));
+    assert_eq!(world.saw().await, undelivered("/large"));
     world.finish().await;
 }
 
@@ -54,7 +54,7 @@ async fn who_pipelines_without_reading_is_cut_off() {
 async fn reluctant(world: &mut World) -> Client {
     let mut client = world.client().await;
     client.send("GET /large HTTP/1.1\r\n\r\n").await;
-    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
+    assert_eq!(world.saw().await, arrived("/large"));
     client
 }
 
@@ -65,14 +65,14 @@ async fn replies_that_are_not_taken_have_a_limit_and_are_given_back() {
     assert_eq!(world.traffic.reply_bytes_in_flight(), 2 * LARGE);
     let mut third = world.client().await;
     assert_eq!(third.get("/large").await.status, 429);
-    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
+    assert_eq!(world.saw().await, arrived("/large"));
     // Neither small replies nor bodies of requests have anything to do with it.
     third.echo("/echo", &[b'x'; 64 << 10]).await;
     assert_eq!((world.saw().await, world.saw().await), (arrived("/echo"), delivered("/echo")));
     assert_eq!(world.traffic.reply_bytes_in_flight(), 2 * LARGE);
 
     drop(two);
-    assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
+    assert_eq!(world.saw().await, undelivered("/large"));
     assert_eq!(world.traffic.reply_bytes_in_flight(), LARGE);
     assert_eq!(one.answer().await.body.len(), LARGE);
     assert_eq!(world.saw().await, delivered("/large"));
@@ -104,7 +104,7 @@ async fn a_reply_takes_the_room_of_replies_that_nobody_takes() {
         assert_eq!(world.saw().await, arrived("/large"));
     }
     assert_eq!(world.saw().await, arrived("/large"));
-    assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
+    assert_eq!(world.saw().await, undelivered("/large"));
     assert_eq!(world.traffic.closed_by(Timeout::Reply), 1);
     assert_eq!(second.answer().await.body.len(), LARGE);
     drop(first);
@@ -126,20 +126,12 @@ async fn slow_readers_of_the_same_bytes_hold_them_once() {
     assert_eq!(world.traffic.reply_bytes_in_flight(), LARGE);
     assert_eq!(world.client().await.get("/large").await.body.len(), LARGE);
     drop(readers);
-    let mut undelivered = 0;
-    while undelivered < SLOW_READERS {
-        undelivered += usize::from(world.saw().await == Seen::Undelivered("/shared".into()));
+    let mut given_up = 0;
+    while given_up < SLOW_READERS {
+        given_up += usize::from(world.saw().await == undelivered("/shared"));
     }
     assert_eq!(world.traffic.reply_bytes_in_flight(), 0);
     world.finish().await;
-}
-
-fn arrived(path: &str) -> Seen {
-    Seen::Arrived(path.to_owned())
-}
-
-fn delivered(path: &str) -> Seen {
-    Seen::Delivered(path.to_owned())
 }
 
 /// They neither read nor close, as if they were gone without a word.
@@ -177,7 +169,7 @@ async fn who_takes_little_of_a_stream_is_not_cut_off_before_it_stops() {
         }
     };
     let cut = world.traffic.closed_by(Timeout::Reply);
-    assert_eq!(world.saw().await, Seen::Undelivered("/stream".into()));
+    assert_eq!(world.saw().await, undelivered("/stream"));
     assert_eq!(world.traffic.closed_by(Timeout::Reply), cut + 1);
     drop(client);
     world.finish().await;
@@ -189,12 +181,12 @@ async fn steady(world: &mut World) -> Option<Client> {
     let cut = world.traffic.closed_by(Timeout::Reply);
     let mut client = Client::with_small_window(world.address).await;
     client.send("GET /stream HTTP/1.1\r\n\r\n").await;
-    assert_eq!(world.saw().await, Seen::Arrived("/stream".into()));
+    assert_eq!(world.saw().await, arrived("/stream"));
     let begun = Instant::now();
     while begun.elapsed() < 3 * STALL {
         if !client.sip(6 << 10, STALL / 2).await {
             drop(client);
-            assert_eq!(world.saw().await, Seen::Undelivered("/stream".into()));
+            assert_eq!(world.saw().await, undelivered("/stream"));
             return None;
         }
         assert_eq!(world.traffic.closed_by(Timeout::Reply), cut);
@@ -207,8 +199,8 @@ async fn who_leaves_a_stream_is_noticed() {
     let mut world = World::new(Limits::default()).await;
     let mut client = world.client().await;
     client.send("GET /stream HTTP/1.1\r\n\r\n").await;
-    assert_eq!(world.saw().await, Seen::Arrived("/stream".into()));
+    assert_eq!(world.saw().await, arrived("/stream"));
     drop(client);
-    assert_eq!(world.saw().await, Seen::Undelivered("/stream".into()));
+    assert_eq!(world.saw().await, undelivered("/stream"));
     world.finish().await;
 }

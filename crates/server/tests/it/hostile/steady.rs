@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::advance;
 use windlass_server::listener::{Limits, Timeout};
 
-use super::world::{Client, LARGE, Seen, World};
+use super::world::{Client, LARGE, World, arrived, delivered, undelivered};
 use crate::still_clock::StillClock;
 
 /// The least that a reader must take, as `docs/concepts/connections.md` says.
@@ -23,7 +23,7 @@ const READER_WINDOW: u32 = 128 << 10;
 async fn reader(world: &mut World) -> Client {
     let mut client = Client::with_window(world.address, READER_WINDOW).await;
     client.send("GET /large HTTP/1.1\r\n\r\n").await;
-    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
+    assert_eq!(world.saw().await, arrived("/large"));
     client.head().await;
     client
 }
@@ -56,7 +56,7 @@ async fn a_reader_at_the_least_pace_gets_its_whole_reply() {
         let mut reader = reader(&mut world).await;
         let (bytes, pause) = (WINDOW_BYTES / pauses, WINDOW_SECONDS as u32 * SECOND / pauses as u32);
         take_all(&world, &mut reader, bytes, pause).await;
-        assert_eq!(world.saw().await, Seen::Delivered("/large".into()));
+        assert_eq!(world.saw().await, delivered("/large"));
     }
     world.finish().await;
 }
@@ -76,7 +76,7 @@ async fn a_reader_far_below_the_least_pace_is_cut_off() {
         advance(SECOND).await;
         everybody_is_served(&mut other).await;
     }
-    assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
+    assert_eq!(world.saw().await, undelivered("/large"));
     world.finish().await;
 }
 
@@ -105,13 +105,13 @@ async fn a_steady_reader_gives_way_after_one_that_takes_nothing() {
     let mut world = World::new(Limits { bytes_in_flight_max: 2 * LARGE, ..Limits::default() }).await;
     let (mut steady, silent) = steady_and_silent(&mut world).await;
     assert_eq!(world.client().await.get("/large").await.status, 200);
-    assert_eq!(world.saw().await, Seen::Arrived("/large".into()));
-    assert_eq!(world.saw().await, Seen::Undelivered("/large".into()));
-    assert_eq!(world.saw().await, Seen::Delivered("/large".into()));
+    assert_eq!(world.saw().await, arrived("/large"));
+    assert_eq!(world.saw().await, undelivered("/large"));
+    assert_eq!(world.saw().await, delivered("/large"));
     assert_eq!(world.traffic.closed_by(Timeout::Reply), 1);
     drop(silent);
     steady.take(LARGE - STEADY_BYTES).await;
-    assert_eq!(world.saw().await, Seen::Delivered("/large".into()));
+    assert_eq!(world.saw().await, delivered("/large"));
     world.finish().await;
 }
 

@@ -5,22 +5,10 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use windlass_server::listener::Limits;
 
-use super::world::{Client, LARGE, Seen, World, request, soon};
+use super::world::{Client, LARGE, World, arrived, delivered, left, request, soon};
 
 /// Longer than any test waits: what ends, ends because the server stops.
 const NEVER: Duration = Duration::from_secs(3600);
-
-fn arrived(path: &str) -> Seen {
-    Seen::Arrived(path.to_owned())
-}
-
-fn delivered(path: &str) -> Seen {
-    Seen::Delivered(path.to_owned())
-}
-
-fn left(path: &str) -> Seen {
-    Seen::Left(path.to_owned())
-}
 
 async fn patient_world() -> World {
     let limits = Limits {

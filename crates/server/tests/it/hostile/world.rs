@@ -283,6 +283,22 @@ fn is_neighbour(seen: &Seen) -> bool {
     }
 }
 
+pub(crate) fn arrived(path: &str) -> Seen {
+    Seen::Arrived(path.to_owned())
+}
+
+pub(crate) fn left(path: &str) -> Seen {
+    Seen::Left(path.to_owned())
+}
+
+pub(crate) fn delivered(path: &str) -> Seen {
+    Seen::Delivered(path.to_owned())
+}
+
+pub(crate) fn undelivered(path: &str) -> Seen {
+    Seen::Undelivered(path.to_owned())
+}
+
 /// A client that behaves, beside those that do not.
 struct Neighbour {
     leave: oneshot::Sender<()>,

@@ -1,95 +1,13 @@
-//! A server of one's own for each test, and a plain HTTP client that hides nothing.
+//! `Http`: a plain HTTP client that hides nothing.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use windlass_api::error::ErrorReply;
 use windlass_api::{Call, JSON, PROTOBUF};
-use windlass_server::config::{self, RawConfig, RawLimits};
-use windlass_server::lifecycle::Server;
-
-pub(crate) struct TestServer {
-    server: Option<Server>,
-    directory: TempDir,
-}
-
-impl TestServer {
-    pub(crate) async fn start() -> Self {
-        Self::with(RawLimits::default()).await
-    }
-
-    pub(crate) async fn with(limits: RawLimits) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let server = Some(start_on(&data(&directory), limits).await);
-        Self { server, directory }
-    }
-
-    /// With settings other than `data` and `listen`, which are the test's own.
-    pub(crate) async fn configured(flags: RawConfig) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let server = Some(start_with(&data(&directory), flags).await);
-        Self { server, directory }
-    }
-
-    /// On data that is there; it is copied first, for it is somebody else's.
-    pub(crate) async fn on(data: &Path) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let copy = self::data(&directory);
-        std::fs::create_dir(&copy).expect("a directory is made");
-        for entry in std::fs::read_dir(data).expect("the data is there") {
-            let entry = entry.expect("an entry");
-            std::fs::copy(entry.path(), copy.join(entry.file_name())).expect("a file is copied");
-        }
-        let server = Some(start_on(&copy, RawLimits::default()).await);
-        Self { server, directory }
-    }
-
-    pub(crate) fn data(&self) -> PathBuf {
-        data(&self.directory)
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.server.as_ref().expect("it runs").address()
-    }
-
-    pub(crate) async fn connect(&self) -> Http {
-        Http::connect(self.address()).await
-    }
-
-    pub(crate) async fn stop(&mut self) {
-        self.server.take().expect("it runs").stop().await;
-    }
-
-    /// Stops it, and starts another on the same data.
-    pub(crate) async fn restart(&mut self) {
-        self.stop().await;
-        self.server = Some(start_on(&data(&self.directory), RawLimits::default()).await);
-    }
-}
-
-/// Backups go beside it.
-fn data(directory: &TempDir) -> PathBuf {
-    directory.path().join("data")
-}
-
-async fn start_on(data: &Path, limits: RawLimits) -> Server {
-    start_with(data, RawConfig { limits, ..RawConfig::default() }).await
-}
-
-async fn start_with(data: &Path, flags: RawConfig) -> Server {
-    let flags = RawConfig {
-        data: Some(data.to_str().expect("a path in UTF-8").into()),
-        listen: Some("127.0.0.1:0".into()),
-        ..flags
-    };
-    let config = config::load(flags, None, std::iter::empty()).expect("a valid configuration");
-    Server::start(config).await.expect("the server starts")
-}
 
 /// One connection.
 pub(crate) struct Http {
