@@ -1,8 +1,9 @@
 //! Connections are kept, shared, and replaced without anybody noticing.
 
-use windlass_client::{Client, Retries};
+use windlass_client::Client;
 
 use crate::script::{Act, Answer, Server};
+use crate::world::client_without_retries;
 
 fn answer() -> Answer {
     Answer::json(200, r#"{"queue": {"queue": "emails"}}"#)
@@ -23,7 +24,7 @@ async fn calls_one_after_another_share_a_connection() {
 async fn a_connection_that_the_server_closed_while_idle_goes_unnoticed() {
     let server = Server::start([Act::AnswerAndClose(answer()), Act::Answer(answer())]).await;
     // Without retries, and for a change, which is never sent twice.
-    let client = Client::builder(&server.url).retries(Retries::NONE).build().unwrap();
+    let client = client_without_retries(&server.url);
     client.queue("emails").create().await.unwrap();
     server.until_closed(1).await;
     client.queue("emails").create().await.unwrap();

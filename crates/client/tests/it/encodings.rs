@@ -4,13 +4,14 @@ use prost::Message;
 use windlass_client::api::error::{Error, ErrorReply};
 use windlass_client::api::items::{LeaseReply, LeaseRequest, LeasedItem};
 use windlass_client::api::{Code, Span};
-use windlass_client::{Client, Encoding, Lease, PayloadExt, new_item};
+use windlass_client::{Client, Lease, PayloadExt, new_item};
 
 use crate::script::{Act, Answer, Server};
+use crate::world::json_client;
 
 const PROTOBUF: &str = "application/protobuf";
 
-fn lease() -> Lease {
+fn lease_with_everything() -> Lease {
     Lease {
         batch_size: 7,
         wait: Some(std::time::Duration::ZERO),
@@ -26,7 +27,8 @@ async fn protobuf_is_what_travels_by_default() {
     let item = LeasedItem { json: Some("[1,2]".to_owned()), permit: 5, ..LeasedItem::default() };
     let reply = LeaseReply { items: vec![item] }.encode_to_vec();
     let server = Server::start([Act::Answer(Answer::new(200, PROTOBUF, reply))]).await;
-    let items = Client::new(&server.url).unwrap().queue("emails").lease(&lease()).await.unwrap();
+    let items =
+        Client::new(&server.url).unwrap().queue("emails").lease(&lease_with_everything()).await.unwrap();
     assert_eq!((items[0].permit, items[0].parse::<Vec<u8>>().unwrap()), (5, vec![1, 2]));
 
     let seen = &server.seen()[0];
@@ -43,8 +45,8 @@ async fn protobuf_is_what_travels_by_default() {
 async fn json_travels_if_asked_for() {
     let reply = r#"{"items": [{"id": "1", "permit": 5, "json": [1, 2]}]}"#;
     let server = Server::start([Act::Answer(Answer::json(200, reply))]).await;
-    let client = Client::builder(&server.url).encoding(Encoding::Json).build().unwrap();
-    let items = client.queue("emails").lease(&lease()).await.unwrap();
+    let client = json_client(&server.url);
+    let items = client.queue("emails").lease(&lease_with_everything()).await.unwrap();
     assert_eq!((items[0].permit, items[0].parse::<Vec<u8>>().unwrap()), (5, vec![1, 2]));
 
     let seen = &server.seen()[0];
@@ -74,7 +76,7 @@ async fn an_error_is_read_in_the_encoding_it_comes_in() {
 #[tokio::test]
 async fn a_payload_that_claims_to_be_json_and_is_none_is_not_sent() {
     let server = Server::start([]).await;
-    let client = Client::builder(&server.url).encoding(Encoding::Json).build().unwrap();
+    let client = json_client(&server.url);
     let mut item = new_item(&1).unwrap();
     item.json = Some("{".to_owned());
     let error = client.queue("emails").produce([item]).await.unwrap_err();

@@ -1,13 +1,14 @@
 //! What callers are told.
 
 use windlass_client::api::Code;
-use windlass_client::{Client, ClientError, Outcome, Retries};
+use windlass_client::{Client, ClientError, Outcome};
 
 use crate::script::{Act, Answer, Server};
+use crate::world::client_without_retries;
 
 async fn error_of(answer: Answer) -> ClientError {
     let server = Server::start([Act::Answer(answer)]).await;
-    let client = Client::builder(&server.url).retries(Retries::NONE).build().unwrap();
+    let client = client_without_retries(&server.url);
     client.queue("emails").create().await.unwrap_err()
 }
 
@@ -48,7 +49,7 @@ async fn only_what_changes_something_may_have_been_done_without_an_answer() {
     const MAY_BE: &str = "what was asked may have been done";
     for cut in [Act::Cut, Act::CutInAnswer] {
         let server = Server::start(vec![cut; 3]).await;
-        let client = Client::builder(&server.url).retries(Retries::NONE).build().unwrap();
+        let client = client_without_retries(&server.url);
         let change = client.queue("emails").create().await.unwrap_err();
         assert_eq!(change.outcome(), Outcome::Unknown);
         assert!(change.to_string().ends_with(MAY_BE), "{change}");

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::timeout;
-use windlass_client::{Client, Encoding, Lease, LeasedItemExt, new_item};
+use windlass_client::{Client, Lease, LeasedItemExt, new_item};
 
-use crate::real_server::{RealServer, SAFETY_NET};
+use crate::real_server::RealServer;
 use crate::script::{Act, Answer, Server};
+use crate::world::{json_client, within};
 
-fn lease() -> Lease {
+fn long_lease() -> Lease {
     Lease { wait: Some(Duration::from_secs(600)), ..Lease::new("worker-1") }
 }
 
@@ -18,9 +18,9 @@ async fn what_was_on_its_way_still_arrives() {
     let answer = Answer::json(200, r#"{"items": [{"id": "i", "permit": 5, "json": 1}]}"#);
     let again = Answer::json(200, r#"{"queue": {"queue": "emails"}}"#);
     let server = Server::start([Act::AnswerAfterHangUp(answer), Act::Answer(again)]).await;
-    let client = Client::builder(&server.url).encoding(Encoding::Json).build().unwrap();
+    let client = json_client(&server.url);
     let emails = client.queue("emails");
-    let items = emails.lease_until(&lease(), server.until_seen(1)).await.unwrap();
+    let items = emails.lease_until(&long_lease(), server.until_seen(1)).await.unwrap();
     assert_eq!(items[0].permit, 5);
     // On another connection.
     emails.info().await.unwrap();
@@ -31,14 +31,14 @@ async fn what_was_on_its_way_still_arrives() {
 async fn a_wait_that_is_ended_brings_nothing() {
     let server = Server::start([Act::CutAfterHangUp]).await;
     let emails = Client::new(&server.url).unwrap().queue("emails");
-    assert_eq!(emails.lease_until(&lease(), server.until_seen(1)).await.unwrap(), []);
+    assert_eq!(emails.lease_until(&long_lease(), server.until_seen(1)).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn a_wait_that_ends_before_there_is_a_connection_asks_nobody() {
     let server = Server::start([]).await;
     let emails = Client::new(&server.url).unwrap().queue("emails");
-    assert_eq!(emails.lease_until(&lease(), async {}).await.unwrap(), []);
+    assert_eq!(emails.lease_until(&long_lease(), async {}).await.unwrap(), []);
     assert!(server.seen().is_empty());
 }
 
@@ -52,7 +52,7 @@ async fn whatever_is_leased_is_known_however_waits_end() {
         let (hang_up, hung_up) = oneshot::channel::<()>();
         let leasing = {
             let queue = queue.clone();
-            tokio::spawn(async move { queue.lease_until(&lease(), async { drop(hung_up.await) }).await })
+            tokio::spawn(async move { queue.lease_until(&long_lease(), async { drop(hung_up.await) }).await })
         };
         server.until_waiting(&queue, 1).await;
         let producing = {
@@ -69,7 +69,7 @@ async fn whatever_is_leased_is_known_however_waits_end() {
         if items.is_empty() {
             not_granted += 1;
             // It would wait for the lease to end if it was lost.
-            items = timeout(SAFETY_NET, queue.lease(&lease())).await.expect("it is to be had").unwrap();
+            items = within(queue.lease(&long_lease())).await.unwrap();
         } else {
             granted += 1;
         }

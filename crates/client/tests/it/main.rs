@@ -1,6 +1,8 @@
 //! What the client promises, seen from a server that plays a script; and what needs a real one.
 
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod connections;
 #[cfg(test)]
 mod encodings;
@@ -29,3 +31,5 @@ mod streams;
 mod worker;
 #[cfg(test)]
 mod worker_events;
+#[cfg(test)]
+mod world;

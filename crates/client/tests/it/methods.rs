@@ -13,11 +13,12 @@ use windlass_client::api::queues::{
 };
 use windlass_client::api::storage::ImportItem;
 use windlass_client::{
-    Answered, Client, ClientError, CloseMode, Commit, Encoding, Lease, LeasedItemExt, Page, PayloadError,
-    PayloadExt, Readiness, new_event, new_item,
+    Answered, Client, ClientError, CloseMode, Commit, Lease, LeasedItemExt, Page, PayloadError, PayloadExt,
+    Readiness, new_event, new_item,
 };
 
 use crate::script::{Act, Answer, Server};
+use crate::world::json_client;
 
 fn empty() -> Act {
     Act::Answer(Answer::json(200, "{}"))
@@ -25,7 +26,7 @@ fn empty() -> Act {
 
 async fn with_json(script: impl IntoIterator<Item = Act>) -> (Server, Client) {
     let server = Server::start(script).await;
-    let client = Client::builder(&server.url).encoding(Encoding::Json).build().unwrap();
+    let client = json_client(&server.url);
     (server, client)
 }
 

@@ -1,16 +1,13 @@
 //! A server of one's own for each test, in this process.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::time::timeout;
 use windlass_client::{Client, QueueClient};
 use windlass_server::config::{self, RawConfig};
 use windlass_server::lifecycle::Server;
 
-/// No wait of a test is meant to be this long: it turns a hanging test into a failing one.
-pub(crate) const SAFETY_NET: Duration = Duration::from_secs(60);
+use crate::world::within;
 
 pub(crate) struct RealServer {
     server: Server,
@@ -50,9 +47,9 @@ impl RealServer {
         self.server.stop().await;
     }
 
-    /// Until so many leases wait at the queue.
+    /// Returns once `leases` leases wait at the queue.
     pub(crate) async fn until_waiting(&self, queue: &QueueClient, leases: u64) {
         let reached = async { while queue.stats().await.unwrap().lease_waiters != leases {} };
-        timeout(SAFETY_NET, reached).await.expect("so many wait in time");
+        within(reached).await;
     }
 }

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use tokio::time::timeout;
-
 use crate::library::{PAGES, READERS, run};
-use crate::real_server::{RealServer, SAFETY_NET};
+use crate::real_server::RealServer;
+use crate::world::within;
 
 #[tokio::test]
 async fn documents_are_rendered_once_for_all_readers_and_a_book_is_bound_when_its_pages_are_done() {
@@ -15,7 +14,7 @@ async fn documents_are_rendered_once_for_all_readers_and_a_book_is_bound_when_it
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let hears = Arc::clone(&said);
         let say = Arc::new(move |words| hears.lock().unwrap().push(words));
-        timeout(SAFETY_NET, run(server.client(), say)).await.expect("in time").unwrap();
+        within(run(server.client(), say)).await.unwrap();
         let said = std::mem::take(&mut *said.lock().unwrap());
         let times = |words: &str| said.iter().filter(|said| *said == words).count();
         assert_eq!((times("rendering leaflet"), times("a reader has: <leaflet>")), (1, READERS));

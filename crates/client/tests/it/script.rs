@@ -3,15 +3,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// No wait of a test is meant to be this long: it turns a hanging test into a failing one.
-const SAFETY_NET: Duration = Duration::from_secs(60);
+use crate::world::within;
 
 /// What the server does with one request.
 #[derive(Clone, Debug)]
@@ -134,8 +132,7 @@ impl Server {
 
     async fn until(&self, done: impl FnMut(&SoFar) -> bool) {
         let mut so_far = self.play.so_far.subscribe();
-        let reached = tokio::time::timeout(SAFETY_NET, so_far.wait_for(done)).await;
-        drop(reached.expect("the server got there in time").unwrap());
+        drop(within(so_far.wait_for(done)).await.unwrap());
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::timeout;
 use windlass_client::api::Code;
 use windlass_client::api::events::EmitRequest;
 use windlass_client::api::items::LeasedItem;
@@ -12,12 +11,13 @@ use windlass_client::{
     new_event, new_item,
 };
 
-use crate::real_server::{RealServer, SAFETY_NET};
+use crate::real_server::RealServer;
 use crate::relay::Relay;
 use crate::script::{Act, Answer, Server};
+use crate::world::{client_without_retries, within};
 
 async fn next(events: &mut Events) -> Option<Result<Frame, ClientError>> {
-    timeout(SAFETY_NET, events.next()).await.expect("it comes in time")
+    within(events.next()).await
 }
 
 async fn leased(client: &Client) -> LeasedItem {
@@ -196,7 +196,7 @@ async fn a_hole_without_a_gap_is_an_error() {
 #[tokio::test]
 async fn without_retries_every_failure_is_the_callers() {
     let server = Server::start([stream(&[event(1), end("closed")])]).await;
-    let client = Client::builder(&server.url).retries(Retries::NONE).build().unwrap();
+    let client = client_without_retries(&server.url);
     let mut events = client.events("i").after(0);
     assert!(matches!(next(&mut events).await, Some(Ok(Frame::Event(_)))));
     let error = next(&mut events).await.expect("it is told").unwrap_err();

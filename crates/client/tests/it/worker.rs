@@ -3,123 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
-use tokio::sync::{Notify, Semaphore, mpsc};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
-use windlass_client::api::Span;
-use windlass_client::api::items::{Item, NewItem};
+use tokio::sync::{Notify, mpsc};
+use windlass_client::api::items::NewItem;
 use windlass_client::api::payload::Payload;
-use windlass_client::api::queues::{ClearQueueRequest, CreateQueueRequest, RetryPolicyChange};
-use windlass_client::worker::{
-    BuildError, Builder, Event, Failure, Fate, Reason, Stopper, Until, Work, Worker,
-};
-use windlass_client::{Client, ClientError, Lease, QueueClient, new_item};
+use windlass_client::api::queues::ClearQueueRequest;
+use windlass_client::worker::{BuildError, Builder, Failure, Fate, Reason, Until, Work, Worker};
+use windlass_client::{Client, ClientError, Lease, new_item};
 
-use crate::real_server::{RealServer, SAFETY_NET};
-
-/// A queue whose items can be worked on.
-struct Bench {
-    server: RealServer,
-    client: Client,
-    queue: QueueClient,
-}
-
-impl Bench {
-    async fn new() -> Self {
-        let server = RealServer::start().await;
-        let client = server.client();
-        let queue = client.queue("work");
-        let settings = CreateQueueRequest {
-            // Soon told of a cancellation, and tried again by nobody.
-            lease_timeout: Some(Span::from_millis(1500)),
-            retry: Some(RetryPolicyChange { initial: Some(Span::from_secs(3600)), ..Default::default() }),
-            ..CreateQueueRequest::default()
-        };
-        queue.create_with(settings).await.unwrap();
-        Self { server, client, queue }
-    }
-
-    fn worker(&self) -> Builder {
-        Worker::builder(self.client.clone(), "work")
-    }
-
-    async fn produce(&self, kind: &str, priority: u32) -> String {
-        let item = NewItem { priority: Some(priority), ..new_item(&json!({"kind": kind})).unwrap() };
-        self.produce_item(NewItem { kind: Some(kind.to_owned()), ..item }).await
-    }
-
-    async fn produce_item(&self, item: NewItem) -> String {
-        let produced = self.queue.produce([item]).await.unwrap().remove(0);
-        produced.id.unwrap()
-    }
-
-    async fn item(&self, id: &str) -> Item {
-        self.client.item(id).await.unwrap()
-    }
-}
-
-/// A worker that runs, and what it tells.
-struct Running {
-    stopper: Stopper,
-    ended: JoinHandle<Result<(), ClientError>>,
-    fates: mpsc::UnboundedReceiver<(String, Fate)>,
-}
-
-impl Running {
-    fn start(builder: Builder) -> Self {
-        let (tell, fates) = mpsc::unbounded_channel();
-        let worker = builder.observe(move |event| {
-            if let Event::Ended { id, fate } = event {
-                tell.send((id.to_owned(), fate)).unwrap();
-            }
-        });
-        let worker = worker.build().unwrap();
-        Self { stopper: worker.stopper(), ended: tokio::spawn(worker.run()), fates }
-    }
-
-    async fn fate(&mut self) -> (String, Fate) {
-        within(self.fates.recv()).await.expect("it runs")
-    }
-
-    async fn stopped(self) {
-        self.stopper.stop();
-        within(self.ended).await.unwrap().unwrap();
-    }
-}
-
-async fn within<F: Future>(future: F) -> F::Output {
-    timeout(SAFETY_NET, future).await.expect("it happens in time")
-}
-
-/// Handlers that say what they have begun, and go on when they are let.
-#[derive(Clone)]
-struct Gate {
-    begun: mpsc::UnboundedSender<String>,
-    go_on: Arc<Semaphore>,
-}
-
-impl Gate {
-    fn new() -> (Self, mpsc::UnboundedReceiver<String>) {
-        let (begun, begins) = mpsc::unbounded_channel();
-        (Self { begun, go_on: Arc::new(Semaphore::new(0)) }, begins)
-    }
-
-    async fn pass(self, work: Work<Payload>) -> Result<Option<Payload>, Failure> {
-        self.begun.send(format!("{}{}", work.item().kind, work.item().priority)).unwrap();
-        self.go_on.acquire().await?.forget();
-        Ok(None)
-    }
-
-    fn on(&self, builder: Builder, kind: &str) -> Builder {
-        let gate = self.clone();
-        builder.handle_raw(kind, move |work| gate.clone().pass(work))
-    }
-}
-
-async fn next(begins: &mut mpsc::UnboundedReceiver<String>) -> String {
-    within(begins.recv()).await.unwrap()
-}
+use crate::bench::{Bench, Gate, Running, next};
+use crate::world::{SAFETY_NET, within};
 
 #[tokio::test]
 async fn payloads_and_results_are_typed() {

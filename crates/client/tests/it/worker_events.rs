@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::timeout;
 use windlass_client::api::Span;
 use windlass_client::api::events::NewEvent;
 use windlass_client::api::payload::Payload;
 use windlass_client::api::queues::CreateQueueRequest;
 use windlass_client::worker::{Builder, EmitError, Event, Failure, Reason, Until, Work, Worker};
-use windlass_client::{Client, Encoding, Frame, PayloadExt, new_item};
+use windlass_client::{Client, Frame, PayloadExt, new_item};
 
-use crate::real_server::{RealServer, SAFETY_NET};
+use crate::real_server::RealServer;
 use crate::script::{Act, Answer, Server};
+use crate::world::{json_client, within};
 
 /// A server with an item to work on. Its heart beats so seldom that no test hears it.
 async fn start() -> (RealServer, Client, String) {
@@ -33,14 +33,14 @@ where
     F: Future<Output = Result<Value, Failure>> + Send + 'static,
 {
     let worker = Worker::builder(client.clone(), "work").until(Until::Once).handle("default", handler);
-    timeout(SAFETY_NET, worker.build().unwrap().run()).await.expect("it ends in time").unwrap();
+    within(worker.build().unwrap().run()).await.unwrap();
 }
 
 /// The whole stream of an item that has ended: types and payloads.
 async fn story(client: &Client, id: &str) -> Vec<(String, Value)> {
     let mut events = client.events(id).after(0);
     let mut story = Vec::new();
-    while let Some(frame) = timeout(SAFETY_NET, events.next()).await.expect("it comes in time") {
+    while let Some(frame) = within(events.next()).await {
         if let Frame::Event(event) = frame.unwrap() {
             let payload = event.parse().unwrap();
             story.push((event.r#type, payload));
@@ -97,8 +97,7 @@ async fn the_wish_to_cancel_is_heard_with_an_emit() {
             begun.notify_one();
             cancelled.notified().await;
             work.progress(1, 2).await?;
-            let reason = timeout(SAFETY_NET, work.cancellation().cancelled()).await;
-            assert_eq!(reason, Ok(Reason::CancelRequested));
+            assert_eq!(within(work.cancellation().cancelled()).await, Reason::CancelRequested);
             Err(Failure::new("given up"))
         }
     })
@@ -165,7 +164,7 @@ fn leased() -> Act {
 
 /// Of a scripted server, for one item, with a heart that beats so seldom that no script hears it.
 fn worker(server: &Server) -> Builder {
-    let client = Client::builder(&server.url).encoding(Encoding::Json).build().unwrap();
+    let client = json_client(&server.url);
     Worker::builder(client, "work").until(Until::Once).lease_timeout(Duration::from_secs(3600))
 }
 
@@ -187,7 +186,7 @@ async fn events_whose_answer_was_lost_are_sent_again_and_are_there_once() {
         work.emit("note", &"second").await?;
         Ok::<_, Failure>(())
     });
-    timeout(SAFETY_NET, worker.build().unwrap().run()).await.expect("it ends in time").unwrap();
+    within(worker.build().unwrap().run()).await.unwrap();
     let bodies: Vec<Value> =
         server.seen()[1..4].iter().map(|seen| serde_json::from_slice(&seen.body).unwrap()).collect();
     let emit = |after, payload| json!({"id": "i", "permit": 5, "after": after, "events": [{"type": "note", "json": payload}]});
@@ -286,7 +285,7 @@ async fn taken(events: Vec<NewEvent>) -> usize {
     });
     tokio::select! {
         ended = worker.build().unwrap().run() => panic!("it cannot end: {ended:?}"),
-        taken = timeout(SAFETY_NET, told.recv()) => taken.expect("it is told in time").unwrap(),
+        taken = within(told.recv()) => taken.unwrap(),
     }
 }
 
@@ -313,7 +312,7 @@ async fn an_event_larger_than_all_that_may_wait_is_sent() {
         }
         Ok::<_, Failure>(())
     });
-    timeout(SAFETY_NET, worker.build().unwrap().run()).await.expect("it ends in time").unwrap();
+    within(worker.build().unwrap().run()).await.unwrap();
     let lengths: Vec<bool> = server.seen()[1..4].iter().map(|seen| seen.body.len() > 9 << 20).collect();
     assert_eq!((lengths, server.left()), (vec![false, true, false], 0));
 }
