@@ -7,17 +7,12 @@ use std::path::Path;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Going, Server, run};
+use crate::world::{Going, Server, run};
 
 /// With leases that no heartbeat looks after while a test runs.
 fn server(queue: &str) -> Server {
-    let server = Server::start();
-    server.run(&["queue", "create", queue, "--lease-timeout", "1h", "--retry-initial", "1h"]).ok();
+    let server = Server::with_queue(queue, &["--lease-timeout", "1h", "--retry-initial", "1h"]);
     server
-}
-
-fn item(server: &Server, id: &str) -> Value {
-    server.run(&["item", "get", id, "--json"]).json()["item"].clone()
 }
 
 /// Where `windlass` is, for a shell.
@@ -58,7 +53,7 @@ fn the_example_tells_how_it_goes_asks_and_goes_on_with_the_answer() {
     let (example, place) = (example_that_asks(), directory.path().display());
     let going = server.begin_shell(&format!("cd '{place}'; export PATH='{}'; exec {example}", path()));
     until_state(&mut watch, "suspended");
-    let asked = item(&server, &id);
+    let asked = server.item(&id);
     assert_eq!((&asked["attempts"], &asked["event_count"]), (&json!(0), &json!(1)));
     assert_eq!(asked["reason"], "to be approved");
     server.run(&["item", "resume", &id, "by ada"]).ok();
@@ -103,11 +98,11 @@ fn an_answer_is_told_whole_or_the_item_fails() {
     let count =
         ["work", "mail", "--once", "--result", "json", "--exec", "printf %s \"$WINDLASS_INPUT\" | wc -c"];
     server.run(&count).ok();
-    assert_eq!(item(&server, &id)["result"]["json"], largest.len());
+    assert_eq!(server.item(&id)["result"]["json"], largest.len());
     let id = answered(&server, &format!("{largest}x"));
     let ended = server.run(&count);
     assert_eq!(ended.out, "0 items completed, 1 failed for good\n");
     assert!(ended.failed(1).contains("WINDLASS_INPUT at most 122880"));
-    let failed = item(&server, &id);
+    let failed = server.item(&id);
     assert_eq!((&failed["state"], &failed["error"]["code"]), (&json!("failed"), &json!("bad_input")));
 }

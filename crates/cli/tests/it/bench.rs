@@ -3,7 +3,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::support::{Server, run};
+use crate::world::{Server, run};
 
 const SMALL: [&str; 7] = ["bench", "--clients", "2", "--batch", "3", "--seconds", "1"];
 
@@ -50,8 +50,7 @@ fn a_server_is_started_measured_and_cleaned_up() {
 
 #[test]
 fn a_running_server_is_measured_and_left_as_it_was() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let shown = server.run(&[&SMALL[..], &["--encoding", "protobuf"]].concat()).ok();
     assert!(shown.contains("PHASE") && shown.contains("protobuf") && shown.contains("PICKUP"), "{shown}");
     let queues = server.run(&["queue", "list", "--json"]).json();

@@ -1,15 +1,8 @@
-use crate::support::Server;
-
-fn says(shown: &str, name: &str, value: &str) -> bool {
-    shown
-        .lines()
-        .any(|line| line.split_once(' ').is_some_and(|(first, rest)| first == name && rest.trim() == value))
-}
+use crate::world::{Server, says};
 
 #[test]
 fn a_cron_is_made_shown_changed_stopped_triggered_and_deleted() {
-    let server = Server::start();
-    server.run(&["queue", "create", "reports"]).ok();
+    let server = Server::with_queue("reports", &[]);
     let create = ["cron", "create", "nightly", "reports", "30 2 * * *", "{\"run\": 1}"];
     let flags = ["--timezone", "Europe/Berlin", "--kind", "build", "--catch-up", "one", "--overlap", "skip"];
     let made = server.run(&[&create[..], &flags].concat()).ok();
@@ -57,8 +50,7 @@ fn a_cron_is_made_shown_changed_stopped_triggered_and_deleted() {
 
 #[test]
 fn a_bad_schedule_is_refused_with_what_is_wrong() {
-    let server = Server::start();
-    server.run(&["queue", "create", "reports"]).ok();
+    let server = Server::with_queue("reports", &[]);
     let said = server.run(&["cron", "create", "nightly", "reports", "0 25 * * *", "1"]).failed(1);
     assert!(said.contains("`schedule` has `25` as hour, which must be 0 to 23"), "{said}");
     let said =

@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use crate::support::run;
+use crate::world::run;
 
 #[test]
 fn the_reference_is_what_the_program_says_of_itself() {

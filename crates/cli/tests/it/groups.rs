@@ -1,13 +1,8 @@
-use crate::support::Server;
-
-fn says(shown: &str, name: &str, value: &str) -> bool {
-    shown.lines().any(|line| line.split_whitespace().eq([name, value]))
-}
+use crate::world::{Server, says};
 
 #[test]
 fn a_group_is_made_started_shown_cancelled_and_deleted() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let args = ["group", "create", "mail", "letter", "--item", "1", "--item", "2", "--abort", "\"stopped\""];
     let made = server.run(&args).ok();
     assert!(says(&made, "state", "open") && says(&made, "held", "2"), "{made}");
@@ -33,8 +28,7 @@ fn a_group_is_made_started_shown_cancelled_and_deleted() {
 
 #[test]
 fn the_queue_of_an_end_item_that_is_not_there_is_the_one_blamed() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let args = ["group", "create", "mail", "letter", "--end", "1", "--end-queue", "nosuch"];
     let told = "no queue `nosuch`: make it with `windlass queue create nosuch` (not_found)";
     assert_eq!(server.run(&args).failed(1), format!("error: {told}\n"));

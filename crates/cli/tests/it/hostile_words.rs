@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::fake_server;
-use crate::support::{Server, run};
+use crate::world::{Server, run};
 
 /// Clears a screen, rings, ends a line for a VT220, and turns the direction of reading.
 const WORDS: &str = "a\u{1b}[2J\u{7}\u{9b}\u{7f}\u{202e}b";
@@ -29,8 +29,7 @@ fn an_error_is_told_escaped_and_on_one_line() {
 
 #[test]
 fn items_are_shown_escaped() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let item = serde_json::json!({
         "utf8": WORDS, "kind": "k\u{9b}", "address": WORDS, "reference": WORDS, "headers": {WORDS: WORDS},
     });
@@ -72,8 +71,7 @@ fn is_json_lines(text: &str) -> bool {
 
 #[test]
 fn a_payload_of_several_lines_is_one_line_of_json() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let id =
         server.run(&["produce", "mail", "{\"a\":\n \"\u{9b}\"}", "--json"]).json()["items"][0]["id"].clone();
     let watched = server.run(&["item", "get", id.as_str().unwrap(), "--json"]).ok();
@@ -82,8 +80,7 @@ fn a_payload_of_several_lines_is_one_line_of_json() {
 
 #[test]
 fn exported_items_are_bytes_for_another_program_and_escaped_on_a_terminal() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     server.run(&["produce", "mail", "\"\u{9b}\u{202e}\""]).ok();
     let piped = server.run(&["storage", "export", "mail"]).ok();
     assert!(piped.contains("\"\u{9b}\u{202e}\"") && is_json_lines(&piped), "{piped:?}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Server, run};
+use crate::world::{Server, run};
 
 /// A directory whose server has stopped, with two queues and some items.
 fn data() -> (TempDir, PathBuf) {
@@ -27,10 +27,6 @@ fn data() -> (TempDir, PathBuf) {
     (directory, data)
 }
 
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[test]
 fn sound_data_is_told_to_be_sound() {
     let (_directory, data) = data();
@@ -44,7 +40,7 @@ fn sound_data_is_told_to_be_sound() {
 #[test]
 fn an_export_shows_queues_and_items_as_the_api_does() {
     let (_directory, data) = data();
-    let exported = lines(&run(&["inspect", data.to_str().unwrap(), "--export"]).ok());
+    let exported = run(&["inspect", data.to_str().unwrap(), "--export"]).json_lines();
     let server = Server::start_on(&data);
     let queues: Vec<&Value> = exported.iter().filter_map(|line| line.get("queue")).collect();
     assert_eq!(queues.len(), 2);
@@ -89,7 +85,7 @@ fn an_export_shows_groups_and_their_members_as_the_api_does() {
     server.run(&["complete", "mail", &held, "--result", "done"]).ok();
     assert_eq!(server.stop(), Some(0));
 
-    let exported = lines(&run(&["inspect", data.to_str().unwrap(), "--export"]).ok());
+    let exported = run(&["inspect", data.to_str().unwrap(), "--export"]).json_lines();
     let server = Server::start_on(&data);
     let groups: BTreeMap<&str, &Value> = exported
         .iter()

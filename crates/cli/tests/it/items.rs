@@ -1,19 +1,14 @@
 use std::os::unix::fs::FileExt;
 
-use crate::support::{Server, run};
+use crate::world::{Server, id, run};
 
 /// A server with one queue, and the lease of its only item as it was printed.
 fn leased(produce: &[&str], lease: &[&str]) -> (Server, String) {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail", "--retry-initial", "1h"]).ok();
+    let server = Server::with_queue("mail", &["--retry-initial", "1h"]);
     server.run(&[&["produce", "mail"], produce].concat()).ok();
     let table = server.run(&[&["lease", "mail"], lease].concat()).ok();
     let held = table.lines().nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     (server, held)
-}
-
-fn id(held: &str) -> &str {
-    held.split_once(':').unwrap().0
 }
 
 /// Cells of a row.
@@ -101,8 +96,7 @@ fn a_suspended_item_shows_what_it_waits_for_and_its_next_lease_the_answer() {
 
 #[test]
 fn a_lease_without_answers_shows_none() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     server.run(&["produce", "mail", "1"]).ok();
     let table = server.run(&["lease", "mail"]).ok();
     assert_eq!(last_two(table.lines().next().unwrap()), ["ENDS", "PAYLOAD"], "{table}");
@@ -110,8 +104,7 @@ fn a_lease_without_answers_shows_none() {
 
 #[test]
 fn nothing_to_lease_prints_nothing() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let lease = server.run(&["lease", "mail", "--wait", "0s"]);
     assert!(lease.err.contains("nothing to lease"), "{lease:?}");
     assert_eq!(lease.ok(), "");
@@ -119,8 +112,7 @@ fn nothing_to_lease_prints_nothing() {
 
 #[test]
 fn only_kinds_and_priorities_that_are_wanted_are_leased() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     server.run(&["produce", "mail", "1", "--kind", "a", "--priority", "5"]).ok();
     server.run(&["produce", "mail", "2", "--kind", "b"]).ok();
     let lease =
@@ -141,8 +133,7 @@ fn a_backup_is_a_data_directory() {
 
 #[test]
 fn a_backup_of_damaged_data_is_kept_and_told_with_exit_code_5() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let payload = b"a text that is found in a file";
     server.run(&["produce", "mail", "\"a text that is found in a file\""]).ok();
     server.run(&["produce", "mail", "2"]).ok();
@@ -194,8 +185,7 @@ fn an_item_is_waited_for_until_it_has_ended_or_the_time_is_over() {
 
 #[test]
 fn an_item_is_shown_and_cancelled_by_its_address() {
-    let server = Server::start();
-    server.run(&["queue", "create", "reports", "--partitions", "3"]).ok();
+    let server = Server::with_queue("reports", &["--partitions", "3"]);
     let id = server.run(&["produce", "reports", "make it", "--address", "2026-q1"]).ok();
     let again = server.run(&["produce", "reports", "make it", "--address", "2026-q1"]);
     assert!(again.failed(1).contains(&format!("(duplicate_address, {})", id.trim())));
@@ -216,8 +206,7 @@ fn an_item_is_shown_and_cancelled_by_its_address() {
 
 #[test]
 fn a_call_with_an_idempotency_key_produces_once() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let produce = |payload| server.run(&["produce", "mail", payload, "--idempotency-key", "order 7"]);
     let first = produce("hello").ok();
     assert_eq!(produce("hello").ok(), first);
@@ -229,14 +218,13 @@ fn a_call_with_an_idempotency_key_produces_once() {
 
 #[test]
 fn items_are_delayed_by_the_servers_clock() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let id = server.run(&["produce", "mail", "later", "--delay", "1h"]).ok();
     let item = server.run(&["item", "get", id.trim(), "--json"]).json();
     assert_eq!(item["item"]["state"], "scheduled");
     let lines = "{\"utf8\": \"a\"}\n{\"utf8\": \"b\", \"enqueue_at\": \"2020-01-01T00:00:00Z\"}\n";
     server.run_with(&["produce", "mail", "--delay", "1h"], lines).ok();
-    let counts = server.run(&["queue", "stats", "mail", "--json"]).json()["counts"].clone();
+    let counts = server.stats("mail")["counts"].clone();
     assert_eq!((&counts["scheduled"], &counts["waiting"]), (&2.into(), &1.into()));
     let both = ["produce", "mail", "x", "--delay", "1h", "--enqueue-at", "2999-01-01T00:00:00Z"];
     assert!(server.run(&both).failed(2).contains("--delay"));
@@ -245,6 +233,6 @@ fn items_are_delayed_by_the_servers_clock() {
     let held = format!("{}:{}", held["id"].as_str().unwrap(), held["permit"]);
     let retried = server.run(&["retry", "mail", &held, "--delay", "1h"]).ok();
     assert!(retried.starts_with("1 item will be tried again"), "{retried}");
-    let counts = server.run(&["queue", "stats", "mail", "--json"]).json()["counts"].clone();
+    let counts = server.stats("mail")["counts"].clone();
     assert_eq!(counts["scheduled"], 3);
 }

@@ -6,21 +6,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Going, Server};
+use crate::world::{Going, Server};
 
 const ITEMS: usize = 3;
 
 fn server(lease_timeout: &str) -> (Server, Vec<String>) {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail", "--lease-timeout", lease_timeout]).ok();
-    let produce =
-        |number: usize| server.run(&["produce", "mail", &number.to_string()]).ok().trim().to_owned();
-    let ids = (0..ITEMS).map(produce).collect();
+    let server = Server::with_queue("mail", &["--lease-timeout", lease_timeout]);
+    let ids = (0..ITEMS).map(|number| server.produce("mail", &[&number.to_string()])).collect();
     (server, ids)
-}
-
-fn item(server: &Server, id: &str) -> Value {
-    server.run(&["item", "get", id, "--json"]).json()["item"].clone()
 }
 
 /// One that has all items, and whose commands end neither by themselves nor with a terminal. Each leaves its number, and
@@ -44,7 +37,7 @@ fn waiting_worker(server: &Server, pids: &TempDir) -> Going {
          '{windlass}' item get $WINDLASS_ITEM_ID --json"
     );
     let worker = server.begin(&["work", "mail", "--concurrency", "3", "--exec", &command]);
-    while server.run(&["queue", "stats", "mail", "--json"]).json()["lease_waiters"] != 1 {}
+    while server.stats("mail")["lease_waiters"] != 1 {}
     worker
 }
 
@@ -65,7 +58,7 @@ fn the_items_of_a_killed_worker_run_elsewhere_after_their_leases_and_not_before(
     let killed = busy_worker(&server, &pids, &[]);
     let mut other = waiting_worker(&server, &pids);
     killed.signal(Signal::KILL);
-    let deadline = |id: &String| item(&server, id)["lease_deadline"].as_str().unwrap().to_owned();
+    let deadline = |id: &String| server.item(id)["lease_deadline"].as_str().unwrap().to_owned();
     let deadlines: Vec<String> = ids.iter().map(deadline).collect();
     let again = shown(&mut other);
     for (id, deadline) in ids.iter().zip(deadlines) {
@@ -111,13 +104,13 @@ fn a_worker_that_is_stopped_while_work_comes_keeps_none_of_it() {
             "--exec",
             "exec sleep 1000",
         ]);
-        while server.run(&["queue", "stats", "mail", "--json"]).json()["lease_waiters"] != 1 {}
+        while server.stats("mail")["lease_waiters"] != 1 {}
         let producer = server.begin(&["produce", "mail", &number.to_string()]);
         worker.signal(Signal::TERM);
         producer.end().ok();
         assert!(worker.end().ok().starts_with("0 items completed"));
     }
-    let counts = server.run(&["queue", "stats", "mail", "--json"]).json()["counts"].clone();
+    let counts = server.stats("mail")["counts"].clone();
     assert_eq!((&counts["leased"], &counts["waiting"]), (&0.into(), &10.into()), "{counts}");
 }
 
@@ -139,7 +132,7 @@ fn a_command_whose_supervisor_is_killed_ends_too() {
     let supervisor = Pid::from_raw(worker.line().parse().unwrap()).unwrap();
     kill_process(supervisor, Signal::KILL).unwrap();
     assert_eq!(worker.end().out, "0 items completed, 1 to be tried again\n");
-    assert_eq!(item(&server, &ids[0])["error"]["code"], "killed");
+    assert_eq!(server.item(&ids[0])["error"]["code"], "killed");
 }
 
 #[test]

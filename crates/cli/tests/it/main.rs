@@ -63,8 +63,6 @@ mod signals;
 #[cfg(test)]
 mod storage;
 #[cfg(test)]
-mod support;
-#[cfg(test)]
 mod unclaimed;
 #[cfg(test)]
 mod unread_log;
@@ -80,6 +78,8 @@ mod waiters;
 mod watch;
 #[cfg(test)]
 mod work;
+#[cfg(test)]
+mod world;
 
 // What parts say to each other as `crate::…`.
 #[cfg(test)]

@@ -3,21 +3,15 @@ use std::fmt::Write;
 use rustix::process::Signal;
 
 use crate::proxy::Proxy;
-use crate::support::Server;
-
-fn server() -> Server {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
-    server
-}
+use crate::world::Server;
 
 fn waiting(server: &Server) -> u64 {
-    server.run(&["queue", "stats", "mail", "--json"]).json()["counts"]["waiting"].as_u64().unwrap()
+    server.stats("mail")["counts"]["waiting"].as_u64().unwrap()
 }
 
 #[test]
 fn the_id_of_an_item_is_printed() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let id = server.run(&["produce", "mail", "hello", "--reference", "r", "--max-attempts", "7"]).ok();
     let item = server.run(&["item", "get", id.trim(), "--json"]).json();
     assert_eq!(item["item"]["utf8"], "hello");
@@ -27,16 +21,16 @@ fn the_id_of_an_item_is_printed() {
 
 #[test]
 fn a_payload_can_come_from_a_file() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), [0xff, 0x00]).unwrap();
     let id = server.run(&["produce", "mail", "--payload-file", file.path().to_str().unwrap()]).ok();
-    assert_eq!(server.run(&["item", "get", id.trim(), "--json"]).json()["item"]["bytes"], "/wA=");
+    assert_eq!(server.item(id.trim())["bytes"], "/wA=");
 }
 
 #[test]
 fn every_line_of_stdin_is_an_item() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let mut input = String::new();
     (0..2500).for_each(|number| writeln!(input, "{{\"json\":{number}}}").unwrap());
     let said = server.run_with(&["produce", "mail", "--kind", "bulk"], &input).ok();
@@ -48,7 +42,7 @@ fn every_line_of_stdin_is_an_item() {
 
 #[test]
 fn one_request_at_a_time_keeps_the_order_of_the_lines() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let mut input = String::new();
     (0..500).for_each(|number| writeln!(input, "{{\"json\":{number}}}").unwrap());
     server.run_with(&["produce", "mail", "-", "--batch-size", "50", "--in-flight", "1"], &input).ok();
@@ -60,7 +54,7 @@ fn one_request_at_a_time_keeps_the_order_of_the_lines() {
 
 #[test]
 fn a_bad_line_is_told_with_its_number_and_what_was_sent() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let input = "{\"json\":1}\n{\"json\":2}\n{\"json\":3,\"knd\":\"x\"}\n{\"json\":4}\n";
     let ended = server.run_with(&["produce", "mail"], input);
     assert_eq!(ended.out, "");
@@ -72,7 +66,7 @@ fn a_bad_line_is_told_with_its_number_and_what_was_sent() {
 
 #[test]
 fn a_line_that_the_server_refuses_is_told_with_its_number() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let ended =
         server.run_with(&["produce", "mail", "--json"], "{\"json\":1}\n\n{\"json\":2,\"priority\":256}\n");
     let fates = r#""not_produced":[{"from":1,"to":3}],"unknown":[],"sent_to_line":3"#;
@@ -85,7 +79,7 @@ fn a_line_that_the_server_refuses_is_told_with_its_number() {
 
 #[test]
 fn json_that_many_readers_fail_at_is_told_with_what_to_do_instead() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let deep = format!("{}{}", "[".repeat(129), "]".repeat(129));
     let err = server.run(&["produce", "mail", &deep]).failed(1);
     assert!(err.contains("`items[0].json` has more than 128 levels of brackets"), "{err}");
@@ -98,7 +92,7 @@ fn json_that_many_readers_fail_at_is_told_with_what_to_do_instead() {
 }
 
 fn interrupted_by(how: Signal) {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let mut going = server.begin(&["produce", "mail"]);
     let mut lease = server.begin(&["lease", "mail", "--wait", "1m"]);
     going.say("{\"json\":1}\n");
@@ -119,7 +113,7 @@ fn an_interrupted_stream_tells_how_far_it_came() {
 
 #[test]
 fn a_stream_whose_server_is_gone_tells_which_lines_may_be_lost() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let proxy = Proxy::before(&server);
     proxy.go_away();
     let url = proxy.url();
@@ -133,7 +127,7 @@ fn a_stream_whose_server_is_gone_tells_which_lines_may_be_lost() {
 
 #[test]
 fn a_pipe_of_unknown_length_is_read_to_its_end() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let windlass = env!("CARGO_BIN_EXE_windlass");
     let script = format!("seq 2500 | sed 's/.*/{{\"json\":&}}/' | '{windlass}' produce mail");
     let said = server.begin_shell(&script).end().ok();
@@ -143,7 +137,7 @@ fn a_pipe_of_unknown_length_is_read_to_its_end() {
 
 #[test]
 fn a_queue_that_is_not_there_is_refused() {
-    let server = server();
+    let server = Server::with_queue("mail", &[]);
     let told = "no queue `nowhere`: make it with `windlass queue create nowhere` (not_found)\n";
     assert_eq!(server.run(&["produce", "nowhere", "1"]).failed(1), format!("error: {told}"));
     let err = server.run_with(&["produce", "nowhere"], "{\"json\":1}\n").failed(1);

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use crate::support::Server;
+use crate::world::Server;
 
 #[derive(Debug)]
 pub(crate) struct Proxy {

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::fake_server;
-use crate::support::{Server, run};
+use crate::world::{Server, run};
 
 #[test]
 fn a_queue_is_made_changed_shown_and_deleted() {
@@ -71,8 +71,7 @@ fn a_list_shows_what_is_in_each_queue() {
 
 #[test]
 fn a_queue_with_items_is_deleted_only_by_force() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     server.run(&["produce", "mail", "1"]).ok();
     assert!(server.run(&["queue", "delete", "mail"]).failed(1).contains("(not_empty)"));
     server.run(&["queue", "delete", "mail", "--force"]).ok();
@@ -80,8 +79,7 @@ fn a_queue_with_items_is_deleted_only_by_force() {
 
 #[test]
 fn a_clear_takes_what_it_is_told() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     server.run(&["produce", "mail", "1"]).ok();
     server.run(&["produce", "mail", "2", "--delay", "1h", "--kind", "later"]).ok();
     let stats = server.run(&["queue", "stats", "mail"]).ok();
@@ -93,8 +91,7 @@ fn a_clear_takes_what_it_is_told() {
 
 #[test]
 fn both_encodings_say_the_same() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let said = |encoding: &str| server.run(&["queue", "info", "mail", "--encoding", encoding, "--json"]).ok();
     assert_eq!(said("json"), said("protobuf"));
 }
@@ -118,8 +115,7 @@ fn closed_pipe() -> std::io::PipeWriter {
 
 /// A server whose queue `mail` has sent one item of each kind to its dead queue.
 fn with_dead_letters() -> Server {
-    let server = Server::start();
-    server.run(&["queue", "create", "dead"]).ok();
+    let server = Server::with_queue("dead", &[]);
     server.run(&["queue", "create", "mail", "--dead-queue", "dead", "--dead-timeout", "7d"]).ok();
     for kind in ["a", "b"] {
         server.run(&["produce", "mail", kind, "--kind", kind]).ok();
@@ -155,8 +151,7 @@ fn a_dead_letter_tells_where_it_came_from_and_is_sent_back() {
 
 #[test]
 fn a_dead_queue_and_a_dead_timeout_are_shown() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail", "--dead-queue", "dead", "--dead-timeout", "7d"]).ok();
+    let server = Server::with_queue("mail", &["--dead-queue", "dead", "--dead-timeout", "7d"]);
     let shown = server.run(&["queue", "info", "mail"]).ok();
     assert!(shown.contains("dead timeout   7d\n") && shown.contains("dead queue     dead\n"), "{shown}");
     let list = server.run(&["queue", "list"]).ok();
@@ -225,8 +220,7 @@ fn a_faulty_partition_is_shown_with_its_store_and_error_until_a_reload_brings_it
 
 #[test]
 fn a_queue_gets_other_partitions_and_those_that_go_are_emptied() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail", "--partitions", "2"]).ok();
+    let server = Server::with_queue("mail", &["--partitions", "2"]);
     let groups = ["a", "b", "c", "d", "e", "f", "g", "h"];
     groups.iter().for_each(|group| drop(server.run(&["group", "create", "mail", group, "--item", "1"]).ok()));
     let info = server.run(&["queue", "rebalance", "mail", "--partitions", "5"]).ok();

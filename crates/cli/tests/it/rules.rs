@@ -2,12 +2,11 @@
 
 use rustix::process::Signal;
 
-use crate::support::Server;
+use crate::world::Server;
 
 #[test]
 fn a_queue_is_paused_and_blocked_listed_and_let_go() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     server.run(&["produce", "mail", "1"]).ok();
     assert_eq!(server.run(&["rules"]).ok(), "");
     let paused = server.run(&["queue", "pause", "mail", "--reason", "a deploy", "--until", "1h"]).ok();
@@ -39,8 +38,7 @@ fn a_queue_is_paused_and_blocked_listed_and_let_go() {
 
 #[test]
 fn an_item_tells_why_it_is_not_running() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let made = server.run(&["produce", "mail", "1", "--json"]).json();
     let id = made["items"][0]["id"].as_str().expect("an id").to_owned();
     server.run(&["queue", "pause", "mail", "--reason", "a deploy"]).ok();
@@ -55,8 +53,7 @@ fn an_item_tells_why_it_is_not_running() {
 
 #[test]
 fn top_shows_every_queue_once_or_again_and_again() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     server.run(&["queue", "create", "reports"]).ok();
     server.run(&["produce", "mail", "1"]).ok();
     server.run(&["queue", "pause", "mail"]).ok();

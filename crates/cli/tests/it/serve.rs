@@ -1,6 +1,6 @@
 use tempfile::TempDir;
 
-use crate::support::{Server, run, windlass};
+use crate::world::{Server, run, windlass};
 
 #[test]
 fn one_line_says_that_it_is_ready() {

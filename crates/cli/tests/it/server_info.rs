@@ -1,4 +1,4 @@
-use crate::support::Server;
+use crate::world::Server;
 
 #[test]
 fn a_server_shows_its_version_its_limits_and_its_stores() {

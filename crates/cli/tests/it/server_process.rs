@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use windlass_client::{Client, Encoding, Retries};
 
 use crate::full_pipe::FullPipe;
-use crate::support::windlass;
+use crate::world::windlass;
 
 /// Only against hanging: nothing is expected to take anything like this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);

@@ -4,16 +4,12 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Server, run};
+use crate::world::{Server, json_lines, run};
 
 fn server(queues: &[&str]) -> Server {
     let server = Server::start();
     queues.iter().for_each(|queue| drop(server.run(&["queue", "create", queue]).ok()));
     server
-}
-
-fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// So many items, each longer than the share it has of a pipe.
@@ -32,10 +28,6 @@ fn produce_in_order(server: &Server, queue: &str, count: usize) {
     server.run_with(&["produce", queue, "-", "--in-flight", "1"], &numbered(count)).ok();
 }
 
-fn lease(server: &Server, queue: &str) -> String {
-    server.run(&["lease", queue, "--ids"]).ok().trim().to_owned()
-}
-
 /// A queue with something of everything that an item can be.
 fn varied() -> Server {
     let server = server(&["mail"]);
@@ -46,9 +38,9 @@ fn varied() -> Server {
 fn fill(server: &Server) {
     server.run(&["queue", "create", "first", "--dead-queue", "mail"]).ok();
     server.run(&["produce", "first", "moved", "--reference", "from first"]).ok();
-    server.run(&["retry", "first", &lease(server, "first"), "--dead", "--error", "no", "--code", "bad"]).ok();
+    server.run(&["retry", "first", &server.lease("first"), "--dead", "--error", "no", "--code", "bad"]).ok();
     // Once it can be leased it has arrived.
-    server.run(&["release", "mail", &lease(server, "mail")]).ok();
+    server.run(&["release", "mail", &server.lease("mail")]).ok();
     server.run(&["produce", "mail", "tried", "--kind", "tried"]).ok();
     let held = server.run(&["lease", "mail", "--kinds", "tried", "--ids"]).ok();
     server.run(&["retry", "mail", held.trim(), "--delay", "0s", "--error", "busy"]).ok();
@@ -83,7 +75,7 @@ fn an_export_of_one_server_is_imported_into_another_as_it_was() {
     let export = from.run(&["storage", "export", "mail"]);
     assert_eq!(export.err, "7 items exported\n");
     let export = export.ok();
-    let exported: Vec<Value> = lines(&export).into_iter().map(kept).collect();
+    let exported: Vec<Value> = json_lines(&export).into_iter().map(kept).collect();
     let payloads: Vec<&Value> = exported.iter().map(|item| &item["utf8"]).collect();
     assert_eq!(payloads[..3], ["sooner", "later", "moved"]);
     assert_eq!(exported[2]["origin"]["error"], json!({"code": "bad", "message": "no"}));
@@ -91,7 +83,7 @@ fn an_export_of_one_server_is_imported_into_another_as_it_was() {
     assert_eq!(exported[6]["dead_timeout"], "7d");
     let said = to.run_with(&["storage", "import", "mail"], &export).ok();
     assert!(said.starts_with("7 items imported in "), "{said}");
-    let arrived = lines(&to.run(&["storage", "export", "mail"]).ok());
+    let arrived = to.run(&["storage", "export", "mail"]).json_lines();
     assert_eq!(arrived.into_iter().map(kept).collect::<Vec<_>>(), exported);
 }
 
@@ -105,13 +97,13 @@ fn a_partition_of_a_stopped_servers_data_is_imported_as_it_was() {
     from.run(&["queue", "create", "mail"]).ok();
     fill(&from);
     let mut expected: Vec<Value> =
-        lines(&from.run(&["storage", "export", "mail"]).ok()).into_iter().map(kept).collect();
+        from.run(&["storage", "export", "mail"]).json_lines().into_iter().map(kept).collect();
     from.run(&["produce", "mail", "done", "--kind", "done"]).ok();
     let held = from.run(&["lease", "mail", "--kinds", "done", "--ids"]).ok();
     from.run(&["item", "emit", held.trim(), "half of it"]).ok();
     from.run(&["complete", "mail", held.trim(), "--result", "yes"]).ok();
     from.run(&["group", "create", "mail", "empty"]).ok();
-    let stats = from.run(&["queue", "stats", "mail", "--json"]).json();
+    let stats = from.stats("mail");
     let partition = stats["partitions"][0]["partition"].to_string();
     assert_eq!(from.stop(), Some(0));
 
@@ -123,7 +115,7 @@ fn a_partition_of_a_stopped_servers_data_is_imported_as_it_was() {
     assert!(said.starts_with("7 items imported in "), "{said}");
     assert!(said.ends_with("\npassed over: 1 group, 1 event, 1 ended item\n"), "{said}");
     let mut arrived: Vec<Value> =
-        lines(&to.run(&["storage", "export", "mail"]).ok()).into_iter().map(kept).collect();
+        to.run(&["storage", "export", "mail"]).json_lines().into_iter().map(kept).collect();
     arrived.sort_by_key(ToString::to_string);
     expected.sort_by_key(ToString::to_string);
     assert_eq!(arrived, expected);
@@ -155,17 +147,17 @@ fn a_file_holds_all_partitions_and_keeps_their_order() {
     let path = file.to_str().unwrap();
     let said = server.run(&["storage", "export", "mail", "--output", path]).ok();
     assert_eq!(said, format!("2,500 items exported to {path}\n"));
-    let exported = lines(&std::fs::read_to_string(&file).unwrap());
+    let exported = json_lines(&std::fs::read_to_string(&file).unwrap());
     let partitions: BTreeSet<u64> = exported.iter().map(|item| item["partition"].as_u64().unwrap()).collect();
     assert_eq!(partitions.len(), 2);
     let document = server.run(&["storage", "import", "copy", path, "--json"]).json();
     assert_eq!(document["imported"], 2500);
-    let copied = lines(&server.run(&["storage", "export", "copy"]).ok());
+    let copied = server.run(&["storage", "export", "copy"]).json_lines();
     assert_eq!(numbers(&copied), numbers(&exported));
     let said = server.run(&["storage", "export", "nowhere", "--output", path]).failed(1);
     assert!(said.contains("no queue `nowhere`"), "{said}");
     assert_eq!(directory.path().read_dir().unwrap().count(), 1, "what was begun is gone");
-    assert_eq!(lines(&std::fs::read_to_string(&file).unwrap()).len(), 2500);
+    assert_eq!(json_lines(&std::fs::read_to_string(&file).unwrap()).len(), 2500);
 }
 
 #[test]
@@ -182,7 +174,7 @@ fn an_export_goes_on_though_its_place_in_the_list_is_gone() {
         let deleted = server.run(&[&["storage", "delete", "mail"], &ids[..]].concat()).ok();
         assert_eq!(deleted, format!("{} deleted\n", crate::human::counted(ids.len() as u64, "item")));
         text.push_str(&export.end().ok());
-        assert_eq!(numbers(&lines(&text)), (0..2500).collect::<Vec<_>>());
+        assert_eq!(numbers(&json_lines(&text)), (0..2500).collect::<Vec<_>>());
     }
 }
 
@@ -244,7 +236,7 @@ fn a_list_shows_what_waits_and_what_is_due_later() {
     assert!(table.contains("leased") && table.contains("\"in work\"") && !table.contains("later"), "{table}");
     let later = server.run(&["storage", "list", "mail", "--scheduled", "--limit", "1"]).ok();
     assert!(later.contains("in 59m") && later.contains("sooner") && !later.contains("later"), "{later}");
-    let stats = server.run(&["queue", "stats", "mail", "--json"]).json();
+    let stats = server.stats("mail");
     let partition = stats["partitions"][0]["partition"].to_string();
     let one = server.run(&["storage", "list", "mail", "--partition", &partition, "--json"]).json();
     assert_eq!(one["items"].as_array().unwrap().len(), 5);
@@ -289,5 +281,5 @@ fn an_export_tells_items_without_payload_and_ends_with_5() {
     let file = directory.path().join("mail.ndjson");
     let err = server.run(&["storage", "export", "mail", "--output", file.to_str().unwrap()]).failed(5);
     assert!(err.contains("1 item exported without payload"), "{err}");
-    assert_eq!(lines(&std::fs::read_to_string(&file).unwrap()).len(), 2);
+    assert_eq!(json_lines(&std::fs::read_to_string(&file).unwrap()).len(), 2);
 }

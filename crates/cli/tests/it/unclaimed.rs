@@ -13,7 +13,7 @@ use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::{Batch, Store};
 
-use crate::support::{Server, run};
+use crate::world::{Server, run};
 
 /// Does something to a stopped server's store.
 fn tamper(data: &Path, tampering: impl AsyncFnOnce(&LogStore)) {
@@ -58,7 +58,7 @@ fn unclaimed_partitions_are_shown_adopted_and_dropped() {
         let told = server.run(&["storage", "adopt", partition, "--queue", "mail"]).ok();
         assert_eq!(told, format!("partition {partition} now belongs to queue mail\n"));
     }
-    let stats = server.run(&["queue", "stats", "mail", "--json"]).json();
+    let stats = server.stats("mail");
     assert_eq!(stats["counts"]["waiting"], 3);
     let none = server.run(&["storage", "unclaimed"]);
     assert!(none.err.contains("no partition is unclaimed"), "{none:?}");
@@ -138,8 +138,7 @@ fn an_item_of_an_unclaimed_partition_is_imported_under_the_limits_of_its_new_que
     let (_directory, data) = data();
     let exported = run(&["inspect", data.to_str().unwrap(), "--export", "--partition", "1"]).ok();
     assert!(exported.lines().count() > 0 && !exported.contains("max_attempts"), "{exported}");
-    let server = Server::start();
-    server.run(&["queue", "create", "mail", "--max-attempts", "5"]).ok();
+    let server = Server::with_queue("mail", &["--max-attempts", "5"]);
     server.run_with(&["storage", "import", "mail"], &exported).ok();
     let listed = server.run(&["storage", "list", "mail", "--json"]).json();
     let items = listed["items"].as_array().unwrap();
@@ -167,7 +166,7 @@ fn adopt_all(server: &Server) -> u64 {
         let partition = unclaimed["partition"].to_string();
         server.run(&["storage", "adopt", &partition, "--queue", "mail"]).ok();
     }
-    server.run(&["queue", "stats", "mail", "--json"]).json()["counts"]["waiting"].as_u64().unwrap()
+    server.stats("mail")["counts"]["waiting"].as_u64().unwrap()
 }
 
 /// A stopped server of two stores whose first one is lost. Tells how many items the other one holds.
@@ -179,7 +178,7 @@ fn without_first_store(directory: &Path) -> u64 {
     for payload in 0..20 {
         server.run(&["produce", "mail", &payload.to_string()]).ok();
     }
-    let stats = server.run(&["queue", "stats", "mail", "--json"]).json();
+    let stats = server.stats("mail");
     let in_bulk = stats["partitions"].as_array().unwrap().iter().filter(|one| one["store"] == "bulk");
     let items = in_bulk.map(|one| one["counts"]["waiting"].as_u64().unwrap()).sum();
     assert_eq!(server.stop(), Some(0));
@@ -204,7 +203,7 @@ fn a_store_whose_first_store_is_lost_is_taken_over_and_its_partitions_adopted() 
     assert_eq!(server.stop(), Some(0));
     // For good: the flag was needed once.
     let server = Server::start_with(&data, &config);
-    let stats = server.run(&["queue", "stats", "mail", "--json"]).json();
+    let stats = server.stats("mail");
     assert_eq!(stats["counts"]["waiting"], held);
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::full_pipe::FullPipe;
 use crate::server_process::{Metrics, PATIENCE, ServerProcess};
-use crate::support::windlass;
+use crate::world::windlass;
 
 /// A server that logs each request, and whose log is piped here.
 async fn start(directory: &TempDir) -> (ServerProcess, ChildStderr) {

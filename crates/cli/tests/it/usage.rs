@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use crate::support::{run, windlass};
+use crate::world::{run, windlass};
 
 const COMMANDS: [&[&str]; 39] = [
     &["serve"],

@@ -39,7 +39,7 @@ async fn ten_thousand_waiting_leases_cost_nothing_while_idle_and_each_gets_its_o
 
     let before = Metrics::of(&client).await;
     let begun = Instant::now();
-    let produced = produce(&client, waiters).await;
+    let produced = produce_in_batches(&client, waiters).await;
     let leased = timeout(PATIENCE, all_of(&mut waiting)).await.expect("everybody is answered");
     let took = begun.elapsed();
     each_has_its_own(&produced, &leased);
@@ -115,7 +115,7 @@ async fn nothing_happens(server: &ServerProcess, client: &Client) -> Duration {
     cpu
 }
 
-async fn produce(client: &Client, count: usize) -> BTreeSet<String> {
+async fn produce_in_batches(client: &Client, count: usize) -> BTreeSet<String> {
     let queue = client.queue("work");
     let mut ids = BTreeSet::new();
     while ids.len() < count {

@@ -1,24 +1,14 @@
 use serde_json::{Value, json};
 
 use crate::proxy::Proxy;
-use crate::support::{Going, Server};
+use crate::world::{Going, Server, id};
 
 /// A server with one queue and one item, and its lease as it was printed.
 fn leased() -> (Server, String) {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     server.run(&["produce", "mail", "hello"]).ok();
-    let held = lease(&server);
+    let held = server.lease("mail");
     (server, held)
-}
-
-fn lease(server: &Server) -> String {
-    let item = &server.run(&["lease", "mail", "--json"]).json()["items"][0];
-    format!("{}:{}", item["id"].as_str().unwrap(), item["permit"])
-}
-
-fn id(held: &str) -> &str {
-    held.split_once(':').unwrap().0
 }
 
 /// The next line without its time.
@@ -61,11 +51,10 @@ fn frames_are_shown_as_they_are() {
 
 #[test]
 fn what_is_produced_can_be_watched() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     let mut watch = server.begin(&["produce", "mail", "hello", "--watch"]);
     let id = watch.line();
-    let held = lease(&server);
+    let held = server.lease("mail");
     assert_eq!(held.split_once(':').unwrap().0, id);
     server.run(&["item", "emit", &held, "hi"]).ok();
     server.run(&["complete", "mail", &held]).ok();
@@ -112,7 +101,7 @@ fn an_item_of_which_nothing_is_kept_has_ended_for_who_watched_it() {
             watch.heard("so far");
         }
         proxy.go_away();
-        let held = lease(&server);
+        let held = server.lease("mail");
         server.run(&["complete", "mail", &held]).ok();
         proxy.come_back();
         let ended = watch.end();
@@ -143,16 +132,15 @@ fn a_suspended_item_goes_on_with_the_answer() {
 
 #[test]
 fn an_item_is_watched_and_answered_by_its_address() {
-    let server = Server::start();
-    server.run(&["queue", "create", "mail"]).ok();
+    let server = Server::with_queue("mail", &[]);
     server.run(&["produce", "mail", "letter", "--address", "a/b"]).ok();
-    let held = lease(&server);
+    let held = server.lease("mail");
     server.run(&["item", "suspend", "mail", &held]).ok();
     let by_address = ["--queue", "mail", "--address", "a/b"];
     let both = server.run(&[&["item", "resume", id(&held), "yes"][..], &by_address].concat()).failed(2);
     assert!(both.contains("not by both"), "{both}");
     assert_eq!(server.run(&[&["item", "resume", "yes"][..], &by_address].concat()).ok(), "a/b goes on\n");
-    let held = lease(&server);
+    let held = server.lease("mail");
     server.run(&["complete", "mail", &held]).ok();
     let watched = server.run(&[&["item", "watch", "--after", "0"][..], &by_address].concat()).ok();
     assert!(watched.contains("input  \"yes\"") && watched.contains("state  completed"), "{watched}");

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn windlass() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
-    // What the caller has set must not decide.
+    // Variables of whoever runs the tests must not decide.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("WINDLASS_") {
             command.env_remove(name);
@@ -40,7 +40,7 @@ impl Ended {
         Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// What it printed, if all went well.
+    /// Stdout of a command that must succeed.
     #[track_caller]
     pub(crate) fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{self:?}");
@@ -52,7 +52,12 @@ impl Ended {
         serde_json::from_str(&self.ok()).unwrap()
     }
 
-    /// What it said, if it failed in this way.
+    #[track_caller]
+    pub(crate) fn json_lines(self) -> Vec<Value> {
+        json_lines(&self.ok())
+    }
+
+    /// Stderr of a command that must fail with this code.
     #[track_caller]
     pub(crate) fn failed(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{self:?}");
@@ -60,7 +65,23 @@ impl Ended {
     }
 }
 
-/// Without a server.
+pub(crate) fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The id in `ID:PERMIT`, as `windlass lease --ids` prints it.
+pub(crate) fn id(held: &str) -> &str {
+    held.split_once(':').unwrap().0
+}
+
+/// Whether a table of names and values has this line.
+pub(crate) fn says(shown: &str, name: &str, value: &str) -> bool {
+    shown
+        .lines()
+        .any(|line| line.split_once(' ').is_some_and(|(first, rest)| first == name && rest.trim() == value))
+}
+
+/// Runs a command without a server.
 pub(crate) fn run(args: &[&str]) -> Ended {
     finish(windlass().args(args), b"")
 }
@@ -84,7 +105,7 @@ pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) ready: String,
     data: PathBuf,
-    /// Gone with it.
+    /// Removed with the server.
     directory: Option<TempDir>,
 }
 
@@ -96,7 +117,14 @@ impl Server {
         server
     }
 
-    /// On a directory that outlives it.
+    /// A server that has a queue, made with these flags.
+    pub(crate) fn with_queue(queue: &str, flags: &[&str]) -> Self {
+        let server = Self::start();
+        server.run(&[&["queue", "create", queue], flags].concat()).ok();
+        server
+    }
+
+    /// A server on a directory that outlives it.
     pub(crate) fn start_on(data: &Path) -> Self {
         Self::start_with(data, &[])
     }
@@ -136,22 +164,40 @@ impl Server {
         finish(self.command().args(args), input.as_bytes())
     }
 
-    /// As a shell runs it.
+    /// Produces one item, with a payload and flags as `args`, and returns its id.
+    pub(crate) fn produce(&self, queue: &str, args: &[&str]) -> String {
+        self.run(&[&["produce", queue], args].concat()).ok().trim().to_owned()
+    }
+
+    /// Leases one item, and returns it as `windlass complete` takes it: `ID:PERMIT`.
+    pub(crate) fn lease(&self, queue: &str) -> String {
+        self.run(&["lease", queue, "--ids"]).ok().trim().to_owned()
+    }
+
+    pub(crate) fn item(&self, id: &str) -> Value {
+        self.run(&["item", "get", id, "--json"]).json()["item"].clone()
+    }
+
+    pub(crate) fn stats(&self, queue: &str) -> Value {
+        self.run(&["queue", "stats", queue, "--json"]).json()
+    }
+
+    /// A command that a shell runs.
     pub(crate) fn begin_shell(&self, script: &str) -> Going {
         Going::new(Command::new("/bin/sh").args(["-c", script]).env("WINDLASS_URL", &self.url))
     }
 
-    /// One that comes by another way.
+    /// A command that goes on, and finds the server at `url`.
     pub(crate) fn begin_by(&self, url: &str, args: &[&str]) -> Going {
         Going::new(self.command().env("WINDLASS_URL", url).args(args))
     }
 
-    /// One that goes on, to be spoken with.
+    /// A command that goes on, to be spoken with.
     pub(crate) fn begin(&self, args: &[&str]) -> Going {
         Going::new(self.command().args(args))
     }
 
-    /// As an operator does; tells how it ended.
+    /// Stops the server by SIGTERM, as an operator does, and returns its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         signal(&self.child, Signal::TERM);
         let _watchdog = Watchdog::over(&self.child);
@@ -161,7 +207,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Either may have happened before.
+        // The server may have been stopped, and waited for, before.
         let _ended = self.child.kill();
         let _waited = self.child.wait();
         drop(self.directory.take());
@@ -209,7 +255,7 @@ impl Going {
         signal(&self.child, which);
     }
 
-    /// When nobody has its stdout any more: neither it nor anything it has started.
+    /// Waits until the command, and every process it has started, has closed its stdout.
     pub(crate) fn end(mut self) -> Ended {
         let (mut out, mut err) = (String::new(), String::new());
         self.out.read_to_string(&mut out).unwrap();
