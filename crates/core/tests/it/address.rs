@@ -164,14 +164,7 @@ fn a_moved_item_tells_its_old_address_and_the_old_one_keeps_it() {
     let next = script.produce([at("a")])[0];
     assert_eq!(found(&script, "a"), Some(next), "free while the first is on its way");
 
-    let assign = windlass_core::verbs::Assign {
-        queue: "dead".into(),
-        to: "dead".into(),
-        partition: PartitionId(9),
-        instead_of: None,
-        limit: 10,
-    };
-    script.apply(assign).unwrap();
+    script.assign("dead", PartitionId(9), 10);
     let departures = script.partition.departures(PartitionId(9), 10);
     let [Departure { what: Departing::Item(item), .. }] = &departures[..] else { panic!("{departures:?}") };
     assert_eq!(item.address.as_deref(), Some("a"));

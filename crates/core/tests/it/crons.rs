@@ -17,7 +17,7 @@ use windlass_core::verbs::{
     ResumeCron, TriggerCron, UnnameCron, UpdateCron,
 };
 
-use crate::registry_script::RegistryScript;
+use crate::registry_script::{RegistryScript, queue_name};
 use crate::script::{START, Script, item};
 
 const SECOND: Span = Span::from_secs(1);
@@ -41,7 +41,7 @@ fn update(name: &str, change: CronChange) -> UpdateCron {
     UpdateCron { name: name.into(), change }
 }
 
-fn create(script: &mut Script, new: NewCron) -> Cron {
+fn create_cron(script: &mut Script, new: NewCron) -> Cron {
     script.apply(new).unwrap().cron
 }
 
@@ -74,7 +74,7 @@ fn refused<T: std::fmt::Debug>(reply: Result<T, Refusal>) -> CronRefusal {
 #[test]
 fn a_cron_makes_an_item_at_each_of_its_times_and_goes_on_in_the_same_step() {
     let mut script = Script::new();
-    let made = create(&mut script, new("tick", "@every 10s"));
+    let made = create_cron(&mut script, new("tick", "@every 10s"));
     assert_eq!((made.next_at, made.last_at), (Some(START + Span::from_secs(10)), None));
     assert_eq!(script.partition.next_due(), made.next_at);
     script.pass(Span(9_999_999));
@@ -114,7 +114,7 @@ fn what_it_makes_is_as_it_was_given() {
         facts: Some(Bytes::from_static(b"facts")),
         ..addressed("here")
     };
-    create(&mut script, NewCron { item, ..new("tick", "@every 1s") });
+    create_cron(&mut script, NewCron { item, ..new("tick", "@every 1s") });
     after(&mut script, SECOND);
     assert_eq!(script.copies.len(), 0);
     let number = script.partition.item_at(&"here".into()).unwrap();
@@ -132,12 +132,12 @@ fn what_it_makes_is_as_it_was_given() {
 fn a_time_up_to_five_seconds_late_is_not_missed_whatever_catch_up_says() {
     for catch_up in [CatchUp::Skip, CatchUp::One, CatchUp::All] {
         let mut script = Script::new();
-        create(&mut script, NewCron { catch_up, ..new("tick", "@every 1m") });
+        create_cron(&mut script, NewCron { catch_up, ..new("tick", "@every 1m") });
         assert_eq!(after(&mut script, Span::from_secs(65)), 1, "{catch_up:?}");
         assert_eq!(cron(&script, "tick").last_at, Some(START + Span::from_secs(60)));
     }
     let mut script = Script::new();
-    create(&mut script, new("tick", "@every 1m"));
+    create_cron(&mut script, new("tick", "@every 1m"));
     assert_eq!(after(&mut script, Span(65_000_001)), 0);
     assert_eq!(cron(&script, "tick").last_at, None);
 }
@@ -147,7 +147,7 @@ fn missed_times_make_none_one_or_all() {
     // Of the times at 1 s, 2 s … 20 s, those before 15 s were missed at 20 s.
     for (catch_up, items) in [(CatchUp::Skip, 6), (CatchUp::One, 7), (CatchUp::All, 20)] {
         let mut script = Script::new();
-        create(&mut script, NewCron { catch_up, ..new("tick", "@every 1s") });
+        create_cron(&mut script, NewCron { catch_up, ..new("tick", "@every 1s") });
         assert_eq!(after(&mut script, Span::from_secs(20)), items, "{catch_up:?}");
         let now = cron(&script, "tick");
         assert_eq!(now.last_at, Some(START + Span::from_secs(20)));
@@ -158,7 +158,7 @@ fn missed_times_make_none_one_or_all() {
 #[test]
 fn one_item_for_all_that_were_missed_speaks_of_the_last_of_them() {
     let mut script = Script::new();
-    create(&mut script, NewCron { catch_up: CatchUp::One, ..new("tick", "@every 1h") });
+    create_cron(&mut script, NewCron { catch_up: CatchUp::One, ..new("tick", "@every 1h") });
     script.pass(Span::from_secs(30 * 3600 + 1800));
     assert_eq!(script.sweep_some(1), 1);
     let now = cron(&script, "tick");
@@ -171,7 +171,7 @@ fn one_item_for_all_that_were_missed_speaks_of_the_last_of_them() {
 fn many_missed_times_come_in_slices_each_of_which_goes_on() {
     let mut script = Script::new();
     let item = NewItem { body: vec![0; 100 << 10].into(), ..item("report") };
-    create(&mut script, NewCron { catch_up: CatchUp::All, item, ..new("tick", "@every 1s") });
+    create_cron(&mut script, NewCron { catch_up: CatchUp::All, item, ..new("tick", "@every 1s") });
     script.pass(Span::from_secs(100));
     // By number, and by bytes.
     assert_eq!(script.sweep_some(2), 2);
@@ -185,7 +185,7 @@ fn many_missed_times_come_in_slices_each_of_which_goes_on() {
 fn missed_times_stop_at_the_bytes_that_the_partition_may_come_to_by_itself() {
     let mut script = Script::new();
     let item = NewItem { body: vec![0; 1 << 10].into(), ..item("report") };
-    create(&mut script, NewCron { catch_up: CatchUp::All, item, ..new("tick", "@every 1s") });
+    create_cron(&mut script, NewCron { catch_up: CatchUp::All, item, ..new("tick", "@every 1s") });
     script.partition.limit_own_bytes(8 << 10);
     script.pass(Span::from_secs(100));
     // Each costs its body, 1,024 bytes besides, and its rows.
@@ -196,7 +196,7 @@ fn missed_times_stop_at_the_bytes_that_the_partition_may_come_to_by_itself() {
 #[test]
 fn a_paused_cron_makes_nothing_and_misses_nothing() {
     let mut script = Script::new();
-    create(&mut script, NewCron { catch_up: CatchUp::All, ..new("tick", "@every 10s") });
+    create_cron(&mut script, NewCron { catch_up: CatchUp::All, ..new("tick", "@every 10s") });
     script.apply(PauseCron("tick".into())).unwrap();
     assert_eq!(script.partition.next_due(), None);
     assert_eq!(after(&mut script, Span::from_secs(95)), 0);
@@ -218,7 +218,7 @@ fn a_paused_cron_makes_nothing_and_misses_nothing() {
 #[test]
 fn with_overlap_skip_nothing_is_made_while_the_previous_item_is_not_final() {
     let mut script = Script::new();
-    create(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 10s") });
+    create_cron(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 10s") });
     assert_eq!(after(&mut script, Span::from_secs(10)), 1);
     assert_eq!(after(&mut script, Span::from_secs(10)), 1, "it waits");
     let held = script.lease_one();
@@ -234,7 +234,7 @@ fn with_overlap_skip_nothing_is_made_while_the_previous_item_is_not_final() {
 fn a_time_whose_address_is_taken_makes_nothing_and_counts_as_run() {
     let mut script = Script::new();
     script.produce([addressed("here")]);
-    create(
+    create_cron(
         &mut script,
         NewCron { item: addressed("here"), catch_up: CatchUp::All, ..new("tick", "@every 10s") },
     );
@@ -248,7 +248,7 @@ fn a_time_whose_address_is_taken_makes_nothing_and_counts_as_run() {
 #[test]
 fn a_trigger_makes_an_item_now_also_of_a_paused_cron_and_its_times_stay() {
     let mut script = Script::new();
-    create(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 1h") });
+    create_cron(&mut script, NewCron { overlap: Overlap::Skip, ..new("tick", "@every 1h") });
     let first = trigger(&mut script, "tick").unwrap();
     assert_eq!(first.phase, Phase::Waiting);
     assert_eq!(script.copies.len(), 1);
@@ -260,7 +260,7 @@ fn a_trigger_makes_an_item_now_also_of_a_paused_cron_and_its_times_stay() {
     assert_ne!(trigger(&mut script, "tick").unwrap().number, first.number);
     assert_eq!(refused(trigger(&mut script, "tock")), CronRefusal::NotFound);
 
-    create(&mut script, NewCron { item: addressed("here"), ..new("tock", "@every 1h") });
+    create_cron(&mut script, NewCron { item: addressed("here"), ..new("tock", "@every 1h") });
     let holder = trigger(&mut script, "tock").unwrap().number;
     assert_eq!(trigger(&mut script, "tock"), Err(Refusal::DuplicateAddress { number: holder }));
 }
@@ -268,7 +268,7 @@ fn a_trigger_makes_an_item_now_also_of_a_paused_cron_and_its_times_stay() {
 #[test]
 fn an_update_changes_what_it_names_and_a_new_schedule_counts_from_now() {
     let mut script = Script::new();
-    let before = create(&mut script, new("tick", "@every 10s"));
+    let before = create_cron(&mut script, new("tick", "@every 10s"));
     script.pass(Span::from_secs(3));
     script
         .apply(update("tick", CronChange { catch_up: Some(CatchUp::All), ..CronChange::default() }))
@@ -302,14 +302,14 @@ fn an_update_changes_what_it_names_and_a_new_schedule_counts_from_now() {
 #[test]
 fn a_name_is_one_crons_and_a_deleted_one_leaves_nothing() {
     let mut script = Script::new();
-    let made = create(&mut script, new("tick", "@every 10s"));
+    let made = create_cron(&mut script, new("tick", "@every 10s"));
     assert_eq!(refused(script.apply(new("tick", "@hourly"))), CronRefusal::Exists);
     script.apply(DeleteCron("tick".into())).unwrap();
     assert!(script.changes.contains(&Change::RemoveBody { number: made.template.body, part: Part::Payload }));
     assert_eq!(script.partition.next_due(), None);
     assert_eq!(refused(script.apply(DeleteCron("tick".into()))), CronRefusal::NotFound);
     assert!(script.partition.rows().all(|row| matches!(row, Row::Numbers(_))));
-    create(&mut script, new("tick", "@every 10s"));
+    create_cron(&mut script, new("tick", "@every 10s"));
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn the_kind_of_a_cron_has_its_room_from_the_beginning() {
             .partition
             .apply(script.now, windlass_core::verbs::Produce { items: vec![item(&format!("kind {kind}"))] });
     }
-    create(&mut script, new("tick", "@every 10s"));
+    create_cron(&mut script, new("tick", "@every 10s"));
     let other = NewCron { item: item("one too many"), ..new("tock", "@every 10s") };
     assert!(matches!(script.apply(other), Err(Refusal::TooMany { .. })));
     script.pass(Span::from_secs(10));
@@ -330,7 +330,7 @@ fn the_kind_of_a_cron_has_its_room_from_the_beginning() {
 #[test]
 fn a_cron_can_be_held_back_and_is_late_then() {
     let mut script = Script::new();
-    create(&mut script, new("tick", "@every 10s"));
+    create_cron(&mut script, new("tick", "@every 10s"));
     script.partition.hold_crons_until(START + Span::from_secs(30));
     script.pass(Span::from_secs(12));
     assert_eq!(script.partition.next_due(), Some(START + Span::from_secs(30)));
@@ -339,25 +339,20 @@ fn a_cron_can_be_held_back_and_is_late_then() {
     assert_eq!(after(&mut script, Span::ZERO), 1);
 }
 
-fn queue(name: &str) -> QueueName {
-    QueueName { namespace: "default".into(), name: name.into() }
-}
-
 fn registry() -> RegistryScript {
     let mut script = RegistryScript::new();
     for name in ["jobs", "mail"] {
-        let create = CreateQueue::new(queue(name), Settings::default(), 1);
-        script.apply(create).unwrap();
+        script.create(name, 1).unwrap();
     }
     script
 }
 
 fn home(name: &str, of: &str) -> CronHome {
-    CronHome { name: name.into(), queue: queue(of), unknown: Vec::new() }
+    CronHome { name: name.into(), queue: queue_name(of), unknown: Vec::new() }
 }
 
 fn name(script: &mut RegistryScript, name: &str, of: &str, instead_of: Option<&str>) -> Result<(), Refusal> {
-    let named = NameCron { home: home(name, of), instead_of: instead_of.map(queue) };
+    let named = NameCron { home: home(name, of), instead_of: instead_of.map(queue_name) };
     script.apply(named)
 }
 
@@ -410,7 +405,7 @@ fn names_go_with_their_queue() {
     for (cron, of) in [("one", "jobs"), ("three", "jobs"), ("two", "mail")] {
         name(&mut script, cron, of, None).unwrap();
     }
-    script.apply(DeleteQueue(queue("jobs"))).unwrap();
+    script.apply(DeleteQueue(queue_name("jobs"))).unwrap();
     assert_eq!(homes(&script.registry, None), [("two".into(), "mail".into())]);
 }
 

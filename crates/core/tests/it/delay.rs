@@ -10,7 +10,7 @@ use windlass_core::verbs::{
     CreateGroup, Departing, Departure, NewCron, NewEnd, NewItem, Produce, Retried, Retry, TriggerCron,
 };
 
-use crate::script::{RetryItem, START, Script, again, item, items};
+use crate::script::{RetryItem, START, Script, again, item, items, open_group};
 
 const MINUTE: Span = Span::from_secs(60);
 
@@ -26,7 +26,7 @@ fn due(script: &Script, number: ItemNumber) -> Option<Timestamp> {
 }
 
 fn group(end: NewEnd) -> CreateGroup {
-    CreateGroup { name: "g".into(), end: Some(end), abort: None, items: items(1), start: true }
+    CreateGroup { end: Some(end), items: items(1), start: true, ..open_group("g") }
 }
 
 #[test]
@@ -70,14 +70,7 @@ fn an_end_item_for_another_queue_takes_its_time_along() {
     let member = script.lease_one();
     script.complete(member, None).unwrap();
     let taker = PartitionId(9);
-    let assign = windlass_core::verbs::Assign {
-        queue: "other".into(),
-        to: "other".into(),
-        partition: taker,
-        instead_of: None,
-        limit: 9,
-    };
-    script.apply(assign).unwrap();
+    script.assign("other", taker, 9);
     let departures = script.partition.departures(taker, 10);
     let [Departure { what: Departing::Item(departing), .. }] = &departures[..] else {
         panic!("{departures:?}")

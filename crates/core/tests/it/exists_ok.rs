@@ -4,27 +4,15 @@ use windlass_core::cron::{CatchUp, Overlap};
 
 use windlass_core::limits::META_BYTES_MAX;
 use windlass_core::refusal::Refusal;
-use windlass_core::row::{Queue, QueueName, StoreNames};
+use windlass_core::row::{Queue, StoreNames};
 use windlass_core::settings::{Requeue, RetryChange, RetryStrategy, Settings, SettingsChange};
 use windlass_core::time::Span;
 use windlass_core::verbs::{CreateQueue, CronChange, GivenQueue, NewCron, NewItem, Rebalance, UpdateQueue};
 
-use crate::registry_script::RegistryScript;
+use crate::registry_script::{RegistryScript, queue_name};
 use crate::script::{START, Script, item};
 
 const SECOND: Span = Span::from_secs(1);
-
-fn name() -> QueueName {
-    QueueName { namespace: "default".into(), name: "mail".into() }
-}
-
-fn registry() -> RegistryScript {
-    RegistryScript::new()
-}
-
-fn create(script: &mut RegistryScript, create: CreateQueue) -> Result<Queue, Refusal> {
-    script.apply(create)
-}
 
 /// What an edge makes of a call that says `exists_ok`.
 fn ensure(script: &mut RegistryScript, given: GivenQueue) -> Result<Queue, Refusal> {
@@ -32,9 +20,9 @@ fn ensure(script: &mut RegistryScript, given: GivenQueue) -> Result<Queue, Refus
     let new = CreateQueue {
         meta: given.meta.clone().flatten(),
         exists_ok: Some(Box::new(given.clone())),
-        ..CreateQueue::new(name(), settings, given.partitions.unwrap_or(1))
+        ..CreateQueue::new(queue_name("mail"), settings, given.partitions.unwrap_or(1))
     };
-    create(script, new)
+    script.apply(new)
 }
 
 fn of_settings(settings: SettingsChange) -> GivenQueue {
@@ -43,10 +31,6 @@ fn of_settings(settings: SettingsChange) -> GivenQueue {
 
 fn of_meta(meta: Option<&str>) -> GivenQueue {
     GivenQueue { meta: Some(meta.map(Into::into)), ..GivenQueue::default() }
-}
-
-fn update(script: &mut RegistryScript, update: UpdateQueue) -> Result<Queue, Refusal> {
-    script.apply(update)
 }
 
 /// Each field alone, with another value than a queue has by default, in the order of the API.
@@ -78,7 +62,7 @@ fn others() -> Vec<(&'static str, GivenQueue)> {
 #[test]
 fn a_queue_that_has_what_is_given_is_answered_as_it_is() {
     for (field, given) in others() {
-        let mut script = registry();
+        let mut script = RegistryScript::new();
         let made = ensure(&mut script, given.clone()).unwrap();
         script.pass(SECOND);
         assert_eq!(ensure(&mut script, given), Ok(made.clone()), "{field}");
@@ -89,35 +73,35 @@ fn a_queue_that_has_what_is_given_is_answered_as_it_is() {
 
 #[test]
 fn a_queue_that_differs_is_refused_by_the_first_field_that_does() {
-    let mut script = registry();
-    create(&mut script, CreateQueue::new(name(), Settings::default(), 1)).unwrap();
+    let mut script = RegistryScript::new();
+    script.create("mail", 1).unwrap();
     for (field, given) in others() {
         assert_eq!(ensure(&mut script, given), Err(Refusal::QueueDiffers { field }));
     }
     let several = SettingsChange { max_items: Some(1), max_attempts: Some(9), ..SettingsChange::default() };
     let refused = ensure(&mut script, of_settings(several));
     assert_eq!(refused, Err(Refusal::QueueDiffers { field: "max_attempts" }));
-    let plain = create(&mut script, CreateQueue::new(name(), Settings::default(), 1));
+    let plain = script.create("mail", 1);
     assert_eq!(plain, Err(Refusal::QueueExists));
 }
 
 #[test]
 fn a_setting_that_is_given_as_none_must_not_be_there() {
-    let mut script = registry();
+    let mut script = RegistryScript::new();
     let none = SettingsChange { dead_queue: Some(None), reference: Some(None), ..SettingsChange::default() };
     ensure(&mut script, of_settings(none.clone())).unwrap();
     ensure(&mut script, of_settings(none.clone())).unwrap();
     ensure(&mut script, of_meta(None)).unwrap();
     let mine = SettingsChange { reference: Some(Some("mine".into())), ..SettingsChange::default() };
     let meta = Some(Some("{}".into()));
-    update(&mut script, UpdateQueue { meta, ..UpdateQueue::new(name(), mine) }).unwrap();
+    script.apply(UpdateQueue { meta, ..UpdateQueue::new(queue_name("mail"), mine) }).unwrap();
     assert_eq!(ensure(&mut script, of_settings(none)), Err(Refusal::QueueDiffers { field: "reference" }));
     assert_eq!(ensure(&mut script, of_meta(None)), Err(Refusal::QueueDiffers { field: "meta" }));
 }
 
 #[test]
 fn meta_is_compared_as_a_value() {
-    let mut script = registry();
+    let mut script = RegistryScript::new();
     ensure(&mut script, of_meta(Some(r#"{"team": "a", "level": 1}"#))).unwrap();
     assert!(ensure(&mut script, of_meta(Some(r#"{"level":1.0,"team":"\u0061"}"#))).is_ok());
     let refused = ensure(&mut script, of_meta(Some(r#"{"level":2,"team":"a"}"#)));
@@ -126,38 +110,38 @@ fn meta_is_compared_as_a_value() {
 
 #[test]
 fn partitions_that_drain_do_not_count_as_the_queues() {
-    let mut script = registry();
+    let mut script = RegistryScript::new();
     ensure(&mut script, GivenQueue { partitions: Some(3), ..GivenQueue::default() }).unwrap();
-    let rebalance = Rebalance { name: name(), partitions: 2, stores: StoreNames::default() };
+    let rebalance = Rebalance { name: queue_name("mail"), partitions: 2, stores: StoreNames::default() };
     script.apply(rebalance).unwrap();
     assert!(ensure(&mut script, GivenQueue { partitions: Some(2), ..GivenQueue::default() }).is_ok());
 }
 
 #[test]
 fn a_queue_knows_when_it_was_made_and_last_updated() {
-    let mut script = registry();
+    let mut script = RegistryScript::new();
     let made = ensure(&mut script, GivenQueue::default()).unwrap();
     assert_eq!((made.created_at, made.updated_at), (START, START));
     script.pass(SECOND);
-    let rebalance = Rebalance { name: name(), partitions: 2, stores: StoreNames::default() };
+    let rebalance = Rebalance { name: queue_name("mail"), partitions: 2, stores: StoreNames::default() };
     let wider = script.apply(rebalance).unwrap();
     assert_eq!((wider.created_at, wider.updated_at), (START, START));
     script.pass(SECOND);
-    let updated = update(&mut script, UpdateQueue::new(name(), SettingsChange::default())).unwrap();
+    let updated = script.apply(UpdateQueue::new(queue_name("mail"), SettingsChange::default())).unwrap();
     assert_eq!((updated.created_at, updated.updated_at), (START, script.now));
     let later = script.now;
     script.now = START;
-    let updated = update(&mut script, UpdateQueue::new(name(), SettingsChange::default())).unwrap();
+    let updated = script.apply(UpdateQueue::new(queue_name("mail"), SettingsChange::default())).unwrap();
     assert_eq!(updated.updated_at, later, "the clock went back");
 }
 
 #[test]
 fn meta_is_replaced_kept_and_taken_away() {
-    let mut script = registry();
+    let mut script = RegistryScript::new();
     assert_eq!(ensure(&mut script, of_meta(Some(r#"{"a":1}"#))).unwrap().meta.as_deref(), Some(r#"{"a":1}"#));
     let mut set = |meta: Option<Option<&str>>| {
         let meta = meta.map(|meta| meta.map(Into::into));
-        let update = UpdateQueue { meta, ..UpdateQueue::new(name(), SettingsChange::default()) };
+        let update = UpdateQueue { meta, ..UpdateQueue::new(queue_name("mail"), SettingsChange::default()) };
         script.apply(update).map(|queue| queue.meta)
     };
     assert_eq!(set(None).unwrap().as_deref(), Some(r#"{"a":1}"#));
@@ -168,7 +152,7 @@ fn meta_is_replaced_kept_and_taken_away() {
     assert!(set(Some(Some(&large))).is_ok());
     for wrong in ["[]", "1", "", &format!("{large} ")] {
         assert!(matches!(set(Some(Some(wrong))), Err(Refusal::Invalid(_))), "{}", wrong.len());
-        assert!(matches!(ensure(&mut registry(), of_meta(Some(wrong))), Err(Refusal::Invalid(_))));
+        assert!(matches!(ensure(&mut RegistryScript::new(), of_meta(Some(wrong))), Err(Refusal::Invalid(_))));
     }
 }
 

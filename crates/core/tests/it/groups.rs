@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use bytes::Bytes;
 use windlass_core::group::{Ended, GroupState, GroupView};
-use windlass_core::id::ItemNumber;
+use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::item::{MoveReason, Phase, State};
 use windlass_core::limits::{GROUPS_MAX, KINDS_MAX};
 use windlass_core::news::News;
@@ -15,7 +16,11 @@ use windlass_core::verbs::{
     Import, ImportItem, NewEnd, NewItem, Produce, Produced, SetGroupEnd, StartGroup,
 };
 
-use crate::script::{RetryItem, START, Script, again, at_once, error, item, items, kinds};
+use crate::script::{
+    RetryItem, START, Script, again, at_once, error, import_item, item, items, kinds, member, open_group,
+};
+
+const TAKER: PartitionId = PartitionId(9);
 
 fn item_of(departure: &Departure) -> &DepartingItem {
     match &departure.what {
@@ -24,16 +29,8 @@ fn item_of(departure: &Departure) -> &DepartingItem {
     }
 }
 
-fn member(group: &str) -> NewItem {
-    NewItem { group: Some(group.into()), ..item("default") }
-}
-
 fn end_item(kind: &str) -> NewEnd {
     NewEnd { queue: None, item: item(kind) }
-}
-
-fn empty(name: &str) -> CreateGroup {
-    CreateGroup { name: name.into(), end: None, abort: None, items: Vec::new(), start: false }
 }
 
 /// With an end item and an abort item.
@@ -42,11 +39,11 @@ fn with_ends(name: &str, members: usize) -> CreateGroup {
         end: Some(end_item("end")),
         abort: Some(end_item("abort")),
         items: items(members),
-        ..empty(name)
+        ..open_group(name)
     }
 }
 
-fn create(script: &mut Script, create: CreateGroup) -> (GroupView, Vec<Produced>) {
+fn create_group(script: &mut Script, create: CreateGroup) -> (GroupView, Vec<Produced>) {
     let GroupCreated { group, items } = script.apply(create).unwrap();
     (group, items)
 }
@@ -87,7 +84,7 @@ fn refusals(script: &mut Script, items: Vec<NewItem>) -> Vec<Option<Refusal>> {
 #[test]
 fn members_are_not_leased_before_the_start_and_then_in_order() {
     let mut script = Script::new();
-    let (view, members) = create(&mut script, CreateGroup { items: items(3), ..empty("g") });
+    let (view, members) = create_group(&mut script, CreateGroup { items: items(3), ..open_group("g") });
     assert_eq!((view.state, view.live.held), (GroupState::Open, 3));
     assert!(members.iter().all(|member| member.phase == Phase::Held));
     assert!(!script.news.contains(&News::Available));
@@ -112,7 +109,7 @@ fn a_worker_for_one_kind_gets_members_of_that_kind_from_every_group() {
     let mut script = Script::new();
     let of = |kind: &str, group: &str| NewItem { group: Some(group.into()), ..item(kind) };
     for name in ["a", "b", "c"] {
-        create(&mut script, CreateGroup { start: name != "c", ..with_ends(name, 1) });
+        create_group(&mut script, CreateGroup { start: name != "c", ..with_ends(name, 1) });
     }
     let made =
         script.produce([of("mail", "b"), item("mail"), of("mail", "c"), of("mail", "a"), of("other", "a")]);
@@ -124,10 +121,10 @@ fn a_worker_for_one_kind_gets_members_of_that_kind_from_every_group() {
 #[test]
 fn a_group_that_is_started_empty_is_done_at_once() {
     let mut script = Script::new();
-    let (view, _) = create(&mut script, CreateGroup { start: true, ..with_ends("g", 0) });
+    let (view, _) = create_group(&mut script, CreateGroup { start: true, ..with_ends("g", 0) });
     assert_eq!(view.state, GroupState::Done { at: START });
     assert_eq!((of_kind(&mut script, "end"), of_kind(&mut script, "abort")), (1, 0));
-    create(&mut script, with_ends("h", 0));
+    create_group(&mut script, with_ends("h", 0));
     assert_eq!(start(&mut script, "h").unwrap().state.name(), "done");
     assert_eq!(of_kind(&mut script, "end"), 1);
 }
@@ -135,7 +132,7 @@ fn a_group_that_is_started_empty_is_done_at_once() {
 #[test]
 fn the_end_item_comes_with_the_commit_that_takes_the_last_member() {
     let mut script = Script::new();
-    create(&mut script, CreateGroup { start: true, ..with_ends("g", 2) });
+    create_group(&mut script, CreateGroup { start: true, ..with_ends("g", 2) });
     let [one, other] = [script.lease_one(), script.lease_one()];
     script.complete(one, Some("a result")).unwrap();
     assert_eq!(state(&script, "g"), "started");
@@ -159,7 +156,7 @@ fn the_end_item_comes_with_the_commit_that_takes_the_last_member() {
 #[test]
 fn a_member_may_produce_members_while_it_lives() {
     let mut script = Script::new();
-    create(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
+    create_group(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
     let first = script.lease_one();
     script.produce([member("g")]);
     script.complete(first, None).unwrap();
@@ -180,7 +177,7 @@ fn every_way_a_member_ends_is_counted() {
         dead_queue: Some("dead".into()),
         ..Settings::default()
     });
-    create(&mut script, CreateGroup { items: items(4), start: true, ..empty("g") });
+    create_group(&mut script, CreateGroup { items: items(4), start: true, ..open_group("g") });
     let dying = NewItem { dead_timeout: Some(Span::from_secs(1)), priority: 9, ..member("g") };
     let later = NewItem { enqueue_at: Some(Timestamp(u64::MAX)), ..member("g") };
     let made = script.produce([dying, later.clone(), later, NewItem { priority: 9, ..member("g") }]);
@@ -206,15 +203,8 @@ fn every_way_a_member_ends_is_counted() {
     script.complete(leased, None).unwrap();
     assert_eq!(state(&script, "g"), "done");
     // Forgotten by the queue that was left, named where it went.
-    let assign = windlass_core::verbs::Assign {
-        queue: "dead".into(),
-        to: "dead".into(),
-        partition: windlass_core::id::PartitionId(9),
-        instead_of: None,
-        limit: 10,
-    };
-    script.apply(assign).unwrap();
-    let departures = script.partition.departures(windlass_core::id::PartitionId(9), 10);
+    script.assign("dead", TAKER, 10);
+    let departures = script.partition.departures(TAKER, 10);
     assert!(departures.iter().all(|departure| item_of(departure).group.as_deref() == Some("g")));
     assert_eq!(departures.len(), 2);
 }
@@ -223,9 +213,9 @@ fn every_way_a_member_ends_is_counted() {
 fn a_clear_that_takes_the_last_members_ends_their_groups_in_the_same_commit() {
     let mut script = Script::new();
     for name in ["a", "b"] {
-        create(&mut script, CreateGroup { start: true, ..with_ends(name, 2) });
+        create_group(&mut script, CreateGroup { start: true, ..with_ends(name, 2) });
     }
-    create(&mut script, with_ends("held", 2));
+    create_group(&mut script, with_ends("held", 2));
     script.clear(Clear { waiting: true, scheduled: true, leased: false, suspended: false });
     assert_eq!((state(&script, "a"), state(&script, "b")), ("done", "done"));
     assert_eq!(group(&script, "a").ended.cancelled, 2);
@@ -242,7 +232,8 @@ fn a_clear_that_takes_the_last_members_ends_their_groups_in_the_same_commit() {
 fn a_member_that_is_due_later_is_scheduled_then_held() {
     let mut script = Script::new();
     let later = NewItem { enqueue_at: Some(START + Span::from_secs(5)), ..item("default") };
-    let (view, made) = create(&mut script, CreateGroup { items: vec![later.clone()], ..empty("g") });
+    let (view, made) =
+        create_group(&mut script, CreateGroup { items: vec![later.clone()], ..open_group("g") });
     assert_eq!((view.live.scheduled, made[0].phase), (1, Phase::Scheduled));
     script.pass(Span::from_secs(5));
     script.sweep();
@@ -256,7 +247,7 @@ fn a_member_that_is_due_later_is_scheduled_then_held() {
 #[test]
 fn a_revoked_member_goes_back_to_its_group_and_its_last_attempt_counts_as_failed() {
     let mut script = Script::with_settings(Settings { max_attempts: 2, ..Settings::default() });
-    create(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
+    create_group(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
     let first = script.lease_one();
     script.revoke(first).unwrap();
     assert_eq!(group(&script, "g").live, Counts { waiting: 1, ..Counts::default() });
@@ -272,7 +263,7 @@ fn a_revoked_member_goes_back_to_its_group_and_its_last_attempt_counts_as_failed
 fn a_revoked_member_of_a_cancelled_group_is_cancelled() {
     // Also with its last attempt.
     let mut script = Script::with_settings(Settings { max_attempts: 1, ..Settings::default() });
-    create(&mut script, CreateGroup { start: true, ..with_ends("g", 2) });
+    create_group(&mut script, CreateGroup { start: true, ..with_ends("g", 2) });
     let leased = [script.lease_one(), script.lease_one()];
     cancel(&mut script, "g").unwrap();
     script.revoke(leased[0]).unwrap();
@@ -286,7 +277,7 @@ fn a_revoked_member_of_a_cancelled_group_is_cancelled() {
 #[test]
 fn a_cancel_takes_at_once_what_is_not_leased_and_asks_the_others_to_stop() {
     let mut script = Script::new();
-    create(&mut script, CreateGroup { start: true, ..with_ends("g", 5) });
+    create_group(&mut script, CreateGroup { start: true, ..with_ends("g", 5) });
     script.produce([NewItem { enqueue_at: Some(Timestamp(u64::MAX)), ..member("g") }]);
     let leased = script.lease(3);
     let view = cancel(&mut script, "g").unwrap();
@@ -313,7 +304,7 @@ fn a_cancel_takes_at_once_what_is_not_leased_and_asks_the_others_to_stop() {
 #[test]
 fn a_lease_that_ends_in_a_cancelled_group_is_the_end_of_its_item() {
     let mut script = Script::with_settings(Settings { max_attempts: 1, ..Settings::default() });
-    create(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
+    create_group(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
     let leased = script.lease_one();
     cancel(&mut script, "g").unwrap();
     script.pass(Span::from_secs(3600));
@@ -326,7 +317,7 @@ fn a_lease_that_ends_in_a_cancelled_group_is_the_end_of_its_item() {
 #[test]
 fn a_cancelled_member_with_something_to_show_is_kept_from_the_cancel_on() {
     let mut script = Script::new();
-    create(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
+    create_group(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
     let leased = script.lease_one();
     script.retry(RetryItem { error: Some(error("it broke")), ..at_once(leased) }).unwrap();
     script.pass(Span::from_secs(1));
@@ -343,7 +334,7 @@ fn a_cancelled_member_with_something_to_show_is_kept_from_the_cancel_on() {
 fn repeated_and_late_calls_are_answered_as_the_contract_says() {
     let mut script = Script::new();
     assert_eq!(start(&mut script, "g"), Err(Refusal::NoSuchGroup));
-    create(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
+    create_group(&mut script, CreateGroup { start: true, ..with_ends("g", 1) });
     let again = script.apply(with_ends("g", 3));
     assert_eq!((again, script.partition.counts().live()), (Err(Refusal::GroupExists), 1));
     assert_eq!(start(&mut script, "g").map(|view| view.state), Ok(GroupState::Started));
@@ -359,7 +350,7 @@ fn repeated_and_late_calls_are_answered_as_the_contract_says() {
     assert_eq!(cancel(&mut script, "g").map(|view| view.state.name()), Ok("aborted"));
     let set = SetGroupEnd { name: "g".into(), end: Some(end_item("end")), abort: None };
     assert_eq!(script.apply(set), Err(Refusal::GroupFinished));
-    create(&mut script, CreateGroup { start: true, ..empty("done") });
+    create_group(&mut script, CreateGroup { start: true, ..open_group("done") });
     assert_eq!(cancel(&mut script, "done"), Err(Refusal::GroupFinished));
     assert_eq!(start(&mut script, "done"), Err(Refusal::GroupFinished));
 }
@@ -367,7 +358,10 @@ fn repeated_and_late_calls_are_answered_as_the_contract_says() {
 #[test]
 fn an_end_item_can_be_set_and_replaced_until_the_group_is_finished() {
     let mut script = Script::new();
-    create(&mut script, CreateGroup { end: Some(end_item("first")), items: items(1), ..empty("g") });
+    create_group(
+        &mut script,
+        CreateGroup { end: Some(end_item("first")), items: items(1), ..open_group("g") },
+    );
     let set = SetGroupEnd { name: "g".into(), end: Some(end_item("second")), abort: Some(end_item("abort")) };
     script.apply(set).unwrap();
     let removes = |change: &&Change| matches!(change, Change::RemoveBody { .. });
@@ -391,27 +385,19 @@ fn an_end_item_for_another_queue_leaves_as_it_is_made() {
             ..item("end")
         },
     };
-    create(&mut script, CreateGroup { end: Some(end), start: true, ..empty("g") });
+    create_group(&mut script, CreateGroup { end: Some(end), start: true, ..open_group("g") });
     assert_eq!(script.news, [News::Outgoing]);
     assert_eq!((script.partition.moving(), script.partition.counts().live()), (1, 0));
     // Its name outlives the group for as long as it is needed.
     delete(&mut script, "g").unwrap();
-    let taker = windlass_core::id::PartitionId(9);
-    let assign = windlass_core::verbs::Assign {
-        queue: "other".into(),
-        to: "other".into(),
-        partition: taker,
-        instead_of: None,
-        limit: 9,
-    };
-    script.apply(assign).unwrap();
-    let departures = script.partition.departures(taker, 10);
+    script.assign("other", TAKER, 9);
+    let departures = script.partition.departures(TAKER, 10);
     let [departure] = &departures[..] else { panic!("{departures:?}") };
     let item = item_of(departure);
     assert_eq!((item.reason, item.group.as_deref()), (MoveReason::GroupEnd, Some("g")));
     assert_eq!((item.max_attempts, item.dead_timeout), (Some(7), Some(Span::ZERO)));
     assert_eq!(item.enqueue_at, Some(START + Span::from_secs(60)));
-    let moved = windlass_core::verbs::Moved { partition: taker, last: departure.number };
+    let moved = windlass_core::verbs::Moved { partition: TAKER, last: departure.number };
     script.apply(moved).unwrap();
     assert!(!script.partition.rows().any(|row| matches!(row, Row::Item(_) | Row::Group(_))));
 }
@@ -419,12 +405,12 @@ fn an_end_item_for_another_queue_leaves_as_it_is_made() {
 #[test]
 fn a_name_can_be_used_again_after_a_delete_and_nothing_old_comes_back() {
     let mut script = Script::new();
-    create(&mut script, with_ends("g", 3));
+    create_group(&mut script, with_ends("g", 3));
     cancel(&mut script, "g").unwrap();
     let view = delete(&mut script, "g").unwrap();
     assert_eq!((view.state.name(), view.ended.cancelled), ("aborted", 3));
     assert_eq!(script.partition.group("g"), None);
-    let (view, _) = create(&mut script, with_ends("g", 2));
+    let (view, _) = create_group(&mut script, with_ends("g", 2));
     assert_eq!((view.live.held, view.ended), (2, Ended::default()));
     script.sweep();
     assert_eq!(group(&script, "g"), view);
@@ -436,7 +422,7 @@ fn a_name_can_be_used_again_after_a_delete_and_nothing_old_comes_back() {
 fn a_finished_group_is_forgotten_after_the_retention() {
     let retention = Span::from_secs(100);
     let mut script = Script::with_settings(Settings { retention, ..Settings::default() });
-    create(&mut script, CreateGroup { start: true, ..empty("g") });
+    create_group(&mut script, CreateGroup { start: true, ..open_group("g") });
     assert_eq!(script.partition.next_due(), Some(START + retention));
     script.pass(Span::from_secs(99));
     script.sweep();
@@ -444,7 +430,7 @@ fn a_finished_group_is_forgotten_after_the_retention() {
     script.pass(Span::from_secs(1));
     script.sweep();
     assert_eq!((script.partition.group("g"), script.partition.next_due()), (None, None));
-    create(&mut script, empty("g"));
+    create_group(&mut script, open_group("g"));
     script.pass(Span::from_secs(1000));
     script.sweep();
     assert_eq!(state(&script, "g"), "open");
@@ -457,9 +443,9 @@ fn many_large_end_items_come_in_slices_each_exactly_once() {
     let end = Some(NewEnd { queue: None, item: large });
     for index in 0..9 {
         let name: Arc<str> = format!("g{index}").into();
-        create(
+        create_group(
             &mut script,
-            CreateGroup { name, end: end.clone(), items: items(1), start: true, ..empty("g") },
+            CreateGroup { name, end: end.clone(), items: items(1), start: true, ..open_group("g") },
         );
     }
     script.clear(Clear { waiting: true, scheduled: false, leased: false, suspended: false });
@@ -470,7 +456,7 @@ fn many_large_end_items_come_in_slices_each_exactly_once() {
     assert_eq!(script.partition.next_due(), Some(Timestamp(0)));
     assert_eq!(script.partition.unfinished(), 3 + 6);
     // What was left over is the sweep's, whatever comes before it; a group of its own ends at once.
-    create(&mut script, CreateGroup { start: true, ..empty("another") });
+    create_group(&mut script, CreateGroup { start: true, ..open_group("another") });
     assert_eq!((state(&script, "another"), done(&script)), ("done", 4));
     script.produce([item("more")]);
     assert_eq!(done(&script), 4);
@@ -482,7 +468,7 @@ fn many_large_end_items_come_in_slices_each_exactly_once() {
 fn at_the_bound_the_groups_that_are_over_make_room() {
     let mut partition = windlass_core::partition::Partition::new(windlass_core::id::PartitionId(1), START);
     let mut make = |name: String, start| {
-        let create = CreateGroup { name: name.into(), start, ..empty("g") };
+        let create = CreateGroup { name: name.into(), start, ..open_group("g") };
         partition.apply(START, create).reply.unwrap();
     };
     (0..GROUPS_MAX).for_each(|index| make(format!("g{index}"), index >= 3));
@@ -526,22 +512,10 @@ fn start_and_cancel_write_the_same_rows_whatever_the_number_of_members() {
 #[test]
 fn an_imported_item_joins_its_group_like_a_produced_one() {
     let mut script = Script::new();
-    create(&mut script, empty("g"));
-    let import = |group: &str| ImportItem {
-        kind: "default".into(),
-        priority: 0,
-        group: Some(group.into()),
-        created_at: None,
-        attempts: 2,
-        due_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        address: None,
-        origin: None,
-        error: None,
-        suspended: None,
-        body: bytes::Bytes::new(),
-        facts: None,
+    create_group(&mut script, open_group("g"));
+    let import = |group: &str| {
+        let (group, body) = (Some(group.into()), Bytes::new());
+        ImportItem { group, attempts: 2, body, ..import_item("default") }
     };
     let imported = script.apply(Import { items: vec![import("g"), import("none")] }).unwrap();
     assert_eq!(imported[0].as_ref().map(|produced| produced.phase), Ok(Phase::Held));

@@ -7,7 +7,7 @@ use windlass_core::partition::{Counts, Partition, Reason};
 use windlass_core::verb::Verb;
 use windlass_core::verbs::{CancelGroup, Clear, CreateGroup, List, Produce};
 
-use crate::script::{START, assert_same, item, items, rebuilt};
+use crate::script::{START, assert_same, item, items, open_group, rebuilt};
 
 const FEW: usize = 10;
 const MANY: usize = 20_000;
@@ -26,9 +26,11 @@ fn clear(partition: &mut Partition) -> u64 {
 fn with_groups(groups: usize) -> Partition {
     let mut partition = Partition::new(PartitionId(1), START);
     for number in 0..groups {
-        let (name, start) = (format!("group-{number}").into(), number % 2 == 0);
-        let group = CreateGroup { name, end: None, abort: None, items: items(2), start };
-        apply(&mut partition, group);
+        let start = number % 2 == 0;
+        apply(
+            &mut partition,
+            CreateGroup { items: items(2), start, ..open_group(&format!("group-{number}")) },
+        );
     }
     apply(&mut partition, Produce { items: vec![item("default")] });
     // As a writer does after each commit.

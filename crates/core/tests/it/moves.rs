@@ -32,12 +32,6 @@ fn fail_one(script: &mut Script) -> windlass_core::id::ItemNumber {
     number
 }
 
-fn assign(script: &mut Script, limit: usize) -> usize {
-    let assign =
-        Assign { queue: "dead".into(), to: "dead".into(), partition: TAKER, instead_of: None, limit };
-    script.apply(assign).unwrap()
-}
-
 fn moved(number: u64) -> Move {
     let origin = Origin {
         queue: "elsewhere".into(),
@@ -79,7 +73,7 @@ fn an_item_that_fails_stays_with_its_payload_until_it_has_arrived() {
     assert!(!script.changes.iter().any(removes_payload));
     assert_eq!((script.phase(number), script.partition.moving()), (Some(Phase::Failed), 1));
     assert_eq!(script.partition.targets(), [Target { queue: "dead".into(), partition: None }]);
-    assert_eq!(assign(&mut script, 10), 1);
+    assert_eq!(script.assign("dead", TAKER, 10), 1);
     assert_eq!(script.partition.targets(), [Target { queue: "dead".into(), partition: Some(TAKER) }]);
     let departure = script.partition.departures(TAKER, 10).pop().unwrap();
     let Departure { body, what: Departing::Item(item), .. } = departure.clone() else {
@@ -102,7 +96,7 @@ fn an_item_that_is_forgotten_on_its_way_is_seen_by_nobody_and_still_arrives() {
     script.sweep();
     assert_eq!((script.phase(number), script.partition.retained(), script.partition.moving()), (None, 0, 1));
     assert_eq!(script.cancel(number), Err(Refusal::NotFound));
-    assign(&mut script, 10);
+    script.assign("dead", TAKER, 10);
     let last = script.partition.departures(TAKER, 10)[0].number;
     script.apply(Moved { partition: TAKER, last }).unwrap();
     assert_eq!(script.changes, [Change::Remove(windlass_core::row::Key::Item(number))]);
@@ -112,7 +106,7 @@ fn an_item_that_is_forgotten_on_its_way_is_seen_by_nobody_and_still_arrives() {
 fn numbers_of_moves_only_grow_also_for_those_assigned_anew() {
     let mut script = with_dead_queue();
     let all: Vec<_> = (0..3).map(|_| fail_one(&mut script)).collect();
-    assert_eq!((assign(&mut script, 2), assign(&mut script, 2)), (2, 1));
+    assert_eq!((script.assign("dead", TAKER, 2), script.assign("dead", TAKER, 2)), (2, 1));
     let before = script.partition.departures(TAKER, 10);
     assert_eq!(before.iter().map(|departure| departure.body).collect::<Vec<_>>(), all);
     assert!(before.is_sorted_by(|one, next| one.number < next.number));

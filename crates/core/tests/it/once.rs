@@ -10,7 +10,7 @@ use windlass_core::verbs::{
     Claim, CreateGroup, Digest, NewItem, ProduceOnce, Produced, ProducedOnce, StartGroup,
 };
 
-use crate::script::{START, Script, item, items};
+use crate::script::{START, Script, item, items, member, open_group};
 
 const SOME: Digest = [1; 16];
 const OTHER: Digest = [2; 16];
@@ -59,16 +59,8 @@ fn the_same_call_again_is_told_the_same_and_makes_nothing() {
 #[test]
 fn members_are_told_again_that_they_were_held_and_others_that_there_was_no_place_for_them() {
     let mut script = Script::new();
-    let create = |name: &str, start| CreateGroup {
-        name: name.into(),
-        end: None,
-        abort: None,
-        items: Vec::new(),
-        start,
-    };
-    script.apply(create("open", false)).unwrap();
-    script.apply(create("done", true)).unwrap();
-    let member = |group: &str| NewItem { group: Some(group.into()), ..item("default") };
+    script.apply(open_group("open")).unwrap();
+    script.apply(CreateGroup { start: true, ..open_group("done") }).unwrap();
     let call = || vec![member("none"), member("open"), member("done"), item("default"), member("open")];
     let told = send(&mut script, Claim::First, SOME, call()).unwrap();
     let outcomes: Vec<_> =
@@ -84,7 +76,7 @@ fn members_are_told_again_that_they_were_held_and_others_that_there_was_no_place
 
     // Neither matters any more.
     script.apply(StartGroup("open".into())).unwrap();
-    script.apply(create("none", false)).unwrap();
+    script.apply(open_group("none")).unwrap();
     assert_eq!(send(&mut script, Claim::First, SOME, call()), Ok(told));
     assert_eq!(script.changes, []);
     assert_eq!(script.partition.group("open").unwrap().live.waiting, 2);

@@ -5,32 +5,21 @@ use windlass_core::item::{MoveNumber, MoveReason, Origin};
 use windlass_core::partition::{Lingering, Remaining};
 use windlass_core::refusal::Refusal;
 use windlass_core::route::{Slot, SlotSet};
-use windlass_core::row::{Intake, Queue, QueueName, StoreNames};
+use windlass_core::row::{Intake, Queue};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_core::verbs::{
-    Arriving, ArrivingItem, CancelGroup, Claim, Clear, CreateGroup, CreateQueue, DeleteGroup,
-    ForgetFormerHome, ForgetPartition, Import, Move, NewEnd, NewItem, Produce, ProduceOnce, Rebalance,
-    Retire, Route, StartGroup, Take,
+    Arriving, ArrivingItem, CancelGroup, Claim, Clear, CreateGroup, DeleteGroup, ForgetFormerHome,
+    ForgetPartition, Import, Move, NewEnd, NewItem, Produce, ProduceOnce, Retire, Route, StartGroup, Take,
 };
 
-use crate::registry_script::RegistryScript;
-use crate::script::{START, Script, assert_same, item, items, rebuilt};
-
-fn name() -> QueueName {
-    QueueName { namespace: "default".into(), name: "q".into() }
-}
+use crate::registry_script::{RegistryScript, queue_name};
+use crate::script::{START, Script, assert_same, item, items, member, open_group, rebuilt};
 
 fn registry(partitions: u32) -> RegistryScript {
     let mut script = RegistryScript::new();
-    let create = CreateQueue::new(name(), Settings::default(), partitions);
-    script.apply(create).unwrap();
+    script.create("q", partitions).unwrap();
     script
-}
-
-fn rebalance(script: &mut RegistryScript, partitions: u32) -> Result<Queue, Refusal> {
-    let stores = StoreNames::default();
-    script.apply(Rebalance { name: name(), partitions, stores })
 }
 
 fn ids(numbers: impl IntoIterator<Item = u32>) -> Vec<PartitionId> {
@@ -50,7 +39,7 @@ fn assert_homes(queue: &Queue) {
 #[test]
 fn a_queue_grows_at_once_and_remembers_who_was_home_to_what() {
     let mut script = registry(2);
-    let queue = rebalance(&mut script, 5).unwrap();
+    let queue = script.rebalance("q", 5).unwrap();
     assert_eq!(queue.partitions, ids(1..=5));
     assert_eq!((queue.width(), queue.draining.len()), (5, 0));
     assert_homes(&queue);
@@ -61,24 +50,24 @@ fn a_queue_grows_at_once_and_remembers_who_was_home_to_what() {
 #[test]
 fn a_queue_shrinks_by_draining_and_forgets_who_keeps_nothing() {
     let mut script = registry(2);
-    rebalance(&mut script, 5).unwrap();
-    let queue = rebalance(&mut script, 1).unwrap();
+    script.rebalance("q", 5).unwrap();
+    let queue = script.rebalance("q", 1).unwrap();
     assert_eq!((queue.width(), queue.partitions.len()), (1, 5));
     assert_eq!(queue.draining.iter().copied().collect::<Vec<_>>(), ids(2..=5));
     assert!(queue.intake(PartitionId(2)).closed && !queue.intake(PartitionId(1)).closed);
     assert_homes(&queue);
-    assert_eq!(rebalance(&mut script, 3), Err(Refusal::Draining));
+    assert_eq!(script.rebalance("q", 3), Err(Refusal::Draining));
 
     for number in [4, 2, 5, 3] {
         let id = PartitionId(number);
-        let queue = script.apply(Retire { queue: name(), partition: id }).unwrap();
+        let queue = script.apply(Retire { queue: queue_name("q"), partition: id }).unwrap();
         assert!(queue.retired.contains_key(&id) && !queue.partitions.contains(&id));
         assert!(queue.intake(id).closed);
     }
-    let grown = rebalance(&mut script, 2).unwrap();
+    let grown = script.rebalance("q", 2).unwrap();
     assert_eq!(grown.partitions, ids([1, 6]), "numbers are not given again");
     for number in 2..=5 {
-        script.apply(ForgetPartition { queue: name(), partition: PartitionId(number) }).unwrap();
+        script.apply(ForgetPartition { queue: queue_name("q"), partition: PartitionId(number) }).unwrap();
     }
     let queue = script.registry.queues().next().unwrap();
     assert!(queue.retired.is_empty());
@@ -88,10 +77,10 @@ fn a_queue_shrinks_by_draining_and_forgets_who_keeps_nothing() {
 #[test]
 fn a_former_home_is_forgotten_slot_by_slot_by_the_routes_it_was_judged_by() {
     let mut script = registry(1);
-    let queue = rebalance(&mut script, 2).unwrap();
+    let queue = script.rebalance("q", 2).unwrap();
     let (partition, lost) = (PartitionId(1), queue.former[&PartitionId(1)]);
     let forget = |slots: SlotSet, route_version: u64| ForgetFormerHome {
-        queue: name(),
+        queue: queue_name("q"),
         partition,
         slots,
         route_version,
@@ -128,8 +117,7 @@ fn slots_at_home_elsewhere_linger_for_as_long_as_a_key_of_theirs_is_known() {
     let elsewhere = Some("of-a-call".into());
     let keyed = vec![NewItem { address: elsewhere, ..item("default") }];
     script.apply(call("call", keyed)).unwrap();
-    let group = CreateGroup { name: "group".into(), end: None, abort: None, items: Vec::new(), start: false };
-    script.apply(group).unwrap();
+    script.apply(open_group("group")).unwrap();
     assert_eq!(script.partition.lingering(), None, "every slot is at home");
 
     let slots = |keys: &[&str]| keys.iter().map(|key| Slot::of(key)).collect::<SlotSet>();
@@ -155,10 +143,10 @@ fn slots_at_home_elsewhere_linger_for_as_long_as_a_key_of_theirs_is_known() {
 #[test]
 fn as_many_as_there_are_is_no_change() {
     let mut script = registry(3);
-    let queue = rebalance(&mut script, 3).unwrap();
+    let queue = script.rebalance("q", 3).unwrap();
     assert_eq!((queue.width(), script.changes.len()), (3, 0));
-    assert!(matches!(rebalance(&mut script, 0), Err(Refusal::Invalid(_))));
-    assert!(matches!(rebalance(&mut script, 1025), Err(Refusal::Invalid(_))));
+    assert!(matches!(script.rebalance("q", 0), Err(Refusal::Invalid(_))));
+    assert!(matches!(script.rebalance("q", 1025), Err(Refusal::Invalid(_))));
 }
 
 fn route(script: &mut Script, intake: Intake) {
@@ -236,16 +224,14 @@ fn a_closed_partition_takes_nothing_and_tells_when_it_is_drained_and_bare() {
     assert!(script.partition.is_bare());
 }
 
+/// An open group with one member and an end item.
 fn group(name: &str) -> CreateGroup {
     let end = Some(NewEnd { queue: None, item: item("end") });
-    CreateGroup { name: name.into(), end, abort: None, items: items(1), start: false }
+    CreateGroup { end, items: items(1), ..open_group(name) }
 }
 
-fn member(name: &str) -> NewItem {
-    NewItem { group: Some(name.into()), ..item("default") }
-}
-
-fn produce(script: &mut Script, item: NewItem) -> Result<Result<(), Refusal>, Refusal> {
+/// What the partition, and if it takes the call the item, was answered.
+fn judged(script: &mut Script, item: NewItem) -> Result<Result<(), Refusal>, Refusal> {
     let mut items = script.apply(Produce { items: vec![item] })?;
     Ok(items.remove(0).map(|_| ()))
 }
@@ -264,11 +250,11 @@ fn a_group_stays_with_a_closed_partition_and_takes_members_until_it_is_finished(
 
     assert_eq!(script.apply(group("other")), Err(Refusal::Moved));
     assert_eq!(script.apply(group("here")), Err(Refusal::GroupExists));
-    assert_eq!(produce(&mut script, member("other")), Err(Refusal::Moved));
-    assert_eq!(produce(&mut script, item("default")), Err(Refusal::Moved));
-    assert_eq!(produce(&mut script, member("here")), Ok(Ok(())));
+    assert_eq!(judged(&mut script, member("other")), Err(Refusal::Moved));
+    assert_eq!(judged(&mut script, item("default")), Err(Refusal::Moved));
+    assert_eq!(judged(&mut script, member("here")), Ok(Ok(())));
     let with_address = NewItem { address: Some("a".into()), ..member("here") };
-    assert_eq!(produce(&mut script, with_address.clone()), Err(Refusal::Moved));
+    assert_eq!(judged(&mut script, with_address.clone()), Err(Refusal::Moved));
 
     script.apply(StartGroup("here".into())).unwrap();
     for left in [2, 1, 1] {
@@ -278,18 +264,17 @@ fn a_group_stays_with_a_closed_partition_and_takes_members_until_it_is_finished(
     }
     // The end item was made here too, and was leased last.
     assert!(script.partition.is_drained() && !script.partition.is_bare());
-    assert_eq!(produce(&mut script, with_address), Ok(Err(Refusal::GroupFinished)));
+    assert_eq!(judged(&mut script, with_address), Ok(Err(Refusal::GroupFinished)));
     script.pass(Span::from_secs(10));
     script.sweep();
     assert!(script.partition.is_bare());
-    assert_eq!(produce(&mut script, member("here")), Err(Refusal::Moved));
+    assert_eq!(judged(&mut script, member("here")), Err(Refusal::Moved));
 }
 
 #[test]
 fn a_group_without_members_keeps_a_partition_from_being_drained() {
     let mut script = Script::new();
-    let empty = CreateGroup { name: "g".into(), end: None, abort: None, items: Vec::new(), start: false };
-    script.apply(empty).unwrap();
+    script.apply(open_group("g")).unwrap();
     route(&mut script, closed());
     assert_eq!(script.partition.remaining(), Remaining { items: 0, groups: 1 });
     assert!(!script.partition.is_drained());

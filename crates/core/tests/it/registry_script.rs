@@ -4,16 +4,18 @@ use windlass_core::limits::RegistryLimits;
 use windlass_core::machine::{Applied, Machine};
 use windlass_core::refusal::Refusal;
 use windlass_core::registry::Registry;
-use windlass_core::row::Change;
+use windlass_core::row::{Change, Queue, QueueName, StoreNames};
+use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verb::Verb;
+use windlass_core::verbs::{CreateQueue, Rebalance};
 
 use crate::script::START;
 
 pub(crate) struct RegistryScript {
     pub(crate) registry: Registry,
     pub(crate) now: Timestamp,
-    /// Those of the last verb or sweep.
+    /// What the last verb or sweep changed.
     pub(crate) changes: Vec<Change>,
 }
 
@@ -38,6 +40,14 @@ impl RegistryScript {
         self.note(applied)
     }
 
+    pub(crate) fn create(&mut self, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
+        self.apply(CreateQueue::new(queue_name(queue), Settings::default(), partitions))
+    }
+
+    pub(crate) fn rebalance(&mut self, queue: &str, partitions: u32) -> Result<Queue, Refusal> {
+        self.apply(Rebalance { name: queue_name(queue), partitions, stores: StoreNames::default() })
+    }
+
     pub(crate) fn sweep(&mut self) -> usize {
         let applied = self.registry.sweep(self.now, usize::MAX);
         self.note(applied).unwrap()
@@ -53,4 +63,8 @@ impl RegistryScript {
         self.registry.audit().unwrap();
         applied.reply
     }
+}
+
+pub(crate) fn queue_name(name: &str) -> QueueName {
+    QueueName { namespace: "default".into(), name: name.into() }
 }

@@ -8,7 +8,7 @@ use windlass_core::machine::Machine;
 use windlass_core::news::News;
 use windlass_core::partition::{Partition, Reason};
 use windlass_core::refusal::{Limit, Refusal};
-use windlass_core::row::{Change, Key, QueueName, Row};
+use windlass_core::row::{Change, Key, Row};
 use windlass_core::rule::{Rule, RuleKey, RuleSet, Stop};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
@@ -18,8 +18,8 @@ use windlass_core::verbs::{
     StartGroup, TakeRules,
 };
 
-use crate::registry_script::RegistryScript;
-use crate::script::{START, Script, again, at_once, item, items, kinds};
+use crate::registry_script::{RegistryScript, queue_name};
+use crate::script::{START, Script, again, at_once, item, items, kinds, open_group};
 
 /// A partition and the rules it was told last.
 #[derive(Default)]
@@ -178,7 +178,7 @@ fn stopped_items_expire_and_can_be_cancelled_deleted_redriven_and_cleared() {
 #[test]
 fn members_of_a_group_that_is_not_started_are_held_and_not_stopped() {
     let (mut script, mut told) = (Script::new(), Told::default());
-    let create = CreateGroup { name: "all".into(), end: None, abort: None, items: items(3), start: false };
+    let create = CreateGroup { items: items(3), ..open_group("all") };
     script.apply(create).unwrap();
     told.set(&mut script, Some("default"), Stop::Pause);
     assert_eq!((script.partition.counts().held, script.partition.stopped()), (3, 0));
@@ -277,8 +277,7 @@ fn a_start_of_a_group_writes_as_many_rows_under_a_rule_as_without() {
     let start = |count: usize| {
         let (mut script, mut told) = (Script::new(), Told::default());
         told.set(&mut script, None, Stop::Pause);
-        let create =
-            CreateGroup { name: "all".into(), end: None, abort: None, items: items(count), start: false };
+        let create = CreateGroup { items: items(count), ..open_group("all") };
         script.apply(create).unwrap();
         script.apply(StartGroup("all".into())).unwrap();
         script.changes.len()
@@ -286,49 +285,40 @@ fn a_start_of_a_group_writes_as_many_rows_under_a_rule_as_without() {
     assert_eq!(start(10), start(1000));
 }
 
-fn queue(name: &str) -> QueueName {
-    QueueName { namespace: "default".into(), name: name.into() }
-}
-
 fn registry() -> RegistryScript {
     let mut script = RegistryScript::new();
     for name in ["first", "second"] {
-        let create = CreateQueue::new(queue(name), Settings::default(), 1);
-        script.apply(create).unwrap();
+        script.create(name, 1).unwrap();
     }
     script
 }
 
 fn pause(name: &str) -> SetRule {
-    SetRule { queue: queue(name), kind: None, stop: Stop::Pause, reason: None, until: None }
-}
-
-fn set(script: &mut RegistryScript, set: SetRule) -> Result<Rule, Refusal> {
-    script.apply(set)
+    SetRule { queue: queue_name(name), kind: None, stop: Stop::Pause, reason: None, until: None }
 }
 
 fn lift(script: &mut RegistryScript, name: &str, kind: Option<&str>) -> Result<(), Refusal> {
-    let lift = LiftRule { queue: queue(name), kind: kind.map(Arc::from), stop: Stop::Pause };
+    let lift = LiftRule { queue: queue_name(name), kind: kind.map(Arc::from), stop: Stop::Pause };
     script.apply(lift)
 }
 
 #[test]
 fn a_rule_that_is_set_again_takes_the_new_words_and_stands_since_it_was_set_first() {
     let mut script = registry();
-    let first = set(&mut script, SetRule { reason: Some("a deploy".into()), ..pause("first") }).unwrap();
-    let version = script.registry.rule_set(&queue("first")).version;
+    let first = script.apply(SetRule { reason: Some("a deploy".into()), ..pause("first") }).unwrap();
+    let version = script.registry.rule_set(&queue_name("first")).version;
     script.pass(Span::from_secs(1));
     assert_eq!(
-        set(&mut script, SetRule { reason: Some("a deploy".into()), ..pause("first") }),
+        script.apply(SetRule { reason: Some("a deploy".into()), ..pause("first") }),
         Ok(first.clone())
     );
     assert_eq!(script.changes, [], "nothing new was said");
     let until = Some(script.now + Span::from_secs(1));
-    let again = set(&mut script, SetRule { until, ..pause("first") }).unwrap();
+    let again = script.apply(SetRule { until, ..pause("first") }).unwrap();
     assert_eq!(again, Rule { reason: None, until, ..first.clone() });
-    assert!(script.registry.rule_set(&queue("first")).version > version);
+    assert!(script.registry.rule_set(&queue_name("first")).version > version);
     script.pass(Span::from_secs(1));
-    let anew = set(&mut script, pause("first")).unwrap();
+    let anew = script.apply(pause("first")).unwrap();
     assert_eq!(anew.created_at, script.now, "the one before had lifted itself");
 }
 
@@ -336,7 +326,7 @@ fn a_rule_that_is_set_again_takes_the_new_words_and_stands_since_it_was_set_firs
 fn a_rule_that_ends_in_the_past_is_refused() {
     let mut script = registry();
     for until in [Timestamp(0), script.now] {
-        let refused = set(&mut script, SetRule { until: Some(until), ..pause("first") });
+        let refused = script.apply(SetRule { until: Some(until), ..pause("first") });
         assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "until", .. }))), "{refused:?}");
     }
     assert_eq!(script.registry.rules(None), []);
@@ -345,30 +335,30 @@ fn a_rule_that_ends_in_the_past_is_refused() {
 #[test]
 fn lifting_what_does_not_stand_lifts_nothing_and_is_counted() {
     let mut script = registry();
-    set(&mut script, pause("first")).unwrap();
+    script.apply(pause("first")).unwrap();
     let paused = script.registry.rules(None);
     lift(&mut script, "first", Some("mail")).unwrap();
     assert_eq!(script.registry.rules(None), paused);
     for _ in 0..2 {
-        let before = script.registry.rule_set(&queue("first")).version;
+        let before = script.registry.rule_set(&queue_name("first")).version;
         lift(&mut script, "first", None).unwrap();
         assert_eq!(script.registry.rules(None), []);
-        assert!(script.registry.rule_set(&queue("first")).version > before);
+        assert!(script.registry.rule_set(&queue_name("first")).version > before);
     }
     assert_eq!(lift(&mut script, "third", None), Err(Refusal::NoSuchQueue { queue: "third".into() }));
-    assert_eq!(set(&mut script, pause("third")), Err(Refusal::NoSuchQueue { queue: "third".into() }));
+    assert_eq!(script.apply(pause("third")), Err(Refusal::NoSuchQueue { queue: "third".into() }));
 }
 
 #[test]
 fn the_registry_tells_rules_by_queue_and_lifts_them_itself() {
     let mut script = registry();
     let until = Some(script.now + Span::from_secs(3));
-    let of_first = set(&mut script, SetRule { until, ..pause("first") }).unwrap();
-    let of_second = set(&mut script, SetRule { kind: Some("mail".into()), ..pause("second") }).unwrap();
+    let of_first = script.apply(SetRule { until, ..pause("first") }).unwrap();
+    let of_second = script.apply(SetRule { kind: Some("mail".into()), ..pause("second") }).unwrap();
     assert_eq!(script.registry.rules(None), [of_first.clone(), of_second.clone()]);
-    assert_eq!(script.registry.rules(Some(&queue("first"))), [of_first]);
+    assert_eq!(script.registry.rules(Some(&queue_name("first"))), [of_first]);
     let copy = Rule { key: key(Some("mail"), Stop::Pause), ..of_second.clone() };
-    assert_eq!(script.registry.rule_set(&queue("second")).rules, [copy]);
+    assert_eq!(script.registry.rule_set(&queue_name("second")).rules, [copy]);
     assert_eq!(script.registry.next_due(), until);
     script.pass(Span::from_secs(3));
     script.sweep();
@@ -378,38 +368,35 @@ fn the_registry_tells_rules_by_queue_and_lifts_them_itself() {
 #[test]
 fn a_queue_that_is_deleted_takes_its_rules_along() {
     let mut script = registry();
-    set(&mut script, pause("first")).unwrap();
-    set(&mut script, SetRule { kind: Some("mail".into()), ..pause("first") }).unwrap();
-    let other = set(&mut script, pause("second")).unwrap();
-    script.apply(DeleteQueue(queue("first"))).unwrap();
+    script.apply(pause("first")).unwrap();
+    script.apply(SetRule { kind: Some("mail".into()), ..pause("first") }).unwrap();
+    let other = script.apply(pause("second")).unwrap();
+    script.apply(DeleteQueue(queue_name("first"))).unwrap();
     assert_eq!(script.registry.rules(None), [other]);
     let of_rules = |change: &&Change| matches!(change, Change::Remove(Key::Rule(_) | Key::Rules(_)));
     assert_eq!(script.changes.iter().filter(of_rules).count(), 3);
-    let create = CreateQueue::new(queue("first"), Settings::default(), 1);
+    let create = CreateQueue::new(queue_name("first"), Settings::default(), 1);
     script.apply(create).unwrap();
-    assert_eq!(*script.registry.rule_set(&queue("first")), RuleSet::default());
+    assert_eq!(*script.registry.rule_set(&queue_name("first")), RuleSet::default());
 }
 
 #[test]
 fn there_are_only_so_many_rules_and_their_words_are_bounded() {
     let mut script = registry();
     for reason in ["x".repeat(513), "\0".into()] {
-        let refused = set(&mut script, SetRule { reason: Some(reason.into()), ..pause("first") });
+        let refused = script.apply(SetRule { reason: Some(reason.into()), ..pause("first") });
         assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "reason", .. }))), "{refused:?}");
     }
-    let refused = set(&mut script, SetRule { kind: Some("".into()), ..pause("first") });
+    let refused = script.apply(SetRule { kind: Some("".into()), ..pause("first") });
     assert!(matches!(refused, Err(Refusal::Invalid(Invalid { field: "kind", .. }))), "{refused:?}");
     let on = |number: usize| SetRule { kind: Some(format!("kind {number}").into()), ..pause("first") };
     for number in 0..RULES_MAX {
         let applied = script.registry.apply(script.now, on(number));
         applied.reply.unwrap();
     }
-    assert!(matches!(
-        set(&mut script, on(RULES_MAX)),
-        Err(Refusal::AtLimit { limit: Limit::RulesPerQueue, .. })
-    ));
-    set(&mut script, SetRule { reason: Some("said anew".into()), ..on(7) }).unwrap();
-    set(&mut script, pause("second")).unwrap();
+    assert!(matches!(script.apply(on(RULES_MAX)), Err(Refusal::AtLimit { limit: Limit::RulesPerQueue, .. })));
+    script.apply(SetRule { reason: Some("said anew".into()), ..on(7) }).unwrap();
+    script.apply(pause("second")).unwrap();
 }
 
 fn reasons(script: &Script, number: ItemNumber) -> Vec<Reason> {
@@ -444,7 +431,7 @@ fn an_item_that_does_not_wait_is_told_why() {
     assert_eq!(reasons(&script, made[1]), [Reason::Leased { client_id: "worker".into(), deadline }]);
     script.retry(crate::script::RetryItem { dead: true, ..again(held) }).unwrap();
     assert_eq!(reasons(&script, made[1]), [Reason::Moving { to: "dead".into() }, Reason::Final]);
-    let create = CreateGroup { name: "all".into(), end: None, abort: None, items: items(1), start: false };
+    let create = CreateGroup { items: items(1), ..open_group("all") };
     let members = script.apply(create).unwrap().items;
     assert_eq!(reasons(&script, members[0].number), [Reason::Held { group: "all".into() }]);
     assert_eq!(script.partition.explain(ItemNumber(1)), None);

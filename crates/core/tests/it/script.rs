@@ -16,9 +16,9 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_core::verb::Verb;
 pub(crate) use windlass_core::verbs::RetryItem;
 use windlass_core::verbs::{
-    Cancel, Clear, Complete, Completion, Configure, Emit, Emitted, Extend, Extended, Filter, Held, Input,
-    LeaseItems, Leased, NewItem, Produce, Produced, Release, Resume, Retried, Retry, Revoke, Suspend,
-    SuspendItem,
+    Assign, Cancel, Clear, Complete, Completion, Configure, CreateGroup, Emit, Emitted, Extend, Extended,
+    Filter, Held, ImportItem, Input, LeaseItems, Leased, NewItem, Produce, Produced, Release, Resume,
+    Retried, Retry, Revoke, Suspend, SuspendItem,
 };
 
 pub(crate) const START: Timestamp = Timestamp(1_800_000_000_000_000);
@@ -26,11 +26,11 @@ pub(crate) const START: Timestamp = Timestamp(1_800_000_000_000_000);
 pub(crate) struct Script {
     pub(crate) partition: Partition,
     pub(crate) now: Timestamp,
-    /// Those of the last verb or sweep.
+    /// What the last verb or sweep changed.
     pub(crate) changes: Vec<Change>,
     pub(crate) copies: Vec<BodyCopy>,
     pub(crate) news: Vec<News>,
-    /// Those of all verbs and sweeps.
+    /// The totals of all verbs and sweeps.
     pub(crate) totals: Totals,
 }
 
@@ -156,7 +156,13 @@ impl Script {
         self.apply(Cancel(number)).map(|cancelled| cancelled.item)
     }
 
-    /// One event at a time, for many: counts nothing in full in between.
+    /// Has `taker` take up to `limit` items that are on their way to `queue`.
+    pub(crate) fn assign(&mut self, queue: &str, taker: PartitionId, limit: usize) -> usize {
+        let (to, queue) = (queue.into(), queue.into());
+        self.apply(Assign { queue, to, partition: taker, instead_of: None, limit }).unwrap()
+    }
+
+    /// Emits `count` events one by one, without counting the partition in full in between.
     pub(crate) fn emit_singly(&mut self, held: Held, count: usize) {
         for _ in 0..count {
             let emit = Emit { held, after: None, events: events(1) };
@@ -223,6 +229,34 @@ pub(crate) fn item(kind: &str) -> NewItem {
 
 pub(crate) fn items(count: usize) -> Vec<NewItem> {
     vec![item("default"); count]
+}
+
+/// An open group without members and end items.
+pub(crate) fn open_group(name: &str) -> CreateGroup {
+    CreateGroup { name: name.into(), end: None, abort: None, items: Vec::new(), start: false }
+}
+
+pub(crate) fn member(group: &str) -> NewItem {
+    NewItem { group: Some(group.into()), ..item("default") }
+}
+
+pub(crate) fn import_item(kind: &str) -> ImportItem {
+    ImportItem {
+        kind: kind.into(),
+        priority: 0,
+        group: None,
+        created_at: None,
+        attempts: 0,
+        due_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+        address: None,
+        origin: None,
+        error: None,
+        suspended: None,
+        body: Bytes::from_static(b"payload"),
+        facts: None,
+    }
 }
 
 pub(crate) fn event(content: &'static str) -> NewEvent {

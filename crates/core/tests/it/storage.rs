@@ -1,6 +1,5 @@
 //! Lists, imports and deletions: what an operator sees and does.
 
-use bytes::Bytes;
 use proptest::prelude::*;
 use windlass_core::id::ItemNumber;
 use windlass_core::item::{Item, MoveReason, Origin, Phase, State};
@@ -13,7 +12,7 @@ use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{Clear, Delete, Import, ImportItem, LeaseItems, List, NewItem};
 
 use crate::history::{History, Step, settings, steps};
-use crate::script::{START, Script, error, item, items};
+use crate::script::{START, Script, error, import_item, item, items};
 
 fn numbers(script: &Script, list: List) -> Vec<ItemNumber> {
     let listed = script.partition.list(list, None, 1000).unwrap();
@@ -31,25 +30,6 @@ fn paged(partition: &Partition, list: List, limit: usize) -> Vec<Item> {
             return all;
         }
         all.extend(page);
-    }
-}
-
-fn import_item(kind: &str) -> ImportItem {
-    ImportItem {
-        kind: kind.into(),
-        priority: 0,
-        group: None,
-        created_at: None,
-        attempts: 0,
-        due_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        address: None,
-        origin: None,
-        error: None,
-        suspended: None,
-        body: Bytes::from_static(b"payload"),
-        facts: None,
     }
 }
 

@@ -5,9 +5,9 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::{Change, Part};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CancelGroup, Clear, Import, ImportItem, List};
+use windlass_core::verbs::{CancelGroup, Clear, CreateGroup, Import, ImportItem, List};
 
-use crate::script::{Script, item, items};
+use crate::script::{Script, import_item, item, items, open_group};
 
 #[test]
 fn a_suspended_item_is_leased_again_once_it_was_resumed_at_its_own_place() {
@@ -141,22 +141,8 @@ fn suspended_items_stand_in_the_list_and_are_cleared_only_when_asked_for() {
 #[test]
 fn a_suspended_item_comes_in_from_elsewhere_as_such() {
     let mut script = Script::new();
-    let import = ImportItem {
-        kind: "default".into(),
-        priority: 0,
-        group: None,
-        created_at: None,
-        attempts: 1,
-        due_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        address: None,
-        origin: None,
-        error: None,
-        suspended: Some(Box::new(Suspension { reason: Some("may I?".into()) })),
-        body: "payload".into(),
-        facts: None,
-    };
+    let suspended = Some(Box::new(Suspension { reason: Some("may I?".into()) }));
+    let import = ImportItem { attempts: 1, suspended, ..import_item("default") };
     let made = script.apply(Import { items: vec![import] }).unwrap();
     assert_eq!(made[0].as_ref().unwrap().phase, Phase::Suspended);
     assert_eq!(script.partition.counts(), Counts { suspended: 1, ..Counts::default() });
@@ -165,13 +151,7 @@ fn a_suspended_item_comes_in_from_elsewhere_as_such() {
 #[test]
 fn suspended_members_count_in_their_group_and_go_with_its_cancel() {
     let mut script = Script::with_settings(Settings::default());
-    let create = windlass_core::verbs::CreateGroup {
-        name: "report".into(),
-        end: None,
-        abort: None,
-        items: items(2),
-        start: true,
-    };
+    let create = CreateGroup { items: items(2), start: true, ..open_group("report") };
     script.apply(create).unwrap();
     let leased = script.lease(1).pop().unwrap();
     script.suspend(leased.held(), None).unwrap();

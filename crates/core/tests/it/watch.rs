@@ -6,7 +6,7 @@ use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_core::verbs::{CancelGroup, Clear, CreateGroup, Delete, NewItem};
 
-use crate::script::{RetryItem, Script, at_once, error, item, items};
+use crate::script::{RetryItem, Script, at_once, error, item, items, open_group};
 
 const ALL: Clear = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
 
@@ -74,13 +74,8 @@ fn members_of_a_cancelled_group_are_told_at_once_and_leased_ones_when_they_end()
     let mut script = Script::new();
     let later = NewItem { enqueue_at: Some(script.now + Span::from_secs(9)), ..item("default") };
     let kept = NewItem { address: Some("a".into()), ..item("default") };
-    let create = CreateGroup {
-        name: "g".into(),
-        end: None,
-        abort: None,
-        items: vec![item("default"), item("default"), kept, later],
-        start: true,
-    };
+    let items = vec![item("default"), item("default"), kept, later];
+    let create = CreateGroup { items, start: true, ..open_group("g") };
     let made = script.apply(create).unwrap().items;
     let members: Vec<_> = made.iter().map(|made| made.number).collect();
     let other = script.produce_one();
@@ -105,7 +100,7 @@ fn members_of_a_cancelled_group_are_told_at_once_and_leased_ones_when_they_end()
 #[test]
 fn a_held_member_that_is_cancelled_by_itself_is_told() {
     let mut script = Script::new();
-    let create = CreateGroup { name: "g".into(), end: None, abort: None, items: items(1), start: false };
+    let create = CreateGroup { items: items(1), ..open_group("g") };
     script.apply(create).unwrap();
     let number = script.produce([NewItem { group: Some("g".into()), ..item("default") }])[0];
     script.partition.watch(number);
