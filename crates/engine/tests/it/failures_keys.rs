@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::id::PartitionId;
-use windlass_core::verbs::NewItem;
 use windlass_engine::{Engine, EngineError, Outcome};
 
-use crate::behaviour::addresses::at;
+use crate::behaviour::addresses::orders;
 use crate::failures::{Broken, world};
 use crate::faulty::Fault;
 use crate::world::{ManualEnv, item, queue_name};
@@ -17,10 +16,6 @@ async fn broken_home(partitions: u32) -> (Broken, PartitionId) {
     let broken = world.engine.queue_info(&world.queue).expect("it is there").partitions[0];
     *world.store.broken_partition.lock().expect("not poisoned") = Some(broken);
     (world, broken)
-}
-
-fn orders(count: usize) -> Vec<NewItem> {
-    (0..count).map(|number| at(&format!("order-{number}"))).collect()
 }
 
 fn is_not_applied(error: &EngineError) -> bool {

@@ -14,7 +14,7 @@ use windlass_core::time::Span;
 use windlass_core::verbs::{Completion, CreateGroup, NewItem};
 use windlass_engine::{Engine, EngineError, Outcome};
 
-use crate::behaviour::addresses::at;
+use crate::behaviour::addresses::orders;
 use crate::behaviour::groups::{end, group};
 use crate::failures::world;
 use crate::faulty::Fault;
@@ -26,10 +26,6 @@ const COMMITS_MAX: usize = 24;
 const RETENTION: Duration = Duration::from_secs(49 * 3600);
 /// More turns of the scheduler than the registry takes to hear and commit something.
 const YIELDS_MAX: usize = 2000;
-
-fn orders(count: usize) -> Vec<NewItem> {
-    (0..count).map(|number| at(&format!("order-{number}"))).collect()
-}
 
 async fn complete_all(engine: &Engine, queue: &QueueName) -> usize {
     let leased = engine.lease(queue, lease(1000), Span::ZERO).await.expect("leased").accept();

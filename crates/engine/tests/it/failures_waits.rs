@@ -20,7 +20,7 @@ async fn leased(world: &Broken) -> Held {
     leased[0].held()
 }
 
-async fn complete(world: &Broken, held: Held) -> Result<(), EngineError> {
+async fn try_complete(world: &Broken, held: Held) -> Result<(), EngineError> {
     world.engine.complete(&world.queue, vec![completion(held)]).await.expect("judged").results.remove(0)
 }
 
@@ -30,7 +30,7 @@ async fn an_end_whose_commit_looked_failed_and_made_it_is_told() {
     let held = leased(&world).await;
     let waiting = waiting_for(&world.engine, held.id).await;
     world.store.fail_next(Fault::UnknownDone);
-    complete(&world, held).await.expect("it made it");
+    try_complete(&world, held).await.expect("it made it");
     let view = waiting.await.expect("the task ran").expect("told");
     assert_eq!(view.item.state.phase(), Phase::Completed);
 }
@@ -42,7 +42,7 @@ async fn an_end_whose_commit_was_lost_is_not_told_and_the_next_one_is() {
         let held = leased(&world).await;
         let waiting = waiting_for(&world.engine, held.id).await;
         world.store.fail_next(fault);
-        complete(&world, held).await.expect_err("it was lost");
+        try_complete(&world, held).await.expect_err("it was lost");
         world.waiting().await;
         assert!(!waiting.is_finished());
         assert_eq!(world.engine.overview()[0].item_waiters, 1);
@@ -63,7 +63,7 @@ async fn an_end_that_nobody_knew_of_for_a_while_is_told_once_it_is_known() {
     let waiting = waiting_for(&world.engine, held.id).await;
     world.store.fail_next(Fault::UnknownDone);
     *world.store.down.lock().expect("not poisoned") = true;
-    let error = complete(&world, held).await.expect_err("nobody knows");
+    let error = try_complete(&world, held).await.expect_err("nobody knows");
     assert!(matches!(error, EngineError::Unavailable { outcome: Outcome::Unknown, .. }), "{error}");
     assert!(!waiting.is_finished());
     *world.store.down.lock().expect("not poisoned") = false;
@@ -116,7 +116,7 @@ async fn a_wait_that_ends_while_the_partition_is_faulty_is_told_so() {
     let waiting = waiting_for(&world.engine, held.id).await;
     world.store.fail_next(Fault::NotApplied);
     *world.store.down.lock().expect("not poisoned") = true;
-    complete(&world, held).await.expect_err("it failed");
+    try_complete(&world, held).await.expect_err("it failed");
     while !matches!(world.engine.overview()[0].partitions[0].1, PartitionState::Faulty { .. }) {
         tokio::task::yield_now().await;
     }

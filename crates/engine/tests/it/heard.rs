@@ -122,7 +122,7 @@ async fn an_item_that_dies_without_a_dead_queue_is_logged_in_full() {
     world.lease(&queue, 1).await;
     for _ in 0..2 {
         world.env.advance(Duration::from_secs(61));
-        world.engine().stats(&queue).await.expect("stats");
+        world.stats(&queue).await;
         others_run().await;
     }
     let mut heard: Vec<_> = ear
@@ -182,7 +182,7 @@ async fn an_item_that_goes_to_a_dead_queue_is_not_told() {
     world.produce(&queue, vec![item("fails")]).await;
     world.lease(&queue, 1).await;
     world.env.advance(Duration::from_secs(61));
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 1);
+    assert_eq!(world.stats(&queue).await.moving, 1);
     others_run().await;
     assert_eq!(ear.lines_about_items(), Vec::<Line>::new());
 }

@@ -4,19 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use windlass_core::limits::RegistryLimits;
 use windlass_core::refusal::{Limit, Refusal};
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateGroup, CreateQueue, ImportItem};
+use windlass_core::verbs::{CreateGroup, CreateQueue};
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::{Engine, EngineError, EngineLimits, MemoryLimit, MemoryStats};
 
 use crate::behaviour::is_refused;
-use crate::world::{ManualEnv, completion, held, items, lease, queue_name};
+use crate::world::{ManualEnv, completion, held, import_item, items, lease, queue_name};
 
-fn create(name: &str, partitions: u32) -> CreateQueue {
+fn queue_of(name: &str, partitions: u32) -> CreateQueue {
     CreateQueue::new(queue_name(name), Settings::default(), partitions)
 }
 
@@ -27,34 +26,15 @@ async fn queues_and_partitions_beyond_the_limits_are_refused_also_after_a_restar
     let limits = EngineLimits { registry, ..EngineLimits::default() };
     let at = |limit, max| Refusal::AtLimit { limit, max };
     let engine = Engine::open_with(env.clone(), store.clone(), limits.clone()).await.expect("it opens");
-    engine.create_queue(create("a", 2)).await.expect("made");
-    assert!(is_refused(&engine.create_queue(create("b", 2)).await, &at(Limit::Partitions, 3)));
-    engine.create_queue(create("b", 1)).await.expect("made");
+    engine.create_queue(queue_of("a", 2)).await.expect("made");
+    assert!(is_refused(&engine.create_queue(queue_of("b", 2)).await, &at(Limit::Partitions, 3)));
+    engine.create_queue(queue_of("b", 1)).await.expect("made");
     engine.close().await;
     let engine = Engine::open_with(env, store, limits).await.expect("it opens again");
-    assert!(is_refused(&engine.create_queue(create("c", 1)).await, &at(Limit::Queues, 2)));
+    assert!(is_refused(&engine.create_queue(queue_of("c", 1)).await, &at(Limit::Queues, 2)));
     assert!(is_refused(&engine.rebalance(&queue_name("b"), 2).await, &at(Limit::Partitions, 3)));
     engine.delete_queue(&queue_name("a"), false).await.expect("deleted");
     engine.rebalance(&queue_name("b"), 3).await.expect("rebalanced");
-}
-
-fn imported() -> ImportItem {
-    ImportItem {
-        kind: "default".into(),
-        priority: 0,
-        group: None,
-        created_at: None,
-        attempts: 0,
-        due_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        address: None,
-        origin: None,
-        error: None,
-        suspended: None,
-        body: Bytes::from_static(b"imported"),
-        facts: None,
-    }
 }
 
 fn is_out_of_memory<T>(result: &Result<T, EngineError>) -> bool {
@@ -74,7 +54,7 @@ async fn beyond_the_memory_limit_nothing_is_produced_and_workers_go_on() {
     let limits = EngineLimits { memory, ..EngineLimits::default() };
     let engine =
         Engine::open_with(env.clone(), Arc::new(MemoryStore::new()), limits).await.expect("it opens");
-    engine.create_queue(create("q", 1)).await.expect("made");
+    engine.create_queue(queue_of("q", 1)).await.expect("made");
     let queue = queue_name("q");
     for _ in 0..3 {
         engine.produce(&queue, items(1)).await.expect("as much as is allowed");
@@ -86,7 +66,7 @@ async fn beyond_the_memory_limit_nothing_is_produced_and_workers_go_on() {
     let group = CreateGroup { name: "g".into(), items: items(1), start: true, end: None, abort: None };
     assert!(is_out_of_memory(&engine.produce(&queue, items(1)).await));
     assert!(is_out_of_memory(&engine.produce_once(&queue, "key".into(), items(1)).await));
-    assert!(is_out_of_memory(&engine.import(&queue, vec![imported()]).await));
+    assert!(is_out_of_memory(&engine.import(&queue, vec![import_item("imported")]).await));
     assert!(is_out_of_memory(&engine.create_group(&queue, group).await));
     assert_eq!(engine.memory_stats(), Some(MemoryStats { bytes_max: 100, refused: 4 }));
     let leased = engine.lease(&queue, lease(3), Span::ZERO).await.expect("leased").accept();
@@ -108,6 +88,6 @@ async fn where_the_system_does_not_tell_memory_is_not_limited() {
     let limits = EngineLimits { memory, ..EngineLimits::default() };
     let env = Arc::new(ManualEnv::new());
     let engine = Engine::open_with(env, Arc::new(MemoryStore::new()), limits).await.expect("it opens");
-    engine.create_queue(create("q", 1)).await.expect("made");
+    engine.create_queue(queue_of("q", 1)).await.expect("made");
     engine.produce(&queue_name("q"), items(1)).await.expect("produced");
 }

@@ -57,7 +57,7 @@ fn with_long_kinds(count: usize) -> Vec<NewItem> {
 
 type Produced = Result<Judged<ProducedItem>, EngineError>;
 
-fn produce(world: &World, queue: &QueueName, items: Vec<NewItem>) -> JoinHandle<Produced> {
+fn spawn_produce(world: &World, queue: &QueueName, items: Vec<NewItem>) -> JoinHandle<Produced> {
     let (engine, queue) = (world.engine(), queue.clone());
     tokio::spawn(async move { engine.produce(&queue, items).await })
 }
@@ -65,9 +65,9 @@ fn produce(world: &World, queue: &QueueName, items: Vec<NewItem>) -> JoinHandle<
 /// Has the writer gather all calls into one batch, as far as they fit, and returns their answers.
 async fn at_once(world: &World, queue: &QueueName, calls: Vec<Vec<NewItem>>) -> Vec<Produced> {
     // Nobody reads the clock any more once this is answered: there is nothing to wait for.
-    world.engine().stats(queue).await.expect("stats");
+    world.stats(queue).await;
     let reading = world.env.hold_next_reading();
-    let first = produce(world, queue, items(1));
+    let first = spawn_produce(world, queue, items(1));
     reading.begun().await;
     let engine = world.engine();
     let mut waiting: Vec<_> = calls.into_iter().map(|items| Box::pin(engine.produce(queue, items))).collect();
@@ -83,8 +83,8 @@ async fn at_once(world: &World, queue: &QueueName, calls: Vec<Vec<NewItem>>) -> 
     answers
 }
 
-async fn waiting(world: &World, queue: &QueueName) -> u64 {
-    let stats = world.engine().stats(queue).await.expect("stats");
+async fn waiting_while_available(world: &World, queue: &QueueName) -> u64 {
+    let stats = world.stats(queue).await;
     assert_eq!(stats.partitions[0].state, PartitionState::Available);
     stats.counts.waiting
 }
@@ -96,9 +96,9 @@ async fn a_command_that_is_too_large_is_refused_to_its_caller_alone(world: &Worl
     assert!(answers[0].is_ok(), "{:?}", answers[0]);
     assert!(matches!(answers[1], Err(EngineError::TooLarge(_))), "{:?}", answers[1]);
     assert!(answers[2].is_ok(), "{:?}", answers[2]);
-    assert_eq!(waiting(world, &queue).await, 6);
+    assert_eq!(waiting_while_available(world, &queue).await, 6);
     world.restart().await;
-    assert_eq!(waiting(world, &queue).await, 6);
+    assert_eq!(waiting_while_available(world, &queue).await, 6);
 }
 
 async fn commands_that_are_too_large_only_together_are_all_carried_out(world: &World) {
@@ -107,9 +107,9 @@ async fn commands_that_are_too_large_only_together_are_all_carried_out(world: &W
     for answer in at_once(world, &queue, calls).await {
         answer.expect("produced");
     }
-    assert_eq!(waiting(world, &queue).await, 183);
+    assert_eq!(waiting_while_available(world, &queue).await, 183);
     world.restart().await;
-    assert_eq!(waiting(world, &queue).await, 183);
+    assert_eq!(waiting_while_available(world, &queue).await, 183);
 }
 
 async fn long_kinds_waiting(world: &World) -> QueueName {
@@ -124,7 +124,7 @@ async fn a_lease_that_is_too_large_is_refused_and_a_smaller_one_granted(world: &
     let queue = long_kinds_waiting(world).await;
     let error = world.engine().lease(&queue, lease(300), Span::ZERO).await.expect_err("too much at once");
     assert!(matches!(error, EngineError::TooLarge(_)), "{error}");
-    assert_eq!(waiting(world, &queue).await, 300);
+    assert_eq!(waiting_while_available(world, &queue).await, 300);
     assert_eq!(world.lease(&queue, 20).await.len(), 20);
 }
 
@@ -138,7 +138,7 @@ async fn a_waiting_lease_that_is_too_large_is_told_so(world: &World) {
     world.engine().lift_rule(lift(&queue, None, Stop::Pause)).await.expect("resumed");
     let error = task.await.expect("the task ran").expect_err("too much at once");
     assert!(matches!(error, EngineError::TooLarge(_)), "{error}");
-    assert_eq!(waiting(world, &queue).await, 300);
+    assert_eq!(waiting_while_available(world, &queue).await, 300);
 }
 
 /// A payload of which one batch takes a few, and not many.
@@ -149,12 +149,12 @@ fn large_payload() -> NewItem {
 /// Returns once `count` items wait.
 async fn wait_for(world: &World, queue: &QueueName, count: u64) {
     for _ in 0..10_000 {
-        if waiting(world, queue).await == count {
+        if waiting_while_available(world, queue).await == count {
             return;
         }
         tokio::task::yield_now().await;
     }
-    panic!("{} items wait, not {count}", waiting(world, queue).await);
+    panic!("{} items wait, not {count}", waiting_while_available(world, queue).await);
 }
 
 async fn missed_times_of_a_cron_come_in_batches_that_fit_the_store(world: &World) {
@@ -204,9 +204,9 @@ async fn grants_with_long_errors_are_given_back_in_batches_that_fit_the_store(wo
     for _ in 0..40 {
         grants.push(world.engine().lease(&queue, lease(1), Span::ZERO).await.expect("leased"));
     }
-    world.engine().stats(&queue).await.expect("stats");
+    world.stats(&queue).await;
     let reading = world.env.hold_next_reading();
-    let first = produce(world, &queue, items(1));
+    let first = spawn_produce(world, &queue, items(1));
     reading.begun().await;
     drop(grants);
     reading.let_go();

@@ -10,14 +10,14 @@ use windlass_core::id::{ItemId, PartitionId};
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{Completion, CreateQueue, Filter, Held, LeaseItems, NewItem};
+use windlass_core::verbs::{Completion, CreateQueue, Filter, Held, ImportItem, LeaseItems, NewItem};
 use windlass_engine::env::{BoxFuture, Env, TokioEnv};
 use windlass_engine::store::Store;
 use windlass_engine::store::log::real::RealDisk;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::spread::{Member, Spread};
-use windlass_engine::{Engine, Granted};
+use windlass_engine::{Engine, EngineError, Granted, ProducedItem, QueueStats};
 
 /// Real tasks and threads, but time stands still until [`ManualEnv::advance`].
 #[derive(Debug)]
@@ -245,7 +245,7 @@ impl World {
         *self.engine.lock().expect("not poisoned") = engine;
     }
 
-    /// Stops, and tells which partitions the store holds.
+    /// Stops the engine, and returns the partitions that the store holds.
     pub(crate) async fn stop_and_list(&self) -> Vec<PartitionId> {
         self.engine().close().await;
         let store = self.medium.open(&self.env).await;
@@ -261,6 +261,16 @@ impl World {
         name
     }
 
+    /// What each item of a call was answered.
+    pub(crate) async fn judged(
+        &self,
+        queue: &QueueName,
+        items: Vec<NewItem>,
+    ) -> Vec<Result<ProducedItem, EngineError>> {
+        self.engine().produce(queue, items).await.expect("judged").results
+    }
+
+    /// The ids of the items, all of which the queue must take.
     pub(crate) async fn produce(&self, queue: &QueueName, items: Vec<NewItem>) -> Vec<ItemId> {
         let produced = self.engine().produce(queue, items).await.expect("produced");
         produced.results.into_iter().map(|made| made.expect("produced").id).collect()
@@ -270,6 +280,21 @@ impl World {
         self.engine().lease(queue, lease(batch_size), Span::ZERO).await.expect("leased").accept()
     }
 
+    pub(crate) async fn stats(&self, queue: &QueueName) -> QueueStats {
+        self.engine().stats(queue).await.expect("stats")
+    }
+
+    /// How many items wait.
+    pub(crate) async fn waiting(&self, queue: &QueueName) -> u64 {
+        self.stats(queue).await.counts.waiting
+    }
+
+    /// How many items are not final.
+    pub(crate) async fn live(&self, queue: &QueueName) -> u64 {
+        self.stats(queue).await.counts.live()
+    }
+
+    /// Completes a leased item, without a result.
     pub(crate) async fn complete(&self, queue: &QueueName, item: &Granted) {
         let judged = self.engine().complete(queue, vec![completion(item.held())]).await.expect("judged");
         judged.results.into_iter().for_each(|result| result.expect("completed"));
@@ -286,6 +311,25 @@ pub(crate) fn item(payload: &str) -> NewItem {
 
 pub(crate) fn items(count: usize) -> Vec<NewItem> {
     (0..count).map(|index| item(&format!("item {index}"))).collect()
+}
+
+pub(crate) fn import_item(payload: &str) -> ImportItem {
+    ImportItem {
+        kind: "default".into(),
+        priority: 0,
+        group: None,
+        created_at: None,
+        attempts: 0,
+        due_at: None,
+        max_attempts: None,
+        dead_timeout: None,
+        address: None,
+        origin: None,
+        error: None,
+        suspended: None,
+        body: Bytes::copy_from_slice(payload.as_bytes()),
+        facts: None,
+    }
 }
 
 pub(crate) fn lease(batch_size: usize) -> LeaseItems {

@@ -8,7 +8,7 @@ use windlass_core::refusal::Refusal;
 use windlass_core::row::QueueName;
 use windlass_core::settings::{Settings, SettingsChange};
 use windlass_core::verbs::{Clear, NewItem, UpdateQueue};
-use windlass_engine::{EngineError, ProducedItem};
+use windlass_engine::EngineError;
 
 use super::dead_queues::{all_moved, arrived, fail_all, to_dead};
 use super::{is_refused, phase};
@@ -34,12 +34,9 @@ pub(crate) fn at(address: &str) -> NewItem {
     NewItem { address: Some(address.into()), ..item(address) }
 }
 
-async fn judged(
-    world: &World,
-    queue: &QueueName,
-    items: Vec<NewItem>,
-) -> Vec<Result<ProducedItem, EngineError>> {
-    world.engine().produce(queue, items).await.expect("judged").results
+/// Items at `order-0`, `order-1` and so on.
+pub(crate) fn orders(count: usize) -> Vec<NewItem> {
+    (0..count).map(|number| at(&format!("order-{number}"))).collect()
 }
 
 fn is_taken_by<T>(result: &Result<T, EngineError>, id: ItemId) -> bool {
@@ -52,19 +49,19 @@ async fn found(world: &World, queue: &QueueName, address: &str) -> ItemId {
 
 async fn an_address_is_taken_until_its_item_is_final(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    let results = judged(world, &queue, vec![item("free"), at("a"), at("a"), at("b")]).await;
+    let results = world.judged(&queue, vec![item("free"), at("a"), at("a"), at("b")]).await;
     let first = results[1].as_ref().expect("produced").id;
     assert!(is_taken_by(&results[2], first), "{results:?}");
     assert!(results[0].is_ok() && results[3].is_ok());
     let leased = world.lease(&queue, 3).await;
     assert_eq!(leased[1].leased.address.as_deref(), Some("a"));
-    assert!(is_taken_by(&judged(world, &queue, vec![at("a")]).await[0], first));
+    assert!(is_taken_by(&world.judged(&queue, vec![at("a")]).await[0], first));
     world.complete(&queue, &leased[1]).await;
-    let second = judged(world, &queue, vec![at("a")]).await.remove(0).expect("it is free").id;
+    let second = world.judged(&queue, vec![at("a")]).await.remove(0).expect("it is free").id;
     assert_eq!(found(world, &queue, "a").await, second);
     // In another queue it is another address.
     let other = world.queue("other", 1, Settings::default()).await;
-    assert!(judged(world, &other, vec![at("a")]).await[0].is_ok());
+    assert!(world.judged(&other, vec![at("a")]).await[0].is_ok());
 }
 
 async fn whoever_is_first_of_many_at_once_gets_the_address(world: &World) {
@@ -133,7 +130,7 @@ async fn addresses_outlive_a_restart(world: &World) {
     for (address, id) in addresses.iter().zip(&ids) {
         assert_eq!(found(world, &queue, address).await, *id);
     }
-    let results = judged(world, &queue, addresses.iter().map(|address| at(address)).collect()).await;
+    let results = world.judged(&queue, addresses.iter().map(|address| at(address)).collect()).await;
     let free: Vec<usize> = (0..30).filter(|index| results[*index].is_ok()).collect();
     assert_eq!(free, [7]);
 }
@@ -146,7 +143,7 @@ async fn addresses_are_at_home_in_every_partition_of_a_queue(world: &World) {
         results.results.iter().map(|made| made.as_ref().expect("produced").id.partition).collect();
     assert_eq!(homes.len(), 4);
     assert_eq!(results.commits.len(), 4, "one commit for each");
-    let again = judged(world, &queue, items).await;
+    let again = world.judged(&queue, items).await;
     for (again, first) in again.iter().zip(&results.results) {
         assert!(is_taken_by(again, first.as_ref().expect("produced").id));
     }
@@ -187,7 +184,7 @@ async fn max_items_bounds_the_whole_call(world: &World) {
     world.produce(&queue, items(0, 6)).await;
     let refused = world.engine().produce(&queue, items(6, 11)).await;
     assert!(matches!(refused, Err(EngineError::Overloaded { .. })), "{refused:?}");
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.live(), 6);
+    assert_eq!(world.live(&queue).await, 6);
     world.produce(&queue, items(6, 10)).await;
 }
 
@@ -195,9 +192,9 @@ async fn a_call_that_is_refused_item_by_item_gives_its_places_back(world: &World
     let queue = world.queue("q", 2, Settings { max_items: 4, ..Settings::default() }).await;
     world.produce(&queue, vec![at("a"), at("b")]).await;
     for _ in 0..10 {
-        let results = judged(world, &queue, vec![at("a"), at("b")]).await;
+        let results = world.judged(&queue, vec![at("a"), at("b")]).await;
         assert!(results.iter().all(Result::is_err));
-        let results = judged(world, &queue, vec![at("a"), at("c")]).await;
+        let results = world.judged(&queue, vec![at("a"), at("c")]).await;
         let made = results[1].as_ref().expect("there is room").id;
         world.engine().cancel(made).await.expect("cancelled");
     }
@@ -232,7 +229,7 @@ async fn what_a_list_shows_of_an_address_an_import_takes(world: &World) {
             Err(_) => assert!(number == 7 && is_taken_by(result, taken), "{number}: {result:?}"),
         }
     }
-    assert_eq!(world.engine().stats(&target).await.expect("stats").counts.waiting, 20);
+    assert_eq!(world.waiting(&target).await, 20);
 }
 
 async fn an_address_is_free_after_a_clear(world: &World) {

@@ -67,13 +67,13 @@ async fn a_clock_forward_for_a_moment_ends_and_starts_nothing(world: &World) {
     world.produce(&queue, vec![later, mortal]).await;
     world.env.set_wall(HOUR);
     world.env.advance(Duration::from_secs(10));
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.counts.leased, stats.counts.scheduled, stats.counts.waiting), (1, 1, 1));
     world.env.set_wall(0);
     world.env.advance(Duration::from_secs(19));
     world.complete(&queue, &leased[0]).await;
     world.env.advance(Duration::from_secs(31));
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.counts.scheduled, stats.counts.waiting, stats.retained), (0, 1, 1), "each at its time");
 }
 
@@ -83,7 +83,7 @@ async fn a_clock_that_stays_ahead_is_believed(world: &World) {
     world.produce(&queue, vec![later]).await;
     world.env.set_wall(HOUR);
     let waiting = waiting_lease(world, &queue, lease(1)).await;
-    world.engine().stats(&queue).await.expect("stats");
+    world.stats(&queue).await;
     world.env.advance(Duration::from_secs(61));
     assert_eq!(bodies(&waiting.await.expect("the task ran").expect("leased").accept()), ["due"]);
 }
@@ -101,7 +101,7 @@ async fn a_new_partition_believes_a_clock_no_sooner_than_the_others(world: &Worl
     // Two items, so that one of them goes to the partition that is new.
     world.produce(&grown, vec![second.clone()]).await;
     world.produce(&grown, vec![second]).await;
-    let of_grown = world.engine().stats(&grown).await.expect("stats");
+    let of_grown = world.stats(&grown).await;
     let scheduled: Vec<u64> = of_grown.partitions.iter().map(|seen| seen.counts.scheduled).collect();
     assert_eq!(scheduled, [1, 1]);
     assert_eq!(world.engine().get(ids[0]).await.expect("shown").item.state.phase(), Phase::Scheduled);
@@ -134,7 +134,7 @@ async fn partitions_believe_a_clock_that_stayed_ahead_while_they_were_idle(world
 /// A writer that has an item in hand, read the clock for it, and is held there while the item's time runs out.
 async fn held_over_an_end(world: &World, queue: &QueueName) -> (Arc<HeldReading>, JoinHandle<()>) {
     // Nobody reads the clock any more once this is answered: there is nothing to wait for.
-    world.engine().stats(queue).await.expect("stats");
+    world.stats(queue).await;
     let reading = world.env.hold_next_reading();
     let (engine, name) = (world.engine(), queue.clone());
     let mortal = NewItem { dead_timeout: lives(5), ..item("mortal") };

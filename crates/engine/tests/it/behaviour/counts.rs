@@ -31,7 +31,7 @@ async fn items_spread_over_partitions_by_their_load(world: &World) {
     for _ in 0..20 {
         world.produce(&queue, items(5)).await;
     }
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert!(stats.partitions.iter().all(|partition| partition.counts.waiting == 25), "{stats:?}");
 }
 
@@ -45,7 +45,7 @@ async fn counts_are_exact(world: &World) {
     let leased = world.lease(&queue, 3).await;
     world.complete(&queue, &leased[0]).await;
     for _ in 0..2 {
-        let stats = world.engine().stats(&queue).await.expect("stats");
+        let stats = world.stats(&queue).await;
         assert_eq!((stats.counts.waiting, stats.counts.leased, stats.counts.scheduled), (5, 2, 1));
         assert_eq!(stats.kinds["mail"].waiting, 1);
         assert_eq!(stats.kinds["default"].waiting, 4);
@@ -97,7 +97,7 @@ async fn callers_at_once_share_syncs() {
         caller.await.expect("the task ran");
     }
     let after = world.engine().store_stats();
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.waiting, 1280);
+    assert_eq!(world.waiting(&queue).await, 1280);
     // Without sharing there would be 1280.
     assert!(after.syncs - before.syncs < 640, "{before:?} {after:?}");
 }
@@ -121,13 +121,13 @@ async fn the_overview_says_what_the_stats_say(world: &World) {
         some_deed(world, &queue, &mut hands, &mut dice).await;
         // What time has brought is seen by whoever asks; everything else was told before it was answered.
         let told = overview(world, &queue);
-        let stats = world.engine().stats(&queue).await.expect("stats");
+        let stats = world.stats(&queue).await;
         assert_same(&told, &stats, step);
         let live = told.totals.produced - told.totals.completed - told.totals.failed - told.totals.cancelled;
         assert_eq!(told.counts.live(), live, "step {step}: {told:?}");
         if dice.below(8) == 0 {
             world.env.advance(Duration::from_secs(dice.below(40)));
-            let stats = world.engine().stats(&queue).await.expect("stats");
+            let stats = world.stats(&queue).await;
             assert_same(&overview(world, &queue), &stats, step);
         }
     }
@@ -231,7 +231,7 @@ async fn totals_count_what_was_done(world: &World) {
     let late = world.engine().complete(&queue, vec![completion(leased[0].held())]).await;
     assert!(late.expect("judged").results[0].is_err());
     world.env.advance(Duration::from_secs(61));
-    world.engine().stats(&queue).await.expect("stats");
+    world.stats(&queue).await;
     let expected = Totals {
         produced: 8,
         leased: 7,

@@ -49,13 +49,13 @@ pub(crate) fn cron(name: &str, schedule: &str) -> NewCron {
 /// Waits until so many items wait: a cron may be on its way to another partition.
 async fn wait_for(world: &World, queue: &QueueName, count: u64) {
     for _ in 0..10_000 {
-        if waiting(world, queue).await == count {
+        if world.waiting(queue).await == count {
             return;
         }
         world.env.advance(Duration::from_millis(1));
         tokio::task::yield_now().await;
     }
-    panic!("{} items wait", waiting(world, queue).await);
+    panic!("{} items wait", world.waiting(queue).await);
 }
 
 pub(crate) fn namespace() -> Arc<str> {
@@ -70,7 +70,7 @@ fn addressed(address: &str) -> NewItem {
     NewItem { address: Some(address.into()), ..item("addressed") }
 }
 
-async fn create(world: &World, queue: &QueueName, new: NewCron) -> CronInfo {
+async fn create_cron(world: &World, queue: &QueueName, new: NewCron) -> CronInfo {
     world.engine().create_cron(queue, new).await.expect("the cron is made").value
 }
 
@@ -80,10 +80,6 @@ async fn info(world: &World, name: &str) -> CronInfo {
 
 async fn seen(world: &World, name: &str) -> Cron {
     info(world, name).await.view.cron
-}
-
-async fn waiting(world: &World, queue: &QueueName) -> u64 {
-    world.engine().stats(queue).await.expect("stats").counts.waiting
 }
 
 fn secs(secs: u64) -> Duration {
@@ -98,7 +94,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, EngineError>) -> CronRefusal {
 
 async fn an_item_is_made_at_each_time_for_whoever_waits(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    let made = create(world, &queue, cron("tick", "@every 10s")).await;
+    let made = create_cron(world, &queue, cron("tick", "@every 10s")).await;
     let start = made.view.cron.created_at;
     assert_eq!(made.view.next_times.len(), 10);
     assert_eq!(made.view.cron.next_at, Some(start + Span::from_secs(10)));
@@ -116,7 +112,7 @@ async fn an_item_is_made_at_each_time_for_whoever_waits(world: &World) {
 
 async fn a_cron_and_its_body_outlive_a_restart(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    let made = create(world, &queue, cron("tick", "*/5 * * * *")).await;
+    let made = create_cron(world, &queue, cron("tick", "*/5 * * * *")).await;
     world.restart().await;
     assert_eq!(seen(world, "tick").await, made.view.cron);
     // From 22:13:20.
@@ -127,14 +123,14 @@ async fn a_cron_and_its_body_outlive_a_restart(world: &World) {
 async fn one_second_for_a_minute_with_five_restarts_makes_one_item_each(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
     for (name, schedule) in [("every", "@every 1s"), ("clock", "* * * * * *")] {
-        create(world, &queue, NewCron { catch_up: CatchUp::All, ..cron(name, schedule) }).await;
+        create_cron(world, &queue, NewCron { catch_up: CatchUp::All, ..cron(name, schedule) }).await;
     }
     let mut elapsed = 0;
     for down in [1, 4, 7, 10, 2] {
         for _ in 0..7 {
             world.env.advance(secs(1));
             elapsed += 1;
-            assert_eq!(waiting(world, &queue).await, 2 * elapsed);
+            assert_eq!(world.waiting(&queue).await, 2 * elapsed);
         }
         world.close().await;
         world.env.advance(secs(down));
@@ -154,23 +150,23 @@ async fn ten_seconds_down_are_made_up_for_as_the_cron_says(world: &World) {
     let queues = [("skip", CatchUp::Skip, 6), ("one", CatchUp::One, 7), ("all", CatchUp::All, 10)];
     for (name, catch_up, _) in queues {
         let queue = world.queue(name, 1, Settings::default()).await;
-        create(world, &queue, NewCron { catch_up, ..cron(name, "@every 1s") }).await;
+        create_cron(world, &queue, NewCron { catch_up, ..cron(name, "@every 1s") }).await;
     }
     world.close().await;
     world.env.advance(secs(10));
     world.restart().await;
     for (name, _, expected) in queues {
-        assert_eq!(waiting(world, &crate::world::queue_name(name)).await, expected, "{name}");
+        assert_eq!(world.waiting(&crate::world::queue_name(name)).await, expected, "{name}");
     }
     world.env.advance(secs(1));
     for (name, _, expected) in queues {
-        assert_eq!(waiting(world, &crate::world::queue_name(name)).await, expected + 1, "{name}");
+        assert_eq!(world.waiting(&crate::world::queue_name(name)).await, expected + 1, "{name}");
     }
 }
 
 async fn a_paused_cron_makes_nothing_over_a_restart_either(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    create(world, &queue, NewCron { catch_up: CatchUp::All, ..cron("tick", "@every 10s") }).await;
+    create_cron(world, &queue, NewCron { catch_up: CatchUp::All, ..cron("tick", "@every 10s") }).await;
     let paused = world.engine().pause_cron(&named("tick")).await.expect("paused");
     assert!(paused.value.view.cron.paused && !paused.commits.is_empty());
     world.env.advance(secs(25));
@@ -178,15 +174,15 @@ async fn a_paused_cron_makes_nothing_over_a_restart_either(world: &World) {
     assert!(seen(world, "tick").await.paused);
     world.env.advance(secs(20));
     world.engine().resume_cron(&named("tick")).await.expect("resumed");
-    assert_eq!(waiting(world, &queue).await, 0);
+    assert_eq!(world.waiting(&queue).await, 0);
     world.env.advance(secs(5));
-    assert_eq!(waiting(world, &queue).await, 1);
+    assert_eq!(world.waiting(&queue).await, 1);
 }
 
 async fn a_name_is_one_crons_of_the_whole_server(world: &World) {
     let (one, other) =
         (world.queue("q", 4, Settings::default()).await, world.queue("r", 1, Settings::default()).await);
-    create(world, &one, cron("tick", "@hourly")).await;
+    create_cron(world, &one, cron("tick", "@hourly")).await;
     for queue in [&one, &other] {
         assert_eq!(
             refused(world.engine().create_cron(queue, cron("tick", "@hourly")).await),
@@ -209,21 +205,21 @@ async fn a_name_is_one_crons_of_the_whole_server(world: &World) {
         refused(world.engine().update_cron(&named("tick"), CronChange::default()).await),
         CronRefusal::NotFound
     );
-    assert_eq!(create(world, &other, cron("tick", "@hourly")).await.queue, other);
+    assert_eq!(create_cron(world, &other, cron("tick", "@hourly")).await.queue, other);
 }
 
 async fn names_are_free_again_with_their_queue(world: &World) {
     let (one, other) =
         (world.queue("q", 2, Settings::default()).await, world.queue("r", 1, Settings::default()).await);
-    create(world, &one, cron("tick", "@every 1s")).await;
+    create_cron(world, &one, cron("tick", "@every 1s")).await;
     // A cron keeps nobody from deleting its queue.
     world.engine().delete_queue(&one, false).await.expect("deleted");
     assert!(world.engine().crons(&namespace(), None, 10).await.expect("listed").is_empty());
-    create(world, &other, cron("tick", "@every 1s")).await;
+    create_cron(world, &other, cron("tick", "@every 1s")).await;
     let again = world.queue("q", 2, Settings::default()).await;
     world.env.advance(secs(3));
-    assert_eq!(waiting(world, &again).await, 0, "nothing old reappears");
-    assert_eq!(waiting(world, &other).await, 3);
+    assert_eq!(world.waiting(&again).await, 0, "nothing old reappears");
+    assert_eq!(world.waiting(&other).await, 3);
 }
 
 async fn crons_are_listed_by_name_over_all_queues_and_partitions(world: &World) {
@@ -231,7 +227,7 @@ async fn crons_are_listed_by_name_over_all_queues_and_partitions(world: &World) 
         [world.queue("q", 4, Settings::default()).await, world.queue("r", 1, Settings::default()).await];
     let names: Vec<String> = (0..20).map(|index| format!("cron-{index:02}")).collect();
     for (index, name) in names.iter().enumerate().rev() {
-        create(world, &queues[index % 2], cron(name, "@hourly")).await;
+        create_cron(world, &queues[index % 2], cron(name, "@hourly")).await;
     }
     let (mut listed, mut pivot) = (Vec::new(), None);
     loop {
@@ -252,7 +248,7 @@ async fn crons_are_listed_by_name_over_all_queues_and_partitions(world: &World) 
 
 async fn a_trigger_is_told_the_item_or_whoever_holds_its_address(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    create(world, &queue, NewCron { item: addressed("here"), ..cron("tick", "@hourly") }).await;
+    create_cron(world, &queue, NewCron { item: addressed("here"), ..cron("tick", "@hourly") }).await;
     world.engine().pause_cron(&named("tick")).await.expect("paused");
     let before = seen(world, "tick").await.next_at;
     let made = world.engine().trigger_cron(&named("tick")).await.expect("triggered");
@@ -272,7 +268,7 @@ async fn a_cron_with_an_address_is_at_home_with_that(world: &World) {
     for index in 0..8 {
         let address = format!("address {index}");
         let name = format!("cron-{index}");
-        create(world, &queue, NewCron { item: addressed(&address), ..cron(&name, "@every 10s") }).await;
+        create_cron(world, &queue, NewCron { item: addressed(&address), ..cron(&name, "@every 10s") }).await;
         let made = world.engine().trigger_cron(&named(&name)).await.expect("triggered").value.id;
         let produced = world.engine().produce(&queue, vec![addressed(&address)]).await;
         assert!(produced.is_err() || produced.is_ok_and(|judged| judged.results.iter().all(Result::is_err)));
@@ -280,14 +276,14 @@ async fn a_cron_with_an_address_is_at_home_with_that(world: &World) {
     }
     // Their addresses are taken: the time makes nothing, and counts as run.
     world.env.advance(secs(10));
-    assert_eq!(waiting(world, &queue).await, 8);
+    assert_eq!(world.waiting(&queue).await, 8);
     assert!(seen(world, "cron-0").await.last_at.is_some());
 }
 
 async fn a_change_of_address_takes_the_cron_to_its_new_home(world: &World) {
     let queue = world.queue("q", 4, Settings::default()).await;
     let new = NewCron { catch_up: CatchUp::All, item: addressed("address 0"), ..cron("tick", "@every 10s") };
-    let start = create(world, &queue, new).await.view.cron.created_at;
+    let start = create_cron(world, &queue, new).await.view.cron.created_at;
     let mut homes = std::collections::BTreeSet::new();
     for index in 1..=6 {
         let address = format!("address {index}");
@@ -311,12 +307,12 @@ async fn a_change_of_address_takes_the_cron_to_its_new_home(world: &World) {
     assert_eq!(world.engine().crons(&namespace(), None, 10).await.expect("listed").len(), 1);
     world.engine().delete_cron(&named("tick")).await.expect("deleted");
     world.env.advance(secs(100));
-    assert_eq!(waiting(world, &queue).await, 0);
+    assert_eq!(world.waiting(&queue).await, 0);
 }
 
 async fn a_cron_that_must_not_overlap_stays_where_its_item_is(world: &World) {
     let queue = world.queue("q", 8, Settings::default()).await;
-    create(world, &queue, NewCron { overlap: Overlap::Skip, ..cron("tick", "@every 10s") }).await;
+    create_cron(world, &queue, NewCron { overlap: Overlap::Skip, ..cron("tick", "@every 10s") }).await;
     world.env.advance(secs(10));
     let leased = world.lease(&queue, 1).await;
     for index in 0..8 {
@@ -329,7 +325,7 @@ async fn a_cron_that_must_not_overlap_stays_where_its_item_is(world: &World) {
             .expect("changed, wherever its address is at home");
     }
     world.env.advance(secs(10));
-    assert_eq!(waiting(world, &queue).await, 0);
+    assert_eq!(world.waiting(&queue).await, 0);
     world.complete(&queue, &leased[0]).await;
     world.env.advance(secs(10));
     wait_for(world, &queue, 1).await;
@@ -338,17 +334,17 @@ async fn a_cron_that_must_not_overlap_stays_where_its_item_is(world: &World) {
 async fn max_items_does_not_count_for_crons(world: &World) {
     let queue = world.queue("q", 1, Settings { max_items: 1, ..Settings::default() }).await;
     world.produce(&queue, items(1)).await;
-    create(world, &queue, cron("tick", "@every 10s")).await;
+    create_cron(world, &queue, cron("tick", "@every 10s")).await;
     world.engine().trigger_cron(&named("tick")).await.expect("triggered");
     world.env.advance(secs(10));
-    assert_eq!(waiting(world, &queue).await, 3);
+    assert_eq!(world.waiting(&queue).await, 3);
     assert!(matches!(world.engine().produce(&queue, items(1)).await, Err(EngineError::Overloaded { .. })));
 }
 
 async fn a_deleted_cron_leaves_no_body_behind(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
     let large = || item(&"large".repeat(1000));
-    create(world, &queue, NewCron { item: large(), ..cron("tick", "@hourly") }).await;
+    create_cron(world, &queue, NewCron { item: large(), ..cron("tick", "@hourly") }).await;
     let changed = CronChange { item: Some(large()), ..CronChange::default() };
     world.engine().update_cron(&named("tick"), changed).await.expect("changed");
     assert!(world.engine().store_stats().bytes_live < 7000, "the old body is gone");
@@ -364,7 +360,7 @@ async fn what_is_wrong_with_a_schedule_is_told_and_leaves_nothing(world: &World)
     assert!(
         matches!(refused(wrong), CronRefusal::Schedule(error) if error.to_string().contains("`61` as minute"))
     );
-    create(world, &queue, cron("tick", "@hourly")).await;
+    create_cron(world, &queue, cron("tick", "@hourly")).await;
     let wrong = CronChange { timezone: Some("Nowhere".into()), ..CronChange::default() };
     assert!(matches!(
         refused(world.engine().update_cron(&named("tick"), wrong).await),
@@ -376,10 +372,11 @@ async fn what_is_wrong_with_a_schedule_is_told_and_leaves_nothing(world: &World)
 async fn many_missed_times_of_a_large_body_all_come(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
     let large = item(&"x".repeat(50_000));
-    create(world, &queue, NewCron { catch_up: CatchUp::All, item: large, ..cron("tick", "@every 1s") }).await;
+    create_cron(world, &queue, NewCron { catch_up: CatchUp::All, item: large, ..cron("tick", "@every 1s") })
+        .await;
     let commits = world.engine().commit_stats().commits;
     world.env.advance(secs(59));
-    while waiting(world, &queue).await < 59 {
+    while world.waiting(&queue).await < 59 {
         tokio::task::yield_now().await;
     }
     assert!(world.engine().commit_stats().commits > commits + 1, "in slices");

@@ -58,7 +58,7 @@ pub(crate) async fn arrived(world: &World, queue: &QueueName, count: usize) -> V
 
 /// Until nothing is on its way out of the queue any more.
 pub(crate) async fn all_moved(world: &World, queue: &QueueName) {
-    while world.engine().stats(queue).await.expect("stats").moving > 0 {
+    while world.stats(queue).await.moving > 0 {
         tokio::task::yield_now().await;
     }
 }
@@ -85,9 +85,9 @@ async fn a_failed_item_goes_on_in_the_dead_queue_as_a_new_one(world: &World) {
     assert_eq!((original.item.state.phase(), original.payload.is_none()), (Phase::Failed, true));
     assert_eq!(error_code(&original).as_deref(), Some("lease_expired"));
     world.restart().await;
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.counts.live(), stats.retained, stats.moving), (0, 1, 0));
-    let stats = world.engine().stats(&dead).await.expect("stats");
+    let stats = world.stats(&dead).await;
     assert_eq!((stats.counts.live(), stats.counts.leased), (1, 1));
     let totals = |name: &QueueName| {
         let overviews = world.engine().overview();
@@ -140,7 +140,7 @@ async fn what_has_no_dead_queue_to_go_to_yet_is_moving_until_there_is_one(world:
     let id = world.produce(&queue, items(1)).await[0];
     fail_all(world, &queue).await;
     for _ in 0..2 {
-        let stats = world.engine().stats(&queue).await.expect("stats");
+        let stats = world.stats(&queue).await;
         assert_eq!((stats.counts.live(), stats.moving), (0, 1));
         let deleted = world.engine().delete_queue(&queue, false).await;
         assert!(is_refused(&deleted, &Refusal::NotEmpty { live: 1 }));
@@ -159,7 +159,7 @@ async fn what_could_not_go_to_one_dead_queue_goes_to_the_next(world: &World) {
     let morgue = world.queue("morgue", 1, Settings::default()).await;
     world.produce(&queue, items(2)).await;
     fail_all(world, &queue).await;
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").moving, 2);
+    assert_eq!(world.stats(&queue).await.moving, 2);
     let change = SettingsChange { dead_queue: Some(Some("morgue".into())), ..SettingsChange::default() };
     world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
     assert_eq!(bodies(&arrived(world, &morgue, 2).await), ["item 0", "item 1"]);
@@ -173,7 +173,7 @@ async fn the_payload_outlives_the_item_that_was_forgotten(world: &World) {
     world.env.advance(Duration::from_secs(6));
     assert!(is_refused(&world.engine().get(id).await, &Refusal::NotFound));
     world.restart().await;
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.retained, stats.moving), (0, 1));
     let dead = world.queue("dead", 1, Settings::default()).await;
     assert_eq!(bodies(&arrived(world, &dead, 1).await), ["item 0"]);
@@ -243,7 +243,7 @@ async fn many_items_arrive_in_the_order_they_died_over_several_partitions(world:
     }
     origins.sort();
     assert_eq!(origins, made);
-    assert_eq!(world.engine().stats(&dead).await.expect("stats").counts.live(), 1000);
+    assert_eq!(world.live(&dead).await, 1000);
 }
 
 async fn a_dead_queue_is_another_queue(world: &World) {
@@ -273,7 +273,7 @@ async fn nothing_is_moved_once_the_dead_queue_was_taken_away(world: &World) {
     world.engine().update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
     world.produce(&queue, items(1)).await;
     let failed = fail_all(world, &queue).await;
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.retained, stats.moving), (1, 0));
     let view = world.engine().get(failed[0].leased.id).await.expect("kept");
     assert_eq!(view.item.state.phase(), Phase::Failed);
@@ -342,7 +342,7 @@ async fn what_a_dead_queue_refuses_does_not_hold_up_the_rest(world: &World) {
 /// Until more than so many wait, while time passes.
 async fn wait_for_more(world: &World, queue: &QueueName, before: u64) {
     let more = async {
-        while world.engine().stats(queue).await.expect("stats").counts.waiting <= before {
+        while world.waiting(queue).await <= before {
             tokio::task::yield_now().await;
         }
     };
@@ -352,7 +352,7 @@ async fn wait_for_more(world: &World, queue: &QueueName, before: u64) {
 /// Until so many are left on their way, while time passes.
 async fn wait_until_moving(world: &World, queue: &QueueName, count: u64) {
     let left = async {
-        while world.engine().stats(queue).await.expect("stats").moving != count {
+        while world.stats(queue).await.moving != count {
             tokio::task::yield_now().await;
         }
     };
@@ -378,7 +378,7 @@ async fn assigned(world: &World, queue: &QueueName) {
         }
     };
     while_time_passes(world, assigned).await;
-    assert_eq!(world.engine().stats(queue).await.expect("stats").moving, 1);
+    assert_eq!(world.stats(queue).await.moving, 1);
 }
 
 pub(crate) async fn while_time_passes<T>(world: &World, call: impl Future<Output = T>) -> T {

@@ -38,7 +38,7 @@ async fn due(world: &World, id: ItemId) -> Option<Timestamp> {
 
 /// How many items are scheduled in the queue.
 async fn scheduled(world: &World, queue: &QueueName) -> u64 {
-    world.engine().stats(queue).await.expect("stats").counts.scheduled
+    world.stats(queue).await.counts.scheduled
 }
 
 async fn a_delay_counts_from_when_the_partition_is_asked(world: &World) {

@@ -76,7 +76,7 @@ async fn scheduled_and_waiting_items_expire_by_their_own_timeout_or_the_queues(w
         );
     }
     assert_eq!(bodies(&world.lease(&queue, 10).await), ["any age"]);
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.counts.live(), stats.retained, stats.moving), (1, 3, 0));
 }
 

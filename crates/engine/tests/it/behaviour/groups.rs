@@ -47,7 +47,7 @@ fn member(payload: &str, group: &str) -> NewItem {
     NewItem { group: Some(group.into()), ..item(payload) }
 }
 
-async fn create(world: &World, queue: &QueueName, create: CreateGroup) -> CreatedGroup {
+async fn create_group(world: &World, queue: &QueueName, create: CreateGroup) -> CreatedGroup {
     world.engine().create_group(queue, create).await.expect("the group is made").value
 }
 
@@ -65,12 +65,12 @@ async fn cancel(world: &World, queue: &QueueName, name: &str) -> GroupView {
 
 async fn members_are_leased_after_the_start_and_in_order(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    let created = create(world, &queue, CreateGroup { items: items(3), ..group("g") }).await;
+    let created = create_group(world, &queue, CreateGroup { items: items(3), ..group("g") }).await;
     assert!(created.items.iter().all(|item| item.phase == Phase::Held));
     world.produce(&queue, vec![item("plain")]).await;
     let view = world.engine().get(created.items[0].id).await.expect("shown");
     assert_eq!((view.phase(), view.member.map(|member| member.group)), (Phase::Held, Some("g".into())));
-    let counts = world.engine().stats(&queue).await.expect("stats").counts;
+    let counts = world.stats(&queue).await.counts;
     assert_eq!((counts.held, counts.waiting), (3, 1));
     assert_eq!(bodies(&world.lease(&queue, 10).await), ["plain"]);
     start(world, &queue, "g").await;
@@ -81,7 +81,7 @@ async fn members_are_leased_after_the_start_and_in_order(world: &World) {
 
 async fn a_lease_that_waits_gets_members_at_the_start(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    create(world, &queue, CreateGroup { items: items(2), ..group("g") }).await;
+    create_group(world, &queue, CreateGroup { items: items(2), ..group("g") }).await;
     let waiting = waiting_lease(world, &queue, lease(10)).await;
     start(world, &queue, "g").await;
     let granted = waiting.await.expect("ends").expect("leased").accept();
@@ -90,7 +90,8 @@ async fn a_lease_that_waits_gets_members_at_the_start(world: &World) {
 
 async fn the_end_item_has_its_payload_whether_it_was_set_long_ago_or_just_now(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    create(world, &queue, CreateGroup { end: end("long ago", None), items: items(1), ..group("g") }).await;
+    create_group(world, &queue, CreateGroup { end: end("long ago", None), items: items(1), ..group("g") })
+        .await;
     world.restart().await;
     start(world, &queue, "g").await;
     let members = world.lease(&queue, 10).await;
@@ -104,9 +105,10 @@ async fn the_end_item_has_its_payload_whether_it_was_set_long_ago_or_just_now(wo
     let view = world.engine().get(last[0].leased.id).await.expect("shown");
     assert_eq!(view.facts.as_deref(), Some(&b"facts"[..]));
 
-    create(world, &queue, CreateGroup { end: end("just now", None), start: true, ..group("h") }).await;
+    create_group(world, &queue, CreateGroup { end: end("just now", None), start: true, ..group("h") }).await;
     assert_eq!(bodies(&world.lease(&queue, 10).await), ["just now"]);
-    create(world, &queue, CreateGroup { abort: end("never", None), items: items(1), ..group("i") }).await;
+    create_group(world, &queue, CreateGroup { abort: end("never", None), items: items(1), ..group("i") })
+        .await;
     let set = SetGroupEnd { name: "i".into(), end: None, abort: end("replaced", None) };
     world.engine().set_group_end(&queue, set).await.expect("set");
     cancel(world, &queue, "i").await;
@@ -115,8 +117,12 @@ async fn the_end_item_has_its_payload_whether_it_was_set_long_ago_or_just_now(wo
 
 async fn an_end_item_that_is_gone_at_once_leaves_no_payload_behind(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    create(world, &queue, CreateGroup { end: end(&"gone".repeat(100), None), start: true, ..group("g") })
-        .await;
+    create_group(
+        world,
+        &queue,
+        CreateGroup { end: end(&"gone".repeat(100), None), start: true, ..group("g") },
+    )
+    .await;
     let clear = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
     assert_eq!(world.engine().clear(&queue, clear).await.expect("cleared").value, 1);
     world.env.advance(Duration::from_secs(1));
@@ -132,7 +138,7 @@ async fn an_end_item_in_another_queue_tells_its_group(world: &World) {
     let missing = CreateGroup { end: end("end", Some("missing")), ..group("g") };
     let refused = world.engine().create_group(&queue, missing).await;
     assert!(is_refused(&refused, &Refusal::NoSuchQueue { queue: "missing".into() }), "{refused:?}");
-    create(
+    create_group(
         world,
         &queue,
         CreateGroup { end: end("end", Some("other")), items: items(1), start: true, ..group("g") },
@@ -147,7 +153,8 @@ async fn an_end_item_in_another_queue_tells_its_group(world: &World) {
     assert_eq!((origin.reason, origin.attempts), (MoveReason::GroupEnd, None));
     all_moved(world, &queue).await;
     // Its own queue is not another.
-    create(world, &queue, CreateGroup { end: end("own", Some("q")), start: true, ..group("own") }).await;
+    create_group(world, &queue, CreateGroup { end: end("own", Some("q")), start: true, ..group("own") })
+        .await;
     let own = world.lease(&queue, 1).await;
     assert_eq!((bodies(&own), own[0].leased.origin.is_none()), (vec!["own".into()], true));
 }
@@ -155,11 +162,15 @@ async fn an_end_item_in_another_queue_tells_its_group(world: &World) {
 async fn an_end_item_goes_to_the_next_queue_of_the_name_if_that_was_deleted(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
     let to = world.queue("other", 1, Settings::default()).await;
-    create(world, &queue, CreateGroup { abort: end("abort", Some("other")), items: items(1), ..group("g") })
-        .await;
+    create_group(
+        world,
+        &queue,
+        CreateGroup { abort: end("abort", Some("other")), items: items(1), ..group("g") },
+    )
+    .await;
     world.engine().delete_queue(&to, false).await.expect("deleted");
     cancel(world, &queue, "g").await;
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.moving, stats.counts.live()), (1, 0));
     let refused = world.engine().delete_queue(&queue, false).await;
     assert!(is_refused(&refused.map(|_| ()), &Refusal::NotEmpty { live: 1 }));
@@ -172,14 +183,14 @@ async fn an_end_item_goes_to_the_next_queue_of_the_name_if_that_was_deleted(worl
 
 async fn a_cancelled_group_is_aborted_when_the_last_worker_has_stopped(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
-    let create_group = CreateGroup {
+    let create = CreateGroup {
         end: end("end", None),
         abort: end("abort", None),
         items: items(5),
         start: true,
         ..group("g")
     };
-    let created = create(world, &queue, create_group).await;
+    let created = create_group(world, &queue, create).await;
     let leased = world.lease(&queue, 2).await;
     let view = cancel(world, &queue, "g").await;
     assert_eq!((view.state.name(), view.live.leased, view.ended.cancelled), ("cancelled", 2, 3));
@@ -205,7 +216,7 @@ async fn groups_are_listed_by_name_over_all_partitions(world: &World) {
     let queue = world.queue("q", 4, Settings::default()).await;
     let names: Vec<String> = (0..20).map(|index| format!("group-{index:02}")).collect();
     for name in names.iter().rev() {
-        create(world, &queue, CreateGroup { items: items(1), ..group(name) }).await;
+        create_group(world, &queue, CreateGroup { items: items(1), ..group(name) }).await;
     }
     let produced = names.iter().map(|name| member("more", name)).chain([item("plain"), member("x", "none")]);
     let produced = world.engine().produce(&queue, produced.collect()).await.expect("judged").results;
@@ -232,7 +243,7 @@ async fn groups_are_listed_by_name_over_all_partitions(world: &World) {
 async fn an_item_with_two_keys_is_refused_in_a_queue_of_several_partitions(world: &World) {
     let two_keys = |group: &str| NewItem { address: Some("here".into()), ..member("x", group) };
     let several = world.queue("several", 2, Settings::default()).await;
-    create(world, &several, group("g")).await;
+    create_group(world, &several, group("g")).await;
     let refused = world.engine().produce(&several, vec![item("plain"), two_keys("g")]).await;
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::Invalid(_)))), "{refused:?}");
     let refused = world.engine().produce_once(&several, "call".into(), vec![two_keys("g")]).await;
@@ -241,17 +252,17 @@ async fn an_item_with_two_keys_is_refused_in_a_queue_of_several_partitions(world
     let refused = world.engine().create_group(&several, with_address.clone()).await;
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::Invalid(_)))), "{refused:?}");
     let one = world.queue("one", 1, Settings::default()).await;
-    let created = create(world, &one, with_address).await;
+    let created = create_group(world, &one, with_address).await;
     let again = CreateGroup { items: vec![item("new"), two_keys("i")], ..group("i") };
     let refused = world.engine().create_group(&one, again).await;
     assert!(matches!(refused, Err(EngineError::DuplicateAddress { id }) if id == created.items[0].id));
-    assert_eq!(world.engine().stats(&one).await.expect("stats").counts.live(), 1, "all of it or nothing");
+    assert_eq!(world.live(&one).await, 1, "all of it or nothing");
     assert_eq!(world.engine().item_at(&one, "here").await.expect("there"), created.items[0].id);
 }
 
 async fn a_group_outlives_a_restart(world: &World) {
     let queue = world.queue("q", 2, Settings::default()).await;
-    create(world, &queue, CreateGroup { items: items(3), start: true, ..group("g") }).await;
+    create_group(world, &queue, CreateGroup { items: items(3), start: true, ..group("g") }).await;
     let leased = world.lease(&queue, 2).await;
     world.complete(&queue, &leased[0]).await;
     let before = seen(world, &queue, "g").await;
@@ -264,14 +275,14 @@ async fn the_name_is_free_after_a_delete(world: &World) {
     let queue =
         world.queue("q", 1, Settings { retention: Span::from_secs(100), ..Settings::default() }).await;
     let name: Arc<str> = "g".into();
-    create(world, &queue, CreateGroup { items: items(1), ..group("g") }).await;
+    create_group(world, &queue, CreateGroup { items: items(1), ..group("g") }).await;
     let taken = world.engine().create_group(&queue, group("g")).await;
     assert!(is_refused(&taken, &Refusal::GroupExists));
     assert!(is_refused(&world.engine().delete_group(&queue, &name).await, &Refusal::GroupNotOver));
     cancel(world, &queue, "g").await;
     world.engine().delete_group(&queue, &name).await.expect("deleted");
     assert!(is_refused(&world.engine().group(&queue, &name).await, &Refusal::NoSuchGroup));
-    create(world, &queue, CreateGroup { start: true, ..group("g") }).await;
+    create_group(world, &queue, CreateGroup { start: true, ..group("g") }).await;
     world.env.advance(Duration::from_secs(100));
     assert!(is_refused(&world.engine().group(&queue, &name).await, &Refusal::NoSuchGroup));
     world.engine().delete_queue(&queue_name("q"), false).await.expect("a queue goes with its groups");
@@ -279,18 +290,19 @@ async fn the_name_is_free_after_a_delete(world: &World) {
 
 async fn places_of_members_count_and_are_free_again(world: &World) {
     let queue = world.queue("q", 1, Settings { max_items: 3, ..Settings::default() }).await;
-    create(world, &queue, CreateGroup { items: items(2), ..group("g") }).await;
+    create_group(world, &queue, CreateGroup { items: items(2), ..group("g") }).await;
     let refused = world.engine().create_group(&queue, CreateGroup { items: items(2), ..group("h") }).await;
     assert!(matches!(refused, Err(EngineError::Overloaded { .. })), "{refused:?}");
     cancel(world, &queue, "g").await;
-    create(world, &queue, CreateGroup { items: items(3), ..group("h") }).await;
+    create_group(world, &queue, CreateGroup { items: items(3), ..group("h") }).await;
 }
 
 async fn whoever_waits_for_a_member_is_told_when_its_group_is_cancelled(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
     let addressed = NewItem { address: Some("here".into()), ..item("with an address") };
     let members = vec![item("leased"), item("waiting"), addressed];
-    let created = create(world, &queue, CreateGroup { items: members, start: true, ..group("g") }).await;
+    let created =
+        create_group(world, &queue, CreateGroup { items: members, start: true, ..group("g") }).await;
     let leased = world.lease(&queue, 1).await;
     assert_eq!(world.engine().item_at(&queue, "here").await.expect("known"), created.items[2].id);
     let mut waiting = Vec::new();
@@ -312,7 +324,7 @@ async fn whoever_waits_for_a_member_is_told_when_its_group_is_cancelled(world: &
 async fn a_revoked_member_of_a_cancelled_group_is_the_last_of_it(world: &World) {
     let queue = world.queue("q", 1, Settings::default()).await;
     let create_it = CreateGroup { items: items(2), abort: end("over", None), start: true, ..group("g") };
-    create(world, &queue, create_it).await;
+    create_group(world, &queue, create_it).await;
     let leased = world.lease(&queue, 1).await;
     cancel(world, &queue, "g").await;
     let waiting = waiting_for(&world.engine(), leased[0].leased.id).await;
@@ -327,7 +339,7 @@ async fn members_produced_once_are_told_again_as_they_were(world: &World) {
     let queue = world.queue("q", 4, Settings::default()).await;
     let names: Vec<String> = (0..8).map(|number| format!("g{number}")).collect();
     for name in &names {
-        create(world, &queue, group(name)).await;
+        create_group(world, &queue, group(name)).await;
     }
     let call = || {
         let members = names.iter().map(|name| member("x", name));
@@ -345,7 +357,7 @@ async fn members_produced_once_are_told_again_as_they_were(world: &World) {
     for name in &names {
         start(world, &queue, name).await;
     }
-    create(world, &queue, group("none")).await;
+    create_group(world, &queue, group("none")).await;
     assert_eq!(once().await, first, "as it was then");
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.live(), 9);
+    assert_eq!(world.live(&queue).await, 9);
 }

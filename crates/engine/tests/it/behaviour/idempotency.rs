@@ -45,10 +45,6 @@ fn made(told: Result<Told, EngineError>) -> Vec<(ItemId, Phase)> {
     told.expect("judged").into_iter().map(|item| made(item).expect("produced")).collect()
 }
 
-async fn live(world: &World, queue: &QueueName) -> u64 {
-    world.engine().stats(queue).await.expect("stats").counts.live()
-}
-
 async fn the_same_call_again_is_told_the_same(world: &World) {
     for partitions in [1, 4] {
         let queue = world.queue(&format!("q{partitions}"), partitions, Settings::default()).await;
@@ -59,12 +55,12 @@ async fn the_same_call_again_is_told_the_same(world: &World) {
             items
         };
         let first = made(once(world, &queue, "call", items()).await);
-        assert_eq!(live(world, &queue).await, 41);
+        assert_eq!(world.live(&queue).await, 41);
         for leased in world.lease(&queue, 1000).await {
             world.complete(&queue, &leased).await;
         }
         assert_eq!(made(once(world, &queue, "call", items()).await), first, "as it was then");
-        assert_eq!(live(world, &queue).await, 1);
+        assert_eq!(world.live(&queue).await, 1);
         world.env.advance(Duration::from_secs(61));
         assert_eq!(made(once(world, &queue, "call", items()).await), first);
     }
@@ -78,7 +74,7 @@ async fn other_items_under_the_same_key_are_refused(world: &World) {
         assert!(is_refused(&refused, &Refusal::KeyTaken), "{refused:?}");
     }
     once(world, &queue, "another call", items(2)).await.expect("produced");
-    assert_eq!(live(world, &queue).await, 5);
+    assert_eq!(world.live(&queue).await, 5);
 }
 
 async fn other_items_are_refused_also_where_they_belong_elsewhere(world: &World) {
@@ -88,7 +84,7 @@ async fn other_items_are_refused_also_where_they_belong_elsewhere(world: &World)
         let refused = once(world, &queue, "call", vec![at(&format!("other {number}"))]).await;
         assert!(is_refused(&refused, &Refusal::KeyTaken), "{refused:?}");
     }
-    assert_eq!(live(world, &queue).await, 1);
+    assert_eq!(world.live(&queue).await, 1);
 }
 
 async fn keys_count_per_queue(world: &World) {
@@ -96,7 +92,7 @@ async fn keys_count_per_queue(world: &World) {
         [world.queue("q", 2, Settings::default()).await, world.queue("r", 2, Settings::default()).await];
     for (count, queue) in queues.iter().enumerate() {
         once(world, queue, "call", items(count + 1)).await.expect("produced");
-        assert_eq!(live(world, queue).await, count as u64 + 1);
+        assert_eq!(world.live(queue).await, count as u64 + 1);
     }
     let nowhere = once(world, &queue_name("nowhere"), "call", items(1)).await;
     assert!(is_refused(&nowhere, &Refusal::NoSuchQueue { queue: "nowhere".into() }), "{nowhere:?}");
@@ -117,7 +113,7 @@ async fn errors_of_single_items_are_told_again_too(world: &World) {
         // What was in the way is gone: the answer stays the first one.
         world.engine().cancel(taken).await.expect("cancelled");
     }
-    assert_eq!(live(world, &queue).await, 2);
+    assert_eq!(world.live(&queue).await, 2);
 }
 
 async fn items_without_a_key_of_their_own_go_together(world: &World) {
@@ -146,7 +142,7 @@ async fn of_many_at_once_one_is_carried_out(world: &World) {
         answers.push(made(caller.await.expect("the task ran").map(|judged| judged.results)));
     }
     assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
-    assert_eq!(live(world, &queue).await, 10);
+    assert_eq!(world.live(&queue).await, 10);
 }
 
 async fn a_key_is_forgotten_after_a_day(world: &World) {
@@ -156,7 +152,7 @@ async fn a_key_is_forgotten_after_a_day(world: &World) {
     assert_eq!(made(once(world, &queue, "call", mixed(6)).await), first);
     world.env.advance(Duration::from_secs(1));
     once(world, &queue, "call", items(5)).await.expect("it is free again");
-    assert_eq!(live(world, &queue).await, 11);
+    assert_eq!(world.live(&queue).await, 11);
 }
 
 async fn keys_outlive_a_restart(world: &World) {
@@ -165,7 +161,7 @@ async fn keys_outlive_a_restart(world: &World) {
     world.restart().await;
     assert_eq!(made(once(world, &queue, "call", mixed(12)).await), first);
     assert!(is_refused(&once(world, &queue, "call", mixed(11)).await, &Refusal::KeyTaken));
-    assert_eq!(live(world, &queue).await, 12);
+    assert_eq!(world.live(&queue).await, 12);
 }
 
 async fn a_full_queue_still_answers_what_was_asked_before(world: &World) {

@@ -94,7 +94,7 @@ async fn a_retried_item_waits_by_the_policy(world: &World) {
     assert!(
         matches!(judged.results[0], Ok(Retried::Again { due_at }) if due_at == now + Span::from_secs(300))
     );
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.scheduled, 1);
+    assert_eq!(world.stats(&queue).await.counts.scheduled, 1);
     let waiting = waiting_lease(world, &queue, lease(1)).await;
     world.env.advance(Duration::from_secs(300));
     assert_eq!(waiting.await.expect("the task ran").expect("leased").accept()[0].leased.attempts, 2);
@@ -140,7 +140,7 @@ async fn a_waiting_item_is_cancelled_at_once_and_a_leased_one_when_it_is_given_u
     assert!(extended.results[0].as_ref().expect("extended").cancel_requested);
     world.engine().release(&queue, held(&leased)).await.expect("judged");
     assert!(world.lease(&queue, 2).await.is_empty());
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts, Default::default());
+    assert_eq!(world.stats(&queue).await.counts, Default::default());
 }
 
 async fn a_clear_takes_everything_of_its_kind_at_once(world: &World) {
@@ -151,7 +151,7 @@ async fn a_clear_takes_everything_of_its_kind_at_once(world: &World) {
     let leased = world.lease(&queue, 10).await;
     let waiting = Clear { waiting: true, scheduled: false, leased: false, suspended: false };
     assert_eq!(world.engine().clear(&queue, waiting).await.expect("cleared").value, 5990);
-    let counts = world.engine().stats(&queue).await.expect("stats").counts;
+    let counts = world.stats(&queue).await.counts;
     assert_eq!((counts.waiting, counts.leased), (0, 10));
     assert!(world.lease(&queue, 10).await.is_empty());
     world.produce(&queue, vec![item("after")]).await;
@@ -174,7 +174,7 @@ async fn a_result_is_kept_until_its_retention_ends(world: &World) {
     let view = world.engine().get(ids[0]).await.expect("kept");
     assert_eq!(view.item.state.phase(), Phase::Completed);
     assert_eq!((view.payload, view.result), (None, Some(Bytes::from_static(b"42"))));
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").retained, 1);
+    assert_eq!(world.stats(&queue).await.retained, 1);
     world.env.advance(Duration::from_secs(10));
     let error = world.engine().get(ids[0]).await.expect_err("its time is over");
     assert!(matches!(error, EngineError::Refused(Refusal::NotFound)));
@@ -269,7 +269,7 @@ async fn what_was_cleared_with_an_error_is_kept_as_cancelled(world: &World) {
         assert_eq!(view.item.extras.as_ref().expect("an error").error, error);
         assert_eq!(world.engine().cancel(ids[0]).await.expect("shown").value.item, view.item);
         assert!(world.engine().get(ids[1]).await.is_err(), "it had nothing to show");
-        assert_eq!(world.engine().stats(&queue).await.expect("stats").retained, 1);
+        assert_eq!(world.stats(&queue).await.retained, 1);
         let judged = world.engine().extend(&queue, None, held(&leased)).await.expect("judged");
         let cancelled = Refusal::LeaseLost { reason: Some(LeaseEnd::Cancelled) };
         assert!(is_refused(&judged.results[0], &cancelled), "{judged:?}");

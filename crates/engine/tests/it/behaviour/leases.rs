@@ -86,7 +86,7 @@ async fn a_waiting_lease_ends_empty_at_its_timeout(world: &World) {
     let waiting = waiting_lease(world, &queue, lease(10)).await;
     world.env.advance(Duration::from_secs(3600));
     assert!(waiting.await.expect("the task ran").expect("empty").accept().is_empty());
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").lease_waiters, 0);
+    assert_eq!(world.stats(&queue).await.lease_waiters, 0);
 }
 
 async fn waiting_leases_are_served_in_the_order_they_came(world: &World) {

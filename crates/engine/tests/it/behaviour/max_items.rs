@@ -8,6 +8,7 @@ use windlass_core::time::Timestamp;
 use windlass_core::verbs::{Clear, NewItem, UpdateQueue};
 use windlass_engine::{Engine, EngineError, Judged, ProducedItem};
 
+use super::addresses::at;
 use super::is_refused;
 use crate::world::{World, completion_with, item, items};
 
@@ -26,7 +27,8 @@ fn at_most(max_items: u64) -> Settings {
     Settings { max_items, ..Settings::default() }
 }
 
-async fn produce(engine: &Engine, queue: &QueueName, count: usize) -> bool {
+/// Whether the queue takes `count` more items.
+async fn takes(engine: &Engine, queue: &QueueName, count: usize) -> bool {
     match engine.produce(queue, items(count)).await {
         Ok(_) => true,
         Err(error @ EngineError::Overloaded { .. }) => {
@@ -42,34 +44,34 @@ async fn a_batch_that_would_pass_max_items_is_refused_whole(world: &World) {
     let engine = world.engine();
     let later = NewItem { enqueue_at: Some(Timestamp(u64::MAX)), ..item("later") };
     world.produce(&queue, vec![later; 2]).await;
-    assert!(produce(&engine, &queue, 5).await);
+    assert!(takes(&engine, &queue, 5).await);
     assert_eq!(world.lease(&queue, 3).await.len(), 3);
-    assert!(!produce(&engine, &queue, 4).await);
+    assert!(!takes(&engine, &queue, 4).await);
     assert_eq!(engine.stats(&queue).await.expect("stats").counts.live(), 7);
-    assert!(produce(&engine, &queue, 3).await);
-    assert!(!produce(&engine, &queue, 1).await);
+    assert!(takes(&engine, &queue, 3).await);
+    assert!(!takes(&engine, &queue, 1).await);
     // More than there may ever be.
     let small = world.queue("small", 1, at_most(2)).await;
-    assert!(!produce(&engine, &small, 3).await);
-    assert!(produce(&engine, &small, 2).await);
+    assert!(!takes(&engine, &small, 3).await);
+    assert!(takes(&engine, &small, 2).await);
 }
 
 async fn every_end_of_an_item_frees_its_place_at_once(world: &World) {
     let queue = world.queue("q", 2, at_most(4)).await;
     let engine = world.engine();
     for _ in 0..20 {
-        assert!(produce(&engine, &queue, 2).await && produce(&engine, &queue, 2).await);
-        assert!(!produce(&engine, &queue, 1).await);
+        assert!(takes(&engine, &queue, 2).await && takes(&engine, &queue, 2).await);
+        assert!(!takes(&engine, &queue, 1).await);
         let leased = world.lease(&queue, 3).await;
         world.complete(&queue, &leased[0]).await;
-        assert!(produce(&engine, &queue, 1).await);
+        assert!(takes(&engine, &queue, 1).await);
         let result = vec![completion_with(leased[1].held(), "kept")];
         engine.complete(&queue, result).await.expect("judged");
-        assert!(produce(&engine, &queue, 1).await);
+        assert!(takes(&engine, &queue, 1).await);
         engine.release(&queue, vec![leased[2].held()]).await.expect("judged");
-        assert!(!produce(&engine, &queue, 1).await);
+        assert!(!takes(&engine, &queue, 1).await);
         engine.cancel(leased[2].leased.id).await.expect("cancelled");
-        assert!(produce(&engine, &queue, 1).await);
+        assert!(takes(&engine, &queue, 1).await);
         let all = Clear { waiting: true, scheduled: true, leased: true, suspended: false };
         assert_eq!(engine.clear(&queue, all).await.expect("cleared").value, 4);
     }
@@ -84,7 +86,7 @@ async fn producers_at_once_reach_max_items_and_never_pass_it(world: &World) {
                 let (engine, name) = (world.engine(), queue.clone());
                 tokio::spawn(async move {
                     let mut produced = 0;
-                    while produce(&engine, &name, 1).await {
+                    while takes(&engine, &name, 1).await {
                         produced += 1;
                     }
                     produced
@@ -97,7 +99,7 @@ async fn producers_at_once_reach_max_items_and_never_pass_it(world: &World) {
         }
         // Nothing ends here, so none is refused before the last place is taken.
         assert_eq!(produced, MAX);
-        assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.live(), MAX);
+        assert_eq!(world.live(&queue).await, MAX);
     }
 }
 
@@ -111,7 +113,7 @@ async fn producers_and_workers_at_once_never_pass_max_items(world: &World) {
             tokio::spawn(async move {
                 let mut produced = 0;
                 while produced < 20 {
-                    produced += u32::from(produce(&engine, &name, 2).await);
+                    produced += u32::from(takes(&engine, &name, 2).await);
                     let live = engine.stats(&name).await.expect("stats").counts.live();
                     assert!(live <= MAX, "{live}");
                     tokio::task::yield_now().await;
@@ -127,35 +129,31 @@ async fn producers_and_workers_at_once_never_pass_max_items(world: &World) {
     for producer in producers {
         producer.await.expect("the task ran");
     }
-    let live = world.engine().stats(&queue).await.expect("stats").counts.live();
+    let live = world.live(&queue).await;
     for _ in live..MAX {
-        assert!(produce(&world.engine(), &queue, 1).await, "every place was given back");
+        assert!(takes(&world.engine(), &queue, 1).await, "every place was given back");
     }
-    assert!(!produce(&world.engine(), &queue, 1).await);
+    assert!(!takes(&world.engine(), &queue, 1).await);
 }
 
 async fn a_new_max_items_counts_for_the_next_produce(world: &World) {
     let queue = world.queue("q", 2, Settings::default()).await;
     let engine = world.engine();
-    assert!(produce(&engine, &queue, 5).await);
+    assert!(takes(&engine, &queue, 5).await);
     for (max_items, fits) in [(3, 0), (5, 0), (7, 2), (0, 100)] {
         let change = SettingsChange { max_items: Some(max_items), ..SettingsChange::default() };
         engine.update_queue(UpdateQueue::new(queue.clone(), change)).await.expect("updated");
-        assert!(fits == 0 || produce(&engine, &queue, fits).await);
-        assert_eq!(produce(&engine, &queue, 1).await, max_items == 0);
+        assert!(fits == 0 || takes(&engine, &queue, fits).await);
+        assert_eq!(takes(&engine, &queue, 1).await, max_items == 0);
     }
 }
 
 async fn max_items_counts_what_was_there_before_a_restart(world: &World) {
     let queue = world.queue("q", 2, at_most(5)).await;
-    assert!(produce(&world.engine(), &queue, 4).await);
+    assert!(takes(&world.engine(), &queue, 4).await);
     world.restart().await;
-    assert!(!produce(&world.engine(), &queue, 2).await);
-    assert!(produce(&world.engine(), &queue, 1).await);
-}
-
-fn at(address: &str) -> NewItem {
-    NewItem { address: Some(address.into()), ..item(address) }
+    assert!(!takes(&world.engine(), &queue, 2).await);
+    assert!(takes(&world.engine(), &queue, 1).await);
 }
 
 /// What each item of a call was told: its own id, or who has its address.
@@ -186,12 +184,12 @@ async fn what_would_be_refused_anyway_needs_no_place(world: &World) {
     let judged = engine.produce(&queue, vec![at("c"), at("b"), at("c")]).await.expect("judged");
     let told = told(&judged);
     assert_eq!(told[1..], [Err(ids[1]), Err(told[0].expect("made"))]);
-    assert!(!produce(&engine, &queue, 1).await, "all places are taken again");
+    assert!(!takes(&engine, &queue, 1).await, "all places are taken again");
     engine
         .clear(&queue, Clear { waiting: true, scheduled: false, leased: false, suspended: false })
         .await
         .expect("cleared");
-    assert!(produce(&engine, &queue, 2).await, "and all come back");
+    assert!(takes(&engine, &queue, 2).await, "and all come back");
 }
 
 async fn what_would_be_refused_anyway_needs_no_place_in_a_call_with_a_key_either(world: &World) {
@@ -202,7 +200,7 @@ async fn what_would_be_refused_anyway_needs_no_place_in_a_call_with_a_key_either
     assert_eq!(told(&call().await.expect("judged")), [Err(id), Err(id)]);
     engine.cancel(id).await.expect("cancelled");
     assert_eq!(told(&call().await.expect("judged")), [Err(id), Err(id)], "as it was told before");
-    assert!(produce(&engine, &queue, 1).await);
+    assert!(takes(&engine, &queue, 1).await);
     let more = engine.produce_once(&queue, "another".into(), vec![at("a")]).await;
     assert!(matches!(more, Err(EngineError::Overloaded { .. })), "{more:?}");
 }

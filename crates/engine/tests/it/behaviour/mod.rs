@@ -72,10 +72,10 @@ pub(crate) type LeaseTask = tokio::task::JoinHandle<Result<Grant, EngineError>>;
 
 /// Starts a lease that waits an hour, and returns once it stands in line.
 pub(crate) async fn waiting_lease(world: &World, queue: &QueueName, lease: LeaseItems) -> LeaseTask {
-    let before = world.engine().stats(queue).await.expect("stats").lease_waiters;
+    let before = world.stats(queue).await.lease_waiters;
     let (engine, name) = (world.engine(), queue.clone());
     let task = tokio::spawn(async move { engine.lease(&name, lease, Span::from_secs(3600)).await });
-    while world.engine().stats(queue).await.expect("stats").lease_waiters == before {
+    while world.stats(queue).await.lease_waiters == before {
         tokio::task::yield_now().await;
     }
     task

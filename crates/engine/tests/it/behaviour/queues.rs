@@ -174,7 +174,7 @@ async fn a_produce_that_was_acknowledged_outlives_a_delete_without_force(world: 
             }
             Err(EngineError::Refused(Refusal::NotEmpty { live })) => {
                 assert!((1..=3).contains(&live) && produced == 3, "round {round}: {live} {produced}");
-                let waiting = world.engine().stats(&queue).await.expect("stats").counts.waiting;
+                let waiting = world.waiting(&queue).await;
                 assert_eq!(waiting, 3, "round {round}");
                 world.engine().delete_queue(&queue, true).await.expect("by force");
                 refusals += 1;
@@ -203,5 +203,5 @@ async fn a_delete_that_is_refused_costs_no_produce(world: &World) {
         assert!(matches!(refused, Err(EngineError::Refused(Refusal::NotEmpty { .. }))), "{refused:?}");
     }
     producing.await.expect("the task ran");
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.waiting, 101);
+    assert_eq!(world.waiting(&queue).await, 101);
 }

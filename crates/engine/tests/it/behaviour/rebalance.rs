@@ -40,14 +40,6 @@ pub(super) async fn rebalance(world: &World, queue: &QueueName, partitions: u32)
     assert_eq!(made.width(), partitions as usize);
 }
 
-async fn judged(
-    world: &World,
-    queue: &QueueName,
-    items: Vec<NewItem>,
-) -> Vec<Result<ProducedItem, EngineError>> {
-    world.engine().produce(queue, items).await.expect("judged").results
-}
-
 fn addresses(count: usize) -> Vec<NewItem> {
     (0..count).map(|number| at(&format!("a{number}"))).collect()
 }
@@ -57,7 +49,7 @@ fn is_taken_by(result: &Result<ProducedItem, EngineError>, id: ItemId) -> bool {
 }
 
 async fn partitions(world: &World, queue: &QueueName) -> Vec<PartitionId> {
-    world.engine().stats(queue).await.expect("stats").partitions.iter().map(|seen| seen.partition).collect()
+    world.stats(queue).await.partitions.iter().map(|seen| seen.partition).collect()
 }
 
 /// Until so many are listed.
@@ -85,7 +77,7 @@ async fn a_queue_grows_at_once(world: &World) {
     let queue = world.queue("q", 2, Settings::default()).await;
     world.produce(&queue, items(10)).await;
     rebalance(world, &queue, 5).await;
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!(stats.partitions.len(), 5);
     let is_open = |state: &PartitionState| *state == PartitionState::Available;
     assert!(stats.partitions.iter().all(|seen| is_open(&seen.state) && seen.remaining.is_none()));
@@ -118,7 +110,7 @@ async fn an_address_stays_taken_while_its_home_changes(world: &World) {
     let ids = world.produce(&queue, addresses(100)).await;
     for partitions in [5, 1] {
         rebalance(world, &queue, partitions).await;
-        let refused = judged(world, &queue, addresses(100)).await;
+        let refused = world.judged(&queue, addresses(100)).await;
         assert!(refused.iter().zip(&ids).all(|(result, id)| is_taken_by(result, *id)), "{refused:?}");
         for (number, id) in ids.iter().enumerate() {
             let found = world.engine().item_at(&queue, &format!("a{number}")).await.expect("it is known");
@@ -126,7 +118,7 @@ async fn an_address_stays_taken_while_its_home_changes(world: &World) {
         }
     }
     world.engine().cancel(ids[7]).await.expect("cancelled");
-    let again = judged(world, &queue, addresses(8)).await.pop().expect("one for each").expect("it is free");
+    let again = world.judged(&queue, addresses(8)).await.pop().expect("one for each").expect("it is free");
     let found = world.engine().item_at(&queue, "a7").await.expect("it is known");
     assert_eq!(found, again.id, "the one that holds it, not the one that did");
 }
@@ -154,7 +146,7 @@ async fn a_call_made_before_is_not_carried_out_again_by_its_new_homes(world: &Wo
             let other = engine.produce_once(&queue, key.into(), items(4)).await;
             assert!(is_refused(&other, &Refusal::KeyTaken), "{other:?}");
         }
-        assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.live(), 0);
+        assert_eq!(world.live(&queue).await, 0);
         drained_to(world, &queue, partitions as usize).await;
     }
 }
@@ -179,7 +171,7 @@ async fn a_draining_partition_takes_nothing_new_and_is_leased_empty(world: &Worl
     }
     let before = partitions(world, &queue).await;
     rebalance(world, &queue, 1).await;
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     let remaining: Vec<_> = stats.partitions.iter().map(|seen| seen.remaining).collect();
     let left = Some(Remaining { items: 3, groups: 0 });
     assert_eq!(remaining, [None, left, left]);
@@ -214,7 +206,7 @@ async fn what_a_partition_kept_is_found_until_its_time(world: &World) {
     }
     rebalance(world, &queue, 1).await;
     drained_to(world, &queue, 1).await;
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.retained, stats.partitions.len()), (40, 1));
     for (number, id) in ids.iter().enumerate() {
         assert_eq!(world.engine().item_at(&queue, &format!("a{number}")).await.expect("kept"), *id);
@@ -318,7 +310,7 @@ async fn what_is_on_its_way_arrives_once_though_its_taker_goes(world: &World) {
             world.complete(&dead, item).await;
         }
         all_moved(world, &queue).await;
-        assert_eq!(world.engine().stats(&dead).await.expect("stats").counts.live(), 0);
+        assert_eq!(world.live(&dead).await, 0);
         drained_to(world, &queue, if round % 2 == 0 { 1 } else { 3 }).await;
         drained_to(world, &dead, if round % 2 == 0 { 1 } else { 4 }).await;
     }
@@ -331,10 +323,10 @@ async fn a_rebalance_outlives_a_restart(world: &World) {
     for partitions in [5, 1] {
         rebalance(world, &queue, partitions).await;
         world.restart().await;
-        let refused = judged(world, &queue, addresses(60)).await;
+        let refused = world.judged(&queue, addresses(60)).await;
         assert!(refused.iter().zip(&ids).all(|(result, id)| is_taken_by(result, *id)), "{refused:?}");
         world.engine().produce_once(&queue, "call".into(), items(2)).await.expect("judged");
-        assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.live(), 62);
+        assert_eq!(world.live(&queue).await, 62);
     }
     complete_all(world, &queue).await;
     drained_to(world, &queue, 1).await;

@@ -41,7 +41,7 @@ fn held(index: usize) -> NewItem {
 }
 
 /// Completes what comes, until so much has come in all.
-async fn complete(world: &World, queue: &QueueName, made: &mut BTreeMap<String, usize>, until: usize) {
+async fn complete_until(world: &World, queue: &QueueName, made: &mut BTreeMap<String, usize>, until: usize) {
     while made.values().sum::<usize>() < until {
         let leased = world.lease(queue, 100).await;
         for item in &leased {
@@ -64,7 +64,7 @@ async fn every_time_runs_once_while_partitions_come_and_go(world: &World) {
         for _ in 0..3 {
             times += 1;
             world.env.advance(Duration::from_secs(10));
-            complete(world, &queue, &mut made, times * CRONS).await;
+            complete_until(world, &queue, &mut made, times * CRONS).await;
         }
         drained_to(world, &queue, partitions as usize).await;
     }
@@ -109,7 +109,7 @@ async fn a_partition_is_removed_once_the_last_item_of_its_cron_has_ended(world: 
         world.engine().trigger_cron(&named(&name(index))).await.expect("made");
     }
     rebalance(world, &queue, 1).await;
-    complete(world, &queue, &mut BTreeMap::new(), CRONS).await;
+    complete_until(world, &queue, &mut BTreeMap::new(), CRONS).await;
     drained_to(world, &queue, 1).await;
     assert_eq!(world.engine().crons(&namespace(), None, 100).await.expect("listed").len(), CRONS);
 }
@@ -154,13 +154,13 @@ async fn run_once_the_addresses_are_free(world: &World, queue: &QueueName) {
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
-        let stats = world.engine().stats(queue).await.expect("stats");
+        let stats = world.stats(queue).await;
         assert_eq!(stats.counts.waiting, CRONS as u64);
     }
     let mut made = BTreeMap::new();
-    complete(world, queue, &mut made, CRONS).await;
+    complete_until(world, queue, &mut made, CRONS).await;
     world.env.advance(Duration::from_secs(10));
-    complete(world, queue, &mut made, 2 * CRONS).await;
+    complete_until(world, queue, &mut made, 2 * CRONS).await;
     assert_eq!(made, BTreeMap::from([("by cron".to_owned(), CRONS), ("held".to_owned(), CRONS)]));
     // Where they run now, a trigger is told whoever has the address.
     for index in 0..CRONS {

@@ -188,7 +188,7 @@ async fn an_unfinished_group_keeps_a_partition_from_going(world: &World) {
     assert!(count > 0, "names are spread");
     rebalance(world, &queue, 1).await;
     let remaining = async |world: &World| {
-        let stats = world.engine().stats(&queue).await.expect("stats");
+        let stats = world.stats(&queue).await;
         stats.partitions.iter().find(|seen| seen.partition == second).and_then(|seen| seen.remaining)
     };
     assert_eq!(remaining(world).await, Some(Remaining { items: count, groups: count }));

@@ -100,7 +100,7 @@ fn whose(told: &Result<ProducedItem, EngineError>) -> Result<ItemId, ItemId> {
     }
 }
 
-async fn produce(engine: Engine, queue: QueueName, history: Arc<History>, producer: usize) {
+async fn produce_many(engine: Engine, queue: QueueName, history: Arc<History>, producer: usize) {
     for call in 0..CALLS {
         let chosen: Vec<usize> = (0..6).map(|index| (producer + call + 2 * index) % ADDRESSES).collect();
         let wanted = chosen.iter().map(|address| at(&format!("a{address}"))).chain(items(1)).collect();
@@ -127,10 +127,10 @@ async fn produce(engine: Engine, queue: QueueName, history: Arc<History>, produc
 async fn make_groups(engine: Engine, queue: QueueName, history: Arc<History>, maker: usize) {
     let name = |number: usize| format!("g{maker}-{number}");
     let long = name(GROUPS);
-    create(&engine, &queue, &history, &long, maker).await;
+    create_group(&engine, &queue, &history, &long, maker).await;
     for number in 0..GROUPS {
         let name = name(number);
-        create(&engine, &queue, &history, &name, maker).await;
+        create_group(&engine, &queue, &history, &name, maker).await;
         add_members(&engine, &queue, &history, &name).await;
         // One that is there from the beginning, wherever its name is at home by now.
         engine.group(&queue, &long.as_str().into()).await.expect("it is known");
@@ -146,7 +146,7 @@ async fn make_groups(engine: Engine, queue: QueueName, history: Arc<History>, ma
 }
 
 /// Half of them end in another queue.
-async fn create(engine: &Engine, queue: &QueueName, history: &History, name: &str, maker: usize) {
+async fn create_group(engine: &Engine, queue: &QueueName, history: &History, name: &str, maker: usize) {
     let to = (maker == 1).then_some("ends");
     let (end, abort) = (end(&format!("end {name}"), to), end(&format!("abort {name}"), to));
     let create = CreateGroup { end, abort, items: items(2), ..group(name) };
@@ -202,7 +202,7 @@ async fn two_to_five_to_one_under_load_breaks_no_promise(world: &World) {
     let mut clients = Vec::new();
     for number in 0..3 {
         let (engine, queue, history) = go();
-        clients.push(tokio::spawn(produce(engine, queue, history, number)));
+        clients.push(tokio::spawn(produce_many(engine, queue, history, number)));
     }
     for number in 0..2 {
         let (engine, queue, history) = go();
@@ -220,7 +220,7 @@ async fn two_to_five_to_one_under_load_breaks_no_promise(world: &World) {
         client.await.expect("it ran");
     }
     let left = |queue: QueueName| async move {
-        let stats = world.engine().stats(&queue).await.expect("stats");
+        let stats = world.stats(&queue).await;
         (stats.counts.live() + stats.moving, stats.partitions.len())
     };
     while left(queue.clone()).await != (0, 1) || left(ends.clone()).await.0 != 0 {

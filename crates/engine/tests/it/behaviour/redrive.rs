@@ -28,10 +28,6 @@ async fn redrive(world: &World, queue: &QueueName, redrive: Redrive) -> u64 {
     world.engine().redrive(queue, redrive).await.expect("redriven").value
 }
 
-async fn waiting(world: &World, queue: &QueueName) -> u64 {
-    world.engine().stats(queue).await.expect("stats").counts.waiting
-}
-
 /// Two queues whose items died, and the dead queue they are in.
 async fn graveyard(world: &World, partitions: u32) -> (QueueName, QueueName, QueueName) {
     let (one, two) = (world.queue("one", 2, to_dead()).await, world.queue("two", 1, to_dead()).await);
@@ -50,7 +46,7 @@ async fn a_redrive_sends_all_back_to_where_they_came_from(world: &World) {
     let (one, two, dead) = graveyard(world, 2).await;
     let committed = world.engine().redrive(&dead, Redrive::default()).await.expect("redriven");
     assert_eq!((committed.value, committed.commits.len()), (4, 2));
-    assert_eq!(waiting(world, &dead).await, 0);
+    assert_eq!(world.waiting(&dead).await, 0);
     let back = arrived(world, &one, 3).await;
     assert!(back.iter().all(|item| item.leased.attempts == 1), "their attempts begin anew");
     let origin = back[0].leased.origin.as_deref().expect("moved");
@@ -60,7 +56,7 @@ async fn a_redrive_sends_all_back_to_where_they_came_from(world: &World) {
     assert_eq!(bodies(&arrived(world, &two, 1).await), ["other"]);
     all_moved(world, &dead).await;
     world.restart().await;
-    let stats = world.engine().stats(&dead).await.expect("stats");
+    let stats = world.stats(&dead).await;
     assert_eq!((stats.counts.live(), stats.retained, stats.moving), (0, 0, 0));
 }
 
@@ -73,14 +69,14 @@ async fn a_redrive_takes_the_first_that_wait_of_the_kind_asked_for(world: &World
     assert_eq!(redrive(world, &dead, Redrive { limit: Some(0), ..Redrive::default() }).await, 0);
     assert_eq!(redrive(world, &dead, Redrive { limit: Some(1), ..Redrive::default() }).await, 1);
     assert_eq!(bodies(&arrived(world, &one, 1).await), ["first"]);
-    assert_eq!(waiting(world, &dead).await, 2);
+    assert_eq!(world.waiting(&dead).await, 2);
 }
 
 async fn what_came_from_nowhere_stays_unless_a_queue_is_named(world: &World) {
     let (_, two, dead) = graveyard(world, 1).await;
     world.produce(&dead, vec![NewItem { priority: 1, ..item("produced here") }]).await;
     assert_eq!(redrive(world, &dead, Redrive::default()).await, 4);
-    assert_eq!(waiting(world, &dead).await, 1);
+    assert_eq!(world.waiting(&dead).await, 1);
     assert_eq!(bodies(&arrived(world, &two, 1).await), ["other"]);
     let to = Some(two.clone());
     assert_eq!(redrive(world, &dead, Redrive { to, ..Redrive::default() }).await, 1);
@@ -95,7 +91,7 @@ async fn what_came_from_a_queue_that_is_gone_stays(world: &World) {
     world.engine().delete_queue(&two, false).await.expect("nothing is left of it");
     assert_eq!(redrive(world, &dead, Redrive::default()).await, 3);
     assert_eq!(arrived(world, &one, 3).await.len(), 3);
-    assert_eq!(waiting(world, &dead).await, 1);
+    assert_eq!(world.waiting(&dead).await, 1);
     let to = Some(one.clone());
     assert_eq!(redrive(world, &dead, Redrive { to, ..Redrive::default() }).await, 1);
     assert_eq!(bodies(&arrived(world, &one, 1).await), ["other"]);
@@ -123,7 +119,7 @@ async fn a_redrive_to_a_queue_that_is_not_there_is_refused(world: &World) {
     ));
     let itself = world.engine().redrive(&dead, to("dead")).await;
     assert!(matches!(itself, Err(EngineError::Refused(Refusal::Invalid(invalid))) if invalid.field == "to"));
-    assert_eq!(waiting(world, &dead).await, 4);
+    assert_eq!(world.waiting(&dead).await, 4);
 }
 
 async fn a_redrive_of_more_than_a_slice_leaves_nothing_behind(world: &World) {
@@ -133,7 +129,7 @@ async fn a_redrive_of_more_than_a_slice_leaves_nothing_behind(world: &World) {
     fail_all(world, &queue).await;
     all_moved(world, &queue).await;
     assert_eq!(redrive(world, &dead, Redrive { limit: Some(600), ..Redrive::default() }).await, 600);
-    assert_eq!(waiting(world, &dead).await, 300);
+    assert_eq!(world.waiting(&dead).await, 300);
     assert_eq!(redrive(world, &dead, Redrive::default()).await, 300);
     let back = arrived(world, &queue, 900).await;
     let mut payloads = bodies(&back);

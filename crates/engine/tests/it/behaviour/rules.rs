@@ -94,7 +94,7 @@ async fn redundant_unblocks_under_many_workers_run_each_item_once(world: &World)
     for _ in 0..9 {
         go_on(world, &queue, None, Stop::Block).await;
     }
-    while world.engine().stats(&queue).await.expect("stats").counts.live() > 0 {
+    while world.live(&queue).await > 0 {
         tokio::task::yield_now().await;
     }
     world.engine().send_waiters_home();
@@ -129,12 +129,12 @@ async fn a_hundred_thousand_items_behind_a_pause_are_all_leased_in_order_when_it
         }
     };
     let workers: Vec<_> = (0..50).map(|_| tokio::spawn(worker(world.engine(), queue.clone()))).collect();
-    while world.engine().stats(&queue).await.expect("stats").lease_waiters < 50 {
+    while world.stats(&queue).await.lease_waiters < 50 {
         tokio::task::yield_now().await;
     }
     go_on(world, &queue, None, Stop::Pause).await;
     // Time stands still: nobody can have looked again after a while.
-    while world.engine().stats(&queue).await.expect("stats").counts.leased < COUNT as u64 {
+    while world.stats(&queue).await.counts.leased < COUNT as u64 {
         tokio::task::yield_now().await;
     }
     world.engine().send_waiters_home();
@@ -185,10 +185,10 @@ async fn a_rule_lifts_itself_and_serves_who_waits(world: &World) {
     world.produce(&queue, items(2)).await;
     let waiting = waiting_lease(world, &queue, lease(2)).await;
     world.env.advance(Duration::from_secs(59));
-    assert!(world.engine().stats(&queue).await.expect("stats").paused);
+    assert!(world.stats(&queue).await.paused);
     world.env.advance(Duration::from_secs(1));
     assert_eq!(waiting.await.expect("the task ran").expect("leased").accept().len(), 2);
-    assert!(!world.engine().stats(&queue).await.expect("stats").paused);
+    assert!(!world.stats(&queue).await.paused);
     assert_eq!(world.engine().rules(None).await.expect("rules"), []);
 }
 
@@ -245,8 +245,7 @@ async fn stats_and_overview_tell_what_is_stopped(world: &World) {
     world.produce(&queue, vec![of("mail"), of("report")]).await;
     world.produce(&queue, vec![of("mail")]).await;
     let seen = || async {
-        let (stats, told) =
-            (world.engine().stats(&queue).await.expect("stats"), world.engine().overview().remove(0));
+        let (stats, told) = (world.stats(&queue).await, world.engine().overview().remove(0));
         assert_eq!((told.stopped, told.paused, told.blocked), (stats.stopped, stats.paused, stats.blocked));
         assert_eq!((stats.counts.waiting, stats.oldest_waiting.is_some()), (3, true));
         let all =

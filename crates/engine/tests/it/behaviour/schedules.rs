@@ -39,7 +39,7 @@ async fn a_due_item_reaches_a_waiting_lease_in_the_commit_that_starts_it(world: 
     let waiting = waiting_lease(world, &queue, lease(1)).await;
     world.env.advance(MINUTE - Duration::from_micros(1));
     let before = world.engine().commit_stats().commits;
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.scheduled, 1, "never early");
+    assert_eq!(world.stats(&queue).await.counts.scheduled, 1, "never early");
     world.env.advance(Duration::from_micros(1));
     let leased = waiting.await.expect("the lease ran").expect("leased").accept();
     assert_eq!(leased.iter().map(|item| item.leased.id).collect::<Vec<_>>(), ids);
@@ -69,7 +69,7 @@ async fn a_schedule_of_ten_years_costs_nothing_meanwhile(world: &World) {
     world.produce(&queue, vec![NewItem { enqueue_at, ..item("much later") }]).await;
     let before = world.engine().commit_stats().commits;
     world.env.advance(years - MINUTE);
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.scheduled, 1);
+    assert_eq!(world.stats(&queue).await.counts.scheduled, 1);
     assert_eq!(world.engine().commit_stats().commits, before);
     let waiting = waiting_lease(world, &queue, lease(1)).await;
     world.env.advance(MINUTE);
@@ -122,7 +122,7 @@ async fn fill(world: &World, queue: &QueueName, item: NewItem) {
 async fn in_slices(world: &World, queue: &QueueName, is_done: impl Fn(&QueueStats) -> bool) {
     let before = large_commits(world);
     world.env.advance(MINUTE);
-    while !is_done(&world.engine().stats(queue).await.expect("stats")) {}
+    while !is_done(&world.stats(queue).await) {}
     assert_eq!(large_commits(world), before, "a commit held more than a slice");
 }
 

@@ -12,7 +12,7 @@ use windlass_engine::env::Env;
 use windlass_engine::{ItemView, Page};
 
 use super::{is_refused, retry_item};
-use crate::world::{World, bodies, completion, held, item, items};
+use crate::world::{World, bodies, completion, held, import_item, item, items};
 
 on_every_store!(
     pages_are_what_a_lease_would_hand_out,
@@ -136,7 +136,8 @@ async fn a_pivot_or_partition_that_is_not_there_is_refused(world: &World) {
     assert!(is_refused(&refused, &nowhere), "{refused:?}");
 }
 
-fn import_item(view: ItemView) -> ImportItem {
+/// A listed item as an import takes it.
+fn import_of(view: ItemView) -> ImportItem {
     let due_at = match view.item.state {
         State::Scheduled { due_at } => Some(due_at),
         State::Waiting | State::Leased(_) | State::Suspended(_) | State::Final(_) => None,
@@ -162,7 +163,7 @@ fn import_item(view: ItemView) -> ImportItem {
 
 /// What waits, as an import takes it.
 pub(crate) async fn exported(world: &World, queue: &QueueName) -> Vec<ImportItem> {
-    all(world, queue, List::Queue, 1000).await.into_iter().map(import_item).collect()
+    all(world, queue, List::Queue, 1000).await.into_iter().map(import_of).collect()
 }
 
 async fn what_one_queue_lists_another_imports(world: &World) {
@@ -179,7 +180,7 @@ async fn what_one_queue_lists_another_imports(world: &World) {
     world.lease(&queue, 10).await;
     world.env.advance(std::time::Duration::from_secs(1));
     for list in [List::Queue, List::Scheduled] {
-        let items = all(world, &queue, list, 1000).await.into_iter().map(import_item).collect();
+        let items = all(world, &queue, list, 1000).await.into_iter().map(import_of).collect();
         world.engine().import(&target, items).await.expect("imported");
     }
     let seen = |views: Vec<ItemView>| -> Vec<(Bytes, u32, u32, u8, Timestamp)> {
@@ -195,7 +196,7 @@ async fn what_one_queue_lists_another_imports(world: &World) {
     }
     let listed = all(world, &target, List::Queue, 100).await;
     assert!(listed.iter().all(|view| view.item.state.phase() == Phase::Waiting));
-    assert_eq!(world.engine().stats(&target).await.expect("stats").counts.scheduled, 5);
+    assert_eq!(world.stats(&target).await.counts.scheduled, 5);
 }
 
 async fn a_list_tells_until_when_a_lease_holds_after_a_restart(world: &World) {
@@ -212,26 +213,10 @@ async fn a_list_tells_until_when_a_lease_holds_after_a_restart(world: &World) {
 
 async fn an_import_takes_its_places_in_the_queue(world: &World) {
     let queue = world.queue("q", 1, Settings { max_items: 2, ..Settings::default() }).await;
-    let bare = |payload: &str| ImportItem {
-        kind: "default".into(),
-        priority: 0,
-        group: None,
-        created_at: None,
-        attempts: 0,
-        due_at: None,
-        max_attempts: None,
-        dead_timeout: None,
-        address: None,
-        origin: None,
-        error: None,
-        suspended: None,
-        body: Bytes::copy_from_slice(payload.as_bytes()),
-        facts: None,
-    };
-    world.engine().import(&queue, vec![bare("one")]).await.expect("there is room");
-    let refused = world.engine().import(&queue, vec![bare("two"), bare("three")]).await;
+    world.engine().import(&queue, vec![import_item("one")]).await.expect("there is room");
+    let refused = world.engine().import(&queue, vec![import_item("two"), import_item("three")]).await;
     assert!(matches!(refused, Err(windlass_engine::EngineError::Overloaded { .. })), "{refused:?}");
-    world.engine().import(&queue, vec![bare("two")]).await.expect("there is room");
+    world.engine().import(&queue, vec![import_item("two")]).await.expect("there is room");
     assert_eq!(bodies(&world.lease(&queue, 10).await), ["one", "two"]);
 }
 
@@ -251,7 +236,7 @@ async fn deleted_items_are_gone_and_their_permits_void(world: &World) {
     assert!(is_refused(&late.expect("judged").results[0], &Refusal::NotFound));
     let gone = world.engine().get(leased[0].leased.id).await;
     assert!(is_refused(&gone, &Refusal::NotFound), "{gone:?}");
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.counts.live(), stats.retained), (0, 0));
 }
 
@@ -260,9 +245,9 @@ async fn a_reload_reads_back_everything_and_leaves_leases_alone(world: &World) {
     world.produce(&queue, items(10)).await;
     world.produce(&queue, items(10)).await;
     let leased = world.lease(&queue, 5).await;
-    let before = world.engine().stats(&queue).await.expect("stats");
+    let before = world.stats(&queue).await;
     world.engine().reload(&queue).await.expect("acquired anew");
-    let after = world.engine().stats(&queue).await.expect("stats");
+    let after = world.stats(&queue).await;
     assert_eq!(
         (before.counts, before.partitions.len(), before.priorities),
         (after.counts, after.partitions.len(), after.priorities)

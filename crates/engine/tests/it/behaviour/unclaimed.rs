@@ -77,7 +77,7 @@ async fn adopted_partitions_bring_all_items_back(world: &World) {
     adopt(world, &queue, 1).await.expect("adopted");
     assert_eq!(numbers(world), [2]);
     adopt(world, &queue, 2).await.expect("adopted");
-    let stats = world.engine().stats(&queue).await.expect("stats");
+    let stats = world.stats(&queue).await;
     assert_eq!((stats.counts.waiting, stats.partitions.len(), numbers(world)), (10, 3, vec![]));
     for restart in [false, true] {
         if restart {
@@ -97,7 +97,7 @@ async fn adopted_partitions_bring_all_items_back(world: &World) {
     assert!(is_refused(&adopt(world, &queue, 2).await, &Refusal::NotUnclaimed));
     // A full member: it goes as any other does once the queue shrinks.
     world.engine().rebalance(&queue, 1).await.expect("shrinking");
-    while world.engine().stats(&queue).await.expect("stats").partitions.len() > 1 {
+    while world.stats(&queue).await.partitions.len() > 1 {
         tokio::task::yield_now().await;
     }
     assert_eq!(numbers(world), Vec::<u32>::new());
@@ -138,7 +138,7 @@ async fn a_new_queue_gets_no_number_of_an_unclaimed_partition(world: &World) {
     let queue = world.queue("mail", 2, Settings::default()).await;
     let made = world.engine().queue_info(&queue).expect("it is there").partitions;
     assert_eq!(made, [PartitionId(3), PartitionId(4)]);
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.waiting, 0);
+    assert_eq!(world.waiting(&queue).await, 0);
     assert_eq!(numbers(world), [1, 2]);
 }
 
@@ -155,7 +155,7 @@ async fn an_unclaimed_partition_is_dropped_by_its_number_alone(world: &World) {
     }
     assert!(is_refused(&adopt(world, &queue, 1).await, &Refusal::NotUnclaimed));
     adopt(world, &queue, 2).await.expect("adopted");
-    assert_eq!(world.engine().stats(&queue).await.expect("stats").counts.waiting, 3);
+    assert_eq!(world.waiting(&queue).await, 3);
     let held = world.stop_and_list().await;
     assert_eq!(held, [PartitionId(0), PartitionId(2), PartitionId(3)]);
 }
@@ -187,7 +187,7 @@ async fn crons_of_an_adopted_partition_are_found_by_name_and_run_once(world: &Wo
     world.env.advance(Duration::from_secs(3601));
     let mut waiting = 0;
     while waiting == 0 {
-        waiting = world.engine().stats(&queue).await.expect("stats").counts.waiting;
+        waiting = world.waiting(&queue).await;
     }
     assert_eq!(waiting, 1);
     world.engine().delete_cron(&named("hourly")).await.expect("found by its name");
