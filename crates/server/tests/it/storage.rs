@@ -14,7 +14,7 @@ use crate::world::TestServer;
 
 const QUEUE: &str = "q";
 
-async fn create(http: &mut Http, encoding: &str, queue: &str) {
+async fn create_in(http: &mut Http, encoding: &str, queue: &str) {
     let create = CreateQueueRequest { queue: queue.to_owned(), ..CreateQueueRequest::default() };
     http.call(encoding, &create).await.expect("made");
 }
@@ -95,7 +95,7 @@ async fn scheduled(http: &mut Http, encoding: &str, limit: Option<u32>) -> Vec<I
 async fn pages_are_what_a_lease_hands_out(encoding: &str) {
     let server = TestServer::start().await;
     let mut http = server.connect().await;
-    create(&mut http, encoding, QUEUE).await;
+    create_in(&mut http, encoding, QUEUE).await;
     fill(&mut http, encoding, 2500).await;
     let held = lease_in(&mut http, encoding, 100).await;
     let listed = queued(&mut http, encoding, Some(333)).await;
@@ -161,8 +161,8 @@ async fn import(http: &mut Http, encoding: &str, items: Vec<Item>) {
 async fn what_one_server_shows_another_takes(encoding: &str) {
     let (from, to) = (TestServer::start().await, TestServer::start().await);
     let (mut there, mut here) = (from.connect().await, to.connect().await);
-    create(&mut there, encoding, QUEUE).await;
-    create(&mut here, encoding, QUEUE).await;
+    create_in(&mut there, encoding, QUEUE).await;
+    create_in(&mut here, encoding, QUEUE).await;
     fill(&mut there, encoding, 1200).await;
     let leased = lease_in(&mut there, encoding, 30).await;
     let retry = |item: &LeasedItem| Retry {
@@ -200,7 +200,7 @@ async fn what_one_server_shows_in_protobuf_another_takes() {
 async fn a_pivot_that_is_gone_is_not_found_and_the_next_one_goes_on() {
     let server = TestServer::start().await;
     let mut http = server.connect().await;
-    create(&mut http, JSON, QUEUE).await;
+    create_in(&mut http, JSON, QUEUE).await;
     let items: Vec<Value> = (0..3).map(|number| json!({"json": number})).collect();
     let produced = http.ok("queue.produce", json!({"queue": QUEUE, "items": items})).await;
     let ids: Vec<Value> = (0..3).map(|at| produced["items"][at]["id"].clone()).collect();
@@ -219,7 +219,7 @@ async fn a_pivot_that_is_gone_is_not_found_and_the_next_one_goes_on() {
 async fn items_that_have_ended_or_lost_their_payload_are_refused_one_by_one() {
     let server = TestServer::start().await;
     let mut http = server.connect().await;
-    create(&mut http, JSON, QUEUE).await;
+    create_in(&mut http, JSON, QUEUE).await;
     let items = json!([
         {"utf8": "a", "state": "waiting"},
         {"utf8": "b", "state": "failed", "finished_at": "2026-01-31T12:00:00Z"},
@@ -257,7 +257,7 @@ async fn deletions_are_judged_one_by_one() {
     for encoding in [JSON, PROTOBUF] {
         let server = TestServer::start().await;
         let mut http = server.connect().await;
-        create(&mut http, encoding, QUEUE).await;
+        create_in(&mut http, encoding, QUEUE).await;
         fill(&mut http, encoding, 12).await;
         let leased = lease_in(&mut http, encoding, 1).await;
         let later = scheduled(&mut http, encoding, None).await;
@@ -276,7 +276,7 @@ async fn deletions_are_judged_one_by_one() {
 async fn a_final_item_is_not_deleted() {
     let server = TestServer::start().await;
     let mut http = server.connect().await;
-    create(&mut http, JSON, QUEUE).await;
+    create_in(&mut http, JSON, QUEUE).await;
     fill(&mut http, JSON, 2).await;
     let leased = lease_in(&mut http, JSON, 1).await;
     let (id, permit) = (&leased[0].id, leased[0].permit);
@@ -292,7 +292,7 @@ async fn a_reload_is_answered_when_everything_is_back() {
     for encoding in [JSON, PROTOBUF] {
         let server = TestServer::start().await;
         let mut http = server.connect().await;
-        create(&mut http, encoding, QUEUE).await;
+        create_in(&mut http, encoding, QUEUE).await;
         fill(&mut http, encoding, 100).await;
         let before = queued(&mut http, encoding, None).await;
         http.call(encoding, &ReloadQueueRequest { queue: QUEUE.to_owned() }).await.expect("acquired anew");
