@@ -1,14 +1,23 @@
 //! Where rows are durable. A store knows rows, epochs and durability, and no rule.
 //!
 //! [`memory`] forgets everything with the process, [`log`] is the embedded default, [`spread`] makes one of several.
+//!
+//! What any durable store needs is apart from the log: [`entries`] is a batch as bytes, [`bodies`] tells where bodies are
+//! and keeps some in memory, [`merge`] makes a snapshot of an older one and the batches since. The log uses them, and they
+//! know nothing of the log.
 
+mod bodies;
+mod cursor;
+mod entries;
 mod events;
 pub mod log;
 pub mod memory;
+mod merge;
 pub mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io;
 use std::iter::Sum;
 use std::sync::Arc;
 
@@ -279,7 +288,7 @@ pub enum StoreError {
     )]
     Incomplete { directory: String, what: String },
     #[error("{action} {file}: {source}")]
-    Io { action: &'static str, file: String, source: Arc<std::io::Error> },
+    Io { action: &'static str, file: String, source: Arc<io::Error> },
     #[error("{0}")]
     Unusable(String),
 }
@@ -294,7 +303,7 @@ impl StoreError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Full => true,
-            Self::Io { source, .. } => log::disk::is_full(source),
+            Self::Io { source, .. } => is_full(source),
             Self::Fenced
             | Self::TooLarge { .. }
             | Self::Closed
@@ -303,6 +312,11 @@ impl StoreError {
             | Self::Unusable(_) => false,
         }
     }
+}
+
+/// Whether an operation failed for want of room, of the disk or of a quota. No other failure is a full disk.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Takes a row out of those that are held in the order of their keys, or several that go at once.

@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::body_key::BodyKey;
 use super::changes::Saved;
-use super::entry::{Entries, Entry};
-use super::fetch::fetch;
+use super::fetch::{fetch, piece};
 use super::load::first_damage;
 use super::output::WRITE_BYTES;
 use super::rows::{FrameSource, Unreadable};
 use super::snapshot::{SLICE, Writer, record_of};
 use super::snapshot_file::{Blocks, Carried, Content, Section, SnapshotFile};
-use super::tables::Damage;
-use super::tail::{LastWord, Tail, piece};
+use super::tables::{Damage, Place};
 use super::view::PartitionFrames;
 use crate::store::StoreError;
+use crate::store::bodies::BodyKey;
+use crate::store::entries::Entry;
+use crate::store::merge::{LastWord, Tail};
 
 /// As much is given up of a part that the disk reports an error for: the sector that disks have at most.
 const PIECE_BYTES: usize = 4 << 10;
@@ -68,7 +68,7 @@ impl Writer<'_> {
         &mut self,
         partition: u32,
         since: &PartitionFrames,
-        tail: &Tail,
+        tail: &Tail<Place>,
         keeps_below: u64,
     ) -> Result<Section, StoreError> {
         let before = self.view.snapshot.clone().zip(since.section);
@@ -126,10 +126,10 @@ impl Writer<'_> {
     }
 
     /// The last word on each row.
-    async fn write_changes(&mut self, tail: &Tail) -> Result<(), StoreError> {
+    async fn write_changes(&mut self, tail: &Tail<Place>) -> Result<(), StoreError> {
         let mut words = tail.iter().peekable();
         while words.peek().is_some() {
-            let slice: Vec<(Vec<u8>, LastWord)> = words.by_ref().take(SLICE).collect();
+            let slice: Vec<(Vec<u8>, LastWord<Place>)> = words.by_ref().take(SLICE).collect();
             let places = || slice.iter().filter_map(|(_, word)| word.place());
             let pieces: Vec<_> = places().map(|place| piece(&self.view.pins, &place)).collect();
             let mut values = fetch(&pieces).await.into_iter().zip(places());
@@ -186,7 +186,7 @@ async fn named_bodies(mut frames: FrameSource) -> Result<BTreeSet<BodyKey>, Stor
         }
         for frame in slice {
             match frame {
-                Ok(frame) => named.extend(Entries::of(&frame.bytes).filter_map(named_body)),
+                Ok(frame) => named.extend(frame.entries().filter_map(named_body)),
                 // Told, and the reason why the partition is carried.
                 Err(error) if error.is_damage() => {}
                 Err(error) => return Err(error),

@@ -4,9 +4,9 @@
 //! and older commits say of the partition: for each row the last word of some commits, then for bodies, then the same of
 //! later commits.
 
-use super::body_key::BodyKey;
-use super::entry::{Cursor, put_bytes};
 use super::snapshot_file::{Block, BodyRecord};
+use crate::store::bodies::BodyKey;
+use crate::store::cursor::{Cursor, put_bytes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Saved<'a> {

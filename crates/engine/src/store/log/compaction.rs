@@ -8,15 +8,14 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::body_key::BodyKey;
-use super::entry::Draft;
-use super::fetch::fetch;
+use super::fetch::{fetch, piece};
 use super::frame::{self, HEADER_BYTES, Header, Kind, Role, padded};
 use super::segment::{Pin, Segment};
 use super::shared::Shared;
 use super::tables::{Place, Slot, Tables};
-use super::tail::piece;
 use crate::store::StoreError;
+use crate::store::bodies::BodyKey;
+use crate::store::entries::Draft;
 
 /// Bodies looked at under the lock, and bodies moved, at a time.
 const SLICE: usize = 1024;
@@ -334,13 +333,13 @@ fn lay_out(
     segment: u32,
     offset: u32,
 ) -> (Vec<u8>, Vec<Option<Place>>) {
-    let mut draft = Draft::with_capacity(bodies.iter().flatten().map(|body| 24 + body.len()).sum());
+    let mut draft = Draft::new(HEADER_BYTES, bodies.iter().flatten().map(|body| 24 + body.len()).sum());
     let mut put = |(moving, body): (&Moving, &Option<Bytes>)| {
         let at = draft.put_body(moving.key, moving.from.crc, body.as_ref()?);
         Some(Place { segment, offset: offset + at as u32, ..moving.from })
     };
     let mut places: Vec<Option<Place>> = group.iter().zip(bodies).map(&mut put).collect();
-    let (mut frame, bodies_at) = draft.finish();
+    let (mut frame, bodies_at) = frame::finish(draft);
     places.iter_mut().flatten().for_each(|place| place.offset += bodies_at as u32);
     frame::seal(&mut frame, header);
     (frame, places)

@@ -59,11 +59,6 @@ pub trait File: Send + Sync + fmt::Debug + 'static {
     fn len(&self) -> BoxFuture<'_, io::Result<u64>>;
 }
 
-/// Whether an operation failed for want of room, of the disk or of a quota. No other failure is a full disk.
-pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
 pub async fn write_all(file: &dyn File, mut offset: u64, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         let written = file.write_at(offset, bytes).await?;

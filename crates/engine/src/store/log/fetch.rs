@@ -1,10 +1,12 @@
 //! Reads many small pieces of segments with few reads: sorted by place, neighbours together.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::segment::Segment;
+use super::segment::{Pin, Segment};
+use super::tables::Place;
 use crate::store::StoreError;
 
 /// Reading this much for nothing is cheaper than another read.
@@ -26,6 +28,11 @@ impl Piece {
     fn place(&self) -> (u32, u32) {
         (self.segment.number, self.offset)
     }
+}
+
+pub(super) fn piece(pins: &BTreeMap<u32, Pin>, place: &Place) -> Piece {
+    let segment = Arc::clone(&pins[&place.segment].segment);
+    Piece { segment, offset: place.offset, length: place.length }
 }
 
 /// The pieces in the order asked for. One that cannot be read fails alone.

@@ -9,6 +9,10 @@
 //! only once the header is known to be right and of this log.
 
 use windlass_core::mutant::{Mutant, active};
+use windlass_core::row::Change;
+
+use crate::store::bodies::{BodyChange, BodyKey};
+use crate::store::entries::{self, Draft, Entries, Entry, UnknownEntry};
 
 pub(super) const HEADER_BYTES: usize = 88;
 pub(super) const FORMAT: u16 = 2;
@@ -93,8 +97,34 @@ pub(super) fn bare(header: &Header) -> [u8; HEADER_BYTES] {
     frame
 }
 
+/// A commit's frame but for its header, which describes the entries already, and what it does to bodies. Made by the
+/// caller, so that the committer has little to do.
+pub(super) fn of_batch(changes: &[Change]) -> (Vec<u8>, Vec<BodyChange>) {
+    let (draft, mut bodies) = entries::encode(changes, HEADER_BYTES);
+    let (frame, bodies_at) = finish(draft);
+    for change in &mut bodies {
+        if let BodyChange::Put { at, .. } = change {
+            // A frame too large for this is refused before anybody looks at it.
+            *at += bodies_at as u32;
+        }
+    }
+    (frame, bodies)
+}
+
+/// A frame of entries behind room for a header: all but that header, and where in it the bodies begin.
+pub(super) fn finish(draft: Draft) -> (Vec<u8>, usize) {
+    let Draft { entries: mut frame, bodies, bodies_length } = draft;
+    describe_entries(&mut frame);
+    let bodies_at = frame.len();
+    frame.reserve(bodies_length);
+    for body in &bodies {
+        frame.extend_from_slice(body);
+    }
+    (frame, bodies_at)
+}
+
 /// Writes into the header how long the entries are, and their checksum. The frame ends with its entries as yet.
-pub(super) fn describe_entries(frame: &mut [u8]) {
+fn describe_entries(frame: &mut [u8]) {
     let entries = u32::try_from(frame.len() - HEADER_BYTES).expect("entries fit a segment");
     let crc = crc32c::crc32c(&frame[HEADER_BYTES..]);
     frame[80..84].copy_from_slice(&entries.to_le_bytes());
@@ -128,6 +158,35 @@ pub(super) fn length(frame: &[u8]) -> usize {
 /// Of a frame whose header is right: the bytes of header and entries, behind which the bodies begin.
 pub(super) fn head_length(frame: &[u8]) -> usize {
     HEADER_BYTES + u32_at(frame, 80) as usize
+}
+
+/// The entries of a frame whose header is right. All places count from the beginning of the frame.
+pub(super) fn entries_of(frame: &[u8]) -> Entries<'_> {
+    let head = head_length(frame);
+    Entries::new(&frame[..head], HEADER_BYTES, head..length(frame))
+}
+
+/// A body whose bytes are not those that its entry tells the checksum of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RottenBody {
+    pub(super) key: BodyKey,
+    /// Where its bytes begin within the frame.
+    pub(super) at: u32,
+}
+
+/// The rotten bodies of a whole frame whose entries are right.
+pub(super) fn rotten_bodies(frame: &[u8]) -> Vec<RottenBody> {
+    let rotten = |entry| match entry {
+        Ok(Entry::PutBody { key, crc, at, length }) => {
+            let body = frame.get(at..at + length);
+            let is_right = body.is_some_and(|body| crc32c::crc32c(body) == crc);
+            (!is_right).then_some(RottenBody { key, at: at as u32 })
+        }
+        Ok(Entry::PutRow { .. } | Entry::RemoveRow { .. } | Entry::RemoveBody { .. }) | Err(UnknownEntry) => {
+            None
+        }
+    };
+    entries_of(frame).filter_map(rotten).collect()
 }
 
 /// Whether the bytes may be the beginning of a frame of the log: cheap to ask, at every place of a segment.

@@ -15,14 +15,11 @@
 //! void comes back, and damage is refused with file and offset, never read as data.
 
 pub mod backup;
-mod bodies;
-mod body_key;
 mod carry;
 mod changes;
 mod committer;
 mod compaction;
 pub mod disk;
-mod entry;
 mod fetch;
 mod format;
 mod frame;
@@ -63,12 +60,12 @@ use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_core::time::{Span, Timestamp};
 
+use super::bodies::BodyKey;
 use super::{
     Acquired, Batch, Body, CommitError, DEFAULT_STORE, Room, Rows, Store, StoreError, StoreStats, Term,
 };
 use crate::env::{BoxFuture, Env, Task};
 use crate::lock::lock;
-use body_key::BodyKey;
 use committer::{Request, ask};
 use disk::Disk;
 use format::Format;
@@ -174,7 +171,7 @@ impl LogStore {
     }
 
     async fn commit_batch(&self, batch: Batch) -> Result<(), CommitError> {
-        let encoded = entry::encode(&batch.changes);
+        let (frame, bodies) = frame::of_batch(&batch.changes);
         let (answer, answered) = oneshot::channel();
         let write = Write {
             kind: Kind::Commit,
@@ -182,8 +179,8 @@ impl LogStore {
             epoch: batch.epoch,
             sequence: batch.sequence,
             now: batch.now.0,
-            frame: encoded.frame,
-            bodies: encoded.bodies,
+            frame,
+            bodies,
             answer,
         };
         self.write(write, answered).await

@@ -9,15 +9,14 @@ use std::sync::Arc;
 
 use windlass_core::mutant::{Mutant, active};
 
-use super::body_key::BodyKey;
-use super::entry::{self, RottenBody};
-use super::frame::{Expected, HEADER_BYTES, Header, Kind};
+use super::frame::{self, Expected, HEADER_BYTES, Header, Kind, RottenBody};
 use super::recovery::{Cut, End};
 use super::scan::{Found, Scanner};
 use super::segment::{Segment, Start};
 use super::survey::Survey;
 use super::tables::{FramePlace, LOST, Link, Tables};
 use crate::store::StoreError;
+use crate::store::bodies::BodyKey;
 
 #[derive(Debug)]
 pub(super) struct Replay {
@@ -214,7 +213,7 @@ impl Replay {
         }
         self.check_sequence(segment, found)?;
         let bodies = match header.kind {
-            Kind::Commit if found.is_readable => entry::body_changes(found.frame).ok(),
+            Kind::Commit if found.is_readable => frame::entries_of(found.frame).body_changes().ok(),
             Kind::Commit => None,
             Kind::SegmentStart | Kind::Open | Kind::Drop | Kind::Survivors | Kind::Close | Kind::End => {
                 Some(Vec::new())

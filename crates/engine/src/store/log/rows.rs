@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
-use windlass_core::codec::{self, DecodeError};
 use windlass_core::row::Change;
 
-use super::entry::{Entries, Entry};
 use super::fetch::{Piece, fetch};
 use super::frame::{self, Kind};
 use super::reader::Job;
 use super::segment::{Pin, Segment};
-use super::snapshot_file::{Block, Blocks, rows_of};
+use super::snapshot_file::Blocks;
 use super::tables::FramePlace;
 use crate::env::BoxFuture;
+use crate::store::entries::Entries;
+use crate::store::merge::rows;
 use crate::store::{Rows, StoreError};
 
 /// A slice is about a thousand changes: short enough not to hold up others who read.
@@ -157,6 +157,10 @@ impl FrameSource {
 }
 
 impl CommitFrame {
+    pub(super) fn entries(&self) -> Entries<'_> {
+        frame::entries_of(&self.bytes)
+    }
+
     pub(super) fn damaged(&self, what: impl Into<String>) -> StoreError {
         self.segment.damaged(self.place.offset, what)
     }
@@ -179,7 +183,7 @@ impl RowSource {
         }
         if let Some(blocks) = &mut self.blocks {
             if let Some(block) = blocks.next().await? {
-                let rows = changes_of_block(&block);
+                let rows = rows::changes_of(&block.bytes);
                 return rows.map(Some).map_err(|what| blocks.damaged(&block, &what));
             }
             self.blocks = None;
@@ -190,7 +194,7 @@ impl RowSource {
         }
         let mut changes = Vec::new();
         for frame in frames {
-            changes_of_frame(&frame.bytes, &mut changes).map_err(|what| frame.damaged(what))?;
+            frame.entries().row_changes(&mut changes).map_err(|what| frame.damaged(what))?;
         }
         Ok(Some(changes))
     }
@@ -207,31 +211,6 @@ fn check_frame(
         header.lsn == place.lsn && header.partition == partition && header.kind == Kind::Commit
     });
     if is_the_one { Ok(()) } else { Err(segment.damaged(place.offset, format!("frame {}", place.lsn))) }
-}
-
-pub(super) fn changes_of_block(block: &Block) -> Result<Vec<Change>, String> {
-    let rows = rows_of(block).ok_or("the rows cannot be read")?;
-    rows.into_iter().map(|(key, value)| put_of(key, value).map_err(|error| error.to_string())).collect()
-}
-
-fn put_of(key: &[u8], value: &[u8]) -> Result<Change, DecodeError> {
-    codec::decode_row(key, value).map(Change::Put)
-}
-
-fn changes_of_frame(frame: &[u8], changes: &mut Vec<Change>) -> Result<(), String> {
-    for entry in Entries::of(frame) {
-        match entry.map_err(|_| "a frame holds entries of an unknown kind")? {
-            Entry::PutRow { key, value, at: _ } => {
-                changes.push(put_of(key, value).map_err(|error| error.to_string())?);
-            }
-            Entry::RemoveRow { key } => {
-                let key = codec::decode_key(key).map_err(|error| error.to_string())?;
-                changes.push(Change::Remove(key));
-            }
-            Entry::PutBody { .. } | Entry::RemoveBody { .. } => {}
-        }
-    }
-    Ok(())
 }
 
 /// [`RowSource`] read on the reader's thread, because reading blocks.

@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 use windlass_core::id::PartitionId;
 use windlass_core::mutant::{Mutant, active};
 
-use super::entry::BodyChange;
 use super::frame::{self, Header, Kind, padded};
 use super::segment::Segment;
 use super::tables::{FramePlace, Tables};
+use crate::store::bodies::BodyChange;
 use crate::store::{CommitError, StoreError};
 
 /// A frame to be written, complete but for its header, which describes the entries already.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::disk::{Unreadable, read_pieces};
-use super::entry::{self, RottenBody};
-use super::frame::{self, HEADER_BYTES, Header, padded};
+use super::frame::{self, HEADER_BYTES, Header, RottenBody, padded};
 use super::segment::Segment;
 use crate::store::StoreError;
 
@@ -39,7 +38,7 @@ pub(super) struct Found<'a> {
 impl<'a> Found<'a> {
     fn new(offset: u32, header: Header, frame: &'a [u8]) -> Self {
         let is_readable = frame::entries_are_right(frame);
-        let rotten = if is_readable { entry::rotten_bodies(frame) } else { Vec::new() };
+        let rotten = if is_readable { frame::rotten_bodies(frame) } else { Vec::new() };
         Self { offset, header, frame, is_readable, rotten }
     }
 

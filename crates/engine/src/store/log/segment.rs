@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use windlass_core::mutant::{Mutant, active};
 
-use super::disk::{Disk, File, is_full, read_full, write_all};
+use super::disk::{Disk, File, read_full, write_all};
 use super::frame::{self, HEADER_BYTES, Header, Kind};
-use crate::store::StoreError;
+use crate::store::{StoreError, is_full};
 
 /// Small slices, so that making a segment does not hold up those who sync meanwhile.
 const ZERO_SLICE: usize = 1 << 20;

@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::bodies::BodyCache;
-use super::body_key::BodyKey;
 use super::disk::Disk;
-use super::entry::BodyChange;
 use super::pool::Pool;
 use super::run::Write;
 use super::tables::Tables;
@@ -17,6 +14,7 @@ use super::{Durability, LogOptions};
 use crate::env::Env;
 use crate::lock::lock;
 use crate::store::StoreEvents;
+use crate::store::bodies::BodyCache;
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -149,23 +147,10 @@ impl Shared {
         }
     }
 
-    /// Bodies just written are likely to be read soon; those removed never again.
     pub(super) fn cache_bodies(&self, writes: &[Write]) {
         let mut cache = self.cache();
         for write in writes {
-            for change in &write.bodies {
-                match change {
-                    BodyChange::Put { key, body, .. } => cache.put(write.partition, *key, body.clone()),
-                    BodyChange::Remove { key } => cache.remove(write.partition, *key),
-                    BodyChange::RemoveAll { number } => {
-                        for key in BodyKey::all_of(*number) {
-                            cache.remove(write.partition, key);
-                        }
-                    }
-                    // Not asked for any more, and soon pushed out by others.
-                    BodyChange::RemoveEvents { .. } => {}
-                }
-            }
+            cache.apply(write.partition, &write.bodies);
         }
     }
 

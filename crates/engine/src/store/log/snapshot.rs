@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,19 +13,20 @@ use tokio::sync::mpsc;
 use windlass_core::mutant::{Mutant, active};
 
 use super::Durability;
-use super::body_key::BodyKey;
 use super::committer::{Request, ask};
 use super::disk::File;
-use super::fetch::fetch;
+use super::fetch::{fetch, piece};
 use super::output::Output;
 use super::rows::{FrameSource, Unreadable, UnreadableAttempts, is_unreadable};
 use super::segment::{TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
 use super::snapshot_file::{self, Blocks, BodyRecord, Content, Section, SnapshotFile};
 use super::tables::{Place, Tables};
-use super::tail::{self, LastWord, Tail, piece};
+use super::tail;
 use super::view::{PartitionFrames, View};
 use crate::store::StoreError;
+use crate::store::bodies::BodyKey;
+use crate::store::merge::{LastWord, Merge, NextRow, Tail, rows};
 
 /// Rows merged, and bodies copied under the lock, at a time.
 pub(super) const SLICE: usize = 1024;
@@ -137,9 +137,6 @@ pub(super) struct Writer<'a> {
     pub(super) unreadable: Unreadable,
     attempts: &'a mut UnreadableAttempts,
     file: Arc<dyn File>,
-    merged: Merged,
-    /// How the keys of rows begin that went all at once; empty if none did.
-    cut: Vec<u8>,
 }
 
 impl<'a> Writer<'a> {
@@ -156,8 +153,6 @@ impl<'a> Writer<'a> {
             unreadable: Unreadable::MayPass,
             attempts,
             file,
-            merged: Merged::default(),
-            cut: Vec::new(),
         }
     }
 
@@ -182,7 +177,7 @@ impl<'a> Writer<'a> {
     ) -> Result<Section, StoreError> {
         let pins = Arc::clone(&self.view.pins);
         let frames = FrameSource::new(partition, since.frames.clone(), pins).taking(self.unreadable);
-        let (tail, lost) = Tail::read(frames).await?;
+        let (tail, lost) = tail::read(frames).await?;
         if let Some(damage) = self.damage_of(partition, since, lost).await? {
             return self.carry(partition, since, &tail, damage.keeps_below).await;
         }
@@ -205,65 +200,50 @@ impl<'a> Writer<'a> {
         io_failed("cannot write", self.shared.disk.path(&name), error)
     }
 
-    async fn write_rows(&mut self, since: &PartitionFrames, tail: &Tail) -> Result<(), StoreError> {
-        let mut words = tail.iter().peekable();
-        self.cut.clear();
+    async fn write_rows(&mut self, since: &PartitionFrames, tail: &Tail<Place>) -> Result<(), StoreError> {
+        let mut merge = Merge::new(tail.iter());
         let before = self.view.snapshot.clone().zip(since.section);
         if let Some((snapshot, section)) = before {
             let mut blocks = Blocks::of_rows(snapshot, section);
             while let Some(block) = blocks.next().await? {
-                let rows = snapshot_file::rows_of(&block);
+                let rows = rows::rows_of(&block.bytes);
                 for (key, value) in rows.ok_or_else(|| blocks.damaged(&block, "the rows cannot be read"))? {
-                    while let Some((key, word)) = words.next_if(|(new, _)| new.as_slice() < key) {
-                        self.merge(&key, word).await?;
+                    while merge.take_word_before(key) {
+                        self.write_merged_if(&mut merge, SLICE).await?;
                     }
-                    match words.next_if(|(new, _)| new.as_slice() == key) {
-                        Some((key, word)) => self.merge(&key, word).await?,
-                        None if self.is_cut(key) => {}
-                        None => self.merged.push_row(key, value),
-                    }
+                    merge.take_row(key, value);
                 }
-                self.write_merged_if(SLICE).await?;
+                self.write_merged_if(&mut merge, SLICE).await?;
             }
         }
-        for (key, word) in words {
-            self.merge(&key, word).await?;
+        while merge.take_word() {
+            self.write_merged_if(&mut merge, SLICE).await?;
         }
-        self.write_merged_if(0).await
+        self.write_merged_if(&mut merge, 0).await
     }
 
-    async fn merge(&mut self, key: &[u8], word: LastWord) -> Result<(), StoreError> {
-        match word {
-            LastWord::Removed if tail::takes_many(key) => self.cut = key.to_vec(),
-            LastWord::Removed => {}
-            LastWord::Value(place) => self.merged.push_place(key, place),
-        }
-        self.write_merged_if(SLICE).await
-    }
-
-    /// Whether a row went together with others: their common beginning comes before them in the order of keys.
-    fn is_cut(&self, key: &[u8]) -> bool {
-        !self.cut.is_empty() && key.starts_with(&self.cut) && !active(Mutant::KeepCutEvents)
-    }
-
-    /// Reads the values that are known only by their place, and writes all in the order of keys.
-    async fn write_merged_if(&mut self, more_than: usize) -> Result<(), StoreError> {
-        if self.merged.rows.len() <= more_than {
+    /// Writes the rows that are merged, if they are more than so many. Values that are known only by their place are read.
+    async fn write_merged_if<W>(
+        &mut self,
+        merge: &mut Merge<Place, W>,
+        more_than: usize,
+    ) -> Result<(), StoreError>
+    where
+        W: Iterator<Item = (Vec<u8>, LastWord<Place>)>,
+    {
+        if merge.len() <= more_than {
             return Ok(());
         }
-        let merged = std::mem::take(&mut self.merged);
-        let places = || merged.rows.iter().filter_map(|row| row.place);
-        let pieces: Vec<_> = places().map(|place| piece(&self.view.pins, &place)).collect();
-        let mut values = fetch(&pieces).await.into_iter().zip(places());
-        for row in &merged.rows {
-            let start = &merged.bytes[row.bytes.clone()];
-            match row.place {
-                None => self.output.block.extend_from_slice(start),
-                Some(_) => {
-                    let (value, place) = values.next().expect("one value for each place");
-                    let value = value?;
+        let merged = merge.take_merged();
+        let pieces: Vec<_> = merged.places().map(|place| piece(&self.view.pins, &place)).collect();
+        let mut values = fetch(&pieces).await.into_iter();
+        for row in merged.rows() {
+            match row {
+                NextRow::Whole(row) => self.output.block.extend_from_slice(row),
+                NextRow::At { key, place } => {
+                    let value = values.next().expect("one value for each place")?;
                     self.check_value(&value, place)?;
-                    snapshot_file::put_row(&mut self.output.block, start, &value);
+                    rows::put_row(&mut self.output.block, key, &value);
                 }
             }
             self.output.close_full_block().await.map_err(|error| self.failed(error))?;
@@ -309,32 +289,5 @@ pub(super) fn record_of(tables: &Tables, key: BodyKey, place: &Place) -> BodyRec
         offset: place.offset,
         length: place.length,
         crc: place.crc,
-    }
-}
-
-/// Rows on their way out, in order: whole ones of the last snapshot, and keys of those whose value is in the log.
-#[derive(Default)]
-struct Merged {
-    bytes: Vec<u8>,
-    rows: Vec<MergedRow>,
-}
-
-struct MergedRow {
-    /// A whole row, or only the key if there is a place.
-    bytes: Range<usize>,
-    place: Option<Place>,
-}
-
-impl Merged {
-    fn push_row(&mut self, key: &[u8], value: &[u8]) {
-        let from = self.bytes.len();
-        snapshot_file::put_row(&mut self.bytes, key, value);
-        self.rows.push(MergedRow { bytes: from..self.bytes.len(), place: None });
-    }
-
-    fn push_place(&mut self, key: &[u8], place: Place) {
-        let from = self.bytes.len();
-        self.bytes.extend_from_slice(key);
-        self.rows.push(MergedRow { bytes: from..self.bytes.len(), place: Some(place) });
     }
 }

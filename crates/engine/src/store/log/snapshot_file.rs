@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::body_key::BodyKey;
 use super::disk::{Disk, File, read_full};
-use super::entry::{Cursor, put_bytes, put_varint};
 use super::frame::u32_at;
 use super::segment::io_failed;
 use crate::store::StoreError;
+use crate::store::bodies::BodyKey;
+use crate::store::cursor::{Cursor, put_varint};
 
 const BLOCK_HEADER_BYTES: usize = 8;
 /// No block is ever larger: a length above it is damage, not a reason to allocate.
@@ -156,11 +156,6 @@ impl BodyRecord {
             crc: cursor.take_u32()?,
         })
     }
-}
-
-pub(super) fn put_row(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
-    put_bytes(out, key);
-    put_bytes(out, value);
 }
 
 pub(super) fn head(log: u64, lsn: u64) -> Vec<u8> {
@@ -351,16 +346,7 @@ impl Blocks {
     }
 }
 
-/// The rows of a block as (key, value). `None` for a block that cannot be read although its checksum is right.
-pub(super) fn rows_of(block: &Block) -> Option<Vec<(&[u8], &[u8])>> {
-    let mut cursor = Cursor { bytes: &block.bytes, at: 0 };
-    let mut rows = Vec::new();
-    while !cursor.is_empty() {
-        rows.push((cursor.take_bytes()?, cursor.take_bytes()?));
-    }
-    Some(rows)
-}
-
+/// `None` for a block that cannot be read although its checksum is right.
 pub(super) fn bodies_of(block: &Block) -> Option<Vec<BodyRecord>> {
     let mut cursor = Cursor { bytes: &block.bytes, at: 0 };
     let mut bodies = Vec::new();

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use windlass_core::mutant::{Mutant, active};
 
-use super::body_key::{Bodies, BodyKey};
-use super::entry::BodyChange;
 use super::frame::{self, Header, Kind, Role, padded};
 use super::segment::{Pin, Segment};
 use super::snapshot_file::{Section, SnapshotFile};
 use crate::store::StoreError;
+use crate::store::bodies::{Bodies, BodyChange, BodyKey};
 
 /// Marks a body whose segment is gone: fine only if its removal is in the log too.
 pub(super) const LOST: u32 = u32::MAX;
@@ -90,7 +89,7 @@ pub(super) struct PartitionTable {
     pub(super) frames: VecDeque<FramePlace>,
     /// Its part of the snapshot.
     pub(super) section: Option<Section>,
-    pub(super) bodies: Bodies,
+    pub(super) bodies: Bodies<Place>,
     /// Why it cannot be read back, if that is known: its next owner is refused.
     pub(super) damage: Option<Damage>,
 }

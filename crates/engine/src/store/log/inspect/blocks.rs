@@ -10,8 +10,9 @@ use windlass_core::row::Row;
 use super::frames::Break;
 use super::resync::{self, BLOCK_START_BYTES};
 use crate::store::StoreError;
+use crate::store::cursor::Cursor;
+use crate::store::entries::Entry;
 use crate::store::log::disk::read_pieces;
-use crate::store::log::entry::{Cursor, Entries, Entry};
 use crate::store::log::frame::{self, HEADER_BYTES, u32_at, u64_at};
 use crate::store::log::scan::read_readable;
 use crate::store::log::segment::Segment;
@@ -198,7 +199,7 @@ pub(super) async fn items_in_frame(segment: &Segment, broken: &Break) -> (u32, V
         return (0, Vec::new());
     }
     let partition = broken.header.map_or_else(|| u32_at(&bytes, 28), |header| header.partition);
-    let readable = Entries::of(&bytes).map_while(Result::ok);
+    let readable = frame::entries_of(&bytes).map_while(Result::ok);
     let item = |entry| match entry {
         Entry::PutRow { key, value, .. } => item_of(key, value),
         Entry::RemoveRow { .. } | Entry::PutBody { .. } | Entry::RemoveBody { .. } => None,

@@ -10,7 +10,7 @@ use super::unclaimed::{self, Unclaimed};
 use super::verdict::{self, Verdict};
 use super::{Account, Locked, Progress, guess, reading, refused};
 use crate::store::StoreError;
-use crate::store::log::body_key::BodyKey;
+use crate::store::bodies::BodyKey;
 use crate::store::log::disk::Disk;
 use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::format::{Format, Found};

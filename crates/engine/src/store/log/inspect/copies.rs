@@ -9,9 +9,9 @@ use windlass_core::row::Change;
 use super::frames::{Found, Sound, Source, frames_of, is_same};
 use super::rescue::{Rescue, Step};
 use crate::store::StoreError;
-use crate::store::log::body_key::BodyKey;
-use crate::store::log::entry::{Entries, Entry};
-use crate::store::log::frame::Kind;
+use crate::store::bodies::BodyKey;
+use crate::store::entries::Entry;
+use crate::store::log::frame::{self, Kind};
 use crate::store::log::scan::read_readable;
 use crate::store::log::segment::Segment;
 
@@ -52,7 +52,7 @@ async fn find_in_frame(
     if !is_same(&bytes, frame) {
         return Ok(());
     }
-    for entry in Entries::of(&bytes) {
+    for entry in frame::entries_of(&bytes) {
         let Ok(Entry::PutBody { key, crc, at, length }) = entry else { continue };
         let Some(body) = bytes.get(at..at + length) else { continue };
         let is_right = crc32c::crc32c(body) == crc && is_the_one(rescue, partition, key, crc, frame);

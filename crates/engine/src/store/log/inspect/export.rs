@@ -9,7 +9,7 @@ use windlass_core::row::Change;
 
 use super::Locked;
 use super::check::{body_slice, read_bodies};
-use crate::store::log::body_key::BodyKey;
+use crate::store::bodies::BodyKey;
 use crate::store::log::disk::Disk;
 use crate::store::log::opening;
 use crate::store::log::tables::Tables;

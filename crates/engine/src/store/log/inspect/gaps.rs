@@ -8,7 +8,7 @@ use windlass_core::id::ItemNumber;
 use windlass_core::row::{Change, Key, Part};
 
 use super::rescue::Step;
-use crate::store::log::body_key::BodyKey;
+use crate::store::bodies::BodyKey;
 
 /// A place in the order of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

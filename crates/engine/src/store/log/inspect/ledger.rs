@@ -8,7 +8,7 @@ use windlass_core::row::{Change, Key, Part, QueueName, Row};
 
 use super::account::{Account, PartitionAccount};
 use super::known::{Known, Parts};
-use crate::store::log::body_key::BodyKey;
+use crate::store::bodies::BodyKey;
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {

@@ -8,8 +8,8 @@ use windlass_core::row::{Change, Key, Part};
 use windlass_core::time::Timestamp;
 
 use super::ledger::Ledger;
+use crate::store::bodies::BodyKey;
 use crate::store::log::LogStore;
-use crate::store::log::body_key::BodyKey;
 use crate::store::{Batch, CommitError, Store, StoreError};
 
 /// A commit of the new log is at most about this large, unless a single change is larger.

@@ -13,9 +13,9 @@ use super::steps::{Held, held_in, step_of};
 use crate::store::StoreError;
 use crate::store::log::disk::Disk;
 use crate::store::log::fetch::{Piece, fetch};
-use crate::store::log::rows::changes_of_block;
 use crate::store::log::segment::Segment;
 use crate::store::log::snapshot_file::{self, Block, BodyRecord, Content, SnapshotFile, bodies_of};
+use crate::store::merge::rows;
 
 /// Bodies of about so many bytes are in memory at once.
 const SLICE_BYTES: usize = 16 << 20;
@@ -103,7 +103,7 @@ impl Reading<'_> {
 
     async fn block(&mut self, snapshot: &SnapshotFile, block: &Block) -> Result<(), StoreError> {
         match block.content {
-            Content::Rows(partition) => match changes_of_block(block) {
+            Content::Rows(partition) => match rows::changes_of(&block.bytes) {
                 Ok(rows) => self.rows(snapshot, partition, rows).await,
                 Err(what) => {
                     let error = snapshot.damaged(block.offset, &what);

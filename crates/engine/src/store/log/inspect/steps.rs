@@ -7,8 +7,9 @@ use windlass_core::row::Change;
 use super::rescue::{Missing, Step};
 use super::verdict::ROTTEN_BODY;
 use crate::store::StoreError;
+use crate::store::entries::Entry;
 use crate::store::log::changes::{self, Saved};
-use crate::store::log::entry::{Entries, Entry};
+use crate::store::log::frame;
 use crate::store::log::segment::Segment;
 use crate::store::log::snapshot_file::{Block, BodyRecord};
 
@@ -31,7 +32,7 @@ pub(super) fn step_of(body: Result<Bytes, StoreError>, record: &BodyRecord, segm
 /// Everything a commit did, in its order.
 pub(super) fn steps_of(frame: &[u8], segment: &Segment, offset: u32) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
-    for entry in Entries::of(frame) {
+    for entry in frame::entries_of(frame) {
         steps.push(match entry.map_err(|_| "a frame holds entries of an unknown kind")? {
             Entry::PutRow { key, value, .. } => {
                 Step::Change(Change::Put(codec::decode_row(key, value).map_err(|error| error.to_string())?))

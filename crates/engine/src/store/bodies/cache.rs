@@ -1,11 +1,11 @@
-//! Bodies kept in memory from their commit on, up to so many bytes, so that most leases need not read the disk.
+//! Bodies kept in memory from their commit on, up to so many bytes, so that most leases need not read the store.
 //!
-//! When it is full, new ones are not taken in: work is done in the order it came, so those that are in go first. But
-//! what is never asked for must not keep others out for good. Once as much was turned away as the cache can hold, it
-//! begins anew.
+//! A full cache takes no new bodies in: work is done in the order it came, so the bodies that are in are asked for first.
+//! But bodies that are never asked for must not keep others out for good. Once as much was turned away as the cache can
+//! hold, the cache begins anew.
 //!
-//! Events are another matter: whoever follows an item asks for them a moment after they were written, and hardly anybody
-//! later. So the latest of them are kept, apart from the others.
+//! Events are another matter: a reader of an item's stream asks for them a moment after they were written, and hardly
+//! anybody later. So the latest events are kept, apart from the other bodies.
 
 use std::collections::VecDeque;
 
@@ -13,16 +13,16 @@ use bytes::Bytes;
 use windlass_core::mutant::{Mutant, active};
 use windlass_core::sorted::SortedMap;
 
-use super::body_key::BodyKey;
+use super::{BodyChange, BodyKey};
 
-/// What an entry costs beside its bytes.
+/// Bytes that an entry costs beside its body.
 const OVERHEAD: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct BodyCache {
+pub(crate) struct BodyCache {
     bytes_max: usize,
     bytes: usize,
-    /// Bytes turned away since it last began anew.
+    /// Bytes turned away since the cache last began anew.
     refused: usize,
     entries: SortedMap<(u32, BodyKey), Bytes>,
     recent: Recent,
@@ -34,7 +34,7 @@ struct Recent {
     bytes_max: usize,
     bytes: usize,
     entries: SortedMap<(u32, BodyKey), Bytes>,
-    /// As they came. Those that were removed since stay until it is their turn.
+    /// Keys as they came. A key that was removed since stays until it is the oldest.
     order: VecDeque<((u32, BodyKey), usize)>,
 }
 
@@ -57,17 +57,17 @@ impl Recent {
 }
 
 impl BodyCache {
-    pub(super) fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         let recent = Recent { bytes_max: bytes_max / 8, ..Recent::default() };
         Self { bytes_max, bytes: 0, refused: 0, entries: SortedMap::new(), recent }
     }
 
-    pub(super) fn get(&self, partition: u32, key: BodyKey) -> Option<Bytes> {
+    pub(crate) fn get(&self, partition: u32, key: BodyKey) -> Option<Bytes> {
         let entries = if is_events(key) { &self.recent.entries } else { &self.entries };
         entries.get(&(partition, key)).cloned()
     }
 
-    pub(super) fn put(&mut self, partition: u32, key: BodyKey, body: Bytes) {
+    fn put(&mut self, partition: u32, key: BodyKey, body: Bytes) {
         if is_events(key) {
             return self.recent.put((partition, key), body);
         }
@@ -84,7 +84,7 @@ impl BodyCache {
         self.bytes -= before.as_ref().map_or(0, cost);
     }
 
-    pub(super) fn remove(&mut self, partition: u32, key: BodyKey) {
+    fn remove(&mut self, partition: u32, key: BodyKey) {
         if active(Mutant::CacheKeepsRemoved) {
             return;
         }
@@ -96,7 +96,24 @@ impl BodyCache {
         self.bytes -= gone.as_ref().map_or(0, cost);
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Takes in a batch that became durable: bodies just written are likely to be read soon, and those removed never again.
+    pub(crate) fn apply(&mut self, partition: u32, changes: &[BodyChange]) {
+        for change in changes {
+            match change {
+                BodyChange::Put { key, body, .. } => self.put(partition, *key, body.clone()),
+                BodyChange::Remove { key } => self.remove(partition, *key),
+                BodyChange::RemoveAll { number } => {
+                    for key in BodyKey::all_of(*number) {
+                        self.remove(partition, key);
+                    }
+                }
+                // Events are not asked for any more, and soon pushed out by others.
+                BodyChange::RemoveEvents { .. } => {}
+            }
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
         *self = Self::new(self.bytes_max);
     }
 }

@@ -1,0 +1,107 @@
+//! The names of bodies.
+
+use windlass_core::id::ItemNumber;
+use windlass_core::row::Part;
+
+use crate::store::cursor::{Cursor, put_varint};
+
+/// A body's name within its partition. Bodies that every item has come first, in the order of items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum BodyKey {
+    /// Item number and part in one word, for there are millions.
+    Plain(u64),
+    /// Bodies that few items have: the answer to a suspended one (0), or a batch of events (the number of its first).
+    More(u64, u64),
+}
+
+// Part of the disk format: a code never gets another meaning.
+const PAYLOAD: u64 = 0;
+const RESULT: u64 = 1;
+const FACTS: u64 = 2;
+/// Another number follows.
+const MORE: u64 = 3;
+
+impl BodyKey {
+    pub(crate) const FIRST: Self = Self::Plain(0);
+
+    pub(crate) fn new(number: ItemNumber, part: Part) -> Self {
+        match part {
+            Part::Payload => Self::Plain(number.0 << 2 | PAYLOAD),
+            Part::Result => Self::Plain(number.0 << 2 | RESULT),
+            Part::Facts => Self::Plain(number.0 << 2 | FACTS),
+            Part::Input => Self::More(number.0, 0),
+            Part::Events(first_seq) => Self::More(number.0, first_seq),
+        }
+    }
+
+    pub(crate) fn number(self) -> ItemNumber {
+        match self {
+            Self::Plain(word) => ItemNumber(word >> 2),
+            Self::More(number, _) => ItemNumber(number),
+        }
+    }
+
+    pub(crate) fn part(self) -> Part {
+        match self {
+            Self::Plain(word) => match word & 3 {
+                PAYLOAD => Part::Payload,
+                RESULT => Part::Result,
+                _ => Part::Facts,
+            },
+            Self::More(_, 0) => Part::Input,
+            Self::More(_, first_seq) => Part::Events(first_seq),
+        }
+    }
+
+    /// Keys of all bodies that an item can have, but for events.
+    pub(crate) fn all_of(number: ItemNumber) -> [Self; 4] {
+        Part::ALL.map(|part| Self::new(number, part))
+    }
+
+    /// The next key in the order.
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Self::Plain(word) => Self::Plain(word + 1),
+            Self::More(number, more) => Self::More(number, more + 1),
+        }
+    }
+
+    pub(crate) fn put(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Plain(word) => put_varint(out, word),
+            Self::More(number, more) => {
+                put_varint(out, number << 2 | MORE);
+                put_varint(out, more);
+            }
+        }
+    }
+
+    pub(crate) fn take(cursor: &mut Cursor<'_>) -> Option<Self> {
+        let word = cursor.take_varint()?;
+        if word & 3 == MORE {
+            Some(Self::More(word >> 2, cursor.take_varint()?))
+        } else {
+            Some(Self::Plain(word))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_body_key_comes_back_as_it_went_and_stands_in_its_order() {
+        let number = ItemNumber(7);
+        let parts = Part::ALL.into_iter().chain([Part::Events(1), Part::Events(u64::MAX >> 1)]);
+        let keys: Vec<BodyKey> = parts.map(|part| BodyKey::new(number, part)).collect();
+        assert!(keys.is_sorted());
+        for key in keys {
+            let mut bytes = Vec::new();
+            key.put(&mut bytes);
+            assert_eq!(BodyKey::take(&mut Cursor { bytes: &bytes, at: 0 }), Some(key));
+            assert_eq!(BodyKey::new(key.number(), key.part()), key);
+            assert!(key < key.next());
+        }
+    }
+}
