@@ -14,12 +14,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::LogStore;
-use super::committer::{Request, ask};
+use super::commit::{Request, ask};
 use super::disk::{Disk, File, Unreadable, read_pieces, write_all};
 use super::format::{self, Format};
 use super::inspect;
+use super::read::view::View;
 use super::segment::{self, io_failed};
-use super::view::View;
 use crate::env::{self, Env};
 use crate::store::StoreError;
 

@@ -1,54 +1,29 @@
 //! The embedded store: one log per directory, shared by all its partitions, so that one sync serves them all.
 //!
-//! A commit is a frame ([`frame`], [`entry`]) in a segment ([`segment`], [`hint`]). The [`committer`] writes and syncs frames,
-//! a [`run`] at a time, and then tells the [`tables`], which know where everything is. Rows are read back from the
-//! snapshot and the frames since ([`rows`]), bodies by their place ([`body_key`], [`reader`], [`fetch`], [`bodies`]). The [`keeper`]
-//! has segments ready ([`pool`]); the [`upkeep`] writes a [`snapshot`] when the log has grown ([`tail`],
-//! [`snapshot_file`]), and moves bodies together when much around them is dead ([`compaction`]). At the start,
-//! [`opening`] lets [`survey`] and [`recovery`] ([`load`], [`replay`]) turn files into tables again; [`repair`] does so
-//! after a failed write. A partition whose part of the snapshot is damaged is carried over as it is ([`carry`], [`changes`]).
-//! [`format`] and [`owner`] tell logs apart. [`backup`] copies a log in use, [`inspect`] looks at one that is not.
-//! Everything goes through the narrow door of [`disk`]; [`real`] is the one with files behind it, of which [`handles`]
-//! keeps few open.
+//! A commit is a frame in a segment ([`segment`]), made of the entries that all durable stores share
+//! ([`crate::store::entries`]). The committer ([`commit`]) writes and syncs frames, and then tells the [`tables`], which know
+//! where everything is. Rows and bodies are read back by [`read`]. The [`upkeep`] writes a [`snapshot`] when the log has
+//! grown, and moves bodies together when much around them is dead. At the start, [`opening`] lets [`recovery`] turn files
+//! into tables again. [`format`] and [`owner`] tell logs apart. [`backup`] copies a log in use, [`inspect`] looks at one that
+//! is not. Everything goes through the narrow door of [`disk`].
 //!
 //! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
 //! void comes back, and damage is refused with file and offset, never read as data.
 
 pub mod backup;
-mod carry;
-mod changes;
-mod committer;
-mod compaction;
+mod commit;
 pub mod disk;
-mod fetch;
 mod format;
-mod frame;
-mod handles;
-mod hint;
 pub mod inspect;
-mod keeper;
-mod load;
 mod opening;
-mod output;
 mod owner;
-mod pool;
-mod reader;
-pub mod real;
+mod read;
 mod recovery;
-mod repair;
-mod replay;
-mod rows;
-mod run;
-mod scan;
 mod segment;
 mod shared;
 mod snapshot;
-mod snapshot_file;
-mod survey;
 mod tables;
-mod tail;
 mod upkeep;
-mod view;
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -66,17 +41,16 @@ use super::{
 };
 use crate::env::{BoxFuture, Env, Task};
 use crate::lock::lock;
-use committer::{Request, ask};
+use commit::run::Write;
+use commit::{Request, ask};
 use disk::Disk;
+pub use disk::real;
 use format::Format;
-use frame::{HEADER_BYTES, Kind};
-use reader::{Job, ReadBodies};
-use rows::RowStream;
-use run::Write;
-use segment::Pin;
+use read::reader::Job;
+use read::rows::RowStream;
+use read::view::PartitionView;
+use segment::frame::{self, HEADER_BYTES, Kind};
 use shared::Shared;
-use tables::Place;
-use view::PartitionView;
 
 /// The kind of this store, as [`Store::kind`] tells it.
 pub const KIND: &str = "log";
@@ -205,98 +179,6 @@ impl LogStore {
         })
     }
 
-    async fn read_bodies(&self, partition: u32, keys: Vec<BodyKey>) -> Vec<Body> {
-        let (mut bodies, missing) = self.read_cached(partition, &keys);
-        if missing.is_empty() {
-            return bodies;
-        }
-        let (at, wanted): (Vec<usize>, Vec<(Pin, Place)>) =
-            missing.into_iter().map(|(at, pin, place)| (at, (pin, place))).unzip();
-        let found = self.read_places(wanted).await;
-        for (at, body) in at.into_iter().zip(found) {
-            bodies[at] = body;
-        }
-        bodies
-    }
-
-    async fn read_places(&self, wanted: Vec<(Pin, Place)>) -> Vec<Body> {
-        let closed = vec![Body::Unreadable(StoreError::Closed); wanted.len()];
-        let (answer, answered) = oneshot::channel();
-        match self.reader.send(Job::Bodies(ReadBodies { wanted, answer })).await {
-            Ok(()) => answered.await.unwrap_or(closed),
-            Err(_) => closed,
-        }
-    }
-
-    /// The bodies that are in memory, and what has to be read from where.
-    fn read_cached(&self, partition: u32, keys: &[BodyKey]) -> (Vec<Body>, Vec<(usize, Pin, Place)>) {
-        let (mut bodies, mut missing) = (Vec::with_capacity(keys.len()), Vec::new());
-        let tables = self.shared.tables();
-        let cache = self.shared.cache();
-        for (at, key) in keys.iter().enumerate() {
-            let place = tables.body(partition, *key);
-            let cached = place.and_then(|_| cache.get(partition, *key));
-            if let (None, Some(place)) = (&cached, place)
-                && let Some(pin) = tables.pin(place.segment, &self.shared.keeper_kick)
-            {
-                missing.push((at, pin, place));
-            }
-            bodies.push(cached.into());
-        }
-        (bodies, missing)
-    }
-
-    /// Damaged batches are passed over: the reader finds their numbers missing, and the rest.
-    async fn read_batches(
-        &self,
-        partition: u32,
-        number: ItemNumber,
-        from: u64,
-        bytes_max: usize,
-    ) -> Result<Vec<(u64, Bytes)>, StoreError> {
-        let mut after = 0;
-        loop {
-            let first_seqs = self.batches(partition, number, from, after, bytes_max);
-            let Some(last) = first_seqs.last() else { return Ok(Vec::new()) };
-            after = *last;
-            let key = |first_seq: &u64| BodyKey::new(number, Part::Events(*first_seq));
-            let keys = first_seqs.iter().map(key).collect();
-            let bodies = self.read_bodies(partition, keys).await;
-            let read = first_seqs.into_iter().zip(bodies);
-            let found = sound_batches(read.inspect(|(first_seq, body)| {
-                if let Body::Damaged(damage) = body {
-                    tracing::error!(partition, number = number.0, first_seq, %damage, "events are lost");
-                }
-            }))?;
-            if !found.is_empty() {
-                return Ok(found);
-            }
-        }
-    }
-
-    /// Which of an item's batches to read, from the one that holds an event on and after another: by the numbers of their
-    /// first.
-    fn batches(
-        &self,
-        partition: u32,
-        number: ItemNumber,
-        from: u64,
-        after: u64,
-        bytes_max: usize,
-    ) -> Vec<u64> {
-        let tables = self.shared.tables();
-        let Some(table) = tables.partitions.get(&partition) else { return Vec::new() };
-        let mut bytes = 0;
-        let fits = |(_, place): &(u64, &Place)| {
-            let begun = bytes < bytes_max;
-            bytes += place.length as usize;
-            begun
-        };
-        let batches =
-            table.bodies.events(number, from.max(after)).filter(|(first_seq, _)| *first_seq > after);
-        batches.take_while(fits).map(|(first_seq, _)| first_seq).collect()
-    }
-
     async fn close_all(&self) {
         let (answer, answered) = oneshot::channel();
         // The committer first: it may still need the keeper for what is queued.
@@ -311,19 +193,6 @@ impl LogStore {
         }
         self.shared.disk.unlock();
     }
-}
-
-/// The batches that are there, up to the first one that cannot be read now. If that is the first, its error.
-fn sound_batches(read: impl Iterator<Item = (u64, Body)>) -> Result<Vec<(u64, Bytes)>, StoreError> {
-    let mut found = Vec::new();
-    for (first_seq, body) in read {
-        match body.sound() {
-            Ok(body) => found.extend(body.map(|body| (first_seq, body))),
-            Err(error) if found.is_empty() => return Err(error),
-            Err(_) => break,
-        }
-    }
-    Ok(found)
 }
 
 impl Store for LogStore {

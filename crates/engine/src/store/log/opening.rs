@@ -7,20 +7,21 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 
 use windlass_core::mutant::{Mutant, active};
 
-use super::committer::Committer;
+use super::commit::committer::Committer;
 use super::disk::Disk;
 use super::format::{self, Format, Found, Owner, State};
-use super::frame::{self, HEADER_BYTES, Header, Kind, Role};
-use super::hint::Hint;
-use super::keeper::Keeper;
-use super::pool::Pool;
+use super::read::reader;
 use super::recovery::{self, Cut, End, Recovered};
+use super::segment::frame::{self, HEADER_BYTES, Header, Kind, Role};
+use super::segment::hint::Hint;
+use super::segment::keeper::Keeper;
+use super::segment::pool::Pool;
 use super::segment::{self, Segment, TEMPORARY_SUFFIX, io_failed};
 use super::shared::Shared;
-use super::snapshot_file;
+use super::snapshot;
 use super::tables::{Link, Slot};
 use super::upkeep::Upkeep;
-use super::{LogOptions, LogStore, reader};
+use super::{LogOptions, LogStore};
 use crate::env::{self, Env, Task};
 use crate::store::StoreError;
 
@@ -203,7 +204,7 @@ fn new_id(env: &dyn Env) -> u64 {
 async fn remove_leftovers(disk: &dyn Disk, snapshot_lsn: u64) -> Result<(), StoreError> {
     let failed = |error| io_failed("cannot clear up", disk.path(""), error);
     for name in disk.list().await.map_err(failed)? {
-        let outdated = snapshot_file::lsn_of(&name).is_some_and(|lsn| lsn < snapshot_lsn);
+        let outdated = snapshot::file::lsn_of(&name).is_some_and(|lsn| lsn < snapshot_lsn);
         if outdated || name.ends_with(TEMPORARY_SUFFIX) {
             disk.remove(&name).await.map_err(failed)?;
         }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::commit::run::Write;
 use super::disk::Disk;
-use super::pool::Pool;
-use super::run::Write;
+use super::segment::pool::Pool;
 use super::tables::Tables;
 use super::{Durability, LogOptions};
 use crate::env::Env;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use windlass_core::mutant::{Mutant, active};
 
-use super::frame::{self, Header, Kind, Role, padded};
+use super::segment::frame::{self, Header, Kind, Role, padded};
 use super::segment::{Pin, Segment};
-use super::snapshot_file::{Section, SnapshotFile};
+use super::snapshot::file::{Section, SnapshotFile};
 use crate::store::StoreError;
 use crate::store::bodies::{Bodies, BodyChange, BodyKey};
 
@@ -58,7 +58,7 @@ pub(super) struct Slot {
     pub(super) role: Role,
     pub(super) live_bytes: u64,
     /// The frame that removed the last living body.
-    dead_since: u64,
+    pub(super) dead_since: u64,
     /// Compacted away, but the snapshot still points here.
     pub(super) retired: bool,
     /// Holds a body that could not be read when it was to be moved: compaction lets it be until the next open.
@@ -263,32 +263,6 @@ impl Tables {
 
     pub(super) fn in_chain(&self, segment: u32) -> bool {
         self.chain.iter().any(|link| link.segment == segment)
-    }
-
-    /// Takes out the segments that nobody needs: nothing lives in them, durably so, no recovery would read them, and
-    /// nobody is reading them now. Tells also how many are kept for readers alone.
-    pub(super) fn take_free(&mut self) -> (Vec<Arc<Segment>>, usize) {
-        if self.frozen {
-            return (Vec::new(), 0);
-        }
-        self.something_died = false;
-        let keeps_below = self.keeps_below();
-        let unneeded: Vec<u32> = self
-            .slots
-            .iter()
-            .filter(|(number, slot)| {
-                slot.live_bytes == 0
-                    && !slot.retired
-                    && slot.dead_since <= self.synced
-                    && slot.generation >= keeps_below
-                    && !self.in_chain(**number)
-            })
-            .map(|(number, _)| *number)
-            .collect();
-        let (unread, read): (Vec<u32>, Vec<u32>) =
-            unneeded.into_iter().partition(|number| self.slots[number].segment.is_unread());
-        let free = unread.iter().filter_map(|number| self.slots.remove(number)).map(|slot| slot.segment);
-        (free.collect(), read.len())
     }
 
     /// A new snapshot counts: forgets what only the log before it needed. Returns the one it replaces.

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use windlass_core::id::PartitionId;
 use windlass_core::time::Timestamp;
 
+use super::loss::verdict::{self, Verdict};
 use super::unclaimed::{self, Unclaimed};
-use super::verdict::{self, Verdict};
 use super::{Account, Locked, Progress, guess, reading, refused};
 use crate::store::StoreError;
 use crate::store::bodies::BodyKey;
 use crate::store::log::disk::Disk;
-use crate::store::log::fetch::{Piece, fetch};
 use crate::store::log::format::{Format, Found};
-use crate::store::log::frame::Role;
 use crate::store::log::opening;
+use crate::store::log::read::fetch::{Piece, fetch};
+use crate::store::log::recovery::survey::{self, Survey};
 use crate::store::log::recovery::{End, Recovered};
+use crate::store::log::segment::frame::Role;
 use crate::store::log::segment::{self, Segment, Start};
-use crate::store::log::survey::{self, Survey};
 use crate::store::log::tables::{Place, Tables};
 
 const SLICE: usize = 1024;

@@ -12,8 +12,8 @@ use super::check::{body_slice, read_bodies};
 use crate::store::bodies::BodyKey;
 use crate::store::log::disk::Disk;
 use crate::store::log::opening;
+use crate::store::log::read::view::PartitionView;
 use crate::store::log::tables::Tables;
-use crate::store::log::view::PartitionView;
 use crate::store::{StoreError, remove_row};
 
 /// What an export could not tell.

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use crate::store::StoreError;
 use crate::store::log::disk::Disk;
 use crate::store::log::format::Format;
-use crate::store::log::frame::{self, HEADER_BYTES, u64_at};
-use crate::store::log::scan::read_readable;
+use crate::store::log::recovery::survey;
 use crate::store::log::segment::Segment;
-use crate::store::log::snapshot_file::{self, SnapshotFile};
-use crate::store::log::survey;
+use crate::store::log::segment::frame::{self, HEADER_BYTES, u64_at};
+use crate::store::log::segment::scan::read_readable;
+use crate::store::log::snapshot;
+use crate::store::log::snapshot::file::SnapshotFile;
 
 const READ_BYTES: u32 = 1 << 20;
 const STEP: usize = 8;
@@ -68,8 +69,8 @@ async fn log_of_any_frame(segment: &Segment) -> Option<u64> {
 
 async fn log_of_snapshot(disk: &dyn Disk, lsn: u64) -> Option<u64> {
     const LOG_AT: usize = 12;
-    let snapshot = SnapshotFile::open_bare(disk, &snapshot_file::name_of(lsn)).await.ok()?;
+    let snapshot = SnapshotFile::open_bare(disk, &snapshot::file::name_of(lsn)).await.ok()?;
     let head = snapshot.block(0).await.ok()?.bytes;
     let log = (head.len() >= LOG_AT + 8).then(|| u64_at(&head, LOG_AT))?;
-    (head == snapshot_file::head(log, lsn)).then_some(log)
+    (head == snapshot::file::head(log, lsn)).then_some(log)
 }

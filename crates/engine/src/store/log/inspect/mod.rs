@@ -3,30 +3,19 @@
 //!
 //! On a real disk these block: call them from a thread that may.
 
-mod account;
-mod blocks;
 mod check;
-mod copies;
 mod export;
-mod frames;
-mod gaps;
 mod guess;
-mod known;
-mod ledger;
+mod loss;
 mod reading;
 mod refused;
-mod rescue;
-mod resync;
 mod salvage;
-mod snapshot;
-mod steps;
 mod unclaimed;
-mod verdict;
 
-pub use account::{Account, PartitionAccount};
 pub(super) use check::examine;
 pub use check::{FileReport, PartitionReport, Report, Use, check, check_with};
 pub use export::{Exported, export};
+pub use loss::account::{Account, PartitionAccount};
 pub use salvage::{Salvaged, salvage, salvage_with};
 pub use unclaimed::{Unclaimed, UnclaimedReport};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::store::StoreError;
+use crate::store::log::read::view::PartitionView;
 use crate::store::log::tables::{PartitionTable, Tables};
-use crate::store::log::view::PartitionView;
 
 /// Each partition that its next owner cannot have, and why. Rows are read only if `is_damaged`: a log without damage has
 /// none that cannot be read.

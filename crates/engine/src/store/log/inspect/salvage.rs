@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::reading::{self, Read};
 use super::{Account, Locked, Progress, guess};
 use crate::env::Env;
-use crate::store::log::committer::{Request, ask};
+use crate::store::log::commit::{Request, ask};
 use crate::store::log::disk::Disk;
 use crate::store::log::format::{Format, Found, Owner};
 use crate::store::log::opening::Purpose;
-use crate::store::log::survey::{self, Survey};
+use crate::store::log::recovery::survey::{self, Survey};
 use crate::store::log::{Durability, LogOptions, LogStore, format, opening};
 use crate::store::{Store, StoreError};
 

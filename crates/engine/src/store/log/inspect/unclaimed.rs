@@ -13,8 +13,8 @@ use windlass_core::row::{QueueName, Stored};
 use windlass_core::time::Timestamp;
 
 use crate::store::StoreError;
+use crate::store::log::read::view::PartitionView;
 use crate::store::log::tables::Tables;
-use crate::store::log::view::PartitionView;
 
 /// The partitions of one directory, compared with what its registry names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,69 @@
+//! What is known of one item while a log is read: one word for each, so that a large log can be counted in memory.
+
+use windlass_core::item::{Item, State};
+use windlass_core::row::Part;
+
+/// What was found of an item so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) has_row: bool,
+    /// A frame or block that cannot be trusted names it.
+    pub(crate) is_suspected: bool,
+    /// Bodies that the row says there are, and bodies that were found.
+    pub(crate) wants: Parts,
+    pub(crate) has: Parts,
+}
+
+/// A set of the bodies that an item has at most once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parts(u8);
+
+impl Parts {
+    fn bit(part: Part) -> u8 {
+        match part {
+            Part::Payload => 1,
+            Part::Result => 2,
+            Part::Facts => 4,
+            Part::Input => 8,
+            Part::Events(_) => 0,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, part: Part, is_in: bool) {
+        if is_in {
+            self.0 |= Self::bit(part);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, part: Part) {
+        self.0 &= !Self::bit(part);
+    }
+
+    pub(crate) fn contains(self, part: Part) -> bool {
+        self.0 & Self::bit(part) != 0
+    }
+
+    pub(crate) fn wanted_by(item: &Item) -> Self {
+        let mut parts = Self::default();
+        let outcome = match &item.state {
+            State::Final(outcome) => Some(outcome),
+            State::Scheduled { .. } | State::Waiting | State::Leased(_) | State::Suspended(_) => None,
+        };
+        let extras = item.extras.as_deref();
+        parts.insert(Part::Payload, outcome.is_none_or(|outcome| outcome.outgoing.is_some()));
+        parts.insert(Part::Result, outcome.is_some_and(|outcome| outcome.has_result));
+        parts.insert(Part::Facts, extras.is_some_and(|extras| extras.facts_bytes > 0));
+        parts.insert(Part::Input, outcome.is_none() && extras.is_some_and(|extras| extras.has_input));
+        parts
+    }
+}
+
+impl Known {
+    pub(crate) fn lacks(self, part: Part) -> bool {
+        self.has_row && self.wants.contains(part) && !self.has.contains(part)
+    }
+
+    pub(crate) fn is_nothing(self) -> bool {
+        !self.has_row && !self.is_suspected && self.has == Parts::default()
+    }
+}
