@@ -8,6 +8,7 @@
 
 mod bodies;
 mod cursor;
+pub mod double;
 mod entries;
 mod events;
 pub mod log;

@@ -8,10 +8,9 @@ use tokio::sync::watch;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::{Change, Part};
 use windlass_engine::env::BoxFuture;
+use windlass_engine::store::double::Double;
 use windlass_engine::store::memory::MemoryStore;
-use windlass_engine::store::{
-    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
-};
+use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Store, StoreError};
 
 /// What goes wrong with the next commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +131,11 @@ impl FaultyStore {
     }
 }
 
-impl Store for FaultyStore {
+impl Double for FaultyStore {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
     fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
         if *self.down.lock().expect("not poisoned") || self.is_broken(partition) {
             return Box::pin(std::future::ready(Err(Self::broken())));
@@ -188,14 +191,6 @@ impl Store for FaultyStore {
         })
     }
 
-    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.sync(term)
-    }
-
-    fn epoch(&self, partition: PartitionId) -> u64 {
-        self.inner.epoch(partition)
-    }
-
     fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
         Box::pin(async move {
             let mut held = self.reads_held.subscribe();
@@ -227,10 +222,6 @@ impl Store for FaultyStore {
         self.inner.read_events(partition, number, from, bytes_max)
     }
 
-    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
-        self.inner.peek(partition)
-    }
-
     fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
         if self.drops_fail.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(Self::broken())));
@@ -243,23 +234,7 @@ impl Store for FaultyStore {
         self.inner.partitions()
     }
 
-    fn batch_bytes_max(&self) -> usize {
-        self.inner.batch_bytes_max()
-    }
-
     fn room(&self, _partition: PartitionId) -> Room {
         if *self.full.lock().expect("not poisoned") { Room::Full } else { Room::Enough }
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.inner.close()
     }
 }

@@ -5,20 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::watch;
-use windlass_core::id::{ItemNumber, PartitionId};
-use windlass_core::row::{Part, QueueName};
+use windlass_core::id::PartitionId;
+use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_core::verbs::{CreateQueue, CronChange, NewItem, RetryItem};
 use windlass_engine::Engine;
 use windlass_engine::env::BoxFuture;
+use windlass_engine::store::double::Double;
 use windlass_engine::store::log::{Durability, LogOptions, LogStore};
 use windlass_engine::store::spread::{Member, Spread};
-use windlass_engine::store::{
-    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
-};
+use windlass_engine::store::{Batch, CommitError, Store, StoreError, Term};
 
 use crate::behaviour::addresses::at;
 use crate::behaviour::crons::{cron, named};
@@ -68,9 +66,9 @@ struct Stepped {
     steps: Arc<Steps>,
 }
 
-impl Store for Stepped {
-    fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
-        self.log.acquire(partition)
+impl Double for Stepped {
+    fn inner(&self) -> &dyn Store {
+        &self.log
     }
 
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
@@ -85,56 +83,6 @@ impl Store for Stepped {
             self.steps.begin().await;
             self.log.sync(term).await
         })
-    }
-
-    fn epoch(&self, partition: PartitionId) -> u64 {
-        self.log.epoch(partition)
-    }
-
-    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
-        self.log.peek(partition)
-    }
-
-    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
-        self.log.read(partition, bodies)
-    }
-
-    fn read_events(
-        &self,
-        partition: PartitionId,
-        number: ItemNumber,
-        from: u64,
-        bytes_max: usize,
-    ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
-        self.log.read_events(partition, number, from, bytes_max)
-    }
-
-    fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.log.drop_partition(partition)
-    }
-
-    fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
-        self.log.partitions()
-    }
-
-    fn batch_bytes_max(&self) -> usize {
-        self.log.batch_bytes_max()
-    }
-
-    fn room(&self, partition: PartitionId) -> Room {
-        self.log.room(partition)
-    }
-
-    fn kind(&self) -> &'static str {
-        self.log.kind()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.log.stats()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.log.close()
     }
 }
 

@@ -9,16 +9,15 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use windlass_api::items::WaitItemRequest;
 use windlass_api::{Code, Span};
-use windlass_core::id::{ItemId, ItemNumber, PartitionId};
-use windlass_core::row::{Part, QueueName};
+use windlass_core::id::ItemId;
+use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::verbs::{CreateQueue, NewItem};
 use windlass_engine::Engine;
 use windlass_engine::env::{BoxFuture, TokioEnv};
+use windlass_engine::store::double::Double;
 use windlass_engine::store::memory::MemoryStore;
-use windlass_engine::store::{
-    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
-};
+use windlass_engine::store::{Batch, CommitError, Store};
 
 use super::context::Context;
 use super::wire::Encoding;
@@ -38,71 +37,17 @@ struct StalledStore {
     begun: watch::Sender<usize>,
 }
 
-impl Store for StalledStore {
+impl Double for StalledStore {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
         Box::pin(async move {
             self.begun.send_modify(|begun| *begun += 1);
             self.stalled.subscribe().wait_for(|stalled| !stalled).await.expect("the store is there");
             self.inner.commit(batch).await
         })
-    }
-
-    fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
-        self.inner.acquire(partition)
-    }
-
-    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.sync(term)
-    }
-
-    fn epoch(&self, partition: PartitionId) -> u64 {
-        self.inner.epoch(partition)
-    }
-
-    fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
-        self.inner.read(partition, bodies)
-    }
-
-    fn read_events(
-        &self,
-        partition: PartitionId,
-        number: ItemNumber,
-        from: u64,
-        bytes_max: usize,
-    ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
-        self.inner.read_events(partition, number, from, bytes_max)
-    }
-
-    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
-        self.inner.peek(partition)
-    }
-
-    fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.drop_partition(partition)
-    }
-
-    fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
-        self.inner.partitions()
-    }
-
-    fn batch_bytes_max(&self) -> usize {
-        self.inner.batch_bytes_max()
-    }
-
-    fn room(&self, partition: PartitionId) -> Room {
-        self.inner.room(partition)
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.inner.stats()
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.inner.close()
     }
 }
 

@@ -6,18 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
 use windlass_core::id::{ItemNumber, PartitionId};
 use windlass_core::row::Part;
 use windlass_engine::env::BoxFuture;
+use windlass_engine::store::double::Double;
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::spread::Member;
-use windlass_engine::store::{
-    Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term,
-};
+use windlass_engine::store::{Batch, Body, CommitError, Room, Store, StoreError};
 use windlass_server::config::{self, Config, RawConfig};
 use windlass_server::lifecycle::Server;
 
@@ -34,9 +32,9 @@ struct Failing {
     held: watch::Sender<bool>,
 }
 
-impl Store for Failing {
-    fn acquire(&self, partition: PartitionId) -> BoxFuture<'_, Result<Acquired, StoreError>> {
-        self.inner.acquire(partition)
+impl Double for Failing {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
     }
 
     fn commit(&self, batch: Batch) -> BoxFuture<'_, Result<(), CommitError>> {
@@ -52,58 +50,12 @@ impl Store for Failing {
         })
     }
 
-    fn sync(&self, term: Term) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.sync(term)
-    }
-
-    fn epoch(&self, partition: PartitionId) -> u64 {
-        self.inner.epoch(partition)
-    }
-
     fn read(&self, partition: PartitionId, bodies: Vec<(ItemNumber, Part)>) -> BoxFuture<'_, Vec<Body>> {
         Box::pin(async move { self.inner.read(partition, bodies).await.into_iter().map(rotten).collect() })
     }
 
-    fn read_events(
-        &self,
-        partition: PartitionId,
-        number: ItemNumber,
-        from: u64,
-        bytes_max: usize,
-    ) -> BoxFuture<'_, Result<Vec<(u64, Bytes)>, StoreError>> {
-        self.inner.read_events(partition, number, from, bytes_max)
-    }
-
-    fn peek(&self, partition: PartitionId) -> BoxFuture<'_, Result<Box<dyn Rows>, StoreError>> {
-        self.inner.peek(partition)
-    }
-
-    fn drop_partition(&self, partition: PartitionId) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.inner.drop_partition(partition)
-    }
-
-    fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>> {
-        self.inner.partitions()
-    }
-
-    fn batch_bytes_max(&self) -> usize {
-        self.inner.batch_bytes_max()
-    }
-
     fn room(&self, partition: PartitionId) -> Room {
         if self.is_full.load(Ordering::SeqCst) { Room::Full } else { self.inner.room(partition) }
-    }
-
-    fn kind(&self) -> &'static str {
-        self.inner.kind()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.inner.stats()
-    }
-
-    fn close(&self) -> BoxFuture<'_, ()> {
-        self.inner.close()
     }
 }
 
