@@ -12,7 +12,7 @@ use windlass_engine::store::double::Double;
 use windlass_engine::store::memory::MemoryStore;
 use windlass_engine::store::{Acquired, Batch, Body, CommitError, Room, Store, StoreError};
 
-/// What goes wrong with the next commit.
+/// A fault of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Refused before anything was written.
@@ -23,9 +23,9 @@ pub(crate) enum Fault {
     UnknownDone,
     /// The process ends there: it did not happen, and nobody hears anything any more.
     CrashBefore,
-    /// The same, after it happened.
+    /// The process ends after the commit happened, and nobody hears anything any more.
     CrashAfter,
-    /// It is answered, and taken back before it was durable: relaxed durability allows that.
+    /// The commit is answered, and taken back before it was durable: relaxed durability allows that.
     TakenBack,
 }
 
@@ -88,7 +88,7 @@ impl FaultyStore {
         self.next_fault.lock().expect("not poisoned").is_some()
     }
 
-    /// What the next process finds.
+    /// The store as the next process finds it.
     pub(crate) fn next_process(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), ..Self::default() }
     }
@@ -117,7 +117,7 @@ impl FaultyStore {
         std::future::pending().await
     }
 
-    /// What goes wrong with every commit from now on.
+    /// The fault of every commit from now on.
     pub(crate) fn fail_all(&self, fault: Option<Fault>) {
         *self.every_commit.lock().expect("not poisoned") = fault;
     }
