@@ -2,7 +2,7 @@
 //!
 //! [`memory`] forgets everything with the process, [`log`] is the embedded default, [`spread`] makes one of several.
 //!
-//! What any durable store needs is apart from the log: [`entries`] is a batch as bytes, [`bodies`] tells where bodies are
+//! The parts that any durable store needs are apart from the log: [`entries`] is a batch as bytes, [`bodies`] tells where bodies are
 //! and keeps some in memory, [`merge`] makes a snapshot of an older one and the batches since. The log uses them, and they
 //! know nothing of the log.
 
@@ -78,15 +78,15 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// How much room there is for a partition. Asked before a command is applied.
     fn room(&self, partition: PartitionId) -> Room;
 
-    /// Of all stores together, where there are several.
+    /// Counters and sizes, of all stores together where there are several.
     fn stats(&self) -> StoreStats;
 
     /// A word for how the store keeps things: `log`, `memory`.
     fn kind(&self) -> &'static str;
 
-    // What follows is for several stores in one; a single one has nothing to say about it.
+    // The methods from here on are for several stores in one; a single store keeps the defaults.
 
-    /// Each by itself, in a fixed order.
+    /// The state of each store by itself, in a fixed order.
     fn stores(&self) -> Vec<StoreState> {
         let (name, room) = (DEFAULT_STORE.into(), self.room(PartitionId::REGISTRY));
         vec![StoreState { name, kind: self.kind(), is_open: true, room, stats: self.stats() }]
@@ -127,7 +127,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What [`Store::find_member`] finds.
+/// The answer of [`Store::find_member`].
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'a> {
     /// The store that was asked.
@@ -163,13 +163,13 @@ impl Term {
     }
 }
 
-/// What a store has to say of one body.
+/// One body as a store can give it.
 #[derive(Clone, Debug)]
 pub enum Body {
     Found(Bytes),
     /// Nothing is stored under this key (any more).
     Absent,
-    /// What was written is lost: reading again does not help.
+    /// The body was written and is lost: reading again does not help.
     Damaged(StoreError),
     /// The store cannot read it now. Nothing is known to be lost: reading again may help.
     Unreadable(StoreError),
@@ -249,7 +249,7 @@ pub enum CommitError {
     /// Nothing of the batch is or will be durable.
     #[error("not committed: {0}")]
     NotApplied(StoreError),
-    /// It may or may not be durable: the next acquire tells.
+    /// The batch may or may not be durable: the next acquire tells.
     #[error("commit with unknown outcome: {0}")]
     Unknown(StoreError),
 }
@@ -348,9 +348,9 @@ pub struct StoreStats {
     pub commits: u64,
     pub syncs: u64,
     pub bytes_written: u64,
-    /// What the store takes up now.
+    /// Bytes that the store takes up now.
     pub bytes_stored: u64,
-    /// What of it is bodies that are still wanted.
+    /// Bytes of bodies that are still wanted.
     pub bytes_live: u64,
     pub snapshots: u64,
     pub compactions: u64,
@@ -358,7 +358,7 @@ pub struct StoreStats {
     pub damaged_partitions: u64,
     /// Wanted bodies that were found damaged when the store was opened.
     pub damaged_bodies: u64,
-    /// What its disk has left, if it tells.
+    /// Bytes that the store's disk has left, if the disk tells.
     pub bytes_free: Option<u64>,
     pub events: StoreEvents,
 }

@@ -1,4 +1,4 @@
-//! What a batch does to bodies.
+//! The changes that a batch makes to bodies.
 
 use bytes::Bytes;
 use windlass_core::id::ItemNumber;

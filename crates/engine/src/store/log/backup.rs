@@ -60,11 +60,11 @@ struct Held {
     _release: oneshot::Sender<()>,
 }
 
-/// What came of a copy.
+/// The result of a copy.
 #[derive(Debug, Default)]
 pub struct Copied {
     pub bytes: u64,
-    /// What of the copy is damaged, each with file and offset where that can be told.
+    /// Damage in the copy, each with file and offset where that can be told.
     pub damage: Vec<StoreError>,
 }
 
@@ -180,7 +180,7 @@ fn files_of(view: &View, closing: &[u8]) -> Vec<Source> {
     let current = view.chain.last().map(|link| link.segment);
     let segments = view.pins.iter().map(|(number, pin)| {
         let size = u64::from(pin.segment.bytes);
-        // What is written to the current segment from now on is not part of the copy.
+        // Frames written to the current segment from now on are not part of the copy.
         let (length, end) = if Some(*number) == current {
             (u64::from(view.end), closing.to_vec())
         } else {

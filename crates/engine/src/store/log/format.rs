@@ -29,7 +29,7 @@ pub(super) struct Format {
 /// How far the log is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Its first segment may not be there yet. Without this, a log that lost all its files would look like a new one.
+    /// The first segment may not be there yet. Without this, a log that lost all its files would look like a new one.
     New,
     /// A salvage writes to it, or was ended before it was complete: such a log is not opened.
     Salvage,
@@ -58,11 +58,11 @@ impl State {
     }
 }
 
-/// What the file says.
+/// The `format` file as read.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) format: Format,
-    /// What is wrong with one of the two copies, if the other one counts.
+    /// The damage to one of the two copies, if the other one counts.
     pub(super) damage: Option<StoreError>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Found {
 pub(super) struct Owner {
     /// The name of the store.
     pub(super) store: Arc<str>,
-    /// The same in all stores of one server: the id that its first store's log had when it was made.
+    /// The server's id, equal in all its stores: the id that its first store's log had when it was made.
     pub(super) server: u64,
     /// In the first store: the names of the others that were ever opened beside it.
     pub(super) others: Vec<Arc<str>>,
@@ -120,7 +120,7 @@ impl Format {
     }
 }
 
-/// What the directory says. `None` if it is empty.
+/// The `format` file of a directory. `None` if the directory is empty.
 pub(super) async fn read(disk: &dyn Disk) -> Result<Option<Found>, StoreError> {
     let failed = |error| io_failed("cannot read", disk.path(NAME), error);
     let names = disk.list().await.map_err(failed)?;
@@ -152,7 +152,7 @@ pub(super) async fn read_damaged_owner(disk: &dyn Disk) -> Option<Owner> {
     merged().or_else(|| likely_owner(&one, &other))
 }
 
-/// What two damaged copies say together: each line as one of them has it, so that the checksum is right.
+/// The text that two damaged copies make together: each line as one of them has it, so that the checksum is right.
 fn merge(disk: &dyn Disk, one: &str, other: &str) -> Option<Format> {
     const DIFFERENT_MAX: usize = 8;
     let (one, other): (Vec<&str>, Vec<&str>) = (one.lines().collect(), other.lines().collect());
@@ -169,7 +169,7 @@ fn merge(disk: &dyn Disk, one: &str, other: &str) -> Option<Format> {
     (0..1 << different.len()).find_map(|choice| parse(disk, &chosen(choice)).ok())
 }
 
-/// What both copies say, and else what one of them says. Names of other stores count only if both have them.
+/// The text of both copies if they agree, and else of one of them. Names of other stores count only if both have them.
 fn likely_owner(one: &str, other: &str) -> Option<Owner> {
     let (first, second) = (owner_in(one), owner_in(other));
     let (Some(first), Some(second)) = (&first, &second) else { return first.or(second) };
@@ -185,7 +185,7 @@ async fn read_bytes(disk: &dyn Disk) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What the first sound copy says. Damage may have changed where the copies begin and end: each place where one could is
+/// The text of the first sound copy. Damage may have changed where the copies begin and end: each place where one could is
 /// tried.
 fn parse_copies(disk: &dyn Disk, bytes: &[u8]) -> Result<Found, StoreError> {
     let sound = sound_copies(disk, bytes);

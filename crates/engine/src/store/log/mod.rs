@@ -7,7 +7,7 @@
 //! into tables again. [`format`] and [`owner`] tell logs apart. [`backup`] copies a log in use, [`inspect`] looks at one that
 //! is not. Everything goes through the narrow door of [`disk`].
 //!
-//! What it promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
+//! The log promises: nothing is answered before it is durable (as far as [`Durability`] says so), nothing that is
 //! void comes back, and damage is refused with file and offset, never read as data.
 
 pub mod backup;
@@ -164,7 +164,7 @@ impl LogStore {
         if self.shared.options.durability != Durability::Always {
             ask(&self.requests, |answer| Request::Sync { answer }).await?;
         }
-        // Asked behind the sync: a roll-back before it has ended the term.
+        // The epoch is asked for after the sync: a roll-back before that has ended the term.
         if self.epoch(term.partition) == term.epoch { Ok(()) } else { Err(StoreError::Fenced) }
     }
 

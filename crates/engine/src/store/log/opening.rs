@@ -31,7 +31,7 @@ const SEGMENT_BYTES_MIN: u32 = 4 << 10;
 pub(super) const SEGMENT_BYTES_MAX: u32 = 1 << 30;
 const REWRITE_BYTES: u32 = 1 << 20;
 
-/// What a log is opened for.
+/// The purpose that a log is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Serve,
@@ -150,7 +150,7 @@ fn tell(recovered: &Recovered) {
     }
 }
 
-/// What the files tell. Only a new log may have no segment yet.
+/// Tables from the files. Only a new log may have no segment yet.
 pub(super) async fn recover(disk: &dyn Disk, format: &Format) -> Result<Recovered, StoreError> {
     format.check_finished(disk)?;
     recover_files(disk, format).await

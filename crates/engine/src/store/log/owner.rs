@@ -15,7 +15,7 @@ use crate::store::{DEFAULT_STORE, StoreError};
 
 impl LogStore {
     /// Makes a directory that is another server's, or another store's of another server, the store of this name, durably.
-    /// Its partitions stay. `server` is the id of the first store, and unset for the first store itself. Nothing happens to
+    /// The directory's partitions stay. `server` is the id of the first store, and unset for the first store itself. Nothing happens to
     /// a directory that is the store's own. Refused if the directory is empty, while a process has it open, and if it holds
     /// a registry that would not be the server's own.
     pub async fn take_over(

@@ -1,4 +1,4 @@
-//! What the log's tasks have in common. Locks are held for moments only, and never while waiting.
+//! State that the log's tasks share. Locks are held for moments only, and never while waiting.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub(super) upkeep_kick: Notify,
     /// A segment is ready, or none can be made.
     pub(super) pool_changed: Notify,
-    /// Nobody is left who may read.
+    /// The reader's thread may end.
     pub(super) reader_stop: Notify,
     closing: AtomicBool,
     /// A thread of the log has panicked: the committer ends, and whoever asks is told that the store is closed.
@@ -62,7 +62,7 @@ impl Counters {
     }
 }
 
-/// Who has something to do.
+/// The tasks that have something to do.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Kicks {
     keeper: bool,
@@ -132,7 +132,7 @@ impl Shared {
         Kicks { keeper: tables.something_died, upkeep }
     }
 
-    /// As often as its writing is worth the reading it saves: when the log since is as large as the snapshot.
+    /// Whether writing a snapshot is worth the reading it saves: the log since the last one is as large as that one.
     pub(super) fn snapshot_is_due(&self, tables: &Tables) -> bool {
         let last = tables.snapshot.as_ref().map_or(0, |snapshot| snapshot.bytes);
         tables.tail_bytes > last.max(self.options.snapshot_min_bytes)

@@ -1,5 +1,5 @@
-//! What the log knows in memory: where everything is. It holds only what a reader may be told, and one function
-//! applies a frame to it, live and at recovery alike.
+//! The log's knowledge in memory: where everything is. The tables hold only what a reader may be told, and one function
+//! applies a frame to them, live and at recovery alike.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) struct FramePlace {
     pub(super) segment: u32,
     pub(super) offset: u32,
     pub(super) length: u32,
-    /// Of header and entries, which are all that is read again of a frame: bodies have places of their own.
+    /// Bytes of header and entries, which are all that is read again of a frame: bodies have places of their own.
     pub(super) head: u32,
 }
 
@@ -75,7 +75,7 @@ impl Slot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) segment: u32,
-    /// It continues after this frame.
+    /// The last frame before the segment.
     pub(super) after: u64,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct PartitionTable {
     pub(super) now: u64,
     /// Commits since the snapshot.
     pub(super) frames: VecDeque<FramePlace>,
-    /// Its part of the snapshot.
+    /// The partition's part of the snapshot.
     pub(super) section: Option<Section>,
     pub(super) bodies: Bodies<Place>,
     /// Why it cannot be read back, if that is known: its next owner is refused.
@@ -238,7 +238,7 @@ impl Tables {
 
     fn drop_partition(&mut self, partition: u32) {
         let Some(table) = self.partitions.remove(&partition) else { return };
-        // What was kept for its sake may be free now.
+        // Segments kept for the sake of a damaged partition may be free now.
         self.something_died |= table.damage.is_some();
         self.release_all(table.bodies.iter().map(|(_, place)| *place));
     }

@@ -146,7 +146,7 @@ mod tests {
         bytes
     }
 
-    /// What becomes of rows with the value `old`: each key with the place of its value, if that is elsewhere.
+    /// Merges rows with the value `old`, and tells each key with the place of its value, if that is elsewhere.
     fn merged(old: &[Vec<u8>], words: Vec<(Vec<u8>, LastWord<u64>)>) -> Vec<(Vec<u8>, Option<u64>)> {
         let mut merge = Merge::new(words.into_iter());
         for key in old {

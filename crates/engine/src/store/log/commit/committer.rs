@@ -23,7 +23,7 @@ use crate::store::log::shared::Shared;
 use crate::store::log::tables::{Link, Slot, Tables};
 use crate::store::{CommitError, StoreError};
 
-/// What one run takes at most, so that nobody waits long behind others.
+/// Bytes that one run takes at most, so that nobody waits long behind others.
 const RUN_BYTES_MAX: usize = 4 << 20;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Committer {
     /// The last frame written.
     pub(crate) lsn: u64,
     open: u32,
-    /// What to say in the segment before, as soon as the start of this one is durable.
+    /// The hint for the segment before, left as soon as the start of this one is durable.
     hint: Option<Hint>,
     /// When what was written without a sync is to be synced.
     sync_at: Option<Duration>,
@@ -96,7 +96,7 @@ impl Committer {
         if self.shared.is_broken() {
             return None;
         }
-        // Also under load, when there is always something carried over and nobody waits for the timer below.
+        // Asked here too, because under load there is always something carried over and the timer below is not waited for.
         if self.sync_at.is_some_and(|at| at <= self.shared.env.boot()) {
             self.sync_written().await;
         }
@@ -228,7 +228,7 @@ impl Committer {
         Hint::behind(last, &self.current, self.offset, next)
     }
 
-    /// Only once the segment's start is durable: whoever finds the hint but not the start knows that it was lost.
+    /// Leaves the hint once the segment's start is durable: a hint without a start then proves that the start was lost.
     async fn leave_hint(&mut self) {
         if let Some(hint) = self.hint.take() {
             hint.leave().await;
@@ -260,7 +260,7 @@ impl Committer {
             tables.apply(header, *place, &write.bodies);
         }
         if synced {
-            // What died before it was durable can be let go only now.
+            // Bodies that died before their removal was durable can be let go only now.
             tables.something_died |= tables.synced < before;
             tables.synced = self.lsn;
             self.sync_at = None;

@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::store::log::read::view::{PartitionView, View};
 use run::Write;
 
-/// What the committer can be asked for.
+/// A request to the committer.
 #[derive(Debug)]
 pub(crate) enum Request {
     Write(Write),

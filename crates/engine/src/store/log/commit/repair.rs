@@ -11,7 +11,7 @@ use crate::store::log::recovery::replay::Replay;
 use crate::store::log::tables::{Slot, Tables};
 
 impl Committer {
-    /// Whoever wants something of the log after a failure comes by here first. May fail, and is tried again then.
+    /// Called before anything else is done after a failure. May fail, and is tried again then.
     pub(crate) async fn repair(&mut self) -> Result<(), StoreError> {
         let durable = match self.shared.options.durability {
             // The tables never held anything else.
@@ -48,7 +48,7 @@ impl Committer {
 
     fn roll_back(&self, mut durable: Tables) {
         let mut tables = self.shared.tables();
-        // Whoever wrote on top of what is gone must read anew.
+        // An owner that wrote on top of commits that are gone must read anew.
         for (partition, before) in &tables.partitions {
             let table = durable.partitions.entry(*partition).or_default();
             table.epoch = before.epoch + u64::from(!active(Mutant::RollBackWithoutFencing));
@@ -71,7 +71,7 @@ impl Committer {
     }
 }
 
-/// What the files alone would not tell quicker: which segments there are, and which of them are the log.
+/// The part of the tables that the files would not tell quicker: which segments there are, and which of them are the log.
 fn bare_copy(tables: &Tables) -> Tables {
     let slots = tables
         .slots

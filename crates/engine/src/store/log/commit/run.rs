@@ -56,7 +56,7 @@ pub(crate) struct Begins {
 pub(crate) struct Run {
     pub(crate) segment: Arc<Segment>,
     pub(crate) base: u32,
-    /// What the frame before the next one says.
+    /// The header of the frame before the next one.
     last: Header,
     pub(crate) buffer: Vec<u8>,
     pub(crate) frames: Vec<(Header, FramePlace)>,
@@ -116,7 +116,7 @@ impl Run {
         self.base + self.buffer.len() as u32
     }
 
-    /// Its last frame.
+    /// The number of the last frame.
     pub(crate) fn lsn(&self) -> u64 {
         self.last.lsn
     }
@@ -138,7 +138,7 @@ pub(crate) fn admit(tables: &Tables, writes: Vec<Write>) -> Vec<Write> {
 /// `sequences`: those of partitions that have been written to in the same run.
 fn check_owner(tables: &Tables, sequences: &mut BTreeMap<u32, u64>, write: &Write) -> Result<(), StoreError> {
     if write.kind == Kind::Drop {
-        // Nobody owns it from here on.
+        // A dropped partition has no owner from here on.
         sequences.insert(write.partition, u64::MAX);
         return Ok(());
     }

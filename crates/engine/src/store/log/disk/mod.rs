@@ -57,7 +57,7 @@ pub trait File: Send + Sync + fmt::Debug + 'static {
     /// `fdatasync`: what was written is durable when it returns well. After an error nobody knows.
     fn sync(&self) -> BoxFuture<'_, io::Result<()>>;
 
-    /// What was written since the last sync need not become durable: the file may be closed before it is.
+    /// Bytes written since the last sync need not become durable: the file may be closed before it is.
     fn leave_unsynced(&self) {}
 
     fn len(&self) -> BoxFuture<'_, io::Result<u64>>;
@@ -90,7 +90,7 @@ pub async fn read_full(file: &dyn File, mut offset: u64, buffer: &mut [u8]) -> i
     Ok(filled)
 }
 
-/// What a disk reads whole or not at all.
+/// The bytes that a disk reads whole or not at all.
 const PIECE_BYTES: u64 = 4 << 10;
 
 /// Bytes of a file that cannot be read.

@@ -163,7 +163,7 @@ impl Disk for RealDisk {
         done(self.handles.sync_directory())
     }
 
-    /// What `df` shows as available: blocks that a file system keeps for root do not count.
+    /// The bytes that `df` shows as available: blocks that a file system keeps for root do not count.
     fn free_bytes(&self) -> Option<u64> {
         let disk = rustix::fs::statvfs(&self.directory).ok()?;
         disk.f_bavail.checked_mul(disk.f_frsize)

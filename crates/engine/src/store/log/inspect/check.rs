@@ -23,7 +23,7 @@ use crate::store::log::tables::{Place, Tables};
 
 const SLICE: usize = 1024;
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Report {
     pub log: u64,
@@ -41,7 +41,7 @@ pub struct Report {
     pub harmless: Vec<StoreError>,
     /// Why a server does not open the log.
     pub refused: Option<StoreError>,
-    /// What is there and what is missing, in items. What a start cuts is there.
+    /// Items that are there and items that are missing. Items that a start cuts are there.
     pub account: Account,
     /// Partitions that lose commits if a server starts on the log, because the start takes them for a torn tail. Salvage
     /// keeps what can be read of such commits.
@@ -55,7 +55,7 @@ pub struct FileReport {
     pub used_for: Use,
     pub frames: u64,
     pub frame_bytes: u64,
-    /// Of bodies that are still wanted.
+    /// Bytes of bodies that are still wanted.
     pub live_bytes: u64,
 }
 
@@ -101,7 +101,7 @@ pub async fn check_with(disk: Arc<dyn Disk>, progress: Progress<'_>) -> Result<R
     Ok(report)
 }
 
-/// What of a log is damaged that is locked already and may have no `format` file yet. Which partitions nobody claims is not
+/// The damage of a log that is locked already and may have no `format` file yet. Which partitions nobody claims is not
 /// looked for.
 pub(in crate::store::log) async fn examine(
     disk: &dyn Disk,

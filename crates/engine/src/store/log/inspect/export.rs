@@ -16,7 +16,7 @@ use crate::store::log::read::view::PartitionView;
 use crate::store::log::tables::Tables;
 use crate::store::{StoreError, remove_row};
 
-/// What an export could not tell.
+/// The partitions and bodies that an export could not tell.
 #[derive(Clone, Debug, Default)]
 pub struct Exported {
     /// By partition, the first damage: to the rows, then nothing of the partition was told, or to a body.

@@ -51,7 +51,7 @@ async fn votes(disk: &dyn Disk) -> Result<BTreeMap<u64, u64>, StoreError> {
     Ok(votes)
 }
 
-/// That of the first frame whose header can be read.
+/// The log's id in the first frame whose header can be read.
 async fn log_of_any_frame(segment: &Segment) -> Option<u64> {
     let mut offset = 0;
     while offset < segment.bytes {

@@ -24,7 +24,7 @@ use super::format::{self, Format, Found};
 use super::opening;
 use crate::store::StoreError;
 
-/// Is told how many bytes are done, and of how many.
+/// A function that is told how many bytes are done, and of how many.
 pub type Progress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
 
 /// Takes the log for as long as it is looked at, so that no server writes to it meanwhile.
@@ -40,7 +40,7 @@ impl<'a> Locked<'a> {
         Ok(self.found().await?.format)
     }
 
-    /// What the `format` file says, and what is wrong with one of its copies.
+    /// The `format` file, and the damage to one of its copies.
     async fn found(&self) -> Result<Found, StoreError> {
         let found = format::read(self.0).await?;
         let empty = || StoreError::Unusable(format!("{}: there is no log here", self.0.path("")));

@@ -14,7 +14,7 @@ use crate::store::log::recovery::survey::{self, Survey};
 use crate::store::log::{Durability, LogOptions, LogStore, format, opening};
 use crate::store::{Store, StoreError};
 
-/// What could be had.
+/// The result of a salvage.
 #[derive(Debug)]
 pub struct Salvaged {
     pub rows: u64,
@@ -24,7 +24,7 @@ pub struct Salvaged {
     pub lost: Vec<StoreError>,
     /// Damage that costs nothing.
     pub harmless: Vec<StoreError>,
-    /// What is in the new log, and what is missing, in items.
+    /// The content of the new log, and what is missing, in items.
     pub account: Account,
 }
 

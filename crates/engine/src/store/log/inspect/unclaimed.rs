@@ -25,7 +25,7 @@ pub enum Unclaimed {
     Known(BTreeMap<PartitionId, UnclaimedReport>),
 }
 
-/// What is in an unclaimed partition.
+/// The content of an unclaimed partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnclaimedReport {
     /// The queue that the partition was of when it was last served.

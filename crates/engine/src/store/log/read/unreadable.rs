@@ -7,12 +7,12 @@ use crate::store::StoreError;
 /// `EIO`, the same on every Unix.
 const EIO: i32 = 5;
 
-/// What it means that the disk reports an error for a piece of a file.
+/// The meaning of an error that the disk reports for a piece of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// It may pass.
+    /// The error may pass.
     MayPass,
-    /// It was waited for long enough: the piece is lost.
+    /// The error was waited out long enough: the piece is lost.
     IsLost,
 }
 

@@ -1,4 +1,4 @@
-//! What is durable at a moment, held fast: for a partition's new owner, a snapshot, a backup.
+//! The durable state of a moment, held fast: for a partition's new owner, a snapshot, a backup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

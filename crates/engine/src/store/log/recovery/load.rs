@@ -1,4 +1,4 @@
-//! What a snapshot says at the start: the state of each partition, and the places of its bodies. Rows are read when their
+//! Reads the snapshot at the start: the state of each partition, and the places of its bodies. Rows are read when their
 //! partition is acquired.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! From files to tables: which segments are the log, where it ends, and whether anything of it is missing.
+//! Turns files into tables: tells which segments are the log, where it ends, and whether anything of it is missing.
 //!
 //! Nothing here writes. A frame counts if it is the next one; the first place where there is none is the end of the
 //! log, unless some frame says that more than that was durable once: then the log is damaged, and not opened.
@@ -44,17 +44,17 @@ pub(crate) struct End {
     pub(crate) offset: u32,
     /// The last frame's.
     pub(crate) lsn: u64,
-    /// From here on nobody knows whether it is durable.
+    /// The offset from which on nothing is known to be durable.
     pub(crate) unsynced_from: u32,
     pub(crate) cut: Cut,
 }
 
-/// What stands behind the end of the log and belongs to its torn tail.
+/// The frames behind the end of the log that belong to its torn tail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// Frames whose header is right.
     pub(crate) frames: u64,
-    /// From the end of the log to that of the last such frame.
+    /// Bytes from the end of the log to the end of the last such frame.
     pub(crate) bytes: u32,
     /// Partitions of such frames whose entries are right: salvage keeps their commits, and a start does not.
     pub(crate) readable: BTreeSet<u32>,

@@ -24,7 +24,7 @@ pub(crate) struct Replay {
     pub(super) log: u64,
     /// The highest open number seen.
     pub(crate) open: u32,
-    /// That of the last frame that counted.
+    /// The open number of the last frame that counted.
     pub(super) last_open: u32,
     /// The highest frame that anything says was durable.
     pub(super) synced: u64,
@@ -223,7 +223,7 @@ impl Replay {
         let still_lost = |(partition, key, _): &&(u32, BodyKey, u64)| {
             let is_damaged =
                 self.tables.partitions.get(partition).is_some_and(|table| table.damage.is_some());
-            // Of a damaged partition nobody knows which bodies it still has, and it is refused.
+            // Which bodies a damaged partition still has is not known, and the partition is refused.
             !is_damaged && self.tables.body(*partition, *key).is_some_and(|place| place.segment == LOST)
         };
         let mut lost = self.lost.iter().filter(|_| !active(Mutant::NoLostBodyCheck));

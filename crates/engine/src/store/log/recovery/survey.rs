@@ -89,7 +89,7 @@ pub(crate) async fn survey(disk: &dyn Disk, log: u64) -> Result<Survey, StoreErr
     failed.into_iter().next().map_or(Ok(survey), Err)
 }
 
-/// What can be read, and why the rest cannot.
+/// The files that can be read, and why the others cannot.
 pub(crate) async fn survey_readable(
     disk: &dyn Disk,
     log: u64,

@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     End,
 }
 
-/// What a segment is for.
+/// The purpose of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A link of the chain that commits are written to.
@@ -60,12 +60,12 @@ pub(crate) struct Header {
     /// Every frame up to this one was durable when this one was written.
     pub(crate) synced: u64,
     pub(crate) epoch: u64,
-    /// Of a commit, its number in the partition. Of a segment's first frame, how many bytes the file has.
+    /// A commit's number in its partition; in a segment's first frame, how many bytes the file has.
     pub(crate) sequence: u64,
     pub(crate) now: u64,
 }
 
-/// What a frame must say to be the next one of a segment.
+/// The header fields that make a frame the next one of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
     pub(crate) log: u64,
@@ -150,12 +150,12 @@ pub(crate) fn seal(frame: &mut [u8], header: &Header) {
     frame[..4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Of a frame whose header is right: its bytes without padding.
+/// The bytes without padding of a frame whose header is right.
 pub(crate) fn length(frame: &[u8]) -> usize {
     u32_at(frame, 4) as usize
 }
 
-/// Of a frame whose header is right: the bytes of header and entries, behind which the bodies begin.
+/// The bytes of header and entries of a frame whose header is right. The bodies begin behind them.
 pub(crate) fn head_length(frame: &[u8]) -> usize {
     HEADER_BYTES + u32_at(frame, 80) as usize
 }

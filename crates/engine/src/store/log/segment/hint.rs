@@ -1,6 +1,6 @@
 //! The hint at the end of a segment: in which one the log goes on.
 //!
-//! It is no frame of the chain, and nothing rests on it: written without a sync, it tells of a file that is gone or
+//! A hint is no frame of the chain, and nothing rests on it: written without a sync, it tells of a file that is gone or
 //! lost its start when nothing else speaks of it yet. It is left only once the start of the next segment is durable,
 //! so whoever finds a hint but not that start knows that it was there.
 

@@ -20,7 +20,7 @@ pub(crate) struct Keeper {
     shared: Arc<Shared>,
     /// While something is amiss: the next attempt, and how long the wait for it is.
     retry: Option<Retry>,
-    /// What was last said in the server's log.
+    /// The room that was last told in the server's log.
     told: Room,
 }
 
@@ -163,7 +163,7 @@ impl Keeper {
             return false;
         }
         for segment in &surplus {
-            // What stays is found at the next open.
+            // A file that stays is found at the next open.
             let _may_stay = self.shared.disk.remove(&segment::name_of(segment.number)).await;
         }
         let _may_come_back = self.shared.disk.sync().await;

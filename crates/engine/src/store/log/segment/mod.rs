@@ -49,7 +49,7 @@ impl Segment {
 
     /// Whether nobody but the caller holds it. If somebody does, the keeper will hear when they let it go.
     pub(crate) fn is_unread(self: &Arc<Self>) -> bool {
-        // Set before the count is taken, or a reader that ends in between would tell nobody.
+        // `wanted` is set before the count is taken, or a reader that ends in between would tell nobody.
         self.wanted.store(true, Ordering::SeqCst);
         let unread = Arc::strong_count(self) == 1;
         if unread {
@@ -150,7 +150,7 @@ pub(crate) fn name_of(number: u32) -> String {
     format!("{number:08}{SUFFIX}")
 }
 
-/// Only of a name as this log gives it: two names of one number would be two segments in one place.
+/// The number in a segment's name, if the name is exactly as [`name_of`] makes it: two names of one number would be two segments in one place.
 pub(crate) fn number_of(name: &str) -> Option<u32> {
     let number = name.strip_suffix(SUFFIX)?.parse().ok()?;
     (name_of(number) == name).then_some(number)
@@ -169,7 +169,7 @@ pub(crate) async fn create(disk: &dyn Disk, number: u32, bytes: u32) -> Result<A
     match made {
         Ok(file) => Ok(Segment::new(disk, number, file, bytes)),
         Err(source) => {
-            // What could be written of it is room that others need more.
+            // The part that could be written is room that others need more.
             let _may_be_gone = disk.remove(&temporary).await;
             Err(io_failed("cannot make", disk.path(&name), source))
         }
@@ -187,7 +187,7 @@ async fn write_zeros_under(
     file.sync().await?;
     disk.rename(temporary, name).await?;
     if let Err(error) = disk.sync().await {
-        // Nobody would know of it before the next open, and the next attempt makes another.
+        // The file would be unknown until the next open, and the next attempt makes another.
         let _may_stay = disk.remove(name).await;
         return Err(error);
     }

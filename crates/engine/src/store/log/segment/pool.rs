@@ -35,7 +35,7 @@ pub(crate) struct Pool {
     segment_bytes: u32,
 }
 
-/// What the pool lacks.
+/// A segment that the pool lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
     Spare,
@@ -133,7 +133,7 @@ impl Pool {
     pub(crate) fn not_made(&mut self, error: StoreError) -> bool {
         if error.is_full() {
             self.failure = None;
-            // What was lacking may have been put back meanwhile.
+            // The segment that was lacking may have been put back meanwhile.
             let is_full = self.lack().is_some();
             is_full && !std::mem::replace(&mut self.full, is_full)
         } else {
@@ -172,7 +172,7 @@ impl Pool {
         }
     }
 
-    /// What is more than the pool keeps.
+    /// Segments beyond those that the pool keeps.
     pub(crate) fn take_surplus(&mut self) -> Vec<Arc<Segment>> {
         let mut surplus = std::mem::take(&mut self.unwanted);
         if self.lack().is_none() && self.free.len() > FREE_MAX {
@@ -231,7 +231,7 @@ impl Shared {
             return Ok(free);
         }
         let bytes = self.options.segment_bytes;
-        // Asked first: zeros written until the disk is full would be all for nothing.
+        // The disk is asked first: zeros written until the disk is full would be all for nothing.
         if !self.disk_has_room_for(bytes.into()) {
             return Err(StoreError::Full);
         }

@@ -17,7 +17,7 @@ pub(crate) struct Scanner<'a> {
     buffer: Vec<u8>,
     /// Where the buffer's first byte is in the segment.
     start: u32,
-    /// What could not be read, by where it begins.
+    /// Pieces that could not be read, by where they begin.
     unreadable: BTreeMap<u64, Unreadable>,
     is_lenient: bool,
 }

@@ -21,7 +21,7 @@ use crate::store::log::snapshot::{SLICE, Writer, record_of};
 use crate::store::log::tables::{Damage, Place};
 use crate::store::merge::{LastWord, Tail};
 
-/// As much is given up of a part that the disk reports an error for: the sector that disks have at most.
+/// Bytes that are given up around a place that the disk reports an error for: the largest sector that disks have.
 const PIECE_BYTES: usize = 4 << 10;
 
 impl Writer<'_> {
@@ -44,14 +44,15 @@ impl Writer<'_> {
         tracing::error!(partition, %error, "a partition is damaged: it works on, but will be refused to its next owner");
         // Where its bodies are is in the tables.
         let keeps_below = 0;
-        // What cannot be read is given up only with the file that has it: until this snapshot counts, it may come back.
+        // A piece that cannot be read is given up only with the file that has it: until this snapshot counts, the piece may
+        // come back.
         if self.unreadable == Unreadable::MayPass {
             self.shared.tables().damage(partition, error.clone(), keeps_below);
         }
         Ok(Some(Damage { error, keeps_below }))
     }
 
-    /// What is wrong with a partition's rows in the last snapshot.
+    /// The damage to a partition's rows in the last snapshot.
     async fn damage_in(
         &self,
         snapshot: Arc<SnapshotFile>,
@@ -149,7 +150,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// What became of the bodies that commits name. Those that went with a row go with its removal.
+    /// Places or removals of the bodies that commits name. Bodies that went with a row go with its removal.
     async fn write_body_changes(
         &mut self,
         partition: u32,
@@ -188,7 +189,7 @@ async fn named_bodies(mut frames: FrameSource) -> Result<BTreeSet<BodyKey>, Stor
         for frame in slice {
             match frame {
                 Ok(frame) => named.extend(frame.entries().filter_map(named_body)),
-                // Told, and the reason why the partition is carried.
+                // This damage was told already, and is why the partition is carried.
                 Err(error) if error.is_damage() => {}
                 Err(error) => return Err(error),
             }

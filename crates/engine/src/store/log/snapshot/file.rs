@@ -21,7 +21,7 @@ const MAGIC: &[u8; 8] = b"WndLsnap";
 const FORMAT: u32 = 2;
 const FOOTER_BYTES: u64 = (BLOCK_HEADER_BYTES + TAG_BYTES) as u64 + 16;
 
-/// What a block holds. The codes are part of the disk format.
+/// The content of a block. The codes are part of the disk format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Head,
@@ -29,7 +29,7 @@ pub(crate) enum Content {
     Bodies(u32),
     Index,
     Footer,
-    /// What commits did to a partition whose rows or places of bodies are carried over unread.
+    /// Changes by commits to a partition whose rows or places of bodies are carried over unread.
     Changes(u32),
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Section {
     pub(crate) bodies: u64,
     pub(crate) changes: u64,
     pub(crate) end: u64,
-    /// Set if rows or places of bodies were carried over unread, with the changes since behind them.
+    /// Present if rows or places of bodies were carried over unread, with the changes since behind them.
     pub(crate) carried: Option<Carried>,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct SnapshotFile {
     pub(crate) path: String,
     pub(crate) file: Arc<dyn File>,
     pub(crate) bytes: u64,
-    /// It holds what every frame up to this one did.
+    /// The last frame whose changes the snapshot holds.
     pub(crate) lsn: u64,
     /// Every frame up to this one was durable when it was written, and the places of bodies are none later.
     pub(crate) synced: u64,
@@ -122,7 +122,7 @@ pub(crate) fn name_of(lsn: u64) -> String {
     format!("snapshot-{lsn:020}.snap")
 }
 
-/// Only of a name as this log gives it.
+/// The frame in a snapshot's name, if the name is exactly as [`name_of`] makes it.
 pub(crate) fn lsn_of(name: &str) -> Option<u64> {
     let lsn = name.strip_prefix("snapshot-")?.strip_suffix(".snap")?.parse().ok()?;
     (name_of(lsn) == name).then_some(lsn)
@@ -252,7 +252,7 @@ impl SnapshotFile {
         self.block_header(offset).await.map(|(_, end)| end)
     }
 
-    /// What the block that begins at the offset claims to hold, right or wrong.
+    /// The content that the block at the offset claims to hold, right or wrong.
     pub(crate) async fn claimed_content(&self, offset: u64) -> Option<Content> {
         let mut tag = [0; TAG_BYTES];
         self.read(offset + BLOCK_HEADER_BYTES as u64, &mut tag).await.ok()?;

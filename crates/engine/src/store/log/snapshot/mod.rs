@@ -71,8 +71,8 @@ pub(crate) async fn take(
             Ok(replaced)
         }
         None => {
-            // It is true, but the tables have gone back to the one before, and would not keep what this one needs.
-            // Unless it took the place of that one, as true as it.
+            // The snapshot is true, but the tables have gone back to the one before, and would not keep the segments that
+            // this one needs. One of the same frame has taken the place of the one before, and stays.
             let lsn = shared.tables().snapshot_lsn();
             if lsn != view.lsn {
                 let _may_be_gone = shared.disk.remove(&name).await;
@@ -92,7 +92,7 @@ fn adopt(tables: &mut Tables, snapshot: Arc<SnapshotFile>, covered_bytes: u64) -
         slot.retired = false;
     }
     for (partition, section) in &snapshot.sections {
-        // Unless it was dropped meanwhile.
+        // A partition that was dropped meanwhile is not in the tables.
         if let (Some(carried), true) = (section.carried, tables.partitions.contains_key(partition)) {
             let why = snapshot.damaged(section.rows, "something of this partition could not be read");
             tables.damage(*partition, why, carried.keeps_below);
@@ -143,7 +143,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) view: &'a View,
     pub(crate) output: Output,
-    /// Of the partition that is written now.
+    /// The patience with the partition that is written now.
     pub(crate) unreadable: Unreadable,
     attempts: &'a mut UnreadableAttempts,
     file: Arc<dyn File>,

@@ -44,7 +44,7 @@ pub(crate) fn pays_off(tables: &Tables, segment_bytes: u32, urgent: bool) -> boo
     dead_in_chain(tables) > cost || would_be_due(tables, segment_bytes, cost)
 }
 
-/// What a snapshot alone would free: segments of the log in which nothing lives, but for the one that is written to.
+/// Bytes that a snapshot alone would free: segments of the log in which nothing lives, but for the one that is written to.
 fn dead_in_chain(tables: &Tables) -> u64 {
     let keeps_below = tables.keeps_below();
     let covered = tables.chain.iter().rev().skip(1).filter_map(|link| tables.slots.get(&link.segment));
@@ -115,7 +115,7 @@ fn let_be(shared: &Shared, era: u64, victims: &BTreeMap<u32, Pin>) {
 /// The segment that bodies are moved to.
 struct Target {
     segment: Arc<Segment>,
-    /// It is the reserve.
+    /// Whether the segment is the reserve.
     is_lent: bool,
 }
 
@@ -198,7 +198,7 @@ async fn move_out(shared: &Shared, era: u64, victims: &BTreeMap<u32, Pin>) -> Re
     Ok(true)
 }
 
-/// What could not be read now will hardly be readable a moment later: to try again at once would go on for ever.
+/// A body that could not be read now will hardly be readable a moment later: to try again at once would go on for ever.
 fn mark_stuck(shared: &Shared, era: u64, copied: &Copied) {
     let mut tables = shared.tables();
     if tables.era != era {
@@ -242,7 +242,7 @@ fn collect_slice(
     last
 }
 
-/// What became of the bodies that were to be moved.
+/// The outcome for the bodies that were to be moved.
 #[derive(Debug, Default)]
 struct Copied {
     generation: u64,
@@ -345,10 +345,10 @@ fn lay_out(
     (frame, places)
 }
 
-/// From now on the bodies are where they were copied to. `false` if the tables are not the same any more.
+/// Points the tables at the copies of the bodies. `false` if the tables are not the same any more.
 fn repoint(shared: &Shared, era: u64, target: &Arc<Segment>, moving: &[Moving], copied: &Copied) -> bool {
     let mut slot = Slot::new(Arc::clone(target), copied.generation, Role::Compacted);
-    // Not to be taken for free before the first body is in it.
+    // Marked as retired, so that it is not taken for free before the first body is in it.
     slot.retired = true;
     {
         let mut tables = shared.tables();

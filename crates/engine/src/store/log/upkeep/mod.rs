@@ -211,7 +211,7 @@ impl Upkeep {
     }
 }
 
-/// What a snapshot takes at most, about: the last one, and what the commits since say without their bodies.
+/// Bytes that a snapshot takes at most, about: those of the last one, and of the commits since without their bodies.
 fn bytes_wanted(view: &View) -> u64 {
     let frames = view.partitions.values().flat_map(|partition| &partition.frames);
     let since: u64 = frames.map(|frame| u64::from(frame.head)).sum();

@@ -1,11 +1,11 @@
-//! What a log holds and what it lost, counted in items.
+//! The account of a log: what it holds and what it lost, counted in items.
 
 use std::collections::BTreeMap;
 
 use windlass_core::id::PartitionId;
 use windlass_core::row::QueueName;
 
-/// What was found in a log and what is missing, by partition.
+/// Items that were found in a log and items that are missing, by partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     pub partitions: BTreeMap<PartitionId, PartitionAccount>,

@@ -1,9 +1,9 @@
-//! What is known of one item while a log is read: one word for each, so that a large log can be counted in memory.
+//! The knowledge of one item while a log is read: one word for each, so that a large log can be counted in memory.
 
 use windlass_core::item::{Item, State};
 use windlass_core::row::Part;
 
-/// What was found of an item so far.
+/// The parts of an item that were found so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) has_row: bool,

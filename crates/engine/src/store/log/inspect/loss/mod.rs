@@ -1,4 +1,4 @@
-//! What a damaged log has lost: [`rescue`] takes in all that is read of it, the [`ledger`] counts what is there and what is
+//! The loss of a damaged log: [`rescue`] takes in all that is read of it, the [`ledger`] counts what is there and what is
 //! missing of each item ([`known`]), and the [`verdict`] tells which damage costs something. The result is an [`account`].
 
 pub(crate) mod account;

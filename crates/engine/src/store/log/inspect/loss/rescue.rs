@@ -15,10 +15,10 @@ use crate::store::{Batch, CommitError, Store, StoreError};
 /// A commit of the new log is at most about this large, unless a single change is larger.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// What an entry of a frame takes at most beside a row or a body.
+/// Bytes that an entry of a frame takes at most beside a row or a body.
 const ENTRY_BYTES: usize = 64;
 
-/// What a commit did, as far as it can be read.
+/// A step of a commit, as far as it can be read.
 #[derive(Debug)]
 pub(crate) enum Step {
     Change(Change),
@@ -33,7 +33,7 @@ pub(crate) enum Missing {
         crc: u32,
         error: StoreError,
     },
-    /// It was in a segment of this generation, which is gone.
+    /// The body was in a segment of this generation, which is gone.
     Gone {
         generation: u64,
         crc: u32,
@@ -258,7 +258,7 @@ impl<'a> Rescue<'a> {
     }
 }
 
-/// What a change takes in a commit, or a little more.
+/// Bytes that a change takes in a commit, or a little more.
 fn size_of(change: &Change) -> usize {
     let mut encoded = Vec::new();
     match change {

@@ -19,7 +19,7 @@ use crate::store::log::snapshot::file::Content;
 const NO_FRAME: &str = "the segment's first frame, and no other frame can be read";
 pub(crate) const ROTTEN_BODY: &str = "a body has a wrong checksum";
 
-/// What was found to be wrong with a log.
+/// The damage that was found in a log.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     /// Where something is or may be lost.

@@ -1,4 +1,4 @@
-//! What can be told of a damaged block of the snapshot, or of a frame that cannot be read: where it belongs, and which items
+//! Guesses about a damaged block of the snapshot, or a frame that cannot be read: where it belongs, and which items
 //! its bytes still name.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ const LOOK_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct DamagedBlock {
     pub(crate) error: StoreError,
-    /// By its place in the index, or between other blocks. `None`: it may have held anything.
+    /// The content by the block's place in the index, or between other blocks. `None`: it may have held anything.
     pub(crate) content: Option<Content>,
     /// Items that its bytes name: nothing vouches for them.
     pub(crate) items: Vec<(u32, ItemNumber)>,
@@ -91,7 +91,7 @@ impl DamagedBlock {
     }
 }
 
-/// What stands at the offset by the index. `None` if the index cannot be read.
+/// The content that the index tells of the offset. `None` if the index cannot be read.
 fn content_by_index(snapshot: &SnapshotFile, offset: u64) -> Option<Content> {
     for (partition, section) in &snapshot.sections {
         if (section.rows..section.bodies).contains(&offset) {
@@ -123,7 +123,7 @@ async fn content_of_end(snapshot: &SnapshotFile, offset: u64) -> Option<Content>
     (claims_index || index_at.is_some_and(|index_at| offset >= index_at)).then_some(Content::Index)
 }
 
-/// What stands between the offset and the next sound block, if the index cannot be read. Damage may span several blocks, and
+/// The content between the offset and the next sound block, if the index cannot be read. Damage may span several blocks, and
 /// nothing vouches for what a damaged block says of itself, unless the next one says the same.
 async fn content_between(snapshot: &SnapshotFile, offset: u64, after: u64) -> Option<Content> {
     let head_bytes = BLOCK_START_BYTES + snapshot::file::head(0, 0).len();

@@ -56,7 +56,7 @@ pub(crate) async fn source_of_frames(segment: &Arc<Segment>, log: u64) -> Result
     }))
 }
 
-/// What a segment holds, in the order of its bytes.
+/// The frames of a segment, in the order of its bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     pub(crate) found: Vec<Found>,
@@ -95,7 +95,7 @@ pub(crate) struct Break {
     pub(crate) offset: u32,
     /// The number of the frame that should be here.
     pub(crate) lsn: u64,
-    /// Its header, if that can be read.
+    /// The frame's header, if that can be read.
     pub(crate) header: Option<Header>,
     /// Where the next frame begins that can be read, and its number.
     pub(crate) next: Option<(u32, u64)>,

@@ -1,4 +1,4 @@
-//! What of a damaged snapshot is missing: its blocks are in the order of partitions and keys, so between two that can
+//! The missing parts of a damaged snapshot: its blocks are in the order of partitions and keys, so between two that can
 //! be read lies all that those in between held.
 
 use std::collections::BTreeSet;
@@ -55,12 +55,12 @@ impl Gaps {
         Self { partitions, ..Self::default() }
     }
 
-    /// What comes next cannot be read.
+    /// The next block cannot be read.
     pub(crate) fn open(&mut self) {
         self.open = true;
     }
 
-    /// From the first to the last position everything was read.
+    /// Everything from the first to the last position was read.
     pub(crate) fn read(&mut self, first: Position, last: Position) {
         if std::mem::take(&mut self.open) {
             self.gaps.push((self.last.take(), Some(first)));
@@ -92,7 +92,7 @@ impl Gaps {
         self.partitions.as_ref().is_some_and(|all| all.contains(&partition))
     }
 
-    /// Of what a commit before the snapshot did, only that which the snapshot does not tell any more.
+    /// The part of a commit before the snapshot that the snapshot does not tell any more.
     pub(crate) fn fill(&self, partition: u32, steps: Vec<Step>) -> Vec<Step> {
         let fill = |step| match step {
             Step::Change(change) => {
@@ -115,7 +115,7 @@ impl Gaps {
                 body(*number, *part)
             }
         };
-        // Of all that goes at once nothing is in the snapshot, whatever of it can be read.
+        // Events that go at once are not in the snapshot, whatever of it can be read.
         if self.contains(&position) || matches!(change, Change::Remove(Key::Events(_, None))) {
             return vec![change];
         }

@@ -33,7 +33,7 @@ use frames::{Break, Found, Sound, Source, frames_of, is_same, source_of_frames, 
 use gaps::Gaps;
 use steps::{Held, steps_of};
 
-/// What was read of a log.
+/// The result of reading a log.
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) verdict: Verdict,
@@ -132,9 +132,9 @@ pub(crate) struct Reading<'a> {
     pub(crate) snapshot_lsn: u64,
     /// Whether there is no snapshot, or its index tells all its partitions.
     pub(crate) knows_partitions: bool,
-    /// What the snapshot should tell, but does not.
+    /// The parts that the snapshot should tell, but does not.
     pub(crate) gaps: Gaps,
-    /// What blocks of changes say, to be done after the commits up to the snapshot.
+    /// The changes in blocks of changes, to be done after the commits up to the snapshot.
     pub(crate) held: Vec<(u32, Vec<Held>)>,
     pub(crate) rescue: Rescue<'a>,
     frames: BTreeMap<u32, (u64, u64)>,

@@ -1,4 +1,4 @@
-//! What frames and body places say was done, step by step.
+//! The changes that frames and body places tell of, step by step.
 
 use bytes::Bytes;
 use windlass_core::codec::{self, DecodeError};
@@ -54,7 +54,7 @@ pub(crate) fn steps_of(frame: &[u8], segment: &Segment, offset: u32) -> Result<V
     Ok(steps)
 }
 
-/// What a block of changes says was done to a partition since its rows or places of bodies could be read.
+/// The steps of a block of changes: what was done to a partition since its rows or places of bodies could be read.
 #[derive(Debug)]
 pub(crate) enum Held {
     Change(Change),
