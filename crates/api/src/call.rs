@@ -5,13 +5,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::schema::Described;
 use crate::shape::Shaped;
 use crate::{crons, events, explain, groups, items, permits, queues, rules, service, storage, unclaimed};
 
 /// What can be a request or a reply.
-pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static {}
+pub trait Wire: Message + Default + Serialize + DeserializeOwned + JsonSchema + Described + 'static {}
 
-impl<T: Message + Default + Serialize + DeserializeOwned + JsonSchema + 'static> Wire for T {}
+impl<T: Message + Default + Serialize + DeserializeOwned + JsonSchema + Described + 'static> Wire for T {}
 
 /// A request, by the call it is for: `POST /v1/<NAME>`.
 pub trait Call: Wire + Shaped {

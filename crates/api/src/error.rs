@@ -2,8 +2,7 @@
 
 use std::{fmt, iter};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use windlass_api_derive::reply;
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $status:literal;)+) => {
@@ -93,111 +92,92 @@ pub const NOT_APPLIED: &str = "not_applied";
 pub const UNKNOWN: &str = "unknown";
 
 /// Every reply that is not 200.
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[reply]
 pub struct ErrorReply {
     /// What went wrong.
-    #[prost(message, required, tag = "1")]
+    #[field(1)]
     pub error: Error,
 }
 
 /// What went wrong.
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[reply]
 pub struct Error {
     /// A word that programs can rely on. More of them may come.
-    #[prost(string, tag = "1")]
+    #[field(1)]
     pub code: String,
     /// What was wrong and what to do.
-    #[prost(string, tag = "2")]
+    #[field(2)]
     pub message: String,
     /// Only if there is something to tell.
-    #[prost(message, optional, tag = "3")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(3)]
     pub details: Option<Details>,
 }
 
 /// What a program may want to know beside the code.
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[reply]
 pub struct Details {
     /// With every 500, 503 and 504: `not_applied` (safe to send again) or `unknown` (it may have happened).
-    #[prost(string, optional, tag = "1")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(1)]
     #[schemars(extend("enum" = [NOT_APPLIED, UNKNOWN]))]
     pub outcome: Option<String>,
     /// With `lease_lost`: how the item's latest lease ended, if it was this one.
-    #[prost(string, optional, tag = "2")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(2)]
     #[schemars(extend("enum" = ["expired", "revoked", "cancelled", "completed", "retried", "released", "suspended"]))]
     pub reason: Option<String>,
     /// With `duplicate_address`, where that refuses the whole request: the item that has the address. With `not_found`: the
     /// item that is not there, as the request named it.
-    #[prost(string, optional, tag = "3")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(3)]
     #[schemars(extend("format" = "uuid"))]
     pub id: Option<String>,
     /// With `wrong_state` of an emit after another number: that of the last event.
-    #[prost(uint64, optional, tag = "4")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(4)]
     pub last_seq: Option<u64>,
     /// With an `overloaded` that waiting does not mend: the bound, which is a setting of the server, as `limits.queues`, or
     /// fixed, as `rules_per_queue`.
-    #[prost(string, optional, tag = "5")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(5)]
     pub limit: Option<String>,
     /// With `permission_denied` for the host that a request asked for: that host, without its port.
-    #[prost(string, optional, tag = "6")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(6)]
     pub host: Option<String>,
     /// With `permission_denied` for the web page that a request came from: its `Origin`, or `cross-site` if there was none.
-    #[prost(string, optional, tag = "7")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(7)]
     pub origin: Option<String>,
     /// With `already_exists` of a call with `exists_ok`: the first field given that is not the same, as `retry.factor`.
-    #[prost(string, optional, tag = "10")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(10)]
     pub field: Option<String>,
     /// With `not_found`: the queue that is not there; beside `address` or `partition`, the queue that has none of it.
-    #[prost(string, optional, tag = "11")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(11)]
     pub queue: Option<String>,
     /// With `not_found`: the address that no item of `queue` has.
-    #[prost(string, optional, tag = "12")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(12)]
     pub address: Option<String>,
     /// With `not_found`: the group that is not in its queue.
-    #[prost(string, optional, tag = "13")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(13)]
     pub group: Option<String>,
     /// With `not_found`: the cron that is not there.
-    #[prost(string, optional, tag = "14")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(14)]
     pub cron: Option<String>,
     /// With `not_found`: the partition that `queue` does not have, or, without `queue`, that is not unclaimed.
-    #[prost(uint32, optional, tag = "15")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(15)]
     pub partition: Option<u32>,
 }
 
 /// An item of a batch that was judged and refused.
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[reply]
 pub struct Failed {
     /// The item, as the request named it.
-    #[prost(string, tag = "1")]
+    #[field(1)]
     pub id: String,
     /// As the request gave it.
-    #[prost(uint64, tag = "2")]
+    #[field(2)]
     pub permit: u64,
     /// A word that programs can rely on.
-    #[prost(string, tag = "3")]
+    #[field(3)]
     pub code: String,
     /// What was wrong and what to do.
-    #[prost(string, tag = "4")]
+    #[field(4)]
     pub message: String,
     /// Only if there is something to tell.
-    #[prost(message, optional, tag = "5")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(5)]
     pub details: Option<Details>,
 }

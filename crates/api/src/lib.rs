@@ -21,6 +21,7 @@ pub mod permits;
 pub mod queues;
 pub mod rules;
 mod rules_of_fields;
+pub mod schema;
 pub mod service;
 pub mod shape;
 pub mod storage;

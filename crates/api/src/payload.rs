@@ -1,28 +1,22 @@
 //! Payloads: any JSON value, a text, or bytes. What was sent comes back in the field it was sent in.
 
 use bytes::Bytes;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use windlass_api_derive::request;
 
 /// Exactly one of the three is set.
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[request]
 #[schemars(transform = crate::rules_of_fields::exactly_one_payload)]
 pub struct Payload {
     /// Any JSON value, also null, with at most 128 levels of brackets, 1000 digits in a number, and no
     /// lone surrogate.
-    #[prost(string, optional, tag = "1")]
-    #[serde(with = "json_text", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "serde_json::Value")]
+    #[field(1, json)]
     pub json: Option<String>,
     /// A text.
-    #[prost(string, optional, tag = "2")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(2)]
     pub utf8: Option<String>,
     /// Bytes: base64 with padding.
-    #[prost(bytes = "bytes", optional, tag = "3")]
-    #[serde(with = "base64_text", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("contentEncoding" = "base64"))]
+    #[field(3)]
     pub bytes: Option<Bytes>,
 }
 

@@ -1,60 +1,50 @@
 //! Requests and replies about rules: what stops a queue, or one kind of its items.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use windlass_api_derive::{reply, request};
 
 use crate::time::Time;
 
 /// Something that holds work back.
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[reply]
 pub struct Rule {
     /// `pause` (the user's) or `block` (the administrator's).
-    #[prost(string, tag = "1")]
+    #[field(1)]
     #[schemars(extend("enum" = ["pause", "block"]))]
     pub rule: String,
     /// The name of the queue.
-    #[prost(string, tag = "2")]
+    #[field(2)]
     pub queue: String,
     /// The kind it stands on: the whole queue if unset.
-    #[prost(string, optional, tag = "3")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(3)]
     pub kind: Option<String>,
     /// Why, in the words of whoever set it.
-    #[prost(string, optional, tag = "4")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(4)]
     pub reason: Option<String>,
     /// When it lifts itself: never if unset.
-    #[prost(message, optional, tag = "5")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(5)]
     pub until: Option<Time>,
     /// Since when it stands.
-    #[prost(message, required, tag = "6")]
+    #[field(6)]
     pub created_at: Time,
 }
 
 macro_rules! set_or_lift {
     ($($request:ident)+) => {
-        $(#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-        #[serde(default, deny_unknown_fields)]
-        #[schemars(extend("required" = ["queue"]))]
+        $(#[request]
         pub struct $request {
             /// The name of the queue.
-            #[prost(string, tag = "1")]
+            #[field(1)]
             pub queue: String,
             /// One kind of its items, 1 to 128 characters: the whole queue if unset.
-            #[prost(string, optional, tag = "2")]
-            #[serde(skip_serializing_if = "Option::is_none")]
+            #[field(2)]
             #[schemars(length(min = 1, max = 128))]
             pub kind: Option<String>,
             /// Why: at most 512 bytes. Of no use where a rule is lifted.
-            #[prost(string, optional, tag = "3")]
-            #[serde(skip_serializing_if = "Option::is_none")]
+            #[field(3)]
             #[schemars(length(max = 512))]
             pub reason: Option<String>,
             /// When the rule lifts itself, in the future: never if unset. Of no use where a rule is lifted.
-            #[prost(message, optional, tag = "4")]
-            #[serde(skip_serializing_if = "Option::is_none")]
+            #[field(4)]
             pub until: Option<Time>,
         })+
     };
@@ -62,31 +52,26 @@ macro_rules! set_or_lift {
 
 set_or_lift! { PauseQueueRequest ResumeQueueRequest BlockQueueRequest UnblockQueueRequest }
 
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[reply]
 pub struct RuleReply {
     /// The rule as it stands now.
-    #[prost(message, required, tag = "1")]
+    #[field(1)]
     pub rule: Rule,
 }
 
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[reply]
 pub struct LiftRuleReply {}
 
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[request]
 pub struct ListRulesRequest {
     /// The name of a queue: the rules of all queues if unset.
-    #[prost(string, optional, tag = "1")]
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[field(1)]
     pub queue: Option<String>,
 }
 
-#[derive(Clone, PartialEq, prost::Message, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[reply]
 pub struct ListRulesReply {
     /// All of them: by queue, those on a whole queue before those on kinds.
-    #[prost(message, repeated, tag = "1")]
+    #[field(1)]
     pub rules: Vec<Rule>,
 }

@@ -1,12 +1,9 @@
 //! How often each field of a protobuf request may come, at every level, and what it then takes in memory.
 //!
 //! Two bytes of protobuf can stand for an item of several hundred, and a field can come any number of times: a request is held
-//! to its shape before anything is made of it. `tests/it/shape.rs` compares the table at the end with the schema in `proto/`.
+//! to its shape before anything is made of it. `#[request]` gives every message of a request its shape.
 
 use crate::time::{Span, Time};
-use crate::{
-    crons, events, explain, groups, items, payload, permits, queues, rules, service, storage, unclaimed,
-};
 
 /// Entries of a list.
 pub const LIST_MAX: usize = 1000;
@@ -19,7 +16,7 @@ const NODE_MIN: usize = 5;
 const LEAF_BYTES: usize = NODE_MAX * size_of::<(String, String)>() + 2 * size_of::<usize>();
 const ROOT_BYTES: usize = LEAF_BYTES + (NODE_MAX + 1) * size_of::<usize>();
 
-/// Fields that a message has in the table.
+/// Fields that a shape has.
 pub const FIELDS_MAX: usize = 16;
 
 /// A message or a text.
@@ -84,122 +81,30 @@ pub trait Shaped {
     const SHAPE: Shape;
 }
 
+impl Shape {
+    pub(crate) const fn of_message<T>(fields: &'static [Field]) -> Self {
+        assert!(fields.len() <= FIELDS_MAX);
+        Self { bytes: size_of::<T>(), fields: Some(fields) }
+    }
+
+    const fn of_text<T>() -> Self {
+        Self { bytes: size_of::<T>(), fields: None }
+    }
+}
+
 impl Shaped for String {
-    const SHAPE: Shape = Shape { bytes: size_of::<Self>(), fields: None };
+    const SHAPE: Shape = Shape::of_text::<Self>();
 }
 
 /// A header.
 impl Shaped for (String, String) {
-    const SHAPE: Shape = Shape { bytes: size_of::<Self>(), fields: None };
+    const SHAPE: Shape = Shape::of_text::<Self>();
 }
 
-macro_rules! shapes {
-    ($($message:ty { $($tag:literal $name:ident: $count:ident $of:ty,)* })+) => {
-        $(impl Shaped for $message {
-            const SHAPE: Shape = Shape {
-                bytes: size_of::<Self>(),
-                fields: Some(&[$(Field {
-                    tag: $tag,
-                    name: stringify!($name),
-                    count: Count::$count,
-                    shape: &<$of as Shaped>::SHAPE,
-                }),*]),
-            };
-        }
-        const _: () = {
-            let tags: &[u32] = &[$($tag),*];
-            assert!(tags.len() <= FIELDS_MAX);
-        };)+
-    };
+impl Shaped for Time {
+    const SHAPE: Shape = Shape::of_message::<Self>(&[]);
 }
 
-shapes! {
-    Time {}
-    Span {}
-    queues::CreateQueueRequest {
-        3 lease_timeout: One Span, 5 retry: One queues::RetryPolicyChange,
-        7 retention: One Span, 12 dead_timeout: One Span,
-    }
-    queues::RetryPolicyChange { 2 initial: One Span, 4 max: One Span, }
-    queues::UpdateQueueRequest {
-        2 lease_timeout: One Span, 4 retry: One queues::RetryPolicyChange,
-        6 retention: One Span, 11 dead_timeout: One Span,
-    }
-    queues::QueueInfoRequest {}
-    queues::ListQueuesRequest {}
-    queues::DeleteQueueRequest {}
-    queues::QueueStatsRequest {}
-    queues::ClearQueueRequest {}
-    queues::RedriveQueueRequest {}
-    queues::RebalanceQueueRequest {}
-    items::ProduceRequest { 2 request_timeout: One Span, 3 items: List items::NewItem, }
-    items::NewItem {
-        6 enqueue_at: One Time, 9 headers: Headers (String, String), 10 dead_timeout: One Span, 13 delay: One Span,
-    }
-    items::LeaseRequest { 4 request_timeout: One Span, 5 lease_timeout: One Span, 6 kinds: One items::Kinds, }
-    items::Kinds { 1 kinds: List String, }
-    items::CompleteRequest { 2 request_timeout: One Span, 3 items: List items::Completion, }
-    items::Completion { 3 result: One payload::Payload, }
-    payload::Payload {}
-    items::RetryRequest { 2 items: List items::Retry, }
-    items::Retry { 3 retry_at: One Time, 5 error: One items::ItemError, 6 delay: One Span, }
-    items::ItemError {}
-    items::ExtendRequest { 2 lease_timeout: One Span, 3 items: List items::Held, }
-    items::Held {}
-    items::ReleaseRequest { 2 items: List items::Held, }
-    events::SuspendRequest { 2 items: List events::Suspend, }
-    events::Suspend {}
-    permits::ListPermitsRequest {}
-    permits::RevokeRequest { 2 items: List items::Held, }
-    items::GetItemRequest {}
-    items::WaitItemRequest { 4 request_timeout: One Span, }
-    items::CancelItemRequest {}
-    events::EmitRequest { 4 events: List events::NewEvent, }
-    events::NewEvent {}
-    events::ResumeItemRequest {}
-    events::CloseStreamsRequest {}
-    groups::CreateGroupRequest {
-        3 end: One groups::EndItem, 4 abort: One groups::EndItem,
-        5 items: List items::NewItem,
-    }
-    groups::EndItem {
-        6 enqueue_at: One Time, 9 headers: Headers (String, String), 10 dead_timeout: One Span, 12 delay: One Span,
-    }
-    groups::SetGroupEndRequest { 3 end: One groups::EndItem, 4 abort: One groups::EndItem, }
-    groups::StartGroupRequest {}
-    groups::CancelGroupRequest {}
-    groups::GroupInfoRequest {}
-    groups::DeleteGroupRequest {}
-    groups::ListGroupsRequest {}
-    crons::CreateCronRequest { 5 item: One crons::CronItem, }
-    crons::CronItem { 9 headers: Headers (String, String), 10 dead_timeout: One Span, 11 delay: One Span, }
-    crons::UpdateCronRequest { 5 item: One crons::CronItem, }
-    crons::CronInfoRequest {}
-    crons::ListCronsRequest {}
-    crons::DeleteCronRequest {}
-    crons::PauseCronRequest {}
-    crons::ResumeCronRequest {}
-    crons::TriggerCronRequest {}
-    storage::ReloadQueueRequest {}
-    storage::ListItemsRequest {}
-    storage::ListScheduledRequest {}
-    storage::ImportItemsRequest { 2 items: List storage::ImportItem, }
-    storage::ImportItem {
-        12 created_at: One Time, 14 enqueue_at: One Time, 17 leased_at: One Time, 18 lease_deadline: One Time,
-        20 finished_at: One Time, 22 headers: Headers (String, String), 23 error: One items::ItemError,
-        24 result: One payload::Payload, 25 dead_timeout: One Span, 26 origin: One items::Origin,
-    }
-    items::Origin { 7 error: One items::ItemError, 8 moved_at: One Time, }
-    storage::DeleteItemsRequest { 2 ids: List String, }
-    unclaimed::ListUnclaimedRequest {}
-    unclaimed::AdoptPartitionRequest {}
-    unclaimed::DropPartitionRequest {}
-    rules::PauseQueueRequest { 4 until: One Time, }
-    rules::ResumeQueueRequest { 4 until: One Time, }
-    rules::BlockQueueRequest { 4 until: One Time, }
-    rules::UnblockQueueRequest { 4 until: One Time, }
-    rules::ListRulesRequest {}
-    explain::ExplainItemRequest {}
-    service::BackupRequest {}
-    service::ServerInfoRequest {}
+impl Shaped for Span {
+    const SHAPE: Shape = Shape::of_message::<Self>(&[]);
 }

@@ -36,14 +36,14 @@ fn compare(message: &MessageDescriptor, shape: &Shape, messages: &mut BTreeMap<S
     let fields: Vec<_> = message.fields().filter(is_of_shape).collect();
     let lines = |lines: Vec<String>| format!("{name} {{ {} }}", lines.join(" "));
     let expected = lines(fields.iter().map(line).collect());
-    assert_eq!(lines(known.iter().map(known_line).collect()), expected, "the line of `api/src/shape.rs`");
+    assert_eq!(lines(known.iter().map(known_line).collect()), expected, "what `#[request]` makes of {name}");
     for (field, known) in fields.iter().zip(known) {
         match (field.kind(), field.is_map()) {
             (Kind::Message(within), false) => compare(&within, known.shape, messages),
             (Kind::Message(entry), true) => assert_eq!(
                 [entry.map_entry_key_field().kind(), entry.map_entry_value_field().kind()],
                 [Kind::String, Kind::String],
-                "{name}: the table knows no other maps than headers"
+                "{name}: no other maps than headers have a shape"
             ),
             (kind, _) => {
                 assert_eq!(kind, Kind::String, "{name}: numbers in a list are packed, and not counted")
@@ -56,7 +56,7 @@ fn is_of_shape(field: &FieldDescriptor) -> bool {
     matches!(field.kind(), Kind::Message(_)) || field.is_list()
 }
 
-/// A field as the table names it, but for its type.
+/// A field without its type, to be compared with `known_line`.
 fn line(field: &FieldDescriptor) -> String {
     let count = match (field.is_map(), field.is_list()) {
         (true, _) => Count::Headers,
