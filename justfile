@@ -27,7 +27,7 @@ schemathesis examples="100":
 serve *args:
     cargo run -- serve {{args}}
 
-# The reference pages, written anew from the code.
+# The protobuf schema and the reference pages, written anew from the code.
 docs:
     UPDATE_DOCS=1 cargo test -p windlass-api -p windlass-server -p windlass-cli
 

@@ -38,10 +38,10 @@ pub struct Cron {
     /// Whether it is stopped for now.
     #[field(8)]
     pub paused: bool,
-    /// The next time of its schedule, also while it is paused; null if there is none.
+    /// The next time of its schedule, also while it is paused; unset (in JSON null) if there is none.
     #[field(9, nullable)]
     pub next_at: Option<Time>,
-    /// The last time of its schedule that ran; null if there is none.
+    /// The last time of its schedule that ran; unset (in JSON null) if there is none.
     #[field(10, nullable)]
     pub last_at: Option<Time>,
     /// The next ten times of its schedule. Not in lists.
@@ -63,7 +63,7 @@ pub struct CronItem {
     /// The payload, if it is a text.
     #[field(2)]
     pub utf8: Option<String>,
-    /// The payload, if it is bytes: base64 with padding.
+    /// The payload, if it is bytes: in JSON, base64 with padding.
     #[field(3)]
     pub bytes: Option<Bytes>,
     /// What sort of work it is: 1 to 128 characters, `default` if unset.

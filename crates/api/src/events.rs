@@ -39,7 +39,7 @@ pub struct NewEvent {
     /// The payload, if it is a text.
     #[field(2)]
     pub utf8: Option<String>,
-    /// The payload, if it is bytes: base64 with padding.
+    /// The payload, if it is bytes: in JSON, base64 with padding.
     #[field(3)]
     pub bytes: Option<Bytes>,
     /// What sort of event it is: 1 to 128 of A-Z a-z 0-9 . _ - and `message` if unset. `snapshot`, `state`, `gap`, `end` and
@@ -138,7 +138,7 @@ pub struct ResumeItemRequest {
     /// The payload, if it is a text.
     #[field(2)]
     pub utf8: Option<String>,
-    /// The payload, if it is bytes: base64 with padding.
+    /// The payload, if it is bytes: in JSON, base64 with padding.
     #[field(3)]
     pub bytes: Option<Bytes>,
     /// The item. Either this or `queue` and `address` are set.

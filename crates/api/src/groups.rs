@@ -78,7 +78,7 @@ pub struct EndItem {
     /// The payload, if it is a text.
     #[field(2)]
     pub utf8: Option<String>,
-    /// The payload, if it is bytes: base64 with padding.
+    /// The payload, if it is bytes: in JSON, base64 with padding.
     #[field(3)]
     pub bytes: Option<Bytes>,
     /// What sort of work it is: 1 to 128 characters, `default` if unset.

@@ -21,7 +21,7 @@ pub struct NewItem {
     /// The payload, if it is a text.
     #[field(2)]
     pub utf8: Option<String>,
-    /// The payload, if it is bytes: base64 with padding.
+    /// The payload, if it is bytes: in JSON, base64 with padding.
     #[field(3)]
     pub bytes: Option<Bytes>,
     /// What sort of work it is: 1 to 128 characters, `default` if unset.
@@ -154,6 +154,7 @@ pub struct LeaseRequest {
 /// A list that can be unset, or set and empty: that is not the same.
 #[request(transparent)]
 pub struct Kinds {
+    /// Each 1 to 128 characters.
     #[field(1)]
     pub kinds: Vec<String>,
 }
@@ -174,7 +175,7 @@ pub struct LeasedItem {
     /// The payload, if it is a text.
     #[field(2)]
     pub utf8: Option<String>,
-    /// The payload, if it is bytes: base64 with padding.
+    /// The payload, if it is bytes: in JSON, base64 with padding.
     #[field(3)]
     pub bytes: Option<Bytes>,
     /// Its id, for as long as there is the item.
@@ -498,7 +499,7 @@ pub struct Item {
     /// The payload, if it is a text.
     #[field(2)]
     pub utf8: Option<String>,
-    /// The payload, if it is bytes: base64 with padding.
+    /// The payload, if it is bytes: in JSON, base64 with padding.
     #[field(3)]
     pub bytes: Option<Bytes>,
     /// Its id, for as long as there is the item.

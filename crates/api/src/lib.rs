@@ -1,8 +1,8 @@
 //! The contract: what travels between clients and the server.
 //!
-//! Every message is one Rust struct that speaks JSON (serde) and protobuf (prost, by the schema in `proto/`), and
-//! describes itself for `/openapi.json` (schemars). A field that is missing has its default in both encodings; what
-//! is allowed is checked by the server, not here.
+//! Every message is one Rust struct under `#[request]` or `#[reply]` (`windlass-api-derive`): it speaks JSON (serde) and protobuf
+//! (prost), and describes itself for `/openapi.json` (schemars) and for the schema in `proto/` ([`schema`]). A field that is
+//! missing has its default in both encodings; what is allowed is checked by the server, not here.
 //!
 //! Read [`call`] first: the list of all calls. Then [`items`], [`events`], [`queues`] and [`storage`], their requests and replies, and
 //! [`error`], what can come back instead.

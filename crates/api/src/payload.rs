@@ -15,7 +15,7 @@ pub struct Payload {
     /// A text.
     #[field(2)]
     pub utf8: Option<String>,
-    /// Bytes: base64 with padding.
+    /// Bytes: in JSON, base64 with padding.
     #[field(3)]
     pub bytes: Option<Bytes>,
 }

@@ -12,8 +12,9 @@ pub trait Described {
 
 #[derive(Debug)]
 pub enum Type {
-    /// A type that the schema does not define, by its name.
-    Known(&'static str),
+    Scalar(&'static str),
+    /// A message that comes with protobuf.
+    WellKnown(&'static str),
     Message(&'static Message),
 }
 
@@ -52,27 +53,27 @@ pub enum Label {
 impl Type {
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Known(name) => name,
+            Self::Scalar(name) | Self::WellKnown(name) => name,
             Self::Message(message) => message.name,
         }
     }
 }
 
-macro_rules! known {
-    ($($type:ty = $name:literal,)+) => {
+macro_rules! described {
+    ($($type:ty = $variant:ident $name:literal,)+) => {
         $(impl Described for $type {
-            const TYPE: Type = Type::Known($name);
+            const TYPE: Type = Type::$variant($name);
         })+
     };
 }
 
-known! {
-    String = "string",
-    Bytes = "bytes",
-    bool = "bool",
-    u32 = "uint32",
-    u64 = "uint64",
-    f64 = "double",
-    Time = "google.protobuf.Timestamp",
-    Span = "google.protobuf.Duration",
+described! {
+    String = Scalar "string",
+    Bytes = Scalar "bytes",
+    bool = Scalar "bool",
+    u32 = Scalar "uint32",
+    u64 = Scalar "uint64",
+    f64 = Scalar "double",
+    Time = WellKnown "google.protobuf.Timestamp",
+    Span = WellKnown "google.protobuf.Duration",
 }

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
+use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 use serde_json::{Map, Value};
 use windlass_api::openapi;
+
+use crate::schema;
 
 const PROTO: &str = "windlass/v1/windlass.proto";
 
@@ -13,8 +16,17 @@ pub(crate) fn repository(path: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
-pub(crate) fn proto_text() -> String {
-    std::fs::read_to_string(repository("proto").join(PROTO)).expect("the schema is where it belongs")
+/// The schema as the code has it: the file may be about to be written.
+struct Written;
+
+impl FileResolver for Written {
+    fn open_file(&self, name: &str) -> Result<File, protox::Error> {
+        if name == PROTO {
+            File::from_source(name, &schema::write())
+        } else {
+            Err(protox::Error::file_not_found(name))
+        }
+    }
 }
 
 pub(crate) struct Contract {
@@ -25,8 +37,12 @@ pub(crate) struct Contract {
 
 impl Contract {
     pub(crate) fn load() -> Self {
-        let include = repository("proto");
-        let files = protox::compile([include.join(PROTO)], [include]).expect("the schema compiles");
+        let mut resolver = ChainFileResolver::new();
+        resolver.add(Written);
+        resolver.add(GoogleFileResolver::new());
+        let mut compiler = protox::Compiler::with_file_resolver(resolver);
+        compiler.include_imports(true).open_file(PROTO).expect("the schema compiles");
+        let files = compiler.file_descriptor_set();
         let pool = DescriptorPool::from_file_descriptor_set(files).expect("what protox makes is sound");
         let Value::Object(schemas) = openapi::document()["components"]["schemas"].take() else {
             panic!("the schemas of the document are an object")

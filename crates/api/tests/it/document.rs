@@ -10,10 +10,11 @@ use windlass_api::call::{Call, EachCall, Wire, for_each_call};
 use windlass_api::openapi;
 
 use crate::contract::{Contract, is_nullable, reference, repository, type_of};
-use crate::reference as reference_page;
+use crate::{reference as reference_page, schema};
 
 const OPENAPI: &str = "docs/reference/openapi.json";
 const REFERENCE: &str = "docs/reference/api.md";
+const PROTO: &str = "proto/windlass/v1/windlass.proto";
 const EXAMPLES: &str = include_str!("../../src/examples.json");
 
 #[test]
@@ -35,6 +36,15 @@ fn the_reference_is_the_one_checked_in() {
         fs::write(repository(REFERENCE), &text).unwrap();
     }
     assert!(read(REFERENCE) == text, "{}", stale(REFERENCE));
+}
+
+#[test]
+fn the_protobuf_schema_is_the_one_checked_in() {
+    let text = schema::write();
+    if updating() {
+        fs::write(repository(PROTO), &text).unwrap();
+    }
+    assert!(read(PROTO) == text, "{}", stale(PROTO));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod payload;
 mod proto;
 mod reference;
 mod sample;
+mod schema;
 mod shape;
 mod storage;
 mod strictness;

@@ -12,8 +12,9 @@ use windlass_api::Span;
 use windlass_api::call::{Call, EachCall, Wire, for_each_call};
 use windlass_api::error::ErrorReply;
 
-use crate::contract::{Contract, proto_text};
+use crate::contract::Contract;
 use crate::sample::{Fill, Sampler};
+use crate::schema;
 
 #[test]
 fn every_message_means_the_same_in_json_in_protobuf_and_in_rust() {
@@ -61,7 +62,7 @@ fn the_header_of_the_protobuf_schema_lists_every_call() {
 
     let mut rows = Rows(Vec::new());
     for_each_call(&mut rows);
-    let text = proto_text();
+    let text = schema::write();
     let table = text.lines().skip_while(|line| !line.starts_with("//   ----")).skip(1);
     let lines = table.take_while(|line| *line != "//");
     let words = |line: &str| line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>();
