@@ -1,0 +1,211 @@
+//! One item: as it is now, and the calls that name it.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use windlass_api_derive::{reply, request};
+
+use super::lease::ItemError;
+use crate::payload::Payload;
+use crate::time::{Span, Time};
+
+#[request]
+#[schemars(transform = crate::rules_of_fields::id_or_address)]
+pub struct GetItemRequest {
+    /// The item. Either this or `queue` and `address` are set.
+    #[field(1)]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: Option<String>,
+    /// The name of the queue that the address is of.
+    #[field(2)]
+    pub queue: Option<String>,
+    /// The item that has this address; if all that had it are final, the latest that is kept.
+    #[field(3)]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
+}
+
+#[request]
+#[schemars(transform = crate::rules_of_fields::id_or_address)]
+pub struct CancelItemRequest {
+    /// The item. Either this or `queue` and `address` are set.
+    #[field(1)]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: Option<String>,
+    /// The name of the queue that the address is of.
+    #[field(2)]
+    pub queue: Option<String>,
+    /// The item that has this address; if all that had it are final, the latest that is kept.
+    #[field(3)]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
+}
+
+#[request]
+#[schemars(transform = crate::rules_of_fields::id_or_address)]
+pub struct WaitItemRequest {
+    /// The item. Either this or `queue` and `address` are set.
+    #[field(1)]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: Option<String>,
+    /// The name of the queue that the address is of.
+    #[field(2)]
+    pub queue: Option<String>,
+    /// The item that has this address when the wait begins; if all that had it are final, the latest that is kept.
+    #[field(3)]
+    #[schemars(length(min = 1, max = 512))]
+    pub address: Option<String>,
+    /// How long to wait for its end: `30s` if unset, at most `15m`. `0s` answers at once.
+    #[field(4)]
+    pub request_timeout: Option<Span>,
+}
+
+macro_rules! by_id_or_address {
+    ($($request:ident)+) => {
+        $(impl $request {
+            pub fn of(id: impl Into<String>) -> Self {
+                Self { id: Some(id.into()), ..Self::default() }
+            }
+
+            pub fn at(queue: impl Into<String>, address: impl Into<String>) -> Self {
+                Self { queue: Some(queue.into()), address: Some(address.into()), ..Self::default() }
+            }
+        })+
+    };
+}
+
+by_id_or_address! { GetItemRequest CancelItemRequest WaitItemRequest }
+
+#[reply]
+pub struct ItemReply {
+    /// The item as it is now.
+    #[field(1)]
+    pub item: Item,
+}
+
+/// An item as it is now.
+#[reply]
+pub struct Item {
+    /// The payload, if it is a JSON value. An item that has ended has no payload any more.
+    #[field(1, json)]
+    pub json: Option<String>,
+    /// The payload, if it is a text.
+    #[field(2)]
+    pub utf8: Option<String>,
+    /// The payload, if it is bytes: in JSON, base64 with padding.
+    #[field(3)]
+    pub bytes: Option<Bytes>,
+    /// Its id, for as long as there is the item.
+    #[field(4)]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: String,
+    /// The name of its queue.
+    #[field(5)]
+    pub queue: String,
+    /// The partition that it is in.
+    #[field(6)]
+    pub partition: u32,
+    /// Live: `held`, `scheduled`, `waiting`, `leased`, `suspended`. Final: `completed`, `failed`, `cancelled`, `expired`.
+    #[field(7)]
+    #[schemars(extend("enum" = ["held", "scheduled", "waiting", "leased", "suspended", "completed", "failed", "cancelled", "expired"]))]
+    pub state: String,
+    /// What sort of work it is.
+    #[field(8)]
+    pub kind: String,
+    /// 0 goes first.
+    #[field(9)]
+    #[schemars(range(max = 255))]
+    pub priority: u32,
+    /// How often it was leased, releases not counted.
+    #[field(10)]
+    pub attempts: u32,
+    /// 0 means no limit.
+    #[field(11)]
+    pub max_attempts: Option<u32>,
+    /// When it was produced.
+    #[field(12)]
+    pub created_at: Time,
+    /// The number of its last event.
+    #[field(13)]
+    pub event_count: u64,
+    /// While scheduled: when it is due.
+    #[field(14)]
+    pub enqueue_at: Option<Time>,
+    /// While leased: the right to the item.
+    #[field(15)]
+    #[schemars(range(max = 9007199254740991_u64))]
+    pub permit: Option<u64>,
+    /// While leased: by whom.
+    #[field(16)]
+    pub client_id: Option<String>,
+    /// While leased: since when.
+    #[field(17)]
+    pub leased_at: Option<Time>,
+    /// While leased: until when, unless the lease is extended.
+    #[field(18)]
+    pub lease_deadline: Option<Time>,
+    /// While leased: whether its worker was asked to give it up.
+    #[field(19)]
+    pub cancel_requested: Option<bool>,
+    /// While suspended: what it waits for, if its worker said so.
+    #[field(29)]
+    pub reason: Option<String>,
+    /// Once final: since when.
+    #[field(20)]
+    pub finished_at: Option<Time>,
+    /// The address its producer gave it.
+    #[field(27)]
+    pub address: Option<String>,
+    /// The group it is a member of.
+    #[field(28)]
+    pub group: Option<String>,
+    /// What its producer gave.
+    #[field(21)]
+    pub reference: Option<String>,
+    /// What its producer gave.
+    #[field(22, optional)]
+    pub headers: BTreeMap<String, String>,
+    /// What the last failed attempt left.
+    #[field(23)]
+    pub error: Option<ItemError>,
+    /// What its worker gave with the completion.
+    #[field(24)]
+    pub result: Option<Payload>,
+    /// How old it may grow, counted from `created_at`, before it expires; any age if unset.
+    #[field(25)]
+    pub dead_timeout: Option<Span>,
+    /// Where it was moved here from, if it was.
+    #[field(26)]
+    pub origin: Option<Origin>,
+}
+
+/// Where an item was moved from, and why. There it has ended, here it is new.
+#[request]
+pub struct Origin {
+    /// The queue it was in.
+    #[field(1)]
+    pub queue: String,
+    /// Its id there.
+    #[field(2)]
+    #[schemars(extend("format" = "uuid"))]
+    pub id: Option<String>,
+    /// Its group there.
+    #[field(3)]
+    pub group: Option<String>,
+    /// Its address there.
+    #[field(4)]
+    pub address: Option<String>,
+    /// How often it was leased there.
+    #[field(5)]
+    pub attempts: Option<u32>,
+    /// `attempts` (they were used up), `dead` (a worker gave it up), `expired`, `redrive`, `group_end` or `group_abort`.
+    #[field(6)]
+    #[schemars(extend("enum" = ["attempts", "dead", "expired", "redrive", "group_end", "group_abort"]))]
+    pub reason: String,
+    /// What it died of.
+    #[field(7)]
+    pub error: Option<ItemError>,
+    /// When it left that queue.
+    #[field(8)]
+    pub moved_at: Time,
+}
