@@ -222,6 +222,35 @@ pub struct UpdateQueueRequest {
     pub meta: Option<String>,
 }
 
+/// Both requests give the same settings under the same names. `own` are the other fields of the request made.
+macro_rules! same_settings {
+    ($from:ident as $to:ident, own: [$($own:ident)*]) => {
+        impl From<$from> for $to {
+            fn from(given: $from) -> Self {
+                Self {
+                    queue: given.queue,
+                    lease_timeout: given.lease_timeout,
+                    max_attempts: given.max_attempts,
+                    dead_timeout: given.dead_timeout,
+                    dead_queue: given.dead_queue,
+                    retry: given.retry,
+                    requeue: given.requeue,
+                    retention: given.retention,
+                    retention_max_items: given.retention_max_items,
+                    retention_max_bytes: given.retention_max_bytes,
+                    max_items: given.max_items,
+                    reference: given.reference,
+                    meta: given.meta,
+                    $($own: Default::default(),)*
+                }
+            }
+        }
+    };
+}
+
+same_settings! { CreateQueueRequest as UpdateQueueRequest, own: [] }
+same_settings! { UpdateQueueRequest as CreateQueueRequest, own: [partitions exists_ok] }
+
 #[reply]
 pub struct QueueReply {
     /// The queue as it is now.

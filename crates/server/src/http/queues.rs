@@ -23,40 +23,20 @@ use super::{check, show};
 /// A page of a list takes no further queue once the `meta` of its queues have come to so many bytes.
 const META_PAGE_BYTES_MAX: usize = 8 << 20;
 
-/// The settings out of either request.
-macro_rules! wanted {
-    ($request:ident) => {
-        Wanted {
-            lease_timeout: $request.lease_timeout,
-            max_attempts: $request.max_attempts,
-            dead_timeout: $request.dead_timeout,
-            dead_queue: $request.dead_queue,
-            retry: $request.retry,
-            requeue: $request.requeue,
-            retention: $request.retention,
-            retention_max_items: $request.retention_max_items,
-            retention_max_bytes: $request.retention_max_bytes,
-            max_items: $request.max_items,
-            reference: $request.reference,
-        }
-    };
-}
-
 pub(super) async fn create(
     context: Context,
-    request: CreateQueueRequest,
+    mut request: CreateQueueRequest,
 ) -> Result<Answer<QueueReply>, Problem> {
     let name = check::queue_name(&request.queue)?;
-    let partitions = request.partitions.unwrap_or(1);
-    limits::check_partitions(partitions)?;
-    let meta = request.meta.map(|meta| check::meta(meta, context.payload_rule())).transpose()?;
-    let wanted = wanted!(request);
-    let given = GivenQueue { partitions: request.partitions, settings: wanted.into_change()?, meta };
+    let (partitions, exists_ok) = (request.partitions, request.exists_ok);
+    limits::check_partitions(partitions.unwrap_or(1))?;
+    let meta = request.meta.take().map(|meta| check::meta(meta, context.payload_rule())).transpose()?;
+    let given = GivenQueue { partitions, settings: change(request.into())?, meta };
     let settings = Settings::default().changed(given.settings.clone());
     let create = CreateQueue {
         meta: given.meta.clone().flatten(),
-        exists_ok: request.exists_ok.then(|| Box::new(given)),
-        ..CreateQueue::new(name, settings, partitions)
+        exists_ok: exists_ok.then(|| Box::new(given)),
+        ..CreateQueue::new(name, settings, partitions.unwrap_or(1))
     };
     let creating = context.engine().create_queue(create);
     let created = context.within(check::COMMIT_TIMEOUT, creating).await?;
@@ -65,50 +45,33 @@ pub(super) async fn create(
 
 pub(super) async fn update(
     context: Context,
-    request: UpdateQueueRequest,
+    mut request: UpdateQueueRequest,
 ) -> Result<Answer<QueueReply>, Problem> {
     let name = check::queue_name(&request.queue)?;
-    let meta = request.meta.map(|meta| check::meta(meta, context.payload_rule())).transpose()?;
-    let wanted = wanted!(request);
-    let updating = context.engine().update_queue(UpdateQueue { name, change: wanted.into_change()?, meta });
+    let meta = request.meta.take().map(|meta| check::meta(meta, context.payload_rule())).transpose()?;
+    let updating = context.engine().update_queue(UpdateQueue { name, change: change(request)?, meta });
     let updated = context.within(check::COMMIT_TIMEOUT, updating).await?;
     Ok(Answer::changed(QueueReply { queue: show::queue(&updated.value) }, updated.commits))
 }
 
-/// The settings that creating and updating have in common, as the client wants them.
-struct Wanted {
-    lease_timeout: Option<WireSpan>,
-    max_attempts: Option<u32>,
-    dead_timeout: Option<WireSpan>,
-    dead_queue: Option<String>,
-    retry: Option<RetryPolicyChange>,
-    requeue: Option<String>,
-    retention: Option<WireSpan>,
-    retention_max_items: Option<u64>,
-    retention_max_bytes: Option<u64>,
-    max_items: Option<u64>,
-    reference: Option<String>,
-}
-
-impl Wanted {
-    fn into_change(self) -> Result<SettingsChange, Problem> {
-        if let Some(reference) = &self.reference {
-            check::reference("", reference)?;
-        }
-        Ok(SettingsChange {
-            lease_timeout: self.lease_timeout.map(check::span),
-            max_attempts: self.max_attempts,
-            dead_timeout: self.dead_timeout.map(check::span),
-            dead_queue: self.dead_queue.map(unless_empty),
-            retry: self.retry.map(retry).transpose()?.unwrap_or_default(),
-            requeue: self.requeue.as_deref().map(requeue).transpose()?,
-            retention: self.retention.map(check::span),
-            retention_max_items: self.retention_max_items,
-            retention_max_bytes: self.retention_max_bytes,
-            max_items: self.max_items,
-            reference: self.reference.map(unless_empty),
-        })
+/// The settings of a request: `CreateQueueRequest` becomes an update that gives the same.
+fn change(request: UpdateQueueRequest) -> Result<SettingsChange, Problem> {
+    if let Some(reference) = &request.reference {
+        check::reference("", reference)?;
     }
+    Ok(SettingsChange {
+        lease_timeout: request.lease_timeout.map(check::span),
+        max_attempts: request.max_attempts,
+        dead_timeout: request.dead_timeout.map(check::span),
+        dead_queue: request.dead_queue.map(unless_empty),
+        retry: request.retry.map(retry).transpose()?.unwrap_or_default(),
+        requeue: request.requeue.as_deref().map(requeue).transpose()?,
+        retention: request.retention.map(check::span),
+        retention_max_items: request.retention_max_items,
+        retention_max_bytes: request.retention_max_bytes,
+        max_items: request.max_items,
+        reference: request.reference.map(unless_empty),
+    })
 }
 
 /// Empty means: none.

@@ -71,27 +71,6 @@ enum Requeue {
     Tail,
 }
 
-/// Both requests have the same settings under the same names.
-macro_rules! request {
-    ($settings:ident, $request:ident { $($field:ident),+ }) => {
-        $request {
-            retry: $settings.retry(),
-            requeue: $settings.requeue(),
-            lease_timeout: $settings.lease_timeout,
-            max_attempts: $settings.max_attempts,
-            dead_timeout: $settings.dead_timeout,
-            dead_queue: $settings.dead_queue,
-            retention: $settings.retention,
-            retention_max_items: $settings.retention_max_items,
-            retention_max_bytes: $settings.retention_max_bytes,
-            max_items: $settings.max_items,
-            reference: $settings.reference,
-            meta: $settings.meta,
-            $($field),+
-        }
-    };
-}
-
 impl Settings {
     pub(super) fn create(
         self,
@@ -99,11 +78,25 @@ impl Settings {
         partitions: Option<u32>,
         exists_ok: bool,
     ) -> CreateQueueRequest {
-        request!(self, CreateQueueRequest { queue, partitions, exists_ok })
+        CreateQueueRequest { partitions, exists_ok, ..self.update(queue).into() }
     }
 
     pub(super) fn update(self, queue: String) -> UpdateQueueRequest {
-        request!(self, UpdateQueueRequest { queue })
+        UpdateQueueRequest {
+            queue,
+            retry: self.retry(),
+            requeue: self.requeue(),
+            lease_timeout: self.lease_timeout,
+            max_attempts: self.max_attempts,
+            dead_timeout: self.dead_timeout,
+            dead_queue: self.dead_queue,
+            retention: self.retention,
+            retention_max_items: self.retention_max_items,
+            retention_max_bytes: self.retention_max_bytes,
+            max_items: self.max_items,
+            reference: self.reference,
+            meta: self.meta,
+        }
     }
 
     fn retry(&self) -> Option<RetryPolicyChange> {
