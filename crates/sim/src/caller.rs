@@ -4,6 +4,7 @@ mod crons;
 mod groups;
 mod streams;
 mod suspends;
+mod told;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -18,15 +19,14 @@ use windlass_core::rule::Stop;
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{
-    Clear, CreateQueue, Extended, Filter, LeaseItems, LiftRule, NewItem, Retried, SetRule, UpdateQueue,
+    Clear, CreateQueue, Filter, LeaseItems, LiftRule, NewItem, Retried, SetRule, UpdateQueue,
 };
-use windlass_engine::{
-    Engine, EngineError, Granted, ItemView, Judged, Outcome as Effect, ProducedItem, QueueStats, Redrive,
-    RetryItem,
-};
+use windlass_engine::{Engine, EngineError, Judged, Outcome as Effect, ProducedItem, Redrive, RetryItem};
 
 use crate::executor::{Handle, Sleep};
-use crate::history::{Made, Op, Outcome, QueueIndex, RetryOp, Verdict, Why};
+use crate::history::{
+    Given, Made, Op, Outcome, QueueCounts, QueueIndex, RetryOp, ShownItem, ShownQueue, Verdict, Why,
+};
 use crate::plan::queue_name;
 use crate::recorder::Recorder;
 
@@ -40,7 +40,7 @@ pub struct Caller {
     pub patience: Option<u64>,
 }
 
-/// What a lease asks for.
+/// The request of a lease.
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub queue: QueueIndex,
@@ -70,7 +70,7 @@ impl Caller {
     }
 
     /// With `accept` false the grant is dropped on arrival.
-    pub async fn lease(&self, wish: Wish, accept: bool) -> Option<Vec<Granted>> {
+    pub async fn lease(&self, wish: Wish, accept: bool) -> Option<Vec<Given>> {
         let Wish { queue, batch_size, timeout, filter, wait } = wish;
         let lease = LeaseItems {
             client_id: format!("c{}", self.client).into(),
@@ -81,13 +81,13 @@ impl Caller {
         let name = queue_name(queue);
         let call = async {
             let grant = self.engine.lease(&name, lease, wait).await?;
-            let items = grant.items().to_vec();
+            let items = grant.items().iter().map(Given::from).collect();
             if accept {
                 drop(grant.accept());
             }
             Ok(items)
         };
-        let granted = |items: &Vec<Granted>| Outcome::Granted { items: items.clone(), accepted: accept };
+        let granted = |items: &Vec<Given>| Outcome::Granted { items: items.clone(), accepted: accept };
         self.call(Op::Lease { queue, batch_size, timeout, filter, wait }, call, granted).await
     }
 
@@ -115,8 +115,10 @@ impl Caller {
     pub async fn extend(&self, queue: QueueIndex, timeout: Option<Span>, items: Vec<(ItemId, Permit)>) {
         let name = queue_name(queue);
         let call = self.engine.extend(&name, timeout, items.clone());
-        let extended = |judged: &Judged<Extended>| judge(judged, Verdict::Extended);
-        self.call(Op::Extend { queue, timeout, items }, call, extended).await;
+        self.call(Op::Extend { queue, timeout, items }, call, |judged| {
+            judge(judged, |extended| Verdict::Extended(extended.into()))
+        })
+        .await;
     }
 
     pub async fn release(&self, queue: QueueIndex, items: Vec<(ItemId, Permit)>) {
@@ -138,13 +140,14 @@ impl Caller {
         .await;
     }
 
-    pub async fn get(&self, id: ItemId) -> Option<ItemView> {
-        self.call(Op::Get(id), self.engine.get(id), |view| Outcome::Shown(Box::new(view.clone()))).await
+    pub async fn get(&self, id: ItemId) -> Option<ShownItem> {
+        let call = async { Ok(ShownItem::from(&self.engine.get(id).await?)) };
+        self.call(Op::Get(id), call, |view| Outcome::Shown(Box::new(view.clone()))).await
     }
 
     pub async fn wait(&self, id: ItemId, wait: Span) {
         let call = self.engine.wait(id, wait);
-        self.call(Op::Wait { id, wait }, call, |view| Outcome::Shown(Box::new(view.clone()))).await;
+        self.call(Op::Wait { id, wait }, call, |view| Outcome::Shown(Box::new(view.into()))).await;
     }
 
     pub async fn clear(&self, queue: QueueIndex, clear: Clear) {
@@ -167,9 +170,9 @@ impl Caller {
         self.call(op, call, |redriven| Outcome::Redriven(redriven.value)).await;
     }
 
-    pub async fn stats(&self, queue: QueueIndex) -> Option<QueueStats> {
+    pub async fn stats(&self, queue: QueueIndex) -> Option<QueueCounts> {
         let name = queue_name(queue);
-        let call = self.engine.stats(&name);
+        let call = async { Ok(QueueCounts::from(&self.engine.stats(&name).await?)) };
         self.call(Op::Stats(queue), call, |stats| Outcome::Counted(Box::new(stats.clone()))).await
     }
 
@@ -177,14 +180,14 @@ impl Caller {
         let create = CreateQueue::new(queue_name(queue), settings.clone(), partitions);
         let call = self.engine.create_queue(create);
         let op = Op::Create { queue, settings, partitions };
-        self.call(op, call, |made| Outcome::Queue(Box::new(made.value.clone()))).await;
+        self.call(op, call, |made| Outcome::Queue(Box::new(ShownQueue::from(&made.value)))).await;
     }
 
     pub async fn update(&self, queue: QueueIndex, settings: Settings) {
         let update = UpdateQueue::new(queue_name(queue), all_of(&settings));
         let call = self.engine.update_queue(update);
         self.call(Op::Update { queue, settings }, call, |updated| {
-            Outcome::Queue(Box::new(updated.value.clone()))
+            Outcome::Queue(Box::new(ShownQueue::from(&updated.value)))
         })
         .await;
     }
@@ -199,10 +202,10 @@ impl Caller {
         let name = queue_name(queue);
         let call = self.engine.rebalance(&name, partitions);
         let op = Op::Rebalance { queue, partitions };
-        self.call(op, call, |made| Outcome::Queue(Box::new(made.value.clone()))).await;
+        self.call(op, call, |made| Outcome::Queue(Box::new(ShownQueue::from(&made.value)))).await;
     }
 
-    /// Of one kind, or of the whole queue.
+    /// Pauses or blocks one kind, or the whole queue.
     pub async fn stop(
         &self,
         queue: QueueIndex,

@@ -242,9 +242,9 @@ impl Coverage {
     }
 
     fn add_move(&mut self, history: &History, item: &ItemFacts<'_>) {
-        if let Some((_, view)) = item.shown().find(|(_, view)| view.item.state.phase().is_final()) {
-            let last_lease = view.item.extras.as_ref().and_then(|extras| extras.last_lease);
-            match (view.item.state.phase(), last_lease) {
+        if let Some((_, view)) = item.shown().find(|(_, view)| view.phase.is_final()) {
+            let last_lease = view.last_lease;
+            match (view.phase, last_lease) {
                 (Phase::Failed, Some((_, LeaseEnd::Expired))) => self.change("leased → failed (last expiry)"),
                 // Counted with the others that were suspended.
                 (Phase::Expired, Some((_, LeaseEnd::Suspended))) => {}
@@ -305,10 +305,9 @@ impl Coverage {
             }
         }
         let waited = |call: &&Call| matches!(call.op, Op::Wait { wait, .. } if wait.0 > 0);
-        let told = item.shown().filter(|(call, view)| waited(call) && view.item.state.phase().is_final());
+        let told = item.shown().filter(|(call, view)| waited(call) && view.phase.is_final());
         told.for_each(|_| self.change("live → final, told to who waits"));
-        let kept =
-            item.shown().find(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| call.end);
+        let kept = item.shown().find(|(_, view)| view.phase.is_final()).map(|(call, _)| call.end);
         if kept.is_some_and(|kept| {
             item.gets.iter().any(|get| get.begin > kept && matches!(get.outcome, Outcome::Refused(_)))
         }) {

@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::cron::{CatchUp, Overlap};
-use windlass_core::time::Span;
-use windlass_engine::CronInfo;
+use windlass_core::time::{Span, Timestamp};
 
-use crate::history::{Made, QueueIndex};
+use crate::history::{Made, QueueIndex, ShownCron};
 use crate::recorder::show_made;
 
 #[derive(Clone, Debug)]
@@ -83,16 +82,15 @@ impl fmt::Display for CronOp {
     }
 }
 
-pub(crate) fn show_cron(info: &CronInfo) -> String {
-    let cron = &info.view.cron;
-    let serial = info.body.as_ref().and_then(|body| Made::serial_of(body)).unwrap_or_default();
-    let at = |time: Option<windlass_core::time::Timestamp>| time.map_or(0, |time| time.0);
+pub(crate) fn show_cron(cron: &ShownCron) -> String {
+    let serial = cron.serial.unwrap_or_default();
+    let at = |time: Option<Timestamp>| time.map_or(0, |time| time.0);
     let paused = if cron.paused { " paused" } else { "" };
     format!(
         "{} of {} in {} [{serial}] {}{paused} next {} last {}",
         cron.name,
         cron.created_at.0,
-        info.queue.name,
+        cron.queue,
         cron.schedule,
         at(cron.next_at),
         at(cron.last_at)

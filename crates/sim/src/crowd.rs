@@ -4,13 +4,12 @@
 use windlass_core::id::ItemId;
 use windlass_core::time::Span;
 use windlass_core::verbs::Filter;
-use windlass_engine::Granted;
 
 use crate::caller::{Caller, Wish};
 use crate::client::Memory;
 use crate::disk::Hardware;
 use crate::fault::Rates;
-use crate::history::QueueIndex;
+use crate::history::{Given, QueueIndex};
 use crate::plan::plain_item;
 use crate::rng::Rng;
 
@@ -39,7 +38,7 @@ pub async fn gather(caller: &Caller, hardware: &Hardware, memory: &Memory, rng: 
     caller.complete(QUEUE, latest.iter().map(|item| (item.id, item.permit, None)).collect()).await;
 }
 
-async fn lease_all(caller: &Caller) -> Vec<Granted> {
+async fn lease_all(caller: &Caller) -> Vec<Given> {
     let mut held = Vec::new();
     let wish = || Wish {
         queue: QUEUE,

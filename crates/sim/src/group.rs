@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use windlass_core::group::GroupView;
-
-use crate::history::{Made, QueueIndex};
+use crate::history::{Made, QueueIndex, ShownGroup};
 use crate::recorder::show_made;
 
 #[derive(Clone, Debug)]
@@ -88,7 +86,7 @@ impl fmt::Display for GroupOp {
     }
 }
 
-pub(crate) fn show_group(group: &GroupView) -> String {
-    let GroupView { name, created_at, state, live, ended } = group;
+pub(crate) fn show_group(group: &ShownGroup) -> String {
+    let ShownGroup { name, created_at, state, live, ended } = group;
     format!("{name} of {} {state:?} {live:?} {ended:?}", created_at.0)
 }

@@ -11,12 +11,11 @@ use windlass_core::item::Phase;
 use windlass_core::rule::Stop;
 use windlass_core::time::Span;
 use windlass_core::verbs::Filter;
-use windlass_engine::{ItemView, PartitionState, QueueStats};
 
 use crate::caller::{Caller, Wish};
 use crate::check;
 use crate::group::{GroupAsk, GroupOp};
-use crate::history::{QueueIndex, Violation};
+use crate::history::{PartitionState, QueueCounts, QueueIndex, ShownItem, Violation};
 use crate::plan::{kinds, queue_name};
 
 const SECOND: u64 = 1_000_000;
@@ -80,19 +79,19 @@ async fn start_groups(caller: &Caller, queue: QueueIndex) {
 }
 
 /// Has every item shown, and gives those that are suspended.
-pub async fn show(caller: &Caller, items: &[ItemId]) -> Vec<ItemView> {
+pub async fn show(caller: &Caller, items: &[ItemId]) -> Vec<ShownItem> {
     let mut suspended = Vec::new();
     for id in items {
         let view = caller.get(*id).await;
-        suspended.extend(view.filter(|view| view.phase() == Phase::Suspended));
+        suspended.extend(view.filter(|view| view.phase == Phase::Suspended));
         caller.follow(*id, 0, SECOND).await;
     }
     suspended
 }
 
 /// So that what is suspended in a queue comes out. Nobody has an answer any more.
-async fn resume(caller: &Caller, queue: QueueIndex, suspended: &mut Vec<ItemView>) {
-    for item in suspended.extract_if(.., |item| item.queue == queue_name(queue)) {
+async fn resume(caller: &Caller, queue: QueueIndex, suspended: &mut Vec<ShownItem>) {
+    for item in suspended.extract_if(.., |item| item.queue == queue_name(queue).name) {
         caller.resume(item.id, None).await;
     }
 }
@@ -115,7 +114,7 @@ async fn wait_for_partitions(caller: &Caller, queue: QueueIndex) -> Result<(), V
 async fn wait_until_drained(caller: &Caller, queue: QueueIndex) -> Result<(), Violation> {
     for _ in 0..60 {
         let Some(stats) = caller.stats(queue).await else { return Ok(()) };
-        let drains = stats.partitions.iter().any(|partition| partition.remaining.is_some());
+        let drains = stats.partitions.iter().any(|partition| partition.drains);
         if !drains || stats.moving > 0 {
             return Ok(());
         }
@@ -129,7 +128,7 @@ async fn drain_all(
     caller: &Caller,
     queues: &[QueueIndex],
     stays: &[QueueIndex],
-    suspended: &mut Vec<ItemView>,
+    suspended: &mut Vec<ShownItem>,
     seen: &mut BTreeSet<ItemId>,
 ) -> Result<(), Violation> {
     let (mut moving, mut still) = (Vec::new(), 0);
@@ -151,7 +150,7 @@ async fn drain_all(
     Err(Violation { rule: "moving", text: format!("what is on its way does not arrive: {moving:?}") })
 }
 
-async fn all_stats(caller: &Caller, queues: &[QueueIndex]) -> Vec<(QueueIndex, QueueStats)> {
+async fn all_stats(caller: &Caller, queues: &[QueueIndex]) -> Vec<(QueueIndex, QueueCounts)> {
     let mut all = Vec::new();
     for queue in queues {
         all.extend(caller.stats(*queue).await.map(|stats| (*queue, stats)));
@@ -162,7 +161,7 @@ async fn all_stats(caller: &Caller, queues: &[QueueIndex]) -> Vec<(QueueIndex, Q
 async fn drain(
     caller: &Caller,
     queue: QueueIndex,
-    suspended: &mut Vec<ItemView>,
+    suspended: &mut Vec<ShownItem>,
     seen: &mut BTreeSet<ItemId>,
 ) -> Result<(), Violation> {
     let mut sleep = SECOND / 10;
@@ -187,7 +186,7 @@ async fn drain(
     Err(Violation { rule: "drain", text: format!("q{queue} is never empty: {counts:?}") })
 }
 
-fn is_empty(stats: &QueueStats) -> bool {
+fn is_empty(stats: &QueueCounts) -> bool {
     stats.counts.live() == 0
 }
 

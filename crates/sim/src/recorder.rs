@@ -7,14 +7,14 @@ use windlass_core::id::{ItemId, Permit};
 use windlass_core::item::Phase;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
-use windlass_engine::ItemView;
 use windlass_engine::store::Store;
 
 use crate::cron::show_cron;
 use crate::fault::Fault;
 use crate::group::show_group;
 use crate::history::{
-    Call, Damage, History, Losses, Made, Moment, Op, Outcome, Process, Stall, SuspendOp, Teller, Verdict, Why,
+    Call, Damage, Given, History, Losses, Made, Moment, Op, Outcome, Process, Stall, SuspendOp, Teller,
+    Verdict, Why,
 };
 use crate::trace::Trace;
 
@@ -398,7 +398,7 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::Open => "open".to_owned(),
         Outcome::Produced(items) => show_produced(items),
         Outcome::Granted { items, accepted } => {
-            let item = |given: &windlass_engine::Granted| {
+            let item = |given: &Given| {
                 let serial = Made::serial_of(&given.body).unwrap_or_default();
                 let origin = given.origin.as_deref().map(|origin| {
                     format!(" from {} {}", origin.id.map(show_id).unwrap_or_default(), origin.reason.name())
@@ -422,8 +422,8 @@ fn show_outcome(outcome: &Outcome) -> String {
         }
         Outcome::Resumed => "resumed".to_owned(),
         Outcome::Cancelled(phase) => format!("{phase:?}"),
-        Outcome::Shown(view) => show_view(view),
-        Outcome::Subscribed { view, last_seq } => format!("{} with {last_seq} events", show_view(view)),
+        Outcome::Shown(view) => view.text.clone(),
+        Outcome::Subscribed { view, last_seq } => format!("{} with {last_seq} events", view.text),
         Outcome::Emitted(emitted) => format!("emitted {} to {}", emitted.first_seq, emitted.last_seq),
         Outcome::Followed(followed) => format!("{followed:?}"),
         Outcome::Closed(count) => format!("closed {count}"),
@@ -452,10 +452,6 @@ fn show_outcome(outcome: &Outcome) -> String {
         Outcome::NotApplied(reason) => format!("not applied: {reason}"),
         Outcome::Unknown(why) => format!("unknown: {why:?}"),
     }
-}
-
-fn show_view(view: &ItemView) -> String {
-    format!("{:?} attempts {} place {}", view.item.state, view.item.attempts, view.item.place)
 }
 
 fn show_verdict(verdict: &Verdict) -> String {

@@ -8,7 +8,7 @@ use windlass_engine::{CronInfo, EngineError};
 
 use super::{Caller, new_item};
 use crate::cron::{CronAsk, CronOp, CronSpec};
-use crate::history::{Op, Outcome};
+use crate::history::{Op, Outcome, ShownCron};
 use crate::plan::queue_name;
 
 impl Caller {
@@ -19,30 +19,33 @@ impl Caller {
         self.call(Op::Cron(Box::new(op)), call, Outcome::clone).await.is_some()
     }
 
-    /// All of the server.
-    pub async fn crons(&self) -> Option<Vec<CronInfo>> {
+    /// Lists all crons of the server.
+    pub async fn crons(&self) -> Option<Vec<ShownCron>> {
         let namespace = queue_name(0).namespace;
-        let call = self.engine.crons(&namespace, None, usize::MAX);
+        let call = async {
+            let crons = self.engine.crons(&namespace, None, usize::MAX).await?;
+            Ok(crons.iter().map(ShownCron::from).collect::<Vec<_>>())
+        };
         self.call(Op::Crons, call, |crons| Outcome::Crons(crons.clone())).await
     }
 
     async fn ask_cron(&self, CronOp { name: of, ask }: CronOp) -> Result<Outcome, EngineError> {
         let name = CronName { namespace: queue_name(0).namespace, name: Arc::clone(&of) };
-        let shown = |info: CronInfo| Outcome::Cron(Box::new(info));
+        let shown = |info: &CronInfo| Outcome::Cron(Box::new(info.into()));
         match ask {
             CronAsk::Create { queue, spec } => {
                 let made = self.engine.create_cron(&queue_name(queue), new_cron(of, &spec)).await?;
-                Ok(shown(made.value))
+                Ok(shown(&made.value))
             }
-            CronAsk::Update(spec) => Ok(shown(self.engine.update_cron(&name, change(&spec)).await?.value)),
-            CronAsk::Pause => Ok(shown(self.engine.pause_cron(&name).await?.value)),
+            CronAsk::Update(spec) => Ok(shown(&self.engine.update_cron(&name, change(&spec)).await?.value)),
+            CronAsk::Pause => Ok(shown(&self.engine.pause_cron(&name).await?.value)),
             CronAsk::Resume => self.engine.resume_cron(&name).await.map(|_resumed| Outcome::CronDone),
             CronAsk::Trigger => {
                 let made = self.engine.trigger_cron(&name).await?;
                 Ok(Outcome::Triggered(made.value.id))
             }
             CronAsk::Delete => self.engine.delete_cron(&name).await.map(|_deleted| Outcome::CronDone),
-            CronAsk::Info => Ok(shown(self.engine.cron(&name).await?)),
+            CronAsk::Info => Ok(shown(&self.engine.cron(&name).await?)),
         }
     }
 }

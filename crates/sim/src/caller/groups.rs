@@ -7,7 +7,7 @@ use windlass_engine::{EngineError, ProducedItem};
 
 use super::{Caller, new_item};
 use crate::group::{Ends, GroupAsk, GroupOp, LastWord};
-use crate::history::{Made, Op, Outcome, QueueIndex};
+use crate::history::{Made, Op, Outcome, QueueIndex, ShownGroup};
 use crate::plan::queue_name;
 
 /// The group; and its first members, where it was just made.
@@ -21,9 +21,12 @@ impl Caller {
         Some(answer.1.unwrap_or_default().into_iter().map(|item| item.id).collect())
     }
 
-    pub async fn groups(&self, queue: QueueIndex) -> Option<Vec<GroupView>> {
+    pub async fn groups(&self, queue: QueueIndex) -> Option<Vec<ShownGroup>> {
         let name = queue_name(queue);
-        let call = self.engine.groups(&name, None, usize::MAX);
+        let call = async {
+            let groups = self.engine.groups(&name, None, usize::MAX).await?;
+            Ok(groups.iter().map(ShownGroup::from).collect::<Vec<_>>())
+        };
         self.call(Op::Groups(queue), call, |groups| Outcome::Groups(groups.clone())).await
     }
 
@@ -51,7 +54,7 @@ impl Caller {
 }
 
 fn outcome((view, items): &Answer) -> Outcome {
-    let view = Box::new(view.clone());
+    let view = Box::new(view.into());
     match items {
         Some(items) => Outcome::GroupMade(view, items.iter().map(|item| (item.id, item.phase)).collect()),
         None => Outcome::Group(view),

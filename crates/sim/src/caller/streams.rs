@@ -17,7 +17,8 @@ impl Caller {
     pub async fn emit(&self, id: ItemId, permit: Permit, events: Vec<u64>) {
         let call =
             self.engine.emit(id, permit, None, events.iter().map(|serial| new_event(*serial)).collect());
-        self.call(Op::Emit { id, permit, events }, call, |emitted| Outcome::Emitted(emitted.value)).await;
+        self.call(Op::Emit { id, permit, events }, call, |emitted| Outcome::Emitted(emitted.value.into()))
+            .await;
     }
 
     /// Tells the number of the last event that was shown.
@@ -43,7 +44,7 @@ impl Caller {
             Ok((stream, item, last_seq))
         };
         let subscribed = self.call(Op::Subscribe(id), call, |(_, item, last_seq)| Outcome::Subscribed {
-            view: item.clone(),
+            view: Box::new((&**item).into()),
             last_seq: *last_seq,
         });
         let Some((stream, _, after)) = subscribed.await else { return };

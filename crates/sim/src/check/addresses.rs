@@ -44,7 +44,7 @@ fn nobody_else_held_it(addressed: &[&ItemFacts<'_>], item: &ItemFacts<'_>) -> Re
 fn was_live_after(item: &ItemFacts<'_>, at: Moment) -> bool {
     let granted = item.grants.iter().any(|grant| grant.call.begin > at);
     let judged = item.verdicts.iter().any(|judged| judged.verdict.is_ok() && judged.call.begin > at);
-    let shown = item.shown().any(|(call, view)| call.begin > at && !view.item.state.phase().is_final());
+    let shown = item.shown().any(|(call, view)| call.begin > at && !view.phase.is_final());
     granted || judged || shown
 }
 

@@ -18,7 +18,7 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
             bounded(facts, item, &pair[1], least, most)?;
         }
         within_limit(facts, item)?;
-        item.shown().try_for_each(|(call, view)| shown_right(facts, item, call, view.item.attempts))?;
+        item.shown().try_for_each(|(call, view)| shown_right(facts, item, call, view.attempts))?;
         did_not_fail_early(facts, item)?;
     }
     Ok(())
@@ -89,8 +89,8 @@ fn did_not_fail_early(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Vio
         | Verb::Suspend { .. } => false,
     });
     let least = facts.attempt_limits(item).into_iter().filter(|limit| *limit > 0).min();
-    for (call, view) in item.shown().filter(|(_, view)| view.item.state.phase() == Phase::Failed) {
-        let attempts = view.item.attempts;
+    for (call, view) in item.shown().filter(|(_, view)| view.phase == Phase::Failed) {
+        let attempts = view.attempts;
         if !given_up && least.is_none_or(|least| attempts < least) {
             let text =
                 format!("item {} failed by {} after {attempts} attempts", item.made.serial, call.begin);

@@ -104,7 +104,7 @@ fn last_words_unseen(facts: &Facts<'_>, queue: QueueIndex) -> u64 {
 
 fn state_between(item: &ItemFacts<'_>, before: &Call, after: &Call) -> Option<Phase> {
     let mut shown = item.shown().filter(|(call, _)| call.begin > before.end && call.end < after.begin);
-    shown.next().map(|(_, view)| view.phase())
+    shown.next().map(|(_, view)| view.phase)
 }
 
 fn count(phase: Phase, counts: &mut Counts) {

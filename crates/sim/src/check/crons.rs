@@ -6,12 +6,11 @@ mod times;
 use std::sync::Arc;
 
 use windlass_core::time::Timestamp;
-use windlass_engine::CronInfo;
 
 use super::facts::{Facts, ItemFacts, Maker};
 use crate::cron::{CronAsk, CronOp, CronSpec};
 use crate::fault::Fault;
-use crate::history::{Call, Made, Moment, Op, Outcome, QueueIndex, Violation};
+use crate::history::{Call, Moment, Op, Outcome, QueueIndex, ShownCron, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     let crons = Crons::gather(facts);
@@ -33,7 +32,7 @@ struct Asked<'a> {
 #[derive(Clone, Copy)]
 struct Shown<'a> {
     call: &'a Call,
-    info: &'a CronInfo,
+    info: &'a ShownCron,
 }
 
 /// An item that a cron made.
@@ -99,7 +98,7 @@ impl<'f, 'a> Crons<'f, 'a> {
 impl<'f, 'a> MadeItem<'f, 'a> {
     fn of(item: &'f ItemFacts<'a>) -> Option<Self> {
         let granted = item.grants.iter().map(|grant| (grant.call.end, grant.given.created_at));
-        let shown = item.shown().map(|(call, view)| (call.end, view.item.created_at));
+        let shown = item.shown().map(|(call, view)| (call.end, view.created_at));
         let (seen_by, made_at) = granted.chain(shown).min()?;
         let by = Asked { call: item.produce, op: item.produce.op.cron()? };
         Some(Self { item, by, spec: by.op.spec()?, made_at, seen_by })
@@ -148,7 +147,7 @@ impl Asked<'_> {
 impl Shown<'_> {
     /// That of the create or update which the cron is as.
     fn serial(&self) -> Option<u64> {
-        self.info.body.as_ref().and_then(|body| Made::serial_of(body))
+        self.info.serial
     }
 }
 

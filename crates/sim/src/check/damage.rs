@@ -5,12 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use windlass_core::id::PartitionId;
-use windlass_engine::PartitionState;
 
 use super::Rule;
 use super::facts::{Facts, ItemFacts, violation};
 use super::{counts, grants, lost, unique};
-use crate::history::{Call, History, Outcome, Teller, Violation, speaks_of_damage};
+use crate::history::{Call, History, Outcome, PartitionState, Teller, Violation, speaks_of_damage};
 
 /// Hold whatever has rotted.
 pub(super) const ROTTEN: [Rule; 4] = [unique::check, grants::check_given, counts::check, check_losses];
@@ -102,7 +101,7 @@ fn tells(call: &Call) -> bool {
         Outcome::NotApplied(reason) => speaks_of_damage(reason),
         Outcome::Counted(stats) => stats.partitions.iter().any(|partition| is_damaged(&partition.state)),
         Outcome::Shown(view) | Outcome::Subscribed { view, .. } => {
-            !view.item.state.phase().is_final() && view.payload.is_none()
+            !view.phase.is_final() && view.payload.is_none()
         }
         Outcome::Open
         | Outcome::Produced(_)

@@ -69,9 +69,7 @@ pub(super) fn acknowledged_ends<'a>(
             ends.push((*cancel, "cancelled"));
         }
     }
-    ends.extend(
-        item.shown().filter(|(_, view)| view.item.state.phase().is_final()).map(|(call, _)| (call, "final")),
-    );
+    ends.extend(item.shown().filter(|(_, view)| view.phase.is_final()).map(|(call, _)| (call, "final")));
     let ends_stream =
         |call: &&Call| matches!(&call.outcome, Outcome::Followed(followed) if followed.is_final());
     ends.extend(item.follows.iter().copied().filter(ends_stream).map(|call| (call, "final in its stream")));
@@ -123,9 +121,9 @@ pub(super) fn stays_ended(item: &ItemFacts<'_>, end: &Call, how: &str) -> Result
         let text = format!("item {serial}, {how} at {}, was leased at {}", end.end, grant.call.begin);
         return Err(violation("back", text));
     }
-    let alive = item.shown().find(|(call, view)| call.begin > end.end && !view.item.state.phase().is_final());
+    let alive = item.shown().find(|(call, view)| call.begin > end.end && !view.phase.is_final());
     if let Some((call, view)) = alive {
-        let phase = view.item.state.phase();
+        let phase = view.phase;
         let text = format!("item {serial}, {how} at {}, was {phase:?} at {}", end.end, call.begin);
         return Err(violation("back", text));
     }

@@ -1,10 +1,10 @@
 //! Items live as long as they may: none is handed out after its time, none expires before.
 
-use windlass_core::item::{Phase, State};
-use windlass_core::time::{Span, Timestamp};
+use windlass_core::item::Phase;
+use windlass_core::time::Span;
 
 use super::facts::{Facts, ItemFacts, violation};
-use crate::history::Violation;
+use crate::history::{ShownItem, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
@@ -20,13 +20,10 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
             }
         }
         for (_, view) in item.shown() {
-            let extras = view.item.extras.as_deref();
-            let timeout = extras.and_then(|extras| extras.dead_timeout);
-            may_live_so_long(facts, item, timeout)?;
-            ended_well(item, &view.item.state, view.item.created_at, timeout)?;
-            let phase = view.item.state.phase();
-            let has_error = extras.is_some_and(|extras| extras.error.is_some());
-            if matches!(phase, Phase::Failed | Phase::Expired) && !has_error {
+            may_live_so_long(facts, item, view.dead_timeout)?;
+            ended_well(item, view)?;
+            let phase = view.phase;
+            if matches!(phase, Phase::Failed | Phase::Expired) && view.error.is_none() {
                 return Err(violation(
                     "error",
                     format!("item {} is {phase:?} without one", item.made.serial),
@@ -37,16 +34,9 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-fn ended_well(
-    item: &ItemFacts<'_>,
-    state: &State,
-    created_at: Timestamp,
-    timeout: Option<Span>,
-) -> Result<(), Violation> {
-    let State::Final(outcome) = state else { return Ok(()) };
-    if state.phase() != Phase::Expired
-        || timeout.is_some_and(|timeout| outcome.finished_at >= created_at + timeout)
-    {
+fn ended_well(item: &ItemFacts<'_>, view: &ShownItem) -> Result<(), Violation> {
+    let dead_at = view.dead_timeout.map(|timeout| view.created_at + timeout);
+    if view.phase != Phase::Expired || dead_at.is_some_and(|dead_at| view.finished_at >= Some(dead_at)) {
         return Ok(());
     }
     Err(violation("expired", format!("item {} expired before its time", item.made.serial)))

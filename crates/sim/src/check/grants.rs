@@ -40,7 +40,7 @@ fn is_as_made(item: &ItemFacts<'_>) -> Result<(), Violation> {
     }
     for (_, view) in item.shown() {
         let body_fits = view.payload.as_ref().is_none_or(|payload| *payload == made.body());
-        if !body_fits || view.item.kind != made.kind || view.item.priority != made.priority {
+        if !body_fits || view.kind != made.kind || view.priority != made.priority {
             return Err(violation("body", format!("item {} is shown as something else", made.serial)));
         }
     }
@@ -60,7 +60,7 @@ fn check_item(item: &ItemFacts<'_>, lossless: bool) -> Result<(), Violation> {
         }
     }
     for (_, view) in item.shown() {
-        let phase = view.item.state.phase();
+        let phase = view.phase;
         // The payload goes with the life. State and body are looked at one after the other, so it matters that
         // nothing can be undone in between.
         if lossless && phase.is_final() && view.payload.is_some() {

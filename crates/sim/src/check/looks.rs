@@ -8,7 +8,7 @@ use crate::history::{Call, Violation};
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
         for (call, view) in item.shown() {
-            let phase = view.item.state.phase();
+            let phase = view.phase;
             if phase.is_final() || phase == Phase::Leased {
                 continue;
             }

@@ -60,7 +60,7 @@ pub(super) fn may_have_ended_here(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bo
         .sweeping_calls(item.queue)
         .filter(|sweep| !matches!(sweep.op, Op::Delete { force: false, .. }))
         .any(|sweep| sweep.end > item.produce.begin || sweep.outcome.is_unknown());
-    let shown = item.shown().any(|(_, view)| view.item.state.phase().is_final());
+    let shown = item.shown().any(|(_, view)| view.phase.is_final());
     let with_group = facts.group_cancels(item).next().is_some();
     judged || cancelled || swept || shown || with_group || may_have_failed_unseen(facts, item)
 }
@@ -93,7 +93,7 @@ fn kept_what_it_left(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Viol
         let deleted = facts.sweeping_calls(item.queue).any(|sweep| matches!(sweep.op, Op::Delete { .. }));
         let right = match get.outcome.shown() {
             Some(view) => {
-                let completed = view.item.state.phase() == Phase::Completed;
+                let completed = view.phase == Phase::Completed;
                 completed && (view.result == sent_result(item, done) || !facts.history.keeps_everything)
             }
             None => !matches!(get.outcome, Outcome::Refused(_)) || deleted || !facts.history.keeps_everything,

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_core::item::{MoveReason, Origin, Phase};
+use windlass_core::item::{MoveReason, Phase};
 
 use super::damage;
 use super::ends::stays_ended;
 use super::facts::{Facts, ItemFacts, Maker, violation};
 use crate::fault::Fault;
 use crate::group::{LastWord, Word};
-use crate::history::{Call, Op, Outcome, QueueIndex, Violation};
+use crate::history::{Call, Op, Origin, Outcome, QueueIndex, Violation};
 use crate::plan::queue_name;
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
@@ -76,9 +76,8 @@ fn redrives(redrive: &Call, item: &ItemFacts<'_>) -> bool {
 
 fn ended_like_that(before: &ItemFacts<'_>, origin: &Origin) -> Result<(), ()> {
     for (_, view) in before.shown() {
-        let error = view.item.extras.as_ref().and_then(|extras| extras.error.as_ref());
-        let same = origin.attempts == Some(view.item.attempts) && origin.error.as_ref() == error;
-        let fits = match view.item.state.phase() {
+        let same = origin.attempts == Some(view.attempts) && origin.error == view.error;
+        let fits = match view.phase {
             Phase::Failed => matches!(origin.reason, MoveReason::Attempts | MoveReason::Dead) && same,
             Phase::Expired => origin.reason == MoveReason::Expired && same,
             // Whoever waited for it is told that it was taken away.
@@ -122,8 +121,7 @@ fn arrived_at_all(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Result<(), Violati
 
 /// Where the item must have gone; empty if it may have ended for good.
 fn targets(facts: &Facts<'_>, item: &ItemFacts<'_>) -> Vec<QueueIndex> {
-    let died =
-        item.shown().any(|(_, view)| matches!(view.item.state.phase(), Phase::Failed | Phase::Expired));
+    let died = item.shown().any(|(_, view)| matches!(view.phase, Phase::Failed | Phase::Expired));
     if died {
         return facts.only_dead_queue(item.queue).into_iter().collect();
     }
@@ -164,7 +162,7 @@ fn shows_all(facts: &Facts<'_>, queue: QueueIndex, seen: &mut BTreeSet<QueueInde
 fn lives_on(facts: &Facts<'_>, item: &ItemFacts<'_>) -> bool {
     let made_at = |item: &ItemFacts<'_>| {
         let granted = item.grants.iter().map(|grant| grant.given.created_at);
-        granted.chain(item.shown().map(|(_, view)| view.item.created_at)).next()
+        granted.chain(item.shown().map(|(_, view)| view.created_at)).next()
     };
     // Partitions follow a clock that is set each in its own time.
     let faults = &facts.history.faults;

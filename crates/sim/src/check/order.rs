@@ -19,7 +19,7 @@ struct Lifespan<'f, 'a> {
 impl<'f, 'a> Lifespan<'f, 'a> {
     fn of(item: &'f ItemFacts<'a>) -> Self {
         let granted = item.grants.iter().map(|grant| grant.call.begin.order);
-        let alive = item.shown().filter(|(_, view)| !view.item.state.phase().is_final());
+        let alive = item.shown().filter(|(_, view)| !view.phase.is_final());
         let to = granted.chain(alive.map(|(call, _)| call.begin.order)).max().unwrap_or(0);
         Self { item, from: item.produce.end.order, to }
     }

@@ -2,10 +2,9 @@
 
 use windlass_core::refusal::Refusal;
 use windlass_core::time::Timestamp;
-use windlass_core::verbs::Extended;
 
 use super::facts::{Facts, Granting, ItemFacts, Judgement, Verb, violation};
-use crate::history::{Call, Verdict, Violation};
+use crate::history::{Call, Extended, Verdict, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {

@@ -1,8 +1,6 @@
 //! A store that does not answer keeps nobody waiting who wants nothing of it: neither calls on queues that are all in other
 //! stores, nor a shutdown once it answers again.
 
-use std::sync::Arc;
-
 use super::facts::{Facts, violation};
 use crate::history::{Call, History, Moment, Op, Outcome, Process, QueueIndex, Stall, Violation};
 
@@ -93,8 +91,7 @@ fn is_elsewhere(history: &History, queue: QueueIndex, stall: &Stall, by: &Call) 
 /// Whether an answer shows a queue without a partition in the store.
 fn is_sound(outcome: &Outcome, stall: &Stall) -> bool {
     let Outcome::Queue(queue) = outcome else { return false };
-    let in_store = |store: Option<&Arc<str>>| store.is_some_and(|store| *store == stall.store);
-    !queue.homes().any(|(_, store)| in_store(store))
+    !queue.homes.iter().any(|(_, store)| store.as_ref() == Some(&stall.store))
 }
 
 fn closed_in_time(history: &History, stall: &Stall) -> Result<(), Violation> {

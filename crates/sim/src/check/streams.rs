@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 
 use windlass_core::id::ItemId;
 use windlass_core::refusal::Refusal;
-use windlass_core::verbs::Emitted;
-use windlass_engine::ItemView;
 
 use super::facts::{Facts, violation};
-use crate::history::{Call, Followed, Op, Outcome, Violation};
+use crate::history::{Call, Emitted, Followed, Op, Outcome, ShownItem, Violation};
 
 #[derive(Default)]
 struct Stream<'a> {
@@ -78,13 +76,9 @@ pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-fn event_count(view: &ItemView) -> u64 {
-    view.item.extras.as_ref().map_or(0, |extras| extras.event_count)
-}
-
 /// How many events a call was told that items have.
 fn counted(call: &Call) -> impl Iterator<Item = (ItemId, u64)> {
-    let shown = call.outcome.shown().map(|view| (view.id, event_count(view)));
+    let shown = call.outcome.shown().map(|view| (view.id, view.event_count));
     let granted = call.outcome.granted().iter().map(|item| (item.id, item.event_count));
     shown.into_iter().chain(granted)
 }
@@ -106,7 +100,7 @@ impl<'a> Stream<'a> {
         serials: &[u64],
         emitted: Emitted,
     ) -> Result<(), Violation> {
-        let Emitted { first_seq, last_seq, .. } = emitted;
+        let Emitted { first_seq, last_seq } = emitted;
         if last_seq + 1 != first_seq + serials.len() as u64 {
             return Err(told(
                 id,
@@ -149,11 +143,11 @@ impl<'a> Stream<'a> {
         &mut self,
         id: ItemId,
         call: &'a Call,
-        view: &ItemView,
+        view: &ShownItem,
         last_seq: u64,
     ) -> Result<(), Violation> {
         self.known.push((call, last_seq));
-        let count = event_count(view);
+        let count = view.event_count;
         if count == last_seq {
             return Ok(());
         }

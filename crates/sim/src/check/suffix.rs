@@ -76,7 +76,7 @@ fn item_ends<'f, 'a>(
 /// Calls that leased the item, or were shown it before its end.
 fn alive<'f, 'a>(item: &'f ItemFacts<'a>) -> impl Iterator<Item = &'a Call> + use<'f, 'a> {
     let leased = item.grants.iter().map(|grant| grant.call);
-    let shown = item.shown().filter(|(_, view)| !view.item.state.phase().is_final());
+    let shown = item.shown().filter(|(_, view)| !view.phase.is_final());
     leased.chain(shown.map(|(call, _)| call))
 }
 

@@ -1,10 +1,10 @@
 //! What is suspended stays so until somebody resumes it: nobody is given it, it is shown so, and only it can be resumed.
 
-use windlass_core::item::State;
+use windlass_core::item::Phase;
 use windlass_core::refusal::Refusal;
 
 use super::facts::{Facts, ItemFacts, Judgement, Verb, violation};
-use crate::history::{Call, Outcome, Violation, reason_of};
+use crate::history::{Call, Outcome, Violation};
 
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
@@ -71,12 +71,10 @@ fn is_shown_so(item: &ItemFacts<'_>, suspend: &Judgement<'_>) -> Result<(), Viol
     let mut later = item.shown().filter(|(call, _)| {
         call.begin > suspend.call.end && item.resumes_between(suspend, call).next().is_none()
     });
-    let other = |state: &State| !state.phase().is_final() && !matches!(state, State::Suspended(_));
-    match later.find(|(_, view)| other(&view.item.state)) {
+    let other = |phase: Phase| !phase.is_final() && phase != Phase::Suspended;
+    match later.find(|(_, view)| other(view.phase)) {
         None => Ok(()),
-        Some((call, view)) => {
-            Err(wrong(item, suspend, format!("was {:?} at {}", view.item.state.phase(), call.begin)))
-        }
+        Some((call, view)) => Err(wrong(item, suspend, format!("was {:?} at {}", view.phase, call.begin))),
     }
 }
 
@@ -123,20 +121,19 @@ fn is_over(item: &ItemFacts<'_>, suspend: &Judgement<'_>, by: &Call) -> bool {
 
 /// With the reason of a suspend that nobody has answered yet, and as often tried as before.
 fn shown_rightly(item: &ItemFacts<'_>) -> Result<(), Violation> {
-    for (call, view) in item.shown() {
-        let State::Suspended(suspension) = &view.item.state else { continue };
-        let reason = suspension.reason.as_deref().map(reason_of);
+    for (call, view) in item.shown().filter(|(_, view)| view.phase == Phase::Suspended) {
+        let reason = view.reason;
         let fits = |suspend: &Judgement<'_>| {
             let attempts = attempts_before(item, suspend);
             suspend.verb == Verb::Suspend { reason }
                 && suspend.call.begin < call.end
                 && !is_over(item, suspend, call)
-                && attempts.is_none_or(|attempts| attempts == view.item.attempts)
+                && attempts.is_none_or(|attempts| attempts == view.attempts)
         };
         if !item.suspends().any(fits) {
             let text = format!(
                 "item {} was suspended at {}, as nobody said: {reason:?}, attempts {}",
-                item.made.serial, call.begin, view.item.attempts
+                item.made.serial, call.begin, view.attempts
             );
             return Err(violation("suspended", text));
         }

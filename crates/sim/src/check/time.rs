@@ -47,7 +47,7 @@ fn started_in_time(
 /// Whoever asks, an item was made at one moment.
 fn created_once(item: &ItemFacts<'_>) -> Result<(), Violation> {
     let granted = item.grants.iter().map(|grant| grant.given.created_at);
-    let shown = item.shown().map(|(_, view)| view.item.created_at);
+    let shown = item.shown().map(|(_, view)| view.created_at);
     let mut moments = granted.chain(shown);
     let Some(first) = moments.next() else { return Ok(()) };
     if moments.all(|moment| moment == first) && first <= item.produce.latest.max(first_seen(item)) {

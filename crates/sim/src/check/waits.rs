@@ -12,7 +12,7 @@ pub(super) const WORD_MICROS: u64 = 3_000_000;
 pub(super) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in &facts.items {
         for (call, view) in item.shown() {
-            was_brought_about(facts, item, call, view.item.state.phase())?;
+            was_brought_about(facts, item, call, view.phase)?;
         }
         if item.gets.iter().any(|call| waits(call)) {
             for (end, how) in acknowledged_ends(facts, item) {

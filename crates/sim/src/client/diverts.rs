@@ -5,11 +5,10 @@ use std::sync::Arc;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_core::verbs::Filter;
-use windlass_engine::Granted;
 
 use super::Client;
 use crate::caller::Wish;
-use crate::history::{Made, QueueIndex, RetryOp};
+use crate::history::{Given, Made, QueueIndex, RetryOp};
 use crate::plan::queue_name;
 
 /// The queue whose items end badly, the one that they go to at first, and the one that is named instead.
@@ -45,7 +44,7 @@ impl Client {
         let wish = Wish { queue: SOURCE, batch_size: 5, timeout: None, filter, wait: Span::ZERO };
         let granted = self.caller.lease(wish, true).await.unwrap_or_default();
         self.memory.learn(&granted.iter().map(|item| item.id).collect::<Vec<_>>());
-        let dead = |item: &Granted| RetryOp { id: item.id, permit: item.permit, retry_at: None, dead: true };
+        let dead = |item: &Given| RetryOp { id: item.id, permit: item.permit, retry_at: None, dead: true };
         if !granted.is_empty() {
             self.caller.retry(SOURCE, granted.iter().map(dead).collect()).await;
         }

@@ -9,7 +9,7 @@ use windlass_core::time::Timestamp;
 use super::Coverage;
 use crate::check::{Facts, ItemFacts, Maker, answered_meanwhile, closed_meanwhile};
 use crate::cron::{CronAsk, CronOp};
-use crate::history::{Call, Made, Op, Outcome};
+use crate::history::{Call, Op, Outcome, ShownCron};
 use crate::plan::queue_name;
 
 impl Coverage {
@@ -57,7 +57,7 @@ impl Coverage {
         }
         let calls = || facts.history.calls.iter();
         if let (Op::Delete { queue, .. }, Outcome::Deleted) = (&call.op, &call.outcome) {
-            let name = queue_name(*queue);
+            let name = queue_name(*queue).name;
             let shown =
                 calls().filter(|shown| shown.end < call.begin).flat_map(|shown| shown.outcome.crons());
             if shown.filter(|info| info.queue == name).count() > 0 {
@@ -119,9 +119,6 @@ fn has_kind(lease: &Call, kind: &Arc<str>) -> bool {
 /// When the cron was made that a create or update of that serial shows.
 fn births(facts: &Facts<'_>) -> BTreeMap<u64, Timestamp> {
     let shown = facts.history.calls.iter().flat_map(|call| call.outcome.crons());
-    let birth = |info: &windlass_engine::CronInfo| {
-        let serial = info.body.as_ref().and_then(|body| Made::serial_of(body))?;
-        Some((serial, info.view.cron.created_at))
-    };
+    let birth = |info: &ShownCron| Some((info.serial?, info.created_at));
     shown.filter_map(birth).collect()
 }

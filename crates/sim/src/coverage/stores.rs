@@ -28,7 +28,7 @@ fn stores_of_partitions(history: &History) -> BTreeMap<PartitionId, Arc<str>> {
     let mut stores = BTreeMap::new();
     for call in &history.calls {
         let Outcome::Queue(queue) = &call.outcome else { continue };
-        let named = queue.homes().filter_map(|(partition, store)| Some((partition, Arc::clone(store?))));
+        let named = queue.homes.iter().filter_map(|(partition, store)| Some((*partition, store.clone()?)));
         stores.extend(named);
     }
     stores

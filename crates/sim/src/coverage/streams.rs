@@ -10,7 +10,7 @@ impl Coverage {
     pub(super) fn add_streams(&mut self, item: &ItemFacts<'_>) {
         for call in &item.gets {
             let Outcome::Subscribed { view, .. } = &call.outcome else { continue };
-            self.change(if view.phase().is_final() {
+            self.change(if view.phase.is_final() {
                 "followed from a final snapshot"
             } else {
                 "followed from a live snapshot"

@@ -51,8 +51,8 @@ impl Coverage {
         }
         let is_last = (suspend.permit, LeaseEnd::Suspended);
         let expired = item.shown().find(|(call, view)| {
-            let last_lease = view.item.extras.as_ref().and_then(|extras| extras.last_lease);
-            view.item.state.phase() == Phase::Expired && last_lease == Some(is_last) && untouched(call)
+            let last_lease = view.last_lease;
+            view.phase == Phase::Expired && last_lease == Some(is_last) && untouched(call)
         });
         if expired.is_some() {
             self.change("suspended → expired");

@@ -4,13 +4,12 @@
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
-use windlass_engine::CronInfo;
 
 use super::SECOND;
 use crate::caller::Caller;
 use crate::cron::CronAsk;
 use crate::fault::Fault;
-use crate::history::{QueueIndex, Violation};
+use crate::history::{QueueIndex, ShownCron, Violation};
 use crate::plan::queue_name;
 
 /// How long a cron may take to run, beside twice its span: longer than whoever carries a cron on rests after a failure.
@@ -20,7 +19,7 @@ const RUNS_WITHIN: u64 = 60 * SECOND;
 pub(super) async fn pause_all(caller: &Caller) -> bool {
     let crons = caller.crons().await.unwrap_or_default();
     for info in &crons {
-        caller.cron(&info.view.cron.name, CronAsk::Pause).await;
+        caller.cron(&info.name, CronAsk::Pause).await;
     }
     !crons.is_empty()
 }
@@ -29,7 +28,7 @@ pub(super) async fn pause_all(caller: &Caller) -> bool {
 pub(super) async fn run_and_end(caller: &Caller, queues: &[QueueIndex]) -> Result<(), Violation> {
     break_cycles(caller, queues).await;
     for info in caller.crons().await.unwrap_or_default() {
-        caller.cron(&info.view.cron.name, CronAsk::Resume).await;
+        caller.cron(&info.name, CronAsk::Resume).await;
     }
     let_all_run(caller).await?;
     for queue in queues {
@@ -38,8 +37,8 @@ pub(super) async fn run_and_end(caller: &Caller, queues: &[QueueIndex]) -> Resul
     }
     let crons = let_all_run(caller).await?;
     for info in &crons {
-        caller.cron(&info.view.cron.name, CronAsk::Trigger).await;
-        caller.cron(&info.view.cron.name, CronAsk::Delete).await;
+        caller.cron(&info.name, CronAsk::Trigger).await;
+        caller.cron(&info.name, CronAsk::Delete).await;
     }
     caller.handle.sleep_micros(longest_turn(&crons)).await;
     match caller.crons().await.unwrap_or_default().first() {
@@ -65,7 +64,7 @@ async fn break_cycles(caller: &Caller, queues: &[QueueIndex]) {
 }
 
 /// Tells which crons there are: none where damage keeps a partition from serving, for then they cannot be listed.
-async fn let_all_run(caller: &Caller) -> Result<Vec<CronInfo>, Violation> {
+async fn let_all_run(caller: &Caller) -> Result<Vec<ShownCron>, Violation> {
     let Some(before) = caller.crons().await else { return Ok(Vec::new()) };
     caller.handle.sleep_micros(longest_turn(&before)).await;
     let Some(after) = caller.crons().await else { return Ok(Vec::new()) };
@@ -76,31 +75,31 @@ async fn let_all_run(caller: &Caller) -> Result<Vec<CronInfo>, Violation> {
 }
 
 /// How long it takes at most until each of them has run.
-fn longest_turn(crons: &[CronInfo]) -> u64 {
+fn longest_turn(crons: &[ShownCron]) -> u64 {
     2 * crons.iter().map(every_micros).max().unwrap_or(0) + RUNS_WITHIN
 }
 
 /// And has run, if it must. An item may not have been made, because of an earlier one: but then the time counts as run.
-fn is_there(before: &CronInfo, after: &[CronInfo], must_run: bool) -> Result<(), Violation> {
-    let is_it = |info: &&CronInfo| info.view.cron.name == before.view.cron.name;
+fn is_there(before: &ShownCron, after: &[ShownCron], must_run: bool) -> Result<(), Violation> {
+    let is_it = |info: &&ShownCron| info.name == before.name;
     let Some(after) = after.iter().find(is_it) else {
         return Err(wrong(before, "is gone although nobody deleted it"));
     };
-    let last_at = |info: &CronInfo| info.view.cron.last_at.unwrap_or(Timestamp(0));
+    let last_at = |info: &ShownCron| info.last_at.unwrap_or(Timestamp(0));
     if !must_run || last_at(after) > last_at(before) {
         return Ok(());
     }
     Err(wrong(after, "does not run although nothing is wrong"))
 }
 
-fn every_micros(info: &CronInfo) -> u64 {
-    let schedule = &info.view.cron.schedule;
+fn every_micros(info: &ShownCron) -> u64 {
+    let schedule = &info.schedule;
     let secs = schedule.trim_start_matches("@every ").trim_end_matches('s').parse::<u64>();
     secs.map_or(0, |secs| secs * SECOND)
 }
 
-fn wrong(info: &CronInfo, what: &str) -> Violation {
-    let cron = &info.view.cron;
+fn wrong(info: &ShownCron, what: &str) -> Violation {
+    let cron = &info;
     let text = format!("{} {what}: next {:?}, last {:?}", cron.name, cron.next_at, cron.last_at);
     Violation { rule: "cron", text }
 }

@@ -2,18 +2,18 @@
 
 use bytes::Bytes;
 use windlass_core::id::Permit;
-use windlass_core::item::{End, Extras, Item, ItemError, Outcome as Ended, Phase, State};
+use windlass_core::item::Phase;
 use windlass_core::partition::Counts;
 use windlass_core::refusal::Refusal;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{Clear, Filter, Retried};
-use windlass_engine::store::Room;
-use windlass_engine::{ItemView, PartitionState, PartitionStats, QueueStats};
 use windlass_sim::fault::Fault;
-use windlass_sim::history::{Moment, Op, Outcome, Process, Promise, RetryOp, Verdict, Why};
-use windlass_sim::plan::queue_name;
+use windlass_sim::history::{
+    Moment, Op, Outcome, PartitionCounts, PartitionState, Process, Promise, QueueCounts, RetryOp, Verdict,
+    Why,
+};
 
-use crate::story::{LEASE, SECOND, Story, given, id, made, story};
+use crate::story::{LEASE, SECOND, Story, given, id, made, shown, story};
 
 fn expired() -> Verdict {
     Verdict::Refused(Refusal::LeaseLost { reason: None })
@@ -23,47 +23,8 @@ fn get(story: &mut Story, serial: u64, outcome: Outcome) {
     story.call(Op::Get(id(serial)), outcome);
 }
 
-fn view(serial: u64, attempts: u32, state: State) -> ItemView {
-    // What failed always has one.
-    let error =
-        (state.phase() == Phase::Failed).then(|| ItemError { code: None, message: "it did not work".into() });
-    let extras = error.map(|error| Box::new(Extras { error: Some(error), ..Extras::default() }));
-    let item = Item {
-        group: None,
-        number: id(serial).number,
-        place: serial,
-        kind: "mail".into(),
-        priority: 0,
-        created_at: given(serial, 0, 0).created_at,
-        attempts,
-        era: 0,
-        state,
-        extras,
-    };
-    ItemView {
-        member: None,
-        queue: queue_name(0),
-        id: id(serial),
-        item,
-        max_attempts: 3,
-        payload: None,
-        result: None,
-        facts: None,
-    }
-}
-
-fn ended(end: End) -> State {
-    State::Final(Box::new(Ended {
-        end,
-        finished_at: Timestamp(0),
-        kept_bytes: 0,
-        has_result: false,
-        outgoing: None,
-    }))
-}
-
-fn shown(serial: u64, attempts: u32, state: State) -> Outcome {
-    Outcome::Shown(Box::new(view(serial, attempts, state)))
+fn get_shown(story: &mut Story, phase: Phase, attempts: u32) {
+    get(story, 1, Outcome::Shown(Box::new(shown(1, phase, attempts))));
 }
 
 #[test]
@@ -187,7 +148,7 @@ fn a_lease_lost_before_its_deadline_is_caught() {
 fn an_item_back_after_its_end_is_caught() {
     let mut story = story();
     story.produce(&[1]).lease(vec![given(1, 11, 1)]).complete(1, 11, Verdict::Done);
-    get(&mut story, 1, shown(1, 1, State::Waiting));
+    get_shown(&mut story, Phase::Waiting, 1);
     assert_eq!(story.verdict(), Some("back"));
 }
 
@@ -296,7 +257,7 @@ fn too_many_attempts_are_caught() {
 fn an_item_that_failed_with_attempts_left_is_caught() {
     let mut story = story();
     story.produce(&[1]).lease(vec![given(1, 11, 1)]).pass(LEASE.0 + SECOND);
-    get(&mut story, 1, shown(1, 1, ended(End::Failed)));
+    get_shown(&mut story, Phase::Failed, 1);
     assert_eq!(story.verdict(), Some("attempts"));
     story.history.faults.push((Moment::default(), Fault::Rot));
     assert_eq!(story.verdict(), Some("attempts"));
@@ -364,7 +325,7 @@ fn completed_while_somebody_waits(micros: u64) -> Story {
     let begin = story.history.calls.last().expect("a call").end;
     story.complete(1, 11, Verdict::Done).pass(micros);
     let wait = Span::from_secs(60);
-    story.call(Op::Wait { id: id(1), wait }, shown(1, 1, ended(End::Completed)));
+    story.call(Op::Wait { id: id(1), wait }, Outcome::Shown(Box::new(shown(1, Phase::Completed, 1))));
     story.history.calls.last_mut().expect("a call").begin = begin;
     story
 }
@@ -377,11 +338,11 @@ fn a_wait_that_outlasts_the_end_of_its_item_is_caught() {
 
 #[test]
 fn an_end_that_nobody_brought_about_is_caught() {
-    for end in [End::Completed, End::Cancelled] {
+    for end in [Phase::Completed, Phase::Cancelled] {
         let mut story = story();
         story.produce(&[1]);
         let wait = Span::from_secs(60);
-        story.call(Op::Wait { id: id(1), wait }, shown(1, 0, ended(end)));
+        story.call(Op::Wait { id: id(1), wait }, Outcome::Shown(Box::new(shown(1, end, 0))));
         assert_eq!(story.verdict(), Some("end"));
     }
 }
@@ -450,20 +411,18 @@ fn stats(waiting: u64, by_kind: u64) -> Outcome {
     let counts = Counts { waiting, ..Counts::default() };
     let partition = given(1, 1, 1).id.partition;
     let kinds = [("mail".into(), Counts { waiting: by_kind, ..Counts::default() })];
-    Outcome::Counted(Box::new(QueueStats {
+    Outcome::Counted(Box::new(QueueCounts {
         counts,
         kinds: kinds.into_iter().collect(),
         priorities: [(0, waiting)].into_iter().collect(),
-        partitions: vec![PartitionStats {
-            paused: false,
+        partitions: vec![PartitionCounts {
             partition,
             state: PartitionState::Available,
             store: "default".into(),
-            room: Room::Enough,
             counts,
-            remaining: None,
+            drains: false,
         }],
-        ..QueueStats::default()
+        ..QueueCounts::default()
     }))
 }
 
@@ -479,7 +438,7 @@ fn counts_that_contradict_what_is_there_are_caught() {
     let read_out = |counted| {
         let mut story = story();
         story.produce(&[1]).call(Op::Stats(0), stats(counted, counted));
-        get(&mut story, 1, shown(1, 0, State::Waiting));
+        get_shown(&mut story, Phase::Waiting, 0);
         story.call(Op::Stats(0), stats(counted, counted)).lease(vec![given(1, 11, 1)]);
         story.complete(1, 11, Verdict::Done);
         story.verdict()

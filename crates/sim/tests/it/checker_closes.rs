@@ -1,13 +1,12 @@
 //! Bad histories of streams that begin with a snapshot or are closed, one for each rule, and good ones that come close.
 
 use windlass_core::id::Permit;
-use windlass_core::item::{Extras, Lease, State};
+use windlass_core::item::Phase;
 use windlass_core::limits::Invalid;
 use windlass_core::refusal::Refusal;
-use windlass_core::verbs::Emitted;
 use windlass_engine::{CloseMode, EndReason};
 use windlass_sim::fault::Fault;
-use windlass_sim::history::{Followed, Moment, Op, Outcome, Verdict, Why};
+use windlass_sim::history::{Emitted, Followed, Moment, Op, Outcome, ShownItem, Verdict, Why};
 
 use crate::story::{LEASE, SECOND, Story, after_events, given, id, shown, story};
 
@@ -22,7 +21,7 @@ fn leased() -> Story {
 }
 
 fn emit(story: &mut Story, serial: u64, seq: u64) {
-    let emitted = Emitted { first_seq: seq, last_seq: seq, cancel_requested: false };
+    let emitted = Emitted { first_seq: seq, last_seq: seq };
     let op = Op::Emit { id: id(1), permit: Permit(11), events: vec![serial] };
     story.call(op, Outcome::Emitted(emitted));
 }
@@ -38,25 +37,13 @@ fn last_end(story: &Story) -> Moment {
     story.history.calls.last().expect("a call").end
 }
 
-fn held(story: &Story) -> State {
-    State::Leased(Box::new(Lease {
-        permit: Permit(11),
-        client_id: "c0".into(),
-        leased_at: story.now(),
-        deadline: story.now() + LEASE,
-        timeout: LEASE,
-        cancel_requested: false,
-    }))
-}
-
-fn subscribe_as(story: &mut Story, state: State, attempts: u32, event_count: u64, last_seq: u64) {
-    let view = shown(state, attempts, Extras { event_count, ..Extras::default() });
+fn subscribe_as(story: &mut Story, phase: Phase, attempts: u32, event_count: u64, last_seq: u64) {
+    let view = Box::new(ShownItem { event_count, ..shown(1, phase, attempts) });
     story.call(Op::Subscribe(id(1)), Outcome::Subscribed { view, last_seq });
 }
 
 fn subscribe(story: &mut Story, event_count: u64, last_seq: u64) {
-    let state = held(story);
-    subscribe_as(story, state, 1, event_count, last_seq);
+    subscribe_as(story, Phase::Leased, 1, event_count, last_seq);
 }
 
 /// Opened at a moment of before, and over now.
@@ -140,8 +127,7 @@ fn a_number_that_a_snapshot_told_and_that_is_gone_is_caught() {
 fn a_snapshot_with_too_few_or_too_many_attempts_is_caught() {
     for (attempts, rule) in [(0, Some("attempts")), (1, None), (2, Some("attempts"))] {
         let mut story = leased();
-        let state = held(&story);
-        subscribe_as(&mut story, state, attempts, 1, 1);
+        subscribe_as(&mut story, Phase::Leased, attempts, 1, 1);
         assert_eq!(verdict(story), rule);
     }
 }
@@ -151,7 +137,7 @@ fn a_snapshot_of_before_the_lease_is_caught() {
     for (past, rule) in [(0, Some("look")), (LEASE.0 + SECOND, None)] {
         let mut story = leased();
         story.pass(past);
-        subscribe_as(&mut story, State::Waiting, 1, 1, 1);
+        subscribe_as(&mut story, Phase::Waiting, 1, 1, 1);
         if past == 0 {
             story.complete(1, 11, Verdict::Done);
         } else {

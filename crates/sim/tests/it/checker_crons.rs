@@ -1,14 +1,11 @@
 //! Bad histories of crons, one for each rule, and good ones that come close.
 
-use windlass_core::cron::{CatchUp, Cron, CronRefusal, CronView, Overlap};
-use windlass_core::group::Template;
-use windlass_core::id::ItemNumber;
+use windlass_core::cron::{CatchUp, CronRefusal, Overlap};
 use windlass_core::refusal::Refusal;
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::{CronInfo, Granted};
 use windlass_sim::cron::{CronAsk, CronOp, CronSpec};
 use windlass_sim::fault::Fault;
-use windlass_sim::history::{Op, Outcome, Verdict, Why};
+use windlass_sim::history::{Given, Op, Outcome, ShownCron, Verdict, Why};
 use windlass_sim::plan::queue_name;
 
 use crate::story::{SECOND, Story, given, id, made, story};
@@ -25,39 +22,17 @@ fn ask(story: &mut Story, ask: CronAsk, outcome: Outcome) {
 }
 
 /// The cron as a view of it shows it, made at that moment.
-fn info(born: Timestamp, serial: u64, last_at: Option<Timestamp>) -> CronInfo {
-    let template = Template {
-        body: ItemNumber(serial),
-        kind: "mail".into(),
-        priority: 0,
-        due_at: None,
-        delay: None,
-        max_attempts: None,
-        dead_timeout: None,
-        body_bytes: 20,
-        facts_bytes: 0,
-        queue: None,
-        unknown: Vec::new(),
-    };
-    let cron = Cron {
+fn info(born: Timestamp, serial: u64, last_at: Option<Timestamp>) -> ShownCron {
+    ShownCron {
+        queue: queue_name(0).name,
         name: NAME.into(),
-        number: 1,
         created_at: born,
         schedule: "@every 10s".into(),
-        timezone: "UTC".into(),
-        catch_up: CatchUp::Skip,
-        overlap: Overlap::Allow,
-        template,
-        address: None,
         paused: false,
         next_at: None,
         last_at,
-        last_item: None,
-        leaves: None,
-        unknown: Vec::new(),
-    };
-    let view = CronView { cron, next_times: Vec::new() };
-    CronInfo { queue: queue_name(0), view, body: Some(made(serial).body()) }
+        serial: Some(serial),
+    }
 }
 
 fn shown(born: Timestamp, serial: u64) -> Outcome {
@@ -74,7 +49,7 @@ fn with_cron(catch_up: CatchUp) -> (Story, Timestamp) {
 
 /// An item that the cron made now: leased and completed.
 fn makes(story: &mut Story, serial: u64, number: u64) {
-    let item = Granted {
+    let item = Given {
         id: id(number),
         created_at: story.now(),
         body: made(serial).body(),
@@ -183,7 +158,7 @@ fn an_item_of_a_deleted_cron_is_caught() {
 fn an_item_made_just_before_the_delete_passes() {
     let (mut story, _) = with_cron(CatchUp::Skip);
     story.pass(EVERY);
-    let item = Granted { created_at: story.now(), body: made(100).body(), ..given(1, 1, 1) };
+    let item = Given { created_at: story.now(), body: made(100).body(), ..given(1, 1, 1) };
     story.pass(1);
     ask(&mut story, CronAsk::Delete, Outcome::CronDone);
     story.lease(vec![item]).complete(1, 1, Verdict::Done);
@@ -266,7 +241,7 @@ fn a_last_time_that_goes_back_is_caught() {
 fn a_name_that_is_listed_twice_is_caught() {
     for (count, rule) in [(1, None), (2, Some("cron"))] {
         let (mut story, born) = with_cron(CatchUp::Skip);
-        let listed: Vec<CronInfo> = (0..count).map(|_| info(born, 100, None)).collect();
+        let listed: Vec<ShownCron> = (0..count).map(|_| info(born, 100, None)).collect();
         story.call(Op::Crons, Outcome::Crons(listed));
         assert_eq!(story.verdict(), rule);
     }
@@ -276,7 +251,7 @@ fn a_name_that_is_listed_twice_is_caught() {
 fn an_item_of_a_cron_that_is_leased_and_then_nowhere_is_caught() {
     let (mut story, _) = with_cron(CatchUp::Skip);
     story.pass(EVERY);
-    let item = Granted { created_at: story.now(), body: made(100).body(), ..given(1, 1, 1) };
+    let item = Given { created_at: story.now(), body: made(100).body(), ..given(1, 1, 1) };
     story.lease(vec![item]);
     assert_eq!(story.verdict(), Some("lost"));
 }
@@ -287,7 +262,7 @@ fn a_time_that_makes_nothing_is_caught_where_all_are_made_up_for() {
         let (mut story, born) = with_cron(CatchUp::All);
         let listed = |next: u64, last: Option<u64>| {
             let mut listed = info(born, 100, last.map(|times| born + Span(times * EVERY)));
-            listed.view.cron.next_at = Some(born + Span(next * EVERY));
+            listed.next_at = Some(born + Span(next * EVERY));
             Outcome::Crons(vec![listed])
         };
         story.pass(10 * EVERY - 1);

@@ -1,18 +1,19 @@
 //! Bad histories of groups, one for each rule, and good ones that come close.
 
-use windlass_core::group::{Ended, GroupState, GroupView, Member};
+use windlass_core::group::{Ended, GroupState};
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
-use windlass_core::item::{Item, MoveReason, Origin, Phase, State};
+use windlass_core::item::{MoveReason, Phase};
 use windlass_core::partition::Counts;
 use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Timestamp;
-use windlass_core::verbs::{Extended, Filter};
-use windlass_engine::{Granted, ItemView, QueueStats};
+use windlass_core::verbs::Filter;
 use windlass_sim::group::{Ends, GroupAsk, GroupOp, LastWord};
-use windlass_sim::history::{Made, OPERATOR, Op, Outcome, Verdict, Why};
+use windlass_sim::history::{
+    Extended, Given, Made, OPERATOR, Op, Origin, Outcome, QueueCounts, ShownGroup, ShownItem, Verdict, Why,
+};
 
-use crate::story::{SECOND, Story, given, id, made, story};
+use crate::story::{SECOND, Story, given, id, made, shown, story};
 
 /// The serials of what is to be made at the end of every group in here.
 const END: u64 = 100;
@@ -25,40 +26,40 @@ fn member(serial: u64) -> Made {
     Made { group: Some("g".into()), ..made(serial) }
 }
 
-fn given_member(serial: u64, permit: u64, attempts: u32) -> Granted {
-    Granted { group: Some("g".into()), ..given(serial, permit, attempts) }
+fn given_member(serial: u64, permit: u64, attempts: u32) -> Given {
+    Given { group: Some("g".into()), ..given(serial, permit, attempts) }
 }
 
 fn word(serial: u64) -> Option<LastWord> {
     Some(LastWord { queue: 0, made: made(serial) })
 }
 
-fn view(state: GroupState) -> GroupView {
+fn view(state: GroupState) -> ShownGroup {
     let created_at = Timestamp(1);
-    GroupView { name: "g".into(), created_at, state, live: Counts::default(), ended: Ended::default() }
+    ShownGroup { name: "g".into(), created_at, state, live: Counts::default(), ended: Ended::default() }
 }
 
-fn held(held: u64) -> GroupView {
-    GroupView { live: Counts { held, ..Counts::default() }, ..view(OPEN) }
+fn held(held: u64) -> ShownGroup {
+    ShownGroup { live: Counts { held, ..Counts::default() }, ..view(OPEN) }
 }
 
-fn waiting(waiting: u64) -> GroupView {
-    GroupView { live: Counts { waiting, ..Counts::default() }, ..view(STARTED) }
+fn waiting(waiting: u64) -> ShownGroup {
+    ShownGroup { live: Counts { waiting, ..Counts::default() }, ..view(STARTED) }
 }
 
-fn leased(state: GroupState, leased: u64) -> GroupView {
-    GroupView { live: Counts { leased, ..Counts::default() }, ..view(state) }
+fn leased(state: GroupState, leased: u64) -> ShownGroup {
+    ShownGroup { live: Counts { leased, ..Counts::default() }, ..view(state) }
 }
 
-fn completed(completed: u64, view: GroupView) -> GroupView {
-    GroupView { ended: Ended { completed, ..view.ended }, ..view }
+fn completed(completed: u64, view: ShownGroup) -> ShownGroup {
+    ShownGroup { ended: Ended { completed, ..view.ended }, ..view }
 }
 
-fn lost(cancelled: u64, view: GroupView) -> GroupView {
-    GroupView { ended: Ended { cancelled, ..view.ended }, ..view }
+fn lost(cancelled: u64, view: ShownGroup) -> ShownGroup {
+    ShownGroup { ended: Ended { cancelled, ..view.ended }, ..view }
 }
 
-fn done(story: &Story) -> GroupView {
+fn done(story: &Story) -> ShownGroup {
     view(GroupState::Done { at: story.now() })
 }
 
@@ -70,7 +71,7 @@ fn ask(story: &mut Story, ask: GroupAsk, outcome: Outcome) {
     story.call(Op::Group(Box::new(GroupOp { queue: 0, group: "g".into(), ask })), outcome);
 }
 
-fn tell(story: &mut Story, what: GroupAsk, view: GroupView) {
+fn tell(story: &mut Story, what: GroupAsk, view: ShownGroup) {
     ask(story, what, Outcome::Group(Box::new(view)));
 }
 
@@ -95,41 +96,20 @@ fn last_word(story: &mut Story, serial: u64, permit: u64) {
 
 fn last_word_as(story: &mut Story, serial: u64, number: u64, permit: u64) {
     let created_at = story.now();
-    story.lease(vec![Granted { id: id(number), created_at, ..given(serial, permit, 1) }]);
+    story.lease(vec![Given { id: id(number), created_at, ..given(serial, permit, 1) }]);
     let items = vec![(id(number), Permit(permit), None)];
     story.call(Op::Complete { queue: 0, items }, Outcome::Judged(vec![Verdict::Done]));
 }
 
 /// As the readout does it, when all has come out.
-fn list(story: &mut Story, views: Vec<GroupView>) {
-    story.call(Op::Stats(0), Outcome::Counted(Box::<QueueStats>::default()));
+fn list(story: &mut Story, views: Vec<ShownGroup>) {
+    story.call(Op::Stats(0), Outcome::Counted(Box::<QueueCounts>::default()));
     story.call(Op::Groups(0), Outcome::Groups(views));
     story.history.calls.last_mut().expect("it was just made").client = OPERATOR;
 }
 
-fn show(story: &mut Story, serial: u64, state: State) {
-    let item = Item {
-        group: None,
-        number: id(serial).number,
-        place: serial,
-        kind: "mail".into(),
-        priority: 0,
-        created_at: given(serial, 0, 0).created_at,
-        attempts: 0,
-        era: 0,
-        state,
-        extras: None,
-    };
-    let view = ItemView {
-        member: Some(Member { group: "g".into(), held: false }),
-        queue: windlass_sim::plan::queue_name(0),
-        id: id(serial),
-        item,
-        max_attempts: 3,
-        payload: None,
-        result: None,
-        facts: None,
-    };
+fn show(story: &mut Story, serial: u64, phase: Phase) {
+    let view = ShownItem { group: Some("g".into()), ..shown(serial, phase, 0) };
     story.call(Op::Get(id(serial)), Outcome::Shown(Box::new(view)));
 }
 
@@ -306,7 +286,7 @@ fn a_name_that_is_used_again_is_another_group() {
     let done = completed(1, done(&story));
     tell(&mut story, GroupAsk::Delete, done);
     last_word(&mut story, END, 13);
-    let again = GroupView { created_at: Timestamp(2), ..held(1) };
+    let again = ShownGroup { created_at: Timestamp(2), ..held(1) };
     let ends = Ends { end: word(END + 1), abort: None };
     let create = GroupAsk::Create { ends, items: vec![member(2)], start: false };
     ask(&mut story, create, Outcome::GroupMade(Box::new(again), vec![(id(102), Phase::Held)]));
@@ -359,7 +339,7 @@ fn a_member_that_was_leased_before_the_cancel_and_again_after_it_is_found() {
 fn a_member_seen_waiting_after_the_cancel_is_found() {
     let mut story = one_cancelled();
     story.release(1, 11, Verdict::Done);
-    show(&mut story, 1, State::Waiting);
+    show(&mut story, 1, Phase::Waiting);
     assert_eq!(story.verdict(), Some("cancelled"));
 }
 
@@ -436,7 +416,7 @@ fn an_end_item_made_before_the_last_member_was_leased_is_found() {
     create(&mut story, &[1], true);
     let made_at = story.now();
     story.pass(SECOND).lease(vec![given_member(1, 11, 1)]).complete(1, 11, Verdict::Done);
-    story.lease(vec![Granted { id: id(END), created_at: made_at, ..given(END, 13, 1) }]);
+    story.lease(vec![Given { id: id(END), created_at: made_at, ..given(END, 13, 1) }]);
     story.complete(END, 13, Verdict::Done);
     assert_eq!(story.verdict(), Some("early end"));
 }
@@ -460,7 +440,7 @@ fn end_gone(mut story: Story) -> Story {
     tell(&mut story, GroupAsk::Info, done);
     let create = Op::Create { queue: 1, settings: Settings::default(), partitions: 1 };
     story.call(create, Outcome::Deleted);
-    story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
+    story.call(Op::Stats(1), Outcome::Counted(Box::<QueueCounts>::default()));
     story
 }
 
@@ -495,15 +475,13 @@ fn an_end_item_from_a_group_that_did_not_send_it_is_found() {
             queue: "q0".into(),
             id: None,
             group: Some(group.into()),
-            address: None,
             attempts: None,
             reason: MoveReason::GroupEnd,
             error: None,
             moved_at: story.now(),
-            unknown: Vec::new(),
         };
         let there = ItemId { partition: PartitionId(2), number: ItemNumber(5) };
-        story.lease(vec![Granted { id: there, origin: Some(Box::new(origin)), ..given(END, 13, 1) }]);
+        story.lease(vec![Given { id: there, origin: Some(Box::new(origin)), ..given(END, 13, 1) }]);
         let Op::Lease { queue, .. } = &mut story.history.calls.last_mut().expect("it was just made").op
         else {
             panic!("a lease")

@@ -1,6 +1,6 @@
 //! Histories of servers that may lose the newest: what is lost is the newest alone, and for good.
 
-use windlass_core::item::{Extras, Phase, State};
+use windlass_core::item::Phase;
 use windlass_core::refusal::Refusal;
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{Op, Outcome, Process, Promise, Verdict};
@@ -33,10 +33,7 @@ fn gone(story: &mut Story, serial: u64) {
 }
 
 fn waits(story: &mut Story, serial: u64) {
-    let mut view = shown(State::Waiting, 0, Extras::default());
-    (view.id, view.item.number, view.item.place) = (id(serial), id(serial).number, serial);
-    view.payload = Some(made(serial).body());
-    story.call(Op::Get(id(serial)), Outcome::Shown(view));
+    story.call(Op::Get(id(serial)), Outcome::Shown(Box::new(shown(serial, Phase::Waiting, 0))));
 }
 
 fn end(story: &mut Story) {

@@ -1,13 +1,12 @@
 //! Bad histories of items that were moved or grew too old, one for each rule, and good ones that come close.
 
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
-use windlass_core::item::{MoveReason, Origin};
+use windlass_core::item::{MoveReason, Phase};
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::Clear;
-use windlass_engine::{Granted, QueueStats};
 use windlass_sim::fault::Fault;
-use windlass_sim::history::{Moment, Op, Outcome, Verdict};
+use windlass_sim::history::{Given, Moment, Op, Origin, Outcome, QueueCounts, Verdict};
 
 use crate::story::{SECOND, Story, given, id, shown, story};
 
@@ -16,19 +15,17 @@ fn there(number: u64) -> ItemId {
 }
 
 /// The item as it is leased in the dead queue.
-fn moved(serial: u64, number: u64, permit: u64) -> Granted {
+fn moved(serial: u64, number: u64, permit: u64) -> Given {
     let origin = Origin {
         group: None,
         queue: "q0".into(),
         id: Some(id(serial)),
-        address: None,
         attempts: Some(1),
         reason: MoveReason::Dead,
         error: None,
         moved_at: Timestamp(0),
-        unknown: Vec::new(),
     };
-    Granted { id: there(number), origin: Some(Box::new(origin)), ..given(serial, permit, 1) }
+    Given { id: there(number), origin: Some(Box::new(origin)), ..given(serial, permit, 1) }
 }
 
 /// Two queues, the dead of the first of which go to the second; and one item that was given up.
@@ -45,7 +42,6 @@ fn one_dead() -> Story {
 }
 
 fn give_up(story: &mut Story) {
-    use windlass_core::item::Phase;
     use windlass_core::verbs::Retried;
     use windlass_sim::history::RetryOp;
     let retry = RetryOp { id: id(1), permit: Permit(11), retry_at: None, dead: true };
@@ -53,7 +49,7 @@ fn give_up(story: &mut Story) {
     story.call(Op::Retry { queue: 0, items: vec![retry] }, Outcome::Judged(vec![verdict]));
 }
 
-fn lease_there(story: &mut Story, items: Vec<Granted>) {
+fn lease_there(story: &mut Story, items: Vec<Given>) {
     story.lease(items);
     let last = story.history.calls.last_mut().expect("it was just made");
     let Op::Lease { queue, .. } = &mut last.op else { panic!("a lease") };
@@ -96,19 +92,9 @@ fn an_item_that_is_leased_where_it_left_is_found() {
 
 /// One item that was given up, and of which nothing was seen afterwards.
 fn one_gone() -> Story {
-    use windlass_core::item::{End, Extras, ItemError, Outcome as Ended, State};
     let mut story = one_dead();
     give_up(&mut story);
-    let ended = Ended {
-        end: End::Failed,
-        finished_at: Timestamp(0),
-        kept_bytes: 0,
-        has_result: false,
-        outgoing: None,
-    };
-    let error = Some(ItemError { code: None, message: "it did not work".into() });
-    let view = shown(State::Final(Box::new(ended)), 1, Extras { error, ..Extras::default() });
-    story.call(Op::Get(id(1)), Outcome::Shown(view));
+    story.call(Op::Get(id(1)), Outcome::Shown(Box::new(shown(1, Phase::Failed, 1))));
     story
 }
 
@@ -137,14 +123,14 @@ fn an_item_on_its_way_goes_with_the_queue_it_left_if_that_is_deleted_by_force() 
 fn an_item_that_left_and_never_arrived_is_found() {
     let mut story = one_gone();
     assert_eq!(story.verdict(), None, "the dead queue may not be there");
-    story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
+    story.call(Op::Stats(1), Outcome::Counted(Box::<QueueCounts>::default()));
     assert_eq!(story.verdict(), Some("lost on the way"));
 }
 
 #[test]
 fn an_item_that_was_told_to_have_lost_its_payload_is_not_missed_where_it_went() {
     let mut story = one_gone();
-    story.call(Op::Stats(1), Outcome::Counted(Box::<QueueStats>::default()));
+    story.call(Op::Stats(1), Outcome::Counted(Box::<QueueCounts>::default()));
     story.history.faults.push((Moment::default(), Fault::Rot));
     assert_eq!(story.verdict(), Some("lost on the way"));
     story.history.lost_bodies.insert(id(1).to_string());
@@ -169,7 +155,7 @@ fn an_item_that_is_handed_out_after_its_time_is_found() {
     let made = windlass_sim::history::Made { dead_timeout: mortal, ..crate::story::made(1) };
     let produced = vec![(id(1), windlass_core::item::Phase::Waiting)];
     story.produce_as(vec![made], Outcome::Produced(produced));
-    story.pass(6 * SECOND).lease(vec![Granted { dead_timeout: mortal, ..given(1, 11, 1) }]);
+    story.pass(6 * SECOND).lease(vec![Given { dead_timeout: mortal, ..given(1, 11, 1) }]);
     story.complete(1, 11, Verdict::Done);
     assert_eq!(story.verdict(), Some("overdue"));
 }

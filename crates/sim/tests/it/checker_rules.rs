@@ -6,8 +6,7 @@ use windlass_core::item::Phase;
 use windlass_core::rule::Stop;
 use windlass_core::time::Timestamp;
 use windlass_core::verbs::Filter;
-use windlass_engine::Granted;
-use windlass_sim::history::{Made, Op, Outcome, Verdict, Why};
+use windlass_sim::history::{Given, Made, Op, Outcome, Verdict, Why};
 
 use crate::story::{Story, given, id, made, story};
 
@@ -79,7 +78,7 @@ fn an_item_is_passed_over_only_while_its_kind_may_be_stopped() {
         if stops {
             story.call(stop("mail", None), Outcome::Ruled);
         }
-        let second = Granted { kind: "index".into(), ..given(2, 11, 1) };
+        let second = Given { kind: "index".into(), ..given(2, 11, 1) };
         story.lease_as(vec![second], 1, Filter::ANY).complete(2, 11, Verdict::Done);
         story.call(go(Some("mail"), Stop::Block), Outcome::Ruled);
         story.lease(vec![given(1, 12, 1)]).complete(1, 12, Verdict::Done);

@@ -1,17 +1,12 @@
 //! Bad histories beside a store that does not answer, and good ones that come close.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use windlass_core::id::PartitionId;
-use windlass_core::route::SlotMap;
-use windlass_core::row::{Queue, StoreNames};
 use windlass_core::rule::Stop;
 use windlass_core::settings::Settings;
-use windlass_core::time::{Span, Timestamp};
+use windlass_core::time::Span;
 use windlass_core::verbs::Filter;
 use windlass_sim::check::check;
-use windlass_sim::history::{Call, Op, Outcome, QueueIndex, Stall};
-use windlass_sim::plan::queue_name;
+use windlass_sim::history::{Call, Op, Outcome, QueueIndex, ShownQueue, Stall};
 
 use crate::story::{SECOND, Story, story};
 
@@ -20,21 +15,8 @@ const STALL: u64 = 100 * SECOND;
 /// `q1` is made in that store, and then `store1` does not answer for a while.
 fn stalled(store: &str) -> Story {
     let mut story = story();
-    let queue = Queue {
-        name: queue_name(1),
-        settings: Settings::default(),
-        meta: None,
-        created_at: Timestamp(1),
-        updated_at: Timestamp(1),
-        partitions: vec![PartitionId(2)],
-        stores: StoreNames(vec![store.into()]),
-        slots: SlotMap::default(),
-        route_version: 1,
-        draining: BTreeSet::new(),
-        retired: BTreeMap::new(),
-        former: BTreeMap::new(),
-        unknown: Vec::new(),
-    };
+    let partition = PartitionId(2);
+    let queue = ShownQueue { partitions: vec![partition], homes: vec![(partition, Some(store.into()))] };
     let create = Op::Create { queue: 1, settings: Settings::default(), partitions: 1 };
     story.call(create, Outcome::Queue(Box::new(queue)));
     let begin = story.moment();

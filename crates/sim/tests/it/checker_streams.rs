@@ -1,9 +1,8 @@
 //! Bad histories of streams, one for each rule, and good ones that come close.
 
 use windlass_core::id::Permit;
-use windlass_core::verbs::Emitted;
 use windlass_engine::EndReason;
-use windlass_sim::history::{Followed, Op, Outcome, Verdict, Why};
+use windlass_sim::history::{Emitted, Followed, Op, Outcome, Verdict, Why};
 
 use crate::story::{Story, after_events, given, id, story};
 
@@ -20,7 +19,7 @@ fn emit_as(story: &mut Story, serials: &[u64], outcome: Outcome) {
 
 fn emit(story: &mut Story, serials: &[u64], first_seq: u64) {
     let last_seq = first_seq + serials.len() as u64 - 1;
-    emit_as(story, serials, Outcome::Emitted(Emitted { first_seq, last_seq, cancel_requested: false }));
+    emit_as(story, serials, Outcome::Emitted(Emitted { first_seq, last_seq }));
 }
 
 fn follow(story: &mut Story, after: u64, events: &[(u64, u64)], is_final: bool) {

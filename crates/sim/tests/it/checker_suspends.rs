@@ -1,14 +1,15 @@
 //! Bad histories of items that were suspended, one for each rule, and good ones that come close.
 
 use windlass_core::id::Permit;
-use windlass_core::item::{Extras, LeaseEnd, Phase, State, Suspension};
+use windlass_core::item::{LeaseEnd, Phase};
 use windlass_core::refusal::Refusal;
 use windlass_core::time::Span;
-use windlass_core::verbs::{Clear, Emitted, Filter};
-use windlass_engine::{EndReason, Granted};
+use windlass_core::verbs::{Clear, Filter};
+use windlass_engine::EndReason;
 use windlass_sim::fault::Fault;
 use windlass_sim::history::{
-    Followed, Made, Moment, Op, Outcome, Process, ShownState, SuspendOp, Verdict, Why, input_body,
+    Emitted, Followed, Given, Made, Moment, Op, Outcome, Process, ShownItem, ShownState, SuspendOp, Verdict,
+    Why, input_body,
 };
 
 use crate::story::{LEASE, SECOND, Story, after_events, given, id, made, shown, story};
@@ -26,8 +27,8 @@ fn resume(story: &mut Story, input: Option<u64>, outcome: Outcome) {
 }
 
 /// The answer is an event.
-fn given_with(permit: u64, attempts: u32, input: u64) -> Granted {
-    Granted { input: Some(input_body(input)), event_count: 1, ..given(1, permit, attempts) }
+fn given_with(permit: u64, attempts: u32, input: u64) -> Given {
+    Given { input: Some(input_body(input)), event_count: 1, ..given(1, permit, attempts) }
 }
 
 /// One item, leased and suspended.
@@ -55,13 +56,12 @@ fn lease_lost() -> Verdict {
     Verdict::Refused(Refusal::LeaseLost { reason: Some(LeaseEnd::Suspended) })
 }
 
-fn get(story: &mut Story, state: State, attempts: u32, event_count: u64) {
-    let view = shown(state, attempts, Extras { event_count, ..Extras::default() });
-    story.call(Op::Get(id(1)), Outcome::Shown(view));
+fn get(story: &mut Story, view: ShownItem) {
+    story.call(Op::Get(id(1)), Outcome::Shown(Box::new(view)));
 }
 
-fn is_suspended(reason: u64) -> State {
-    State::Suspended(Box::new(Suspension { reason: Some(reason.to_string().into()) }))
+fn is_suspended(reason: u64, attempts: u32, event_count: u64) -> ShownItem {
+    ShownItem { reason: Some(reason), event_count, ..shown(1, Phase::Suspended, attempts) }
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn items_suspended_and_answered_pass() {
     story.lease(vec![given_with(12, 1, ANSWER)]).release(1, 12, Verdict::Done);
     story.lease(vec![given_with(13, 1, ANSWER)]);
     suspend(&mut story, 13, 501, Verdict::Done);
-    get(&mut story, is_suspended(501), 0, 1);
+    get(&mut story, is_suspended(501, 0, 1));
     resume(&mut story, None, Outcome::Resumed);
     resume(&mut story, None, Outcome::Refused(Refusal::NotSuspended));
     story.lease(vec![after_events(1, given(1, 14, 1))]);
@@ -91,7 +91,7 @@ fn a_permit_that_works_after_a_suspend_is_caught() {
 #[test]
 fn an_event_emitted_after_a_suspend_is_caught() {
     let mut story = suspended();
-    let emitted = Outcome::Emitted(Emitted { first_seq: 1, last_seq: 1, cancel_requested: false });
+    let emitted = Outcome::Emitted(Emitted { first_seq: 1, last_seq: 1 });
     story.call(Op::Emit { id: id(1), permit: Permit(11), events: vec![101] }, emitted);
     resume(&mut story, None, Outcome::Resumed);
     story.lease(vec![given(1, 12, 1)]);
@@ -116,7 +116,7 @@ fn a_suspend_of_unknown_outcome_may_count_or_not() {
         resume(&mut story, Some(ANSWER), Outcome::Unknown(Why::Told));
         let (input, past) = if attempts == 1 { (Some(ANSWER), 0) } else { (None, LEASE.0 + SECOND) };
         let input = input.map(input_body);
-        story.pass(past).lease(vec![Granted { input, ..given(1, 12, attempts) }]);
+        story.pass(past).lease(vec![Given { input, ..given(1, 12, attempts) }]);
         assert_eq!(verdict(story, 12), None);
     }
 }
@@ -143,7 +143,7 @@ fn a_suspended_item_that_is_shown_as_waiting_is_caught() {
     {
         let mut story = suspended();
         resume(&mut story, None, resumed);
-        get(&mut story, State::Waiting, 0, 0);
+        get(&mut story, shown(1, Phase::Waiting, 0));
         resume(&mut story, None, Outcome::Unknown(Why::Abandoned));
         story.lease(vec![given(1, 12, 1)]);
         assert_eq!(verdict(story, 12), rule);
@@ -153,7 +153,7 @@ fn a_suspended_item_that_is_shown_as_waiting_is_caught() {
 #[test]
 fn an_item_that_stays_suspended_although_it_was_resumed_is_caught() {
     let mut story = answered();
-    get(&mut story, is_suspended(REASON), 0, 1);
+    get(&mut story, is_suspended(REASON, 0, 1));
     story.lease(vec![given_with(12, 1, ANSWER)]);
     assert_eq!(verdict(story, 12), Some("suspended"));
 }
@@ -161,7 +161,7 @@ fn an_item_that_stays_suspended_although_it_was_resumed_is_caught() {
 #[test]
 fn a_reason_that_nobody_gave_is_caught() {
     let mut story = suspended();
-    get(&mut story, is_suspended(REASON + 1), 0, 0);
+    get(&mut story, is_suspended(REASON + 1, 0, 0));
     resume(&mut story, None, Outcome::Resumed);
     story.lease(vec![given(1, 12, 1)]);
     assert_eq!(verdict(story, 12), Some("suspended"));
@@ -313,7 +313,7 @@ fn an_answer_that_is_not_in_the_stream_is_caught() {
 fn an_answer_that_is_not_counted_once_is_caught() {
     for (count, rule) in [(0, Some("stream")), (1, None), (2, Some("stream"))] {
         let mut story = answered();
-        get(&mut story, State::Waiting, 0, count);
+        get(&mut story, ShownItem { event_count: count, ..shown(1, Phase::Waiting, 0) });
         follow(&mut story, seen(&[], None));
         story.lease(vec![given_with(12, 1, ANSWER)]);
         assert_eq!(verdict(story, 12), rule);
@@ -340,7 +340,7 @@ fn followed(states: &[ShownState], end: Option<EndReason>) -> Story {
     let mut story = story();
     story.produce(&[1]).lease(vec![given(1, 11, 1)]);
     let begin = story.history.calls.last().expect("a call").end;
-    let emitted = Outcome::Emitted(Emitted { first_seq: 1, last_seq: 1, cancel_requested: false });
+    let emitted = Outcome::Emitted(Emitted { first_seq: 1, last_seq: 1 });
     story.call(Op::Emit { id: id(1), permit: Permit(11), events: vec![101] }, emitted);
     suspend(&mut story, 11, REASON, Verdict::Done);
     resume(&mut story, Some(ANSWER), Outcome::Resumed);
@@ -425,7 +425,7 @@ fn a_suspended_item_that_may_have_expired_need_not_be_resumed() {
     story.history.keeps_everything = false;
     let mortal = Made { dead_timeout: Some(Span::from_secs(1)), ..made(1) };
     story.produce_as(vec![mortal], Outcome::Produced(vec![(id(1), Phase::Waiting)]));
-    story.lease(vec![Granted { dead_timeout: Some(Span::from_secs(1)), ..given(1, 11, 1) }]);
+    story.lease(vec![Given { dead_timeout: Some(Span::from_secs(1)), ..given(1, 11, 1) }]);
     suspend(&mut story, 11, REASON, Verdict::Done);
     resume(&mut story, None, Outcome::Refused(Refusal::NotFound));
     assert_eq!(story.verdict(), None);

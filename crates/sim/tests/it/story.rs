@@ -2,14 +2,12 @@
 
 use bytes::Bytes;
 use windlass_core::id::{ItemId, ItemNumber, PartitionId, Permit};
-use windlass_core::item::{Extras, Item, Phase, State};
+use windlass_core::item::Phase;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::Filter;
-use windlass_engine::{Granted, ItemView};
 use windlass_sim::check::check;
-use windlass_sim::history::{Call, History, Made, Moment, Op, Outcome, Process, Verdict};
-use windlass_sim::plan::queue_name;
+use windlass_sim::history::{Call, Given, History, Made, Moment, Op, Outcome, Process, ShownItem, Verdict};
 
 /// Where the story's clock begins: engine time is virtual time plus this.
 const START: u64 = 1_000_000_000;
@@ -54,46 +52,32 @@ pub(crate) fn made(serial: u64) -> Made {
     }
 }
 
-pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Granted {
-    Granted {
-        group: None,
-        input: None,
-        id: id(serial),
-        permit: Permit(permit),
+pub(crate) fn given(serial: u64, permit: u64, attempts: u32) -> Given {
+    Given {
         kind: "mail".into(),
-        priority: 0,
         attempts,
-        deadline: Timestamp(0),
         created_at: Timestamp(START),
-        dead_timeout: None,
-        address: None,
-        origin: None,
-        event_count: 0,
         body: made(serial).body(),
+        ..Given::of(id(serial), Permit(permit))
     }
 }
 
-pub(crate) fn after_events(event_count: u64, item: Granted) -> Granted {
-    Granted { event_count, ..item }
+pub(crate) fn after_events(event_count: u64, item: Given) -> Given {
+    Given { event_count, ..item }
 }
 
-/// The first item of `q0`, as whoever looks at it is shown it.
-pub(crate) fn shown(state: State, attempts: u32, extras: Extras) -> Box<ItemView> {
-    let payload = (!state.phase().is_final()).then(|| made(1).body());
-    let item = Item {
-        group: None,
-        number: id(1).number,
-        place: 1,
+/// An item of `q0`, as a get shows it.
+pub(crate) fn shown(serial: u64, phase: Phase, attempts: u32) -> ShownItem {
+    ShownItem {
         kind: "mail".into(),
-        priority: 0,
         created_at: Timestamp(START),
         attempts,
-        era: 0,
-        state,
-        extras: Some(Box::new(extras)),
-    };
-    let (queue, id) = (queue_name(0), id(1));
-    Box::new(ItemView { member: None, queue, id, item, max_attempts: 3, payload, result: None, facts: None })
+        finished_at: phase.is_final().then_some(Timestamp(0)),
+        // An item that failed always has one.
+        error: (phase == Phase::Failed).then(|| "it did not work".into()),
+        payload: (!phase.is_final()).then(|| made(serial).body()),
+        ..ShownItem::of(id(serial), phase)
+    }
 }
 
 impl Story {
@@ -136,16 +120,11 @@ impl Story {
     }
 
     /// Grants, each good for [`LEASE`] from now.
-    pub(crate) fn lease(&mut self, items: Vec<Granted>) -> &mut Self {
+    pub(crate) fn lease(&mut self, items: Vec<Given>) -> &mut Self {
         self.lease_as(items, 10, Filter::ANY)
     }
 
-    pub(crate) fn lease_as(
-        &mut self,
-        mut items: Vec<Granted>,
-        batch_size: usize,
-        filter: Filter,
-    ) -> &mut Self {
+    pub(crate) fn lease_as(&mut self, mut items: Vec<Given>, batch_size: usize, filter: Filter) -> &mut Self {
         let deadline = self.now() + LEASE;
         items.iter_mut().for_each(|item| item.deadline = deadline);
         let op = Op::Lease { queue: 0, batch_size, timeout: Some(LEASE), filter, wait: Span::ZERO };

@@ -1,6 +1,6 @@
 //! Makes calls over HTTP, each one once, and has each one recorded.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,13 +14,10 @@ use windlass_api::queues::{CreateQueueRequest, QueueStatsReply, QueueStatsReques
 use windlass_api::{Call, Span as WireSpan};
 use windlass_client::{Client, ClientError, Encoding};
 use windlass_core::id::{ItemId, Permit};
-use windlass_core::route::SlotMap;
-use windlass_core::row::{Queue, StoreNames};
 use windlass_core::settings::{RetryStrategy, Settings};
-use windlass_core::time::{Span, Timestamp};
+use windlass_core::time::Span;
 use windlass_core::verbs::Filter;
-use windlass_engine::Granted;
-use windlass_sim::history::{Made, Op, Outcome, QueueIndex, RetryOp};
+use windlass_sim::history::{Given, Made, Op, Outcome, QueueIndex, RetryOp};
 use windlass_sim::plan::queue_name;
 use windlass_sim::recorder::Recorder;
 
@@ -31,7 +28,7 @@ use crate::server_process::client;
 /// So many items are in the hands of workers when the server is killed.
 const HELD_MIN: usize = 5;
 
-/// What all callers know, over all lives.
+/// The knowledge of all callers, over all lives.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) recorder: Recorder,
@@ -52,7 +49,7 @@ pub(super) struct Caller {
     cut_off: AtomicBool,
 }
 
-/// What a lease asks for.
+/// The request of a lease.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     pub(super) queue: QueueIndex,
@@ -109,24 +106,8 @@ impl Caller {
             retry: Some(retry),
             ..CreateQueueRequest::default()
         };
-        // The rest is what a queue has by default, here and there.
-        let made = Queue {
-            name: queue_name(queue),
-            settings: settings.clone(),
-            meta: None,
-            created_at: Timestamp(1),
-            updated_at: Timestamp(1),
-            partitions: Vec::new(),
-            stores: StoreNames::default(),
-            slots: SlotMap::default(),
-            route_version: 0,
-            draining: BTreeSet::new(),
-            retired: BTreeMap::new(),
-            former: BTreeMap::new(),
-            unknown: Vec::new(),
-        };
         let op = Op::Create { queue, settings, partitions };
-        self.call(op, &request, |_| Outcome::Queue(Box::new(made))).await;
+        self.call(op, &request, |_| Outcome::Queue(Box::default())).await;
     }
 
     pub(super) async fn produce(&self, queue: QueueIndex, items: Vec<Made>) {
@@ -145,7 +126,7 @@ impl Caller {
         .await;
     }
 
-    pub(super) async fn lease(&self, wish: Wish) -> Vec<Granted> {
+    pub(super) async fn lease(&self, wish: Wish) -> Vec<Given> {
         let Wish { queue, batch_size, timeout, filter, wait } = wish;
         let kinds = filter.kinds.iter().map(|kinds| kinds.iter().map(|kind| kind.to_string()).collect());
         let request = LeaseRequest {

@@ -1,4 +1,4 @@
-//! What was sent and answered over HTTP, in the words of the history.
+//! Requests and answers over HTTP, in the words of the history.
 //!
 //! Nothing is made good here: an answer that does not fit its request ends the test, and a payload that came back in
 //! another field than it was sent in is no payload.
@@ -9,21 +9,22 @@ use bytes::Bytes;
 use uuid::Uuid;
 use windlass_api::error::{Details, Failed, NOT_APPLIED};
 use windlass_api::items::{
-    self, CompleteReply, ExtendReply, Item, LeaseReply, NewItem, ProduceReply, ReleaseReply, RetryReply,
+    CompleteReply, ExtendReply, Item, ItemError, LeaseReply, NewItem, ProduceReply, ReleaseReply, RetryReply,
 };
 use windlass_api::payload::Payload;
 use windlass_api::queues::{self, QueueStatsReply};
 use windlass_api::{Code, Time};
 use windlass_client::{ClientError, Outcome as Effect};
 use windlass_core::id::{ItemId, PartitionId, Permit};
-use windlass_core::item::{self, End, Extras, ItemError, Lease, LeaseEnd, Phase, State};
+use windlass_core::item::{LeaseEnd, Phase};
 use windlass_core::partition::Counts;
 use windlass_core::refusal::Refusal;
-use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{Extended, Retried};
-use windlass_engine::store::Room;
-use windlass_engine::{Granted, ItemView, PartitionState, PartitionStats, QueueStats};
-use windlass_sim::history::{Made, Outcome, RetryOp, Verdict, Why};
+use windlass_core::time::Timestamp;
+use windlass_core::verbs::Retried;
+use windlass_sim::history::{
+    Extended, Given, Made, Outcome, PartitionCounts, PartitionState, QueueCounts, RetryOp, ShownItem,
+    Verdict, Why,
+};
 use windlass_sim::plan::queue_name;
 
 /// A body in the field that its number chooses.
@@ -84,27 +85,20 @@ pub(super) fn produced(reply: &ProduceReply, sent: usize) -> Outcome {
     Outcome::Produced(made.collect())
 }
 
-pub(super) fn granted(reply: &LeaseReply) -> Vec<Granted> {
+pub(super) fn granted(reply: &LeaseReply) -> Vec<Given> {
     let granted = reply.items.iter().map(|item| {
         let payload = Payload { json: item.json.clone(), utf8: item.utf8.clone(), bytes: item.bytes.clone() };
         let id = item_id(&item.id);
         assert_eq!(item.partition, id.partition.0, "the partition is the one of the id");
-        Granted {
-            id,
-            permit: Permit(item.permit),
+        Given {
             kind: item.kind.as_str().into(),
             priority: u8::try_from(item.priority).expect("a priority"),
             attempts: item.attempts,
             deadline: timestamp(item.lease_deadline),
             created_at: timestamp(item.created_at),
-            dead_timeout: None,
-            address: item.address.as_deref().map(Into::into),
-            origin: None,
-            group: None,
-            input: None,
-            event_count: 0,
             // Without a body the checker finds it to be nobody's.
             body: body_of(&payload).unwrap_or_default(),
+            ..Given::of(id, Permit(item.permit))
         }
     });
     granted.collect()
@@ -180,70 +174,44 @@ pub(super) fn phase(state: &str) -> Phase {
 pub(super) fn shown(shown: &Item, queue: usize) -> Outcome {
     let id = item_id(&shown.id);
     let payload = Payload { json: shown.json.clone(), utf8: shown.utf8.clone(), bytes: shown.bytes.clone() };
-    let item = item::Item {
-        number: id.number,
-        place: id.number.0,
+    let phase = phase(&shown.state);
+    let queue = queue_name(queue).name;
+    assert_eq!(shown.queue, *queue, "an item stays in its queue");
+    is_whole(shown, phase);
+    Outcome::Shown(Box::new(ShownItem {
+        queue,
         kind: shown.kind.as_str().into(),
         priority: u8::try_from(shown.priority).expect("a priority"),
         created_at: timestamp(shown.created_at),
         attempts: shown.attempts,
-        era: 0,
-        group: None,
-        state: state(shown),
-        extras: shown.error.as_ref().map(|error| Box::new(extras(error))),
-    };
-    let payload = (payload != Payload::default()).then(|| body_of(&payload).unwrap_or_default());
-    let result = shown.result.as_ref().map(|result| body_of(result).unwrap_or_default());
-    let queue = queue_name(queue);
-    assert_eq!(shown.queue, *queue.name, "an item stays in its queue");
-    let max_attempts = shown.max_attempts.expect("every item has a limit, or 0");
-    Outcome::Shown(Box::new(ItemView {
-        queue,
-        id,
-        item,
-        member: None,
-        max_attempts,
-        payload,
-        facts: None,
-        result,
+        finished_at: shown.finished_at.map(timestamp),
+        error: shown.error.as_ref().map(error_text),
+        payload: (payload != Payload::default()).then(|| body_of(&payload).unwrap_or_default()),
+        result: shown.result.as_ref().map(|result| body_of(result).unwrap_or_default()),
+        text: format!("{phase:?} attempts {} permit {:?}", shown.attempts, shown.permit),
+        ..ShownItem::of(id, phase)
     }))
 }
 
-/// What the checker looks at: who failed has an error.
-fn extras(error: &items::ItemError) -> Extras {
-    let error =
-        ItemError { code: error.code.as_deref().map(Into::into), message: error.message.as_str().into() };
-    Extras { error: Some(error), ..Extras::default() }
-}
-
-fn state(shown: &Item) -> State {
-    let end = match phase(&shown.state) {
-        Phase::Held | Phase::Waiting => return State::Waiting,
-        Phase::Scheduled => {
-            return State::Scheduled { due_at: timestamp(shown.enqueue_at.expect("it has a time")) };
+/// An item is shown with all that belongs to its state.
+fn is_whole(shown: &Item, phase: Phase) {
+    assert!(shown.max_attempts.is_some(), "every item has a limit, or 0");
+    let lease = [shown.leased_at.is_some(), shown.lease_deadline.is_some(), shown.permit.is_some()];
+    let holder = [shown.client_id.is_some(), shown.cancel_requested.is_some()];
+    match phase {
+        Phase::Scheduled => assert!(shown.enqueue_at.is_some(), "a scheduled item has a time"),
+        Phase::Leased => assert!([&lease[..], &holder].concat().iter().all(|is_set| *is_set), "{shown:?}"),
+        Phase::Completed | Phase::Failed | Phase::Cancelled | Phase::Expired => {
+            assert!(shown.finished_at.is_some(), "an item that ended has the time of that");
         }
-        Phase::Leased => return State::Leased(Box::new(lease(shown))),
-        Phase::Suspended => return State::Suspended(Box::default()),
-        Phase::Completed => End::Completed,
-        Phase::Failed => End::Failed,
-        Phase::Cancelled => End::Cancelled,
-        Phase::Expired => End::Expired,
-    };
-    let finished_at = timestamp(shown.finished_at.expect("it has ended"));
-    let has_result = shown.result.is_some();
-    State::Final(Box::new(item::Outcome { end, finished_at, kept_bytes: 0, has_result, outgoing: None }))
+        Phase::Held | Phase::Waiting | Phase::Suspended => {}
+    }
 }
 
-fn lease(shown: &Item) -> Lease {
-    let leased_at = timestamp(shown.leased_at.expect("it is leased"));
-    let deadline = timestamp(shown.lease_deadline.expect("it is leased"));
-    Lease {
-        permit: Permit(shown.permit.expect("it is leased")),
-        client_id: shown.client_id.as_deref().expect("it is leased").into(),
-        leased_at,
-        deadline,
-        timeout: Span(deadline.0 - leased_at.0),
-        cancel_requested: shown.cancel_requested.expect("it is leased"),
+fn error_text(error: &ItemError) -> Arc<str> {
+    match &error.code {
+        Some(code) => format!("{code}: {}", error.message).into(),
+        None => error.message.as_str().into(),
     }
 }
 
@@ -251,26 +219,20 @@ pub(super) fn counted(reply: &QueueStatsReply) -> Outcome {
     let kinds = reply.kinds.iter().map(|(kind, of)| (Arc::from(kind.as_str()), counts(of)));
     let priority =
         |(priority, waiting): (&u32, &u64)| (u8::try_from(*priority).expect("a priority"), *waiting);
-    let partition = |stats: &queues::PartitionStats| PartitionStats {
-        paused: stats.state == "paused",
+    let partition = |stats: &queues::PartitionStats| PartitionCounts {
         partition: PartitionId(stats.partition),
         state: PartitionState::Available,
         store: stats.store.as_str().into(),
-        room: if stats.disk_full { Room::Full } else { Room::Enough },
         counts: counts(&stats.counts),
-        remaining: None,
+        drains: stats.remaining.is_some(),
     };
-    Outcome::Counted(Box::new(QueueStats {
+    Outcome::Counted(Box::new(QueueCounts {
         counts: counts(&reply.counts),
         kinds: kinds.collect(),
         priorities: reply.priorities.iter().map(priority).collect(),
         retained: reply.retained,
         moving: reply.moving,
-        oldest_waiting: None,
         lease_waiters: usize::try_from(reply.lease_waiters).expect("not that many"),
-        stopped: reply.stopped,
-        paused: reply.paused,
-        blocked: reply.blocked,
         partitions: reply.partitions.iter().map(partition).collect(),
     }))
 }
@@ -285,7 +247,7 @@ fn counts(counts: &queues::Counts) -> Counts {
     }
 }
 
-/// What became of a call that was not answered as it should be. Of a server that was killed nothing is expected any
+/// The outcome of a call that was not answered as it should be. Of a server that was killed nothing is expected any
 /// more; from one that lives a broken connection is no answer.
 pub(super) fn failed(error: &ClientError, killed: bool) -> Outcome {
     match error {

@@ -82,14 +82,14 @@ fn surely_there<'a>(crons: &Crons<'_, 'a>, asked: &Asked<'_>) -> Option<Asked<'a
 
 /// A cron is shown as a call made or changed it, and not as it was before a change that was acknowledged.
 fn is_as_asked(crons: &Crons<'_, '_>, shown: &Shown<'_>) -> Result<(), Violation> {
-    let name = &shown.info.view.cron.name;
+    let name = &shown.info.name;
     let Some(serial) = shown.serial() else { return Ok(()) };
     let has_serial = |asked: &Asked<'_>| asked.op.spec().is_some_and(|spec| spec.made.serial == serial);
     let by = crons.of_name(name).find(|asked| has_serial(asked) && asked.call.outcome.is_possible());
     let Some(by) = by else {
         return Err(wrong(format!("{name} is shown at {} as nobody said: {serial}", shown.call.end)));
     };
-    let is_elsewhere = |queue: QueueIndex| shown.info.queue != queue_name(queue);
+    let is_elsewhere = |queue: QueueIndex| shown.info.queue != queue_name(queue).name;
     if by.queue().is_some_and(is_elsewhere) {
         return Err(wrong(format!("{name} is shown at {} in another queue", shown.call.end)));
     }
@@ -108,7 +108,7 @@ fn is_as_asked(crons: &Crons<'_, '_>, shown: &Shown<'_>) -> Result<(), Violation
 
 fn lists_each_once(crons: &Crons<'_, '_>) -> Result<(), Violation> {
     for call in crons.facts.history.calls.iter().filter(|call| matches!(call.op, Op::Crons)) {
-        let names: Vec<&str> = call.outcome.crons().iter().map(|info| &*info.view.cron.name).collect();
+        let names: Vec<&str> = call.outcome.crons().iter().map(|info| &*info.name).collect();
         if !names.is_sorted_by(|first, second| first < second) {
             return Err(wrong(format!("listed at {}: {names:?}", call.end)));
         }

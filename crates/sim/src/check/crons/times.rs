@@ -6,12 +6,11 @@ use std::sync::Arc;
 
 use windlass_core::cron::{CatchUp, LATE_MAX, Overlap};
 use windlass_core::time::{Span, Timestamp};
-use windlass_engine::CronInfo;
 
 use super::super::facts::violation;
 use super::{Asked, Crons, MadeItem, Shown, may_fall_between};
 use crate::cron::{CronAsk, CronSpec};
-use crate::history::{Call, Outcome, Violation};
+use crate::history::{Call, Outcome, ShownCron, Violation};
 
 pub(super) fn check(crons: &Crons<'_, '_>) -> Result<(), Violation> {
     crons.items.iter().try_for_each(|made| is_made_by_a_cron_that_is_there(crons, made))?;
@@ -75,15 +74,15 @@ fn began_at(call: &Call) -> Timestamp {
 
 /// The last time that ran is never an earlier one than before.
 fn goes_on(crons: &Crons<'_, '_>, shown: &Shown<'_>) -> Result<(), Violation> {
-    let cron = &shown.info.view.cron;
+    let cron = shown.info;
     let is_earlier = |other: &&Shown<'_>| {
-        let before = &other.info.view.cron;
+        let before = other.info;
         before.name == cron.name && before.created_at == cron.created_at && other.call.end < shown.call.begin
     };
-    match crons.views.iter().filter(is_earlier).find(|other| other.info.view.cron.last_at > cron.last_at) {
+    match crons.views.iter().filter(is_earlier).find(|other| other.info.last_at > cron.last_at) {
         None => Ok(()),
         Some(before) => {
-            let (last, now) = (before.info.view.cron.last_at, cron.last_at);
+            let (last, now) = (before.info.last_at, cron.last_at);
             let text = format!(
                 "{} had run {last:?} at {}, and {now:?} at {}",
                 cron.name, before.call.end, shown.call.begin
@@ -104,11 +103,8 @@ enum Birth {
 }
 
 fn no_time_makes_two(crons: &Crons<'_, '_>) -> Result<(), Violation> {
-    let births: BTreeMap<u64, Timestamp> = crons
-        .views
-        .iter()
-        .filter_map(|shown| Some((shown.serial()?, shown.info.view.cron.created_at)))
-        .collect();
+    let births: BTreeMap<u64, Timestamp> =
+        crons.views.iter().filter_map(|shown| Some((shown.serial()?, shown.info.created_at))).collect();
     let mut schedules = Schedules::new();
     for made in &crons.items {
         let serial = made.spec.made.serial;
@@ -186,8 +182,8 @@ fn every_time_makes_one(crons: &Crons<'_, '_>) -> Result<(), Violation> {
     for pair in lists.windows(2) {
         for info in pair[0].outcome.crons() {
             let shown = Shown { call: pair[0], info };
-            let is_it = |after: &&CronInfo| after.view.cron.created_at == info.view.cron.created_at;
-            let same_name = |after: &&CronInfo| after.view.cron.name == info.view.cron.name;
+            let is_it = |after: &&ShownCron| after.created_at == info.created_at;
+            let same_name = |after: &&ShownCron| after.name == info.name;
             let Some(after) = pair[1].outcome.crons().iter().filter(same_name).find(is_it) else { continue };
             made_one_each(crons, shown, Shown { call: pair[1], info: after })?;
         }
@@ -196,7 +192,7 @@ fn every_time_makes_one(crons: &Crons<'_, '_>) -> Result<(), Violation> {
 }
 
 fn made_one_each(crons: &Crons<'_, '_>, before: Shown<'_>, after: Shown<'_>) -> Result<(), Violation> {
-    let (first, last) = (before.info.view.cron.next_at, after.info.view.cron.last_at);
+    let (first, last) = (before.info.next_at, after.info.last_at);
     let (Some(spec), Some(first), Some(last)) = (all_can_be_counted(crons, before, after), first, last)
     else {
         return Ok(());
@@ -210,7 +206,7 @@ fn made_one_each(crons: &Crons<'_, '_>, before: Shown<'_>, after: Shown<'_>) -> 
     if count == times {
         return Ok(());
     }
-    let (name, from, to) = (&before.info.view.cron.name, before.call.end, after.call.begin);
+    let (name, from, to) = (&before.info.name, before.call.end, after.call.begin);
     let text = format!("{name} made {count} items for {times} times from {from} to {to}");
     Err(violation("cron", text))
 }
@@ -221,7 +217,7 @@ fn all_can_be_counted<'a>(
     before: Shown<'_>,
     after: Shown<'_>,
 ) -> Option<&'a CronSpec> {
-    let cron = &before.info.view.cron;
+    let cron = before.info;
     let serial = before.serial().filter(|serial| Some(*serial) == after.serial())?;
     let specs = crons.of_name(&cron.name).filter_map(|asked| asked.op.spec());
     let spec = specs.into_iter().find(|spec| spec.made.serial == serial)?;
@@ -232,8 +228,8 @@ fn all_can_be_counted<'a>(
         let changes = !matches!(asked.op.ask, CronAsk::Info);
         changes && asked.call.outcome.is_possible() && may_fall_between(asked.call, from, to)
     };
-    let paused = cron.paused || after.info.view.cron.paused;
-    let queue = crons.facts.queue_named(&before.info.queue.name)?;
+    let paused = cron.paused || after.info.paused;
+    let queue = crons.facts.queue_named(&before.info.queue)?;
     let is_swept = |call: &Call| call.end > from || call.outcome.is_unknown();
     let lives = match spec.made.dead_timeout {
         Some(own) => own == Span::ZERO,

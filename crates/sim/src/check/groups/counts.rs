@@ -1,13 +1,12 @@
 //! A group counts all that ever were members of it, each as what became of it.
 
-use windlass_core::group::GroupView;
 use windlass_core::item::Phase;
 use windlass_core::verbs::Retried;
 
 use super::super::facts::{Facts, ItemFacts, Verb, violation};
 use super::views::total;
 use super::{GroupFacts, may_follow};
-use crate::history::{Call, Outcome, Verdict, Violation};
+use crate::history::{Call, Outcome, ShownGroup, Verdict, Violation};
 
 pub(in crate::check) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for group in &facts.groups {
@@ -47,7 +46,7 @@ fn end_of<'a>(item: &ItemFacts<'a>) -> Option<End<'a>> {
         let Outcome::Cancelled(phase) = call.outcome else { return None };
         Some(End { phase, told: call })
     });
-    let shown = item.shown().map(|(call, view)| End { phase: view.phase(), told: call });
+    let shown = item.shown().map(|(call, view)| End { phase: view.phase, told: call });
     let ends = judged.chain(cancelled).chain(shown).filter(|end| end.phase.is_final());
     ends.min_by_key(|end| end.told.end)
 }
@@ -57,7 +56,7 @@ fn may_be_complete(item: &ItemFacts<'_>, by: &Call) -> bool {
     completions.any(|judged| judged.verdict.is_possible() && judged.call.begin < by.end)
 }
 
-fn wrong(group: &GroupFacts<'_>, call: &Call, view: &GroupView, what: &str) -> Violation {
+fn wrong(group: &GroupFacts<'_>, call: &Call, view: &ShownGroup, what: &str) -> Violation {
     violation("group counts", format!("q{} at {}: {view:?}, {what}", group.queue, call.end))
 }
 
@@ -65,7 +64,7 @@ fn all_are_counted(
     facts: &Facts<'_>,
     group: &GroupFacts<'_>,
     call: &Call,
-    view: &GroupView,
+    view: &ShownGroup,
 ) -> Result<(), Violation> {
     let before = |item: &ItemFacts<'_>| item.is_acknowledged() && item.produce.end < call.begin;
     let least = group.members.iter().filter(|index| before(&facts.items[**index])).count() as u64;
@@ -82,7 +81,7 @@ fn ends_are_counted(
     group: &GroupFacts<'_>,
     ends: &[(&ItemFacts<'_>, Option<End<'_>>)],
     call: &Call,
-    view: &GroupView,
+    view: &ShownGroup,
     (phase, counted): (Phase, u64),
 ) -> Result<(), Violation> {
     let is = |end: &&End<'_>| counted_as(end.phase) == phase;

@@ -9,7 +9,7 @@ pub(in crate::check) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     for item in facts.items.iter().filter(|item| !item.groups.is_empty()) {
         let told_to_wait = item.first_phase == Some(Phase::Waiting);
         let waits = told_to_wait.then_some(item.produce);
-        let shown = item.shown().filter(|(_, view)| view.phase() == Phase::Waiting).map(|(call, _)| call);
+        let shown = item.shown().filter(|(_, view)| view.phase == Phase::Waiting).map(|(call, _)| call);
         let granted = item.grants.iter().map(|grant| grant.call);
         if let Some(early) =
             waits.into_iter().chain(shown).chain(granted).find(|call| !may_be_started(facts, item, call))

@@ -103,7 +103,7 @@ fn had_no_member_left(
             grant.call.begin > after || by_the_clock
         });
         let judged = member.verdicts.iter().any(|judged| judged.verdict.is_ok() && judged.call.begin > after);
-        let shown = member.shown().any(|(call, view)| call.begin > after && !view.phase().is_final());
+        let shown = member.shown().any(|(call, view)| call.begin > after && !view.phase.is_final());
         if granted || judged || shown {
             let what = format!("made at {made_at:?} while member {} lived on", member.made.serial);
             return Err(wrong("early end", group, said, &what));

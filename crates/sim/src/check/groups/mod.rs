@@ -11,12 +11,11 @@ mod views;
 
 use std::sync::Arc;
 
-use windlass_core::group::GroupView;
 use windlass_core::time::Timestamp;
 
 use super::facts::{Facts, ItemFacts, violation};
 use crate::group::{GroupAsk, LastWord, Word};
-use crate::history::{Call, Moment, Op, Outcome, QueueIndex, Violation};
+use crate::history::{Call, Moment, Op, Outcome, QueueIndex, ShownGroup, Violation};
 
 pub(super) use self::cancelled::check as check_cancelled;
 pub(super) use self::counts::check as check_counts;
@@ -35,7 +34,7 @@ pub struct GroupFacts<'a> {
     /// Unset as long as nobody was told.
     pub created_at: Option<Timestamp>,
     /// Every time it was shown.
-    pub views: Vec<(&'a Call, &'a GroupView)>,
+    pub views: Vec<(&'a Call, &'a ShownGroup)>,
     /// What was asked of it and may have been done, its creation included.
     pub asks: Vec<Asked<'a>>,
     /// Items that are members of it for sure.
@@ -138,7 +137,7 @@ fn queue_of(call: &Call) -> Option<QueueIndex> {
     if let Op::Groups(queue) = call.op { Some(queue) } else { call.op.group().map(|op| op.queue) }
 }
 
-fn add_view<'a>(facts: &mut Facts<'a>, call: &'a Call, view: &'a GroupView) -> Result<(), Violation> {
+fn add_view<'a>(facts: &mut Facts<'a>, call: &'a Call, view: &'a ShownGroup) -> Result<(), Violation> {
     let Some(queue) = queue_of(call) else { return Ok(()) };
     let same = |group: &GroupFacts<'_>| group.is_named(queue, &view.name);
     let known = |group: &GroupFacts<'_>| group.created_at == Some(view.created_at);

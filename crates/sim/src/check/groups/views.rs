@@ -1,12 +1,12 @@
 //! A group goes from state to state as it may, is over in the very step in which its last member is, and in the end all
 //! are over.
 
-use windlass_core::group::{GroupState, GroupView};
+use windlass_core::group::GroupState;
 use windlass_core::partition::Counts;
 
 use super::super::facts::{Facts, violation};
 use super::GroupFacts;
-use crate::history::{Call, OPERATOR, Op, Violation};
+use crate::history::{Call, OPERATOR, Op, ShownGroup, Violation};
 
 /// Each by itself.
 pub(in crate::check) fn check_each(facts: &Facts<'_>) -> Result<(), Violation> {
@@ -21,7 +21,7 @@ pub(in crate::check) fn check_each(facts: &Facts<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-fn is_consistent(view: &GroupView) -> bool {
+fn is_consistent(view: &ShownGroup) -> bool {
     let Counts { held, scheduled, waiting, leased, suspended } = view.live;
     match view.state {
         GroupState::Open => waiting + leased + suspended == 0,
@@ -49,7 +49,7 @@ pub(in crate::check) fn check(facts: &Facts<'_>) -> Result<(), Violation> {
     all_are_over(facts)
 }
 
-fn may_become(before: &GroupView, after: &GroupView) -> bool {
+fn may_become(before: &ShownGroup, after: &ShownGroup) -> bool {
     use GroupState::{Aborted, Cancelled, Done, Open, Started};
     let state = match (before.state, after.state) {
         (Open, _) | (Started, Started | Done { .. } | Cancelled { .. } | Aborted { .. }) => true,
@@ -64,7 +64,7 @@ fn may_become(before: &GroupView, after: &GroupView) -> bool {
     state && grown && total(after) >= total(before)
 }
 
-pub(super) fn total(view: &GroupView) -> u64 {
+pub(super) fn total(view: &ShownGroup) -> u64 {
     view.live.live() + view.ended.completed + view.ended.failed + view.ended.cancelled + view.ended.expired
 }
 

@@ -1,0 +1,248 @@
+//! The calls, as they were asked.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use windlass_core::id::{ItemId, Permit};
+use windlass_core::rule::Stop;
+use windlass_core::settings::Settings;
+use windlass_core::time::{Span, Timestamp};
+use windlass_core::verbs::{Clear, Filter};
+use windlass_engine::CloseMode;
+
+use super::QueueIndex;
+use crate::cron::CronOp;
+use crate::group::{Ends, GroupAsk, GroupOp, LastWord, Word};
+
+/// One item as it was to be produced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// No two items of a run share one; the body begins with it.
+    pub serial: u64,
+    pub len: usize,
+    pub kind: Arc<str>,
+    pub priority: u8,
+    pub enqueue_at: Option<Timestamp>,
+    pub max_attempts: Option<u32>,
+    pub dead_timeout: Option<Span>,
+    /// An item with an address is produced alone.
+    pub address: Option<Arc<str>>,
+    /// The name of its group. A member is produced alone, or with the group.
+    pub group: Option<Arc<str>>,
+}
+
+impl Made {
+    pub fn body(&self) -> Bytes {
+        let mut body = format!("{}:", self.serial).into_bytes();
+        let fill = b'a' + (self.serial % 26) as u8;
+        body.resize(self.len.max(body.len()), fill);
+        body.into()
+    }
+
+    /// The serial of the item that a body was made for, if [`Made::body`] made it.
+    pub fn serial_of(body: &[u8]) -> Option<u64> {
+        let digits = body.split(|byte| *byte == b':').next()?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Op {
+    Produce {
+        queue: QueueIndex,
+        items: Vec<Made>,
+    },
+    /// Produces under an idempotency key that the serial of the first item makes.
+    ProduceOnce {
+        queue: QueueIndex,
+        items: Vec<Made>,
+    },
+    Lease {
+        queue: QueueIndex,
+        batch_size: usize,
+        timeout: Option<Span>,
+        filter: Filter,
+        wait: Span,
+    },
+    Complete {
+        queue: QueueIndex,
+        items: Vec<(ItemId, Permit, Option<Bytes>)>,
+    },
+    Retry {
+        queue: QueueIndex,
+        items: Vec<RetryOp>,
+    },
+    Extend {
+        queue: QueueIndex,
+        timeout: Option<Span>,
+        items: Vec<(ItemId, Permit)>,
+    },
+    Release {
+        queue: QueueIndex,
+        items: Vec<(ItemId, Permit)>,
+    },
+    Revoke {
+        queue: QueueIndex,
+        items: Vec<(ItemId, Permit)>,
+    },
+    Suspend {
+        queue: QueueIndex,
+        items: Vec<SuspendOp>,
+    },
+    /// `input` is the serial of the answer. No event has the same: the answer becomes one.
+    Resume {
+        id: ItemId,
+        input: Option<u64>,
+    },
+    Cancel(ItemId),
+    Get(ItemId),
+    Wait {
+        id: ItemId,
+        wait: Span,
+    },
+    /// `events` are serials that no other event has.
+    Emit {
+        id: ItemId,
+        permit: Permit,
+        events: Vec<u64>,
+    },
+    /// Begins to follow from the item's present state on, which is the answer.
+    Subscribe(ItemId),
+    Follow {
+        id: ItemId,
+        after: u64,
+        /// The stream goes on where an [`Op::Subscribe`] of the same caller has begun.
+        is_subscribed: bool,
+        /// How long at most.
+        micros: u64,
+    },
+    Close {
+        id: ItemId,
+        mode: CloseMode,
+    },
+    Clear {
+        queue: QueueIndex,
+        clear: Clear,
+    },
+    Redrive {
+        queue: QueueIndex,
+        to: Option<QueueIndex>,
+        kind: Option<Arc<str>>,
+        limit: Option<u64>,
+    },
+    Stats(QueueIndex),
+    Create {
+        queue: QueueIndex,
+        settings: Settings,
+        partitions: u32,
+    },
+    Update {
+        queue: QueueIndex,
+        settings: Settings,
+    },
+    Delete {
+        queue: QueueIndex,
+        force: bool,
+    },
+    Rebalance {
+        queue: QueueIndex,
+        partitions: u32,
+    },
+    /// Pauses or blocks one kind, or the whole queue.
+    Stop {
+        queue: QueueIndex,
+        kind: Option<Arc<str>>,
+        stop: Stop,
+        until: Option<Timestamp>,
+    },
+    Go {
+        queue: QueueIndex,
+        kind: Option<Arc<str>>,
+        stop: Stop,
+    },
+    Group(Box<GroupOp>),
+    /// Lists the groups of a queue.
+    Groups(QueueIndex),
+    Cron(Box<CronOp>),
+    /// Lists all crons of the server.
+    Crons,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryOp {
+    pub id: ItemId,
+    pub permit: Permit,
+    pub retry_at: Option<Timestamp>,
+    pub dead: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SuspendOp {
+    pub id: ItemId,
+    pub permit: Permit,
+    /// A serial that no other suspend has, so that it tells which suspend an item is shown with.
+    pub reason: Option<u64>,
+}
+
+/// The serial that a reason was made of, or 0 if it was made otherwise.
+pub fn reason_of(text: &str) -> u64 {
+    text.parse().unwrap_or_default()
+}
+
+/// The body of an answer. The event of the answer holds another, so that neither is taken for the other.
+pub fn input_body(serial: u64) -> Bytes {
+    Bytes::from(format!("answer {serial}"))
+}
+
+impl Op {
+    /// Whether the call takes away many items of the queue at once: a clear or a delete.
+    pub fn sweeps(&self, queue: QueueIndex) -> bool {
+        matches!(self, Self::Clear { queue: there, .. } | Self::Delete { queue: there, .. } if *there == queue)
+    }
+
+    /// The settings that the call gives the queue.
+    pub fn settings_of(&self, queue: QueueIndex) -> Option<&Settings> {
+        if let Self::Create { queue: there, settings, .. } | Self::Update { queue: there, settings } = self
+            && *there == queue
+        {
+            return Some(settings);
+        }
+        None
+    }
+
+    /// The queue and the items of a call that makes items itself.
+    pub fn produces(&self) -> Option<(QueueIndex, &[Made])> {
+        if let Self::Produce { queue, items } | Self::ProduceOnce { queue, items } = self {
+            return Some((*queue, items));
+        }
+        let op = self.group()?;
+        if let GroupAsk::Create { items, .. } = &op.ask { Some((op.queue, items)) } else { None }
+    }
+
+    pub fn group(&self) -> Option<&GroupOp> {
+        if let Self::Group(op) = self { Some(op) } else { None }
+    }
+
+    pub fn cron(&self) -> Option<&CronOp> {
+        if let Self::Cron(op) = self { Some(op) } else { None }
+    }
+
+    /// The end and abort items that the call leaves to a group to make.
+    pub fn last_words(&self) -> impl Iterator<Item = (Word, &LastWord)> {
+        self.group().and_then(|op| op.ask.ends()).into_iter().flat_map(Ends::words)
+    }
+
+    /// The queue that a call on leased items names.
+    pub fn judged_in(&self) -> Option<QueueIndex> {
+        if let Self::Complete { queue, .. }
+        | Self::Retry { queue, .. }
+        | Self::Extend { queue, .. }
+        | Self::Release { queue, .. }
+        | Self::Revoke { queue, .. }
+        | Self::Suspend { queue, .. } = self
+        {
+            return Some(*queue);
+        }
+        None
+    }
+}
