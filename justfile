@@ -44,13 +44,13 @@ sim seed:
 sims count="1000":
     cargo run --release -p windlass-sim --bin windlass-sim -- --seeds {{count}}
 
-# Real processes killed under load, so many in each of the tests: one store, several, a full disk.
+# Real servers killed under load, so many in each of the tests: one store, several, a full disk (as root).
 kills count="1000":
-    WINDLASS_KILLS={{count}} cargo test --release -p windlass-sim -p windlass-cli --test it killed_ -- --nocapture
+    WINDLASS_KILLS={{count}} cargo test --release -p windlass-cli --test it killed_ -- --nocapture
 
 # Real disks (loop-mounted ext4, as root) whose power is cut under load: one, several at once, full ones.
 power-cuts count="1000":
-    WINDLASS_POWER_CUTS={{count}} cargo test --release -p windlass-sim --test it power_cut -- --nocapture
+    WINDLASS_POWER_CUTS={{count}} cargo test --release -p windlass-cli --test it power_cut -- --nocapture
 
 # What the server takes up before, during and after an attack with so many MiB of bodies that grow when decoded.
 attack mib="240":

@@ -33,4 +33,3 @@ pub mod server;
 mod stall;
 pub mod store;
 pub mod trace;
-pub mod victim;

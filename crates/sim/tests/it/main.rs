@@ -14,8 +14,6 @@ mod checker_streams;
 mod checker_suspends;
 mod disk;
 mod executor;
-#[cfg(test)]
-mod killed;
 mod log_runs;
 #[cfg(feature = "mutants")]
 mod mutants;

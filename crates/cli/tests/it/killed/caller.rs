@@ -17,16 +17,14 @@ use windlass_core::id::{ItemId, Permit};
 use windlass_core::settings::{RetryStrategy, Settings};
 use windlass_core::time::Span;
 use windlass_core::verbs::Filter;
-use windlass_sim::history::{Given, Made, Op, Outcome, QueueIndex, RetryOp};
+use windlass_sim::history::{Given, Made, Op, Outcome, QueueIndex, RetryOp, Why};
 use windlass_sim::plan::queue_name;
 use windlass_sim::recorder::Recorder;
 
 use super::life::Life;
 use super::told;
+use super::worker::DEAD;
 use crate::server_process::client;
-
-/// So many items are in the hands of workers when the server is killed.
-const HELD_MIN: usize = 5;
 
 /// The knowledge of all callers, over all lives.
 #[derive(Debug)]
@@ -37,6 +35,8 @@ pub(super) struct World {
     pub(super) known: Mutex<BTreeMap<ItemId, QueueIndex>>,
     /// How many items workers have in their hands.
     pub(super) held: AtomicUsize,
+    /// Of a hundred items, how many are so large that they fill segments.
+    pub(super) large_percent: u8,
 }
 
 /// One caller of one life.
@@ -103,6 +103,7 @@ impl Caller {
             queue: name(queue),
             partitions: Some(partitions),
             max_attempts: Some(settings.max_attempts),
+            dead_queue: settings.dead_queue.as_deref().map(str::to_owned),
             retry: Some(retry),
             ..CreateQueueRequest::default()
         };
@@ -139,12 +140,37 @@ impl Caller {
             max_priority: Some(u32::from(filter.max_priority)),
         };
         let op = Op::Lease { queue, batch_size, timeout: Some(timeout), filter, wait };
-        let reply = self.call(op, &request, |reply| {
-            let items = told::granted(reply);
-            self.world.learn(queue, items.iter().map(|item| item.id));
-            Outcome::Granted { items, accepted: true }
-        });
-        reply.await.map(|reply| told::granted(&reply)).unwrap_or_default()
+        let open = self.world.recorder.begin_at(self.life.process, self.number, op);
+        let mut items = match self.http.call(&request).await {
+            Ok(reply) => told::granted(&reply),
+            Err(error) => {
+                open.answered(self.failed(&error));
+                return Vec::new();
+            }
+        };
+        // Only an item that is shown tells its origin. If that fails, the lease is one whose answer did not arrive.
+        if queue == DEAD && !self.learn_origins(&mut items).await {
+            open.answered(Outcome::Unknown(Why::Crashed));
+            return Vec::new();
+        }
+        self.world.learn(queue, items.iter().map(|item| item.id));
+        open.answered(Outcome::Granted { items: items.clone(), accepted: true });
+        self.life.answered(self.world.held.load(Ordering::Relaxed), false);
+        items
+    }
+
+    /// Whether the origin of each item was shown.
+    async fn learn_origins(&self, items: &mut [Given]) -> bool {
+        for item in items {
+            match self.http.call(&GetItemRequest::of(item.id.to_string())).await {
+                Ok(reply) => item.origin = reply.item.origin.as_ref().map(told::origin),
+                Err(error) => {
+                    self.failed(&error);
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     pub(super) async fn complete(&self, queue: QueueIndex, items: Vec<(ItemId, Permit, Option<Bytes>)>) {
@@ -215,16 +241,25 @@ impl Caller {
         match self.http.call(request).await {
             Ok(reply) => {
                 open.answered(outcome(&reply));
-                self.life.acknowledged(self.world.held.load(Ordering::Relaxed), HELD_MIN);
+                self.life.answered(self.world.held.load(Ordering::Relaxed), false);
                 Some(reply)
             }
             Err(error) => {
-                let gone = matches!(error, ClientError::Interrupted { .. } | ClientError::Unreachable { .. });
-                self.cut_off.fetch_or(gone, Ordering::Relaxed);
-                open.answered(told::failed(&error, self.life.is_doomed()));
+                open.answered(self.failed(&error));
                 None
             }
         }
+    }
+
+    /// The outcome of a call that was not answered as it should be. The server may turn out to be gone.
+    fn failed(&self, error: &ClientError) -> Outcome {
+        let gone = matches!(error, ClientError::Interrupted { .. } | ClientError::Unreachable { .. });
+        self.cut_off.fetch_or(gone, Ordering::Relaxed);
+        let outcome = told::failed(error, self.life.is_doomed());
+        if matches!(outcome, Outcome::NotApplied(_)) && !gone {
+            self.life.answered(self.world.held.load(Ordering::Relaxed), true);
+        }
+        outcome
     }
 }
 

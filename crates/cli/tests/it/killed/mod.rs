@@ -1,23 +1,26 @@
-//! A hundred servers killed under load, one after the other on the same directories, and the history of all calls held
-//! against what was promised: nothing acknowledged is lost, nothing is doubled, permits count over restarts, and so
-//! on. The checker is the simulator's. `WINDLASS_KILLS` sets another number of kills.
+//! Servers that are killed under load, or whose disks lose their power, one after the other on the same data; and the
+//! history of all calls held against what was promised: nothing acknowledged is lost, nothing is doubled, nothing is moved
+//! twice, permits count over restarts, and so on. The checker is the simulator's.
+//!
+//! `just kills` and `just power-cuts` run the same with more deaths (`WINDLASS_KILLS`, `WINDLASS_POWER_CUTS`).
 
 mod caller;
 mod life;
+mod loop_disk;
+mod machine;
 mod proof;
 mod readout;
+mod site;
 mod told;
 mod worker;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use fastrand::Rng;
-use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -25,74 +28,75 @@ use windlass_core::settings::{RetryPolicy, RetryStrategy, Settings};
 use windlass_core::time::{Span, Timestamp};
 use windlass_sim::check;
 use windlass_sim::history::{History, Outcome, Why};
+use windlass_sim::plan::queue_name;
 use windlass_sim::recorder::{Clocks, Recorder};
 
 use self::caller::{Caller, World};
 use self::life::Life;
-use self::worker::{BUSY, QUIET, Worker, now};
+use self::site::{Death, Site};
+use self::worker::{BUSY, DEAD, QUIET, Worker, now};
 use crate::server_process::{PATIENCE, ServerProcess};
 
 const WORKERS: usize = 8;
 /// How many calls a life answers at least, drawn anew for each.
 const CALLS_MIN: std::ops::Range<usize> = 20..140;
+/// Calls that a full disk refuses before a life on it ends.
+const REFUSED_MIN: usize = 5;
 const TRACE_LINES_MAX: usize = 1_000_000;
-
-/// The data of all lives.
-struct Site {
-    data: TempDir,
-    /// Names further stores.
-    flags: Vec<OsString>,
-    kills: usize,
-}
-
-impl Site {
-    fn new(kills: usize) -> Self {
-        let kills = std::env::var("WINDLASS_KILLS").map_or(kills, |kills| kills.parse().expect("a number"));
-        let data = tempfile::tempdir().expect("a temporary directory");
-        Self { data, flags: Vec::new(), kills }
-    }
-
-    fn with_stores(mut self, names: &[&str]) -> Self {
-        let at = |name: &str| self.data.path().join(name);
-        let store = |name: &&str| format!("[[stores]]\nname = {name:?}\ndata = {:?}\n", at(name));
-        let config = at("windlass.toml");
-        std::fs::write(&config, names.iter().map(store).collect::<String>()).expect("it can be written");
-        self.flags = vec!["--config".into(), config.into()];
-        self
-    }
-
-    async fn start(&self) -> ServerProcess {
-        ServerProcess::start_with(&self.data.path().join("data"), &self.flags).await
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_hundred_killed_servers_acknowledged_holds() {
-    what_killed_servers_acknowledged_holds(Site::new(100)).await;
+    // Fewer large items than elsewhere: there are many lives to fill segments in.
+    what_servers_acknowledged_holds(Site::with_directories(1, 100).with_large_items(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_killed_servers_with_several_stores_acknowledged_holds() {
-    what_killed_servers_acknowledged_holds(Site::new(30).with_stores(&["second", "third"])).await;
+    what_servers_acknowledged_holds(Site::with_directories(3, 30)).await;
 }
 
-async fn what_killed_servers_acknowledged_holds(site: Site) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_killed_servers_on_a_full_disk_acknowledged_holds() {
+    let Some(site) = Site::with_full_disks(1, 12, Death::Kill) else { return };
+    what_servers_acknowledged_holds(site).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_servers_acknowledged_before_a_power_cut_holds() {
+    let Some(site) = Site::with_disks(1, 20, Death::PowerCut) else { return };
+    what_servers_acknowledged_holds(site).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_servers_acknowledged_before_a_power_cut_of_several_disks_holds() {
+    let Some(site) = Site::with_disks(2, 20, Death::PowerCut) else { return };
+    what_servers_acknowledged_holds(site).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_servers_acknowledged_before_a_power_cut_of_full_disks_holds() {
+    let Some(site) = Site::with_full_disks(2, 12, Death::PowerCut) else { return };
+    what_servers_acknowledged_holds(site).await;
+}
+
+async fn what_servers_acknowledged_holds(site: Site) {
     let world = Arc::new(World {
         recorder: recorder(),
         serials: AtomicU64::new(1),
         known: Mutex::default(),
         held: AtomicUsize::new(0),
+        large_percent: site.large_percent,
     });
     let held = live_and_die(&site, &world, Rng::new()).await;
     readout::read_out(&site, &world, held).await;
     let (history, trace) = world.recorder.finish();
-    println!("figures: {}", Figures::of(&history));
+    println!("figures: {}, last segments: {:?}", Figures::of(&history), site.last_segments());
     if let Err(violation) = check::check(&history) {
         let path = trace_path();
         std::fs::write(&path, trace.to_string()).expect("the trace can be written");
         panic!("{violation}\nAll calls are in {}", path.display());
     }
-    Figures::of(&history).are_worth_something(site.kills);
+    Figures::of(&history).are_worth_something(&site);
 }
 
 fn trace_path() -> PathBuf {
@@ -119,10 +123,7 @@ fn recorder() -> Recorder {
 
 /// All lives but the last. Gives back what workers have in their hands at the end.
 async fn live_and_die(site: &Site, world: &Arc<World>, mut rng: Rng) -> Vec<worker::Holding> {
-    world.recorder.process_begins();
-    let mut server = site.start().await;
-    world.recorder.process_opened();
-    let mut life = Arc::new(Life::new(0, server.url(), rng.usize(CALLS_MIN)));
+    let (mut server, mut life) = begin(site, world, 0, &mut rng).await;
     create_queues(&Caller::new(world, &life, 0)).await;
     let (lives, watching) = watch::channel(Some(Arc::clone(&life)));
     let mut workers = JoinSet::new();
@@ -131,62 +132,91 @@ async fn live_and_die(site: &Site, world: &Arc<World>, mut rng: Rng) -> Vec<work
         let worker = Worker { world: Arc::clone(world), number, rng, held: Vec::new() };
         workers.spawn(worker.work(watching.clone()));
     }
-    for process in 1..=site.kills {
+    for process in 1..=site.deaths {
         // A worker that panics is not waited for.
         tokio::select! {
-            enough = timeout(PATIENCE, life.enough()) => enough.expect("calls are answered"),
+            lived = timeout(PATIENCE, live(site, world, &life)) => lived.expect("calls are answered"),
             Some(ended) = workers.join_next() => panic!("a worker ended early: {ended:?}"),
         }
-        world.recorder.process_ended("is killed");
         life.doom();
-        server.kill().await;
-        if process == site.kills {
+        site.end(&world.recorder, server).await;
+        if process == site.deaths {
             break;
         }
-        world.recorder.process_begins();
-        server = site.start().await;
-        world.recorder.process_opened();
-        life = Arc::new(Life::new(process, server.url(), rng.usize(CALLS_MIN)));
+        (server, life) = begin(site, world, process, &mut rng).await;
         lives.send_replace(Some(Arc::clone(&life)));
     }
     lives.send_replace(None);
     timeout(PATIENCE, workers.join_all()).await.expect("no worker hangs").concat()
 }
 
+async fn begin(site: &Site, world: &World, process: usize, rng: &mut Rng) -> (ServerProcess, Arc<Life>) {
+    world.recorder.process_begins();
+    if site.begins_full(process) {
+        site.fill(&world.recorder, process);
+    }
+    let server = site.start().await;
+    world.recorder.process_opened();
+    let life = Life::new(process, server.url(), rng.usize(CALLS_MIN));
+    let life = if site.fills_up { life.until_refused(REFUSED_MIN) } else { life };
+    (server, Arc::new(life))
+}
+
+/// Until the server has lived long enough. If its disks fill up, they do so half way, unless they were full before.
+async fn live(site: &Site, world: &World, life: &Life) {
+    if site.fills_up && !site.begins_full(life.process) {
+        life.half().await;
+        site.fill(&world.recorder, life.process);
+    }
+    life.enough().await;
+}
+
 async fn create_queues(caller: &Caller) {
     let strategy = RetryStrategy::Fixed;
     let retry = RetryPolicy { strategy, initial: Span::from_millis(20), ..RetryPolicy::default() };
     let settings = Settings { max_attempts: 0, retry, ..Settings::default() };
-    caller.create(BUSY, settings.clone(), 3).await;
+    let busy = Settings { dead_queue: Some(queue_name(DEAD).name), ..settings.clone() };
+    caller.create(BUSY, busy, 3).await;
+    caller.create(DEAD, settings.clone(), 2).await;
     caller.create(QUIET, Settings { max_attempts: 3, ..settings }, 1).await;
 }
 
-/// What the history is made of.
+/// The sum of a history.
 #[derive(Debug, Default)]
 struct Figures {
-    kills: usize,
+    deaths: usize,
     calls: usize,
     interrupted: usize,
     items: usize,
+    moved: usize,
     outcomes: BTreeMap<&'static str, usize>,
 }
 
 impl Figures {
     fn of(history: &History) -> Self {
-        let kills = history.processes.iter().filter(|process| process.end.is_some()).count();
-        let mut figures = Self { kills, calls: history.calls.len(), ..Self::default() };
+        let deaths = history.processes.iter().filter(|process| process.end.is_some()).count();
+        let mut figures = Self { deaths, calls: history.calls.len(), ..Self::default() };
         for call in &history.calls {
             figures.items += call.outcome.produced().len();
+            figures.moved += call.outcome.granted().iter().filter(|given| given.origin.is_some()).count();
             *figures.outcomes.entry(outcome_name(&call.outcome)).or_default() += 1;
         }
-        figures.interrupted = figures.outcomes.get("interrupted").copied().unwrap_or(0);
+        figures.interrupted = figures.count("interrupted");
         figures
     }
 
+    fn count(&self, outcome: &str) -> usize {
+        self.outcomes.get(outcome).copied().unwrap_or(0)
+    }
+
     /// A history without much in it proves nothing.
-    fn are_worth_something(&self, kills: usize) {
-        assert_eq!(self.kills, kills);
-        assert!(self.interrupted >= kills, "the servers were killed while nobody called");
+    fn are_worth_something(&self, site: &Site) {
+        assert_eq!(self.deaths, site.deaths);
+        // A server whose disks have no power answers until it is killed, but does not know the outcome.
+        let cut_short = self.interrupted + self.count("unknown");
+        assert!(cut_short >= site.deaths, "the servers ended while nobody called");
+        assert!(self.moved > site.deaths / 4, "too few items were moved");
+        assert!(!site.fills_up || self.count("not applied") > site.deaths, "the disks were never full");
         for outcome in ["produced", "granted", "judged", "cancelled", "shown", "counted"] {
             assert!(self.outcomes.contains_key(outcome), "no call was {outcome}");
         }
@@ -195,7 +225,8 @@ impl Figures {
 
 impl std::fmt::Display for Figures {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} kills, {} calls, {} items: {:?}", self.kills, self.calls, self.items, self.outcomes)
+        let Self { deaths, calls, items, moved, outcomes, .. } = self;
+        write!(f, "{deaths} deaths, {calls} calls, {items} items, {moved} leased after a move: {outcomes:?}")
     }
 }
 

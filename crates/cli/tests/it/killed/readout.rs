@@ -9,10 +9,10 @@ use windlass_core::time::Span;
 use windlass_core::verbs::Filter;
 use windlass_sim::history::QueueIndex;
 
-use super::Site;
 use super::caller::{Caller, Wish, World};
 use super::life::Life;
-use super::worker::{BUSY, Holding, LONG, QUIET};
+use super::site::Site;
+use super::worker::{BUSY, DEAD, Holding, LONG, QUIET};
 use crate::server_process::PATIENCE;
 
 const READERS: usize = 4;
@@ -23,14 +23,14 @@ pub(super) async fn read_out(site: &Site, world: &Arc<World>, held: Vec<Holding>
     world.recorder.process_begins();
     let server = site.start().await;
     world.recorder.process_opened();
-    let life = Arc::new(Life::new(site.kills, server.url(), NEVER));
+    let life = Arc::new(Life::new(site.deaths, server.url(), NEVER));
     let caller = Caller::new(world, &life, 0);
     // Counted before and after: with the same counts nothing ended meanwhile, and all must fit together.
     count(&caller).await;
     show_all(world, &life).await;
     count(&caller).await;
     complete_held(&caller, &held).await;
-    for queue in [BUSY, QUIET] {
+    for queue in [BUSY, QUIET, DEAD] {
         timeout(PATIENCE, drain(&caller, queue)).await.expect("everything comes out in the end");
     }
     show_all(world, &life).await;
@@ -40,6 +40,7 @@ pub(super) async fn read_out(site: &Site, world: &Arc<World>, held: Vec<Holding>
 async fn count(caller: &Caller) {
     caller.stats(BUSY).await;
     caller.stats(QUIET).await;
+    caller.stats(DEAD).await;
 }
 
 /// Every item that anybody was told of.
@@ -61,7 +62,7 @@ async fn show(caller: &Caller, items: &[(ItemId, QueueIndex)]) {
 
 /// Workers can still complete what they were given by servers long dead.
 async fn complete_held(caller: &Caller, held: &[Holding]) {
-    for queue in [BUSY, QUIET] {
+    for queue in [BUSY, QUIET, DEAD] {
         let held = held.iter().filter(|held| held.queue == queue);
         let items: Vec<_> = held.map(|held| (held.id, held.permit, None)).collect();
         for part in items.chunks(BATCH_SIZE) {
@@ -70,7 +71,8 @@ async fn complete_held(caller: &Caller, held: &[Holding]) {
     }
 }
 
-/// Leases and completes until nothing is left; leases that nobody knows of have to end for that.
+/// Leases and completes until nothing is left or on its way to the dead queue. Leases that nobody knows of have to end
+/// for that.
 async fn drain(caller: &Caller, queue: QueueIndex) {
     loop {
         let wish = Wish {
@@ -85,8 +87,9 @@ async fn drain(caller: &Caller, queue: QueueIndex) {
             caller.complete(queue, granted.iter().map(|item| (item.id, item.permit, None)).collect()).await;
             continue;
         }
-        let counts = caller.stats(queue).await.expect("the server lives").counts;
-        if counts.waiting + counts.scheduled + counts.leased == 0 {
+        let stats = caller.stats(queue).await.expect("the server lives");
+        let counts = stats.counts;
+        if counts.waiting + counts.scheduled + counts.leased + stats.moving == 0 {
             return;
         }
     }

@@ -9,20 +9,21 @@ use bytes::Bytes;
 use uuid::Uuid;
 use windlass_api::error::{Details, Failed, NOT_APPLIED};
 use windlass_api::items::{
-    CompleteReply, ExtendReply, Item, ItemError, LeaseReply, NewItem, ProduceReply, ReleaseReply, RetryReply,
+    self, CompleteReply, ExtendReply, Item, ItemError, LeaseReply, NewItem, ProduceReply, ReleaseReply,
+    RetryReply,
 };
 use windlass_api::payload::Payload;
 use windlass_api::queues::{self, QueueStatsReply};
 use windlass_api::{Code, Time};
 use windlass_client::{ClientError, Outcome as Effect};
 use windlass_core::id::{ItemId, PartitionId, Permit};
-use windlass_core::item::{LeaseEnd, Phase};
+use windlass_core::item::{LeaseEnd, MoveReason, Phase};
 use windlass_core::partition::Counts;
 use windlass_core::refusal::Refusal;
 use windlass_core::time::Timestamp;
 use windlass_core::verbs::Retried;
 use windlass_sim::history::{
-    Extended, Given, Made, Outcome, PartitionCounts, PartitionState, QueueCounts, RetryOp, ShownItem,
+    Extended, Given, Made, Origin, Outcome, PartitionCounts, PartitionState, QueueCounts, RetryOp, ShownItem,
     Verdict, Why,
 };
 use windlass_sim::plan::queue_name;
@@ -206,6 +207,22 @@ fn is_whole(shown: &Item, phase: Phase) {
         }
         Phase::Held | Phase::Waiting | Phase::Suspended => {}
     }
+}
+
+pub(super) fn origin(origin: &items::Origin) -> Box<Origin> {
+    Box::new(Origin {
+        queue: origin.queue.as_str().into(),
+        id: origin.id.as_deref().map(item_id),
+        group: origin.group.as_deref().map(Into::into),
+        attempts: origin.attempts,
+        reason: match origin.reason.as_str() {
+            "attempts" => MoveReason::Attempts,
+            "dead" => MoveReason::Dead,
+            other => panic!("nothing else moves these items: {other}"),
+        },
+        error: origin.error.as_ref().map(error_text),
+        moved_at: timestamp(origin.moved_at),
+    })
 }
 
 fn error_text(error: &ItemError) -> Arc<str> {

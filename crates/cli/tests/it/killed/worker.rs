@@ -14,12 +14,15 @@ use windlass_sim::history::{Made, QueueIndex, RetryOp};
 use super::caller::{Caller, Wish, World};
 use super::life::Life;
 
-/// Much is waiting here, in several partitions.
+/// A queue in which much is waiting, in several partitions.
 pub(super) const BUSY: QueueIndex = 0;
-/// Here it is the workers that wait.
+/// A queue in which it is the workers that wait.
 pub(super) const QUIET: QueueIndex = 1;
-/// Of both there are some.
+/// The dead queue of [`BUSY`].
+pub(super) const DEAD: QueueIndex = 2;
 const KINDS: [&str; 2] = ["mail", "print"];
+/// A hundred and some of these fill a segment.
+const LARGE_BYTES: usize = 512 << 10;
 /// A worker completes rather than lease more.
 const HELD_MAX: usize = 12;
 /// Ends only if nobody restarts the server for so long: a restart gives each lease that time again.
@@ -69,13 +72,17 @@ impl Worker {
             74..80 => self.release(caller).await,
             _ => self.complete(caller).await,
         }
-        // It only tells when to kill, and need not be right at every moment.
+        // `held` only tells when to end the server, and need not be right at every moment.
         self.world.held.fetch_add(self.held.len(), Ordering::Relaxed);
         self.world.held.fetch_sub(before, Ordering::Relaxed);
     }
 
     fn queue(&mut self) -> QueueIndex {
         if self.rng.u8(0..4) == 0 { QUIET } else { BUSY }
+    }
+
+    fn queue_to_lease_from(&mut self) -> QueueIndex {
+        if self.rng.u8(0..8) == 0 { DEAD } else { self.queue() }
     }
 
     async fn produce(&mut self, caller: &Caller) {
@@ -88,9 +95,10 @@ impl Worker {
     fn made(&mut self) -> Made {
         let rng = &mut self.rng;
         let due = rng.u8(0..10) == 0;
+        let is_large = rng.u8(0..100) < self.world.large_percent;
         Made {
             serial: self.world.serial(),
-            len: rng.usize(0..300),
+            len: if is_large { rng.usize(0..LARGE_BYTES) } else { rng.usize(0..300) },
             kind: KINDS[rng.usize(0..KINDS.len())].into(),
             priority: if rng.u8(0..4) == 0 { rng.u8(0..3) } else { 1 },
             enqueue_at: due.then(|| from_now(rng.u64(0..50))),
@@ -102,7 +110,7 @@ impl Worker {
     }
 
     async fn lease(&mut self, caller: &Caller) {
-        let queue = self.queue();
+        let queue = self.queue_to_lease_from();
         let rng = &mut self.rng;
         let kinds = (rng.u8(0..5) == 0).then(|| vec![KINDS[rng.usize(0..KINDS.len())].into()]);
         let max_priority = if rng.u8(0..5) == 0 { 1 } else { u8::MAX };
@@ -162,7 +170,7 @@ impl Worker {
         self.let_go(&items);
         let (id, permit) = items[0];
         let retry_at = self.rng.bool().then(|| from_now(self.rng.u64(0..50)));
-        caller.retry(queue, RetryOp { id, permit, retry_at, dead: self.rng.u8(0..8) == 0 }).await;
+        caller.retry(queue, RetryOp { id, permit, retry_at, dead: self.rng.u8(0..3) == 0 }).await;
     }
 
     async fn cancel(&mut self, caller: &Caller) {
@@ -189,7 +197,7 @@ fn from_now(millis: u64) -> Timestamp {
     now() + Span::from_millis(millis)
 }
 
-/// What the machine's clock says.
+/// The time on the machine's clock.
 pub(super) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     Timestamp(u64::try_from(since.as_micros()).expect("not that late"))

@@ -1,4 +1,4 @@
-//! Where a victim's data is, and how its life ends.
+//! The machine that servers run on: its disks can fill up, and lose their power.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,11 @@ use tempfile::TempDir;
 
 use super::loop_disk::LoopDisk;
 
+#[derive(Debug)]
 pub(super) enum Machine {
-    /// Directories of this machine: only the process is killed.
+    /// Directories of the machine that runs the test: they neither fill up nor lose anything.
     Directories(Vec<TempDir>),
-    /// Disks of their own, which lose what was not synced.
+    /// Loop-mounted disks, which lose all unsynced writes with their power.
     Disks(Vec<LoopDisk>),
 }
 
@@ -24,7 +25,7 @@ impl Machine {
         match disks {
             Ok(disks) => Some(Self::Disks(disks)),
             Err(reason) => {
-                println!("SKIPPED: no power can be cut here: {reason}");
+                println!("SKIPPED: there can be no disks of its own here: {reason}");
                 None
             }
         }
@@ -39,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// Leaves so many bytes free on every disk.
+    /// Fills every disk but for so many bytes.
     pub(super) fn fill(&self, bytes_left: u64) {
         self.disks().iter().for_each(|disk| disk.fill(bytes_left));
     }
@@ -49,7 +50,7 @@ impl Machine {
         self.disks().iter().for_each(LoopDisk::cut_power);
     }
 
-    /// Makes the machine ready for the next life: disks are mounted again, and have room.
+    /// Makes the machine ready for the next server: disks are mounted again, and have room.
     pub(super) fn start_again(&self) {
         self.disks().iter().for_each(LoopDisk::mount_again);
     }

@@ -17,6 +17,7 @@ const SHUT_DOWN: &str = r#"
 "#;
 const BALLAST: &str = "ballast";
 
+#[derive(Debug)]
 pub(super) struct LoopDisk {
     device: String,
     /// Holds the image and the mount point.
@@ -50,14 +51,14 @@ impl LoopDisk {
         run(Command::new("perl").args(["-e", SHUT_DOWN]).arg(self.mount_point())).expect("power can be cut");
     }
 
-    /// As after a reboot: the journal is replayed. What filled the disk is gone.
+    /// Mounts the disk as after a reboot: the journal is replayed. The ballast is removed.
     pub(super) fn mount_again(&self) {
         run(Command::new("umount").arg(self.mount_point())).expect("nobody uses the disk any more");
         self.mount().expect("the disk can be mounted after a power cut");
         let _may_not_be_there = std::fs::remove_file(self.mount_point().join(BALLAST));
     }
 
-    /// Takes up all room but so many bytes.
+    /// Takes up all room but so many bytes with ballast.
     pub(super) fn fill(&self, bytes_left: u64) {
         let at = self.mount_point();
         let free =
@@ -68,7 +69,7 @@ impl LoopDisk {
         if taken > 0 {
             OpenOptions::new().create(true).append(true).open(at.join(BALLAST)).expect("an empty file fits");
             let length = taken.to_string();
-            // Fails where somebody else was quicker: then the disk is as full as it should be.
+            // Fails where the server was quicker to take the room: then the disk is as full as it should be.
             let _nearly_full = run(Command::new("fallocate").args(["-l", &length]).arg(at.join(BALLAST)));
         }
     }
@@ -81,7 +82,7 @@ impl Drop for LoopDisk {
     }
 }
 
-/// What the command printed, or why it failed.
+/// The output of the command, or why it failed.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if output.status.success() {
