@@ -19,9 +19,10 @@ use windlass_core::rule::Stop;
 use windlass_core::settings::{RetryChange, Settings, SettingsChange};
 use windlass_core::time::{Span, Timestamp};
 use windlass_core::verbs::{
-    Clear, CreateQueue, Filter, LeaseItems, LiftRule, NewItem, Retried, SetRule, UpdateQueue,
+    Clear, Completion, CreateQueue, Filter, Held, LeaseItems, LiftRule, NewItem, Retried, RetryItem, SetRule,
+    UpdateQueue,
 };
-use windlass_engine::{Engine, EngineError, Judged, Outcome as Effect, ProducedItem, Redrive, RetryItem};
+use windlass_engine::{Engine, EngineError, Judged, Outcome as Effect, ProducedItem, Redrive};
 
 use crate::executor::{Handle, Sleep};
 use crate::history::{
@@ -93,15 +94,18 @@ impl Caller {
 
     pub async fn complete(&self, queue: QueueIndex, items: Vec<(ItemId, Permit, Option<Bytes>)>) {
         let name = queue_name(queue);
-        let call = self.engine.complete(&name, items.clone());
+        let completion = |(id, permit, result): &(ItemId, Permit, Option<Bytes>)| Completion {
+            held: Held { id: *id, permit: *permit },
+            result: result.clone(),
+        };
+        let call = self.engine.complete(&name, items.iter().map(completion).collect());
         self.call(Op::Complete { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
     }
 
     pub async fn retry(&self, queue: QueueIndex, items: Vec<RetryOp>) {
         let name = queue_name(queue);
         let retry = |item: &RetryOp| RetryItem {
-            id: item.id,
-            permit: item.permit,
+            held: Held { id: item.id, permit: item.permit },
             retry_at: item.retry_at,
             delay: None,
             dead: item.dead,
@@ -114,7 +118,7 @@ impl Caller {
 
     pub async fn extend(&self, queue: QueueIndex, timeout: Option<Span>, items: Vec<(ItemId, Permit)>) {
         let name = queue_name(queue);
-        let call = self.engine.extend(&name, timeout, items.clone());
+        let call = self.engine.extend(&name, timeout, held(&items));
         self.call(Op::Extend { queue, timeout, items }, call, |judged| {
             judge(judged, |extended| Verdict::Extended(extended.into()))
         })
@@ -123,13 +127,13 @@ impl Caller {
 
     pub async fn release(&self, queue: QueueIndex, items: Vec<(ItemId, Permit)>) {
         let name = queue_name(queue);
-        let call = self.engine.release(&name, items.clone());
+        let call = self.engine.release(&name, held(&items));
         self.call(Op::Release { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
     }
 
     pub async fn revoke(&self, queue: QueueIndex, items: Vec<(ItemId, Permit)>) {
         let name = queue_name(queue);
-        let call = self.engine.revoke(&name, items.clone());
+        let call = self.engine.revoke(&name, held(&items));
         self.call(Op::Revoke { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
     }
 
@@ -254,6 +258,10 @@ fn alone(judged: Judged<ProducedItem>) -> Result<Judged<ProducedItem>, EngineErr
         [Err(error)] => Err(error.clone()),
         _ => Ok(judged),
     }
+}
+
+fn held(items: &[(ItemId, Permit)]) -> Vec<Held> {
+    items.iter().map(|&(id, permit)| Held { id, permit }).collect()
 }
 
 fn new_item(made: &Made) -> NewItem {

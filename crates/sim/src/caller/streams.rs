@@ -7,6 +7,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use windlass_core::event::NewEvent;
 use windlass_core::id::{ItemId, Permit};
+use windlass_core::verbs::Held;
 use windlass_engine::{CloseMode, Frame, Subscription};
 
 use super::Caller;
@@ -15,8 +16,8 @@ use crate::history::{Followed, Moment, Op, Outcome, ShownState, reason_of};
 
 impl Caller {
     pub async fn emit(&self, id: ItemId, permit: Permit, events: Vec<u64>) {
-        let call =
-            self.engine.emit(id, permit, None, events.iter().map(|serial| new_event(*serial)).collect());
+        let new = events.iter().map(|serial| new_event(*serial)).collect();
+        let call = self.engine.emit(Held { id, permit }, None, new);
         self.call(Op::Emit { id, permit, events }, call, |emitted| Outcome::Emitted(emitted.value.into()))
             .await;
     }

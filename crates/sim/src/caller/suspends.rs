@@ -1,8 +1,7 @@
 //! Calls that suspend items and answer them.
 
 use windlass_core::id::ItemId;
-use windlass_core::verbs::Input;
-use windlass_engine::SuspendItem;
+use windlass_core::verbs::{Held, Input, SuspendItem};
 
 use super::streams::new_event;
 use super::{Caller, judge};
@@ -13,8 +12,7 @@ impl Caller {
     pub async fn suspend(&self, queue: QueueIndex, items: Vec<SuspendOp>) {
         let name = queue_name(queue);
         let suspend = |item: &SuspendOp| SuspendItem {
-            id: item.id,
-            permit: item.permit,
+            held: Held { id: item.id, permit: item.permit },
             reason: item.reason.map(|serial| serial.to_string().into()),
         };
         let call = self.engine.suspend(&name, items.iter().map(suspend).collect());

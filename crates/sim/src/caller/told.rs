@@ -14,7 +14,8 @@ use crate::history::{
 };
 
 impl From<&Granted> for Given {
-    fn from(item: &Granted) -> Self {
+    fn from(granted: &Granted) -> Self {
+        let Granted { leased: item, input, body } = granted;
         Self {
             id: item.id,
             permit: item.permit,
@@ -26,9 +27,9 @@ impl From<&Granted> for Given {
             dead_timeout: item.dead_timeout,
             origin: item.origin.as_deref().map(|origin| Box::new(Origin::from(origin))),
             group: item.group.clone(),
-            input: item.input.clone(),
+            input: input.clone(),
             event_count: item.event_count,
-            body: item.body.clone(),
+            body: body.clone(),
         }
     }
 }
