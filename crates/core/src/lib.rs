@@ -16,6 +16,7 @@
 //! [`registry`] and the files of verbs beneath them.
 
 pub mod codec;
+pub mod containers;
 pub mod cron;
 pub mod effort;
 pub mod event;
@@ -36,9 +37,7 @@ pub mod retry;
 pub mod route;
 pub mod row;
 pub mod rule;
-pub mod series;
 pub mod settings;
-pub mod sorted;
 pub mod time;
 pub mod urgency;
 pub mod verb;

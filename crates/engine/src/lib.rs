@@ -1,15 +1,16 @@
 //! Durability for Windlass: everything below HTTP.
 //!
 //! An [`Engine`] runs queues on a [`store`]. Each partition has one writer that drains its mailbox, applies every
-//! command to the core's state machine at one moment, commits once, and then answers everybody; while one batch is
+//! verb to the core's state machine at one moment, commits once, and then answers everybody; while one batch is
 //! made durable the next one gathers. Nothing is answered before it is durable, refusals included. When a commit
 //! fails, the writer's memory is thrown away and the truth is read back.
 //!
 //! Clocks, tasks, threads and disks come from outside ([`env::Env`], [`store::log::disk::Disk`]), so that the whole
 //! engine runs in a seeded simulator.
 //!
-//! Read [`store`] (the trait) first, then `partition/writer`, `partition/supervisor`, `partition/waiters`,
-//! `partition/watchers`, `partition/streams`, `queue`, `registry`, `outbox`; then [`store::log`].
+//! Read `calls` (what callers can ask) and [`store`] (the trait) first, then `machine/writer`, `machine/supervisor`,
+//! `partition/waiters`, `partition/watchers`, `partition/streams`, `queue`, `registry`, `host`, `outbox`; then
+//! [`store::log`].
 
 mod calls;
 mod clock;
@@ -95,8 +96,8 @@ impl Engine {
         Ok(Self { registry, host, store, memory, aligner: Arc::new(Mutex::new(Some(aligner))) })
     }
 
-    /// Answers waiting leases with nothing and sends home who waits for items or follows them, finishes the calls and commits under way, and closes the store. A grant
-    /// that nobody has accepted by then can no longer be given back: accept or drop it before.
+    /// Answers waiting leases with nothing, sends home callers that wait for items or follow them, finishes the calls and
+    /// commits under way, and closes the store. A grant that is neither accepted nor dropped by then cannot be given back.
     pub async fn close(&self) {
         self.registry.close().await;
         let aligner = lock(&self.aligner).take();

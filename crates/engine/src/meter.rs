@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct CommitStats {
     pub commits: u64,
     pub latency_micros: Histogram,
-    /// How many changes each held.
+    /// The number of changes in each commit.
     pub changes: Histogram,
 }
 
@@ -16,7 +16,7 @@ pub struct CommitStats {
 pub struct Histogram {
     /// The largest value of each bucket but the last, which has no end.
     pub bounds: &'static [u64],
-    /// One more than bounds; not cumulative.
+    /// One more than `bounds`; not cumulative.
     pub buckets: Vec<u64>,
     pub sum: u64,
     pub count: u64,

@@ -20,19 +20,19 @@ pub struct ItemView {
     pub queue: QueueName,
     pub id: ItemId,
     pub item: Item,
-    /// What it is to its group, if it has one.
+    /// The item's standing in its group, if it has one.
     pub member: Option<Member>,
-    /// Its own, else the queue's. 0: no limit.
+    /// The item's own limit, else the queue's. 0: no limit.
     pub max_attempts: u32,
-    /// Unset once it is final.
+    /// Unset once the item is final.
     pub payload: Option<Bytes>,
     pub result: Option<Bytes>,
-    /// What of the payload's record is to be seen for as long as the item is, if it has any.
+    /// The part of the payload's record that is shown for as long as the item is, if there is one.
     pub facts: Option<Bytes>,
 }
 
 impl ItemView {
-    /// Its state's name, as clients see it.
+    /// The name of the item's state, as clients see it.
     pub fn phase(&self) -> Phase {
         match &self.member {
             Some(Member { held: true, .. }) => Phase::Held,

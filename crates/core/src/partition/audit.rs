@@ -13,11 +13,11 @@ use super::queries::head::oldest_of;
 use super::rows::{Besides, Spot};
 use super::verbs::once::Calls;
 use super::{Counts, Partition};
+use crate::containers::SortedMap;
 use crate::id::{GroupNumber, ItemNumber};
 use crate::item::{Item, State};
 use crate::row::Clearable;
 use crate::rule::RuleKey;
-use crate::sorted::SortedMap;
 
 impl Partition {
     /// Compares every counter and index with what the items say. Scans everything.

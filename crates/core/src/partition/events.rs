@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::entry::Entry;
 use super::{Output, Partition};
+use crate::containers::Series;
 use crate::event::{EventBatch, NewEvent, pack};
 use crate::id::ItemNumber;
 use crate::limits::{EVENT_BATCH_OVERHEAD, EVENT_OVERHEAD, EVENTS_BYTES_MAX, EVENTS_MAX};
 use crate::mutant::{self, Mutant};
 use crate::row::{Change, Key, Part, Row};
-use crate::series::Series;
 use crate::time::Timestamp;
 
 /// What one body of events may come to, if it is more than one event: readers take little at a time, and a body whole.

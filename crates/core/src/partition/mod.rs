@@ -34,6 +34,7 @@ pub use queries::head::Head;
 pub use verbs::lease::PASSED_MAX;
 pub use verbs::route::Remaining;
 
+use crate::containers::SortedMap;
 use crate::group::Ended;
 use crate::id::{ItemNumber, PartitionId};
 use crate::machine::{Applied, Machine};
@@ -43,7 +44,6 @@ use crate::route::Slot;
 use crate::row::{self, BodyCopy, Change, Clearable, Cleared, Intake, Numbers, Row, Taken};
 use crate::rule::index::Rules;
 use crate::settings::Settings;
-use crate::sorted::SortedMap;
 use crate::time::Timestamp;
 use crate::verb::Verb;
 use crons::index::Crons;

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use windlass_core::containers::Series;
 use windlass_core::id::ItemNumber;
-use windlass_core::series::Series;
 
 #[derive(Clone, Debug)]
 enum Step {

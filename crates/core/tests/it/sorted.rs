@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use windlass_core::sorted::SortedMap;
+use windlass_core::containers::SortedMap;
 
 #[derive(Clone, Debug)]
 enum Step {

@@ -22,7 +22,7 @@ const ROUNDS_MAX: usize = 1000;
 /// How often it asks a partition again that gave nothing because too many in a row were overdue or without payload.
 const PASSES_MAX: usize = 100;
 
-/// What a lease could take at once.
+/// The items that a lease could take at once.
 pub(crate) enum Took {
     /// All there was, or an empty batch that no waiting would fill.
     Grant(Grant),

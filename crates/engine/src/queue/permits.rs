@@ -14,9 +14,9 @@ use crate::error::EngineError;
 pub struct Holding {
     pub id: ItemId,
     pub kind: Arc<str>,
-    /// This one included.
+    /// Attempts, this lease included.
     pub attempts: u32,
-    /// With its deadline as in force.
+    /// The lease, with the deadline that is in force.
     pub lease: Lease,
 }
 

@@ -14,14 +14,14 @@ use crate::error::EngineError;
 use crate::machine::call::Answer;
 use crate::partition::handle::Handle;
 
-/// Which items of a dead queue to send where.
+/// The items of a dead queue to send on, and where to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Redrive {
-    /// Unset: where each came from; those that came from nowhere stay.
+    /// Unset: each item goes back where it came from, and stays if it came from nowhere.
     pub to: Option<QueueName>,
     /// Unset: every kind.
     pub kind: Option<Arc<str>>,
-    /// Unset: all there are when it begins.
+    /// Unset: all items that are there when the redrive begins.
     pub limit: Option<u64>,
 }
 

@@ -18,16 +18,16 @@ use crate::store::Room;
 pub struct QueueStats {
     pub counts: Counts,
     pub kinds: BTreeMap<Arc<str>, Counts>,
-    /// How many wait, by priority.
+    /// Waiting items, by priority.
     pub priorities: BTreeMap<u8, u64>,
     pub retained: u64,
-    /// Ended here, and not yet taken by the queue they go to.
+    /// Items that ended here and are not yet taken by the queue they go to.
     pub moving: u64,
     pub oldest_waiting: Option<Timestamp>,
     pub lease_waiters: usize,
-    /// How many of those that wait are held back by a rule.
+    /// Waiting items that a rule holds back.
     pub stopped: u64,
-    /// Whether the whole queue is.
+    /// Whether a rule pauses the whole queue.
     pub paused: bool,
     pub blocked: bool,
     pub partitions: Vec<PartitionStats>,
@@ -39,20 +39,20 @@ pub struct PartitionStats {
     pub state: PartitionState,
     /// Whether the whole queue is paused or blocked.
     pub paused: bool,
-    /// The name of the store that it is in.
+    /// The name of the store that has the partition.
     pub store: Arc<str>,
-    /// How much room that store has.
+    /// The room that this store has.
     pub room: Room,
     pub counts: Counts,
-    /// What is left to do, while it drains.
+    /// The work that is left, while the partition drains.
     pub remaining: Option<Remaining>,
 }
 
-/// A queue as its writers last told of it: no question to them, hence no work for them.
+/// A queue as its writers last published it: no writer is asked.
 #[derive(Clone, Debug)]
 pub struct QueueOverview {
     pub queue: Queue,
-    /// Of the partitions that serve.
+    /// The counts of the partitions that serve.
     pub counts: Counts,
     pub oldest_waiting: Option<Timestamp>,
     pub lease_waiters: usize,
@@ -61,19 +61,19 @@ pub struct QueueOverview {
     /// Open streams of items.
     pub subscribers: usize,
     pub retained: u64,
-    /// Ended here, and not yet taken by the queue they go to.
+    /// Items that ended here and are not yet taken by the queue they go to.
     pub moving: u64,
-    /// How many of those that wait are held back by a rule.
+    /// Waiting items that a rule holds back.
     pub stopped: u64,
-    /// Whether the whole queue is.
+    /// Whether a rule pauses the whole queue.
     pub paused: bool,
     pub blocked: bool,
-    /// How many pauses, and how many blocks, stand on it and its kinds.
+    /// The number of pauses and the number of blocks on the queue and its kinds.
     pub rules: [usize; 2],
     /// Since the engine was opened.
     pub totals: Totals,
     pub partitions: Vec<(PartitionId, PartitionState)>,
-    /// The store of each, in the same order.
+    /// The store of each of the `partitions`, in the same order.
     pub stores: Vec<Arc<str>>,
 }
 

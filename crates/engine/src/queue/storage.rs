@@ -25,7 +25,7 @@ const PAGE_BYTES_MAX: usize = 8 << 20;
 /// Bodies that are read at once: their sizes are only known afterwards.
 const READ_SLICE: usize = 16;
 
-/// Which part of which list.
+/// Part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     pub partition: PartitionId,

@@ -15,20 +15,20 @@ use crate::commit::Commit;
 use crate::error::EngineError;
 use crate::store::sound;
 
-/// A cron, the queue it makes items in, and the body of those.
+/// A cron, the queue it makes items in, and the body of those items.
 #[derive(Clone, Debug)]
 pub struct CronInfo {
     pub queue: QueueName,
     pub view: CronView,
-    /// Unset only if it is lost: the log was damaged.
+    /// Unset only if the body is lost because the log was damaged.
     pub body: Option<Bytes>,
 }
 
-/// What a caller gave of a cron that may be there already.
+/// The fields that a caller gave of a cron that may be there already.
 #[derive(Clone, Debug)]
 pub struct GivenCron {
     pub fields: CronChange,
-    /// Whether two bodies of items say the same: what is in a body is known to the caller alone.
+    /// Whether two bodies of items say the same: the caller alone knows what is in a body.
     pub is_same_body: fn(&Bytes, &Bytes) -> bool,
 }
 

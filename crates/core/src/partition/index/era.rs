@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{AddAssign, SubAssign};
 
+use crate::containers::SortedMap;
 use crate::effort::{self, Looked};
 use crate::id::ItemNumber;
 use crate::partition::groups::index::GroupIndex;
 use crate::partition::index::kinds::KindIndex;
 use crate::partition::index::lanes::{Key, Lane, Standing};
-use crate::sorted::SortedMap;
 
 #[derive(Default)]
 pub(in crate::partition) struct Era {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::sorted::SortedMap;
+use crate::containers::SortedMap;
 
 #[derive(Debug)]
 pub(in crate::partition) struct Eras<K: Ord + Copy> {

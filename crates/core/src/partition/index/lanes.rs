@@ -11,13 +11,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::containers::SortedMap;
 use crate::effort::{self, Looked};
 use crate::id::ItemNumber;
 use crate::mutant::{self, Mutant};
 use crate::partition::groups::index::GroupIndex;
 use crate::partition::index::era::{Era, Kinds, Tally};
 use crate::partition::index::kinds::KindIndex;
-use crate::sorted::SortedMap;
 
 /// What an index is ordered by, and the item. The number makes it unique.
 pub(in crate::partition) type Key = (u64, ItemNumber);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::containers::SortedMap;
 use crate::id::{ItemNumber, PartitionId};
 use crate::item::{Item, State};
 use crate::partition::Partition;
@@ -9,7 +10,6 @@ use crate::partition::entry::Entry;
 use crate::partition::index::lanes::Key;
 use crate::partition::rows::{place_of, priority_of, rank};
 use crate::settings::Settings;
-use crate::sorted::SortedMap;
 use crate::time::Timestamp;
 use crate::verbs::Filter;
 

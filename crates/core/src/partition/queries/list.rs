@@ -3,13 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::containers::SortedMap;
 use crate::id::ItemNumber;
 use crate::item::{Item, State};
 use crate::partition::Partition;
 use crate::partition::index::lanes::{Index, Key};
 use crate::partition::rows::{due_key, rank};
 use crate::refusal::Refusal;
-use crate::sorted::SortedMap;
 
 /// Which items to show, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

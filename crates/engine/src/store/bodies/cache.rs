@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use windlass_core::containers::SortedMap;
 use windlass_core::mutant::{Mutant, active};
-use windlass_core::sorted::SortedMap;
 
 use super::{BodyChange, BodyKey};
 

@@ -1,8 +1,7 @@
 //! Where the bodies of a partition are.
 
+use windlass_core::containers::{Series, SortedMap};
 use windlass_core::id::ItemNumber;
-use windlass_core::series::Series;
-use windlass_core::sorted::SortedMap;
 
 use super::BodyKey;
 

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use windlass_core::codec;
+use windlass_core::containers::{Series, SortedMap};
 use windlass_core::id::ItemNumber;
 use windlass_core::row::Key;
-use windlass_core::series::Series;
-use windlass_core::sorted::SortedMap;
 
 use crate::store::entries::{Entries, Entry, UnknownEntry};
 

@@ -1,4 +1,4 @@
-//! An ordered map for millions of small entries.
+//! [`SortedMap`]: an ordered map for millions of small entries.
 //!
 //! A `BTreeMap` filled in order leaves its nodes half empty, which is the common case here: numbers and places grow.
 //! This one keeps its entries in chunks, each a `VecDeque`, under a `BTreeMap` of their lower bounds. Chunks filled

@@ -1,11 +1,11 @@
-//! What an item has several of, by numbers of its own: one or two for most items, thousands for some. Nearly all come in at
-//! the end and leave from the front, or all at once. There may be millions, so each costs little more than itself.
+//! [`Series`]: numbered entries of items, one or two for most items, thousands for some. Nearly all entries come in at the end
+//! and leave from the front, or all at once. There may be millions, so each costs little more than itself.
 
 use std::collections::vec_deque::VecDeque;
 use std::fmt;
 
+use super::SortedMap;
 use crate::id::ItemNumber;
-use crate::sorted::SortedMap;
 
 #[derive(Clone)]
 pub struct Series<V> {
