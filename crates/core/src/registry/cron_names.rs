@@ -8,8 +8,8 @@ use crate::cron::{CronHome, CronName, CronRefusal};
 use crate::footprint::Footprint;
 use crate::limits::{CRONS_MAX, Invalid, QUEUE_CRONS_MAX, check_name};
 use crate::refusal::{Limit, Refusal};
-use crate::registry::Registry;
-use crate::row::{Change, Key, QueueName, Row};
+use crate::registry::{Changes, Registry};
+use crate::row::{Key, QueueName, Row};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
@@ -33,12 +33,7 @@ impl Verb<Registry> for NameCron {
         check_name("cron", &self.home.name)
     }
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        _now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, _now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.name_cron(self, out)
     }
 }
@@ -47,19 +42,14 @@ impl Verb<Registry> for UnnameCron {
     type Reply = ();
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        _now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, _now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.unname_cron(&self.0, out);
         Ok(())
     }
 }
 
 impl Registry {
-    fn name_cron(&mut self, name: NameCron, out: &mut Vec<Change>) -> Result<(), Refusal> {
+    fn name_cron(&mut self, name: NameCron, out: &mut Changes) -> Result<(), Refusal> {
         let NameCron { home, instead_of } = name;
         if !self.queues.contains_key(&home.queue) {
             return Err(Refusal::no_such_queue(&home.queue));
@@ -80,7 +70,7 @@ impl Registry {
         Ok(())
     }
 
-    fn unname_cron(&mut self, home: &CronHome, out: &mut Vec<Change>) {
+    fn unname_cron(&mut self, home: &CronHome, out: &mut Changes) {
         let name = home.cron_name();
         if self.cron_names.get(&name).is_some_and(|named| named.queue == home.queue) {
             self.erase_cron_name(name, out);
@@ -88,7 +78,7 @@ impl Registry {
     }
 
     /// The names of a queue's crons go with the queue.
-    pub(super) fn erase_cron_names(&mut self, queue: &QueueName, out: &mut Vec<Change>) {
+    pub(super) fn erase_cron_names(&mut self, queue: &QueueName, out: &mut Changes) {
         let names: Vec<Arc<str>> = self.cron_names.of_queue(queue).into_iter().flatten().cloned().collect();
         for name in names {
             let namespace = Arc::clone(&queue.namespace);
@@ -96,7 +86,7 @@ impl Registry {
         }
     }
 
-    fn erase_cron_name(&mut self, name: CronName, out: &mut Vec<Change>) {
+    fn erase_cron_name(&mut self, name: CronName, out: &mut Changes) {
         self.erase_row(Key::CronHome(name), out);
     }
 

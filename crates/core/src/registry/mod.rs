@@ -25,6 +25,9 @@ use crate::verb::Verb;
 use cron_names::CronNames;
 use queue_index::Queues;
 
+/// The changes of rows that a verb makes, in order.
+type Changes = Vec<Change>;
+
 #[derive(Debug, Default)]
 pub struct Registry {
     /// How many queues and partitions the registry takes. An input like time, and in no row.
@@ -62,21 +65,18 @@ impl Registry {
     }
 
     /// The verbs' way to write a row.
-    fn record(&mut self, row: Row, out: &mut Vec<Change>) {
+    fn record(&mut self, row: Row, out: &mut Changes) {
         out.push(Change::Put(row.clone()));
         self.put(row);
     }
 
     /// The verbs' way to take a row away that [`Registry::record`] wrote.
-    fn erase_row(&mut self, key: Key, out: &mut Vec<Change>) {
+    fn erase_row(&mut self, key: Key, out: &mut Changes) {
         self.remove(&key);
         out.push(Change::Remove(key));
     }
 
-    fn act<R>(
-        &mut self,
-        decide: impl FnOnce(&mut Self, &mut Vec<Change>) -> Result<R, Refusal>,
-    ) -> Applied<R> {
+    fn act<R>(&mut self, decide: impl FnOnce(&mut Self, &mut Changes) -> Result<R, Refusal>) -> Applied<R> {
         let mut changes = Vec::new();
         let reply = decide(self, &mut changes);
         assert!(reply.is_ok() || changes.is_empty(), "a refused verb changed something");
@@ -93,7 +93,7 @@ impl Registry {
 }
 
 impl Machine for Registry {
-    type Output = Vec<Change>;
+    type Output = Changes;
 
     fn put(&mut self, row: Row) {
         match row {

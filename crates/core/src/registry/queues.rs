@@ -9,9 +9,9 @@ use crate::json;
 use crate::limits::{Invalid, check_meta, check_partitions, check_queue_name, check_queue_settings};
 use crate::partition::numbers::next;
 use crate::refusal::{Limit, Refusal};
-use crate::registry::Registry;
+use crate::registry::{Changes, Registry};
 use crate::route::SlotMap;
-use crate::row::{Change, Key, Partitions, Queue, QueueName, Row, StoreNames};
+use crate::row::{Key, Partitions, Queue, QueueName, Row, StoreNames};
 use crate::settings::{Settings, SettingsChange, differs};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
@@ -73,12 +73,7 @@ impl Verb<Registry> for SkipPartitions {
     type Reply = ();
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        _now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, _now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.skip_partitions(self.0, out);
         Ok(())
     }
@@ -95,12 +90,7 @@ impl Verb<Registry> for CreateQueue {
         check_queue_settings(&self.name, &self.settings)
     }
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.create_queue(now, self, out)
     }
 }
@@ -114,12 +104,7 @@ impl Verb<Registry> for UpdateQueue {
         self.meta.iter().flatten().try_for_each(|meta| check_meta(meta))
     }
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.update_queue(now, self, out)
     }
 }
@@ -129,18 +114,13 @@ impl Verb<Registry> for DeleteQueue {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        _now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, _now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.delete_queue(&self.0, out)
     }
 }
 
 impl Registry {
-    fn skip_partitions(&mut self, last: PartitionId, out: &mut Vec<Change>) {
+    fn skip_partitions(&mut self, last: PartitionId, out: &mut Changes) {
         if last.0 > self.partitions.last {
             self.record(Row::Partitions(Partitions { last: last.0, ..self.partitions.clone() }), out);
         }
@@ -150,7 +130,7 @@ impl Registry {
         &mut self,
         now: Timestamp,
         create: CreateQueue,
-        out: &mut Vec<Change>,
+        out: &mut Changes,
     ) -> Result<Queue, Refusal> {
         if let Some(queue) = self.queues.get(&create.name) {
             return queue.as_it_is(create.exists_ok.as_deref());
@@ -184,7 +164,7 @@ impl Registry {
         &mut self,
         now: Timestamp,
         update: UpdateQueue,
-        out: &mut Vec<Change>,
+        out: &mut Changes,
     ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&update.name)?;
         let version = next_version(queue.settings.version, now)?;
@@ -196,7 +176,7 @@ impl Registry {
         Ok(queue)
     }
 
-    fn delete_queue(&mut self, name: &QueueName, out: &mut Vec<Change>) -> Result<Queue, Refusal> {
+    fn delete_queue(&mut self, name: &QueueName, out: &mut Changes) -> Result<Queue, Refusal> {
         let queue = self.registered(name)?;
         self.erase_cron_names(name, out);
         self.erase_row(Key::Queue(name.clone()), out);

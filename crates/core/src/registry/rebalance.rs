@@ -5,10 +5,10 @@ use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, check_partitions};
 use crate::refusal::Refusal;
-use crate::registry::Registry;
 use crate::registry::queues::{NO_MORE_PARTITIONS, next_version};
+use crate::registry::{Changes, Registry};
 use crate::route::{Slot, SlotMap, SlotSet};
-use crate::row::{Change, Partitions, Queue, QueueName, Row, StoreNames, Stored};
+use crate::row::{Partitions, Queue, QueueName, Row, StoreNames, Stored};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
 
@@ -53,12 +53,7 @@ impl Verb<Registry> for Rebalance {
         check_partitions(self.partitions)
     }
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.rebalance(now, self, out)
     }
 }
@@ -67,12 +62,7 @@ impl Verb<Registry> for Retire {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        _now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, _now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.retire(&self.queue, self.partition, out)
     }
 }
@@ -81,12 +71,7 @@ impl Verb<Registry> for ForgetPartition {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.forget_partition(now, &self.queue, self.partition, out)
     }
 }
@@ -95,12 +80,7 @@ impl Verb<Registry> for ForgetFormerHome {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        _now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, _now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.forget_former_home(&self, out)
     }
 }
@@ -110,7 +90,7 @@ impl Registry {
         &mut self,
         now: Timestamp,
         rebalance: Rebalance,
-        out: &mut Vec<Change>,
+        out: &mut Changes,
     ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&rebalance.name)?;
         if !queue.draining.is_empty() {
@@ -136,7 +116,7 @@ impl Registry {
         queue: &mut Queue,
         count: usize,
         rebalance: Rebalance,
-        out: &mut Vec<Change>,
+        out: &mut Changes,
     ) -> Result<(), Refusal> {
         self.check_partitions(count)?;
         let first = self.partitions.last;
@@ -156,7 +136,7 @@ impl Registry {
         &mut self,
         name: &QueueName,
         partition: PartitionId,
-        out: &mut Vec<Change>,
+        out: &mut Changes,
     ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(name)?;
         let Some(index) = queue.partitions.iter().position(|id| *id == partition) else {
@@ -179,7 +159,7 @@ impl Registry {
         now: Timestamp,
         name: &QueueName,
         partition: PartitionId,
-        out: &mut Vec<Change>,
+        out: &mut Changes,
     ) -> Result<Queue, Refusal> {
         let mut queue = self.registered(name)?;
         let retired = queue.retired.remove(&partition);
@@ -192,11 +172,7 @@ impl Registry {
     }
 
     /// Nothing if keys have other homes by now: the partition is asked again by the routes that count.
-    fn forget_former_home(
-        &mut self,
-        forget: &ForgetFormerHome,
-        out: &mut Vec<Change>,
-    ) -> Result<Queue, Refusal> {
+    fn forget_former_home(&mut self, forget: &ForgetFormerHome, out: &mut Changes) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&forget.queue)?;
         if queue.route_version == forget.route_version && queue.forget_former_home(forget) {
             // No key has another home, so the routes are of the same version.
@@ -213,7 +189,7 @@ impl Registry {
         &mut self,
         now: Timestamp,
         mut queue: Queue,
-        out: &mut Vec<Change>,
+        out: &mut Changes,
     ) -> Result<Queue, Refusal> {
         queue.route_version = next_version(queue.route_version, now)?;
         self.record(Row::Queue(Box::new(queue.clone())), out);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::footprint::Footprint;
 use crate::limits::{Invalid, RULES_MAX, check_kind, check_rule_reason};
 use crate::refusal::{Limit, Refusal};
-use crate::registry::Registry;
 use crate::registry::queues::next_version;
-use crate::row::{Change, Key, QueueName, Row};
+use crate::registry::{Changes, Registry};
+use crate::row::{Key, QueueName, Row};
 use crate::rule::{Rule, RuleKey, RuleSet, Stop};
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
@@ -45,12 +45,7 @@ impl Verb<Registry> for SetRule {
         self.reason.as_deref().map_or(Ok(()), check_rule_reason)
     }
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.set_rule(now, self, out)
     }
 }
@@ -60,18 +55,13 @@ impl Verb<Registry> for LiftRule {
     type Reply = ();
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.lift_rule(now, self, out)
     }
 }
 
 impl Registry {
-    fn set_rule(&mut self, now: Timestamp, set: SetRule, out: &mut Vec<Change>) -> Result<Rule, Refusal> {
+    fn set_rule(&mut self, now: Timestamp, set: SetRule, out: &mut Changes) -> Result<Rule, Refusal> {
         if !self.queues.contains_key(&set.queue) {
             return Err(Refusal::no_such_queue(&set.queue));
         }
@@ -99,7 +89,7 @@ impl Registry {
 
     /// Counted also if there is no such rule: a partition may know of one that the registry has forgotten,
     /// where neither syncs what it answers.
-    fn lift_rule(&mut self, now: Timestamp, lift: LiftRule, out: &mut Vec<Change>) -> Result<(), Refusal> {
+    fn lift_rule(&mut self, now: Timestamp, lift: LiftRule, out: &mut Changes) -> Result<(), Refusal> {
         if !self.queues.contains_key(&lift.queue) {
             return Err(Refusal::no_such_queue(&lift.queue));
         }
@@ -115,19 +105,19 @@ impl Registry {
         &mut self,
         now: Timestamp,
         queue: Option<&QueueName>,
-        out: &mut Vec<Change>,
+        out: &mut Changes,
     ) -> Result<(), Refusal> {
         let last = self.rules.version(queue).map_or(0, |last| last.version);
         self.record(self.rules.version_row(queue, next_version(last, now)?), out);
         Ok(())
     }
 
-    fn erase_rule(&mut self, key: RuleKey, out: &mut Vec<Change>) {
+    fn erase_rule(&mut self, key: RuleKey, out: &mut Changes) {
         self.erase_row(Key::Rule(key), out);
     }
 
     /// The rules of a queue go with the queue.
-    pub(super) fn erase_rules_of(&mut self, queue: &QueueName, out: &mut Vec<Change>) {
+    pub(super) fn erase_rules_of(&mut self, queue: &QueueName, out: &mut Changes) {
         let keys: Vec<RuleKey> = self.rules.of(Some(queue)).map(|rule| rule.key.clone()).collect();
         keys.into_iter().for_each(|key| self.erase_rule(key, out));
         if self.rules.version(Some(queue)).is_some() {
@@ -136,7 +126,7 @@ impl Registry {
     }
 
     /// Lifts the rule that lifts itself next, if its time has come. Its partitions lift their copies by themselves.
-    pub(super) fn lift_next_rule(&mut self, now: Timestamp, out: &mut Vec<Change>) -> bool {
+    pub(super) fn lift_next_rule(&mut self, now: Timestamp, out: &mut Changes) -> bool {
         match self.rules.first_end() {
             Some((until, key)) if *until <= now => {
                 self.erase_rule(key.clone(), out);

@@ -9,10 +9,10 @@ use crate::footprint::Footprint;
 use crate::id::PartitionId;
 use crate::limits::{Invalid, PARTITIONS_MAX};
 use crate::refusal::{Limit, Refusal};
-use crate::registry::Registry;
 use crate::registry::queues::next_version;
+use crate::registry::{Changes, Registry};
 use crate::route::Slot;
-use crate::row::{Change, Dropped, Key, Partitions, Queue, QueueName, Row, Stored};
+use crate::row::{Dropped, Key, Partitions, Queue, QueueName, Row, Stored};
 use crate::settings::Settings;
 use crate::time::Timestamp;
 use crate::verb::{Decided, Verb};
@@ -39,12 +39,7 @@ impl Verb<Registry> for Adopt {
     type Reply = Queue;
     const FOOTPRINT: Footprint = Footprint::Grows;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.adopt(now, self, out)
     }
 }
@@ -53,12 +48,7 @@ impl Verb<Registry> for DropUnclaimed {
     type Reply = ();
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        _now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, _now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.drop_unclaimed(self.0, out)
     }
 }
@@ -67,12 +57,7 @@ impl Verb<Registry> for ForgetDropped {
     type Reply = ();
     const FOOTPRINT: Footprint = Footprint::Frees;
 
-    fn decide(
-        self,
-        registry: &mut Registry,
-        _now: Timestamp,
-        out: &mut Vec<Change>,
-    ) -> Decided<Self, Registry> {
+    fn decide(self, registry: &mut Registry, _now: Timestamp, out: &mut Changes) -> Decided<Self, Registry> {
         registry.forget_dropped(&self.0, out);
         Ok(())
     }
@@ -81,7 +66,7 @@ impl Verb<Registry> for ForgetDropped {
 impl Registry {
     /// Makes an unclaimed partition a member of a queue, as a rebalance that adds one does. The partition may know keys of
     /// any slot, so it is a former home of every slot that it is not home to.
-    fn adopt(&mut self, now: Timestamp, adopt: Adopt, out: &mut Vec<Change>) -> Result<Queue, Refusal> {
+    fn adopt(&mut self, now: Timestamp, adopt: Adopt, out: &mut Changes) -> Result<Queue, Refusal> {
         let mut queue = self.registered(&adopt.queue)?;
         self.check_adoptable(&queue, &adopt.stored)?;
         // By the clock, and so other than the versions of the queue that the partition was made for.
@@ -115,7 +100,7 @@ impl Registry {
     }
 
     /// The record is carried out by whoever reads it, however often.
-    fn drop_unclaimed(&mut self, stored: Stored, out: &mut Vec<Change>) -> Result<(), Refusal> {
+    fn drop_unclaimed(&mut self, stored: Stored, out: &mut Changes) -> Result<(), Refusal> {
         self.check_unclaimed(&stored)?;
         self.record_dropped(stored, out);
         Ok(())
@@ -126,11 +111,11 @@ impl Registry {
         if self.claimed().contains(stored) { Err(Refusal::NotUnclaimed) } else { Ok(()) }
     }
 
-    pub(super) fn record_dropped(&mut self, stored: Stored, out: &mut Vec<Change>) {
+    pub(super) fn record_dropped(&mut self, stored: Stored, out: &mut Changes) {
         self.record(Row::Dropped(Dropped { stored, unknown: Vec::new() }), out);
     }
 
-    fn forget_dropped(&mut self, done: &[Stored], out: &mut Vec<Change>) {
+    fn forget_dropped(&mut self, done: &[Stored], out: &mut Changes) {
         for stored in done {
             if self.dropped.contains_key(stored) {
                 self.erase_row(Key::Dropped(stored.clone()), out);
