@@ -11,8 +11,7 @@ use crate::world::{Going, Server, run};
 
 /// With leases that no heartbeat looks after while a test runs.
 fn server(queue: &str) -> Server {
-    let server = Server::with_queue(queue, &["--lease-timeout", "1h", "--retry-initial", "1h"]);
-    server
+    Server::with_queue(queue, &["--lease-timeout", "1h", "--retry-initial", "1h"])
 }
 
 /// Where `windlass` is, for a shell.

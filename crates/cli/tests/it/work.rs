@@ -5,8 +5,7 @@ use crate::proxy::Proxy;
 use crate::world::Server;
 
 fn server() -> Server {
-    let server = Server::with_queue("mail", &["--lease-timeout", "3s", "--retry-initial", "1h"]);
-    server
+    Server::with_queue("mail", &["--lease-timeout", "3s", "--retry-initial", "1h"])
 }
 
 #[test]
