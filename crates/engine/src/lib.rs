@@ -107,14 +107,13 @@ impl Engine {
         self.store.close().await;
     }
 
-    /// Leases that wait are answered with nothing now, and leases that come later do not wait. Who waits for an item to end is
-    /// told that it is over. Everything else goes on:
-    /// a server that is about to close has no caller left hanging when it does.
+    /// Leases that wait are answered with nothing now, and leases that come later do not wait. Callers that wait for an item to
+    /// end are told that the wait is over. Everything else goes on: a server that is about to close leaves no caller hanging.
     pub fn send_waiters_home(&self) {
         self.host.send_waiters_home();
     }
 
-    /// What the engine takes the time to be, for whoever tells how long ago something was.
+    /// The time by the engine's clock, for callers that tell how long ago something was.
     pub fn now(&self) -> Timestamp {
         self.host.now()
     }

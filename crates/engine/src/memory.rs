@@ -4,9 +4,8 @@
 //! a process for. A sum of what the engine keeps would leave out buffers, connections and what the allocator holds on to.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::env::Env;

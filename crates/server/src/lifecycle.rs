@@ -239,10 +239,20 @@ impl Signals {
     }
 }
 
+fn log_options(small_segments: bool) -> LogOptions {
+    const SMALL_BYTES: u32 = 256 << 10;
+    if small_segments {
+        let snapshot_min_bytes = u64::from(SMALL_BYTES);
+        LogOptions { segment_bytes: SMALL_BYTES, snapshot_min_bytes, ..LogOptions::default() }
+    } else {
+        LogOptions::default()
+    }
+}
+
 async fn open(config: &Config) -> Result<Opened, StartError> {
     let env: Arc<dyn Env> = Arc::new(TokioEnv::new());
     let disk = data_directory(&config.data).await?;
-    let options = LogOptions { durability: config.durability, ..LogOptions::default() };
+    let options = LogOptions { durability: config.durability, ..log_options(config.small_segments) };
     if config.take_over.contains(DEFAULT_STORE) {
         check_not_swapped(&*env, config).await?;
         LogStore::take_over(&*env, disk.clone(), DEFAULT_STORE.into(), None).await?;

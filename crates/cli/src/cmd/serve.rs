@@ -31,6 +31,9 @@ pub(crate) struct Serve {
     /// the directory open, and if the directory holds the registry of another server.
     #[arg(long, value_name = "NAME")]
     take_over_store: Vec<String>,
+    /// For tests: segments of 256 KiB, which are filled, compacted and used again within seconds
+    #[arg(long, hide = true)]
+    small_segments: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -52,7 +55,8 @@ impl Serve {
 
     async fn serve(self, out: Output) -> Result<Exit, Failure> {
         let config = self.flags.load()?.take_over(self.take_over_store);
-        let config = config.map_err(|error| Failure::usage(error.to_string()))?;
+        let mut config = config.map_err(|error| Failure::usage(error.to_string()))?;
+        config.small_segments = self.small_segments;
         let log = telemetry::init(&config).map_err(|error| Failure::local(error.to_string()))?;
         let data = config.data.display().to_string();
         let ready = |server: &Server| {

@@ -18,8 +18,12 @@ pub struct Held {
 impl Partition {
     /// Proves that the permit holds, and gives what it is the right to.
     pub(super) fn held(&self, held: Held, now: Timestamp) -> Result<(&Entry, &Lease), Refusal> {
+        // Another partition may have an item of the same number.
+        if held.id.partition != self.id {
+            return Err(Refusal::NotFound);
+        }
         let entry = self.items.get(&held.id.number).filter(|entry| !entry.state.is_forgotten());
-        let entry = entry.filter(|_| held.id.partition == self.id).ok_or(Refusal::NotFound)?;
+        let entry = entry.ok_or(Refusal::NotFound)?;
         if self.is_gone(entry) {
             let left = self.left_of_gone(held.id.number).ok_or(Refusal::NotFound)?;
             return Err(Refusal::LeaseLost { reason: lost_because(left.extras.as_deref(), held) });

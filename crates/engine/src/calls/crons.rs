@@ -16,16 +16,10 @@ use crate::commit::{Commit, Committed};
 use crate::error::EngineError;
 use crate::machine::call::Answer;
 use crate::partition::handle::Handle;
-use crate::queue::ProducedItem;
-use crate::queue::QueueHandle;
-use crate::registry::{CronInfo, GivenCron};
-use crate::registry::{Ensured, Found};
+use crate::queue::{ProducedItem, QueueHandle};
+use crate::registry::{CRON_LOOKS_MAX, CRON_TIMES_SHOWN, CronInfo, Ensured, Found, GivenCron};
 
-/// How many of its next times a cron is shown with.
-pub(crate) const NEXT_TIMES: usize = 10;
-/// A cron may be on its way to another partition: so often it is looked for anew.
-pub(crate) const LOOKS_MAX: usize = 8;
-/// How long a command waits for a cron that is on its way.
+/// How long a verb waits for a cron that is on its way.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// A page takes no further cron once their bodies have come to so many bytes.
 const PAGE_BYTES_MAX: u64 = 8 << 20;
@@ -151,7 +145,7 @@ impl Engine {
     ) -> Result<Changed<V::Reply>, EngineError> {
         let deadline = self.host.boot() + WAIT_MAX;
         let mut looks = 0;
-        while looks < LOOKS_MAX {
+        while looks < CRON_LOOKS_MAX {
             let queue = self.registry.queue_of_cron(name).await?;
             // From before the cron is looked for: so no end of a move is missed.
             let carried = queue.carried();
@@ -223,6 +217,6 @@ impl Engine {
     }
 
     async fn show(&self, name: &CronName) -> Result<CronInfo, EngineError> {
-        self.registry.with_body(self.registry.find_cron(name, NEXT_TIMES).await?).await
+        self.registry.with_body(self.registry.find_cron(name, CRON_TIMES_SHOWN).await?).await
     }
 }

@@ -12,16 +12,16 @@ use crate::partition::handle::PartitionState;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Not known while its partition cannot be read.
+    /// Unset while the item's partition cannot be read.
     pub phase: Option<Phase>,
     pub reasons: Vec<WhyNot>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhyNot {
-    /// What its partition says.
+    /// A reason that the item's partition tells.
     Reason(Reason),
-    /// Nobody waits who would take an item of this kind and priority.
+    /// No lease waits that would take an item of this kind and priority.
     NoWorker {
         kind: std::sync::Arc<str>,
         priority: u8,
@@ -32,7 +32,7 @@ pub enum WhyNot {
 }
 
 impl Engine {
-    /// Everything that stands in the way of an item.
+    /// Explains what stands in the way of an item.
     pub async fn explain(&self, id: ItemId) -> Result<Explanation, EngineError> {
         let _call = self.host.enter()?;
         let home = self.home_of(id)?;

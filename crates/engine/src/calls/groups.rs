@@ -43,7 +43,7 @@ impl Engine {
         self.change_group(queue, &name, set).await
     }
 
-    /// From here on its members are leased. With none left it is done.
+    /// Starts a group: from here on its members are leased. A group with no members left is done.
     pub async fn start_group(
         &self,
         queue: &QueueName,
@@ -82,7 +82,7 @@ impl Engine {
         .await
     }
 
-    /// By name, from the first one after `pivot` on.
+    /// Groups by name, from the first one after `pivot` on.
     pub async fn groups(
         &self,
         queue: &QueueName,

@@ -22,7 +22,7 @@ pub enum LeaseBegun<'a> {
     Nothing(LeaseLine<'a>),
 }
 
-/// A lease that found nothing to take, and has not begun to wait.
+/// A lease that found nothing to take, and has not begun to wait. [`Engine::close`] waits until the line is dropped.
 #[derive(Debug)]
 pub struct LeaseLine<'a> {
     queue: Arc<QueueHandle>,
@@ -62,10 +62,11 @@ impl Engine {
     ) -> Result<LeaseBegun<'_>, EngineError> {
         let call = self.host.enter()?;
         let queue = self.queue(queue)?;
-        let deadline = self.host.boot() + Duration::from(wait);
         match queue.take(&lease).await? {
             Took::Grant(grant) => Ok(LeaseBegun::Done(grant)),
-            Took::Nothing(_) if wait > Span::ZERO => {
+            // A partition that cannot serve now may be back before the wait is over. An overloaded one is told of at once.
+            Took::Nothing(Ok(()) | Err(EngineError::Unavailable { .. })) if wait > Span::ZERO => {
+                let deadline = self.host.boot() + Duration::from(wait);
                 Ok(LeaseBegun::Nothing(LeaseLine { queue, lease, deadline, _call: call }))
             }
             Took::Nothing(nothing) => nothing.map(|()| LeaseBegun::Done(Grant::default())),

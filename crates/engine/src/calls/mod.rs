@@ -24,7 +24,6 @@ use crate::error::{EngineError, Outcome};
 use crate::host::Home;
 use crate::queue::QueueHandle;
 
-pub(crate) use crons::{LOOKS_MAX, NEXT_TIMES};
 pub use explain::{Explanation, WhyNot};
 pub use leases::{LeaseBegun, LeaseLine};
 

@@ -17,7 +17,7 @@ impl Engine {
         Ok(Committed { value, commits })
     }
 
-    /// Lets go on what such a rule had stopped, as far as no other does. Whoever waits for work is served.
+    /// Lifts a rule: kinds that no other rule stops are leased again, and waiting leases are served.
     pub async fn lift_rule(&self, lift: LiftRule) -> Result<Committed<()>, EngineError> {
         let _call = self.host.enter()?;
         let queue = lift.queue.clone();
@@ -25,7 +25,7 @@ impl Engine {
         Ok(Committed { value, commits })
     }
 
-    /// Those of one queue or of all, by queue, those on whole queues before those on kinds.
+    /// The rules of one queue or of all, by queue; rules on whole queues come before rules on kinds.
     pub async fn rules(&self, queue: Option<&QueueName>) -> Result<Vec<Rule>, EngineError> {
         let _call = self.host.enter()?;
         if let Some(queue) = queue {

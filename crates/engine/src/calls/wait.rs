@@ -24,7 +24,7 @@ impl Engine {
             return view::get(&home, &*self.store, id).await;
         }
         let deadline = self.host.boot() + Duration::from(wait);
-        // Before it ends: they never change, and are gone afterwards if nothing of it is kept.
+        // The facts are read before the item ends: they never change, and are gone afterwards if nothing of the item is kept.
         let facts = view::facts(&*self.store, id).await?;
         let (mut watching, seen) = home.partition.watch(id.number)?;
         let seen = seen.await.map_err(|_dropped| home.partition.no_answer())?;

@@ -11,8 +11,8 @@ use crate::machine::call::{Answered, Caller};
 use crate::partition::handle::Handle;
 use crate::partition::waiters::Ticket;
 
-/// Leases granted by one partition. Whoever drops it without accepting gives the items back, uncharged: an answer
-/// that cannot be delivered any more must not keep items from others.
+/// Leases granted by one partition. A `GrantPart` that is dropped without [`GrantPart::accept`] gives the items back,
+/// uncharged: an answer that cannot be delivered any more must not keep items from others.
 #[derive(Debug)]
 pub(crate) struct GrantPart {
     handle: Arc<Handle>,

@@ -10,13 +10,11 @@ use windlass_core::verbs::Produced;
 
 use super::QueueHandle;
 use super::former::Known;
-use super::produce::Arriving;
-use super::produce::ProducedItem;
+use super::produce::{Arriving, ProducedItem};
 use super::room::places_needed;
 use super::shares::{Asked, Share, judged, shares};
 use crate::commit::Judged;
-use crate::error::EngineError;
-use crate::error::was_moved;
+use crate::error::{EngineError, was_moved};
 use crate::partition::handle::Handle;
 use crate::partition::places::Reserved;
 

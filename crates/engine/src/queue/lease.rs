@@ -19,7 +19,7 @@ use crate::partition::waiters::Waited;
 
 /// How often one lease asks again, because items that it was given could not be read.
 const ROUNDS_MAX: usize = 1000;
-/// How often it asks a partition again that gave nothing because too many in a row were overdue or without payload.
+/// How often one lease asks a partition again that gave nothing because too many in a row were overdue or without payload.
 const PASSES_MAX: usize = 100;
 
 /// The items that a lease could take at once.
@@ -45,7 +45,10 @@ impl QueueHandle {
         }
         match refused {
             Err(error) if error.is_store_full() => Err(error),
-            refused => Ok(Took::Nothing(self.check_serving().and(refused))),
+            refused => {
+                let lost = filled.into_grant().map(drop);
+                Ok(Took::Nothing(self.check_serving().and(refused).and(lost)))
+            }
         }
     }
 
@@ -56,7 +59,7 @@ impl QueueHandle {
         deadline: Duration,
     ) -> Result<Grant, EngineError> {
         let mut filled = Filled::default();
-        while filled.may_wait() {
+        for _ in 0..ROUNDS_MAX {
             let parts = self.wait_for_work(lease, deadline).await?;
             if parts.is_empty() {
                 break;
@@ -65,9 +68,14 @@ impl QueueHandle {
                 break;
             }
             // Bodies of items that were granted are lost: other items take their places.
-            match self.fill_up(lease, &mut filled).await {
-                Err(error) if filled.may_wait() && error.is_store_full() => return Err(error),
-                Ok(()) | Err(_) => {}
+            let refused = self.fill_up(lease, &mut filled).await;
+            if !filled.may_wait() {
+                break;
+            }
+            if let Err(error) = refused
+                && error.is_store_full()
+            {
+                return Err(error);
             }
         }
         filled.into_grant()

@@ -9,8 +9,7 @@ use windlass_core::partition::Partition;
 
 use super::QueueHandle;
 use super::keyed::refused;
-use super::produce::Arriving;
-use super::produce::ProducedItem;
+use super::produce::{Arriving, ProducedItem};
 use super::shares::{Share, shares};
 use crate::commit::Judged;
 use crate::error::EngineError;

@@ -10,10 +10,14 @@ use windlass_core::verbs::{CronChange, NewCron};
 
 use super::Registry;
 use super::crons::{Found, check_schedule};
-use crate::calls::{LOOKS_MAX, NEXT_TIMES};
 use crate::commit::Commit;
 use crate::error::EngineError;
 use crate::store::sound;
+
+/// How many of its next times a cron is shown with.
+pub(crate) const CRON_TIMES_SHOWN: usize = 10;
+/// How often a cron is looked for anew, because it is on its way to another partition.
+pub(crate) const CRON_LOOKS_MAX: usize = 8;
 
 /// A cron, the queue it makes items in, and the body of those items.
 #[derive(Clone, Debug)]
@@ -63,7 +67,7 @@ impl Registry {
 
     async fn find_named(&self, name: &CronName) -> Result<Option<Found>, EngineError> {
         match self.named_for(name).await? {
-            Some(queue) => self.find_of(&name.name, &queue, NEXT_TIMES).await,
+            Some(queue) => self.find_of(&name.name, &queue, CRON_TIMES_SHOWN).await,
             None => Ok(None),
         }
     }
@@ -71,7 +75,7 @@ impl Registry {
     /// A cron that has moved since it was found left no body behind: its body is read where it is now.
     pub(crate) async fn with_body(&self, mut found: Found) -> Result<CronInfo, EngineError> {
         let mut body = self.body_of(&found).await?;
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..CRON_LOOKS_MAX {
             if body.is_some() {
                 break;
             }

@@ -1,7 +1,7 @@
 //! [`Registry`]: which queues there are. Its state machine holds the truth; the [`Host`] is told to run what is registered.
 //!
-//! No lock is held over all queues: the state machine decides one command after the other, and what follows from a
-//! command for what runs waits for other changes of the same queue and for nothing else. So a partition that stalls holds up
+//! No lock is held over all queues: the state machine decides one verb after the other, and what follows from a
+//! verb for what runs waits for other changes of the same queue and for nothing else. So a partition that stalls holds up
 //! changes of its own queue alone.
 
 mod align;
@@ -42,7 +42,7 @@ use crate::machine::supervisor::Supervisor;
 use crate::partition::handle::PartitionState;
 use crate::store::Store;
 pub(crate) use crons::Found;
-pub(crate) use known_crons::Ensured;
+pub(crate) use known_crons::{CRON_LOOKS_MAX, CRON_TIMES_SHOWN, Ensured};
 pub use known_crons::{CronInfo, GivenCron};
 pub(crate) use served::RegistryHandle;
 pub(crate) use stale::Stale;

@@ -17,10 +17,9 @@ mod merge;
 pub mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::io;
 use std::iter::Sum;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -72,10 +71,10 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Every partition that has something durable, in order.
     fn partitions(&self) -> BoxFuture<'_, Result<Vec<PartitionId>, StoreError>>;
 
-    /// The most bytes of bodies that one batch may hold. Asked before a command is applied.
+    /// The most bytes of bodies that one batch may hold. Asked before a verb is applied.
     fn batch_bytes_max(&self) -> usize;
 
-    /// How much room there is for a partition. Asked before a command is applied.
+    /// How much room there is for a partition. Asked before a verb is applied.
     fn room(&self, partition: PartitionId) -> Room;
 
     /// Counters and sizes, of all stores together where there are several.
@@ -231,7 +230,7 @@ pub struct Batch {
     pub changes: Vec<Change>,
 }
 
-/// How much room a store has. Which commands may still be carried out is the core's to say:
+/// How much room a store has. Which verbs may still be carried out is the core's to say:
 /// [`windlass_core::footprint`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Room {

@@ -50,6 +50,8 @@ pub struct Config {
     pub limits: Limits,
     /// See [`Config::take_over`].
     pub take_over: BTreeSet<String>,
+    /// For tests: segments that are filled, compacted and used again within seconds.
+    pub small_segments: bool,
     /// Variables that look like settings and are none: told at the start, for one may be misspelt.
     pub ignored_variables: Vec<String>,
     sources: BTreeMap<&'static str, Source>,
@@ -112,6 +114,7 @@ pub fn load(
         limits: limits(&mut layers)?,
         stores: layers.stores(&data)?,
         take_over: BTreeSet::new(),
+        small_segments: false,
         data,
         backup_dir,
         ignored_variables: std::mem::take(&mut layers.ignored),

@@ -108,10 +108,10 @@ pub(super) fn idempotency_key(key: String) -> Result<Arc<str>, Problem> {
     Ok(key.into())
 }
 
-/// No lease was ever given 0: it stands for a permit that is missing.
 /// An item and the permit that its caller has, in the fields `id` and `permit`.
 pub(super) fn held(within: impl fmt::Display, id: &str, permit: u64) -> Result<Held, Problem> {
     let id = item_id(format_args!("{within}id"), id)?;
+    // No lease is ever given the permit 0: in protobuf it stands for one that is missing.
     if permit == 0 {
         let missing = format!("`{within}permit` must be the number that came with the lease");
         return Err(Problem::invalid(missing));

@@ -35,8 +35,6 @@ pub(super) struct World {
     pub(super) known: Mutex<BTreeMap<ItemId, QueueIndex>>,
     /// How many items workers have in their hands.
     pub(super) held: AtomicUsize,
-    /// Of a hundred items, how many are so large that they fill segments.
-    pub(super) large_percent: u8,
 }
 
 /// One caller of one life.
@@ -148,7 +146,7 @@ impl Caller {
                 return Vec::new();
             }
         };
-        // Only an item that is shown tells its origin. If that fails, the lease is one whose answer did not arrive.
+        // Only an item that is shown tells its origin. Without it, the lease is recorded like one whose answer did not arrive.
         if queue == DEAD && !self.learn_origins(&mut items).await {
             open.answered(Outcome::Unknown(Why::Crashed));
             return Vec::new();
@@ -159,7 +157,7 @@ impl Caller {
         items
     }
 
-    /// Whether the origin of each item was shown.
+    /// Whether the origin of each item was shown. An item is not found if its lease has ended and another worker completed it.
     async fn learn_origins(&self, items: &mut [Given]) -> bool {
         for item in items {
             match self.http.call(&GetItemRequest::of(item.id.to_string())).await {

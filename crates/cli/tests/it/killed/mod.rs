@@ -46,18 +46,17 @@ const TRACE_LINES_MAX: usize = 1_000_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_hundred_killed_servers_acknowledged_holds() {
-    // Fewer large items than elsewhere: there are many lives to fill segments in.
-    what_servers_acknowledged_holds(Site::with_directories(1, 100).with_large_items(5)).await;
+    what_servers_acknowledged_holds(Site::with_directories(1, 100)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_killed_servers_with_several_stores_acknowledged_holds() {
-    what_servers_acknowledged_holds(Site::with_directories(3, 30)).await;
+    what_servers_acknowledged_holds(Site::with_directories(3, 40)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_killed_servers_on_a_full_disk_acknowledged_holds() {
-    let Some(site) = Site::with_full_disks(1, 12, Death::Kill) else { return };
+    let Some(site) = Site::with_full_disks(1, 20, Death::Kill) else { return };
     what_servers_acknowledged_holds(site).await;
 }
 
@@ -75,7 +74,7 @@ async fn what_servers_acknowledged_before_a_power_cut_of_several_disks_holds() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_servers_acknowledged_before_a_power_cut_of_full_disks_holds() {
-    let Some(site) = Site::with_full_disks(2, 12, Death::PowerCut) else { return };
+    let Some(site) = Site::with_full_disks(2, 20, Death::PowerCut) else { return };
     what_servers_acknowledged_holds(site).await;
 }
 
@@ -85,7 +84,6 @@ async fn what_servers_acknowledged_holds(site: Site) {
         serials: AtomicU64::new(1),
         known: Mutex::default(),
         held: AtomicUsize::new(0),
-        large_percent: site.large_percent,
     });
     let held = live_and_die(&site, &world, Rng::new()).await;
     readout::read_out(&site, &world, held).await;
@@ -215,6 +213,8 @@ impl Figures {
         // A server whose disks have no power answers until it is killed, but does not know the outcome.
         let cut_short = self.interrupted + self.count("unknown");
         assert!(cut_short >= site.deaths, "the servers ended while nobody called");
+        let filled = |last: &String| last.as_str() > "00000002.seg";
+        assert!(site.last_segments().iter().all(filled), "too few segments were filled");
         assert!(self.moved > site.deaths / 4, "too few items were moved");
         assert!(!site.fills_up || self.count("not applied") > site.deaths, "the disks were never full");
         for outcome in ["produced", "granted", "judged", "cancelled", "shown", "counted"] {

@@ -10,12 +10,12 @@ use windlass_sim::recorder::Recorder;
 use super::machine::Machine;
 use crate::server_process::ServerProcess;
 
-/// Room for the segments of all lives.
-const DISK_BYTES: u64 = 512 << 20;
-/// Room for hardly more segments than a log keeps ready.
-const SMALL_DISK_BYTES: u64 = 176 << 20;
+/// Room for the segments of thousands of lives.
+const DISK_BYTES: u64 = 256 << 20;
+/// Room that a few lives fill.
+const SMALL_DISK_BYTES: u64 = 24 << 20;
 /// Less than a segment.
-const BYTES_LEFT_STEP: u64 = 2 << 20;
+const BYTES_LEFT_STEP: u64 = 100 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Death {
@@ -32,8 +32,6 @@ pub(super) struct Site {
     death: Death,
     /// Whether disks fill up while servers run, or before they start.
     pub(super) fills_up: bool,
-    /// Of a hundred items, how many are so large that they fill segments.
-    pub(super) large_percent: u8,
 }
 
 impl Site {
@@ -61,15 +59,12 @@ impl Site {
         };
         let config: String = machine.data().iter().skip(1).enumerate().map(store).collect();
         std::fs::write(home.path().join("windlass.toml"), config).expect("the configuration can be written");
-        Self { machine, home, deaths, death, fills_up: false, large_percent: 30 }
-    }
-
-    pub(super) fn with_large_items(self, large_percent: u8) -> Self {
-        Self { large_percent, ..self }
+        Self { machine, home, deaths, death, fills_up: false }
     }
 
     pub(super) async fn start(&self) -> ServerProcess {
-        let flags: [OsString; 2] = ["--config".into(), self.home.path().join("windlass.toml").into()];
+        let config = self.home.path().join("windlass.toml");
+        let flags: [OsString; 3] = ["--small-segments".into(), "--config".into(), config.into()];
         ServerProcess::start_with(&self.machine.data()[0], &flags).await
     }
 

@@ -21,8 +21,9 @@ pub(super) const QUIET: QueueIndex = 1;
 /// The dead queue of [`BUSY`].
 pub(super) const DEAD: QueueIndex = 2;
 const KINDS: [&str; 2] = ["mail", "print"];
-/// A hundred and some of these fill a segment.
-const LARGE_BYTES: usize = 512 << 10;
+/// One item in `LARGE_ONE_IN` has up to so many bytes, so that segments are full after some hundred calls.
+const LARGE_BYTES: usize = 12_000;
+const LARGE_ONE_IN: u8 = 12;
 /// A worker completes rather than lease more.
 const HELD_MAX: usize = 12;
 /// Ends only if nobody restarts the server for so long: a restart gives each lease that time again.
@@ -95,7 +96,7 @@ impl Worker {
     fn made(&mut self) -> Made {
         let rng = &mut self.rng;
         let due = rng.u8(0..10) == 0;
-        let is_large = rng.u8(0..100) < self.world.large_percent;
+        let is_large = rng.u8(0..LARGE_ONE_IN) == 0;
         Made {
             serial: self.world.serial(),
             len: if is_large { rng.usize(0..LARGE_BYTES) } else { rng.usize(0..300) },

@@ -10,8 +10,7 @@ use std::sync::Arc;
 
 use super::LogOptions;
 use super::disk::{Disk, read_full, write_all};
-use super::segment::frame;
-use super::segment::{TEMPORARY_SUFFIX, io_failed};
+use super::segment::{TEMPORARY_SUFFIX, frame, io_failed};
 use crate::store::StoreError;
 
 pub(super) const NAME: &str = "format";

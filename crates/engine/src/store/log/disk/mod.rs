@@ -6,9 +6,8 @@
 mod handles;
 pub mod real;
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use crate::env::BoxFuture;
 

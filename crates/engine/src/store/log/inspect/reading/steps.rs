@@ -8,8 +8,7 @@ use crate::store::StoreError;
 use crate::store::entries::Entry;
 use crate::store::log::inspect::loss::rescue::{Missing, Step};
 use crate::store::log::inspect::loss::verdict::ROTTEN_BODY;
-use crate::store::log::segment::Segment;
-use crate::store::log::segment::frame;
+use crate::store::log::segment::{Segment, frame};
 use crate::store::log::snapshot::changes::{self, Saved};
 use crate::store::log::snapshot::file::{Block, BodyRecord};
 
