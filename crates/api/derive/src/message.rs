@@ -30,6 +30,9 @@ impl Message {
             _ => return Err(Error::new_spanned(options, "`transparent`, or nothing")),
         };
         let item: DeriveInput = syn::parse2(item)?;
+        if !item.generics.params.is_empty() {
+            return Err(Error::new_spanned(item.generics, "a message has no parameters"));
+        }
         let fields = match item.data {
             Data::Struct(DataStruct { fields: Fields::Named(fields), .. }) => fields.named,
             Data::Struct(_) | Data::Enum(_) | Data::Union(_) => {

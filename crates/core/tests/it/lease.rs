@@ -1,10 +1,10 @@
-use windlass_core::id::{ItemId, ItemNumber, NUMBER_MAX};
+use windlass_core::id::{ItemId, ItemNumber, NUMBER_MAX, PartitionId};
 use windlass_core::item::{Item, LeaseEnd, Phase, State};
 use windlass_core::partition::{Counts, Head, Partition};
 use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::{Span, Timestamp};
-use windlass_core::verbs::{Cancel, Cancelled, Complete, Filter, LeaseItems, NewItem};
+use windlass_core::verbs::{Cancel, Cancelled, Complete, Filter, Held, LeaseItems, NewItem};
 
 use crate::script::{START, Script, item, items, kinds, stranger};
 
@@ -105,9 +105,11 @@ fn only_the_very_permit_is_the_right_to_an_item() {
     assert_eq!(script.complete(stranger(mine), None), lost);
     assert_eq!(script.release(stranger(mine)), lost);
     assert_eq!(script.phase(number), Some(Phase::Leased));
-    let nobody =
-        windlass_core::verbs::Held { id: ItemId { number: ItemNumber(number.0 + 1), ..mine.id }, ..mine };
-    assert_eq!(script.complete(nobody, None), Err(Refusal::NotFound));
+    let next = ItemId { number: ItemNumber(number.0 + 1), ..mine.id };
+    let elsewhere = ItemId { partition: PartitionId(mine.id.partition.0 + 1), ..mine.id };
+    for id in [next, elsewhere] {
+        assert_eq!(script.complete(Held { id, ..mine }, None), Err(Refusal::NotFound));
+    }
     assert_eq!(script.complete(mine, None), Ok(()));
 }
 

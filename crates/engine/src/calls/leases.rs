@@ -28,6 +28,8 @@ pub struct LeaseLine<'a> {
     queue: Arc<QueueHandle>,
     lease: LeaseItems,
     deadline: Duration,
+    /// Set if there were items, and their bodies cannot be read now.
+    unreadable: Option<EngineError>,
     _call: Call<'a>,
 }
 
@@ -48,6 +50,7 @@ impl Engine {
     ) -> Result<Grant, EngineError> {
         match self.begin_lease(queue, lease, wait).await? {
             LeaseBegun::Done(grant) => Ok(grant),
+            LeaseBegun::Nothing(LeaseLine { unreadable: Some(error), .. }) => Err(error),
             LeaseBegun::Nothing(line) => line.wait().await,
         }
     }
@@ -62,15 +65,16 @@ impl Engine {
     ) -> Result<LeaseBegun<'_>, EngineError> {
         let call = self.host.enter()?;
         let queue = self.queue(queue)?;
-        match queue.take(&lease).await? {
-            Took::Grant(grant) => Ok(LeaseBegun::Done(grant)),
+        let unreadable = match queue.take(&lease).await? {
+            Took::Grant(grant) => return Ok(LeaseBegun::Done(grant)),
             // A partition that cannot serve now may be back before the wait is over. An overloaded one is told of at once.
-            Took::Nothing(Ok(()) | Err(EngineError::Unavailable { .. })) if wait > Span::ZERO => {
-                let deadline = self.host.boot() + Duration::from(wait);
-                Ok(LeaseBegun::Nothing(LeaseLine { queue, lease, deadline, _call: call }))
-            }
-            Took::Nothing(nothing) => nothing.map(|()| LeaseBegun::Done(Grant::default())),
-        }
+            Took::Nothing(Ok(()) | Err(EngineError::Unavailable { .. })) if wait > Span::ZERO => None,
+            Took::Nothing(nothing) => return nothing.map(|()| LeaseBegun::Done(Grant::default())),
+            Took::Unreadable(error) if wait > Span::ZERO => Some(error),
+            Took::Unreadable(error) => return Err(error),
+        };
+        let deadline = self.host.boot() + Duration::from(wait);
+        Ok(LeaseBegun::Nothing(LeaseLine { queue, lease, deadline, unreadable, _call: call }))
     }
 
     pub async fn complete(

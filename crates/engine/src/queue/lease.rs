@@ -28,6 +28,8 @@ pub(crate) enum Took {
     Grant(Grant),
     /// Nothing: with an error, if a lease that does not wait is to be told why.
     Nothing(Result<(), EngineError>),
+    /// Nothing, because the bodies of the items cannot be read now. The items are put off.
+    Unreadable(EngineError),
 }
 
 impl QueueHandle {
@@ -40,8 +42,7 @@ impl QueueHandle {
         let mut filled = Filled::default();
         let refused = self.fill_up(lease, &mut filled).await;
         if !filled.may_wait() {
-            // Items whose bodies cannot be read now are put off: others may come.
-            return Ok(filled.into_grant().map_or_else(|error| Took::Nothing(Err(error)), Took::Grant));
+            return Ok(filled.into_grant().map_or_else(Took::Unreadable, Took::Grant));
         }
         match refused {
             Err(error) if error.is_store_full() => Err(error),

@@ -9,7 +9,8 @@ use windlass_core::row::Part;
 use super::{Acquired, Batch, Body, CommitError, Room, Rows, Store, StoreError, StoreStats, Term};
 use crate::env::BoxFuture;
 
-/// A [`Store`] around another. Every call goes to [`Double::inner`] unless it is overridden.
+/// A [`Store`] around another store that is a single one. Each call goes to [`Double::inner`]; the methods of this trait can be
+/// overridden, and what only a store of several members has is not passed on.
 pub trait Double: Send + Sync + fmt::Debug + 'static {
     fn inner(&self) -> &dyn Store;
 

@@ -82,7 +82,9 @@ async fn commands_that_settle_work_get_in_when_produces_fill_the_inbox() {
     let leased = stalled(&world, 6).await;
     let produces = send_until_refused(|| call(engine.produce(queue, items(1)))).await;
     assert_eq!(produces.len(), ORDINARY_MAX);
-    assert!(is_overloaded(call(engine.lease(queue, lease(1), Span::ZERO))).await);
+    for wait in [Span::ZERO, Span::from_secs(60)] {
+        assert!(is_overloaded(call(engine.lease(queue, lease(1), wait))).await);
+    }
     assert!(is_overloaded(call(engine.stats(queue))).await);
     let suspend = SuspendItem { held: leased[4].held(), reason: None };
     let event = NewEvent { content: Bytes::from_static(b"1"), bytes: 1 };

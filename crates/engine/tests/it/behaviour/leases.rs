@@ -8,7 +8,7 @@ use windlass_core::refusal::Refusal;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
 use windlass_core::verbs::{Filter, LeaseItems, NewItem};
-use windlass_engine::{EngineError, Grant};
+use windlass_engine::{EngineError, Grant, LeaseBegun};
 
 use super::waiting_lease;
 use crate::world::{World, bodies, held, item, items, lease};
@@ -19,6 +19,7 @@ on_every_store!(
     items_are_leased_in_the_order_produced,
     kinds_and_priorities_choose_what_is_leased,
     an_item_produced_while_a_lease_waits_is_handed_over,
+    an_item_produced_before_a_lease_joins_the_line_is_handed_over,
     a_waiting_lease_ends_empty_at_its_timeout,
     waiting_leases_are_served_in_the_order_they_came,
     an_abandoned_waiting_lease_takes_nothing,
@@ -79,6 +80,16 @@ async fn an_item_produced_while_a_lease_waits_is_handed_over(world: &World) {
     let ids = world.produce(&queue, items(2)).await;
     let granted = waiting.await.expect("the task ran").expect("leased").accept();
     assert_eq!(granted.iter().map(|item| item.leased.id).collect::<Vec<_>>(), ids);
+}
+
+async fn an_item_produced_before_a_lease_joins_the_line_is_handed_over(world: &World) {
+    let queue = world.queue("q", 2, Settings::default()).await;
+    let engine = world.engine();
+    let begun = engine.begin_lease(&queue, lease(1), AN_HOUR).await.expect("begun");
+    let LeaseBegun::Nothing(line) = begun else { panic!("there is nothing to take") };
+    assert_eq!(world.stats(&queue).await.lease_waiters, 0);
+    world.produce(&queue, items(1)).await;
+    assert_eq!(line.wait().await.expect("leased").accept().len(), 1);
 }
 
 async fn a_waiting_lease_ends_empty_at_its_timeout(world: &World) {
