@@ -218,7 +218,7 @@ fn arguments(ty: &Type) -> Vec<Type> {
     types.collect()
 }
 
-/// What protobuf, and prost, call a type. None: a message.
+/// The name of a scalar type in protobuf and in prost. `None` for a message.
 fn scalar(ty: &Type) -> Option<&'static str> {
     let names = [
         ("String", "string"),
