@@ -2,16 +2,25 @@
 //!
 //! Production uses [`TokioEnv`]; the simulator brings its own, and then the whole engine runs from one seed.
 
+mod blocking;
+mod deadlines;
+
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use windlass_core::time::Timestamp;
+
+pub use self::blocking::Blocked;
+use self::blocking::Blocking;
+pub use self::deadlines::{Deadlines, Until};
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -33,6 +42,12 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
 
     /// Runs a future that may block (disk I/O) on a thread of its own.
     fn spawn_thread_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>);
+
+    /// Whether the thread of the caller, which others need, may block (disk I/O) for a moment: until what is returned is
+    /// dropped. `None` if it may not.
+    fn begin_blocking(&self) -> Option<Blocked> {
+        None
+    }
 }
 
 /// A task somebody owns: await it to know that it ended.
@@ -77,12 +92,15 @@ fn owned(future: impl Future<Output = ()> + Send + 'static) -> (BoxFuture<'stati
 #[derive(Debug)]
 pub struct TokioEnv {
     runtime: tokio::runtime::Handle,
+    blocking: Arc<Blocking>,
+    deadlines: Arc<Deadlines>,
 }
 
 impl TokioEnv {
     /// Must be called on a tokio runtime with its timer enabled.
     pub fn new() -> Self {
-        Self { runtime: tokio::runtime::Handle::current() }
+        let runtime = tokio::runtime::Handle::current();
+        Self { blocking: Blocking::new(runtime.clone()), deadlines: Arc::default(), runtime }
     }
 }
 
@@ -110,9 +128,9 @@ impl Env for TokioEnv {
         RandomState::new().build_hasher().finish()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where the clock comes in")]
     fn sleep_until(&self, at: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(at.saturating_sub(self.boot())))
+        let left = at.saturating_sub(self.boot());
+        Box::pin(self.deadlines.until(after(left)))
     }
 
     fn spawn_boxed(&self, _name: &'static str, future: BoxFuture<'static, ()>) {
@@ -127,4 +145,14 @@ impl Env for TokioEnv {
             .spawn(move || runtime.block_on(future))
             .expect("a thread can be started");
     }
+
+    fn begin_blocking(&self) -> Option<Blocked> {
+        self.blocking.begin()
+    }
+}
+
+/// So much later than now; a time that nobody lives to see if that is too far away.
+fn after(left: Duration) -> Instant {
+    const NEVER: Duration = Duration::from_hours(24 * 365 * 30);
+    Instant::now() + left.min(NEVER)
 }

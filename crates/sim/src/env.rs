@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use windlass_core::time::Timestamp;
-use windlass_engine::env::{BoxFuture, Env};
+use windlass_engine::env::{Blocked, BoxFuture, Env};
 
 use crate::executor::Handle;
 use crate::rng::Rng;
@@ -91,5 +91,10 @@ impl Env for SimEnv {
 
     fn spawn_thread_boxed(&self, name: &'static str, future: BoxFuture<'static, ()>) {
         self.handle.spawn(name, future);
+    }
+
+    /// Sometimes, so that commits are carried out both by who brings them and by the committer's thread.
+    fn begin_blocking(&self) -> Option<Blocked> {
+        self.random().is_multiple_of(2).then(Blocked::unwatched)
     }
 }

@@ -48,6 +48,8 @@ mod log_damage;
 #[cfg(test)]
 mod log_damaged_partition;
 #[cfg(test)]
+mod log_desk;
+#[cfg(test)]
 mod log_disk;
 #[cfg(test)]
 mod log_events;

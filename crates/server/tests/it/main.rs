@@ -62,6 +62,8 @@ mod rules;
 #[cfg(test)]
 mod server_info;
 #[cfg(test)]
+mod stalled_disk;
+#[cfg(test)]
 mod still_clock;
 mod storage;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::LogStore;
-use super::commit::{Request, ask};
+use super::commit::Request;
 use super::disk::{Disk, File, Unreadable, read_pieces, write_all};
 use super::format::{self, Format};
 use super::inspect;
@@ -86,7 +86,7 @@ struct Source {
 pub async fn begin(logs: &[&LogStore]) -> Result<Vec<Backup>, BeginError> {
     // Syncing what was written may take long: done once before, so that it is done quickly while commits wait.
     for log in logs {
-        log.within(SYNC_LIMIT, ask(&log.requests, |answer| Request::Sync { answer })).await?;
+        log.within(SYNC_LIMIT, log.desk.ask(|answer| Request::Sync { answer })).await?;
     }
     let mut held = Vec::with_capacity(logs.len());
     for log in logs {
@@ -100,7 +100,7 @@ impl LogStore {
         let format = self.format.lock().await.clone();
         let (release, released) = oneshot::channel();
         let hold = |answer| Request::Hold { answer, released };
-        let (view, closing) = ask(&self.requests, hold).await?;
+        let (view, closing) = self.desk.ask(hold).await?;
         let backup = Backup { env: Arc::clone(&self.shared.env), format, view, closing };
         Ok(Held { backup, _release: release })
     }

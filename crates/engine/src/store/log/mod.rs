@@ -41,8 +41,9 @@ use super::{
 };
 use crate::env::{BoxFuture, Env, Task};
 use crate::lock::lock;
+use commit::Request;
+use commit::desk::Desk;
 use commit::run::Write;
-use commit::{Request, ask};
 use disk::Disk;
 pub use disk::real;
 use format::Format;
@@ -108,7 +109,7 @@ impl LogOptions {
 pub struct LogStore {
     shared: Arc<Shared>,
     format: AsyncMutex<Format>,
-    requests: mpsc::Sender<Request>,
+    desk: Arc<Desk>,
     reader: mpsc::Sender<Job>,
     tasks: Mutex<Vec<Task>>,
 }
@@ -132,13 +133,12 @@ impl LogStore {
         if bytes > max {
             return Err(CommitError::NotApplied(StoreError::TooLarge { bytes, max }));
         }
-        let sent = self.requests.send(Request::Write(write)).await;
-        sent.map_err(|_| CommitError::NotApplied(StoreError::Closed))?;
+        self.desk.commit(write).map_err(CommitError::NotApplied)?;
         answered.await.unwrap_or(Err(CommitError::Unknown(StoreError::Closed)))
     }
 
     async fn acquire_partition(&self, partition: PartitionId) -> Result<Acquired, StoreError> {
-        let view = ask(&self.requests, |answer| Request::Acquire { partition: partition.0, answer }).await?;
+        let view = self.desk.ask(|answer| Request::Acquire { partition: partition.0, answer }).await?;
         let rows = RowStream { source: Some(view.rows), reader: self.reader.clone() };
         let now = Timestamp(view.now);
         Ok(Acquired { epoch: view.epoch, sequence: view.sequence, now, rows: Box::new(rows) })
@@ -162,7 +162,7 @@ impl LogStore {
 
     async fn sync_term(&self, term: Term) -> Result<(), StoreError> {
         if self.shared.options.durability != Durability::Always {
-            ask(&self.requests, |answer| Request::Sync { answer }).await?;
+            self.desk.ask(|answer| Request::Sync { answer }).await?;
         }
         // The epoch is asked for after the sync: a roll-back before that has ended the term.
         if self.epoch(term.partition) == term.epoch { Ok(()) } else { Err(StoreError::Fenced) }
@@ -182,7 +182,7 @@ impl LogStore {
     async fn close_all(&self) {
         let (answer, answered) = oneshot::channel();
         // The committer first: it may still need the keeper for what is queued.
-        if self.requests.send(Request::Close { answer }).await.is_ok() {
+        if self.desk.send(Request::Close { answer }).is_ok() {
             let _ended_either_way = answered.await;
         }
         self.shared.close();
@@ -291,6 +291,7 @@ impl Drop for LogStore {
     /// Without a close the tasks end too, but the log does not say that everything in it is durable.
     fn drop(&mut self) {
         self.shared.close();
+        self.desk.close();
         self.shared.reader_stop.notify_one();
     }
 }

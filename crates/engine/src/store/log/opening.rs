@@ -8,6 +8,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
 use windlass_core::mutant::{Mutant, active};
 
 use super::commit::committer::Committer;
+use super::commit::desk::{self, Desk};
 use super::disk::Disk;
 use super::format::{self, Format, Found, Owner, State};
 use super::read::reader;
@@ -17,7 +18,7 @@ use super::segment::hint::Hint;
 use super::segment::keeper::Keeper;
 use super::segment::pool::Pool;
 use super::segment::{self, Segment, TEMPORARY_SUFFIX, io_failed};
-use super::shared::Shared;
+use super::shared::{Panics, Shared};
 use super::snapshot;
 use super::tables::{Link, Slot};
 use super::upkeep::Upkeep;
@@ -25,7 +26,6 @@ use super::{LogOptions, LogStore};
 use crate::env::{self, Env, Task};
 use crate::store::StoreError;
 
-const REQUESTS_MAX: usize = 1024;
 const JOBS_MAX: usize = 1024;
 const SEGMENT_BYTES_MIN: u32 = 4 << 10;
 pub(super) const SEGMENT_BYTES_MAX: u32 = 1 << 30;
@@ -301,46 +301,25 @@ fn start(
     let pool = Pool::new(free, next_number, options.segment_bytes);
     let shared = Shared::new(env, disk, options, format.log, tables, pool);
     shared.counters.damaged_bodies.store(rotten.len() as u64, Ordering::Relaxed);
-    let (requests, received) = mpsc::channel(REQUESTS_MAX);
     let (jobs, received_jobs) = mpsc::channel(JOBS_MAX);
-    let committer = Committer::new(Arc::clone(&shared), received, end, open);
+    let desk = Desk::new(Arc::clone(&shared), Committer::new(Arc::clone(&shared), end, open));
     let keeper = Keeper::new(Arc::clone(&shared));
-    let upkeep = Upkeep::new(Arc::clone(&shared), requests.clone());
+    let upkeep = Upkeep::new(Arc::clone(&shared), Arc::clone(&desk));
     let tasks = vec![
-        spawn(&shared, "log-committer", committer.serve()),
+        spawn(&shared, desk::THREAD, desk::serve(Arc::clone(&desk))),
         spawn(&shared, "log-reader", reader::serve(Arc::clone(&shared), received_jobs)),
         spawn(&shared, "log-keeper", keeper.serve()),
         spawn(&shared, "log-upkeep", upkeep.serve()),
     ];
     let format = AsyncMutex::new(format);
-    LogStore { format, requests, reader: jobs, tasks: Mutex::new(tasks), shared }
+    LogStore { format, desk, reader: jobs, tasks: Mutex::new(tasks), shared }
 }
 
 /// Runs one of the log's tasks on a thread of its own.
 fn spawn(shared: &Arc<Shared>, name: &'static str, serve: impl Future<Output = ()> + Send + 'static) -> Task {
-    let panics = Panics { shared: Arc::clone(shared), name };
+    let panics = Panics::new(shared, name);
     env::spawn_thread(&*shared.env, name, async move {
         let _panics = panics;
         serve.await;
     })
-}
-
-/// Closes the store if its thread panics: others would wait for that thread for ever.
-struct Panics {
-    shared: Arc<Shared>,
-    name: &'static str,
-}
-
-impl Drop for Panics {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let (thread, directory) = (self.name, self.shared.disk.path(""));
-            tracing::error!(
-                thread,
-                directory,
-                "a thread of the store panicked, which is a bug: the store is closed until the server is restarted"
-            );
-            self.shared.break_down();
-        }
-    }
 }

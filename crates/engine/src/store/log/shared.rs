@@ -177,3 +177,30 @@ impl Shared {
         self.pool_changed.notify_one();
     }
 }
+
+/// Closes the store if a thread panics that works for it: others would wait for that work for ever.
+#[derive(Debug)]
+pub(super) struct Panics {
+    shared: Arc<Shared>,
+    name: &'static str,
+}
+
+impl Panics {
+    pub(super) fn new(shared: &Arc<Shared>, name: &'static str) -> Self {
+        Self { shared: Arc::clone(shared), name }
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let (thread, directory) = (self.name, self.shared.disk.path(""));
+            tracing::error!(
+                thread,
+                directory,
+                "a thread of the store panicked, which is a bug: the store is closed until the server is restarted"
+            );
+            self.shared.break_down();
+        }
+    }
+}

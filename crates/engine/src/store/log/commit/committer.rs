@@ -1,17 +1,16 @@
-//! The committer: the one task that writes the log. It takes what is queued, writes it with one write, makes it
-//! durable with one sync, only then puts it into the tables, and answers everyone.
+//! [`Committer`]: writes the log. It takes the commits that wait at the [`Desk`], writes them with one write, makes them
+//! durable with one sync, only then puts them into the tables, and answers everyone.
 //!
 //! After a failed write or sync nobody knows what is on the disk, so nothing above the last durable frame counts any
 //! more, whatever a read shows: see [`super::repair`].
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use windlass_core::mutant::{Mutant, active};
 
 use super::Request;
+use super::desk::Desk;
 use super::run::{Begins, Run, Write, admit, refuse};
 use crate::store::log::Durability;
 use crate::store::log::read::view::{PartitionView, View};
@@ -25,13 +24,12 @@ use crate::store::{CommitError, StoreError};
 
 /// Bytes that one run takes at most, so that nobody waits long behind others.
 const RUN_BYTES_MAX: usize = 4 << 20;
+/// A disk whose syncs take longer than this is waited for by the committer's thread alone.
+const QUICK_SYNC: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(crate) struct Committer {
     pub(crate) shared: Arc<Shared>,
-    requests: mpsc::Receiver<Request>,
-    /// Taken from the queue, but not yet served.
-    carried: VecDeque<Request>,
     pub(crate) current: Arc<Segment>,
     pub(crate) generation: u64,
     pub(crate) offset: u32,
@@ -44,14 +42,24 @@ pub(crate) struct Committer {
     sync_at: Option<Duration>,
     /// Why nothing can be written until the log is repaired.
     pub(crate) failed: Option<StoreError>,
+    /// How long a sync takes, on average of the last ones.
+    usual_sync: Duration,
+}
+
+/// What became of a [`Committer::step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Done,
+    /// No request waits.
+    Idle,
+    /// The log is closed.
+    Closed,
 }
 
 impl Committer {
-    pub(crate) fn new(shared: Arc<Shared>, requests: mpsc::Receiver<Request>, end: End, open: u32) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, end: End, open: u32) -> Self {
         Self {
             shared,
-            requests,
-            carried: VecDeque::new(),
             current: end.segment,
             generation: end.generation,
             offset: end.offset,
@@ -60,68 +68,64 @@ impl Committer {
             hint: None,
             sync_at: None,
             failed: None,
+            usual_sync: Duration::ZERO,
         }
     }
 
-    /// Serves until it is told to close, or nobody is left who could ask.
-    pub(crate) async fn serve(mut self) {
-        while let Some(request) = self.next().await {
-            match request {
-                Request::Write(first) => self.write_together(first).await,
-                Request::Acquire { partition, answer } => {
-                    let _caller_gone = answer.send(self.acquire(partition).await);
-                }
-                Request::View { answer } => {
-                    let _caller_gone = answer.send(self.view().await);
-                }
-                Request::Hold { answer, released } => {
-                    let view = self.view().await.map(|view| (view, self.closing()));
-                    if answer.send(view).is_ok() {
-                        let _dropped_or_told = released.await;
-                    }
-                }
-                Request::Sync { answer } => {
-                    let _caller_gone = answer.send(self.sync_all().await);
-                }
-                Request::Close { answer } => {
-                    self.close().await;
-                    let _caller_gone = answer.send(());
-                    return;
-                }
-            }
-        }
-    }
-
-    async fn next(&mut self) -> Option<Request> {
-        if self.shared.is_broken() {
-            return None;
-        }
-        // Asked here too, because under load there is always something carried over and the timer below is not waited for.
+    /// Serves one request that waits at the desk, or as many commits as go into one run.
+    pub(super) async fn step(&mut self, desk: &Desk) -> Step {
+        // Asked here too: under load there is always a request, and nobody waits for `sync_due`.
         if self.sync_at.is_some_and(|at| at <= self.shared.env.boot()) {
             self.sync_written().await;
         }
-        if let Some(request) = self.carried.pop_front() {
-            return Some(request);
-        }
-        loop {
-            let (at, env) = (self.sync_at, &self.shared.env);
-            let timer = async {
-                match at {
-                    Some(at) => env.sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                () = self.shared.broke.notified() => return None,
-                () = timer => self.sync_written().await,
-                request = self.requests.recv() => return request,
+        let Some(request) = desk.next() else { return Step::Idle };
+        match request {
+            Request::Write(first) => self.write_together(first, desk).await,
+            Request::Acquire { partition, answer } => {
+                let _caller_gone = answer.send(self.acquire(partition).await);
             }
+            Request::View { answer } => {
+                let _caller_gone = answer.send(self.view().await);
+            }
+            Request::Hold { answer, released } => {
+                let view = self.view().await.map(|view| (view, self.closing()));
+                if answer.send(view).is_ok() {
+                    let _dropped_or_told = released.await;
+                }
+            }
+            Request::Sync { answer } => {
+                let _caller_gone = answer.send(self.sync_all().await);
+            }
+            Request::Close { answer } => {
+                self.close().await;
+                let _caller_gone = answer.send(());
+                return Step::Closed;
+            }
+        }
+        Step::Done
+    }
+
+    /// Whether a commit takes so little time that a thread that others need may wait for it.
+    pub(super) fn is_quick(&self) -> bool {
+        !self.must_stay() && self.failed.is_none() && self.usual_sync < QUICK_SYNC
+    }
+
+    /// Whether the committer belongs on its own thread also while no request waits: what it wrote is yet to be synced.
+    pub(super) fn must_stay(&self) -> bool {
+        self.shared.options.durability != Durability::Always
+    }
+
+    /// Waits until what was written is to be synced.
+    pub(super) async fn sync_due(&self) {
+        match self.sync_at {
+            Some(at) => self.shared.env.sleep_until(at).await,
+            None => std::future::pending().await,
         }
     }
 
-    async fn write_together(&mut self, first: Write) {
-        let writes = self.gather(first);
+    async fn write_together(&mut self, first: Write, desk: &Desk) {
+        let more = desk.next_writes(RUN_BYTES_MAX.saturating_sub(first.frame.len()));
+        let writes = std::iter::once(first).chain(more).collect::<Vec<_>>();
         if self.failed.is_some()
             && let Err(error) = self.repair().await
         {
@@ -145,31 +149,7 @@ impl Committer {
                 Err(error) => return refuse(writes, &error),
             }
         };
-        self.carry_out(run, writes).await;
-    }
-
-    /// More writes that are queued, as far as they go into one run.
-    fn gather(&mut self, first: Write) -> Vec<Write> {
-        let mut bytes = first.frame.len();
-        let mut writes = vec![first];
-        while let Some(request) = self.carried.pop_front().or_else(|| self.requests.try_recv().ok()) {
-            match request {
-                Request::Write(write) if bytes + write.frame.len() <= RUN_BYTES_MAX => {
-                    bytes += write.frame.len();
-                    writes.push(write);
-                }
-                other @ (Request::Write(_)
-                | Request::Acquire { .. }
-                | Request::View { .. }
-                | Request::Hold { .. }
-                | Request::Sync { .. }
-                | Request::Close { .. }) => {
-                    self.carried.push_front(other);
-                    break;
-                }
-            }
-        }
-        writes
+        self.carry_out(run, writes, desk).await;
     }
 
     /// The segment to go on in. What is in the current one is durable before anything is written to the next.
@@ -191,10 +171,8 @@ impl Committer {
         segment.start(self.header(Kind::SegmentStart, *generation, *after, *after))
     }
 
-    async fn carry_out(&mut self, mut run: Run, writes: Vec<Write>) {
-        for write in run.fill(writes).into_iter().rev() {
-            self.carried.push_front(Request::Write(write));
-        }
+    async fn carry_out(&mut self, mut run: Run, writes: Vec<Write>, desk: &Desk) {
+        desk.put_back(run.fill(writes));
         let sync_now = self.shared.options.durability == Durability::Always
             || run.writes.iter().any(Write::is_of_queues);
         let mut done = run.segment.write(run.base, &run.buffer).await;
@@ -235,12 +213,14 @@ impl Committer {
         }
     }
 
-    pub(crate) async fn sync(&self, segment: &Segment) -> Result<(), StoreError> {
+    pub(crate) async fn sync(&mut self, segment: &Segment) -> Result<(), StoreError> {
         if active(Mutant::SkipSync) {
             return Ok(());
         }
         self.shared.counters.synced();
+        let began = self.shared.env.boot();
         let synced = segment.sync().await;
+        self.usual_sync = (self.usual_sync * 7 + self.shared.env.boot().saturating_sub(began)) / 8;
         if active(Mutant::TrustAfterFailedSync) { Ok(()) } else { synced }
     }
 
@@ -303,7 +283,7 @@ impl Committer {
     }
 
     /// Syncs what was written without a sync.
-    async fn sync_written(&mut self) {
+    pub(super) async fn sync_written(&mut self) {
         self.sync_at = None;
         let segment = Arc::clone(&self.current);
         if let Err(error) = self.sync(&segment).await {

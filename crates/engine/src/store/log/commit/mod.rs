@@ -1,11 +1,12 @@
-//! How the log grows: the [`committer`] writes what it is asked to, a [`run`] at a time; after a failed write or sync it
-//! begins anew ([`repair`]).
+//! How the log grows: requests wait at the [`desk`]; the [`committer`] writes commits, a [`run`] at a time, and after a
+//! failed write or sync begins anew ([`repair`]).
 
 pub(crate) mod committer;
+pub(crate) mod desk;
 mod repair;
 pub(crate) mod run;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::store::StoreError;
 use crate::store::log::read::view::{PartitionView, View};
@@ -36,14 +37,4 @@ pub(crate) enum Request {
     Close {
         answer: oneshot::Sender<()>,
     },
-}
-
-/// Asks the committer, and waits for the answer.
-pub(crate) async fn ask<T>(
-    requests: &mpsc::Sender<Request>,
-    request: impl FnOnce(oneshot::Sender<Result<T, StoreError>>) -> Request,
-) -> Result<T, StoreError> {
-    let (answer, answered) = oneshot::channel();
-    requests.send(request(answer)).await.map_err(|_| StoreError::Closed)?;
-    answered.await.map_err(|_| StoreError::Closed)?
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::reading::{self, Read};
 use super::{Account, Locked, Progress, guess};
 use crate::env::Env;
-use crate::store::log::commit::{Request, ask};
+use crate::store::log::commit::Request;
 use crate::store::log::disk::Disk;
 use crate::store::log::format::{Format, Found, Owner};
 use crate::store::log::opening::Purpose;
@@ -73,7 +73,7 @@ pub async fn salvage_with(
 
 /// Makes everything that was written durable, and then says that it is complete.
 async fn finish(store: &LogStore, epochs: &BTreeMap<u32, u64>) -> Result<(), StoreError> {
-    ask(&store.requests, |answer| Request::Sync { answer }).await?;
+    store.desk.ask(|answer| Request::Sync { answer }).await?;
     // A write that failed earlier has ended the terms of all partitions, and what they had written is gone.
     let is_of_term = |(partition, epoch): (&u32, &u64)| {
         store.shared.tables().partitions.get(partition).is_some_and(|table| table.epoch == *epoch)

@@ -19,13 +19,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::mpsc;
 use windlass_core::mutant::{Mutant, active};
 
 use crate::store::StoreError;
 use crate::store::bodies::BodyKey;
 use crate::store::log::Durability;
-use crate::store::log::commit::{Request, ask};
+use crate::store::log::commit::Request;
+use crate::store::log::commit::desk::Desk;
 use crate::store::log::disk::File;
 use crate::store::log::read::fetch::{fetch, piece};
 use crate::store::log::read::rows::FrameSource;
@@ -45,7 +45,7 @@ pub(crate) const SLICE: usize = 1024;
 /// something cannot be read keeps the others from it only as long as that may pass.
 pub(crate) async fn take(
     shared: &Shared,
-    requests: &mpsc::Sender<Request>,
+    desk: &Desk,
     view: View,
     attempts: &mut UnreadableAttempts,
 ) -> Result<Option<Arc<SnapshotFile>>, StoreError> {
@@ -53,7 +53,7 @@ pub(crate) async fn take(
     let temporary = format!("{name}{TEMPORARY_SUFFIX}");
     let file = create(shared, &temporary, &name).await?;
     let writer = Writer::new(shared, &view, file, attempts);
-    let finished = write_and_name(writer, requests, &temporary, &name).await;
+    let finished = write_and_name(writer, desk, &temporary, &name).await;
     if finished.is_err() {
         let _may_be_gone = shared.disk.remove(&temporary).await;
     }
@@ -108,7 +108,7 @@ async fn create(shared: &Shared, temporary: &str, name: &str) -> Result<Arc<dyn 
 
 async fn write_and_name(
     mut writer: Writer<'_>,
-    requests: &mpsc::Sender<Request>,
+    desk: &Desk,
     temporary: &str,
     name: &str,
 ) -> Result<SnapshotFile, StoreError> {
@@ -118,7 +118,7 @@ async fn write_and_name(
     let sections = writer.write().await?;
     if shared.options.durability != Durability::Always {
         // The places of bodies may have come from commits that are not durable yet.
-        ask(requests, |answer| Request::Sync { answer }).await?;
+        desk.ask(|answer| Request::Sync { answer }).await?;
     }
     let synced = {
         let tables = shared.tables();

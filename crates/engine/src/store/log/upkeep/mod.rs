@@ -7,9 +7,8 @@ mod compaction;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
-use crate::store::log::commit::{Request, ask};
+use crate::store::log::commit::Request;
+use crate::store::log::commit::desk::Desk;
 use crate::store::log::read::unreadable::UnreadableAttempts;
 use crate::store::log::read::view::View;
 use crate::store::log::shared::Shared;
@@ -28,7 +27,7 @@ const PASSED_MAX: u32 = 20;
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     shared: Arc<Shared>,
-    requests: mpsc::Sender<Request>,
+    desk: Arc<Desk>,
     /// Snapshots that were replaced, but may still be read.
     replaced: Vec<Arc<SnapshotFile>>,
     /// How long to wait after something failed.
@@ -59,10 +58,10 @@ impl NoRoom {
 }
 
 impl Upkeep {
-    pub(crate) fn new(shared: Arc<Shared>, requests: mpsc::Sender<Request>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, desk: Arc<Desk>) -> Self {
         Self {
             shared,
-            requests,
+            desk,
             replaced: Vec::new(),
             retry: None,
             unreadable: UnreadableAttempts::default(),
@@ -150,9 +149,9 @@ impl Upkeep {
     }
 
     async fn take_snapshot(&mut self) -> Result<(), StoreError> {
-        let view = ask(&self.requests, |answer| Request::View { answer }).await?;
+        let view = self.desk.ask(|answer| Request::View { answer }).await?;
         let as_is = self.ask_for_room(&view)?;
-        let taken = snapshot::take(&self.shared, &self.requests, view, &mut self.unreadable).await;
+        let taken = snapshot::take(&self.shared, &self.desk, view, &mut self.unreadable).await;
         self.no_room = match &taken {
             Err(error) if error.is_full() => Some(as_is),
             Ok(_) | Err(_) => None,
