@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 use windlass_api::Code;
 use windlass_core::time::Span;
 use windlass_engine::{Commit, Delivery, Engine, EngineError, Outcome};
@@ -79,9 +80,11 @@ impl Context {
         outcome: Outcome,
         work: impl Future<Output = Result<T, EngineError>>,
     ) -> Result<T, Problem> {
-        match tokio::time::timeout(Duration::from(timeout), work).await {
-            Ok(result) => result.map_err(Problem::from),
-            Err(_elapsed) => {
+        let late = self.app.deadlines.until(Instant::now() + Duration::from(timeout));
+        tokio::select! {
+            biased;
+            done = work => done.map_err(Problem::from),
+            () = late => {
                 let message = format!("not done within {}", show::span(timeout));
                 Err(Problem { outcome: Some(outcome), ..Problem::new(Code::Timeout, message) })
             }

@@ -51,6 +51,7 @@ use windlass_api::events::{EmitRequest, SuspendRequest};
 use windlass_api::items::{CompleteRequest, ExtendRequest, LeaseRequest, ReleaseRequest, RetryRequest};
 use windlass_api::service::BackupRequest;
 use windlass_api::{Call, Code, REQUEST_ID, Time};
+use windlass_engine::env::Deadlines;
 use windlass_engine::{Engine, Outcome};
 
 use self::context::{Answer, Context};
@@ -79,6 +80,8 @@ const SETTLING: [&str; 6] = [
     EmitRequest::NAME,
 ];
 
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
 static OPENAPI: LazyLock<Bytes> = LazyLock::new(|| windlass_api::openapi::document().to_string().into());
 
 #[derive(Clone, Debug)]
@@ -102,6 +105,8 @@ pub struct App {
     request_number: AtomicU64,
     requests: Requests,
     traffic: Arc<Traffic>,
+    /// Timeouts of calls.
+    deadlines: Deadlines,
     metrics_page: MetricsPage,
     /// One backup at a time.
     backing_up: Arc<Mutex<()>>,
@@ -135,6 +140,7 @@ impl App {
             request_number: AtomicU64::new(first),
             requests: Requests::default(),
             traffic,
+            deadlines: Deadlines::default(),
             metrics_page: MetricsPage::default(),
             backing_up: Arc::default(),
             began: Instant::now(),
@@ -175,77 +181,83 @@ impl App {
         }
     }
 
-    async fn answer(self: Arc<Self>, request: Request<RequestBody>) -> Response<Reply> {
-        let path = request.uri().path().to_owned();
-        let Some(call) = path.strip_prefix("/v1/") else { return self.page(&path, &request).await };
+    /// The whole router. Each future is boxed by itself: as branches of one future, every request would take the room of the
+    /// largest.
+    fn answer(self: Arc<Self>, request: Request<RequestBody>) -> BoxFuture<Response<Reply>> {
+        let Some(call) = request.uri().path().strip_prefix("/v1/") else {
+            return Box::pin(async move { self.page(&request).await });
+        };
         let app = self;
         match call {
-            "queues.create" => app.call(request, queues::create).await,
-            "queues.update" => app.call(request, queues::update).await,
-            "queues.info" => app.call(request, queues::info).await,
-            "queues.list" => app.call(request, queues::list).await,
-            "queues.delete" => app.call(request, queues::delete).await,
-            "queue.stats" => app.call(request, queues::stats).await,
-            "queue.clear" => app.call(request, queues::clear).await,
-            "queue.redrive" => app.call(request, queues::redrive).await,
-            "queue.rebalance" => app.call(request, queues::rebalance).await,
-            "queue.produce" => app.call(request, items::produce).await,
-            "queue.lease" => app.call(request, items::lease).await,
-            "queue.complete" => app.call(request, items::complete).await,
-            "queue.retry" => app.call(request, items::retry).await,
-            "queue.extend" => app.call(request, items::extend).await,
-            "queue.release" => app.call(request, items::release).await,
-            "queue.suspend" => app.call(request, events::suspend).await,
-            "queue.permits" => app.call(request, permits::list).await,
-            "queue.revoke" => app.call(request, permits::revoke).await,
-            "item.get" => app.call(request, item::get).await,
-            "item.wait" => app.call(request, item::wait).await,
-            "item.cancel" => app.call(request, item::cancel).await,
-            "item.emit" => app.call(request, events::emit).await,
-            "item.resume" => app.call(request, events::resume).await,
-            "item.close_streams" => app.call(request, events::close_streams).await,
-            "item.events" => stream::events(app, request).await,
-            "group.create" => app.call(request, groups::create).await,
-            "group.set_end" => app.call(request, groups::set_end).await,
-            "group.start" => app.call(request, groups::start).await,
-            "group.cancel" => app.call(request, groups::cancel).await,
-            "group.info" => app.call(request, groups::info).await,
-            "group.delete" => app.call(request, groups::delete).await,
-            "groups.list" => app.call(request, groups::list).await,
-            "crons.create" => app.call(request, crons::create).await,
-            "crons.update" => app.call(request, crons::update).await,
-            "crons.info" => app.call(request, crons::info).await,
-            "crons.list" => app.call(request, crons::list).await,
-            "crons.delete" => app.call(request, crons::delete).await,
-            "crons.pause" => app.call(request, crons::pause).await,
-            "crons.resume" => app.call(request, crons::resume).await,
-            "crons.trigger" => app.call(request, crons::trigger).await,
-            "queue.reload" => app.call(request, storage::reload).await,
-            "storage/items.list" => app.call(request, storage::list).await,
-            "storage/scheduled.list" => app.call(request, storage::list_scheduled).await,
-            "storage/items.import" => app.call(request, storage::import).await,
-            "storage/items.delete" => app.call(request, storage::delete).await,
-            "storage/unclaimed.list" => app.call(request, unclaimed::list).await,
-            "storage/unclaimed.adopt" => app.call(request, unclaimed::adopt).await,
-            "storage/unclaimed.drop" => app.call(request, unclaimed::drop_partition).await,
-            "queue.pause" => app.call(request, rules::pause).await,
-            "queue.resume" => app.call(request, rules::resume).await,
-            "queue.block" => app.call(request, rules::block).await,
-            "queue.unblock" => app.call(request, rules::unblock).await,
-            "rules.list" => app.call(request, rules::list).await,
-            "item.explain" => app.call(request, explain::explain).await,
-            "server.info" => app.call(request, info::show).await,
-            "server.backup" => app.call(request, backup::make).await,
+            "queues.create" => Box::pin(app.call(request, queues::create)),
+            "queues.update" => Box::pin(app.call(request, queues::update)),
+            "queues.info" => Box::pin(app.call(request, queues::info)),
+            "queues.list" => Box::pin(app.call(request, queues::list)),
+            "queues.delete" => Box::pin(app.call(request, queues::delete)),
+            "queue.stats" => Box::pin(app.call(request, queues::stats)),
+            "queue.clear" => Box::pin(app.call(request, queues::clear)),
+            "queue.redrive" => Box::pin(app.call(request, queues::redrive)),
+            "queue.rebalance" => Box::pin(app.call(request, queues::rebalance)),
+            "queue.produce" => Box::pin(app.call(request, items::produce)),
+            "queue.lease" => Box::pin(app.call(request, items::lease)),
+            "queue.complete" => Box::pin(app.call(request, items::complete)),
+            "queue.retry" => Box::pin(app.call(request, items::retry)),
+            "queue.extend" => Box::pin(app.call(request, items::extend)),
+            "queue.release" => Box::pin(app.call(request, items::release)),
+            "queue.suspend" => Box::pin(app.call(request, events::suspend)),
+            "queue.permits" => Box::pin(app.call(request, permits::list)),
+            "queue.revoke" => Box::pin(app.call(request, permits::revoke)),
+            "item.get" => Box::pin(app.call(request, item::get)),
+            "item.wait" => Box::pin(app.call(request, item::wait)),
+            "item.cancel" => Box::pin(app.call(request, item::cancel)),
+            "item.emit" => Box::pin(app.call(request, events::emit)),
+            "item.resume" => Box::pin(app.call(request, events::resume)),
+            "item.close_streams" => Box::pin(app.call(request, events::close_streams)),
+            "item.events" => Box::pin(stream::events(app, request)),
+            "group.create" => Box::pin(app.call(request, groups::create)),
+            "group.set_end" => Box::pin(app.call(request, groups::set_end)),
+            "group.start" => Box::pin(app.call(request, groups::start)),
+            "group.cancel" => Box::pin(app.call(request, groups::cancel)),
+            "group.info" => Box::pin(app.call(request, groups::info)),
+            "group.delete" => Box::pin(app.call(request, groups::delete)),
+            "groups.list" => Box::pin(app.call(request, groups::list)),
+            "crons.create" => Box::pin(app.call(request, crons::create)),
+            "crons.update" => Box::pin(app.call(request, crons::update)),
+            "crons.info" => Box::pin(app.call(request, crons::info)),
+            "crons.list" => Box::pin(app.call(request, crons::list)),
+            "crons.delete" => Box::pin(app.call(request, crons::delete)),
+            "crons.pause" => Box::pin(app.call(request, crons::pause)),
+            "crons.resume" => Box::pin(app.call(request, crons::resume)),
+            "crons.trigger" => Box::pin(app.call(request, crons::trigger)),
+            "queue.reload" => Box::pin(app.call(request, storage::reload)),
+            "storage/items.list" => Box::pin(app.call(request, storage::list)),
+            "storage/scheduled.list" => Box::pin(app.call(request, storage::list_scheduled)),
+            "storage/items.import" => Box::pin(app.call(request, storage::import)),
+            "storage/items.delete" => Box::pin(app.call(request, storage::delete)),
+            "storage/unclaimed.list" => Box::pin(app.call(request, unclaimed::list)),
+            "storage/unclaimed.adopt" => Box::pin(app.call(request, unclaimed::adopt)),
+            "storage/unclaimed.drop" => Box::pin(app.call(request, unclaimed::drop_partition)),
+            "queue.pause" => Box::pin(app.call(request, rules::pause)),
+            "queue.resume" => Box::pin(app.call(request, rules::resume)),
+            "queue.block" => Box::pin(app.call(request, rules::block)),
+            "queue.unblock" => Box::pin(app.call(request, rules::unblock)),
+            "rules.list" => Box::pin(app.call(request, rules::list)),
+            "item.explain" => Box::pin(app.call(request, explain::explain)),
+            "server.info" => Box::pin(app.call(request, info::show)),
+            "server.backup" => Box::pin(app.call(request, backup::make)),
             other => {
-                let encoding = reply_encoding(request.headers());
-                // Read to its end, so that a client that asks for too much keeps its connection.
-                let _unwanted = request.into_body().read().await;
-                refuse(&unknown_call(other), encoding)
+                let (refused, encoding) = (unknown_call(other), reply_encoding(request.headers()));
+                Box::pin(async move {
+                    // Read to its end, so that a client that asks for too much keeps its connection.
+                    let _unwanted = request.into_body().read().await;
+                    refuse(&refused, encoding)
+                })
             }
         }
     }
 
-    async fn page(&self, path: &str, request: &Request<RequestBody>) -> Response<Reply> {
+    async fn page(&self, request: &Request<RequestBody>) -> Response<Reply> {
+        let path = request.uri().path();
         let known = matches!(path, "/" | "/health" | "/ready" | "/metrics" | "/openapi.json");
         let encoding = reply_encoding(request.headers());
         if !known {
@@ -340,12 +352,13 @@ impl Handler for App {
         let id = self.request_id();
         let span = error_span!("request", id);
         let answer = async move {
-            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let (method, target) = (request.method().clone(), request.uri().clone());
             let began = Instant::now();
             let app = Arc::clone(&self);
             let sharing = self.gate.sharing(request.headers());
             let mut response = self.let_in(request, &sharing).await;
             let (elapsed, status) = (began.elapsed(), response.status().as_u16());
+            let path = target.path();
             app.requests.record(path.strip_prefix("/v1/").unwrap_or(OTHER), status, elapsed);
             debug!(%method, path, status, elapsed_us = elapsed.as_micros(), "answered");
             let id = HeaderValue::try_from(id).expect("hexadecimal digits are a header value");

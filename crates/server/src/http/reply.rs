@@ -1,8 +1,9 @@
 //! Replies: bodies, statuses and headers.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response};
 use tracing::warn;
@@ -15,6 +16,9 @@ use super::error::Problem;
 use super::wire::Encoding;
 use crate::gate::Sharing;
 use crate::listener::{Reply, Traffic};
+
+/// Most calls change one partition.
+const COMMIT_BYTES_USUAL: usize = 32;
 
 pub(super) async fn answered<R: Wire>(
     answer: Answer<R>,
@@ -50,13 +54,18 @@ pub(super) async fn answered<R: Wire>(
 
 /// The first partitions by name, and how many there are beyond them.
 fn commit_header(commits: &[Commit]) -> Option<HeaderValue> {
-    let named = commits.iter().take(COMMITS_NAMED_MAX);
-    let mut list: Vec<String> =
-        named.map(|commit| format!("{}:{}", commit.partition, commit.sequence)).collect();
-    let others = commits.len() - list.len();
-    list.extend((others > 0).then(|| format!("+{others}")));
-    let value = HeaderValue::try_from(list.join(",")).expect("digits and signs are a header value");
-    (!list.is_empty()).then_some(value)
+    if commits.is_empty() {
+        return None;
+    }
+    let (mut list, mut between) = (BytesMut::with_capacity(COMMIT_BYTES_USUAL), "");
+    for Commit { partition, sequence } in commits.iter().take(COMMITS_NAMED_MAX) {
+        write!(list, "{between}{partition}:{sequence}").expect("`BytesMut` grows");
+        between = ",";
+    }
+    if let Some(others) = commits.len().checked_sub(COMMITS_NAMED_MAX).filter(|others| *others > 0) {
+        write!(list, ",+{others}").expect("`BytesMut` grows");
+    }
+    Some(HeaderValue::from_maybe_shared(list.freeze()).expect("digits and signs are a header value"))
 }
 
 pub(super) fn refuse(problem: &Problem, encoding: Encoding) -> Response<Reply> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::exchange::{Exchange, Rest};
 use super::latch::Latch;
@@ -165,7 +165,7 @@ impl RequestBody {
                 frame = self.incoming.frame() => frame,
                 () = waiting.stopped.as_mut() => return Err(BodyError::Stopping),
                 () = waiting.eviction.wait() => return Err(waiting.evicted),
-                () = sleep_until(waiting.pace.deadline()) => return Err(BodyError::Stalled),
+                () = self.exchange.server.deadlines.until(waiting.pace.deadline()) => return Err(BodyError::Stalled),
             };
             let Some(frame) = frame else { return Ok(None) };
             // What is no data is trailers, which mean nothing here.

@@ -22,6 +22,7 @@ use super::exchange::{ClientEnd, Exchange, Rest};
 use super::farewell::{self, Patience, Refusal};
 use super::io::GuardedIo;
 use super::reply::{Delivery, Outgoing, Reply};
+use super::seldom::Seldom;
 use super::traffic::Slot;
 
 /// A body that is too large may go on for so many times its limit before its sender is cut off.
@@ -95,24 +96,54 @@ async fn converse(exchange: &Arc<Exchange>, stream: &TcpStream) -> End {
     let io = GuardedIo::new(stream, Arc::clone(exchange));
     let service = service_fn(|request| answer(Arc::clone(exchange), request));
     let mut connection = pin!(server.http.serve_connection(io, service));
-    let mut stop = pin!(server.stopped());
-    let client = exchange.client_closed();
-    let mut told = false;
+    let mut interruption = Seldom::new(interrupted(exchange, stream));
     loop {
         tokio::select! {
             biased;
             ended = connection.as_mut() => return end(exchange, ended),
-            () = gone(stream) => return End::Gone,
-            () = closed_side(stream), if !client.is_set() => client.set(),
-            () = stop.as_mut(), if !told => {
+            why = &mut interruption => match why {
+                Interruption::Gone => return End::Gone,
                 // A client whose request is not even known is not waited for.
-                if exchange.is_unasked() {
-                    return end(exchange, Ok(()));
+                Interruption::Stopping if exchange.is_unasked() => return end(exchange, Ok(())),
+                Interruption::Stopping => {
+                    connection.as_mut().graceful_shutdown();
+                    interruption = Seldom::new(broken(exchange, stream));
                 }
-                told = true;
-                connection.as_mut().graceful_shutdown();
-            }
+            },
         }
+    }
+}
+
+/// What may come between a client and its reply.
+enum Interruption {
+    /// The connection is broken.
+    Gone,
+    /// The server is stopping.
+    Stopping,
+}
+
+async fn interrupted(exchange: &Exchange, stream: &TcpStream) -> Interruption {
+    tokio::select! {
+        biased;
+        gone = broken(exchange, stream) => gone,
+        () = exchange.server.stopped() => Interruption::Stopping,
+    }
+}
+
+/// When the connection is broken. If the client closes its side before, the exchange is told.
+async fn broken(exchange: &Exchange, stream: &TcpStream) -> Interruption {
+    let client = exchange.client_closed();
+    let closing = async {
+        if !client.is_set() {
+            closed_side(stream).await;
+            client.set();
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = gone(stream) => Interruption::Gone,
+        () = closing => unreachable!("the client's end is not waited for"),
     }
 }
 

@@ -17,6 +17,7 @@ mod limits;
 mod pace;
 mod reply;
 mod scratch;
+mod seldom;
 mod shares;
 mod silence;
 mod timeline;
@@ -36,6 +37,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, warn};
+use windlass_engine::env::Deadlines;
 
 pub use self::body::{BodyError, ClientSide, NoRoom, Received, RequestBody};
 pub use self::limits::Limits;
@@ -87,6 +89,8 @@ struct Server {
     handler: Arc<dyn Handler>,
     http: http1::Builder,
     refusals: Arc<Semaphore>,
+    /// Deadlines of request bodies.
+    deadlines: Deadlines,
     stopping: watch::Receiver<bool>,
 }
 
@@ -210,7 +214,7 @@ impl Server {
         // A client that has closed its side is answered. Elsewhere than on Linux only hyper notices one that is gone.
         http.half_close(connection::NOTICES_CLOSING);
         let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-        Self { limits, traffic, handler, http, refusals, stopping }
+        Self { limits, traffic, handler, http, refusals, deadlines: Deadlines::default(), stopping }
     }
 
     /// When the server is stopping, or nobody is left who could say so.
