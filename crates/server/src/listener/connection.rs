@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::poll_fn;
 #[cfg(target_os = "linux")]
 use std::io::ErrorKind;
 use std::pin::pin;
@@ -17,6 +18,7 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::Server;
+use super::again::Again;
 use super::body::RequestBody;
 use super::exchange::{ClientEnd, Exchange, Rest};
 use super::farewell::{self, Patience, Refusal};
@@ -97,10 +99,11 @@ async fn converse(exchange: &Arc<Exchange>, stream: &TcpStream) -> End {
     let service = service_fn(|request| answer(Arc::clone(exchange), request));
     let mut connection = pin!(server.http.serve_connection(io, service));
     let mut interruption = Seldom::new(interrupted(exchange, stream));
+    let again = Again::new();
     loop {
         tokio::select! {
             biased;
-            ended = connection.as_mut() => return end(exchange, ended),
+            ended = poll_fn(|cx| again.poll(connection.as_mut(), cx)) => return end(exchange, ended),
             why = &mut interruption => match why {
                 Interruption::Gone => return End::Gone,
                 // A client whose request is not even known is not waited for.

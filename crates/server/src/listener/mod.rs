@@ -5,6 +5,8 @@
 //! `reply` (what a [`Handler`] gets and gives), `silence` (who takes nothing of a stream), and `farewell` (how a client that
 //! is refused gets to know it).
 
+mod again;
+mod alarm;
 mod body;
 mod books;
 mod budget;

@@ -6,27 +6,24 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::alarm::Alarm;
 
 pub(super) struct Seldom<'a, T> {
     future: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
     alarm: Arc<Alarm>,
     /// The same `alarm`, as the future knows it.
     waker: Waker,
-}
-
-/// Passes a wake-up on to the task, and remembers it.
-struct Alarm {
-    rang: AtomicBool,
-    task: Mutex<Option<Waker>>,
+    /// The future was not polled yet.
+    is_new: bool,
 }
 
 impl<'a, T> Seldom<'a, T> {
     pub(super) fn new(future: impl Future<Output = T> + Send + 'a) -> Self {
-        let alarm = Arc::new(Alarm { rang: AtomicBool::new(true), task: Mutex::new(None) });
-        Self { future: Box::pin(future), waker: Waker::from(Arc::clone(&alarm)), alarm }
+        let alarm = Arc::new(Alarm::default());
+        Self { future: Box::pin(future), waker: Waker::from(Arc::clone(&alarm)), alarm, is_new: true }
     }
 }
 
@@ -36,7 +33,7 @@ impl<T> Future for Seldom<'_, T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         // In this order: a wake-up in between is seen, or wakes the task.
         self.alarm.wakes(cx.waker());
-        if !self.alarm.rang.swap(false, Ordering::SeqCst) {
+        if !self.alarm.rang() && !std::mem::take(&mut self.is_new) {
             return Poll::Pending;
         }
         let Self { future, waker, .. } = &mut *self;
@@ -50,32 +47,9 @@ impl<T> fmt::Debug for Seldom<'_, T> {
     }
 }
 
-impl Alarm {
-    fn wakes(&self, waker: &Waker) {
-        let mut task = self.task.lock().expect("nothing panics while this lock is held");
-        if !task.as_ref().is_some_and(|task| task.will_wake(waker)) {
-            *task = Some(waker.clone());
-        }
-    }
-}
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.rang.store(true, Ordering::SeqCst);
-        let task = self.task.lock().expect("nothing panics while this lock is held").clone();
-        if let Some(task) = task {
-            task.wake();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio::sync::Notify;
 
