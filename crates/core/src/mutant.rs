@@ -53,6 +53,8 @@ pub enum Mutant {
     LeaseSuspended,
     /// core: a suspended attempt is counted.
     ChargeSuspended,
+    /// core: a worker's turn leases what it gave back itself.
+    LeaseGivenBack,
     /// core: the answer to a suspended item does not come with its lease.
     LoseInput,
     /// core: the answer of before comes with the lease when it was suspended again.
