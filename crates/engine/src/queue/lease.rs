@@ -30,8 +30,16 @@ const PASSES_MAX: usize = 100;
 pub(super) struct LeftOut {
     /// Items that the call gave back.
     pub(super) given_back: BTreeMap<PartitionId, Vec<ItemNumber>>,
-    /// Partitions that have given the call all they had for it, or could not.
+    /// Partitions that have given the call all they had for it.
     pub(super) emptied: BTreeSet<PartitionId>,
+    /// Partitions that could not carry the call out, and why.
+    pub(super) failed: BTreeMap<PartitionId, EngineError>,
+}
+
+impl LeftOut {
+    fn is_asked(&self, partition: PartitionId) -> bool {
+        !self.emptied.contains(&partition) && !self.failed.contains_key(&partition)
+    }
 }
 
 /// The items that a lease could take at once.
@@ -172,7 +180,7 @@ impl QueueHandle {
         grant: &mut Vec<GrantPart>,
     ) -> Result<(), EngineError> {
         let now = self.env.wall();
-        let asked = self.partitions.iter().filter(|handle| !left_out.emptied.contains(&handle.id));
+        let asked = self.partitions.iter().filter(|handle| left_out.is_asked(handle.id));
         let mut with_work: Vec<_> =
             asked.filter_map(|handle| Some((work_of(handle, now)?, handle))).collect();
         with_work.sort_by_key(|(work, _)| *work);

@@ -125,9 +125,17 @@ impl QueueHandle {
             refused = self.fill_up(lease, left_out, Some(deadline), &mut filled).await;
         }
         if filled.is_empty() {
-            self.check_serving().and(refused)?;
+            self.check_serving().and(refused).and(self.check_any_left(left_out))?;
         }
         filled.into_grant()
+    }
+
+    /// Refused if no partition could carry the call out.
+    fn check_any_left(&self, left_out: &LeftOut) -> Result<(), EngineError> {
+        let failed: Vec<&EngineError> =
+            self.partitions.iter().filter_map(|handle| left_out.failed.get(&handle.id)).collect();
+        let none_left = failed.len() == self.partitions.len();
+        failed.first().filter(|_| none_left).map_or(Ok(()), |error| Err((*error).clone()))
     }
 }
 
@@ -195,8 +203,8 @@ impl LeftOut {
                 }
                 Ok(_) | Err(EngineError::Refused(_)) => {}
                 // What the partition gave back, if anything, is not known.
-                Err(_) => {
-                    self.emptied.insert(id.partition);
+                Err(error) => {
+                    self.failed.insert(id.partition, error.clone());
                 }
             }
         }
