@@ -116,7 +116,7 @@ pub enum Mutant {
 impl Mutant {
     /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends.
     /// The histories of the core find that one.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -140,6 +140,7 @@ impl Mutant {
         Self::RepeatEvent,
         Self::LeaseSuspended,
         Self::ChargeSuspended,
+        Self::LeaseGivenBack,
         Self::LoseInput,
         Self::KeepInput,
         Self::HideSuspended,
