@@ -205,18 +205,18 @@ type Named = (usize, u8, u8);
 fn settle_of(held: Held, verb: u8, how: u8, now: Timestamp) -> Settle {
     match verb {
         0 => {
-            let result = (how % 2 == 0).then(|| Bytes::from_static(b"a result"));
+            let result = how.is_multiple_of(2).then(|| Bytes::from_static(b"a result"));
             Settle::Complete(Completion { held, result })
         }
         1 => {
-            let retry_at = (how % 3 > 0).then(|| now + Span::from_secs(u64::from(how % 3) - 1));
-            let error = (how % 2 == 0).then(|| error("it did not work"));
-            Settle::Retry(RetryItem { retry_at, dead: how % 5 == 0, error, ..again(held) })
+            let retry_at = (!how.is_multiple_of(3)).then(|| now + Span::from_secs(u64::from(how % 3) - 1));
+            let error = how.is_multiple_of(2).then(|| error("it did not work"));
+            Settle::Retry(RetryItem { retry_at, dead: how.is_multiple_of(5), error, ..again(held) })
         }
         2 => Settle::Release(held),
         3 => suspend(held),
         _ => {
-            let lease_timeout = (how % 2 == 0).then(|| Span::from_secs(u64::from(how) + 1));
+            let lease_timeout = how.is_multiple_of(2).then(|| Span::from_secs(u64::from(how) + 1));
             Settle::Extend(ExtendItem { held, lease_timeout })
         }
     }

@@ -1,5 +1,7 @@
 //! Turns of workers: told as the calls that they stand for, at one time.
 
+use windlass_core::item::LeaseEnd;
+use windlass_core::refusal::Refusal;
 use windlass_sim::history::Verdict;
 
 use crate::story::{given, story};
@@ -24,10 +26,11 @@ fn a_turn_that_leases_what_it_gave_back_is_found() {
 }
 
 #[test]
-fn an_item_may_be_leased_again_where_nobody_knows_whether_it_was_given_back() {
+fn a_turn_may_lease_an_item_whose_old_permit_it_was_refused() {
     let mut story = story();
-    story.produce(&[1]).lease(vec![given(1, 11, 1)]);
-    story.release(1, 11, Verdict::Unknown).as_turn(1).lease(vec![given(1, 12, 1)]);
+    story.produce(&[1]).lease(vec![given(1, 11, 1)]).release(1, 11, Verdict::Done);
+    let lost = Verdict::Refused(Refusal::LeaseLost { reason: Some(LeaseEnd::Released) });
+    story.release(1, 11, lost).lease(vec![given(1, 12, 1)]).as_turn(2);
     story.complete(1, 12, Verdict::Done);
     assert_eq!(story.verdict(), None);
 }
