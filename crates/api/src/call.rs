@@ -67,6 +67,7 @@ calls! {
     "queue.extend" items::ExtendRequest => items::ExtendReply, changes: "Keeps leased items for longer: the heartbeat.";
     "queue.release" items::ReleaseRequest => items::ReleaseReply, changes: "Gives leased items back, their attempts not counted.";
     "queue.suspend" events::SuspendRequest => events::SuspendReply, changes: "Gives leased items up until somebody answers, their attempts not counted.";
+    "queue.next" items::NextRequest => items::NextReply, changes, waits: "Settles leased items and takes others, in one call: a worker's turn.";
     "queue.permits" permits::ListPermitsRequest => permits::ListPermitsReply, reads: "Lists who holds what in a queue.";
     "queue.revoke" permits::RevokeRequest => permits::RevokeReply, changes: "Takes leased items away from their workers, their attempts counted.";
     "item.get" items::GetItemRequest => items::ItemReply, reads: "Shows an item.";

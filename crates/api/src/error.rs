@@ -180,4 +180,8 @@ pub struct Failed {
     /// Only if there is something to tell.
     #[field(5)]
     pub details: Option<Details>,
+    /// With queue.next: the list that named the item.
+    #[field(6)]
+    #[schemars(extend("enum" = ["complete", "retry", "release", "suspend", "extend"]))]
+    pub verb: Option<String>,
 }

@@ -2,8 +2,10 @@
 
 mod item;
 mod lease;
+mod next;
 mod produce;
 
 pub use self::item::*;
 pub use self::lease::*;
+pub use self::next::*;
 pub use self::produce::*;

@@ -25,7 +25,8 @@ pub(crate) fn told(failed: &[impl Line], out: Output) -> Exit {
 
 impl Line for Failed {
     fn line(&self) -> String {
-        let Self { id, permit, code, message, details } = self;
+        // No verb of the program makes a call with several lists, whose `verb` would tell one of them.
+        let Self { id, permit, code, message, details, verb: _ } = self;
         format!("{id}:{permit}: {message} ({code}{})", reason(details.as_ref()))
     }
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::time::Duration;
 
 use windlass_api::events::CloseStreamsRequest;
-use windlass_api::items::{CompleteRequest, LeaseRequest, ProduceRequest, WaitItemRequest};
+use windlass_api::items::{CompleteRequest, LeaseRequest, NextRequest, ProduceRequest, WaitItemRequest};
 use windlass_api::queues::RedriveQueueRequest;
 use windlass_api::service::BackupRequest;
 use windlass_api::storage::ReloadQueueRequest;
@@ -70,13 +70,14 @@ fn request_timeout<C: Call>(request: &C) -> Option<Span> {
     let produce = || request.downcast_ref::<ProduceRequest>().map(|produce| produce.request_timeout);
     let complete = || request.downcast_ref::<CompleteRequest>().map(|complete| complete.request_timeout);
     let wait = || request.downcast_ref::<WaitItemRequest>().map(|wait| wait.request_timeout);
-    lease.or_else(produce).or_else(complete).or_else(wait).flatten()
+    let next = || Some(request.downcast_ref::<NextRequest>()?.lease.as_ref()?.request_timeout);
+    lease.or_else(produce).or_else(complete).or_else(wait).or_else(next).flatten()
 }
 
 #[cfg(test)]
 mod tests {
     use windlass_api::call::{EachCall, for_each_call};
-    use windlass_api::items::GetItemRequest;
+    use windlass_api::items::{GetItemRequest, NextLease};
 
     use super::*;
 
@@ -88,8 +89,11 @@ mod tests {
         let produce = ProduceRequest { request_timeout: LONG, ..Default::default() };
         let lease = LeaseRequest { request_timeout: LONG, ..Default::default() };
         let wait = WaitItemRequest { request_timeout: LONG, ..Default::default() };
-        let given = [patience(&complete), patience(&produce), patience(&lease), patience(&wait)];
-        assert_eq!(given, [Duration::from_secs(310); 4]);
+        let next = NextLease { request_timeout: LONG, ..Default::default() };
+        let next = NextRequest { lease: Some(next), ..Default::default() };
+        let given =
+            [patience(&complete), patience(&produce), patience(&lease), patience(&wait), patience(&next)];
+        assert_eq!(given, [Duration::from_secs(310); 5]);
         assert_eq!(patience(&LeaseRequest::default()), Duration::from_secs(40));
         assert_eq!(patience(&GetItemRequest::default()), Duration::from_secs(60));
     }
@@ -107,6 +111,6 @@ mod tests {
 
         let mut waiting = Waiting::default();
         for_each_call(&mut waiting);
-        assert_eq!(waiting.0, ["queue.produce", "queue.lease", "queue.complete", "item.wait"]);
+        assert_eq!(waiting.0, ["queue.produce", "queue.lease", "queue.complete", "queue.next", "item.wait"]);
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use windlass_api::Span;
 use windlass_api::items::{
     CancelItemRequest, CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest,
-    GetItemRequest, Held, Item, Kinds, LeaseRequest, LeasedItem, NewItem, ProduceRequest, ProducedItem,
-    ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest, WaitItemRequest,
+    GetItemRequest, Held, Item, Kinds, LeaseRequest, LeasedItem, NewItem, NextLease, NextReply, NextRequest,
+    ProduceRequest, ProducedItem, ReleaseReply, ReleaseRequest, Retry, RetryReply, RetryRequest,
+    WaitItemRequest,
 };
 use windlass_api::permits::{ListPermitsRequest, Permit, RevokeReply, RevokeRequest};
 use windlass_api::queues::{
@@ -191,6 +192,29 @@ impl QueueClient {
     ) -> Result<Vec<LeasedItem>, ClientError> {
         let reply = self.client.call_until(&lease.request(&self.queue), until).await?;
         Ok(reply.map(|reply| reply.items).unwrap_or_default())
+    }
+
+    /// A worker's turn: settles leased items and takes others, in one call and, in each partition, in one commit. It waits for
+    /// work only if it names no item.
+    pub async fn next(&self, request: NextRequest) -> Result<NextReply, ClientError> {
+        let request = NextRequest { queue: self.queue.clone(), ..request };
+        self.client.call(&request).await
+    }
+
+    /// Like [`QueueClient::next`] with this lease, and tried once: who has more to tell by then asks anew.
+    pub(crate) async fn turn(&self, settles: NextRequest, lease: &Lease) -> Result<NextReply, ClientError> {
+        let LeaseRequest {
+            queue,
+            client_id,
+            batch_size,
+            request_timeout,
+            lease_timeout,
+            kinds,
+            max_priority,
+        } = lease.request(&self.queue);
+        let lease = NextLease { batch_size, lease_timeout, kinds, max_priority, request_timeout };
+        let request = NextRequest { queue, client_id, lease: Some(lease), ..settles };
+        self.client.call_once(&request).await
     }
 
     /// Ends leased items as done.

@@ -1,10 +1,12 @@
 //! What is allowed: names, sizes and numbers. Edges check with these before they ask, so that a client is told the
 //! field and the rule.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use crate::id::ItemId;
 use crate::item::{ItemError, Origin};
 use crate::row::QueueName;
 use crate::settings::{RetryPolicy, Settings};
@@ -115,6 +117,13 @@ pub fn check_idempotency_key(key: &str) -> Result<(), Invalid> {
 pub fn check_batch(field: &'static str, len: usize) -> Result<(), Invalid> {
     const RANGE: RangeInclusive<usize> = 1..=BATCH_MAX;
     ensure(RANGE.contains(&len), field, "1 to 1000 items")
+}
+
+/// For the items of a call that names them in several lists.
+pub fn check_named_once(ids: impl Iterator<Item = ItemId>) -> Result<(), Invalid> {
+    let mut named = BTreeSet::new();
+    let mut ids = ids;
+    ensure(ids.all(|id| named.insert(id)), "items", "items that are named once")
 }
 
 pub fn check_partitions(partitions: u32) -> Result<(), Invalid> {

@@ -53,6 +53,8 @@ pub enum Mutant {
     LeaseSuspended,
     /// core: a suspended attempt is counted.
     ChargeSuspended,
+    /// core: a worker's turn leases what it gave back itself.
+    LeaseGivenBack,
     /// core: the answer to a suspended item does not come with its lease.
     LoseInput,
     /// core: the answer of before comes with the lease when it was suspended again.
@@ -114,7 +116,7 @@ pub enum Mutant {
 impl Mutant {
     /// Mutants that the simulator must find: all but [`Mutant::RunAgain`], which makes items without end, so that no run ends.
     /// The histories of the core find that one.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::SkipSync,
         Self::AcceptOldFrame,
         Self::TrustAfterFailedSync,
@@ -138,6 +140,7 @@ impl Mutant {
         Self::RepeatEvent,
         Self::LeaseSuspended,
         Self::ChargeSuspended,
+        Self::LeaseGivenBack,
         Self::LoseInput,
         Self::KeepInput,
         Self::HideSuspended,

@@ -23,6 +23,9 @@ pub use crate::partition::verbs::emit::{Emit, Emitted};
 pub use crate::partition::verbs::extend::{Extend, Extended};
 pub use crate::partition::verbs::import::{Import, ImportItem};
 pub use crate::partition::verbs::lease::{Filter, LeaseItems, Leased};
+pub use crate::partition::verbs::next::{
+    ExtendItem, LeaseOthers, Next, NextDone, Settle, SettleVerb, Settled,
+};
 pub use crate::partition::verbs::once::{Claim, Digest, ProduceOnce, ProducedOnce};
 pub use crate::partition::verbs::produce::{NewItem, Produce, Produced};
 pub use crate::partition::verbs::redrive::{Redrive, RedriveCursor, RedriveTo, Redriven};

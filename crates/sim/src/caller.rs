@@ -5,6 +5,7 @@ mod groups;
 mod streams;
 mod suspends;
 mod told;
+mod turns;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -72,13 +73,8 @@ impl Caller {
 
     /// With `accept` false the grant is dropped on arrival.
     pub async fn lease(&self, wish: Wish, accept: bool) -> Option<Vec<Given>> {
+        let lease = self.lease_items(&wish);
         let Wish { queue, batch_size, timeout, filter, wait } = wish;
-        let lease = LeaseItems {
-            client_id: format!("c{}", self.client).into(),
-            batch_size,
-            lease_timeout: timeout,
-            filter: filter.clone(),
-        };
         let name = queue_name(queue);
         let call = async {
             let grant = self.engine.lease(&name, lease, wait).await?;
@@ -92,26 +88,24 @@ impl Caller {
         self.call(Op::Lease { queue, batch_size, timeout, filter, wait }, call, granted).await
     }
 
+    fn lease_items(&self, wish: &Wish) -> LeaseItems {
+        LeaseItems {
+            client_id: format!("c{}", self.client).into(),
+            batch_size: wish.batch_size,
+            lease_timeout: wish.timeout,
+            filter: wish.filter.clone(),
+        }
+    }
+
     pub async fn complete(&self, queue: QueueIndex, items: Vec<(ItemId, Permit, Option<Bytes>)>) {
         let name = queue_name(queue);
-        let completion = |(id, permit, result): &(ItemId, Permit, Option<Bytes>)| Completion {
-            held: Held { id: *id, permit: *permit },
-            result: result.clone(),
-        };
         let call = self.engine.complete(&name, items.iter().map(completion).collect());
         self.call(Op::Complete { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
     }
 
     pub async fn retry(&self, queue: QueueIndex, items: Vec<RetryOp>) {
         let name = queue_name(queue);
-        let retry = |item: &RetryOp| RetryItem {
-            held: Held { id: item.id, permit: item.permit },
-            retry_at: item.retry_at,
-            delay: None,
-            dead: item.dead,
-            error: Some(ItemError { code: None, message: "did not work out".into() }),
-        };
-        let call = self.engine.retry(&name, items.iter().map(retry).collect());
+        let call = self.engine.retry(&name, items.iter().map(retry_item).collect());
         let retried = |judged: &Judged<Retried>| judge(judged, Verdict::Retried);
         self.call(Op::Retry { queue, items }, call, retried).await;
     }
@@ -262,6 +256,20 @@ fn alone(judged: Judged<ProducedItem>) -> Result<Judged<ProducedItem>, EngineErr
 
 fn held(items: &[(ItemId, Permit)]) -> Vec<Held> {
     items.iter().map(|&(id, permit)| Held { id, permit }).collect()
+}
+
+fn completion((id, permit, result): &(ItemId, Permit, Option<Bytes>)) -> Completion {
+    Completion { held: Held { id: *id, permit: *permit }, result: result.clone() }
+}
+
+fn retry_item(item: &RetryOp) -> RetryItem {
+    RetryItem {
+        held: Held { id: item.id, permit: item.permit },
+        retry_at: item.retry_at,
+        delay: None,
+        dead: item.dead,
+        error: Some(ItemError { code: None, message: "did not work out".into() }),
+    }
 }
 
 fn new_item(made: &Made) -> NewItem {

@@ -5,6 +5,7 @@ mod diverts;
 mod groups;
 mod streams;
 mod suspends;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,7 +18,7 @@ use windlass_core::verbs::{Clear, Filter};
 
 use crate::caller::{Caller, Wish};
 use crate::env::WallClock;
-use crate::history::{Made, QueueIndex, RetryOp};
+use crate::history::{Given, Made, QueueIndex, RetryOp};
 use crate::plan::{self, Plan};
 use crate::rng::Rng;
 
@@ -155,6 +156,9 @@ impl Client {
         if habits.crons > 0 && self.rng.percent(habits.crons) {
             return self.cron_call().await;
         }
+        if habits.turns > 0 && self.rng.percent(habits.turns) {
+            return self.turn().await;
+        }
         if self.rng.percent(habits.groups) {
             return self.group_call().await;
         }
@@ -276,28 +280,35 @@ impl Client {
     }
 
     async fn lease(&mut self) {
-        let habits = self.plan.habits;
-        let wish = Wish {
-            queue: self.queue(),
-            batch_size: self.rng.skewed(1, 10) as usize,
-            timeout: self
-                .rng
-                .percent(80)
-                .then(|| Span::from_millis(self.rng.skewed(1, habits.lease_max_millis))),
-            filter: self.filter(),
-            wait: self.wait(),
-        };
-        let queue = wish.queue;
-        let accept = !self.rng.percent(habits.drops_grants);
+        let queue = self.queue();
+        let wish = self.wish(queue);
+        let wish = Wish { wait: self.wait(), ..wish };
+        let accept = !self.rng.percent(self.plan.habits.drops_grants);
         if let Some(granted) = self.caller.lease(wish, accept).await {
-            let mut known = self.memory.known();
-            for item in granted {
-                let hold = Hold { queue, id: item.id, permit: item.permit };
-                known.items.insert(hold.id);
-                known.groups.extend(item.group.map(|group| (hold.id, group)));
-                let list = if accept { &mut known.held[self.caller.client] } else { &mut known.spent };
-                list.push(hold);
-            }
+            self.remember(queue, granted, accept);
+        }
+    }
+
+    /// A lease that does not wait.
+    fn wish(&mut self, queue: QueueIndex) -> Wish {
+        let most = self.plan.habits.lease_max_millis;
+        Wish {
+            queue,
+            batch_size: self.rng.skewed(1, 10) as usize,
+            timeout: self.rng.percent(80).then(|| Span::from_millis(self.rng.skewed(1, most))),
+            filter: self.filter(),
+            wait: Span::ZERO,
+        }
+    }
+
+    fn remember(&self, queue: QueueIndex, granted: Vec<Given>, accepted: bool) {
+        let mut known = self.memory.known();
+        for item in granted {
+            let hold = Hold { queue, id: item.id, permit: item.permit };
+            known.items.insert(hold.id);
+            known.groups.extend(item.group.map(|group| (hold.id, group)));
+            let list = if accepted { &mut known.held[self.caller.client] } else { &mut known.spent };
+            list.push(hold);
         }
     }
 

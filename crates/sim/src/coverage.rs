@@ -18,7 +18,7 @@ use crate::check::{Facts, ItemFacts, merged};
 use crate::fault::Fault;
 use crate::history::{Call, History, OPERATOR, Op, Outcome, Verdict};
 
-pub const COMMANDS: [&str; 44] = [
+pub const COMMANDS: [&str; 45] = [
     "produce",
     "produce once",
     "lease",
@@ -28,6 +28,7 @@ pub const COMMANDS: [&str; 44] = [
     "release",
     "revoke",
     "suspend",
+    "next",
     "resume",
     "cancel",
     "get",
@@ -171,6 +172,10 @@ impl Coverage {
                 coverage.unknown += u64::from(call.outcome.is_unknown());
             }
             *coverage.commands.entry(command(&call.op)).or_default() += 1;
+            // Counted with the first of the calls that a turn stands for.
+            if call.turn == Some(call.begin.order) {
+                *coverage.commands.entry("next").or_default() += 1;
+            }
             if matches!(&call.outcome, Outcome::Cleared(count) if *count > 0) {
                 coverage.change("live → cleared");
             }

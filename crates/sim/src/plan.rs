@@ -135,6 +135,8 @@ pub struct Habits {
     pub groups: u32,
     /// Calls about crons.
     pub crons: u32,
+    /// Calls that settle and lease at once.
+    pub turns: u32,
     /// Calls of the first client that have items end badly while the queue they go to is deleted.
     pub diverts: u32,
     pub think_micros: u64,
@@ -187,6 +189,7 @@ impl Plan {
             .with_diversions(rng)
             .with_stall(rng)
             .with_idle_queues(rng)
+            .with_turns(rng)
     }
 
     /// Drawn last, so that runs with one store are as they would be without this.
@@ -259,6 +262,12 @@ impl Plan {
     fn with_streams(mut self, rng: &mut Rng) -> Self {
         let fits = !self.has_crowd && self.habits.produces == 0;
         self.habits.streams = if fits && rng.percent(30) { rng.between(5, 20) as u32 } else { 0 };
+        self
+    }
+
+    fn with_turns(mut self, rng: &mut Rng) -> Self {
+        let fits = !self.has_crowd && self.habits.produces == 0;
+        self.habits.turns = if fits && rng.percent(50) { rng.between(5, 40) as u32 } else { 0 };
         self
     }
 
@@ -447,6 +456,7 @@ fn draw_habits(rng: &mut Rng, stumbles: bool, dead: DeadPlan) -> Habits {
         suspends: 0,
         streams: 0,
         crons: 0,
+        turns: 0,
         diverts: 0,
         addresses: if stumbles { 0 } else { sometimes(rng, 60, 60) },
         mortals: if stumbles { 0 } else { sometimes(rng, 40, 30) },

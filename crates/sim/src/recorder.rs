@@ -220,6 +220,15 @@ impl Recorder {
         self.begin_at(latest, client, op)
     }
 
+    /// A worker's turn, as the calls that it stands for.
+    pub fn begin_turn(&self, client: usize, ops: Vec<Op>) -> Vec<OpenCall> {
+        let open: Vec<OpenCall> = ops.into_iter().map(|op| self.begin(client, op)).collect();
+        let calls = &mut self.book().history.calls;
+        let turn = open.first().map(|first| calls[first.index].begin.order);
+        open.iter().for_each(|part| calls[part.index].turn = turn);
+        open
+    }
+
     /// To a process that may be gone by now.
     pub fn begin_at(&self, process: usize, client: usize, op: Op) -> OpenCall {
         let mut book = self.book();
@@ -228,7 +237,7 @@ impl Recorder {
         book.trace.line(format_args!("{begin} c{client} #{index} {}", show_op(&op)));
         let latest = (self.clocks.latest)(begin.micros);
         let outcome = Outcome::Open;
-        book.history.calls.push(Call { client, process, begin, end: begin, latest, op, outcome });
+        book.history.calls.push(Call { client, process, begin, end: begin, latest, op, outcome, turn: None });
         drop(book);
         OpenCall { recorder: self.clone(), index, answered: false }
     }

@@ -15,7 +15,7 @@ const WIDTH: usize = 120;
 /// The modules of the messages, in the order of the file. Within a module, messages stand as in the source.
 const SECTIONS: &[(&str, &[&str])] = &[
     ("Queues", &["queues", "queues::stats"]),
-    ("Items", &["items::produce", "items::lease", "items::item", "permits", "explain"]),
+    ("Items", &["items::produce", "items::lease", "items::next", "items::item", "permits", "explain"]),
     ("Events of items", &["events"]),
     ("Groups", &["groups"]),
     ("Rules", &["rules"]),

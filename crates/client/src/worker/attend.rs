@@ -17,6 +17,7 @@ use super::handler::{Handler, Outcome};
 use super::heart::Heart;
 use super::report::{LAST_WORDS, Word};
 use super::slots::Slot;
+use super::turn::Desk;
 use super::work::Work;
 use crate::payload::LeasedItemExt;
 use crate::queue::QueueClient;
@@ -25,6 +26,8 @@ use crate::queue::QueueClient;
 #[derive(Debug)]
 pub(super) struct Station {
     pub(super) queue: QueueClient,
+    /// Where the ends of items are told.
+    pub(super) desk: Desk,
     pub(super) heart: Arc<Heart>,
     pub(super) observer: Observer,
     pub(super) abort_after: Duration,
@@ -61,7 +64,9 @@ impl Station {
         let reason = tokio::select! {
             // What has come out counts, whatever else has happened since.
             biased;
-            outcome = end_of(&mut handling) => return self.tell(&mut lease, outcome.into(), ending, emitter).await,
+            outcome = end_of(&mut handling) => {
+                return self.tell(&mut lease, outcome.into(), slot.number(), ending, emitter).await;
+            }
             reason = lease.cut(self.abort_after.min(self.heart.third())) => reason,
             () = ending.begun() => Reason::Stopping,
         };
@@ -83,7 +88,7 @@ impl Station {
             Some(Err(failure)) if failure.suspend => Err(failure).into(),
             Some(Err(_)) | None => Word::Release,
         };
-        self.tell(&mut lease, word, ending, emitter).await
+        self.tell(&mut lease, word, slot.number(), ending, emitter).await
     }
 
     /// What may not start goes back to where it was, uncharged. If that fails it does so when the lease ends.
@@ -136,7 +141,8 @@ mod tests {
         let (queue, observer) =
             (Client::new("http://127.0.0.1:1").unwrap().queue("work"), Observer::default());
         let heart = Heart::new(queue.clone(), LEASE, observer.clone());
-        let station = Station { queue, heart, observer, abort_after };
+        let (desk, _tellings) = Desk::new();
+        let station = Station { queue, desk, heart, observer, abort_after };
         let slots = Slots::new(Limits::new(&[(0, 1)].into(), None, None, Default::default()));
         let ending = watch::Sender::new(false);
         let (tell_cut, mut cut) = mpsc::unbounded_channel();

@@ -5,24 +5,29 @@
 //! (`QueueClient::lease_until`): whatever was granted just before comes back here, is started if it may be, and
 //! given back uncharged if not. The price is a connection for each wait that is ended. Two leases side by side would
 //! save it, but what one brings can make the other ask for too much.
+//!
+//! An item that has ended is told at once. If no lease is under way and its slot may be filled again, it is told by the call
+//! that asks for the next items (`turn`), which does not wait for work. What ends while such a call is under way is told with
+//! the next one. While a lease waits at the server, or if nothing more is wanted, each end is told by a call of its own.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
-use windlass_api::items::{Held, LeasedItem};
+use windlass_api::items::{Held, LeasedItem, NextReply};
 
 use super::attend::{Ending, Station};
 use super::event::Event;
 use super::handler::Handlers;
 use super::limits::Wants;
 use super::slots::Slots;
+use super::turn::{Telling, Told, WAIT_FOR_TURN_MAX, answer_all, request_of, words_of_turn};
 use super::{Stop, Until};
-use crate::error::ClientError;
+use crate::error::{ClientError, Outcome};
 use crate::payload::LeasedItemExt;
 use crate::queue::Lease;
 use crate::retries::{Retries, asked_pause, may_pass_some_day};
@@ -47,12 +52,17 @@ pub(super) struct Crew {
     pub(super) until: Until,
     pub(super) grace: Duration,
     pub(super) stop: watch::Receiver<Stop>,
+    pub(super) tellings: mpsc::Receiver<Telling>,
     pub(super) state: State,
 }
 
 pub(super) struct State {
     running: JoinSet<()>,
     leasing: Option<Leasing>,
+    /// What is to be told.
+    words: Vec<Telling>,
+    /// When `words` are told one by one, if a turn is under way until then.
+    words_late_at: Option<Instant>,
     /// No more items are taken.
     closed: bool,
     /// Nothing waits, as far as is known.
@@ -72,10 +82,13 @@ struct Asks {
     wait: Duration,
 }
 
-type Answer = Result<Vec<LeasedItem>, ClientError>;
+type Answer = Result<NextReply, ClientError>;
 
+/// A lease, which waits at the server, or a turn, which does not.
 struct Leasing {
     asks: Asks,
+    /// What the turn tells. Empty: a lease.
+    words: Vec<Telling>,
     /// Taken when its wait is ended.
     hang_up: Option<oneshot::Sender<()>>,
     answer: Pin<Box<dyn Future<Output = Answer> + Send>>,
@@ -89,6 +102,8 @@ struct Failing {
 
 enum News {
     Leased(Answer),
+    Telling(Telling),
+    WordsAreLate,
     Ended,
     SlotsChanged,
     Stop(Stop),
@@ -109,6 +124,8 @@ impl Default for State {
         Self {
             running: JoinSet::new(),
             leasing: None,
+            words: Vec::new(),
+            words_late_at: None,
             closed: false,
             drained: false,
             failing: None,
@@ -136,6 +153,8 @@ impl Crew {
             }
             match self.news().await {
                 News::Leased(answer) => self.leased(answer),
+                News::Telling(telling) => self.add_word(telling),
+                News::WordsAreLate => self.tell_singly(),
                 News::Ended | News::SlotsChanged => self.state.drained = false,
                 News::Stop(stop) => self.stop(stop),
                 News::PauseIsOver => self.state.pause_ends = None,
@@ -152,6 +171,8 @@ impl Crew {
                 ended.expect("attending does not panic");
                 News::Ended
             }
+            Some(telling) = self.tellings.recv() => News::Telling(telling),
+            () = if_any(state.words_late_at.map(sleep_until)) => News::WordsAreLate,
             () = self.slots.changed() => News::SlotsChanged,
             Ok(()) = self.stop.changed() => News::Stop(*self.stop.borrow_and_update()),
             () = if_any(state.pause_ends.map(sleep_until)) => News::PauseIsOver,
@@ -160,7 +181,19 @@ impl Crew {
     }
 
     fn lease_as_wanted(&mut self) {
-        let asks = self.asks();
+        self.state.words.retain(|telling| !telling.is_gone());
+        if self.state.leasing.as_ref().is_some_and(Leasing::is_turn) {
+            let late_at = || Instant::now() + WAIT_FOR_TURN_MAX;
+            self.state.words_late_at =
+                (!self.state.words.is_empty()).then(|| self.state.words_late_at.unwrap_or_else(late_at));
+            return;
+        }
+        self.state.words_late_at = None;
+        if self.state.leasing.is_none() && !self.state.words.is_empty() {
+            return self.begin_turn();
+        }
+        self.tell_singly();
+        let asks = self.asks(&[]);
         match (&mut self.state.leasing, asks) {
             (Some(leasing), Some(asks)) if leasing.asks.still_right(&asks) => {}
             // Asked anew when the answer to this one is here.
@@ -170,11 +203,40 @@ impl Crew {
         }
     }
 
-    fn asks(&self) -> Option<Asks> {
-        if self.state.closed || self.state.drained || self.state.pause_ends.is_some() {
+    /// Tells the words with the call that fills their slots again. If those are not to be filled, the words are told one by one.
+    fn begin_turn(&mut self) {
+        let mut words = words_of_turn(&mut self.state.words);
+        let slots: Vec<u64> = words.iter().map(|telling| telling.slot).collect();
+        match self.asks(&slots) {
+            Some(asks) => self.state.leasing = Some(self.turn(asks, words)),
+            None => {
+                self.state.words.append(&mut words);
+                self.tell_singly();
+            }
+        }
+    }
+
+    fn add_word(&mut self, telling: Telling) {
+        self.state.words.push(telling);
+        // What ended at the same time goes along.
+        while let Ok(telling) = self.tellings.try_recv() {
+            self.state.words.push(telling);
+        }
+    }
+
+    fn tell_singly(&mut self) {
+        self.state.words_late_at = None;
+        self.state.words.drain(..).for_each(|telling| telling.answer(Told::ByItself));
+    }
+
+    /// `ended`: the slots that the call frees.
+    fn asks(&self, ended: &[u64]) -> Option<Asks> {
+        // An item that has ended may have made others.
+        let drained = self.state.drained && ended.is_empty();
+        if self.state.closed || drained || self.state.pause_ends.is_some() {
             return None;
         }
-        let wants = self.slots.wants()?;
+        let wants = self.slots.wants_without(ended)?;
         Some(match self.until {
             Until::Stopped => Asks { wants, wait: LEASE_WAIT },
             Until::Once => Asks { wants: Wants { batch_size: 1, ..wants }, wait: LEASE_WAIT },
@@ -185,26 +247,58 @@ impl Crew {
     }
 
     fn lease(&self, asks: Asks) -> Leasing {
-        let Asks { wants: Wants { batch_size, kinds, max_priority }, wait } = asks.clone();
-        let lease = Lease { batch_size, kinds, max_priority, wait: Some(wait), ..self.lease.clone() };
+        let lease = self.lease_for(&asks);
         let (hang_up, hung_up) = oneshot::channel::<()>();
         let queue = self.station.queue.clone();
-        let answer = Box::pin(async move { queue.lease_until(&lease, async { drop(hung_up.await) }).await });
-        Leasing { asks, hang_up: Some(hang_up), answer }
+        let answer = Box::pin(async move {
+            let items = queue.lease_until(&lease, async { drop(hung_up.await) }).await?;
+            Ok(NextReply { items, ..NextReply::default() })
+        });
+        Leasing { asks, words: Vec::new(), hang_up: Some(hang_up), answer }
+    }
+
+    fn turn(&self, asks: Asks, words: Vec<Telling>) -> Leasing {
+        // A call that names items does not wait for work.
+        let lease = Lease { wait: None, ..self.lease_for(&asks) };
+        let settles = request_of(&words);
+        let queue = self.station.queue.clone();
+        let answer = Box::pin(async move { queue.turn(settles, &lease).await });
+        Leasing { asks, words, hang_up: None, answer }
+    }
+
+    fn lease_for(&self, asks: &Asks) -> Lease {
+        let Asks { wants: Wants { batch_size, kinds, max_priority }, wait } = asks.clone();
+        Lease { batch_size, kinds, max_priority, wait: Some(wait), ..self.lease.clone() }
     }
 
     fn leased(&mut self, answer: Answer) {
-        let leasing = self.state.leasing.take().expect("it was answered");
+        let Leasing { words, hang_up, .. } = self.state.leasing.take().expect("it was answered");
+        let hung_up = words.is_empty() && hang_up.is_none();
         match answer {
             // Nobody knows what there would have been.
-            Ok(items) if items.is_empty() && leasing.hang_up.is_none() => {}
-            Ok(items) => {
+            Ok(reply) if reply.items.is_empty() && hung_up => {}
+            Ok(reply) => {
                 self.state.failing = None;
-                self.state.drained = self.until == Until::Drained && items.is_empty();
-                self.start(items);
+                answer_all(words, &reply, |slot| self.slots.end(slot));
+                self.state.drained = self.until == Until::Drained && reply.items.is_empty();
+                self.start(reply.items);
             }
-            Err(error) => self.lease_failed(error),
+            Err(error) if words.is_empty() => self.lease_failed(error),
+            Err(error) => self.turn_failed(words, error),
         }
+    }
+
+    /// A turn that is refused may be refused because of any word, or because of the lease: each is tried by itself.
+    fn turn_failed(&mut self, words: Vec<Telling>, error: ClientError) {
+        if !may_pass_some_day(&error) {
+            return words.into_iter().for_each(|telling| telling.answer(Told::ByItself));
+        }
+        let may_be_heard = error.outcome() == Outcome::Unknown;
+        for telling in words {
+            self.station.observer.tell(Event::TellFailed { id: telling.id(), error: &error });
+            telling.answer(Told::Failed { may_be_heard });
+        }
+        self.lease_failed(error);
     }
 
     fn start(&mut self, items: Vec<LeasedItem>) {
@@ -265,6 +359,12 @@ impl Crew {
     fn end_grace(&mut self) {
         self.state.grace_ends = None;
         self.state.ending.send_replace(true);
+    }
+}
+
+impl Leasing {
+    fn is_turn(&self) -> bool {
+        !self.words.is_empty()
     }
 }
 

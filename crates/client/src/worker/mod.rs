@@ -59,7 +59,8 @@
 //! Handlers run as tasks of the runtime that [`Worker::run`] is polled on. One that computes for long, or blocks, must do
 //! so elsewhere (`tokio::task::spawn_blocking`), or it keeps the others and the heartbeat waiting.
 //!
-//! In the code, read `limits` first (what may start), then `crew` (the loop), `attend` (one item) and `heart`.
+//! In the code, read `limits` first (what may start), then `crew` (the loop), `turn` (what is told with a lease), `attend`
+//! (one item) and `heart`.
 
 mod attend;
 mod builder;
@@ -73,6 +74,7 @@ mod heart;
 mod limits;
 mod report;
 mod slots;
+mod turn;
 mod work;
 
 use std::sync::Arc;
@@ -95,6 +97,7 @@ use self::handler::Handlers;
 use self::heart::Heart;
 use self::limits::Limits;
 use self::slots::Slots;
+use self::turn::Desk;
 use crate::client::Client;
 use crate::error::ClientError;
 use crate::queue::{Lease, QueueClient};
@@ -181,8 +184,10 @@ impl Worker {
         let heart = Heart::new(self.queue.clone(), lease_timeout, self.observer.clone());
         // Whoever asked it to stop may have done so before.
         stop.mark_changed();
+        let (desk, tellings) = Desk::new();
         let station = Station {
             queue: self.queue,
+            desk,
             heart: Arc::clone(&heart),
             observer: self.observer,
             abort_after: self.abort_after,
@@ -195,6 +200,7 @@ impl Worker {
             until: self.until,
             grace: self.grace,
             stop,
+            tellings,
             state: State::default(),
         };
         tokio::select! {

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use windlass_api::Code;
 use windlass_api::error::{Failed, UNKNOWN};
 use windlass_api::events::Suspend;
-use windlass_api::items::{Completion, Held, Retry};
+use windlass_api::items::{Completion, Held};
 use windlass_api::payload::Payload;
 
 use super::attend::{Ending, Station};
@@ -16,6 +16,7 @@ use super::event::{Event, Fate, NotTold};
 use super::failure::Failure;
 use super::handler::Outcome;
 use super::heart::KeptLease;
+use super::turn::{Told, retry};
 use crate::error::{self, ClientError};
 use crate::retries::{Retries, may_pass_some_day};
 
@@ -38,7 +39,8 @@ pub(super) enum Word {
 }
 
 /// What the server says to it.
-enum Heard {
+#[derive(Debug)]
+pub(super) enum Heard {
     Yes(Fate),
     Refused(Box<Failed>),
 }
@@ -55,7 +57,7 @@ impl From<Outcome> for Word {
 
 impl Word {
     /// What the item is, if the server has heard it.
-    fn fate(&self) -> Fate {
+    pub(super) fn fate(&self) -> Fate {
         match self {
             Self::Complete(_) => Fate::Completed,
             Self::Retry(Failure { dead: true, .. }) => Fate::Dead,
@@ -86,13 +88,14 @@ impl Station {
         &self,
         lease: &mut KeptLease,
         word: Word,
+        slot: u64,
         mut ending: Ending,
         emitter: Emitter,
     ) -> Fate {
         let held = lease.held.clone();
         let no_longer = self.patience_with_events(ending.clone());
         let why = tokio::select! {
-            told = async { emitter.ended(no_longer).await; self.repeat(&held, word).await } => match told {
+            told = async { emitter.ended(no_longer).await; self.repeat(&held, word, slot).await } => match told {
                 Ok(fate) => return fate,
                 Err(why) => why,
             },
@@ -110,11 +113,20 @@ impl Station {
         }
     }
 
-    async fn repeat(&self, held: &Held, mut word: Word) -> Result<Fate, NotTold> {
+    async fn repeat(&self, held: &Held, mut word: Word, slot: u64) -> Result<Fate, NotTold> {
         let mut may_be_heard = false;
         let mut times = 0;
         loop {
-            match self.say(held, &word).await {
+            let said = match self.desk.tell(held, &word, slot).await {
+                Told::Heard(heard) => Ok(heard),
+                Told::ByItself => self.say(held, &word).await,
+                Told::Failed { may_be_heard: perhaps } => {
+                    may_be_heard |= perhaps;
+                    pause(&mut times).await;
+                    continue;
+                }
+            };
+            match said {
                 Ok(Heard::Yes(fate)) => return Ok(fate),
                 Ok(Heard::Refused(refusal)) if may_be_heard && word.was_heard(&refusal) => {
                     return Ok(word.fate());
@@ -137,12 +149,11 @@ impl Station {
                 }
                 Err(error) => return Err(NotTold::Failed(error)),
             }
-            times += 1;
-            sleep(Retries::default().backoff(times, fastrand::f64())).await;
+            pause(&mut times).await;
         }
     }
 
-    /// Once.
+    /// Once, by a call of its own.
     async fn say(&self, held: &Held, word: &Word) -> Result<Heard, ClientError> {
         let (id, permit) = (held.id.clone(), held.permit);
         let (failed, fate) = match word.clone() {
@@ -150,9 +161,8 @@ impl Station {
                 let reply = self.queue.complete([Completion { id, permit, result }]).await?;
                 (reply.failed, Fate::Completed)
             }
-            Word::Retry(Failure { error, dead, retry_at, delay, suspend: _ }) => {
-                let retry = Retry { id, permit, retry_at, delay, dead, error: Some(error) };
-                let reply = self.queue.retry([retry]).await?;
+            Word::Retry(failure) => {
+                let reply = self.queue.retry([retry(held.clone(), failure)]).await?;
                 (reply.failed, if reply.dead > 0 { Fate::Dead } else { Fate::Retried })
             }
             Word::Suspend(reason) => {
@@ -166,8 +176,14 @@ impl Station {
     }
 }
 
+/// Before the next time.
+async fn pause(times: &mut u32) {
+    *times += 1;
+    sleep(Retries::default().backoff(*times, fastrand::f64())).await;
+}
+
 /// The item's partition could not do it just now.
-fn of_the_moment(refusal: &Failed) -> bool {
+pub(super) fn of_the_moment(refusal: &Failed) -> bool {
     let codes = [Code::Unavailable, Code::Timeout, Code::Overloaded, Code::Internal];
     codes.iter().any(|code| code.as_str() == refusal.code)
 }

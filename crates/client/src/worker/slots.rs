@@ -52,10 +52,27 @@ impl Slots {
         Arc::new(Self { limits, floor: Mutex::default(), changed: Notify::new() })
     }
 
-    /// What a lease may ask for now. Those who want their slot back had their turn before: for those who still wait there
-    /// is no room, in all or of their kind.
-    pub(super) fn wants(&self) -> Option<Wants> {
-        self.limits.wants(&self.floor().running)
+    /// What a lease may ask for once these slots are free, and those who want theirs back have had their turn.
+    pub(super) fn wants_without(&self, ended: &[u64]) -> Option<Wants> {
+        let floor = self.floor();
+        let mut running = floor.running.clone();
+        for seat in ended.iter().filter_map(|number| floor.seats.get(number)) {
+            if *seat.has_slot.borrow() {
+                running.remove(&seat.kind);
+            }
+        }
+        let returning = floor.returning.iter().filter(|number| !ended.contains(number));
+        for seat in returning.map(|number| &floor.seats[number]) {
+            if self.limits.admits_back(&running, &seat.kind) {
+                running.add(&seat.kind);
+            }
+        }
+        self.limits.wants(&running)
+    }
+
+    /// Frees the slot of an item that is out of this worker's hands. Its [`Slot`] may be dropped later.
+    pub(super) fn end(&self, number: u64) {
+        self.change(|floor| floor.end(number));
     }
 
     /// Whether a handler waits for other items.
@@ -137,7 +154,7 @@ impl Floor {
     }
 
     fn end(&mut self, number: u64) {
-        let seat = self.seats.remove(&number).expect("a seat ends once");
+        let Some(seat) = self.seats.remove(&number) else { return };
         if *seat.has_slot.borrow() {
             self.running.remove(&seat.kind);
         }
@@ -146,6 +163,10 @@ impl Floor {
 }
 
 impl Slot {
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(super) fn give_up(&self) -> Waiting<'_> {
         self.slots.change(|floor| floor.give_up(self.number));
         Waiting { slot: self, over: false }
@@ -195,7 +216,7 @@ mod tests {
     }
 
     fn room(slots: &Slots) -> u32 {
-        slots.wants().map_or(0, |wants| wants.batch_size)
+        slots.wants_without(&[]).map_or(0, |wants| wants.batch_size)
     }
 
     fn is_ready(future: std::pin::Pin<&mut impl Future>) -> bool {
@@ -232,7 +253,7 @@ mod tests {
         assert!(!is_ready(first_back.as_mut()), "the second has the slot of their kind");
         assert!(is_ready(pin!(other_waits.take_back())));
         // Nor new items of other kinds.
-        let wants = slots.wants().unwrap();
+        let wants = slots.wants_without(&[]).unwrap();
         assert_eq!((wants.batch_size, wants.kinds), (1, Some(vec!["a".to_owned()])));
         drop(second);
         assert!(is_ready(first_back.as_mut()));
@@ -267,6 +288,30 @@ mod tests {
         assert!(is_ready(pin!(first.take_back())));
         assert_eq!(room(&slots), 1);
         assert!(is_ready(pin!(second.take_back())));
+        assert_eq!(room(&slots), 0);
+    }
+
+    #[test]
+    fn a_slot_that_is_about_to_be_free_goes_first_to_who_wants_one_back() {
+        let slots = slots(2);
+        let (parent, ending) = (slots.take("a", 0).unwrap(), slots.take("a", 0).unwrap());
+        let without = |slot: &Slot| slots.wants_without(&[slot.number()]).map_or(0, |wants| wants.batch_size);
+        assert_eq!((room(&slots), without(&ending)), (0, 1));
+        let waiting = parent.give_up();
+        let _child = slots.take("a", 0).unwrap();
+        let mut back = pin!(waiting.take_back());
+        assert!(!is_ready(back.as_mut()));
+        assert_eq!(without(&ending), 0, "the parent goes first");
+    }
+
+    #[test]
+    fn a_slot_can_be_freed_before_it_is_dropped() {
+        let slots = slots(1);
+        let slot = slots.take("a", 0).unwrap();
+        slots.end(slot.number());
+        assert_eq!(room(&slots), 1);
+        let _next = slots.take("a", 0).unwrap();
+        drop(slot);
         assert_eq!(room(&slots), 0);
     }
 

@@ -32,4 +32,6 @@ mod worker;
 #[cfg(test)]
 mod worker_events;
 #[cfg(test)]
+mod worker_turns;
+#[cfg(test)]
 mod world;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_client::api::crons::{CreateCronRequest, CronItem, UpdateCronRequest};
 use windlass_client::api::events::EmitRequest;
 use windlass_client::api::groups::{CreateGroupRequest, EndItem};
-use windlass_client::api::items::{Held, Item, LeasedItem};
+use windlass_client::api::items::{Held, Item, LeasedItem, NextLease, NextRequest};
 use windlass_client::api::payload::Payload;
 use windlass_client::api::queues::{
     ClearQueueRequest, CreateQueueRequest, QueueInfoRequest, RedriveQueueRequest, UpdateQueueRequest,
@@ -162,7 +162,7 @@ async fn an_address_stands_for_an_item_and_a_key_for_a_call() -> Result<(), Clie
 
 #[tokio::test]
 async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError> {
-    let (server, client) = with_json(vec![empty(); 5]).await;
+    let (server, client) = with_json(vec![empty(); 6]).await;
     let emails = client.queue("emails");
     let item = LeasedItem { id: "i".to_owned(), permit: 5, ..LeasedItem::default() };
     emails.lease(&Lease::new("worker-1")).await?;
@@ -170,6 +170,9 @@ async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError
     emails.retry([item.failed("late"), item.dead("never")]).await?;
     emails.extend([item.held()], None).await?;
     emails.release([item.held()]).await?;
+    let lease = Some(NextLease { batch_size: 2, ..NextLease::default() });
+    let (client_id, complete) = ("worker-1".to_owned(), vec![item.done()]);
+    emails.next(NextRequest { client_id, complete, lease, ..NextRequest::default() }).await?;
     let held = json!({"id": "i", "permit": 5});
     let failed = |message, dead| json!({"id": "i", "permit": 5, "dead": dead, "error": {"message": message}});
     let done = json!({"id": "i", "permit": 5, "result": {"json": 42}});
@@ -179,6 +182,10 @@ async fn the_methods_of_a_worker_carry_id_and_permit() -> Result<(), ClientError
         ("queue.retry", json!({"queue": "emails", "items": [failed("late", false), failed("never", true)]})),
         ("queue.extend", json!({"queue": "emails", "items": [held]})),
         ("queue.release", json!({"queue": "emails", "items": [held]})),
+        (
+            "queue.next",
+            json!({"queue": "emails", "client_id": "worker-1", "complete": [held], "lease": {"batch_size": 2}}),
+        ),
     ];
     assert_eq!(asked(&server), expected.map(|(call, body)| (call.to_owned(), body)));
     Ok(())

@@ -219,8 +219,7 @@ impl Partition {
         let mut out = Output { now, ..Output::default() };
         let reply = decide(self, &mut out);
         if reply.is_ok() {
-            self.count_ended(now, &mut out);
-            while sees_to_groups && self.settle_next_group(now, &mut out) {}
+            self.end_groups(now, sees_to_groups, &mut out);
         }
         if let Some(numbers) = out.numbers.take() {
             self.record(Row::Numbers(numbers), &mut out);
@@ -234,6 +233,24 @@ impl Partition {
         assert!(reply.is_ok() || out.changes.is_empty(), "a refused verb changed something");
         let Output { changes, copies, news, totals, .. } = out;
         Applied { reply, changes, copies, news, totals }
+    }
+
+    /// Carries out one part of a verb as if the part were a verb of its own: groups that it leaves without live members end
+    /// before the next part.
+    fn carry_out_part(
+        &mut self,
+        now: Timestamp,
+        out: &mut Output,
+        decide: impl FnOnce(&mut Self, &mut Output),
+    ) {
+        let sees_to_groups = self.groups.first_due().is_none();
+        decide(self, out);
+        self.end_groups(now, sees_to_groups, out);
+    }
+
+    fn end_groups(&mut self, now: Timestamp, sees_to_groups: bool, out: &mut Output) {
+        self.count_ended(now, out);
+        while sees_to_groups && self.settle_next_group(now, out) {}
     }
 }
 

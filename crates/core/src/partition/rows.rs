@@ -180,6 +180,27 @@ impl Partition {
         }
     }
 
+    /// Takes items out of the line that leases are served from, those of them that wait, until [`Partition::put_in_line`].
+    /// Nothing else that is derived from rows changes.
+    pub(super) fn set_aside(&mut self, numbers: &[ItemNumber]) -> Vec<(Lane, Key)> {
+        let spots = numbers.iter().filter_map(|number| Some(self.spot(*number, self.items.get(number)?)));
+        let waiting = spots.filter_map(|spot| match spot {
+            Spot::Waiting(lane, key) => Some((lane, key)),
+            Spot::Scheduled(..)
+            | Spot::Leased(..)
+            | Spot::Suspended(..)
+            | Spot::Final(..)
+            | Spot::Forgotten => None,
+        });
+        let aside: Vec<(Lane, Key)> = waiting.collect();
+        aside.iter().for_each(|(lane, key)| self.lanes.remove(*lane, *key));
+        aside
+    }
+
+    pub(super) fn put_in_line(&mut self, aside: Vec<(Lane, Key)>) {
+        aside.into_iter().for_each(|(lane, key)| self.lanes.insert(lane, key));
+    }
+
     fn has_left(&mut self, number: ItemNumber, old: &Entry) {
         self.leave_besides(Besides::of(number, old));
         self.leave(self.spot(number, old));

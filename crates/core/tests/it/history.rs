@@ -108,6 +108,11 @@ impl History {
         history
     }
 
+    /// Every permit that was ever given, the latest last.
+    pub(crate) fn permits(&self) -> &[Held] {
+        &self.permits
+    }
+
     pub(crate) fn step(&mut self, step: &Step) {
         let before = self.items();
         let changes_before = self.changes.len();

@@ -30,6 +30,7 @@ mod many_groups;
 mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod next;
 mod once;
 mod produce;
 mod properties;

@@ -7,6 +7,7 @@ mod explain;
 mod groups;
 mod item;
 mod leases;
+mod next;
 mod produce;
 mod queues;
 mod rules;

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use windlass_core::verbs::{Held, Leased};
+use windlass_core::refusal::Each;
+use windlass_core::verbs::{Held, Leased, NextDone, Settled};
 
 use crate::commit::Commit;
 use crate::error::EngineError;
-use crate::machine::call::{Answered, Caller};
+use crate::machine::call::{Answer, Answered, Caller};
 use crate::partition::handle::Handle;
 use crate::partition::waiters::Ticket;
 
@@ -69,23 +70,28 @@ impl Drop for GrantPart {
     }
 }
 
-/// A worker who asked for items: they are given back as the grant is dropped, if it reaches nobody.
-pub(super) struct Worker {
-    handle: Arc<Handle>,
-    responder: oneshot::Sender<Result<GrantPart, EngineError>>,
+/// What one partition did in a worker's turn.
+#[derive(Debug)]
+pub(crate) struct NextPart {
+    pub(crate) settled: Each<Settled>,
+    pub(crate) granted: GrantPart,
 }
 
-pub(super) type AwaitedGrant = oneshot::Receiver<Result<GrantPart, EngineError>>;
+/// A worker who asked for items: they are given back as the [`GrantPart`] in `R` is dropped, if `R` reaches nobody.
+pub(super) struct Worker<R> {
+    handle: Arc<Handle>,
+    responder: oneshot::Sender<Result<R, EngineError>>,
+}
 
-impl Worker {
-    /// A worker of the partition, and where the grant comes to.
-    pub(super) fn new(handle: &Arc<Handle>) -> (Self, AwaitedGrant) {
-        let (responder, granted) = oneshot::channel();
-        (Self { handle: Arc::clone(handle), responder }, granted)
+impl<R> Worker<R> {
+    /// A worker of the partition, and where the reply comes to.
+    pub(super) fn new(handle: &Arc<Handle>) -> (Self, oneshot::Receiver<Result<R, EngineError>>) {
+        let (responder, reply) = oneshot::channel();
+        (Self { handle: Arc::clone(handle), responder }, reply)
     }
 }
 
-impl Caller<Vec<Leased>> for Worker {
+impl Caller<Vec<Leased>> for Worker<GrantPart> {
     fn is_gone(&self) -> bool {
         self.responder.is_closed()
     }
@@ -102,6 +108,29 @@ impl Caller<Vec<Leased>> for Worker {
 
     fn granted(reply: &Vec<Leased>) -> Vec<Held> {
         reply.iter().map(Leased::held).collect()
+    }
+}
+
+impl Caller<NextDone> for Worker<Answer<NextPart>> {
+    fn is_gone(&self) -> bool {
+        self.responder.is_closed()
+    }
+
+    fn hear(self, reply: Result<NextDone, EngineError>, sequence: u64) {
+        let Self { handle, responder } = self;
+        let part = reply.map(|NextDone { settled, leased }| {
+            let granted = GrantPart::new(handle, leased, sequence);
+            Answer { reply: NextPart { settled, granted }, sequence }
+        });
+        let _given_back = responder.send(part);
+    }
+
+    fn fail(self, error: EngineError) {
+        let _caller_gone = self.responder.send(Err(error));
+    }
+
+    fn granted(reply: &NextDone) -> Vec<Held> {
+        reply.leased.iter().map(Leased::held).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use windlass_core::partition::Partition;
 use windlass_core::row::{Intake, Queue, QueueName};
 use windlass_core::rule::RuleSet;
 use windlass_core::verb::Verb;
-use windlass_core::verbs::{Held, LeaseItems};
+use windlass_core::verbs::{Held, LeaseItems, LeaseOthers, Next};
 
 use crate::deaths::Deaths;
 use crate::error::EngineError;
@@ -21,7 +21,7 @@ use crate::machine::mailbox::Mailbox;
 pub use crate::machine::mailbox::PartitionState;
 use crate::machine::message::Message;
 use crate::partition::effects::Effects;
-use crate::partition::grant::{GrantPart, Worker};
+use crate::partition::grant::{GrantPart, NextPart, Worker};
 use crate::partition::orders::Orders;
 use crate::partition::places::{Places, Reserved};
 use crate::partition::published::{Published, Rest, Summary};
@@ -122,11 +122,26 @@ impl Handle {
         Ok(answer)
     }
 
-    /// Leases what there is.
-    pub(crate) async fn lease(self: &Arc<Self>, lease: LeaseItems) -> Result<GrantPart, EngineError> {
+    /// Leases what there is, but for items that the same call gave back.
+    pub(crate) async fn lease(
+        self: &Arc<Self>,
+        lease: LeaseItems,
+        given_back: &[ItemNumber],
+    ) -> Result<GrantPart, EngineError> {
         let (worker, granted) = Worker::new(self);
-        self.call(call::asked(lease, None, worker))?;
+        let call = match given_back {
+            [] => call::asked(lease, None, worker),
+            numbers => call::asked(LeaseOthers { lease, given_back: numbers.to_vec() }, None, worker),
+        };
+        self.call(call)?;
         received(granted.await)
+    }
+
+    /// Settles items and leases others, in one commit.
+    pub(crate) fn next(self: &Arc<Self>, next: Next) -> Result<Awaited<NextPart>, EngineError> {
+        let (worker, answer) = Worker::new(self);
+        self.call(call::asked(next, None, worker))?;
+        Ok(answer)
     }
 
     /// What the registry says of the queue and of what the partition takes in. Taken over with the writer's next batch, or when

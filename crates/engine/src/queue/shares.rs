@@ -45,7 +45,7 @@ pub(super) struct Asked<R> {
 pub(super) async fn judged<R, T>(
     asked: Vec<Asked<R>>,
     mut results: Vec<Result<T, EngineError>>,
-    unpack: impl Fn(PartitionId, R) -> Vec<Result<T, EngineError>>,
+    mut unpack: impl FnMut(PartitionId, R) -> Vec<Result<T, EngineError>>,
 ) -> Judged<T> {
     let mut commits = Vec::new();
     for Asked { partition, indexes, answer } in asked {

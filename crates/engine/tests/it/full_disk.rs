@@ -9,7 +9,7 @@ use bytes::Bytes;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{CreateQueue, NewItem, SuspendItem};
+use windlass_core::verbs::{CreateQueue, ExtendItem, NewItem, Settle, SuspendItem};
 use windlass_engine::store::Room;
 use windlass_engine::store::log::{LogOptions, LogStore};
 use windlass_engine::{Engine, EngineError, Granted, Outcome};
@@ -118,8 +118,19 @@ async fn leases_and_heartbeats_do_not_use_up_what_completions_need() {
     assert!(told.as_ref().is_err_and(EngineError::is_store_full), "{told:?}");
     assert_eq!(engine.stats(&queue).await.expect("stats").partitions[0].room, Room::Last);
 
+    // A worker's turn ends what it can, and leases nothing.
+    let [ended, extended] = [leased.remove(0).held(), leased[0].held()];
+    let turn = vec![
+        Settle::Extend(ExtendItem { held: extended, lease_timeout: None }),
+        Settle::Complete(completion(ended)),
+    ];
+    let turn = engine.next(&queue, turn, Some(lease(1))).await.expect("a sound turn");
+    let told = &turn.settled.results;
+    assert!(told[0].as_ref().is_err_and(EngineError::is_store_full) && told[1].is_ok(), "{told:?}");
+    assert!(turn.leased.as_ref().is_err_and(EngineError::is_store_full), "{:?}", turn.leased);
+
     complete_all(&engine, &queue, &leased).await;
-    let left = produced - leased.len() as u64;
+    let left = produced - leased.len() as u64 - 1;
     assert_eq!(engine.stats(&queue).await.expect("stats").counts.waiting, left);
     disk.faults().room.store(u64::MAX, Ordering::SeqCst);
     while engine.stats(&queue).await.expect("stats").counts.waiting > 0 {

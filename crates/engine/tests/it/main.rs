@@ -20,6 +20,8 @@ mod failures_keys;
 mod failures_lists;
 mod failures_moves;
 #[cfg(test)]
+mod failures_next;
+#[cfg(test)]
 mod failures_queues;
 #[cfg(test)]
 mod failures_rebalance;

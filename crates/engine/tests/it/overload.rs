@@ -10,7 +10,7 @@ use windlass_core::event::NewEvent;
 use windlass_core::row::QueueName;
 use windlass_core::settings::Settings;
 use windlass_core::time::Span;
-use windlass_core::verbs::{Completion, CreateQueue, RetryItem, SuspendItem};
+use windlass_core::verbs::{Completion, CreateQueue, RetryItem, Settle, SuspendItem};
 use windlass_engine::{EngineError, Granted};
 
 use crate::behaviour::retry_item;
@@ -79,7 +79,7 @@ async fn is_overloaded<'a, T>(mut call: Call<'a, T>) -> bool {
 async fn commands_that_settle_work_get_in_when_produces_fill_the_inbox() {
     let world = world(1).await;
     let (engine, queue) = (&world.engine, &world.queue);
-    let leased = stalled(&world, 6).await;
+    let leased = stalled(&world, 7).await;
     let produces = send_until_refused(|| call(engine.produce(queue, items(1)))).await;
     assert_eq!(produces.len(), ORDINARY_MAX);
     for wait in [Span::ZERO, Span::from_secs(60)] {
@@ -94,12 +94,15 @@ async fn commands_that_settle_work_get_in_when_produces_fill_the_inbox() {
     let mut release = call(engine.release(queue, held(&leased[3..4])));
     let mut suspend = call(engine.suspend(queue, vec![suspend]));
     let mut emit = call(engine.emit(leased[5].held(), None, vec![event]));
+    let settle = Settle::Complete(completion(leased[6].held()));
+    let mut next = call(engine.next(queue, vec![settle], Some(lease(1))));
     assert!(first_poll(extend.as_mut()).await.is_none());
     assert!(first_poll(complete.as_mut()).await.is_none());
     assert!(first_poll(retry.as_mut()).await.is_none());
     assert!(first_poll(release.as_mut()).await.is_none());
     assert!(first_poll(suspend.as_mut()).await.is_none());
     assert!(first_poll(emit.as_mut()).await.is_none());
+    assert!(first_poll(next.as_mut()).await.is_none());
     world.store.held.send_replace(false);
     assert!(extend.await.expect("judged").results[0].is_ok());
     assert!(complete.await.expect("judged").results[0].is_ok());
@@ -107,6 +110,7 @@ async fn commands_that_settle_work_get_in_when_produces_fill_the_inbox() {
     assert!(release.await.expect("judged").results[0].is_ok());
     assert!(suspend.await.expect("judged").results[0].is_ok());
     emit.await.expect("emitted");
+    assert!(next.await.expect("judged").settled.results[0].is_ok());
     for produce in produces {
         produce.await.expect("produced");
     }

@@ -48,13 +48,22 @@ pub(super) fn moment(time: Time) -> Timestamp {
 
 /// How long the client will wait. Zero is for calls that may answer at once with nothing.
 pub(super) fn request_timeout(timeout: Option<WireSpan>, zero: bool) -> Result<Span, Problem> {
+    request_timeout_in("", timeout, zero)
+}
+
+/// As [`request_timeout`], for a field within something.
+pub(super) fn request_timeout_in(
+    within: &str,
+    timeout: Option<WireSpan>,
+    zero: bool,
+) -> Result<Span, Problem> {
     let timeout = timeout.map_or(REQUEST_TIMEOUT_DEFAULT, span);
     let enough = zero || timeout > Span::ZERO;
     if enough && timeout <= REQUEST_TIMEOUT_MAX {
         return Ok(timeout);
     }
     let rule = if zero { "at most 15m" } else { "more than 0s and at most 15m" };
-    Err(Invalid { field: "request_timeout", rule }.into())
+    Err(Problem::invalid_in(within, Invalid { field: "request_timeout", rule }))
 }
 
 /// A UUID that is no item's stands for one that does not exist.

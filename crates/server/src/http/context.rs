@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use windlass_api::Code;
 use windlass_core::time::Span;
-use windlass_engine::{Commit, Delivery, Engine, EngineError, Outcome};
+use windlass_engine::{Commit, Delivery, Engine, EngineError, Grant, Outcome};
 
 use super::check::PayloadRule;
 use super::error::Problem;
@@ -98,14 +98,22 @@ pub(super) struct Answer<R> {
     pub(super) commits: Vec<Commit>,
     /// To be accepted once the reply is delivered; given back otherwise.
     pub(super) grant: Option<Delivery>,
+    /// What is answered if there is no room for the reply and the grant is given back. Unset: the call is refused then.
+    pub(super) without_grant: Option<R>,
 }
 
 impl<R> Answer<R> {
     pub(super) fn read(reply: R) -> Self {
-        Self { reply, commits: Vec::new(), grant: None }
+        Self::changed(reply, Vec::new())
     }
 
     pub(super) fn changed(reply: R, commits: Vec<Commit>) -> Self {
-        Self { reply, commits, grant: None }
+        Self { reply, commits, grant: None, without_grant: None }
+    }
+
+    /// The reply to a call that only leases.
+    pub(super) fn granted(reply: R, grant: Grant) -> Self {
+        let commits = grant.commits();
+        Self { grant: Some(grant.into_delivery()), ..Self::changed(reply, commits) }
     }
 }

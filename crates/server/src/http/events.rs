@@ -1,5 +1,7 @@
 //! Calls on the events of items: emit, close_streams; and on items that wait for an answer: suspend, resume.
 
+use std::fmt;
+
 use windlass_api::events::{
     CloseStreamsReply, CloseStreamsRequest, EmitReply, EmitRequest, NewEvent, ResumeItemReply,
     ResumeItemRequest, Suspend, SuspendReply, SuspendRequest,
@@ -77,15 +79,14 @@ pub(super) async fn suspend(
     let queue = check::queue_name(&request.queue)?;
     limits::check_batch("items", request.items.len())?;
     let named = names(request.items.iter().map(|item| (&item.id, item.permit)));
-    let items = request.items.into_iter().enumerate().map(suspend_item);
-    let items = items.collect::<Result<Vec<_>, Problem>>()?;
+    let item = |(index, item)| suspend_item(format_args!("items[{index}]."), item);
+    let items = request.items.into_iter().enumerate().map(item).collect::<Result<Vec<_>, Problem>>()?;
     let judged = context.within(check::COMMIT_TIMEOUT, context.engine().suspend(&queue, items)).await?;
     let Sorted { done, failed, commits } = sort(judged, named)?;
     Ok(Answer::changed(SuspendReply { suspended: done.len() as u64, failed }, commits))
 }
 
-fn suspend_item((index, item): (usize, Suspend)) -> Result<SuspendItem, Problem> {
-    let within = format_args!("items[{index}].");
+pub(super) fn suspend_item(within: fmt::Arguments<'_>, item: Suspend) -> Result<SuspendItem, Problem> {
     let reason = item.reason.as_deref();
     reason.map_or(Ok(()), limits::check_reason).map_err(|invalid| Problem::invalid_in(within, invalid))?;
     let held = check::held(within, &item.id, item.permit)?;

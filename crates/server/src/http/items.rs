@@ -6,12 +6,13 @@ use std::sync::Arc;
 use windlass_api::error::Failed;
 use windlass_api::items::{
     CompleteReply, CompleteRequest, Completion, ExtendReply, ExtendRequest, ExtendedItem, Held, LeaseReply,
-    LeaseRequest, NewItem, ProduceError, ProduceReply, ProduceRequest, ProducedItem, ReleaseReply,
+    LeaseRequest, NewItem, NextLease, ProduceError, ProduceReply, ProduceRequest, ProducedItem, ReleaseReply,
     ReleaseRequest, Retry, RetryReply, RetryRequest,
 };
 use windlass_api::payload::Payload;
 use windlass_core::item::ItemError;
-use windlass_core::limits;
+use windlass_core::limits::{self, Invalid};
+use windlass_core::row::QueueName;
 use windlass_core::time::Span;
 use windlass_core::verbs;
 use windlass_core::verbs::{Extended, Filter, LeaseItems, Retried, RetryItem};
@@ -136,20 +137,32 @@ pub(super) fn new_item(
 
 pub(super) async fn lease(context: Context, request: LeaseRequest) -> Result<Answer<LeaseReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
-    let wait = check::request_timeout(request.request_timeout, true)?;
-    let lease = lease_items(&request)?;
-    let beginning = context.engine().begin_lease(&queue, lease, wait);
+    let LeaseRequest { client_id, batch_size, request_timeout, lease_timeout, kinds, max_priority, .. } =
+        request;
+    let lease = NextLease { batch_size, lease_timeout, kinds, max_priority, request_timeout };
+    let Leasing { lease, wait } = leasing("", &client_id, &lease)?;
+    let grant = granted(&context, &queue, lease, wait).await?;
+    let reply = LeaseReply { items: grant.items().iter().map(show::leased).collect() };
+    Ok(Answer::granted(reply, grant))
+}
+
+/// A lease of what there is, or of what comes in the time that the client waits. Empty if nothing came, or if the wait was
+/// ended before.
+pub(super) async fn granted(
+    context: &Context,
+    queue: &QueueName,
+    lease: LeaseItems,
+    wait: Span,
+) -> Result<Grant, Problem> {
+    let beginning = context.engine().begin_lease(queue, lease, wait);
     let line = match context.within_or(check::COMMIT_TIMEOUT, Outcome::NotApplied, beginning).await? {
-        LeaseBegun::Done(grant) => return Ok(leased(grant)),
+        LeaseBegun::Done(grant) => return Ok(grant),
         LeaseBegun::Nothing(line) => line,
     };
     let _waiting = context.wait_in_line()?;
     // A wait that is dropped gives everything back.
     let waiting = context.within_or(after_wait(wait), Outcome::NotApplied, line.wait());
-    match context.unless_sent_home(waiting).await {
-        Some(grant) => Ok(leased(grant?)),
-        None => Ok(Answer::read(LeaseReply::default())),
-    }
+    context.unless_sent_home(waiting).await.unwrap_or_else(|| Ok(Grant::default()))
 }
 
 /// The wait is the engine's; what comes on top is a commit and a read.
@@ -157,29 +170,33 @@ pub(super) fn after_wait(wait: Span) -> Span {
     Span::from_micros(wait.as_micros() + check::COMMIT_TIMEOUT.as_micros())
 }
 
-fn leased(grant: Grant) -> Answer<LeaseReply> {
-    let reply = LeaseReply { items: grant.items().iter().map(show::leased).collect() };
-    let commits = grant.commits();
-    Answer { reply, commits, grant: Some(grant.into_delivery()) }
+/// What a client asks for, and how long it waits.
+pub(super) struct Leasing {
+    pub(super) lease: LeaseItems,
+    pub(super) wait: Span,
 }
 
-fn lease_items(request: &LeaseRequest) -> Result<LeaseItems, Problem> {
-    let kinds =
-        request.kinds.as_ref().map(|list| list.kinds.iter().map(|kind| kind.as_str().into()).collect());
-    let max_priority = request.max_priority.unwrap_or(u32::from(u8::MAX));
+/// `within`: the fields of `lease` are named after it.
+pub(super) fn leasing(within: &str, client_id: &str, lease: &NextLease) -> Result<Leasing, Problem> {
+    limits::check_client_id(client_id)?;
+    let in_field = |invalid| Problem::invalid_in(within, invalid);
+    let wait = check::request_timeout_in(within, lease.request_timeout, true)?;
+    let kinds = lease.kinds.as_ref().map(|list| list.kinds.iter().map(|kind| kind.as_str().into()).collect());
+    let max_priority = lease.max_priority.unwrap_or(u32::from(u8::MAX));
+    let max_priority = check::priority(format_args!("{within}max_priority"), max_priority)?;
     let lease = LeaseItems {
-        client_id: request.client_id.as_str().into(),
-        batch_size: request.batch_size as usize,
-        lease_timeout: request.lease_timeout.map(check::span),
-        filter: Filter::new(kinds, check::priority("max_priority", max_priority)?),
+        client_id: client_id.into(),
+        batch_size: lease.batch_size as usize,
+        lease_timeout: lease.lease_timeout.map(check::span),
+        filter: Filter::new(kinds, max_priority),
     };
     limits::check_batch("batch_size", lease.batch_size)
-        .map_err(|_| Problem::invalid("`batch_size` must be 1 to 1000"))?;
+        .map_err(|Invalid { field, .. }| in_field(Invalid { field, rule: "1 to 1000" }))?;
     limits::check_lease(&lease).map_err(|invalid| match invalid.field {
-        "kind" => Problem::invalid(format!("each of `kinds` must be {}", invalid.rule)),
-        _ => invalid.into(),
+        "kind" => Problem::invalid(format!("each of `{within}kinds` must be {}", invalid.rule)),
+        _ => in_field(invalid),
     })?;
-    Ok(lease)
+    Ok(Leasing { lease, wait })
 }
 
 // Calls on leased items: each is judged by itself.
@@ -192,26 +209,31 @@ pub(super) async fn complete(
     let timeout = check::request_timeout(request.request_timeout, false)?;
     limits::check_batch("items", request.items.len())?;
     let named = names(request.items.iter().map(|item| (&item.id, item.permit)));
-    let mut items = Vec::with_capacity(request.items.len());
-    for (index, Completion { id, permit, result }) in request.items.into_iter().enumerate() {
-        let within = format_args!("items[{index}].");
-        let held = check::held(within, &id, permit)?;
-        if let Some(result) = &result {
-            check::payload(format_args!("{within}result."), result, context.payload_rule())?;
-        }
-        let result = result.map(|payload| Record::of(payload).to_stored());
-        items.push(verbs::Completion { held, result });
-    }
+    let item = |(index, item)| completion(format_args!("items[{index}]."), item, &context);
+    let items = request.items.into_iter().enumerate().map(item).collect::<Result<Vec<_>, Problem>>()?;
     let judged = context.within(timeout, context.engine().complete(&queue, items)).await?;
     let Sorted { done, failed, commits } = sort(judged, named)?;
     Ok(Answer::changed(CompleteReply { completed: done.len() as u64, failed }, commits))
+}
+
+pub(super) fn completion(
+    within: fmt::Arguments<'_>,
+    item: Completion,
+    context: &Context,
+) -> Result<verbs::Completion, Problem> {
+    let held = check::held(within, &item.id, item.permit)?;
+    if let Some(result) = &item.result {
+        check::payload(format_args!("{within}result."), result, context.payload_rule())?;
+    }
+    Ok(verbs::Completion { held, result: item.result.map(|payload| Record::of(payload).to_stored()) })
 }
 
 pub(super) async fn retry(context: Context, request: RetryRequest) -> Result<Answer<RetryReply>, Problem> {
     let queue = check::queue_name(&request.queue)?;
     limits::check_batch("items", request.items.len())?;
     let named = names(request.items.iter().map(|item| (&item.id, item.permit)));
-    let items = request.items.into_iter().enumerate().map(retry_item).collect::<Result<Vec<_>, _>>()?;
+    let item = |(index, item)| retry_item(format_args!("items[{index}]."), item);
+    let items = request.items.into_iter().enumerate().map(item).collect::<Result<Vec<_>, _>>()?;
     let judged = context.within(check::COMMIT_TIMEOUT, context.engine().retry(&queue, items)).await?;
     let Sorted { done, failed, commits } = sort(judged, named)?;
     let again = done.iter().filter(|(_, retried)| matches!(retried, Retried::Again { .. })).count() as u64;
@@ -219,8 +241,7 @@ pub(super) async fn retry(context: Context, request: RetryRequest) -> Result<Ans
     Ok(Answer::changed(reply, commits))
 }
 
-fn retry_item((index, item): (usize, Retry)) -> Result<RetryItem, Problem> {
-    let within = format_args!("items[{index}].");
+pub(super) fn retry_item(within: fmt::Arguments<'_>, item: Retry) -> Result<RetryItem, Problem> {
     let error = item.error.map(|error| ItemError {
         code: error.code.as_deref().map(Into::into),
         message: error.message.as_str().into(),
@@ -271,12 +292,14 @@ pub(super) async fn release(
 
 /// An item as the request named it.
 pub(super) struct Named {
-    id: String,
-    permit: u64,
+    pub(super) id: String,
+    pub(super) permit: u64,
+    /// The list that named it, where a request has several.
+    pub(super) verb: Option<&'static str>,
 }
 
 pub(super) fn names<'a>(items: impl Iterator<Item = (&'a String, u64)>) -> Vec<Named> {
-    items.map(|(id, permit)| Named { id: id.clone(), permit }).collect()
+    items.map(|(id, permit)| Named { id: id.clone(), permit, verb: None }).collect()
 }
 
 /// Items of a request, as it named them and as the engine knows them.
@@ -304,8 +327,17 @@ pub(super) struct Sorted<T> {
 
 /// A call of which no item could even be judged fails as a whole.
 pub(super) fn sort<T>(judged: Judged<T>, named: Vec<Named>) -> Result<Sorted<T>, Problem> {
+    sort_beside(false, judged, named)
+}
+
+/// As [`sort`], for a call that has `done_more` than to judge these items.
+pub(super) fn sort_beside<T>(
+    done_more: bool,
+    judged: Judged<T>,
+    named: Vec<Named>,
+) -> Result<Sorted<T>, Problem> {
     let was_judged = |result: &Result<T, EngineError>| matches!(result, Ok(_) | Err(EngineError::Refused(_)));
-    let any_judged = judged.results.iter().any(was_judged);
+    let any_judged = done_more || judged.results.iter().any(was_judged);
     let mut sorted = Sorted { done: Vec::new(), failed: Vec::new(), commits: judged.commits };
     let mut worst: Option<Problem> = None;
     for (named, result) in named.into_iter().zip(judged.results) {
@@ -326,5 +358,6 @@ fn failed(named: Named, problem: Problem) -> Failed {
     let problem = naming(Missing::Item(named.id.clone()))(problem);
     let details = problem.details();
     let code = problem.code.as_str().to_owned();
-    Failed { id: named.id, permit: named.permit, code, message: problem.message, details }
+    let verb = named.verb.map(str::to_owned);
+    Failed { id: named.id, permit: named.permit, code, message: problem.message, details, verb }
 }

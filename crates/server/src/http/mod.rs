@@ -18,6 +18,7 @@ mod item;
 mod items;
 mod metrics_page;
 mod missing;
+mod next;
 mod pages;
 mod permits;
 mod query;
@@ -48,7 +49,9 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::task::block_in_place;
 use tracing::{Instrument, debug, error_span};
 use windlass_api::events::{EmitRequest, SuspendRequest};
-use windlass_api::items::{CompleteRequest, ExtendRequest, LeaseRequest, ReleaseRequest, RetryRequest};
+use windlass_api::items::{
+    CompleteRequest, ExtendRequest, LeaseRequest, NextRequest, ReleaseRequest, RetryRequest,
+};
 use windlass_api::service::BackupRequest;
 use windlass_api::{Call, Code, REQUEST_ID, Time};
 use windlass_engine::env::Deadlines;
@@ -70,14 +73,15 @@ const SMALL_BODY_BYTES: usize = 16 << 10;
 const LARGE_BODY_BYTES: usize = 256 << 10;
 /// More than a thousand kinds of the longest names.
 const LEASE_BYTES_MAX: usize = 1 << 20;
-/// Calls that keep alive or end work.
-const SETTLING: [&str; 6] = [
+/// Calls that keep alive or end work. Whether queue.next names any shows only once its body is read.
+const SETTLING: [&str; 7] = [
     CompleteRequest::NAME,
     RetryRequest::NAME,
     ExtendRequest::NAME,
     ReleaseRequest::NAME,
     SuspendRequest::NAME,
     EmitRequest::NAME,
+    NextRequest::NAME,
 ];
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -199,6 +203,7 @@ impl App {
             "queue.redrive" => Box::pin(app.call(request, queues::redrive)),
             "queue.rebalance" => Box::pin(app.call(request, queues::rebalance)),
             "queue.produce" => Box::pin(app.call(request, items::produce)),
+            "queue.next" => Box::pin(app.call(request, next::next)),
             "queue.lease" => Box::pin(app.call(request, items::lease)),
             "queue.complete" => Box::pin(app.call(request, items::complete)),
             "queue.retry" => Box::pin(app.call(request, items::retry)),

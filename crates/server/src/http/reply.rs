@@ -25,13 +25,18 @@ pub(super) async fn answered<R: Wire>(
     encoding: Encoding,
     traffic: &Arc<Traffic>,
 ) -> Response<Reply> {
-    let Answer { reply, commits, grant } = answer;
-    let bytes = match encoding.encode(&reply) {
+    let Answer { reply, commits, mut grant, without_grant } = answer;
+    let mut bytes = match encoding.encode(&reply) {
         Ok(bytes) => bytes,
         Err(error) => return refuse(&Problem::internal(error, Outcome::Unknown), encoding),
     };
     let share = traffic.reserve_reply(bytes.len()).await;
     // What was changed is told all the same; a grant that is not is given back.
+    if share.is_none()
+        && let Some(Ok(rest)) = without_grant.map(|reply| encoding.encode(&reply))
+    {
+        (bytes, grant) = (rest, None);
+    }
     if share.is_none() && (commits.is_empty() || grant.is_some()) {
         let message =
             "too many bytes of answers wait to be taken: try again a little later, or ask for less at once";

@@ -47,6 +47,8 @@ mod metrics;
 #[cfg(test)]
 mod named_items;
 #[cfg(test)]
+mod next;
+#[cfg(test)]
 mod not_found;
 #[cfg(test)]
 mod nul;

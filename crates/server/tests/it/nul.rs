@@ -97,6 +97,32 @@ fn requests() -> Vec<(&'static str, Value)> {
                 "items": [{"id": ID, "permit": 1, "reason": "r"}],
             }),
         ),
+        (
+            "queue.next",
+            json!({
+                "queue": "q", "client_id": "c", "complete": [{"id": ID, "permit": 1, "result": {"utf8": "\u{0}"}}],
+                "lease": {"batch_size": 1, "kinds": ["k"], "lease_timeout": "1m", "request_timeout": "1s"},
+            }),
+        ),
+        (
+            "queue.next",
+            json!({
+                "queue": "q", "client_id": "c", "retry": [{"id": ID, "permit": 1, "retry_at": TIME, "error": error}],
+            }),
+        ),
+        (
+            "queue.next",
+            json!({"queue": "q", "client_id": "c", "retry": [{"id": ID, "permit": 1, "delay": "1s"}]}),
+        ),
+        ("queue.next", json!({"queue": "q", "client_id": "c", "release": [{"id": ID, "permit": 1}]})),
+        (
+            "queue.next",
+            json!({"queue": "q", "client_id": "c", "suspend": [{"id": ID, "permit": 1, "reason": "r"}]}),
+        ),
+        (
+            "queue.next",
+            json!({"queue": "q", "client_id": "c", "extend": [{"id": ID, "permit": 1, "lease_timeout": "1m"}]}),
+        ),
         ("queue.permits", json!({"queue": "q", "pivot": ID})),
         ("queue.revoke", held),
         ("item.wait", with(by_id.clone(), json!({"request_timeout": "0s"}))),

@@ -11,11 +11,7 @@ use crate::plan::queue_name;
 impl Caller {
     pub async fn suspend(&self, queue: QueueIndex, items: Vec<SuspendOp>) {
         let name = queue_name(queue);
-        let suspend = |item: &SuspendOp| SuspendItem {
-            held: Held { id: item.id, permit: item.permit },
-            reason: item.reason.map(|serial| serial.to_string().into()),
-        };
-        let call = self.engine.suspend(&name, items.iter().map(suspend).collect());
+        let call = self.engine.suspend(&name, items.iter().map(suspend_item).collect());
         self.call(Op::Suspend { queue, items }, call, |judged| judge(judged, |()| Verdict::Done)).await;
     }
 
@@ -23,5 +19,12 @@ impl Caller {
         let answer = |serial: u64| Input { event: new_event(serial), body: input_body(serial) };
         let call = self.engine.resume(id, input.map(answer));
         self.call(Op::Resume { id, input }, call, |_resumed| Outcome::Resumed).await;
+    }
+}
+
+pub(super) fn suspend_item(item: &SuspendOp) -> SuspendItem {
+    SuspendItem {
+        held: Held { id: item.id, permit: item.permit },
+        reason: item.reason.map(|serial| serial.to_string().into()),
     }
 }

@@ -30,6 +30,7 @@ mod streams;
 mod suffix;
 mod suspends;
 mod time;
+mod turns;
 mod unique;
 mod waits;
 
@@ -45,11 +46,12 @@ use crate::history::{History, Violation};
 type Rule = fn(&Facts<'_>) -> Result<(), Violation>;
 
 /// Hold however much was lost.
-const ALWAYS: [Rule; 13] = [
+const ALWAYS: [Rule; 14] = [
     unique::check,
     grants::check,
     time::check,
     expiry::check,
+    turns::check,
     counts::check,
     service::check,
     stalls::check,

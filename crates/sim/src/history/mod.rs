@@ -108,6 +108,8 @@ pub struct Call {
     pub latest: Timestamp,
     pub op: Op,
     pub outcome: Outcome,
+    /// Set for the calls that one turn of a worker stands for: the engine got them as one call, which has this number.
+    pub turn: Option<u64>,
 }
 
 impl History {

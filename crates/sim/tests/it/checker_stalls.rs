@@ -30,7 +30,7 @@ fn slow(story: &mut Story, op: Op, outcome: Outcome, micros: u64) {
     let (begin, latest) = (story.moment(), story.now());
     story.pass(micros);
     let end = story.moment();
-    story.history.calls.push(Call { client: 0, process: 0, begin, end, latest, op, outcome });
+    story.history.calls.push(Call { client: 0, process: 0, begin, end, latest, op, outcome, turn: None });
 }
 
 fn pause(queue: QueueIndex) -> Op {

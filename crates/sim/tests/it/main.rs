@@ -12,6 +12,7 @@ mod checker_rules;
 mod checker_stalls;
 mod checker_streams;
 mod checker_suspends;
+mod checker_turns;
 mod disk;
 mod executor;
 mod log_runs;

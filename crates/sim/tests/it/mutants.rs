@@ -61,6 +61,7 @@ caught! {
     an_ignored_rule_is_caught: IgnoreRule,
     a_suspended_item_that_is_leased_is_caught: LeaseSuspended,
     a_suspended_attempt_that_is_counted_is_caught: ChargeSuspended,
+    a_turn_that_leases_what_it_gave_back_is_caught: LeaseGivenBack,
     a_lost_answer_is_caught: LoseInput,
     an_answer_given_again_is_caught: KeepInput,
     a_hidden_suspend_is_caught: HideSuspended,

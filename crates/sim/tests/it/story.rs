@@ -105,7 +105,18 @@ impl Story {
         let end = self.tick();
         let process = self.history.processes.len() - 1;
         let latest = self.now();
-        self.history.calls.push(Call { client: 0, process, begin, end, latest, op, outcome });
+        self.history.calls.push(Call { client: 0, process, begin, end, latest, op, outcome, turn: None });
+        self
+    }
+
+    /// Makes one turn of the last `count` calls.
+    pub(crate) fn as_turn(&mut self, count: usize) -> &mut Self {
+        let calls = &mut self.history.calls;
+        let first = calls.len() - count;
+        let (begin, end) = (calls[first].begin, calls[calls.len() - 1].end);
+        for call in &mut calls[first..] {
+            (call.turn, call.begin, call.end) = (Some(begin.order), begin, end);
+        }
         self
     }
 

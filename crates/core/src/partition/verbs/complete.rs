@@ -45,7 +45,7 @@ impl Verb for Complete {
 
 impl Partition {
     /// A completion counts even if a cancel was asked for meanwhile: the work is done.
-    fn complete_one(
+    pub(in crate::partition) fn complete_one(
         &mut self,
         now: Timestamp,
         completion: Completion,

@@ -42,7 +42,7 @@ impl Verb for Extend {
 }
 
 impl Partition {
-    fn extend_one(
+    pub(in crate::partition) fn extend_one(
         &mut self,
         now: Timestamp,
         held: Held,

@@ -96,7 +96,12 @@ impl Verb for LeaseItems {
 }
 
 impl Partition {
-    fn lease(&mut self, now: Timestamp, lease: LeaseItems, out: &mut Output) -> Vec<Leased> {
+    pub(in crate::partition) fn lease(
+        &mut self,
+        now: Timestamp,
+        lease: LeaseItems,
+        out: &mut Output,
+    ) -> Vec<Leased> {
         let timeout = lease.lease_timeout.unwrap_or(self.settings.lease_timeout);
         let mut source = self.source(&lease.filter);
         let expected = lease.batch_size.min(self.counts.waiting as usize);

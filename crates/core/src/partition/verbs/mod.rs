@@ -10,6 +10,7 @@ pub(crate) mod emit;
 pub(crate) mod extend;
 pub(crate) mod import;
 pub(crate) mod lease;
+pub(crate) mod next;
 pub(crate) mod once;
 pub(crate) mod produce;
 pub(crate) mod redrive;

@@ -58,7 +58,7 @@ impl Verb for PutOff {
 
 impl Partition {
     /// Back to its own place, and the attempt is not counted.
-    fn release_one(
+    pub(in crate::partition) fn release_one(
         &mut self,
         now: Timestamp,
         held: Held,

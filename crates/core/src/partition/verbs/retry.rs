@@ -39,6 +39,13 @@ pub enum Retried {
     Ended(Phase),
 }
 
+impl RetryItem {
+    pub(in crate::partition) fn check(&self) -> Result<(), Invalid> {
+        check_retry_time(self.retry_at, self.delay)?;
+        self.error.as_ref().map_or(Ok(()), check_error)
+    }
+}
+
 impl Verb for Retry {
     type Reply = Each<Retried>;
     const FOOTPRINT: Footprint = Footprint::Rewrites;
@@ -46,10 +53,7 @@ impl Verb for Retry {
 
     fn check(&self) -> Result<(), Invalid> {
         check_batch("items", self.0.len())?;
-        self.0.iter().try_for_each(|item| {
-            check_retry_time(item.retry_at, item.delay)?;
-            item.error.as_ref().map_or(Ok(()), check_error)
-        })
+        self.0.iter().try_for_each(RetryItem::check)
     }
 
     fn body_bytes(&self) -> usize {
@@ -68,12 +72,17 @@ impl Verb for Retry {
 
 impl Partition {
     /// Whether a retry is the end of its item. One that will be refused changes nothing.
-    fn ends(&self, now: Timestamp, retry: &RetryItem) -> bool {
+    pub(in crate::partition) fn ends(&self, now: Timestamp, retry: &RetryItem) -> bool {
         let Ok((entry, lease)) = self.held(retry.held, now) else { return true };
         retry.dead || self.cancel_requested(entry, lease) || self.exhausted(entry) || entry.is_overdue(now)
     }
 
-    fn retry_one(&mut self, now: Timestamp, retry: RetryItem, out: &mut Output) -> Result<Retried, Refusal> {
+    pub(in crate::partition) fn retry_one(
+        &mut self,
+        now: Timestamp,
+        retry: RetryItem,
+        out: &mut Output,
+    ) -> Result<Retried, Refusal> {
         let number = retry.held.id.number;
         let (entry, lease) = self.held(retry.held, now)?;
         let cancelled = self.cancel_requested(entry, lease);

@@ -45,6 +45,12 @@ pub struct Input {
     pub body: Bytes,
 }
 
+impl SuspendItem {
+    pub(in crate::partition) fn check(&self) -> Result<(), Invalid> {
+        self.reason.as_deref().map_or(Ok(()), check_reason)
+    }
+}
+
 impl Verb for Suspend {
     type Reply = Each<()>;
     const FOOTPRINT: Footprint = Footprint::Rewrites;
@@ -52,7 +58,7 @@ impl Verb for Suspend {
 
     fn check(&self) -> Result<(), Invalid> {
         check_batch("items", self.0.len())?;
-        self.0.iter().filter_map(|item| item.reason.as_deref()).try_for_each(check_reason)
+        self.0.iter().try_for_each(SuspendItem::check)
     }
 
     fn decide(self, partition: &mut Partition, now: Timestamp, out: &mut Output) -> Decided<Self> {
@@ -79,7 +85,12 @@ impl Verb for Resume {
 
 impl Partition {
     /// The worker gives it up, and the attempt is not counted.
-    fn suspend_one(&mut self, now: Timestamp, suspend: SuspendItem, out: &mut Output) -> Result<(), Refusal> {
+    pub(in crate::partition) fn suspend_one(
+        &mut self,
+        now: Timestamp,
+        suspend: SuspendItem,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
         let SuspendItem { held, reason } = suspend;
         let (entry, lease) = self.held(held, now)?;
         out.totals.suspended += 1;

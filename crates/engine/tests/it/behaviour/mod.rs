@@ -42,6 +42,7 @@ mod items;
 mod leases;
 mod listing;
 mod max_items;
+mod next;
 mod order;
 mod permits;
 mod queues;

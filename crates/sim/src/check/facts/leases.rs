@@ -139,7 +139,13 @@ pub(super) fn keeps_something_back(history: &History, call: &Call) -> bool {
     // A server that closes sends waiting leases home, also those it was just granting to.
     let closing = history.processes[call.process].closing.is_some_and(|closing| closing < call.end);
     let troubled = history.is_troubled(call.process, call.end);
-    call.outcome.is_unknown() || closing || troubled || gave_up_on_more(call)
+    call.outcome.is_unknown() || closing || troubled || gave_up_on_more(call) || cut_short(call)
+}
+
+/// A turn does not ask other partitions for longer than this, and drops what one of them is just granting.
+fn cut_short(call: &Call) -> bool {
+    const FURTHER_LEASES_MICROS: u64 = 5_000_000;
+    call.turn.is_some() && call.end.micros >= call.begin.micros + FURTHER_LEASES_MICROS
 }
 
 pub(super) fn by_beginning<'a>(mut calls: Vec<&'a Call>) -> Vec<(&'a Call, Moment)> {
