@@ -1,0 +1,154 @@
+//! [`Runner`]: all scenarios, with all contenders, in turns.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+
+use crate::args::Args;
+use crate::fleet::{Fleet, Running};
+use crate::output;
+use crate::peers::Contender;
+use crate::progress::Progress;
+use crate::report::sheet::{Row, Sheet};
+use crate::report::table::table;
+use crate::scenario::Scenario;
+use crate::scenario::plan::{self, Group};
+
+/// A run that takes this much longer than planned hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Debug)]
+pub(crate) struct Runner<'a> {
+    args: &'a Args,
+    /// Contenders that take no part, and why.
+    left_out: BTreeMap<Contender, String>,
+    /// What every row of a contender is marked with.
+    marks: BTreeMap<Contender, Vec<String>>,
+    progress: Progress,
+}
+
+impl<'a> Runner<'a> {
+    pub(crate) fn new(args: &'a Args) -> Self {
+        Self {
+            args,
+            left_out: BTreeMap::new(),
+            marks: BTreeMap::new(),
+            progress: Progress::new(planned(args)),
+        }
+    }
+
+    /// Measures everything, and prints each table as soon as it is there.
+    pub(crate) async fn run(&mut self) -> Result<Vec<Sheet>> {
+        self.leave_out_missing();
+        let mut sheets = Vec::new();
+        for group in plan::groups(self.args) {
+            self.group(&group, &mut sheets).await?;
+        }
+        self.progress.clear();
+        Ok(sheets)
+    }
+
+    fn leave_out_missing(&mut self) {
+        for contender in self.args.contenders().into_iter().filter(|contender| !contender.is_installed()) {
+            let package = contender.package().map_or("", |(package, _)| package);
+            let reason = format!("it is not installed: apt-get install {package}, or --install");
+            self.leave_out(contender, reason);
+        }
+    }
+
+    fn leave_out(&mut self, contender: Contender, reason: String) {
+        self.progress.note(&format!("left out: {}: {reason}", contender.name()));
+        self.left_out.insert(contender, reason);
+    }
+
+    /// Scenarios that share their servers.
+    async fn group(&mut self, group: &Group, sheets: &mut Vec<Sheet>) -> Result<()> {
+        let mut fleet = Fleet::new(&self.args.data_dir)?;
+        for contender in self.contenders(group) {
+            self.progress.say(&format!("starting {}", contender.name()));
+            if let Err(error) = fleet.add(contender, &self.args.windlass).await {
+                self.leave_out(contender, format!("{error:#}"));
+            }
+        }
+        for scenario in group {
+            let sheet = self.sheet(scenario.as_ref(), &fleet).await?;
+            self.progress.clear();
+            output::print(&table(&sheet));
+            sheets.push(sheet);
+        }
+        Ok(())
+    }
+
+    /// Contenders whose servers a group needs.
+    fn contenders(&self, group: &Group) -> Vec<Contender> {
+        let needed = |contender: &Contender| {
+            !self.left_out.contains_key(contender)
+                && group.iter().any(|scenario| takes_part(scenario.as_ref(), *contender))
+                && group.iter().any(|scenario| scenario.cannot(*contender).is_none())
+        };
+        self.args.contenders().into_iter().filter(needed).collect()
+    }
+
+    async fn sheet(&mut self, scenario: &dyn Scenario, fleet: &Fleet) -> Result<Sheet> {
+        let contenders =
+            self.args.contenders().into_iter().filter(|contender| takes_part(scenario, *contender));
+        let mut rows: Vec<Row> = contenders.map(|contender| self.row(scenario, contender)).collect();
+        for run in 1..=self.args.runs() {
+            for row in &mut rows {
+                let running = fleet.running.iter().find(|running| running.contender == row.contender);
+                if let (Some(running), None) = (running, &row.left_out) {
+                    self.turn(scenario, running, run, row).await?;
+                }
+                self.progress.done(scenario.planned());
+            }
+        }
+        let (title, label) = (scenario.title(), scenario.label());
+        Ok(Sheet { scenario: scenario.name(), title, label, columns: scenario.columns(), rows })
+    }
+
+    fn row(&self, scenario: &dyn Scenario, contender: Contender) -> Row {
+        let unable = scenario.cannot(contender).map(str::to_owned);
+        let left_out = self.left_out.get(&contender).cloned().or(unable);
+        let marks = self.marks.get(&contender).cloned().unwrap_or_default();
+        Row { left_out, marks, ..Row::new(contender) }
+    }
+
+    /// One run of one contender. A contender that fails has no further runs.
+    async fn turn(
+        &mut self,
+        scenario: &dyn Scenario,
+        running: &Running,
+        run: usize,
+        row: &mut Row,
+    ) -> Result<()> {
+        let name = running.contender.name();
+        self.progress.say(&format!("{}, {}: {name}, run {run}", scenario.name(), scenario.label()));
+        running.wake(&self.args.data_dir).await?;
+        let work = async {
+            if run == 1 {
+                scenario.prepare(running).await?;
+            }
+            scenario.run(running).await
+        };
+        let limit = scenario.planned() * 10 + PATIENCE;
+        let done = tokio::time::timeout(limit, work).await;
+        running.halt();
+        match done.unwrap_or_else(|_| Err(anyhow!("a run did not end within {} s", limit.as_secs()))) {
+            Ok(figures) => row.runs.push(figures),
+            Err(error) => row.left_out = Some(format!("{error:#}")),
+        }
+        Ok(())
+    }
+}
+
+fn takes_part(scenario: &dyn Scenario, contender: Contender) -> bool {
+    contender != Contender::Bare || scenario.has_bare()
+}
+
+/// How long everything takes, roughly.
+fn planned(args: &Args) -> Duration {
+    let turn =
+        |scenario: &Box<dyn Scenario>| scenario.planned() * (args.runs() * args.contenders().len()) as u32;
+    plan::groups(args).iter().flatten().map(turn).sum()
+}

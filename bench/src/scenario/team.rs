@@ -1,0 +1,75 @@
+//! [`Team`]: the clients of a run, each a task with a connection of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::task::JoinSet;
+
+use crate::peers::{Client, Job, Peer, next_client};
+
+/// Tasks under way: they end, with their connections, when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Team {
+    tasks: JoinSet<Result<()>>,
+}
+
+impl Team {
+    pub(crate) fn new() -> Self {
+        Self { tasks: JoinSet::new() }
+    }
+
+    pub(crate) fn add(&mut self, task: impl Future<Output = Result<()>> + Send + 'static) {
+        self.tasks.spawn(task);
+    }
+
+    /// Lets the tasks work for a time; fails with the first of them that fails.
+    pub(crate) async fn work_for(&mut self, time: Duration) -> Result<()> {
+        tokio::select! {
+            () = tokio::time::sleep(time) => Ok(()),
+            failed = self.failure() => failed,
+        }
+    }
+
+    /// Lets the tasks work until `done` is there.
+    pub(crate) async fn work_until<T>(&mut self, done: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::select! {
+            done = done => done,
+            failed = self.failure() => match failed {
+                Err(error) => Err(error),
+                Ok(()) => bail!("clients ended before their work"),
+            },
+        }
+    }
+
+    async fn failure(&mut self) -> Result<()> {
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.context("a client panicked")??;
+        }
+        std::future::pending().await
+    }
+}
+
+/// Connects so many clients.
+pub(crate) async fn connect(peer: &dyn Peer, job: &Job, clients: usize) -> Result<Vec<Box<dyn Client>>> {
+    let mut connected = Vec::with_capacity(clients);
+    for _ in 0..clients {
+        connected.push(peer.connect(job).await?);
+    }
+    Ok(connected)
+}
+
+/// Full cycles for ever: counts the items of each step, three steps to a cycle.
+pub(crate) async fn cycle(mut client: Box<dyn Client>, batch: usize, steps: Arc<AtomicU64>) -> Result<()> {
+    let mut first = next_client() << 40;
+    loop {
+        client.produce(first).await.context("produce")?;
+        first += batch as u64;
+        steps.fetch_add(batch as u64, Ordering::Relaxed);
+        let leased = client.lease().await.context("lease")?.len() as u64;
+        steps.fetch_add(leased, Ordering::Relaxed);
+        client.complete().await.context("complete")?;
+        steps.fetch_add(leased, Ordering::Relaxed);
+    }
+}
