@@ -11,6 +11,9 @@ use crate::peers::Contender;
 const CLIENTS: [usize; 3] = [1, 16, 64];
 const BATCHES: [usize; 4] = [1, 10, 100, 1000];
 const PAYLOADS: [usize; 2] = [200, 4096];
+const BACKLOGS: [usize; 2] = [0, 1_000_000];
+const SCHEDULED: usize = 100_000;
+const WAITING: usize = 10_000;
 const RUNS: usize = 5;
 const SECONDS: f64 = 2.0;
 
@@ -42,6 +45,18 @@ pub(crate) struct Args {
     /// Seconds measured in each run, after a warm-up [default: 2]
     #[arg(long, value_name = "N", value_parser = seconds)]
     seconds: Option<f64>,
+    /// Items that wait beforehand, with --work backlog [default: 0,1000000]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = count)]
+    backlog: Vec<usize>,
+    /// Items that fall due at one moment, with --work scheduled [default: 100000]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    scheduled: Option<usize>,
+    /// Leases that wait, with --work waiting [default: 10000]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    waiting: Option<usize>,
+    /// Measure without looking first whether each contender syncs what it acknowledges
+    #[arg(long)]
+    pub(crate) skip_sync_check: bool,
     /// Install missing peers and strace with apt-get, which needs root
     #[arg(long)]
     pub(crate) install: bool,
@@ -63,9 +78,26 @@ pub(crate) struct Args {
 pub(crate) enum Work {
     /// Every client produces, leases and completes batches, over and over
     Cycles,
+    /// Context switches and processor time of each request, one at a time: Windlass and Redis
+    Switches,
+    /// Items produced at 1,000/s, one by one, for workers that wait
+    Pickup,
+    /// Full cycles in front of a backlog
+    Backlog,
+    /// Many items that fall due at one moment
+    Scheduled,
+    /// Items produced one by one for very many waiting leases
+    Waiting,
 }
 
 impl Args {
+    /// With paths that hold in any directory: servers are started in their own.
+    pub(crate) fn absolute(self) -> anyhow::Result<Self> {
+        let data_dir = std::path::absolute(&self.data_dir)?;
+        let windlass = std::path::absolute(&self.windlass)?;
+        Ok(Self { data_dir, windlass, ..self })
+    }
+
     pub(crate) fn contenders(&self) -> Vec<Contender> {
         let wanted = |contender: &Contender| self.only.is_empty() || self.only.contains(contender);
         Contender::ALL.into_iter().filter(wanted).collect()
@@ -88,6 +120,18 @@ impl Args {
         chosen(&self.payload, if self.quick { &[200] } else { &PAYLOADS })
     }
 
+    pub(crate) fn backlogs(&self) -> Vec<usize> {
+        chosen(&self.backlog, if self.quick { &[0, 20_000] } else { &BACKLOGS })
+    }
+
+    pub(crate) fn scheduled(&self) -> usize {
+        self.scheduled.unwrap_or(if self.quick { 2000 } else { SCHEDULED })
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.unwrap_or(if self.quick { 200 } else { WAITING })
+    }
+
     pub(crate) fn runs(&self) -> usize {
         self.runs.unwrap_or(if self.quick { 1 } else { RUNS })
     }
@@ -103,6 +147,10 @@ fn chosen(given: &[usize], default: &[usize]) -> Vec<usize> {
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     number_in(text, 1, 1_000_000)
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    number_in(text, 0, 100_000_000)
 }
 
 fn batch(text: &str) -> Result<usize, String> {

@@ -18,13 +18,14 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// Servers end before their directory is removed: fields are dropped in this order.
 #[derive(Debug)]
 pub(crate) struct Fleet {
-    pub(crate) running: Vec<Running>,
+    running: Vec<Running>,
     directory: TempDir,
 }
 
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) contender: Contender,
+    pub(crate) place: Place,
     pub(crate) seat: Seat,
 }
 
@@ -61,10 +62,14 @@ impl Fleet {
             None => Seat::Bare(bare::file(place.directory())?),
             Some((server, peer)) => Seat::Served { server, peer },
         };
-        let running = Running { contender, seat };
+        let running = Running { contender, place, seat };
         running.halt();
         self.running.push(running);
         Ok(())
+    }
+
+    pub(crate) fn get(&self, contender: Contender) -> Option<&Running> {
+        self.running.iter().find(|running| running.contender == contender)
     }
 }
 

@@ -14,6 +14,7 @@ mod runner;
 mod scenario;
 mod server;
 mod stats;
+mod syncs;
 mod wire;
 
 use std::io::Write;
@@ -30,7 +31,7 @@ use crate::runner::Runner;
 const THREADS: usize = 2;
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
+    match Args::parse().absolute().and_then(|args| run(&args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _nobody_reads = writeln!(std::io::stderr().lock(), "\nerror: {error:#}");

@@ -14,8 +14,10 @@ use crate::report::sheet::{Row, Sheet};
 use crate::report::table::table;
 use crate::scenario::Scenario;
 use crate::scenario::plan::{self, Group};
+use crate::server::limits;
+use crate::syncs;
 
-/// A run that takes this much longer than planned hangs.
+/// A sync check that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
@@ -40,8 +42,12 @@ impl<'a> Runner<'a> {
 
     /// Measures everything, and prints each table as soon as it is there.
     pub(crate) async fn run(&mut self) -> Result<Vec<Sheet>> {
+        limits::raise();
         self.leave_out_missing();
         let mut sheets = Vec::new();
+        if !self.args.skip_sync_check {
+            sheets.push(self.check_syncs().await?);
+        }
         for group in plan::groups(self.args) {
             self.group(&group, &mut sheets).await?;
         }
@@ -62,15 +68,64 @@ impl<'a> Runner<'a> {
         self.left_out.insert(contender, reason);
     }
 
-    /// Scenarios that share their servers.
-    async fn group(&mut self, group: &Group, sheets: &mut Vec<Sheet>) -> Result<()> {
+    /// Looks whether each contender syncs what it acknowledges. One that does not is left out.
+    async fn check_syncs(&mut self) -> Result<Sheet> {
         let mut fleet = Fleet::new(&self.args.data_dir)?;
-        for contender in self.contenders(group) {
+        let contenders = self.args.contenders().into_iter().filter(|contender| *contender != Contender::Bare);
+        let contenders: Vec<Contender> = contenders.collect();
+        self.start(&mut fleet, &contenders).await;
+        let mut rows = Vec::new();
+        for contender in contenders {
+            let mut row = Row::new(contender);
+            if let Some(running) = fleet.get(contender) {
+                self.progress.say(&format!("syncs of {}", contender.name()));
+                match self.check_syncs_of(running).await {
+                    Ok(figures) => row.runs.push(figures),
+                    Err(error) => self.leave_out(contender, format!("{error:#}")),
+                }
+            }
+            row.left_out = self.left_out.get(&contender).cloned();
+            row.marks = self.marks.get(&contender).cloned().unwrap_or_default();
+            rows.push(row);
+        }
+        let title = format!("Syncs: requests of {} that waited for one", syncs::TURNS);
+        let sheet = Sheet { scenario: "syncs", title, label: String::new(), columns: syncs::COLUMNS, rows };
+        self.progress.clear();
+        output::print(&table(&sheet));
+        Ok(sheet)
+    }
+
+    async fn check_syncs_of(&mut self, running: &Running) -> Result<Vec<f64>> {
+        running.wake(&self.args.data_dir).await?;
+        let synced = tokio::time::timeout(PATIENCE, syncs::check(running)).await;
+        running.halt();
+        let synced =
+            synced.unwrap_or_else(|_| Err(anyhow!("its syncs could not be watched in {PATIENCE:?}")))?;
+        if let Some(refusal) = synced.refusal() {
+            self.leave_out(running.contender, refusal);
+        }
+        self.marks.insert(running.contender, synced.marks(running.contender));
+        Ok(synced.figures())
+    }
+
+    /// Starts servers; a contender whose server does not start is left out.
+    async fn start(&mut self, fleet: &mut Fleet, contenders: &[Contender]) {
+        for contender in contenders.iter().copied() {
+            if self.left_out.contains_key(&contender) {
+                continue;
+            }
             self.progress.say(&format!("starting {}", contender.name()));
             if let Err(error) = fleet.add(contender, &self.args.windlass).await {
                 self.leave_out(contender, format!("{error:#}"));
             }
         }
+    }
+
+    /// Scenarios that share their servers.
+    async fn group(&mut self, group: &Group, sheets: &mut Vec<Sheet>) -> Result<()> {
+        let mut fleet = Fleet::new(&self.args.data_dir)?;
+        let contenders = self.contenders(group);
+        self.start(&mut fleet, &contenders).await;
         for scenario in group {
             let sheet = self.sheet(scenario.as_ref(), &fleet).await?;
             self.progress.clear();
@@ -83,20 +138,17 @@ impl<'a> Runner<'a> {
     /// Contenders whose servers a group needs.
     fn contenders(&self, group: &Group) -> Vec<Contender> {
         let needed = |contender: &Contender| {
-            !self.left_out.contains_key(contender)
-                && group.iter().any(|scenario| takes_part(scenario.as_ref(), *contender))
-                && group.iter().any(|scenario| scenario.cannot(*contender).is_none())
+            group.iter().any(|scenario| scenario.has(*contender) && scenario.cannot(*contender).is_none())
         };
         self.args.contenders().into_iter().filter(needed).collect()
     }
 
     async fn sheet(&mut self, scenario: &dyn Scenario, fleet: &Fleet) -> Result<Sheet> {
-        let contenders =
-            self.args.contenders().into_iter().filter(|contender| takes_part(scenario, *contender));
+        let contenders = self.args.contenders().into_iter().filter(|contender| scenario.has(*contender));
         let mut rows: Vec<Row> = contenders.map(|contender| self.row(scenario, contender)).collect();
         for run in 1..=self.args.runs() {
             for row in &mut rows {
-                let running = fleet.running.iter().find(|running| running.contender == row.contender);
+                let running = fleet.get(row.contender);
                 if let (Some(running), None) = (running, &row.left_out) {
                     self.turn(scenario, running, run, row).await?;
                 }
@@ -131,7 +183,7 @@ impl<'a> Runner<'a> {
             }
             scenario.run(running).await
         };
-        let limit = scenario.planned() * 10 + PATIENCE;
+        let limit = scenario.planned() * 10 + scenario.patience();
         let done = tokio::time::timeout(limit, work).await;
         running.halt();
         match done.unwrap_or_else(|_| Err(anyhow!("a run did not end within {} s", limit.as_secs()))) {
@@ -140,10 +192,6 @@ impl<'a> Runner<'a> {
         }
         Ok(())
     }
-}
-
-fn takes_part(scenario: &dyn Scenario, contender: Contender) -> bool {
-    contender != Contender::Bare || scenario.has_bare()
 }
 
 /// How long everything takes, roughly.

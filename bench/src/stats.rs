@@ -34,6 +34,8 @@ impl Spread {
 pub(crate) enum Better {
     Higher,
     Lower,
+    /// It tells a fact, and nobody is first by it.
+    Neither,
 }
 
 /// The best of some medians and everything that ties with it, by index, the best first.
@@ -42,6 +44,7 @@ pub(crate) fn leaders(medians: &[f64], better: Better) -> Vec<usize> {
     order.sort_by(|a, b| match better {
         Better::Higher => medians[*b].total_cmp(&medians[*a]),
         Better::Lower => medians[*a].total_cmp(&medians[*b]),
+        Better::Neither => std::cmp::Ordering::Equal,
     });
     let Some(best) = order.first().map(|best| medians[*best]) else { return order };
     order.retain(|index| ties(medians[*index], best));

@@ -54,7 +54,7 @@ impl Sheet {
     pub(crate) fn verdict(&self) -> Option<String> {
         let rows: Vec<&Row> = self.rows.iter().filter(|row| row.competes()).collect();
         let medians: Vec<f64> = rows.iter().filter_map(|row| Some(row.spread(0)?.median)).collect();
-        if medians.len() < 2 {
+        if medians.len() < 2 || self.columns[0].better == Better::Neither {
             return None;
         }
         let first = leaders(&medians, self.columns[0].better);

@@ -11,7 +11,7 @@ use super::Scenario;
 use super::team::{self, Team};
 use super::window::{Window, warm_up};
 use crate::fleet::{Running, Seat};
-use crate::peers::{Job, Manner, Peer, bare, next_client};
+use crate::peers::{Contender, Job, Manner, Peer, bare, next_client};
 use crate::report::number::{counted, whole};
 use crate::report::sheet::Column;
 use crate::server::Server;
@@ -79,7 +79,8 @@ impl Scenario for Cycles {
         self.time + warm_up(self.time)
     }
 
-    fn has_bare(&self) -> bool {
+    /// The bare loop too.
+    fn has(&self, _contender: Contender) -> bool {
         true
     }
 

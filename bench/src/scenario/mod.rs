@@ -1,9 +1,16 @@
 //! The kinds of work that contenders are measured with.
 
-pub(crate) mod cycles;
+mod backlog;
+mod cycles;
+mod pace;
+mod pickup;
 pub(crate) mod plan;
-pub(crate) mod team;
-pub(crate) mod window;
+mod scheduled;
+mod stamp;
+mod switches;
+mod team;
+mod waiting;
+mod window;
 
 use std::time::Duration;
 
@@ -30,9 +37,14 @@ pub(crate) trait Scenario: Send + Sync {
     /// How long a run takes, roughly.
     fn planned(&self) -> Duration;
 
-    /// Whether the bare loop takes part.
-    fn has_bare(&self) -> bool {
-        false
+    /// How much longer than planned a run may take before it is given up.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(120)
+    }
+
+    /// Whether a contender is named in the sheet at all.
+    fn has(&self, contender: Contender) -> bool {
+        contender != Contender::Bare
     }
 
     /// Why a contender cannot carry this load.

@@ -1,7 +1,12 @@
 //! Which scenarios the flags ask for.
 
 use super::Scenario;
+use super::backlog::Backlog;
 use super::cycles::Cycles;
+use super::pickup::Pickup;
+use super::scheduled::Scheduled;
+use super::switches::Switches;
+use super::waiting::Waiting;
 use crate::args::{Args, Work};
 
 /// Scenarios that share their servers.
@@ -14,6 +19,11 @@ pub(crate) fn groups(args: &Args) -> Vec<Group> {
 fn group(work: Work, args: &Args) -> Group {
     match work {
         Work::Cycles => cycles(args),
+        Work::Switches => vec![Box::new(Switches { time: args.time() })],
+        Work::Pickup => vec![Box::new(Pickup { time: args.time() })],
+        Work::Backlog => backlogs(args),
+        Work::Scheduled => vec![Box::new(Scheduled { items: args.scheduled() })],
+        Work::Waiting => vec![Box::new(Waiting { leases: args.waiting() })],
     }
 }
 
@@ -28,4 +38,9 @@ fn cycles(args: &Args) -> Group {
         }
     }
     group
+}
+
+fn backlogs(args: &Args) -> Group {
+    let backlog = |items| -> Box<dyn Scenario> { Box::new(Backlog::new(items, args.time())) };
+    args.backlogs().into_iter().map(backlog).collect()
 }

@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 
 use crate::peers::{Client, Job, Peer, next_client};
+
+/// Connections that are opened at the same time.
+const CONNECTING_MAX: usize = 32;
 
 /// Tasks under way: they end, with their connections, when it is dropped.
 #[derive(Debug)]
@@ -26,36 +30,38 @@ impl Team {
 
     /// Lets the tasks work for a time; fails with the first of them that fails.
     pub(crate) async fn work_for(&mut self, time: Duration) -> Result<()> {
-        tokio::select! {
-            () = tokio::time::sleep(time) => Ok(()),
-            failed = self.failure() => failed,
-        }
+        self.work_until(async {
+            tokio::time::sleep(time).await;
+            Ok(())
+        })
+        .await
     }
 
-    /// Lets the tasks work until `done` is there.
+    /// Lets the tasks work until `done` is there; fails with the first of them that fails.
     pub(crate) async fn work_until<T>(&mut self, done: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             done = done => done,
-            failed = self.failure() => match failed {
-                Err(error) => Err(error),
-                Ok(()) => bail!("clients ended before their work"),
-            },
+            failure = self.failure() => Err(failure),
         }
     }
 
-    async fn failure(&mut self) -> Result<()> {
+    /// Never there if every task ends well.
+    async fn failure(&mut self) -> anyhow::Error {
         while let Some(ended) = self.tasks.join_next().await {
-            ended.context("a client panicked")??;
+            if let Err(failure) = ended.context("a client panicked").flatten() {
+                return failure;
+            }
         }
         std::future::pending().await
     }
 }
 
-/// Connects so many clients.
+/// Connects so many clients, some at a time.
 pub(crate) async fn connect(peer: &dyn Peer, job: &Job, clients: usize) -> Result<Vec<Box<dyn Client>>> {
     let mut connected = Vec::with_capacity(clients);
-    for _ in 0..clients {
-        connected.push(peer.connect(job).await?);
+    while connected.len() < clients {
+        let next = CONNECTING_MAX.min(clients - connected.len());
+        connected.extend(try_join_all((0..next).map(|_| peer.connect(job))).await?);
     }
     Ok(connected)
 }

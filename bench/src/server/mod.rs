@@ -1,6 +1,7 @@
 //! The processes of a server: started, watched, halted while others are measured, and ended.
 
 pub(crate) mod launch;
+pub(crate) mod limits;
 pub(crate) mod place;
 pub(crate) mod programs;
 pub(crate) mod tree;

@@ -1,0 +1,128 @@
+//! Whether a contender syncs what it acknowledges, looked up from outside before anything is measured.
+
+mod flushes;
+mod trace;
+mod watch;
+
+use anyhow::Result;
+
+use self::watch::{Mark, Watch};
+use crate::fleet::Running;
+use crate::peers::{Client, Contender, Job, Manner, next_client};
+use crate::report::sheet::Column;
+use crate::stats::Better;
+
+/// Turns of one client, each a produce, a lease and a complete of one item.
+pub(crate) const TURNS: usize = 50;
+const PAYLOAD: usize = 200;
+
+pub(crate) const COLUMNS: &[Column] = &[
+    Column { key: "produces_synced", head: "produces", better: Better::Neither },
+    Column { key: "leases_synced", head: "leases", better: Better::Neither },
+    Column { key: "completes_synced", head: "completes", better: Better::Neither },
+];
+
+/// Of all turns, in how many a sync ended between a request and its answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Synced {
+    pub(crate) produces: usize,
+    pub(crate) leases: usize,
+    pub(crate) completes: usize,
+}
+
+impl Synced {
+    pub(crate) fn figures(self) -> Vec<f64> {
+        [self.produces, self.leases, self.completes].map(|count| count as f64).into()
+    }
+
+    /// Why the contender is not measured.
+    pub(crate) fn refusal(self) -> Option<String> {
+        let Self { produces, .. } = self;
+        (produces < TURNS).then(|| format!("only {produces} of {TURNS} acknowledged produces were synced"))
+    }
+
+    /// What its rows are marked with.
+    pub(crate) fn marks(self, contender: Contender) -> Vec<String> {
+        let mut marks = Vec::new();
+        if self.leases < TURNS {
+            marks.push("lease not durable".to_owned());
+        }
+        // With `queue.next` a complete is sent with the next lease.
+        if self.completes < TURNS && contender != Contender::WindlassNext {
+            marks.push("complete not durable".to_owned());
+        }
+        marks
+    }
+}
+
+/// The moments around the requests of one turn.
+#[derive(Debug)]
+struct Turn {
+    began: Mark,
+    produced: Mark,
+    leased: Mark,
+    completed: Mark,
+}
+
+/// Watches the syncs of a contender that is awake while one client takes its turns.
+pub(crate) async fn check(running: &Running) -> Result<Synced> {
+    let peer = running.peer()?;
+    let queue = format!("syncs{}", next_client());
+    let job = Job { queue: queue.clone(), batch: 1, payload: PAYLOAD, manner: Manner::Ready };
+    peer.create(&queue).await?;
+    let mut client = peer.connect(&job).await?;
+    // Everything is open and running that a turn needs, before it is watched.
+    client.produce(0).await?;
+    client.lease().await?;
+    client.complete().await?;
+    let watch = Watch::start(&running.pids(), &running.place).await?;
+    let turns = turns(client.as_mut(), &watch).await?;
+    let seen = watch.finish()?;
+    let count =
+        |span: fn(&Turn) -> (Mark, Mark)| turns.iter().filter(|turn| seen.any_between(span(turn))).count();
+    peer.delete(&queue).await?;
+    Ok(Synced {
+        produces: count(|turn| (turn.began, turn.produced)),
+        leases: count(|turn| (turn.produced, turn.leased)),
+        completes: count(|turn| (turn.leased, turn.completed)),
+    })
+}
+
+async fn turns(client: &mut dyn Client, watch: &Watch) -> Result<Vec<Turn>> {
+    let mut turns = Vec::with_capacity(TURNS);
+    for number in 1..=TURNS as u64 {
+        let began = watch.mark();
+        client.produce(number).await?;
+        let produced = watch.mark();
+        client.lease().await?;
+        let leased = watch.mark();
+        client.complete().await?;
+        turns.push(Turn { began, produced, leased, completed: watch.mark() });
+    }
+    Ok(turns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_produce_that_is_not_synced_is_a_refusal_and_a_lease_only_a_mark() {
+        let all = Synced { produces: TURNS, leases: TURNS, completes: TURNS };
+        assert_eq!((all.refusal(), all.marks(Contender::Redis)), (None, vec![]));
+        let lease = Synced { leases: 3, ..all };
+        assert_eq!(
+            (lease.refusal(), lease.marks(Contender::Nats)),
+            (None, vec!["lease not durable".to_owned()])
+        );
+        let produce = Synced { produces: TURNS - 1, ..all };
+        assert_eq!(produce.refusal().unwrap(), "only 49 of 50 acknowledged produces were synced");
+    }
+
+    #[test]
+    fn a_complete_that_goes_with_the_next_lease_is_not_marked() {
+        let next = Synced { produces: TURNS, leases: TURNS, completes: 0 };
+        assert_eq!(next.marks(Contender::WindlassNext), [] as [String; 0]);
+        assert_eq!(next.marks(Contender::Rabbitmq), ["complete not durable"]);
+    }
+}
