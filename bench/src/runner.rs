@@ -25,8 +25,8 @@ pub(crate) struct Runner<'a> {
     args: &'a Args,
     /// Contenders that take no part, and why.
     left_out: BTreeMap<Contender, String>,
-    /// What every row of a contender is marked with.
-    marks: BTreeMap<Contender, Vec<String>>,
+    /// Steps of a contender that are not durable when they are answered.
+    not_durable: BTreeMap<Contender, Vec<String>>,
     progress: Progress,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Runner<'a> {
         Self {
             args,
             left_out: BTreeMap::new(),
-            marks: BTreeMap::new(),
+            not_durable: BTreeMap::new(),
             progress: Progress::new(planned(args)),
         }
     }
@@ -85,7 +85,7 @@ impl<'a> Runner<'a> {
                 }
             }
             row.left_out = self.left_out.get(&contender).cloned();
-            row.marks = self.marks.get(&contender).cloned().unwrap_or_default();
+            row.not_durable = self.not_durable.get(&contender).cloned().unwrap_or_default();
             rows.push(row);
         }
         let title = format!("Syncs: requests of {} that waited for one", syncs::TURNS);
@@ -104,7 +104,7 @@ impl<'a> Runner<'a> {
         if let Some(refusal) = synced.refusal() {
             self.leave_out(running.contender, refusal);
         }
-        self.marks.insert(running.contender, synced.marks(running.contender));
+        self.not_durable.insert(running.contender, synced.not_durable(running.contender));
         Ok(synced.figures())
     }
 
@@ -162,8 +162,8 @@ impl<'a> Runner<'a> {
     fn row(&self, scenario: &dyn Scenario, contender: Contender) -> Row {
         let unable = scenario.cannot(contender).map(str::to_owned);
         let left_out = self.left_out.get(&contender).cloned().or(unable);
-        let marks = self.marks.get(&contender).cloned().unwrap_or_default();
-        Row { left_out, marks, ..Row::new(contender) }
+        let not_durable = self.not_durable.get(&contender).cloned().unwrap_or_default();
+        Row { left_out, not_durable, ..Row::new(contender) }
     }
 
     /// One run of one contender. A contender that fails has no further runs.
@@ -196,7 +196,6 @@ impl<'a> Runner<'a> {
 
 /// How long everything takes, roughly.
 fn planned(args: &Args) -> Duration {
-    let turn =
-        |scenario: &Box<dyn Scenario>| scenario.planned() * (args.runs() * args.contenders().len()) as u32;
-    plan::groups(args).iter().flatten().map(turn).sum()
+    let turns = (args.runs() * args.contenders().len()) as u32;
+    plan::groups(args).iter().flatten().map(|scenario| scenario.planned() * turns).sum()
 }

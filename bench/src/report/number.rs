@@ -1,9 +1,9 @@
 //! Numbers for people.
 
-/// Three digits that mean something, and commas in large numbers.
+/// Three digits that mean something, none after the point of a whole number, and commas in large numbers.
 pub(crate) fn shown(value: f64) -> String {
     let digits = match value.abs() {
-        size if size >= 99.95 || size == 0.0 => 0,
+        size if size >= 99.95 || size.fract() == 0.0 => 0,
         size if size >= 9.995 => 1,
         size if size >= 0.9995 => 2,
         _ => 3,
@@ -41,11 +41,12 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_that_mean_something() {
-        let shown: Vec<String> = [1_234_567.8, 100.0, 99.96, 12.345, 1.234, 0.1234, 0.0].map(shown).into();
+        let shown: Vec<String> =
+            [1_234_567.8, 100.0, 99.96, 12.345, 1.234, 0.1234, 0.0, 50.0].map(shown).into();
         assert_eq!(
             (counted(1, "client"), counted(1000, "client")),
             ("1 client".into(), "1,000 clients".into())
         );
-        assert_eq!(shown, ["1,234,568", "100", "100", "12.3", "1.23", "0.123", "0"]);
+        assert_eq!(shown, ["1,234,568", "100", "100", "12.3", "1.23", "0.123", "0", "50"]);
     }
 }

@@ -31,13 +31,13 @@ pub(crate) struct Row {
     pub(crate) runs: Vec<Vec<f64>>,
     /// Why there are no figures, or no further ones.
     pub(crate) left_out: Option<String>,
-    /// What a reader must know to compare the row with others.
-    pub(crate) marks: Vec<String>,
+    /// Steps that are not durable when they are answered.
+    pub(crate) not_durable: Vec<String>,
 }
 
 impl Row {
     pub(crate) fn new(contender: Contender) -> Self {
-        Self { contender, runs: Vec::new(), left_out: None, marks: Vec::new() }
+        Self { contender, runs: Vec::new(), left_out: None, not_durable: Vec::new() }
     }
 
     pub(crate) fn spread(&self, column: usize) -> Option<Spread> {
@@ -50,19 +50,40 @@ impl Row {
 }
 
 impl Sheet {
-    /// Who is best by the first column, or who ties: nobody if fewer than two compete.
+    /// Who is best by the first column, or who ties. If one of these does less than others, also who is best of the
+    /// contenders whose every step is durable.
     pub(crate) fn verdict(&self) -> Option<String> {
-        let rows: Vec<&Row> = self.rows.iter().filter(|row| row.competes()).collect();
-        let medians: Vec<f64> = rows.iter().filter_map(|row| Some(row.spread(0)?.median)).collect();
-        if medians.len() < 2 || self.columns[0].better == Better::Neither {
-            return None;
+        let all = self.leaders(|row| row.competes());
+        let durable = self.leaders(|row| row.competes() && row.not_durable.is_empty());
+        let does_less = all.iter().any(|row| !row.not_durable.is_empty());
+        let verdict = told(&all)?;
+        match told(&durable) {
+            Some(durable) if does_less => {
+                Some(format!("{verdict} Of those that make every step durable: {durable}"))
+            }
+            Some(_) | None => Some(verdict),
         }
-        let first = leaders(&medians, self.columns[0].better);
-        let names: Vec<&str> = first.iter().map(|index| rows[*index].contender.name()).collect();
-        Some(match names.as_slice() {
-            [only] => format!("First: {only}."),
-            several => format!("A tie (within 5 %): {}.", several.join(", ")),
-        })
+    }
+
+    /// The best of some rows by the first column, with those that tie.
+    fn leaders(&self, among: impl Fn(&Row) -> bool) -> Vec<&Row> {
+        let better = self.columns[0].better;
+        let competing = self.rows.iter().filter(|row| row.competes()).count();
+        if competing < 2 || better == Better::Neither {
+            return Vec::new();
+        }
+        let rows: Vec<&Row> = self.rows.iter().filter(|row| among(row)).collect();
+        let medians: Vec<f64> = rows.iter().filter_map(|row| Some(row.spread(0)?.median)).collect();
+        leaders(&medians, better).into_iter().map(|index| rows[index]).collect()
+    }
+}
+
+fn told(leaders: &[&Row]) -> Option<String> {
+    let names: Vec<&str> = leaders.iter().map(|row| row.contender.name()).collect();
+    match names.as_slice() {
+        [] => None,
+        [only] => Some(format!("First: {only}.")),
+        several => Some(format!("A tie (within 5 %): {}.", several.join(", "))),
     }
 }
 
@@ -103,6 +124,15 @@ pub(crate) mod tests {
     fn a_tie_is_told_as_one() {
         let rows = vec![row(Contender::Redis, &[98.0]), row(Contender::Windlass, &[100.0])];
         assert_eq!(sheet(rows).verdict().unwrap(), "A tie (within 5 %): windlass, redis.");
+    }
+
+    #[test]
+    fn a_first_that_does_less_is_told_with_the_first_that_does_not() {
+        let mut rabbit = row(Contender::Rabbitmq, &[900.0]);
+        rabbit.not_durable = vec!["lease".into()];
+        let rows = vec![rabbit, row(Contender::Redis, &[98.0]), row(Contender::Windlass, &[200.0])];
+        let verdict = "First: rabbitmq. Of those that make every step durable: First: windlass.";
+        assert_eq!(sheet(rows).verdict().unwrap(), verdict);
     }
 
     #[test]

@@ -23,16 +23,20 @@ pub(crate) fn table(sheet: &Sheet) -> String {
 
 fn head(sheet: &Sheet) -> Vec<String> {
     let columns = sheet.columns.iter().map(|column| column.head.to_owned());
-    std::iter::once(String::new()).chain(columns).collect()
+    let not_durable = tells_durability(sheet).then(|| "not durable".to_owned());
+    std::iter::once(String::new()).chain(columns).chain(not_durable).collect()
 }
 
 fn line(sheet: &Sheet, row: &Row) -> Vec<String> {
-    let name = match row.marks.as_slice() {
-        [] => row.contender.name().to_owned(),
-        marks => format!("{} ({})", row.contender.name(), marks.join("; ")),
-    };
     let cell = |column| row.spread(column).map_or_else(|| "—".to_owned(), spread);
-    std::iter::once(name).chain((0..sheet.columns.len()).map(cell)).collect()
+    let not_durable = tells_durability(sheet).then(|| row.not_durable.join(", "));
+    let name = row.contender.name().to_owned();
+    std::iter::once(name).chain((0..sheet.columns.len()).map(cell)).chain(not_durable).collect()
+}
+
+/// Whether some row needs the column of steps that are not durable.
+fn tells_durability(sheet: &Sheet) -> bool {
+    sheet.rows.iter().any(|row| !row.not_durable.is_empty() && !row.runs.is_empty())
 }
 
 /// The median, and from where to where the runs lie if there are several.
@@ -78,9 +82,9 @@ mod tests {
     use crate::report::sheet::tests::{row, sheet};
 
     #[test]
-    fn a_table_shows_medians_spreads_marks_and_who_is_first() {
+    fn a_table_shows_medians_spreads_who_is_first_and_what_is_not_durable() {
         let mut rabbit = row(Contender::Rabbitmq, &[500.0]);
-        rabbit.marks = vec!["lease not durable".into()];
+        rabbit.not_durable = vec!["lease".into(), "complete".into()];
         let mut nats = Row::new(Contender::Nats);
         nats.left_out = Some("12 of 50 produces were synced".into());
         let table = table(&sheet(vec![row(Contender::Windlass, &[1000.0, 3000.0, 2000.0]), rabbit, nats]));
@@ -89,10 +93,10 @@ mod tests {
             "\
 ## Full cycles
 
-|                              |             items/s |  CPU |
-| ---------------------------- | ------------------: | ---: |
-| windlass                     | 2,000 (1,000–3,000) | 1.50 |
-| rabbitmq (lease not durable) |                 500 | 1.50 |
+|          |             items/s |  CPU |     not durable |
+| -------- | ------------------: | ---: | --------------: |
+| windlass | 2,000 (1,000–3,000) | 1.50 |                 |
+| rabbitmq |                 500 | 1.50 | lease, complete |
 
 First: windlass.
 Left out: nats: 12 of 50 produces were synced

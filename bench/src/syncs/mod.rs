@@ -41,17 +41,17 @@ impl Synced {
         (produces < TURNS).then(|| format!("only {produces} of {TURNS} acknowledged produces were synced"))
     }
 
-    /// What its rows are marked with.
-    pub(crate) fn marks(self, contender: Contender) -> Vec<String> {
-        let mut marks = Vec::new();
+    /// Steps that are acknowledged, or not even that, before they are durable.
+    pub(crate) fn not_durable(self, contender: Contender) -> Vec<String> {
+        let mut steps = Vec::new();
         if self.leases < TURNS {
-            marks.push("lease not durable".to_owned());
+            steps.push("lease".to_owned());
         }
         // With `queue.next` a complete is sent with the next lease.
         if self.completes < TURNS && contender != Contender::WindlassNext {
-            marks.push("complete not durable".to_owned());
+            steps.push("complete".to_owned());
         }
-        marks
+        steps
     }
 }
 
@@ -107,22 +107,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_produce_that_is_not_synced_is_a_refusal_and_a_lease_only_a_mark() {
+    fn a_produce_that_is_not_synced_is_a_refusal_and_a_lease_is_told() {
         let all = Synced { produces: TURNS, leases: TURNS, completes: TURNS };
-        assert_eq!((all.refusal(), all.marks(Contender::Redis)), (None, vec![]));
+        assert_eq!((all.refusal(), all.not_durable(Contender::Redis)), (None, vec![]));
         let lease = Synced { leases: 3, ..all };
-        assert_eq!(
-            (lease.refusal(), lease.marks(Contender::Nats)),
-            (None, vec!["lease not durable".to_owned()])
-        );
+        assert_eq!((lease.refusal(), lease.not_durable(Contender::Nats)), (None, vec!["lease".to_owned()]));
         let produce = Synced { produces: TURNS - 1, ..all };
         assert_eq!(produce.refusal().unwrap(), "only 49 of 50 acknowledged produces were synced");
     }
 
     #[test]
-    fn a_complete_that_goes_with_the_next_lease_is_not_marked() {
+    fn a_complete_that_goes_with_the_next_lease_is_not_told() {
         let next = Synced { produces: TURNS, leases: TURNS, completes: 0 };
-        assert_eq!(next.marks(Contender::WindlassNext), [] as [String; 0]);
-        assert_eq!(next.marks(Contender::Rabbitmq), ["complete not durable"]);
+        assert_eq!(next.not_durable(Contender::WindlassNext), [] as [String; 0]);
+        assert_eq!(next.not_durable(Contender::Rabbitmq), ["complete"]);
     }
 }

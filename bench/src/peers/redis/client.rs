@@ -56,20 +56,20 @@ impl RedisClient {
             deadline.as_bytes(),
             &now.to_string().into_bytes(),
         ];
-        match self.resp.call(&parts).await? {
-            Value::Array(items) => Ok(items),
-            other => bail!("redis answered a lease with {other:?}"),
-        }
+        let Value::Array(items) = self.resp.call(&parts).await? else {
+            bail!("redis answered a lease with something else than items")
+        };
+        Ok(items)
     }
 
     /// Waits for one item, the way the documentation of Redis makes a reliable queue: such a lease has no deadline.
     async fn take_by_move(&mut self) -> Result<Vec<Bytes>> {
         let parts: [&[u8]; 6] =
             [b"BLMOVE", self.job.queue.as_bytes(), self.leases.as_bytes(), b"RIGHT", b"LEFT", b"0"];
-        match self.resp.call(&parts).await? {
-            Value::Bulk(Some(item)) => Ok(vec![item]),
-            other => bail!("redis answered a lease with {other:?}"),
-        }
+        let Value::Bulk(Some(item)) = self.resp.call(&parts).await? else {
+            bail!("redis answered a waiting lease without an item")
+        };
+        Ok(vec![item])
     }
 
     async fn remove_held(&mut self) -> Result<Value> {

@@ -9,7 +9,7 @@ mod resp;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 
 use self::client::RedisClient;
@@ -50,10 +50,10 @@ pub(crate) async fn start(place: &Place, program: &Path) -> Result<(Server, Redi
 }
 
 async fn load(resp: &mut Resp, script: &str) -> Result<String> {
-    match resp.call(&[b"SCRIPT", b"LOAD", script.as_bytes()]).await? {
-        Value::Bulk(Some(hash)) => Ok(String::from_utf8(hash.to_vec())?),
-        other => Err(anyhow::anyhow!("redis did not load a script: {other:?}")),
-    }
+    let Value::Bulk(Some(hash)) = resp.call(&[b"SCRIPT", b"LOAD", script.as_bytes()]).await? else {
+        bail!("redis did not load a script")
+    };
+    Ok(String::from_utf8(hash.to_vec())?)
 }
 
 #[async_trait]

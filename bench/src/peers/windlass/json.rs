@@ -18,7 +18,7 @@ pub(super) struct JsonClient {
     pub(super) http: Http,
     pub(super) job: Job,
     pub(super) held: Vec<Held>,
-    leased: Vec<u64>,
+    pub(super) leased: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +59,9 @@ struct Complete<'a> {
 struct Leased<'a> {
     #[serde(borrow)]
     items: Vec<LeasedItem<'a>>,
+    /// Only `queue.next` tells it.
+    #[serde(default)]
+    completed: usize,
 }
 
 #[derive(Deserialize)]
@@ -89,8 +92,8 @@ impl JsonClient {
         Ok(())
     }
 
-    /// Keeps what a reply brought as held, and answers its numbers.
-    pub(super) fn take(&mut self, reply: &[u8]) -> Result<&[u64]> {
+    /// Keeps what a reply brought, and answers how many items were completed.
+    pub(super) fn take(&mut self, reply: &[u8]) -> Result<usize> {
         let reply: Leased = serde_json::from_slice(reply).context("a lease is answered in another shape")?;
         self.held.clear();
         self.leased.clear();
@@ -98,7 +101,7 @@ impl JsonClient {
             self.leased.push(payload::number(item.utf8.as_bytes())?);
             self.held.push(Held { id: item.id.into_owned(), permit: item.permit });
         }
-        Ok(&self.leased)
+        Ok(reply.completed)
     }
 }
 
@@ -120,7 +123,8 @@ impl Client for JsonClient {
             request_timeout: WAIT,
         };
         let reply = self.http.call("queue.lease", JSON, |body| append(body, &lease)).await?;
-        self.take(&reply)
+        self.take(&reply)?;
+        Ok(&self.leased)
     }
 
     async fn complete(&mut self) -> Result<()> {

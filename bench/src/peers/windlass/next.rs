@@ -1,6 +1,6 @@
 //! Windlass with `queue.next`: one call completes the last batch and leases the next.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use async_trait::async_trait;
 use serde::Serialize;
 
@@ -34,6 +34,20 @@ impl NextClient {
     pub(super) fn new(http: Http, job: &Job) -> Self {
         Self { json: JsonClient::new(http, job), done: Vec::new() }
     }
+
+    async fn call(&mut self) -> Result<()> {
+        let next = Next {
+            queue: &self.json.job.queue,
+            client_id: CLIENT_ID,
+            complete: &self.done,
+            lease: NextLease { batch_size: self.json.job.batch, request_timeout: WAIT },
+        };
+        let reply = self.json.http.call("queue.next", JSON, |body| append(body, &next)).await?;
+        let (completed, done) = (self.json.take(&reply)?, self.done.len());
+        ensure!(completed == done, "{completed} of {done} items were completed");
+        self.done.clear();
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -42,16 +56,13 @@ impl Client for NextClient {
         self.json.produce(first).await
     }
 
+    /// A call that completes something does not wait: where it brings nothing, the next one waits.
     async fn lease(&mut self) -> Result<&[u64]> {
-        let next = Next {
-            queue: &self.json.job.queue,
-            client_id: CLIENT_ID,
-            complete: &self.done,
-            lease: NextLease { batch_size: self.json.job.batch, request_timeout: WAIT },
-        };
-        let reply = self.json.http.call("queue.next", JSON, |body| append(body, &next)).await?;
-        self.done.clear();
-        self.json.take(&reply)
+        self.call().await?;
+        while self.json.leased.is_empty() {
+            self.call().await?;
+        }
+        Ok(&self.json.leased)
     }
 
     async fn complete(&mut self) -> Result<()> {
