@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
+use crate::leftovers;
 use crate::peers::bare::{self, SyncedFile};
 use crate::peers::{Contender, Peer};
 use crate::server::Server;
@@ -46,10 +47,11 @@ impl std::fmt::Debug for Seat {
 impl Fleet {
     pub(crate) fn new(parent: &Path) -> Result<Self> {
         let made = std::fs::create_dir_all(parent)
-            .and_then(|()| tempfile::Builder::new().prefix("compare-").tempdir_in(parent));
+            .and_then(|()| tempfile::Builder::new().prefix(leftovers::PREFIX).tempdir_in(parent));
         let directory = made.with_context(|| {
             format!("cannot make a directory in {}: choose another place with --data-dir", parent.display())
         })?;
+        leftovers::claim(directory.path())?;
         open_to_all(directory.path())?;
         Ok(Self { running: Vec::new(), directory })
     }

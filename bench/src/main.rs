@@ -5,6 +5,7 @@
 
 mod args;
 mod fleet;
+mod leftovers;
 mod output;
 mod payload;
 mod peers;
@@ -55,6 +56,7 @@ fn run(args: &Args) -> Result<()> {
     );
     must_be_writable(args)?;
     must_be_on_a_disk(args)?;
+    leftovers::remove(&args.data_dir);
     if args.install {
         install(args)?;
     }

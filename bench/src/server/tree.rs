@@ -29,7 +29,7 @@ pub(crate) fn has_ended(pid: u32) -> bool {
 
 const PARENT: usize = 1;
 
-fn all_pids() -> Vec<u32> {
+pub(crate) fn all_pids() -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
