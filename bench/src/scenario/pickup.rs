@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
@@ -92,7 +92,8 @@ impl Scenario for Pickup {
         let collect = collect(&mut arrivals, ticks as usize);
         let limit = warm_up(self.time) + self.time + GRACE;
         let all = tokio::time::timeout(limit, producing.work_until(team.work_until(collect))).await;
-        let all = all.context("items did not come: this load is too much for it")??;
+        let all =
+            all.unwrap_or_else(|_| bail!("items did not come in time: this load is too much for it"))?;
         drop((team, producing));
         peer.delete(&job.queue).await?;
         figures(&all, measured_from)

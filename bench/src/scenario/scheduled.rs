@@ -103,7 +103,7 @@ impl Scheduled {
         }
         let limit = due.at.saturating_duration_since(Instant::now()) + PATIENCE;
         let all = tokio::time::timeout(limit, team.work_until(collect(arrivals, self.items, due))).await;
-        all.with_context(|| format!("items were missing {} s after they were due", PATIENCE.as_secs()))?
+        all.unwrap_or_else(|_| bail!("items were missing {} s after they were due", PATIENCE.as_secs()))
     }
 }
 

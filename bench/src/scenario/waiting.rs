@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
@@ -23,6 +23,8 @@ const COLUMNS: &[Column] = &[
 ];
 
 const PAYLOAD: usize = 200;
+/// Connections that are opened before their leases begin to wait.
+const CONNECTING: usize = 32;
 /// Items that are measured, after some that are not.
 const ITEMS: usize = 300;
 const WARM_UP_ITEMS: usize = 20;
@@ -81,13 +83,18 @@ impl Scenario for Waiting {
             manner: Manner::Waiting,
         };
         peer.create(&job.queue).await?;
-        let mut producer = peer.connect(&job).await?;
         let (picked, mut arrivals) = mpsc::channel(ITEMS);
         let mut team = Team::new();
-        for (number, worker) in team::connect(peer, &job, self.leases).await?.into_iter().enumerate() {
-            team.add(work(number, worker, picked.clone()));
+        for number in (0..self.leases).step_by(CONNECTING) {
+            // Each waits as soon as it is connected: servers close connections that ask for nothing.
+            let workers = team::connect(peer, &job, CONNECTING.min(self.leases - number)).await?;
+            workers
+                .into_iter()
+                .zip(number..)
+                .for_each(|(worker, number)| team.add(work(number, worker, picked.clone())));
         }
         team.work_for(SETTLE).await?;
+        let mut producer = peer.connect(&job).await?;
         let measured = team.work_until(measure(producer.as_mut(), &mut arrivals)).await?;
         drop(team);
         peer.delete(&job.queue).await?;
@@ -108,8 +115,10 @@ async fn measure(producer: &mut dyn Client, arrivals: &mut mpsc::Receiver<Picked
     let mut all = Vec::with_capacity(WARM_UP_ITEMS + ITEMS);
     for _ in 0..WARM_UP_ITEMS + ITEMS {
         producer.produce(stamp::now()).await.context("produce")?;
-        let arrival = tokio::time::timeout(PATIENCE, arrivals.recv()).await;
-        all.push(arrival.context("an item reached no waiting lease")?.context("all workers ended")?);
+        let Ok(arrival) = tokio::time::timeout(PATIENCE, arrivals.recv()).await else {
+            bail!("an item reached no waiting lease in {} s", PATIENCE.as_secs())
+        };
+        all.push(arrival.context("all workers ended")?);
     }
     Ok(figures(&all[WARM_UP_ITEMS..]))
 }
