@@ -19,7 +19,18 @@ const SECONDS: f64 = 2.0;
 
 /// The same work through Windlass and other queues, on one disk, in turns.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "bench/compare", max_term_width = 110)]
+#[command(
+    name = "bench/compare",
+    bin_name = "bench/compare",
+    max_term_width = 110,
+    after_help = "\
+Examples:
+  bench/compare --quick
+  bench/compare --install --json figures.json --svg figures.svg
+  bench/compare --only windlass,redis --work cycles,pickup --clients 16 --batch 10
+
+Tables go to standard output, progress to standard error. docs/operate/benchmarks.md tells what is compared, and how."
+)]
 pub(crate) struct Args {
     /// A short run that shows that everything works: few loads, one run of half a second
     #[arg(long)]
@@ -61,10 +72,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) install: bool,
     /// Where each server has its data, in a fresh directory: on the disk that is to be measured
-    #[arg(long, value_name = "PARENT", default_value = "bench/target/data")]
+    #[arg(long, value_name = "PARENT", default_value = "bench/target/data", overrides_with = "data_dir")]
     pub(crate) data_dir: PathBuf,
     /// The windlass that is measured
-    #[arg(long, value_name = "FILE", default_value = "target/release/windlass")]
+    #[arg(long, value_name = "FILE", default_value = "target/release/windlass", overrides_with = "windlass")]
     pub(crate) windlass: PathBuf,
     /// Write all figures of all runs to a file
     #[arg(long, value_name = "FILE")]
@@ -91,7 +102,7 @@ pub(crate) enum Work {
 }
 
 impl Args {
-    /// With paths that hold in any directory: servers are started in their own.
+    /// Makes the paths absolute: servers are started in directories of their own.
     pub(crate) fn absolute(self) -> anyhow::Result<Self> {
         let data_dir = std::path::absolute(&self.data_dir)?;
         let windlass = std::path::absolute(&self.windlass)?;
@@ -177,6 +188,8 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn parse(flags: &[&str]) -> Result<Args, clap::Error> {
@@ -189,6 +202,15 @@ mod tests {
         assert_eq!((full.runs(), full.time(), full.clients().len()), (5, Duration::from_secs(2), 3));
         let quick = parse(&["--quick", "--clients", "64", "--seconds", "1.5"]).unwrap();
         assert_eq!((quick.runs(), quick.time(), quick.clients()), (1, Duration::from_millis(1500), vec![64]));
+    }
+
+    #[test]
+    fn a_later_path_wins_over_the_one_that_the_script_gives() {
+        let args = parse(&["--windlass", "/first", "--data-dir", "/data", "--windlass", "/last"]).unwrap();
+        assert_eq!(
+            (args.windlass.as_path(), args.data_dir.as_path()),
+            (Path::new("/last"), Path::new("/data"))
+        );
     }
 
     #[test]

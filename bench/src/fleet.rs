@@ -13,7 +13,7 @@ use crate::peers::{Contender, Peer};
 use crate::server::Server;
 use crate::server::place::Place;
 
-/// How long a server that was woken may see to what it missed.
+/// How long a server that was woken is left alone, to run the timers that it missed.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// Servers end before their directory is removed: fields are dropped in this order.
@@ -76,7 +76,7 @@ impl Fleet {
 }
 
 impl Running {
-    /// Wakes the server, with nothing of others left to be written to the disk.
+    /// Syncs the disk, so that no data of others is left to be written, and wakes the server.
     pub(crate) async fn wake(&self, disk: &Path) -> Result<()> {
         let disk = std::fs::File::open(disk)?;
         tokio::task::spawn_blocking(move || rustix::fs::syncfs(disk))

@@ -8,12 +8,12 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::server::tree;
 
-/// Directories of a comparison are named so.
+/// What the name of every directory of a comparison begins with.
 pub(crate) const PREFIX: &str = "compare-";
 /// Holds the id of the process that made a directory.
 const OWNER: &str = "owner";
 
-/// Says whose a new directory is.
+/// Writes the id of this process into a new directory.
 pub(crate) fn claim(directory: &Path) -> Result<()> {
     Ok(std::fs::write(directory.join(OWNER), std::process::id().to_string())?)
 }
@@ -42,7 +42,7 @@ fn owner(directory: &Path) -> Option<u32> {
     std::fs::read_to_string(directory.join(OWNER)).ok()?.trim().parse().ok()
 }
 
-/// Servers work in directories of their own.
+/// Whether the working directory of a process is within `directory`: servers are started in their own.
 fn works_in(pid: u32, directory: &Path) -> bool {
     std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at.starts_with(directory))
 }

@@ -33,9 +33,9 @@ use crate::report::svg;
 use crate::runner::Runner;
 use crate::server::programs;
 
-/// Threads that all clients share, whoever is measured.
+/// Threads that all clients share: the same for every contender.
 const THREADS: usize = 2;
-/// As statfs(2) tells it.
+/// The type of a tmpfs in statfs(2).
 const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
 fn main() -> ExitCode {
@@ -65,7 +65,7 @@ fn run(args: &Args) -> Result<()> {
     write_files(args, &sheets)
 }
 
-/// Found out before anything is measured, not after.
+/// Opens the files of --json and --svg, so that a path that cannot be written fails before hours of measuring.
 fn must_be_writable(args: &Args) -> Result<()> {
     for file in [&args.json, &args.svg].into_iter().flatten() {
         std::fs::File::options().create(true).append(true).open(file).with_context(|| cannot_write(file))?;
@@ -73,7 +73,7 @@ fn must_be_writable(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// A sync costs nothing in memory, and there would be nothing to compare.
+/// Refuses a tmpfs: a sync costs nothing there.
 fn must_be_on_a_disk(args: &Args) -> Result<()> {
     let directory = &args.data_dir;
     std::fs::create_dir_all(directory).with_context(|| {

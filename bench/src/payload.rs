@@ -1,6 +1,6 @@
 //! Payloads: a number in 16 hexadecimal digits, then filler up to the size asked for.
 //!
-//! The number makes each payload unique, and tells whoever leases the item which one it is.
+//! The number makes each payload unique, and tells the client that leases an item which one it is.
 
 use anyhow::{Result, bail};
 

@@ -8,7 +8,7 @@ pub(crate) struct Progress {
     began: Instant,
     /// Time that all measurements take, as planned.
     planned: Duration,
-    /// Of it, the time of what is done.
+    /// The part of `planned` that is done.
     done: Duration,
     terminal: bool,
 }
@@ -23,7 +23,7 @@ impl Progress {
         }
     }
 
-    /// Says what begins now; on a terminal the line before is written over.
+    /// Prints what begins now; on a terminal it replaces the line before.
     pub(crate) fn say(&self, what: &str) {
         let left = left(self.planned, self.done, self.began.elapsed());
         let line = format!("{what} … {}", left_shown(left));
@@ -33,7 +33,7 @@ impl Progress {
         let _nobody_reads = stderr.flush();
     }
 
-    /// Something to be kept on the screen.
+    /// Prints a line that stays on the screen.
     pub(crate) fn note(&self, note: &str) {
         self.clear();
         let _nobody_reads = writeln!(std::io::stderr().lock(), "{note}");

@@ -17,7 +17,7 @@ use crate::scenario::plan::{self, Group};
 use crate::server::limits;
 use crate::syncs;
 
-/// A sync check that takes longer hangs.
+/// The longest that a sync check of one contender may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]

@@ -14,7 +14,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of nothing there is no spread.
+    /// The spread of some values; none of an empty list.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -29,12 +29,12 @@ impl Spread {
     }
 }
 
-/// Which way a figure is good.
+/// Whether more or less of a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Better {
     Higher,
     Lower,
-    /// It tells a fact, and nobody is first by it.
+    /// A fact that ranks nobody.
     Neither,
 }
 

@@ -1,4 +1,4 @@
-//! [`Wire`]: one TCP connection, read through one buffer. What every hand-framed protocol here stands on.
+//! [`Wire`]: one TCP connection, read through one buffer. All protocols that are framed by hand use it.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
 //! beanstalkd with a binlog that is synced at each write.
 //!
-//! It has no calls for batches: the commands of a batch go out in one write. A reserve is in memory alone.
+//! beanstalkd has no calls for batches: the commands of a batch go out in one write. A reserve is in memory alone.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ impl Peer for Beanstalkd {
         Ok(Box::new(BeanstalkdClient::connect(self.address, job).await?))
     }
 
-    /// A tube cannot be emptied; what little is left of a run stays.
+    /// beanstalkd cannot empty a tube: the items that a run leaves stay in its tube, which no later run uses.
     async fn delete(&self, _queue: &str) -> Result<()> {
         Ok(())
     }

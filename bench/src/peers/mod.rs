@@ -17,7 +17,7 @@ use async_trait::async_trait;
 
 pub(crate) use self::contender::Contender;
 
-/// Leases must not end while something is measured.
+/// How long leases last: longer than any run.
 pub(crate) const LEASE_SECONDS: u64 = 3600;
 
 /// What the clients of one run do.
@@ -31,7 +31,7 @@ pub(crate) struct Job {
     pub(crate) manner: Manner,
 }
 
-/// How leases of a run meet items: some peers must be asked in another way for each.
+/// How leases of a run get their items: some peers need another command for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     /// Items are there when they are leased.
@@ -70,7 +70,7 @@ pub(crate) trait Peer: Send + Sync {
     /// Removes a queue that has been measured, where the peer can.
     async fn delete(&self, queue: &str) -> Result<()>;
 
-    /// Called after a backlog was produced, for peers that gather statistics.
+    /// Called after a backlog was produced: a peer with a query planner updates its statistics.
     async fn filled(&self, _queue: &str) -> Result<()> {
         Ok(())
     }

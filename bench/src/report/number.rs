@@ -15,7 +15,7 @@ pub(crate) fn whole(value: usize) -> String {
     grouped(&value.to_string())
 }
 
-/// So many of a thing, whose plural is regular.
+/// A count with its noun, whose plural is regular.
 pub(crate) fn counted(count: usize, thing: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", whole(count))

@@ -6,9 +6,9 @@ use crate::stats::{Better, Spread, leaders};
 /// A figure of every run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
-    /// Its name in JSON.
+    /// The column's name in JSON.
     pub(crate) key: &'static str,
-    /// Its name in a table, with the unit.
+    /// The column's head in a table, with the unit.
     pub(crate) head: &'static str,
     pub(crate) better: Better,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Column {
 pub(crate) struct Sheet {
     pub(crate) scenario: &'static str,
     pub(crate) title: String,
-    /// Short, for a plot.
+    /// The load in a few words, for a plot.
     pub(crate) label: String,
     /// The first column decides who is first.
     pub(crate) columns: &'static [Column],
@@ -29,7 +29,7 @@ pub(crate) struct Row {
     pub(crate) contender: Contender,
     /// Figures of each run, one per column.
     pub(crate) runs: Vec<Vec<f64>>,
-    /// Why there are no figures, or no further ones.
+    /// Why the contender has no figures, or none after a run that failed.
     pub(crate) left_out: Option<String>,
     /// Steps that are not durable when they are answered.
     pub(crate) not_durable: Vec<String>,

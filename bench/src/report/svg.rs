@@ -8,7 +8,7 @@ use crate::peers::Contender;
 use crate::stats::Spread;
 
 const WIDTH: f64 = 760.0;
-/// Where bars begin, and the room for the longest.
+/// Where bars begin, and how long the longest is.
 const LEFT: f64 = 150.0;
 const BAR_WIDTH_MAX: f64 = 460.0;
 const BAR: f64 = 14.0;
@@ -16,6 +16,9 @@ const ROW: f64 = 20.0;
 const TITLE: f64 = 26.0;
 const GAP: f64 = 18.0;
 const TOP: f64 = 44.0;
+
+const LEGEND: &str = "Medians; the line spans all runs. Dashed: a bare loop that only writes and syncs. \
+    →: beyond the scale. *: a step is not durable.";
 
 /// Colours for light pages, and others for dark ones.
 const STYLE: &str = "\
@@ -45,8 +48,7 @@ pub(crate) fn plot(sheets: &[Sheet]) -> Option<String> {
         "title",
         "Items per second through produce, lease and complete, synced to disk",
     );
-    let legend = "Medians; the line spans all runs. Dashed: a bare loop that only writes and syncs. *: a step is not durable.";
-    text(&mut out, 0.0, 34.0, "quiet", legend);
+    text(&mut out, 0.0, 34.0, "quiet", LEGEND);
     let mut top = TOP;
     for group in &groups {
         group.draw(&mut out, top);
@@ -67,7 +69,7 @@ struct Group<'a> {
 impl<'a> Group<'a> {
     fn of(sheet: &'a Sheet) -> Option<Self> {
         let bars: Vec<_> = sheet.rows.iter().filter_map(|row| Some((row, row.spread(0)?))).collect();
-        // The floor may go beyond the plot: it is not what is compared.
+        // The bare loop does not set the scale: it is often many times faster than any contender.
         let competing = bars.iter().filter(|(row, _)| row.contender != Contender::Bare);
         let max = competing.map(|(_, spread)| spread.max).fold(0.0, f64::max);
         (max > 0.0).then_some(Self { label: &sheet.label, bars, max })

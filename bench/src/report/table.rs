@@ -9,15 +9,13 @@ pub(crate) fn table(sheet: &Sheet) -> String {
     cells.extend(sheet.rows.iter().filter(|row| !row.runs.is_empty()).map(|row| line(sheet, row)));
     let mut text = format!("## {}\n\n", sheet.title);
     if cells.len() > 1 {
-        text.push_str(&aligned(&cells));
-        text.push('\n');
+        text.push_str(&format!("{}\n", aligned(&cells)));
     }
     let notes: Vec<String> =
         sheet.verdict().into_iter().chain(sheet.rows.iter().filter_map(left_out)).collect();
-    for note in notes {
-        text.push_str(&format!("{note}\n"));
+    if !notes.is_empty() {
+        text.push_str(&format!("{}\n\n", notes.join("\n")));
     }
-    text.push('\n');
     text
 }
 
@@ -39,7 +37,7 @@ fn tells_durability(sheet: &Sheet) -> bool {
     sheet.rows.iter().any(|row| !row.not_durable.is_empty() && !row.runs.is_empty())
 }
 
-/// The median, and from where to where the runs lie if there are several.
+/// The median, and in brackets the least and the most of several runs.
 fn spread(spread: Spread) -> String {
     match spread {
         Spread { median, .. } if median.is_nan() => "—".into(),

@@ -27,7 +27,7 @@ const FILL_TIME: Duration = Duration::from_secs(90);
 pub(crate) struct Backlog {
     items: usize,
     cycles: Cycles,
-    /// The same in all runs: the backlog is produced once.
+    /// The queue of all runs: its backlog is produced once.
     queue: String,
 }
 
@@ -63,7 +63,7 @@ impl Scenario for Backlog {
         self.cycles.planned()
     }
 
-    /// Filling takes longer than any run.
+    /// Longer than filling takes, which is part of the first run.
     fn patience(&self) -> Duration {
         FILL_TIME * 2
     }

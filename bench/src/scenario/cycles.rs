@@ -79,7 +79,7 @@ impl Scenario for Cycles {
         self.time + warm_up(self.time)
     }
 
-    /// The bare loop too.
+    /// All contenders, the bare loop included.
     fn has(&self, _contender: Contender) -> bool {
         true
     }
@@ -91,7 +91,8 @@ impl Scenario for Cycles {
                 let loops = bare::start(file, self.clients, self.batch, self.payload, &steps);
                 let window = self.window(&mut Team::new(), &steps, None).await?;
                 drop(loops);
-                Ok(figures(window))
+                // The bare loop has no server: its processor time is all the client's.
+                Ok(figures(Window { server_cpu: f64::NAN, ..window }))
             }
             Seat::Served { server, peer } => {
                 let queue = format!("cycles{}", next_client());

@@ -24,12 +24,12 @@ use crate::report::sheet::Column;
 /// One load: all contenders carry it in turns, several times, and the result is one sheet.
 #[async_trait]
 pub(crate) trait Scenario: Send + Sync {
-    /// Its name in flags and in JSON. Scenarios of one name share their servers.
+    /// The scenario's name in flags and in JSON. Scenarios of one name share their servers.
     fn name(&self) -> &'static str;
 
     fn title(&self) -> String;
 
-    /// What tells it from others of its name, in a few characters.
+    /// The load in a few words: tells scenarios of one name apart.
     fn label(&self) -> String;
 
     fn columns(&self) -> &'static [Column];

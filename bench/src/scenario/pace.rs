@@ -18,7 +18,7 @@ impl Pace {
         self.start + self.interval * index
     }
 
-    /// Waits for a tick; one that has passed is at once.
+    /// Waits for a tick; returns at once if it has passed.
     pub(crate) async fn wait(&self, index: u32) {
         tokio::time::sleep_until(self.tick(index).into()).await;
     }

@@ -24,10 +24,10 @@ const COLUMNS: &[Column] = &[
 
 const PER_SECOND: u32 = 1000;
 const PAYLOAD: usize = 200;
-/// So many that one is free when a tick comes, as long as a produce takes less than 16 ms.
+/// Producers, each with a connection: a free one for every tick, as long as a produce takes less than 16 ms.
 const PRODUCERS: u32 = 16;
 const WORKERS: usize = 16;
-/// Waiting workers are given this long to ask for their first item.
+/// How long workers have to ask for their first item.
 const SETTLE: Duration = Duration::from_millis(300);
 /// How long after the last tick its item may come.
 const GRACE: Duration = Duration::from_secs(10);

@@ -107,7 +107,7 @@ impl Scheduled {
     }
 }
 
-/// One moment, by both clocks.
+/// The moment when items are due, by both clocks.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     at: Instant,

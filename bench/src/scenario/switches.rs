@@ -87,7 +87,7 @@ impl Scenario for Switches {
 
 const STEPS: f64 = 3.0;
 
-/// Requests of a full cycle, of the contenders that are looked at this closely.
+/// Requests of a full cycle; none for contenders that this scenario does not measure.
 fn requests_per_cycle(contender: Contender) -> Option<f64> {
     match contender {
         Contender::Windlass | Contender::WindlassProtobuf | Contender::Redis => Some(3.0),

@@ -13,7 +13,7 @@ use crate::peers::{Client, Job, Peer, next_client};
 /// Connections that are opened at the same time.
 const CONNECTING_MAX: usize = 32;
 
-/// Tasks under way: they end, with their connections, when it is dropped.
+/// The tasks of all clients. Dropping the team ends them, with their connections.
 #[derive(Debug)]
 pub(crate) struct Team {
     tasks: JoinSet<Result<()>>,
@@ -45,7 +45,7 @@ impl Team {
         }
     }
 
-    /// Never there if every task ends well.
+    /// The first failure of a task; never ready if every task ends well.
     async fn failure(&mut self) -> anyhow::Error {
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(failure) = ended.context("a client panicked").flatten() {
@@ -56,7 +56,7 @@ impl Team {
     }
 }
 
-/// Connects so many clients, some at a time.
+/// Connects `clients` clients, [`CONNECTING_MAX`] at a time.
 pub(crate) async fn connect(peer: &dyn Peer, job: &Job, clients: usize) -> Result<Vec<Box<dyn Client>>> {
     let mut connected = Vec::with_capacity(clients);
     while connected.len() < clients {

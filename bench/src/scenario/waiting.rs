@@ -86,7 +86,7 @@ impl Scenario for Waiting {
         let (picked, mut arrivals) = mpsc::channel(ITEMS);
         let mut team = Team::new();
         for number in (0..self.leases).step_by(CONNECTING) {
-            // Each waits as soon as it is connected: servers close connections that ask for nothing.
+            // A lease waits as soon as its client is connected: servers close connections that ask for nothing.
             let workers = team::connect(peer, &job, CONNECTING.min(self.leases - number)).await?;
             workers
                 .into_iter()
@@ -110,7 +110,7 @@ async fn work(number: usize, mut client: Box<dyn Client>, picked: mpsc::Sender<P
     }
 }
 
-/// Produces one item after the other, each when somebody has the one before.
+/// Produces one item after the other, each when a worker has the one before.
 async fn measure(producer: &mut dyn Client, arrivals: &mut mpsc::Receiver<Picked>) -> Result<Vec<f64>> {
     let mut all = Vec::with_capacity(WARM_UP_ITEMS + ITEMS);
     for _ in 0..WARM_UP_ITEMS + ITEMS {

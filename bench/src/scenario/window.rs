@@ -10,9 +10,9 @@ use crate::server::{Server, usage};
 
 /// Steps of a full cycle: produce, lease, complete.
 const STEPS: f64 = 3.0;
-/// Before a window opens, up to this much time passes under load.
+/// The longest warm-up before a window.
 const WARM_UP_MAX: Duration = Duration::from_millis(700);
-/// A window stays open up to so many times as long for a slow contender.
+/// A window lasts at most so many times the time asked for, if the contender is slow.
 const TIMES_MAX: u32 = 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Window {
         cycles_min: usize,
     ) -> Result<Self> {
         team.work_for(warm_up(time)).await?;
-        // Read now: some servers have a process for each connection.
+        // Process ids are read after the clients have connected: some servers have a process for each connection.
         let pids = server.map(Server::pids).unwrap_or_default();
         let before = Readings::take(steps, &pids);
         for _ in 0..TIMES_MAX {
@@ -92,7 +92,7 @@ impl Readings {
     }
 }
 
-/// Half of the time measured, so that a short run stays short.
+/// The warm-up before a window of `time`: half of it, at most [`WARM_UP_MAX`].
 pub(crate) fn warm_up(time: Duration) -> Duration {
     (time / 2).min(WARM_UP_MAX)
 }

@@ -11,7 +11,7 @@ pub(crate) fn raise() {
     }
 }
 
-/// Fails unless so many files may be open.
+/// Fails unless `files` files may be open at once.
 pub(crate) fn allow_files(files: usize) -> Result<()> {
     match getrlimit(Resource::Nofile).current {
         Some(limit) if limit < files as u64 => {

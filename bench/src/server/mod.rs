@@ -17,7 +17,7 @@ use anyhow::{Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 
-/// The slowest peer needs some ten seconds on two busy cores.
+/// How long a server may take to start: RabbitMQ needs ten seconds on two busy cores.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a script takes to see that its server has ended.
@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Lines of a server's log that an error shows.
 const LOG_LINES: usize = 12;
 
-/// Owns its processes: they are ended when it is dropped.
+/// A running server. Dropping it ends its processes.
 #[derive(Debug)]
 pub(crate) struct Server {
     name: String,
@@ -34,7 +34,7 @@ pub(crate) struct Server {
     /// Processes that the server needs and does not start itself.
     others: Vec<Server>,
     log: PathBuf,
-    /// What asks the server to end at once and to leave nothing behind.
+    /// The signal that makes the server end at once and leave nothing behind.
     end_signal: Signal,
 }
 
@@ -51,7 +51,7 @@ impl Server {
         pids
     }
 
-    /// Stops the clock of an idle server, so that it takes nothing from the one that is measured.
+    /// Stops the processes of an idle server (SIGSTOP), so that they take no processor time from the one that is measured.
     pub(crate) fn halt(&self) {
         self.signal_all(Signal::STOP);
     }
@@ -93,7 +93,7 @@ impl Server {
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
-    /// Whether the process is gone by now; it stays a zombie until then, and its id is not given away.
+    /// Waits until the process has ended, at most `timeout`, and tells whether it has.
     fn ended_within(&mut self, timeout: Duration) -> bool {
         let began = Instant::now();
         loop {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// A directory for one server, and what all of them are told.
+/// The directory of one server, and the path of `windlass`.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     directory: PathBuf,

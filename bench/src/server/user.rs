@@ -11,7 +11,7 @@ pub(crate) struct User {
 }
 
 impl User {
-    /// Whom to run a server as that refuses root: nobody else if this is not root.
+    /// The user to run a server as that refuses root; none if this process is not root's.
     pub(crate) fn instead_of_root() -> Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);

@@ -11,7 +11,7 @@ const FLUSHES: usize = 18;
 
 #[derive(Debug)]
 pub(super) struct Disk {
-    /// As in `/proc/diskstats`.
+    /// The disk's name in `/proc/diskstats`.
     name: String,
 }
 
@@ -45,7 +45,10 @@ mod tests {
 
     #[test]
     fn flushes_are_found_by_the_name_of_the_disk() {
-        let stats = " 254 1 vda1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 77 17\n 254 0 vda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 99 17\n";
+        let stats = "\
+254 1 vda1 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 77 17
+254 0 vda 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 99 17
+";
         assert_eq!(flushes_of(stats, "vda"), Some(99));
         assert_eq!(flushes_of(stats, "sda"), None);
     }

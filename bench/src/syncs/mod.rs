@@ -41,7 +41,7 @@ impl Synced {
         (produces < TURNS).then(|| format!("only {produces} of {TURNS} acknowledged produces were synced"))
     }
 
-    /// Steps that are acknowledged, or not even that, before they are durable.
+    /// Steps that are answered before they are durable, or not answered at all.
     pub(crate) fn not_durable(self, contender: Contender) -> Vec<String> {
         let mut steps = Vec::new();
         if self.leases < TURNS {
@@ -71,7 +71,7 @@ pub(crate) async fn check(running: &Running) -> Result<Synced> {
     let job = Job { queue: queue.clone(), batch: 1, payload: PAYLOAD, manner: Manner::Ready };
     peer.create(&queue).await?;
     let mut client = peer.connect(&job).await?;
-    // Everything is open and running that a turn needs, before it is watched.
+    // One turn before the watch: the server then has every file open and every thread running.
     client.produce(0).await?;
     client.lease().await?;
     client.complete().await?;

@@ -41,7 +41,7 @@ fn numbers_in(directory: &str) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Of `/proc/PID/fdinfo/FILE`.
+/// Whether the flags in `/proc/PID/fdinfo/FILE` have `O_DSYNC`.
 fn is_durable(fdinfo: &str) -> bool {
     let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
     flags

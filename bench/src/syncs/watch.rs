@@ -30,7 +30,7 @@ enum By {
     Flushes(Disk),
 }
 
-/// A moment, and the flushes up to it where they are what is counted.
+/// A moment in seconds since 1970, and the disk's flushes up to it if flushes are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     at: f64,
@@ -68,7 +68,7 @@ impl Watch {
         match self.by {
             By::Flushes(_) => Ok(Seen::Flushes),
             By::Strace { strace, file, files } => {
-                // Writes what it has when it is asked to end.
+                // Dropping `strace` sends it SIGINT: it detaches, and writes the rest of its file.
                 drop(strace);
                 let trace = std::fs::read_to_string(&file).context("strace wrote nothing")?;
                 Ok(Seen::Times(trace::sync_times(&trace, &files)))

@@ -25,7 +25,7 @@ pub(crate) struct SyncedFile {
 struct Syncs {
     /// Writes done so far.
     written: u64,
-    /// Of these, how many the last sync covered.
+    /// Writes that the last sync covered.
     covered: u64,
     under_way: bool,
     failed: bool,

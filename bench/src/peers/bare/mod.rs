@@ -15,7 +15,7 @@ pub(crate) use self::file::SyncedFile;
 const STEP_BYTES: usize = 200;
 const FILE: &str = "appended";
 
-/// Threads under way: they end when it is dropped.
+/// The threads of the bare loop. Dropping `Loops` ends them.
 #[derive(Debug)]
 pub(crate) struct Loops {
     stop: Arc<AtomicBool>,

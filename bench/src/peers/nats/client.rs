@@ -15,7 +15,7 @@ use crate::wire::Wire;
 
 /// The pull consumer that all clients of a stream share.
 pub(super) const CONSUMER: &str = "workers";
-/// How long a pull waits: longer than anything here is measured.
+/// How long a pull waits: longer than any run.
 const WAIT_SECONDS: u64 = 15 * 60;
 const HELLO: &[u8] =
     b"CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true}\r\n";
@@ -124,7 +124,7 @@ impl Client for NatsClient {
         Ok(())
     }
 
-    /// Waits for a full batch: there is one for every client that asks in a full cycle.
+    /// Waits for a full batch: in full cycles there is one for every client.
     async fn lease(&mut self) -> Result<&[u64]> {
         let (subject, pull) = &self.pull;
         self.inbox.publish(subject, pull.len(), |out| out.extend_from_slice(pull.as_bytes()));

@@ -11,7 +11,7 @@ pub(super) enum Line {
         bytes: usize,
     },
     Ping,
-    /// What needs no answer.
+    /// A line that needs no answer.
     Other,
 }
 

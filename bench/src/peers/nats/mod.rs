@@ -1,6 +1,6 @@
 //! NATS JetStream: a work-queue stream on files that are synced at each write, and one pull consumer for all clients.
 //!
-//! It has no calls for batches of messages: publishes and acknowledgements of a batch go out in one write. Leases are
+//! NATS has no calls for batches of messages: publishes and acknowledgements of a batch go out in one write. Leases are
 //! kept in memory, and written now and then.
 
 mod client;
@@ -58,7 +58,7 @@ fn must_be_new_enough(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Of `nats-server: v2.10.27`.
+/// Major and minor number of an output such as `nats-server: v2.10.27`.
 fn version(said: &str) -> Option<(u32, u32)> {
     let mut numbers = said.trim().rsplit_once('v')?.1.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

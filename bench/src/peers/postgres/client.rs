@@ -13,9 +13,9 @@ use super::Connection;
 use crate::payload;
 use crate::peers::{Client, Job, LEASE_SECONDS, Manner, next_client, numbers};
 
-/// How often a table is asked again that had nothing: also for the clock, which sends no notification.
+/// The pause before a lease is tried again that found nothing.
 const POLL: Duration = Duration::from_millis(1);
-/// Where leases wait they are woken by notifications, and the table is asked again only to be safe.
+/// The same with [`Manner::Waiting`]: a notification ends the pause.
 const POLL_NOTIFIED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct PostgresClient {
     job: Job,
     statements: Statements,
     notified: Arc<Notify>,
-    /// Larger with every lease of this client, and never that of another.
+    /// The permit of the last lease: larger with every lease, and different from those of other clients.
     permit: i64,
     held: Vec<i64>,
     leased: Vec<u64>,

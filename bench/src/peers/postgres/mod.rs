@@ -20,7 +20,7 @@ use crate::server::launch::Launch;
 use crate::server::place::Place;
 use crate::server::user::User;
 
-/// What one would set on a machine of this size, and nothing that weakens a commit.
+/// Settings for a machine of this size; none of them weakens a commit.
 const SETTINGS: [&str; 11] = [
     "fsync=on",
     "synchronous_commit=on",

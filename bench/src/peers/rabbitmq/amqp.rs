@@ -19,7 +19,7 @@ pub(super) struct Amqp {
 /// What a server tells unasked, or answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// Publishes are durable: up to the tag, or that one alone.
+    /// A publish is durable, and with `multiple` all before it.
     Confirmed {
         tag: u64,
         multiple: bool,
@@ -124,7 +124,7 @@ fn method_of(mut payload: &[u8]) -> Method {
     (payload.get_u16(), payload.get_u16())
 }
 
-/// The text of a close.
+/// Code and text of a close.
 fn reason(mut args: Bytes) -> String {
     let code = args.get_u16();
     let length = args.get_u8() as usize;

@@ -17,11 +17,11 @@ pub(super) struct RabbitClient {
     /// What precedes the body of each message.
     preamble: Vec<u8>,
     request: Vec<u8>,
-    /// Messages published, which the server counts in the same way.
+    /// Messages published: the tag of the last one.
     published: u64,
-    /// Of these, how many are confirmed.
+    /// Messages confirmed, of those published.
     confirmed: u64,
-    /// A client that only produces is sent nothing.
+    /// Whether this client consumes: only after its first lease, so that a producer is sent nothing.
     consumes: bool,
     /// Deliveries that no lease has taken: tags and numbers.
     arrived: VecDeque<(u64, u64)>,
@@ -65,7 +65,7 @@ impl RabbitClient {
         Ok(())
     }
 
-    /// In a full cycle there is a full batch for every client that asks.
+    /// How many deliveries a lease waits for: a full batch in full cycles, where there is one for every client.
     fn wanted(&self) -> usize {
         match self.job.manner {
             Manner::Ready => self.job.batch,

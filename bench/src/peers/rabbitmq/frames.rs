@@ -108,7 +108,7 @@ pub(super) fn delete(queue: &str) -> Vec<u8> {
     method(CHANNEL, (50, 40), Args::default().short(0).text(queue).octet(0))
 }
 
-/// At most so many deliveries that are not acknowledged.
+/// Sets how many deliveries may be unacknowledged at once.
 pub(super) fn qos(prefetch: u16) -> Vec<u8> {
     method(CHANNEL, (60, 10), Args::default().long(0).short(prefetch).octet(0))
 }

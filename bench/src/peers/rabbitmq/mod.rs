@@ -49,7 +49,7 @@ pub(crate) async fn start(place: &Place, program: &Path) -> Result<(Server, Rabb
     Ok((server.with(epmd), RabbitMq { address }))
 }
 
-/// The server would start one that outlives it.
+/// Starts the Erlang port mapper here: one that the server starts would outlive it.
 async fn start_epmd(place: &Place, address: SocketAddr) -> Result<Server> {
     let program = programs::find("epmd").context("there is no epmd: install erlang-base")?;
     let port = address.port().to_string();

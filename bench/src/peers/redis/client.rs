@@ -11,7 +11,7 @@ use super::resp::{Resp, Value};
 use crate::payload;
 use crate::peers::{Client, Job, LEASE_SECONDS, Manner, next_client, numbers};
 
-/// How often a script is asked again that found nothing: a script cannot wait.
+/// The pause before a script is called again that found nothing: a script cannot wait.
 const POLL: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]

@@ -34,7 +34,7 @@ impl Resp {
         self.finish().await
     }
 
-    /// Begins a command of so many parts.
+    /// Begins a command of `parts` parts.
     pub(super) fn begin(&mut self, parts: usize) {
         self.request.clear();
         write!(self.request, "*{parts}\r\n").expect("a vector grows as it must");

@@ -59,7 +59,7 @@ struct Complete<'a> {
 struct Leased<'a> {
     #[serde(borrow)]
     items: Vec<LeasedItem<'a>>,
-    /// Only `queue.next` tells it.
+    /// Items completed: only a reply to `queue.next` has it.
     #[serde(default)]
     completed: usize,
 }

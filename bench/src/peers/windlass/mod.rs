@@ -26,7 +26,7 @@ pub(crate) enum Dialect {
     Next,
 }
 
-/// How long a lease waits: longer than anything here is measured.
+/// How long a lease waits: longer than any run.
 const WAIT: &str = "15m";
 const CLIENT_ID: &str = "compare";
 
