@@ -105,7 +105,7 @@ impl<'a> Runner<'a> {
             self.leave_out(running.contender, refusal);
         }
         self.not_durable.insert(running.contender, synced.not_durable(running.contender));
-        Ok(synced.figures())
+        Ok(synced.figures(running.contender))
     }
 
     /// Starts servers; a contender whose server does not start is left out.

@@ -31,8 +31,9 @@ pub(crate) struct Synced {
 }
 
 impl Synced {
-    pub(crate) fn figures(self) -> Vec<f64> {
-        [self.produces, self.leases, self.completes].map(|count| count as f64).into()
+    pub(crate) fn figures(self, contender: Contender) -> Vec<f64> {
+        let completes = if completes_alone(contender) { self.completes as f64 } else { f64::NAN };
+        vec![self.produces as f64, self.leases as f64, completes]
     }
 
     /// Why the contender is not measured.
@@ -47,12 +48,16 @@ impl Synced {
         if self.leases < TURNS {
             steps.push("lease".to_owned());
         }
-        // With `queue.next` a complete is sent with the next lease.
-        if self.completes < TURNS && contender != Contender::WindlassNext {
+        if self.completes < TURNS && completes_alone(contender) {
             steps.push("complete".to_owned());
         }
         steps
     }
+}
+
+/// Whether a complete is a request of its own: `queue.next` sends it with the next lease.
+fn completes_alone(contender: Contender) -> bool {
+    contender != Contender::WindlassNext
 }
 
 /// The moments around the requests of one turn.
@@ -120,6 +125,7 @@ mod tests {
     fn a_complete_that_goes_with_the_next_lease_is_not_told() {
         let next = Synced { produces: TURNS, leases: TURNS, completes: 0 };
         assert_eq!(next.not_durable(Contender::WindlassNext), [] as [String; 0]);
+        assert!(next.figures(Contender::WindlassNext)[2].is_nan());
         assert_eq!(next.not_durable(Contender::Rabbitmq), ["complete"]);
     }
 }

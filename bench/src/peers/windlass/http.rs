@@ -47,8 +47,15 @@ impl Http {
         let (status, body) = self.reply().await?;
         match status {
             200 => Ok(body),
-            _ => bail!("{call} was refused: {status} {}", String::from_utf8_lossy(&body)),
+            _ => bail!("{call} was refused: {status} {}", String::from_utf8_lossy(&body).trim()),
         }
+    }
+
+    /// Whether the server has loaded its data.
+    pub(super) async fn is_ready(&mut self) -> Result<bool> {
+        let head = format!("GET /ready HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
+        self.wire.send(head.as_bytes()).await?;
+        Ok(self.reply().await?.0 == 200)
     }
 
     async fn reply(&mut self) -> Result<(u16, Bytes)> {

@@ -43,8 +43,12 @@ pub(crate) async fn start(place: &Place, dialect: Dialect) -> Result<(Server, Wi
         .args([place.directory()])
         .args(["--limits-connections", "20000", "--limits-waiting-requests", "20000"])
         .start(place)?;
-    server.wait_for_port(address).await?;
+    server.wait_until(async || is_ready(address).await.unwrap_or(false)).await?;
     Ok((server, Windlass { address, dialect }))
+}
+
+async fn is_ready(address: SocketAddr) -> Result<bool> {
+    Http::connect(address).await?.is_ready().await
 }
 
 #[async_trait]
