@@ -26,7 +26,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::Args;
+use crate::args::{Args, Work};
 use crate::report::document::document;
 use crate::report::sheet::Sheet;
 use crate::report::svg;
@@ -54,6 +54,7 @@ fn run(args: &Args) -> Result<()> {
         "there is no {}: run bench/compare, which builds it, or name one with --windlass",
         args.windlass.display()
     );
+    must_have_a_plot(args)?;
     must_be_writable(args)?;
     must_be_on_a_disk(args)?;
     leftovers::remove(&args.data_dir);
@@ -63,6 +64,16 @@ fn run(args: &Args) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build()?;
     let sheets = runtime.block_on(measure(args))?;
     write_files(args, &sheets)
+}
+
+/// Refuses --svg without full cycles before anything is measured: the plot shows nothing else.
+fn must_have_a_plot(args: &Args) -> Result<()> {
+    let has_cycles = args.work().contains(&Work::Cycles);
+    ensure!(
+        args.svg.is_none() || has_cycles,
+        "--svg draws full cycles: add cycles to --work, or leave out --svg"
+    );
+    Ok(())
 }
 
 /// Opens the files of --json and --svg, so that a path that cannot be written fails before hours of measuring.
@@ -111,7 +122,8 @@ fn write_files(args: &Args, sheets: &[Sheet]) -> Result<()> {
         std::fs::write(file, document + "\n").with_context(|| cannot_write(file))?;
     }
     if let Some(file) = &args.svg {
-        let plot = svg::plot(sheets).context("there is nothing to draw: --svg shows --work cycles")?;
+        let plot =
+            svg::plot(sheets).context("there is nothing to draw: no contender has done a full cycle")?;
         std::fs::write(file, plot).with_context(|| cannot_write(file))?;
     }
     Ok(())

@@ -40,3 +40,13 @@ fn a_missing_windlass_is_an_error_that_says_what_to_do() {
     assert!(!output.status.success());
     assert!(said.contains("there is no /nowhere/windlass") && said.contains("bench/compare"), "{said}");
 }
+
+#[test]
+fn a_plot_of_nothing_is_refused_before_anything_is_measured() {
+    let compare = env!("CARGO_BIN_EXE_windlass-compare");
+    let flags = ["--windlass", compare, "--work", "pickup", "--svg", "/nowhere/plot.svg"];
+    let output = Command::new(compare).args(flags).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success());
+    assert!(said.contains("add cycles to --work"), "{said}");
+}

@@ -67,6 +67,7 @@ impl Contender {
         match self {
             Self::Bare | Self::Windlass | Self::WindlassProtobuf | Self::WindlassNext => None,
             Self::Redis => Some(("redis-server", "redis-server")),
+            // In the directory of the server's own scripts: the `rabbitmq-server` in PATH is a wrapper for an init system.
             Self::Rabbitmq => Some(("rabbitmq-server", "rabbitmq-defaults")),
             Self::Postgres => Some(("postgresql", "postgres")),
             Self::Nats => Some(("nats-server", "nats-server")),

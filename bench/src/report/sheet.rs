@@ -56,11 +56,9 @@ impl Sheet {
         let all = self.leaders(|row| row.competes());
         let durable = self.leaders(|row| row.competes() && row.not_durable.is_empty());
         let does_less = all.iter().any(|row| !row.not_durable.is_empty());
-        let verdict = told(&all)?;
-        match told(&durable) {
-            Some(durable) if does_less => {
-                Some(format!("{verdict} Of those that make every step durable: {durable}"))
-            }
+        let verdict = told("First", &all)?;
+        match told("First of those that make every step durable", &durable) {
+            Some(durable) if does_less => Some(format!("{verdict} {durable}")),
             Some(_) | None => Some(verdict),
         }
     }
@@ -78,12 +76,12 @@ impl Sheet {
     }
 }
 
-fn told(leaders: &[&Row]) -> Option<String> {
+fn told(rank: &str, leaders: &[&Row]) -> Option<String> {
     let names: Vec<&str> = leaders.iter().map(|row| row.contender.name()).collect();
     match names.as_slice() {
         [] => None,
-        [only] => Some(format!("First: {only}.")),
-        several => Some(format!("A tie (within 5 %): {}.", several.join(", "))),
+        [only] => Some(format!("{rank}: {only}.")),
+        several => Some(format!("{rank}, a tie (within 5 %): {}.", several.join(", "))),
     }
 }
 
@@ -123,7 +121,7 @@ pub(crate) mod tests {
     #[test]
     fn a_tie_is_told_as_one() {
         let rows = vec![row(Contender::Redis, &[98.0]), row(Contender::Windlass, &[100.0])];
-        assert_eq!(sheet(rows).verdict().unwrap(), "A tie (within 5 %): windlass, redis.");
+        assert_eq!(sheet(rows).verdict().unwrap(), "First, a tie (within 5 %): windlass, redis.");
     }
 
     #[test]
@@ -131,7 +129,7 @@ pub(crate) mod tests {
         let mut rabbit = row(Contender::Rabbitmq, &[900.0]);
         rabbit.not_durable = vec!["lease".into()];
         let rows = vec![rabbit, row(Contender::Redis, &[98.0]), row(Contender::Windlass, &[200.0])];
-        let verdict = "First: rabbitmq. Of those that make every step durable: First: windlass.";
+        let verdict = "First: rabbitmq. First of those that make every step durable: windlass.";
         assert_eq!(sheet(rows).verdict().unwrap(), verdict);
     }
 
