@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -28,7 +29,8 @@ impl Http {
         Ok(Self { wire: Wire::connect(address).await?, address, request: Vec::new() })
     }
 
-    /// Calls `POST /v1/<call>` with the body that `write_body` appends, and answers the body of the reply.
+    /// Calls `POST /v1/<call>` with the body that `write_body` appends, and answers the body of the reply. A call that is
+    /// refused because the server is overloaded is sent again after the time that the server names.
     pub(super) async fn call(
         &mut self,
         call: &str,
@@ -43,26 +45,36 @@ impl Http {
         let head_bytes = write_head(&mut head, self.address, call, content_type, body_bytes)?;
         let start = HEAD_BYTES - head_bytes;
         self.request[start..HEAD_BYTES].copy_from_slice(&head[..head_bytes]);
-        self.wire.send(&self.request[start..]).await?;
-        let (status, body) = self.reply().await?;
-        match status {
-            200 => Ok(body),
-            _ => bail!("{call} was refused: {status} {}", String::from_utf8_lossy(&body).trim()),
+        let (mut head, mut body) = self.exchange(start).await?;
+        while let (429, Some(wait)) = (head.status, head.retry_after) {
+            tokio::time::sleep(wait).await;
+            (head, body) = self.exchange(start).await?;
         }
+        match head.status {
+            200 => Ok(body),
+            status => bail!("{call} was refused: {status} {}", String::from_utf8_lossy(&body).trim()),
+        }
+    }
+
+    /// Sends the request that begins at `start`, and reads the reply.
+    async fn exchange(&mut self, start: usize) -> Result<(Head, Bytes)> {
+        self.wire.send(&self.request[start..]).await?;
+        self.reply().await
     }
 
     /// Whether the server has loaded its data.
     pub(super) async fn is_ready(&mut self) -> Result<bool> {
         let head = format!("GET /ready HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
         self.wire.send(head.as_bytes()).await?;
-        Ok(self.reply().await?.0 == 200)
+        Ok(self.reply().await?.0.status == 200)
     }
 
-    async fn reply(&mut self) -> Result<(u16, Bytes)> {
+    async fn reply(&mut self) -> Result<(Head, Bytes)> {
         loop {
             if let Some(head) = parse_head(self.wire.buffered())? {
                 let _taken = self.wire.take(head.bytes).await?;
-                return Ok((head.status, self.wire.take(head.content_length).await?));
+                let body = self.wire.take(head.content_length).await?;
+                return Ok((head, body));
             }
             self.wire.read_more().await?;
         }
@@ -91,6 +103,7 @@ struct Head {
     bytes: usize,
     status: u16,
     content_length: usize,
+    retry_after: Option<Duration>,
 }
 
 /// The head of a reply, once all of it is there.
@@ -100,11 +113,14 @@ fn parse_head(input: &[u8]) -> Result<Option<Head>> {
     let httparse::Status::Complete(bytes) = reply.parse(input).context("a reply is not HTTP")? else {
         return Ok(None);
     };
-    let length = reply.headers.iter().find(|header| header.name.eq_ignore_ascii_case("content-length"));
-    let length = length.and_then(|header| std::str::from_utf8(header.value).ok()?.parse().ok());
-    let content_length = length.context("a reply has no Content-Length")?;
+    let number = |name: &str| -> Option<u64> {
+        let header = reply.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(header.value).ok()?.parse().ok()
+    };
+    let content_length = number("content-length").context("a reply has no Content-Length")? as usize;
+    let retry_after = number("retry-after").map(Duration::from_secs);
     let status = reply.code.context("a reply has no status")?;
-    Ok(Some(Head { bytes, status, content_length }))
+    Ok(Some(Head { bytes, status, content_length, retry_after }))
 }
 
 #[cfg(test)]
@@ -116,7 +132,14 @@ mod tests {
         let reply = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\nwindlass-request-id: a\r\n\r\n{\"a\":1}";
         assert_eq!(parse_head(&reply[..30]).unwrap(), None);
         let head = parse_head(reply).unwrap().unwrap();
-        assert_eq!(head, Head { bytes: reply.len() - 7, status: 200, content_length: 7 });
+        assert_eq!(head, Head { bytes: reply.len() - 7, status: 200, content_length: 7, retry_after: None });
+    }
+
+    #[test]
+    fn an_overloaded_server_tells_when_to_try_again() {
+        let reply = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 2\r\ncontent-length: 0\r\n\r\n";
+        let head = parse_head(reply).unwrap().unwrap();
+        assert_eq!((head.status, head.retry_after), (429, Some(Duration::from_secs(2))));
     }
 
     #[test]
