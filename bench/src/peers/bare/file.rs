@@ -9,13 +9,14 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use anyhow::{Context, Result};
 
-/// The file is written over from its start when it is full: its blocks are there, so a sync is of data alone.
-const FILE_BYTES: u64 = 256 * 1024 * 1024;
-const ZEROS_BYTES: usize = 1024 * 1024;
+/// Zeros are written in pieces of so many bytes.
+const PIECE_BYTES: usize = 1024 * 1024;
 
+/// A file that is written over from its start when it is full: its blocks are there, so a sync is of data alone.
 #[derive(Debug)]
 pub(crate) struct SyncedFile {
     file: File,
+    bytes: u64,
     end: AtomicU64,
     syncs: Mutex<Syncs>,
     synced: Condvar,
@@ -32,14 +33,16 @@ struct Syncs {
 }
 
 impl SyncedFile {
-    pub(crate) fn create(path: &Path) -> Result<Self> {
+    /// Makes a file of `pieces` MiB of zeros.
+    pub(crate) fn create(path: &Path, pieces: usize) -> Result<Self> {
         let mut file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
-        let zeros = vec![0; ZEROS_BYTES];
-        for _ in 0..FILE_BYTES / ZEROS_BYTES as u64 {
+        let zeros = vec![0; PIECE_BYTES];
+        for _ in 0..pieces {
             file.write_all(&zeros).context("there is no room for the file of the bare loop")?;
         }
         file.sync_all()?;
-        Ok(Self { file, end: AtomicU64::new(0), syncs: Mutex::default(), synced: Condvar::new() })
+        let bytes = (pieces * PIECE_BYTES) as u64;
+        Ok(Self { file, bytes, end: AtomicU64::new(0), syncs: Mutex::default(), synced: Condvar::new() })
     }
 
     /// Appends `bytes`, and returns once a sync that began after the write is done.
@@ -74,8 +77,8 @@ impl SyncedFile {
 
     /// Where the next `length` bytes go.
     fn room(&self, length: u64) -> u64 {
-        let at = self.end.fetch_add(length, Ordering::Relaxed) % FILE_BYTES;
-        at.min(FILE_BYTES - length)
+        let at = self.end.fetch_add(length, Ordering::Relaxed) % self.bytes;
+        at.min(self.bytes - length)
     }
 
     fn lock(&self) -> MutexGuard<'_, Syncs> {
@@ -93,7 +96,7 @@ mod tests {
     fn every_append_of_many_threads_is_covered_by_a_sync() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let file = Arc::new(SyncedFile::create(&path).unwrap());
+        let file = Arc::new(SyncedFile::create(&path, 1).unwrap());
         let threads: Vec<_> = (0..8_u8)
             .map(|thread| {
                 let file = file.clone();
@@ -104,7 +107,7 @@ mod tests {
         let syncs = file.lock();
         assert_eq!((syncs.written, syncs.covered, syncs.under_way), (160, 160, false));
         let bytes = std::fs::read(&path).unwrap();
-        assert_eq!(bytes.len() as u64, FILE_BYTES);
+        assert_eq!(bytes.len(), PIECE_BYTES);
         for thread in b'a'..b'a' + 8 {
             assert_eq!(bytes[..1600].iter().filter(|byte| **byte == thread).count(), 200);
         }

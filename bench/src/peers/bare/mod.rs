@@ -14,6 +14,8 @@ pub(crate) use self::file::SyncedFile;
 /// Bytes that a lease or a complete appends for an item, and a produce at least.
 const STEP_BYTES: usize = 200;
 const FILE: &str = "appended";
+/// Twice what 64 clients write at once in batches of 1000 and payloads of 4 KiB.
+const FILE_MIB: usize = 512;
 
 /// The threads of the bare loop. Dropping `Loops` ends them.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub(crate) struct Loops {
 
 /// The file of the bare loop, made anew.
 pub(crate) fn file(directory: &Path) -> Result<Arc<SyncedFile>> {
-    Ok(Arc::new(SyncedFile::create(&directory.join(FILE))?))
+    Ok(Arc::new(SyncedFile::create(&directory.join(FILE), FILE_MIB)?))
 }
 
 /// Starts as many threads as clients; each counts the items of its steps, three steps to a cycle.
