@@ -63,3 +63,7 @@ bench *args:
 # Benchmark of the server over HTTP.
 bench-http *args:
     cargo run --release -- bench {{args}}
+
+# Windlass beside Redis, RabbitMQ, PostgreSQL, NATS and beanstalkd, on one disk, in turns.
+bench-peers *args:
+    bench/compare {{args}}
