@@ -54,11 +54,9 @@ impl Drop for Blocked {
 
 impl Blocking {
     pub(super) fn new(runtime: Handle) -> Arc<Self> {
-        let threads_max = match runtime.runtime_flavor() {
-            RuntimeFlavor::MultiThread => runtime.metrics().num_workers() - 1,
-            // `CurrentThread`, and what may be added: nobody could take over.
-            _ => 0,
-        };
+        // On a runtime of one thread nobody could take over.
+        let several = runtime.runtime_flavor() == RuntimeFlavor::MultiThread;
+        let threads_max = if several { runtime.metrics().num_workers() - 1 } else { 0 };
         Arc::new(Self {
             runtime,
             threads_max,

@@ -81,7 +81,7 @@ mod tests {
         });
         let first = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut seldom).poll(cx))).await;
         assert_eq!(first, Poll::Pending);
-        let waiting = tokio::spawn(async move { seldom.await });
+        let waiting = tokio::spawn(seldom);
         tokio::task::yield_now().await;
         told.notify_waiters();
         waiting.await.expect("the other task is woken");
