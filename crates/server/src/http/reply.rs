@@ -108,3 +108,40 @@ pub(super) fn wrong_method(allowed: &'static str, encoding: Encoding) -> Respons
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use windlass_api::items::{LeasedItem, NextReply};
+    use windlass_core::id::PartitionId;
+    use windlass_engine::Delivery;
+
+    use super::*;
+
+    const LARGE: usize = 1 << 20;
+
+    /// Status and body of a large reply, while another takes all the room there is.
+    async fn told(without_grant: Option<NextReply>) -> (u16, serde_json::Value) {
+        let traffic = Arc::new(Traffic::new(LARGE, Duration::from_secs(1)));
+        let _other = traffic.reserve_reply(LARGE).await.unwrap();
+        let item = LeasedItem { utf8: Some("x".repeat(LARGE)), ..LeasedItem::default() };
+        let answer = Answer {
+            reply: NextReply { completed: 1, items: vec![item], ..NextReply::default() },
+            commits: vec![Commit { partition: PartitionId(1), sequence: 2 }],
+            grant: Some(Delivery::default()),
+            without_grant,
+        };
+        let response = answered(answer, Encoding::Json, &traffic).await;
+        (response.status().as_u16(), serde_json::from_slice(response.body().bytes()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_turn_whose_reply_has_no_room_is_told_what_it_settled() {
+        let settled = NextReply { completed: 1, ..NextReply::default() };
+        let (status, body) = told(Some(settled)).await;
+        assert_eq!((status, &body["completed"], &body["items"]), (200, &1.into(), &serde_json::json!([])));
+        let (status, _) = told(None).await;
+        assert_eq!(status, 429, "a lease is refused, and its items are given back");
+    }
+}
