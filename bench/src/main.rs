@@ -4,6 +4,7 @@
 //! is measured when), [`report`] (what is shown).
 
 mod args;
+mod busy;
 mod fleet;
 mod leftovers;
 mod output;

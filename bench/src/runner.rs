@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use crate::args::Args;
+use crate::busy;
 use crate::fleet::{Fleet, Running};
 use crate::output;
 use crate::peers::Contender;
@@ -43,6 +44,9 @@ impl<'a> Runner<'a> {
     /// Measures everything, and prints each table as soon as it is there.
     pub(crate) async fn run(&mut self) -> Result<Vec<Sheet>> {
         limits::raise();
+        if let Some(warning) = busy::warning() {
+            self.progress.note(&warning);
+        }
         self.leave_out_missing();
         let mut sheets = Vec::new();
         if !self.args.skip_sync_check {
