@@ -54,6 +54,10 @@ impl<M: Served> InFlight<M> {
         self.answers.push(Pending::Waiter(waiter));
     }
 
+    pub(super) fn callers(&self) -> usize {
+        self.answers.len()
+    }
+
     /// What happened that concerns others than the caller.
     pub(super) fn note(&mut self, news: Vec<News>, totals: Totals) {
         self.effects.note(&self.handle, news, totals);

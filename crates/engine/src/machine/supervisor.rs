@@ -217,7 +217,7 @@ impl<M: Served> Supervisor<M> {
 
     fn next_batch(&self, writer: &Writer<M>, changes: Vec<Change>) -> Batch {
         let (sequence, now) = (writer.sequence + 1, writer.clock.now());
-        Batch { partition: self.handle.id, epoch: writer.epoch, sequence, now, changes }
+        Batch { partition: self.handle.id, epoch: writer.epoch, sequence, now, changes, callers: 0 }
     }
 
     async fn serve(&mut self, mut writer: Writer<M>) -> Ended<M> {

@@ -354,6 +354,7 @@ impl<M: Served> Writer<M> {
             sequence: in_flight.sequence,
             now,
             changes,
+            callers: in_flight.callers(),
         };
         if mutant::active(Mutant::AnswerBeforeCommit) {
             let hasty = std::mem::replace(&mut in_flight, InFlight::new(&self.handle, self.sequence + 1));

@@ -228,6 +228,8 @@ pub struct Batch {
     pub sequence: u64,
     pub now: Timestamp,
     pub changes: Vec<Change>,
+    /// How many callers hear of it once it is durable.
+    pub callers: usize,
 }
 
 /// How much room a store has. Which verbs may still be carried out is the core's to say:

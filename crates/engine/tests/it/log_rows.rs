@@ -90,6 +90,7 @@ impl<'a> Owner<'a> {
             sequence: self.sequence,
             now: Timestamp(self.sequence),
             changes: changes.clone(),
+            callers: 1,
         };
         self.store.commit(batch).await?;
         apply(&mut self.rows, changes);

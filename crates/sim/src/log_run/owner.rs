@@ -236,7 +236,9 @@ impl Owner {
 
     async fn send(&self, epoch: u64, sequence: u64, changes: Vec<Change>) -> Result<(), CommitError> {
         let now = Timestamp(sequence);
-        self.store.commit(Batch { partition: id(self.partition), epoch, sequence, now, changes }).await
+        self.store
+            .commit(Batch { partition: id(self.partition), epoch, sequence, now, changes, callers: 1 })
+            .await
     }
 
     async fn read(&mut self, epoch: u64) -> Result<(), Violation> {

@@ -155,6 +155,7 @@ impl LogStore {
             now: batch.now.0,
             frame,
             bodies,
+            callers: batch.callers,
             answer,
         };
         self.write(write, answered).await
@@ -172,8 +173,17 @@ impl LogStore {
         let (answer, answered) = oneshot::channel();
         let frame = vec![0; HEADER_BYTES];
         let (kind, partition) = (Kind::Drop, partition.0);
-        let write =
-            Write { kind, partition, epoch: 0, sequence: 0, now: 0, frame, bodies: Vec::new(), answer };
+        let write = Write {
+            kind,
+            partition,
+            epoch: 0,
+            sequence: 0,
+            now: 0,
+            frame,
+            bodies: Vec::new(),
+            callers: 1,
+            answer,
+        };
         self.write(write, answered).await.map_err(|error| match error {
             CommitError::NotApplied(error) | CommitError::Unknown(error) => error,
         })

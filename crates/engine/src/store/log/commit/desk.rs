@@ -92,10 +92,12 @@ impl Desk {
     }
 
     /// Carries a commit out on this thread if the committer is at rest and this thread may block; otherwise leaves it to the
-    /// committer's thread.
+    /// committer's thread. A commit that several wait for is left to it too: more would come meanwhile, and this thread could
+    /// take them in.
     pub(crate) fn commit(self: &Arc<Self>, write: Write) -> Result<(), StoreError> {
+        let is_alone = write.callers <= 1;
         let Some(committer) = self.put(Request::Write(write))? else { return Ok(()) };
-        match committer.is_quick().then(|| self.shared.env.begin_blocking()).flatten() {
+        match (is_alone && committer.is_quick()).then(|| self.shared.env.begin_blocking()).flatten() {
             Some(_until_dropped) => self.carry_out(committer),
             None => self.hand_over(Work::Serve(committer)),
         }

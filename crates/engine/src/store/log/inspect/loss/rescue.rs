@@ -216,8 +216,14 @@ impl<'a> Rescue<'a> {
         let owner = Owner { sequence: owner.sequence + 1, now: owner.now.max(now), ..owner };
         self.owners.insert(partition, owner);
         let Owner { epoch, sequence, now } = owner;
-        let batch =
-            Batch { partition: PartitionId(partition), epoch, sequence, now: Timestamp(now), changes };
+        let batch = Batch {
+            partition: PartitionId(partition),
+            epoch,
+            sequence,
+            now: Timestamp(now),
+            changes,
+            callers: 0,
+        };
         store.commit(batch).await.map_err(CommitError::into_cause)
     }
 
