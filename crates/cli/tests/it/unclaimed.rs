@@ -113,7 +113,7 @@ async fn record_drop(store: &LogStore, partition: u32) {
         sequence: registry.sequence + 1,
         now: Timestamp(registry.now.0 + 1),
         changes: vec![Change::Put(Row::Dropped(dropped))],
-        callers: 1,
+        may_block: true,
     };
     store.commit(batch).await.unwrap();
 }

@@ -209,11 +209,10 @@ impl Crew {
         let slots: Vec<u64> = words.iter().map(|telling| telling.slot).collect();
         match self.asks(&slots) {
             Some(asks) => self.state.leasing = Some(self.turn(asks, words)),
-            None => {
-                self.state.words.append(&mut words);
-                self.tell_singly();
-            }
+            None => self.state.words.append(&mut words),
         }
+        // Words that the turn does not take are not kept waiting for it.
+        self.tell_singly();
     }
 
     fn add_word(&mut self, telling: Telling) {

@@ -92,6 +92,12 @@ impl Shared {
         woken.into_values().for_each(Waker::wake);
     }
 
+    fn replace(&self, place: Place, waker: Waker) {
+        let before = self.state().waiting.insert(place, waker);
+        // Outside of the lock: a waker may do anything when it is dropped.
+        drop(before);
+    }
+
     fn enter(&self, at: Instant, waker: Waker) -> Place {
         let mut state = self.state();
         state.last += 1;
@@ -126,13 +132,10 @@ impl Future for Until {
         if self.at <= Instant::now() {
             return Poll::Ready(());
         }
-        let waker = cx.waker();
-        match self
-            .place
-            .and_then(|place| self.shared.state().waiting.get_mut(&place).map(|kept| kept.clone_from(waker)))
-        {
-            Some(()) => {}
-            None => self.place = Some(self.shared.enter(self.at, waker.clone())),
+        let waker = cx.waker().clone();
+        match self.place {
+            Some(place) => self.shared.replace(place, waker),
+            None => self.place = Some(self.shared.enter(self.at, waker)),
         }
         Poll::Pending
     }

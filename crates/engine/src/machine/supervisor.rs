@@ -188,6 +188,7 @@ impl<M: Served> Supervisor<M> {
             epoch: acquired.epoch,
             sequence: acquired.sequence,
             reloaded: self.reload,
+            has_waited: false,
         })
     }
 
@@ -217,7 +218,7 @@ impl<M: Served> Supervisor<M> {
 
     fn next_batch(&self, writer: &Writer<M>, changes: Vec<Change>) -> Batch {
         let (sequence, now) = (writer.sequence + 1, writer.clock.now());
-        Batch { partition: self.handle.id, epoch: writer.epoch, sequence, now, changes, callers: 0 }
+        Batch { partition: self.handle.id, epoch: writer.epoch, sequence, now, changes, may_block: false }
     }
 
     async fn serve(&mut self, mut writer: Writer<M>) -> Ended<M> {

@@ -1,7 +1,9 @@
 //! The one place where core, clock and store meet: drain the inbox, apply each verb at a `now` that is not
 //! before it came, commit once, then answer everybody. While a batch is made durable the next one gathers; that is all there is to group commit.
 
+use std::future::poll_fn;
 use std::iter::from_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -48,6 +50,8 @@ pub(crate) struct Writer<M: Served> {
     pub(crate) sequence: u64,
     /// The reload that it came with.
     pub(crate) reloaded: u64,
+    /// Whether the writer waited for the present batch, so that whatever it woke before has had its turn.
+    pub(crate) has_waited: bool,
 }
 
 /// Why a writer ended.
@@ -104,7 +108,9 @@ impl<M: Served> Writer<M> {
         let mut calls = Calls { stopping: self.handle.stopping(), reloads: self.handle.reload.wishes() };
         let first = self.sequence;
         loop {
-            let event = self.next_event(inbox, &mut calls).await;
+            let waiting = self.next_event(inbox, &mut calls);
+            let (event, has_waited) = waited(waiting).await;
+            self.has_waited = has_waited;
             if matches!(event, Event::Reload) {
                 // Nothing is in flight between two batches; what waits in the inbox waits on.
                 return Ended::Reload;
@@ -354,7 +360,7 @@ impl<M: Served> Writer<M> {
             sequence: in_flight.sequence,
             now,
             changes,
-            callers: in_flight.callers(),
+            may_block: self.has_waited && in_flight.callers() == 1,
         };
         if mutant::active(Mutant::AnswerBeforeCommit) {
             let hasty = std::mem::replace(&mut in_flight, InFlight::new(&self.handle, self.sequence + 1));
@@ -382,4 +388,15 @@ impl<M: Served> Writer<M> {
 
 fn is_too_large(error: &CommitError) -> bool {
     matches!(error, CommitError::NotApplied(StoreError::TooLarge { .. }))
+}
+
+/// Tells whether the future was ever not ready.
+async fn waited<T>(future: impl Future<Output = T>) -> (T, bool) {
+    let (mut future, mut has_waited) = (pin!(future), false);
+    let done = poll_fn(|cx| {
+        let polled = future.as_mut().poll(cx);
+        has_waited |= polled.is_pending();
+        polled
+    });
+    (done.await, has_waited)
 }

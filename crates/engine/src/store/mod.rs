@@ -228,8 +228,9 @@ pub struct Batch {
     pub sequence: u64,
     pub now: Timestamp,
     pub changes: Vec<Change>,
-    /// How many callers hear of it once it is durable.
-    pub callers: usize,
+    /// Whether it may be carried out on the thread that brings it: one caller waits for it, and that thread has woken nobody
+    /// who would have to wait too.
+    pub may_block: bool,
 }
 
 /// How much room a store has. Which verbs may still be carried out is the core's to say:

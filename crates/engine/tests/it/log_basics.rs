@@ -263,7 +263,7 @@ async fn under_load_an_interval_is_kept_all_the_same() {
     for (partition, epoch) in (1..).zip(owners) {
         let store = Arc::clone(&store);
         let (partition, changes) = (PartitionId(partition), put(1, 1 << 20).to_vec());
-        let batch = Batch { partition, epoch, sequence: 1, now: Timestamp(1), changes, callers: 1 };
+        let batch = Batch { partition, epoch, sequence: 1, now: Timestamp(1), changes, may_block: true };
         commits.spawn(async move { store.commit(batch).await });
     }
     // On one thread: all of them are queued when this goes on.

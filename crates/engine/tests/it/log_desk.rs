@@ -84,17 +84,17 @@ async fn until_at_rest(owner: &mut Owner<'_>) -> u64 {
 
 #[tokio::test]
 async fn a_commit_that_nobody_is_ahead_of_is_carried_out_by_its_caller() {
-    let (env, disk, store) = open(true, LogOptions { segment_bytes: 8 << 20, ..small() }).await;
+    let (env, _disk, store) = open(true, LogOptions { segment_bytes: 8 << 20, ..small() }).await;
     let mut owner = Owner::acquire(&store, 1).await.unwrap();
     let first = until_at_rest(&mut owner).await;
-    let (asked, synced) = (env.asked.load(Ordering::SeqCst), disk.faults().synced.load(Ordering::SeqCst));
+    let (asked, synced) = (env.asked.load(Ordering::SeqCst), store.stats().syncs);
     for number in first..first + 20 {
         let (at_once, done) = commit(&mut owner, number).await;
         done.unwrap();
         assert!(at_once, "commit {number}");
     }
     assert_eq!(env.asked.load(Ordering::SeqCst) - asked, 20);
-    assert_eq!(disk.faults().synced.load(Ordering::SeqCst) - synced, 20, "a sync for each commit");
+    assert_eq!(store.stats().syncs - synced, 20, "a sync for each commit");
     store.close().await;
 }
 

@@ -90,7 +90,7 @@ impl<'a> Owner<'a> {
             sequence: self.sequence,
             now: Timestamp(self.sequence),
             changes: changes.clone(),
-            callers: 1,
+            may_block: true,
         };
         self.store.commit(batch).await?;
         apply(&mut self.rows, changes);

@@ -226,7 +226,8 @@ async fn hold(store: &FaultyStore, partition: u32) {
     let acquired = store.acquire(partition).await.expect("acquired");
     let changes = vec![Change::Put(Row::Numbers(Numbers { item: 7, ..Numbers::default() }))];
     let sequence = acquired.sequence + 1;
-    let batch = Batch { partition, epoch: acquired.epoch, sequence, now: acquired.now, changes, callers: 1 };
+    let batch =
+        Batch { partition, epoch: acquired.epoch, sequence, now: acquired.now, changes, may_block: true };
     store.commit(batch).await.expect("committed");
 }
 
@@ -236,7 +237,8 @@ async fn forget_last_number(store: &FaultyStore) {
     let acquired = store.acquire(partition).await.expect("acquired");
     let changes = vec![Change::Remove(Key::Partitions)];
     let sequence = acquired.sequence + 1;
-    let batch = Batch { partition, epoch: acquired.epoch, sequence, now: acquired.now, changes, callers: 1 };
+    let batch =
+        Batch { partition, epoch: acquired.epoch, sequence, now: acquired.now, changes, may_block: true };
     store.commit(batch).await.expect("committed");
 }
 

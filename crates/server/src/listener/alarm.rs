@@ -29,7 +29,8 @@ impl Alarm {
     /// Keeps wake-ups from the task until [`Alarm::let_go`].
     pub(super) fn hold(&self) {
         self.held.store(true, Ordering::SeqCst);
-        self.rang.store(false, Ordering::SeqCst);
+        // Read too, so that the poll that follows sees whatever the wake-up was for.
+        let _seen_by_the_poll = self.rang();
     }
 
     /// Tells whether the future was woken meanwhile.

@@ -237,7 +237,7 @@ impl Owner {
     async fn send(&self, epoch: u64, sequence: u64, changes: Vec<Change>) -> Result<(), CommitError> {
         let now = Timestamp(sequence);
         self.store
-            .commit(Batch { partition: id(self.partition), epoch, sequence, now, changes, callers: 1 })
+            .commit(Batch { partition: id(self.partition), epoch, sequence, now, changes, may_block: true })
             .await
     }
 

@@ -76,8 +76,14 @@ async fn commit(
 ) -> Result<(), CommitError> {
     let sent_at = bench.model().send(REGISTRY, &changes);
     let sequence = bench.model().past(REGISTRY).sequence();
-    let batch =
-        Batch { partition: id(REGISTRY), epoch, sequence, now: Timestamp(sequence), changes, callers: 1 };
+    let batch = Batch {
+        partition: id(REGISTRY),
+        epoch,
+        sequence,
+        now: Timestamp(sequence),
+        changes,
+        may_block: true,
+    };
     let committed = store.commit(batch).await;
     bench.note(format_args!("squeezed commit {sequence}: {committed:?}, {:?}", store.room(id(REGISTRY))));
     if committed.is_ok() {

@@ -155,7 +155,7 @@ impl LogStore {
             now: batch.now.0,
             frame,
             bodies,
-            callers: batch.callers,
+            may_block: batch.may_block,
             answer,
         };
         self.write(write, answered).await
@@ -181,7 +181,7 @@ impl LogStore {
             now: 0,
             frame,
             bodies: Vec::new(),
-            callers: 1,
+            may_block: false,
             answer,
         };
         self.write(write, answered).await.map_err(|error| match error {

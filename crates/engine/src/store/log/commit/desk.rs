@@ -37,6 +37,8 @@ struct State {
     post: Post,
     /// No request is taken any more.
     closed: bool,
+    /// The committer's thread has ended: nobody takes over what is handed over.
+    ended: bool,
 }
 
 /// Where the committer is.
@@ -69,7 +71,7 @@ impl fmt::Debug for Post {
 impl Desk {
     pub(crate) fn new(shared: Arc<Shared>, committer: Committer) -> Arc<Self> {
         let post = Post::AtRest(Box::new(committer));
-        let state = Mutex::new(State { waiting: VecDeque::new(), post, closed: false });
+        let state = Mutex::new(State { waiting: VecDeque::new(), post, closed: false, ended: false });
         Arc::new(Self { shared, state, thread: Notify::new() })
     }
 
@@ -91,13 +93,12 @@ impl Desk {
         Ok(())
     }
 
-    /// Carries a commit out on this thread if the committer is at rest and this thread may block; otherwise leaves it to the
-    /// committer's thread. A commit that several wait for is left to it too: more would come meanwhile, and this thread could
-    /// take them in.
+    /// Carries a commit out on the caller's thread if the committer is at rest and that thread may block; otherwise leaves it to
+    /// the committer's thread.
     pub(crate) fn commit(self: &Arc<Self>, write: Write) -> Result<(), StoreError> {
-        let is_alone = write.callers <= 1;
+        let may_block = write.may_block;
         let Some(committer) = self.put(Request::Write(write))? else { return Ok(()) };
-        match (is_alone && committer.is_quick()).then(|| self.shared.env.begin_blocking()).flatten() {
+        match (may_block && committer.is_quick()).then(|| self.shared.env.begin_blocking()).flatten() {
             Some(_until_dropped) => self.carry_out(committer),
             None => self.hand_over(Work::Serve(committer)),
         }
@@ -148,9 +149,13 @@ impl Desk {
         self.hand_over(Work::Serve(committer));
     }
 
+    /// Once the committer's thread has ended, the work is dropped, and its callers hear that the store is closed.
     fn hand_over(&self, work: Work) {
-        self.state().post = Post::HandedOver(work);
-        self.thread.notify_one();
+        let mut state = self.state();
+        if !state.ended {
+            state.post = Post::HandedOver(work);
+            self.thread.notify_one();
+        }
     }
 
     pub(super) fn next(&self) -> Option<Request> {
@@ -176,6 +181,9 @@ impl Desk {
     /// Commits that were taken and did not fit: they come next.
     pub(super) fn put_back(&self, writes: Vec<Write>) {
         let mut state = self.state();
+        if state.ended {
+            return;
+        }
         for write in writes.into_iter().rev() {
             state.waiting.push_front(Request::Write(write));
         }
@@ -230,7 +238,7 @@ impl Desk {
     /// When the committer's thread has ended: whoever still waits is told that the store is closed.
     fn end(&self) {
         let mut state = self.state();
-        state.closed = true;
+        (state.closed, state.ended) = (true, true);
         let (waiting, post) =
             (std::mem::take(&mut state.waiting), std::mem::replace(&mut state.post, Post::WithThread));
         drop(state);
@@ -241,6 +249,8 @@ impl Desk {
 
 /// Serves on the committer's thread, until the log is closed or nobody is left who could ask.
 pub(crate) async fn serve(desk: Arc<Desk>) {
+    // Also when the thread panics.
+    let _ends = End(Arc::clone(&desk));
     while let Some(work) = desk.taken_over().await {
         let committer = match work {
             Work::Serve(committer) => committer,
@@ -250,7 +260,15 @@ pub(crate) async fn serve(desk: Arc<Desk>) {
             break;
         }
     }
-    desk.end();
+}
+
+/// Ends the desk with the committer's thread.
+struct End(Arc<Desk>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// Until nothing waits and the committer may rest.

@@ -23,7 +23,7 @@ pub(crate) struct Write {
     pub(crate) now: u64,
     pub(crate) frame: Vec<u8>,
     pub(crate) bodies: Vec<BodyChange>,
-    pub(crate) callers: usize,
+    pub(crate) may_block: bool,
     pub(crate) answer: oneshot::Sender<Result<(), CommitError>>,
 }
 

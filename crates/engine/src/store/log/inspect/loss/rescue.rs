@@ -222,7 +222,7 @@ impl<'a> Rescue<'a> {
             sequence,
             now: Timestamp(now),
             changes,
-            callers: 0,
+            may_block: false,
         };
         store.commit(batch).await.map_err(CommitError::into_cause)
     }
