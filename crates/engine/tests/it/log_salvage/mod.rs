@@ -18,6 +18,7 @@ use windlass_engine::store::log::inspect::{PartitionAccount, Salvaged};
 use windlass_engine::store::log::{Durability, LogOptions, LogStore, inspect};
 
 use crate::log_disk::MemDisk;
+use crate::log_failure::ready;
 use crate::log_inspect::{Files, frames};
 use crate::log_rows::{Owner, open, put, remove, small};
 
@@ -57,6 +58,8 @@ pub(crate) fn number_of(key: &Key) -> u64 {
 pub(crate) async fn killed(count: u64) -> Files {
     let disk = Arc::new(MemDisk::default());
     let store = open(&disk, unsynced()).await.unwrap();
+    // Segments in store are among the files.
+    ready(&disk, &store).await;
     let mut owner = Owner::acquire(&store, 1).await.unwrap();
     for number in 1..=count {
         owner.commit(put(number, 200)).await.unwrap();
