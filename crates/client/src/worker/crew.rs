@@ -59,7 +59,7 @@ pub(super) struct Crew {
 pub(super) struct State {
     running: JoinSet<()>,
     leasing: Option<Leasing>,
-    /// What is to be told.
+    /// Ends of items that no call has told yet.
     words: Vec<Telling>,
     /// When `words` are told one by one, if a turn is under way until then.
     words_late_at: Option<Instant>,

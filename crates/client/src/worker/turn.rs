@@ -35,7 +35,7 @@ pub(super) struct Telling {
 #[derive(Debug)]
 pub(super) enum Told {
     Heard(Heard),
-    /// The turn failed, and it may pass.
+    /// The turn failed, and another attempt may succeed.
     Failed {
         may_be_heard: bool,
     },

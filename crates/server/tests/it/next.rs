@@ -135,7 +135,7 @@ async fn a_turn_without_items_is_a_lease_that_waits() {
 }
 
 #[tokio::test]
-async fn a_turn_whose_client_vanished_gives_back_what_it_leased() {
+async fn a_turn_that_waits_for_work_ends_with_its_client() {
     let (server, mut http) = TestServer::with_queue(json!({})).await;
     let mut vanishing = server.connect().await;
     let request = turn(json!({"lease": {"batch_size": 1, "request_timeout": "15m"}}));
