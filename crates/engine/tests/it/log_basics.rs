@@ -98,32 +98,6 @@ async fn one_batch_is_one_commit_and_one_sync() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_callers_share_syncs() {
-    let disk = Arc::new(MemDisk::default());
-    let store = Arc::new(open(&disk, LogOptions::default()).await.unwrap());
-    let mut owners = tokio::task::JoinSet::new();
-    for partition in 1..=64 {
-        let store = Arc::clone(&store);
-        owners.spawn(async move {
-            let mut owner = Owner::acquire(&store, partition).await.unwrap();
-            for number in 1..=20 {
-                owner.commit(put(number, 10)).await.unwrap();
-            }
-        });
-    }
-    owners.join_all().await;
-    let stats = store.stats();
-    assert_eq!(stats.commits, 64 * 20);
-    assert!(stats.syncs < stats.commits, "{stats:?}");
-    let disk = disk.after_power_loss();
-    let store = open(&disk, LogOptions::default()).await.unwrap();
-    for partition in 1..=64 {
-        let owner = Owner::acquire(&store, partition).await.unwrap();
-        assert_eq!((owner.sequence, owner.rows.len()), (20, 20));
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_batch_larger_than_a_segment_is_refused_and_harms_nothing() {
     let disk = Arc::new(MemDisk::default());
     let store = open(&disk, small()).await.unwrap();

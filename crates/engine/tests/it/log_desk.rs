@@ -121,6 +121,38 @@ async fn a_commit_that_has_to_wait_is_finished_by_the_committers_thread() {
     store.close().await;
 }
 
+/// `MemDisk` holds the first write until the commits of all owners wait: the next run takes all that are left.
+#[tokio::test]
+async fn commits_that_wait_together_share_a_sync() {
+    let (_env, disk, store) = open(false, LogOptions::default()).await;
+    let mut owners = Vec::new();
+    for partition in 1..=64 {
+        owners.push(Owner::acquire(&store, partition).await.unwrap());
+    }
+    for number in 1..=20 {
+        let synced = store.stats().syncs;
+        disk.faults().held.store(true, Ordering::SeqCst);
+        let mut commits: Vec<_> =
+            owners.iter_mut().map(|owner| Box::pin(owner.commit(put(number, 10)))).collect();
+        for commit in &mut commits {
+            assert!(commit.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        disk.faults().held.store(false, Ordering::SeqCst);
+        for commit in commits {
+            commit.await.unwrap();
+        }
+        assert!(store.stats().syncs - synced <= 2, "the first commits, and all others");
+    }
+    assert_eq!(store.stats().commits, 64 * 20);
+
+    let disk = disk.after_power_loss();
+    let store = crate::log_rows::open(&disk, LogOptions::default()).await.unwrap();
+    for partition in 1..=64 {
+        let owner = Owner::acquire(&store, partition).await.unwrap();
+        assert_eq!((owner.sequence, owner.rows.len()), (20, 20));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_that_come_together_are_all_answered() {
     let (_env, _disk, store) = open(true, LogOptions { segment_bytes: 256 << 10, ..small() }).await;
