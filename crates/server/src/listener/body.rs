@@ -1,16 +1,16 @@
 //! Request bodies.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
 use tokio::time::Instant;
 
 use super::exchange::{Exchange, Rest};
+use super::inlet::{Cut, Incoming};
 use super::latch::Latch;
 use super::pace::Pace;
 use super::shares::BodyShare;
@@ -122,10 +122,10 @@ impl RequestBody {
     async fn collect(&mut self) -> Result<Received, BodyError> {
         let server = Arc::clone(&self.exchange.server);
         let max = server.limits.body_bytes_max;
-        if self.incoming.size_hint().lower() > max as u64 {
+        let declared = self.incoming.declared();
+        if declared.is_some_and(|bytes| bytes > max as u64) {
             return Err(BodyError::TooLarge { max });
         }
-        let declared = self.incoming.size_hint().upper();
         let bytes_max = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(max);
         let mut whole = Whole::new(bytes_max);
         let mut in_flight = server.traffic.body(self.settling);
@@ -145,7 +145,7 @@ impl RequestBody {
                 return Err(BodyError::Overloaded { max: server.limits.bytes_in_flight_max });
             }
             whole.push(data);
-            if !self.incoming.is_end_stream() {
+            if !self.incoming.is_over() {
                 in_flight.waits(waiting.pace.slow_since());
             }
         }
@@ -158,25 +158,25 @@ impl RequestBody {
         &mut self,
         waiting: &mut Waiting<'_, impl Future<Output = ()>>,
     ) -> Result<Option<Bytes>, BodyError> {
-        loop {
-            let frame = tokio::select! {
-                // What has come counts, however late it is.
-                biased;
-                frame = self.incoming.frame() => frame,
-                () = waiting.stopped.as_mut() => return Err(BodyError::Stopping),
-                () = waiting.eviction.wait() => return Err(waiting.evicted),
-                () = self.exchange.server.deadlines.until(waiting.pace.deadline()) => return Err(BodyError::Stalled),
-            };
-            let Some(frame) = frame else { return Ok(None) };
-            // What is no data is trailers, which mean nothing here.
-            if let Ok(data) = frame.map_err(|_| BodyError::Cut)?.into_data() {
-                return Ok(Some(data));
+        let data = tokio::select! {
+            // What has come counts, however late it is.
+            biased;
+            data = poll_fn(|cx| self.incoming.poll_data(cx)) => data,
+            () = waiting.stopped.as_mut() => return Err(BodyError::Stopping),
+            () = waiting.eviction.wait() => return Err(waiting.evicted),
+            () = self.exchange.server.deadlines.until(waiting.pace.deadline()) => return Err(BodyError::Stalled),
+        };
+        data.map_err(|cut| {
+            if let Cut::Broken = cut {
+                // The kernel tells of an error once: nothing else may hear of this one.
+                self.exchange.client_is_gone();
             }
-        }
+            BodyError::Cut
+        })
     }
 }
 
-/// What ends the wait for the next frame of a body.
+/// What ends the wait for the next data of a body.
 struct Waiting<'a, S> {
     pace: Pace,
     eviction: Arc<Latch>,
@@ -228,7 +228,7 @@ impl Deref for Received {
     }
 }
 
-/// The frames of a body: one is kept as it is, several are copied together.
+/// The data of a body: what came at once is kept as it is, several pieces are copied together.
 #[derive(Debug)]
 struct Whole {
     first: Bytes,

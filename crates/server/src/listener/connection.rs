@@ -1,29 +1,26 @@
 //! One connection, from its first byte to its end.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::future::poll_fn;
-#[cfg(target_os = "linux")]
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::header::{CONNECTION, HeaderValue};
-use http::{Request, Response};
-use hyper::body::{Body, Incoming};
-use hyper::service::service_fn;
+use http::Response;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use super::Server;
-use super::again::Again;
+use super::answer::{Answering, Asker};
 use super::body::RequestBody;
 use super::exchange::{ClientEnd, Exchange, Rest};
 use super::farewell::{self, Patience, Refusal};
-use super::io::GuardedIo;
-use super::reply::{Delivery, Outgoing, Reply};
+use super::http1::{BadHead, Framing, Head};
+use super::inlet::{Incoming, Inlet};
+use super::io::{GuardedIo, NoHead};
+use super::reply::{Delivery, Reply};
 use super::seldom::Seldom;
 use super::traffic::Slot;
 
@@ -46,36 +43,37 @@ enum End {
     Refused(Refusal),
 }
 
-pub(super) async fn serve(server: Arc<Server>, mut stream: TcpStream, slot: Slot) {
+pub(super) async fn serve(server: Arc<Server>, stream: TcpStream, slot: Slot) {
     let peer = stream.peer_addr().ok().map(|peer| peer.ip());
     let exchange = Arc::new(Exchange::new(Arc::clone(&server), peer));
-    let end = converse(&exchange, &stream).await;
+    let inlet = Arc::new(Inlet::new(stream));
+    let end = converse(&exchange, &inlet).await;
     if matches!(end, End::Gone) {
         exchange.client_is_gone();
     }
     let doubtful = exchange.take_doubtful();
     tokio::select! {
-        () = part(&server, &mut stream, end) => {}
+        () = part(&server, inlet.stream(), end) => {}
         () = hurried(&server) => {}
     }
     if !doubtful.is_empty() {
-        settle(&mut stream, doubtful).await;
+        settle(inlet.stream(), doubtful).await;
     }
     // In this order: a client that sees its connection closed finds its place free.
     drop(slot);
-    drop(stream);
+    drop(inlet);
 }
 
 /// Replies to a client that had closed its side are delivered unless the client turns out to be gone.
-async fn settle(stream: &mut TcpStream, doubtful: VecDeque<Delivery>) {
+async fn settle(stream: &TcpStream, doubtful: VecDeque<Delivery>) {
     // A client that still reads waits for the server to close its side.
-    let _closed_before = farewell::say_no_more(stream).await;
+    let _closed_before = farewell::say_no_more(stream);
     if timeout(REFUSED_WITHIN, gone(stream)).await.is_err() {
         doubtful.into_iter().for_each(Delivery::done);
     }
 }
 
-async fn part(server: &Server, stream: &mut TcpStream, end: End) {
+async fn part(server: &Server, stream: &TcpStream, end: End) {
     let patience = Patience {
         bytes_max: server.limits.body_bytes_max.saturating_mul(UNREAD_BODIES_MAX),
         stall_timeout: server.limits.stall_timeout,
@@ -93,28 +91,55 @@ async fn hurried(server: &Server) {
     sleep(LAST_WORDS).await;
 }
 
-async fn converse(exchange: &Arc<Exchange>, stream: &TcpStream) -> End {
-    let server = &exchange.server;
-    let io = GuardedIo::new(stream, Arc::clone(exchange));
-    let service = service_fn(|request| answer(Arc::clone(exchange), request));
-    let mut connection = pin!(server.http.serve_connection(io, service));
-    let mut interruption = Seldom::new(interrupted(exchange, stream));
-    let again = Again::new();
+async fn converse(exchange: &Arc<Exchange>, inlet: &Arc<Inlet>) -> End {
+    let is_last = AtomicBool::new(false);
+    let mut requests = pin!(answer_all(exchange, inlet, &is_last));
+    let mut interruption = Seldom::new(interrupted(exchange, inlet.stream()));
     loop {
         tokio::select! {
             biased;
-            ended = poll_fn(|cx| again.poll(connection.as_mut(), cx)) => return end(exchange, ended),
+            end = &mut requests => return end,
             why = &mut interruption => match why {
                 Interruption::Gone => return End::Gone,
                 // A client whose request is not even known is not waited for.
-                Interruption::Stopping if exchange.is_unasked() => return end(exchange, Ok(())),
+                Interruption::Stopping if exchange.is_unasked() => return end_of(exchange),
                 Interruption::Stopping => {
-                    connection.as_mut().graceful_shutdown();
-                    interruption = Seldom::new(broken(exchange, stream));
+                    is_last.store(true, Ordering::SeqCst);
+                    interruption = Seldom::new(broken(exchange, inlet.stream()));
                 }
             },
         }
     }
+}
+
+/// Answers one request after the other. The one during which `is_last` is set has no successor.
+async fn answer_all(exchange: &Arc<Exchange>, inlet: &Arc<Inlet>, is_last: &AtomicBool) -> End {
+    let mut io = GuardedIo::new(inlet, Arc::clone(exchange));
+    loop {
+        let head = match io.read_head().await {
+            Ok(Some(head)) => head,
+            Ok(None) => return End::Silent,
+            Err(no_head) => return end_without_head(exchange, no_head),
+        };
+        let asker = Asker::of(&head);
+        let reply = handle(exchange, inlet, head).await;
+        let goes_on =
+            asker.keeps_alive && exchange.rest() == Rest::Nothing && !is_last.load(Ordering::SeqCst);
+        match (Answering { io: &mut io, exchange, asker, goes_on }).write(reply).await {
+            // The server may have begun to stop while the reply was written.
+            Ok(true) if !is_last.load(Ordering::SeqCst) => {}
+            Ok(_) => return end_of(exchange),
+            Err(error) => return failed(&error),
+        }
+    }
+}
+
+async fn handle(exchange: &Arc<Exchange>, inlet: &Arc<Inlet>, head: Head) -> Response<Reply> {
+    let Head { request, framing, expects_continue, .. } = head;
+    exchange.begin(if framing == Framing::Length(0) { Rest::Nothing } else { Rest::Unread });
+    let incoming = Incoming::new(Arc::clone(inlet), framing, expects_continue);
+    let request = request.map(|()| RequestBody::new(incoming, Arc::clone(exchange)));
+    Arc::clone(&exchange.server.handler).handle(request).await
 }
 
 /// What may come between a client and its reply.
@@ -150,46 +175,28 @@ async fn broken(exchange: &Exchange, stream: &TcpStream) -> Interruption {
     }
 }
 
-fn answer(
-    exchange: Arc<Exchange>,
-    request: Request<Incoming>,
-) -> impl Future<Output = Result<Response<Outgoing>, Infallible>> {
-    let ended = request.body().is_end_stream();
-    exchange.begin(if ended { Rest::Nothing } else { Rest::Unread });
-    let request = request.map(|incoming| RequestBody::new(incoming, Arc::clone(&exchange)));
-    let reply = Arc::clone(&exchange.server.handler).handle(request);
-    async move { Ok(outgoing(reply.await, exchange)) }
+/// After the last reply.
+fn end_of(exchange: &Exchange) -> End {
+    if exchange.rest() == Rest::Unread { End::Answered } else { End::Silent }
 }
 
-fn outgoing(mut reply: Response<Reply>, exchange: Arc<Exchange>) -> Response<Outgoing> {
-    if exchange.rest() != Rest::Nothing {
-        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    reply.map(|reply| Outgoing::new(reply, exchange))
-}
-
-fn end(exchange: &Exchange, ended: hyper::Result<()>) -> End {
-    let server = &exchange.server;
-    match ended {
-        Ok(()) if exchange.rest() == Rest::Unread => End::Answered,
-        Ok(()) => End::Silent,
-        Err(error) if error.is_parse_too_large() => {
-            let (bytes_max, headers_max) = (server.limits.head_bytes_max, server.limits.headers_max);
-            End::Refused(Refusal::large_head(bytes_max, headers_max))
+fn end_without_head(exchange: &Exchange, no_head: NoHead) -> End {
+    let limits = &exchange.server.limits;
+    match no_head {
+        NoHead::Bad(BadHead::TooLarge) => {
+            End::Refused(Refusal::large_head(limits.head_bytes_max, limits.headers_max))
         }
-        Err(error) if error.is_parse() => End::Refused(Refusal::no_request(&error)),
-        Err(error) => {
-            debug!(%error, "connection failed");
-            End::Silent
-        }
+        NoHead::Bad(BadHead::Unreadable(why)) => End::Refused(Refusal::no_request(why)),
+        NoHead::Failed(error) => failed(&error),
     }
 }
 
-/// Whether [`closed_side`] tells anything.
-pub(super) const NOTICES_CLOSING: bool = cfg!(target_os = "linux");
+fn failed(error: &io::Error) -> End {
+    debug!(%error, "connection failed");
+    End::Silent
+}
 
-/// When the client has closed its side, also while what it sent before is unread: hyper does not look further while it
-/// holds the beginning of a next request.
+/// When the client has closed its side, also while something that it sent before is unread.
 #[cfg(target_os = "linux")]
 async fn closed_side(stream: &TcpStream) {
     // Besides urgent data, which is not asked for, the kernel tells only of the end under this name.
@@ -200,7 +207,6 @@ async fn closed_side(stream: &TcpStream) {
 /// tell it later: when the runtime has heard of it.
 ///
 /// The kernel tells of an error once, so [`gone`] may miss the one that is seen here: the caller must remember `Gone`.
-#[cfg(target_os = "linux")]
 pub(super) fn client_end(stream: &TcpStream) -> ClientEnd {
     let socket = socket2::SockRef::from(stream);
     match socket.peek(&mut [std::mem::MaybeUninit::uninit()]) {
@@ -217,15 +223,20 @@ async fn gone(stream: &TcpStream) {
     let _broken = stream.ready(tokio::io::Interest::ERROR).await;
 }
 
-/// Elsewhere hyper alone notices, as soon as it reads, and takes a client that closed its side for gone.
+/// Elsewhere only a client that has sent nothing since its request is seen to close its side.
 #[cfg(not(target_os = "linux"))]
-async fn closed_side(_: &TcpStream) {
-    std::future::pending().await
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn client_end(_: &TcpStream) -> ClientEnd {
-    ClientEnd::Open
+async fn closed_side(stream: &TcpStream) {
+    while client_end(stream) == ClientEnd::Open {
+        let looked = stream.readable().await.and_then(|()| {
+            stream.try_io(tokio::io::Interest::READABLE, || match client_end(stream) {
+                ClientEnd::Open => Err(ErrorKind::WouldBlock.into()),
+                ClientEnd::Closed | ClientEnd::Gone => Ok(()),
+            })
+        });
+        if looked.is_ok() {
+            return;
+        }
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -1,7 +1,7 @@
 //! What one connection is doing, as its I/O, its service and its request bodies must all know it.
 //!
-//! Requests of a connection go strictly one after the other, pipelined or not: a reply that is given before its
-//! request's body has come to an end closes the connection, so hyper never reads a head before the last reply is out.
+//! Requests of a connection go strictly one after the other, pipelined or not: no head is read before the last reply is out,
+//! and a reply that is given before its request's body has come to an end closes the connection.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -50,7 +50,7 @@ enum Stage {
     Working,
     /// The handler's reply comes piece by piece.
     Streaming,
-    /// hyper has all of the reply.
+    /// All of the reply is there, and it is being written.
     Replying(Delivery),
     Closed,
 }
@@ -123,8 +123,8 @@ impl Exchange {
         self.doing().streamed
     }
 
-    /// hyper has taken the reply.
-    pub(super) fn replied(&self, delivery: Delivery) {
+    /// The rest of the reply is about to be written.
+    pub(super) fn replies(&self, delivery: Delivery) {
         let doing = &mut *self.doing();
         if !matches!(doing.stage, Stage::Closed) {
             doing.stage = Stage::Replying(delivery);
@@ -191,11 +191,6 @@ impl Exchange {
         Arc::clone(&self.client_closed)
     }
 
-    /// Whether what is written now answers a request.
-    pub(super) fn answers(&self) -> bool {
-        matches!(self.doing().stage, Stage::Working | Stage::Streaming | Stage::Replying(_))
-    }
-
     /// Whether no head of a request is complete that was not answered.
     pub(super) fn is_unasked(&self) -> bool {
         matches!(self.doing().stage, Stage::Quiet { .. } | Stage::Head { .. })
@@ -236,7 +231,6 @@ pub(super) mod tests {
     use tokio::sync::{mpsc, watch};
 
     use super::*;
-    use crate::listener::reply::Outgoing;
     use crate::listener::{Handler, Limits, Reply, RequestBody, Traffic};
 
     #[derive(Debug)]
@@ -266,7 +260,7 @@ pub(super) mod tests {
     pub(in crate::listener) fn reply(exchange: &Arc<Exchange>) -> mpsc::Receiver<()> {
         let (sender, told) = mpsc::channel(1);
         let reply = Reply::new("").on_delivery(move || sender.try_send(()).expect("told once"));
-        drop(Outgoing::new(reply, Arc::clone(exchange)));
+        exchange.replies(reply.delivery);
         told
     }
 

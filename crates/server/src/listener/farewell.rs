@@ -4,11 +4,11 @@
 //! read it yet. So an ordinary client that is refused in mid-sentence is listened to a little longer.
 
 use std::io::{self, ErrorKind};
-use std::pin::Pin;
+use std::net::Shutdown;
 use std::time::Duration;
 
 use http::StatusCode;
-use tokio::io::AsyncWrite;
+use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -26,7 +26,7 @@ pub(super) struct Patience {
 }
 
 /// Says a last word, and hears the client out.
-pub(super) async fn refuse(stream: &mut TcpStream, text: &str, patience: Patience) {
+pub(super) async fn refuse(stream: &TcpStream, text: &str, patience: Patience) {
     let said = timeout(patience.stall_timeout, say(stream, text)).await;
     if matches!(said, Ok(Ok(()))) {
         hear_out(stream, patience).await;
@@ -34,15 +34,15 @@ pub(super) async fn refuse(stream: &mut TcpStream, text: &str, patience: Patienc
 }
 
 /// Throws away what the client still sends, until it closes.
-pub(super) async fn hear_out(stream: &mut TcpStream, patience: Patience) {
-    if say_no_more(stream).await.is_ok() {
+pub(super) async fn hear_out(stream: &TcpStream, patience: Patience) {
+    if say_no_more(stream).is_ok() {
         let _gone = discard(stream, patience).await;
     }
 }
 
 /// Closes the server's side.
-pub(super) async fn say_no_more(stream: &mut TcpStream) -> io::Result<()> {
-    std::future::poll_fn(|cx| Pin::new(&mut *stream).poll_shutdown(cx)).await
+pub(super) fn say_no_more(stream: &TcpStream) -> io::Result<()> {
+    SockRef::from(stream).shutdown(Shutdown::Write)
 }
 
 async fn say(stream: &TcpStream, text: &str) -> io::Result<()> {
@@ -95,10 +95,9 @@ impl Refusal {
         Self { status: StatusCode::TOO_MANY_REQUESTS, code: Code::Overloaded, message }
     }
 
-    pub(super) fn no_request(error: &hyper::Error) -> Self {
-        let message = format!(
-            "what came cannot be read as a request ({error}): this port speaks HTTP/1.1, without TLS"
-        );
+    pub(super) fn no_request(why: &str) -> Self {
+        let message =
+            format!("what came cannot be read as a request ({why}): this port speaks HTTP/1.1, without TLS");
         Self { status: StatusCode::BAD_REQUEST, code: Code::InvalidArgument, message }
     }
 

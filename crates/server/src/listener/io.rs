@@ -1,36 +1,39 @@
-//! A connection's bytes, with the timeouts of its client.
+//! [`GuardedIo`]: heads and replies of a connection, with the timeouts of its client.
 //!
-//! hyper has one timeout for everything up to a complete head. Here a client that has said nothing yet, one that is
-//! between two requests and one that is in the midst of a head are told apart, and one that does not take its reply
-//! is noticed.
+//! A client that has said nothing yet, one that is between two requests and one that is in the midst of a head are told apart,
+//! and one that does not take its reply is noticed.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::Limits;
 use super::connection::client_end;
 use super::exchange::Exchange;
+use super::http1::{BadHead, Head, HeadLimits};
+use super::inlet::Inlet;
 use super::pace::Pace;
 use super::shares::ReplyShare;
+use super::silence;
 use super::traffic::Timeout;
-use super::{scratch, silence};
+
+/// The least that is read at once.
+const READ_BYTES_MIN: usize = 8 * 1024;
 
 #[derive(Debug)]
 pub(super) struct GuardedIo<'a> {
-    stream: &'a TcpStream,
+    inlet: &'a Inlet,
     exchange: Arc<Exchange>,
     /// Fires at the deadline or earlier, never later: moving it for every request would cost more than looking again.
     timer: Pin<Box<Sleep>>,
     /// Of what is being written, once the kernel would not take it at once.
     taking: Option<Taking>,
-    /// Since the last flush.
-    wrote: bool,
     /// Whether what was written last is a stream's.
     streams: bool,
     expired: bool,
@@ -82,20 +85,76 @@ impl fmt::Debug for Taking {
 }
 
 impl<'a> GuardedIo<'a> {
-    pub(super) fn new(stream: &'a TcpStream, exchange: Arc<Exchange>) -> Self {
+    pub(super) fn new(inlet: &'a Inlet, exchange: Arc<Exchange>) -> Self {
         let first = exchange.deadline().map_or_else(Instant::now, |(until, _)| until);
         let timer = Box::pin(sleep_until(first));
-        Self { stream, exchange, timer, taking: None, wrote: false, streams: false, expired: false }
+        Self { inlet, exchange, timer, taking: None, streams: false, expired: false }
     }
 
-    fn poll_write_slices(&mut self, cx: &mut Context<'_>, slices: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        // To what is no request hyper says a bare `400` or `431` by itself; the connection says it better.
-        if !self.exchange.answers() {
-            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+    fn stream(&self) -> &'a TcpStream {
+        self.inlet.stream()
+    }
+
+    /// The head of the next request. `None` if the client has closed its side before one was complete.
+    pub(super) async fn read_head(&mut self) -> Result<Option<Head>, NoHead> {
+        let Limits { head_bytes_max, headers_max, .. } = self.exchange.server.limits;
+        let limits = HeadLimits { bytes_max: head_bytes_max, headers_max };
+        let mut seen = 0;
+        loop {
+            let here = self.inlet.unread().len();
+            if here > seen {
+                // Also for what came with the request before.
+                self.exchange.received();
+                if let Some(head) = self.take_head(seen, limits)? {
+                    return Ok(Some(head));
+                }
+            }
+            seen = here;
+            let room = head_bytes_max.max(READ_BYTES_MIN).saturating_sub(here).max(1);
+            if poll_fn(|cx| self.poll_read(cx, room)).await? == 0 {
+                return Ok(None);
+            }
         }
+    }
+
+    /// Looks for a head the first time, and when more than what was `seen` may end one.
+    fn take_head(&self, seen: usize, limits: HeadLimits) -> Result<Option<Head>, BadHead> {
+        let unread = &mut *self.inlet.unread();
+        let worth_a_look = seen == 0 || unread.len() >= limits.bytes_max || Head::may_end(unread, seen);
+        if worth_a_look { Head::take(unread, limits) } else { Ok(None) }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>, bytes_max: usize) -> Poll<io::Result<usize>> {
+        match self.inlet.poll_fill(cx, bytes_max) {
+            Poll::Ready(Ok(bytes)) => Poll::Ready(Ok(bytes)),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(self.failed(error))),
+            Poll::Pending => self.poll_expired(cx),
+        }
+    }
+
+    /// Writes two slices, one behind the other, and returns when the kernel has all of it.
+    pub(super) async fn write_all(&mut self, mut first: &[u8], mut second: &[u8]) -> io::Result<()> {
+        while !first.is_empty() || !second.is_empty() {
+            let written = poll_fn(|cx| self.poll_write(cx, first, second)).await?;
+            let of_first = written.min(first.len());
+            (first, second) = (&first[of_first..], &second[written - of_first..]);
+        }
+        self.taking = None;
+        Ok(())
+    }
+
+    /// All of a reply is written: tells its handler, unless the client may be gone.
+    pub(super) fn delivered(&mut self) {
+        let stream = self.stream();
+        if let Some(delivery) = self.exchange.flushed(|| client_end(stream)) {
+            delivery.done();
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, first: &[u8], second: &[u8]) -> Poll<io::Result<usize>> {
         self.watch_silence();
         loop {
-            match self.stream.poll_write_ready(cx) {
+            match self.stream().poll_write_ready(cx) {
                 Poll::Ready(ready) => ready?,
                 Poll::Pending => {
                     let exchange = &self.exchange;
@@ -106,9 +165,11 @@ impl<'a> GuardedIo<'a> {
                     return self.poll_expired(cx);
                 }
             }
-            match self.try_write(slices) {
+            match self.try_write(first, second) {
                 Ok(bytes) => {
-                    self.progress(bytes);
+                    if let Some(taking) = &mut self.taking {
+                        taking.progress(Instant::now(), bytes);
+                    }
                     return Poll::Ready(Ok(bytes));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -124,24 +185,18 @@ impl<'a> GuardedIo<'a> {
             return;
         }
         if streams {
-            silence::begin(self.stream, self.exchange.server.limits.stream_stall_timeout);
+            silence::begin(self.stream(), self.exchange.server.limits.stream_stall_timeout);
         } else {
-            silence::end(self.stream);
+            silence::end(self.stream());
         }
     }
 
-    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        if self.streams {
-            silence::write(self.stream, slices)
-        } else {
-            self.stream.try_write_vectored(slices)
-        }
-    }
-
-    fn progress(&mut self, bytes: usize) {
-        self.wrote = true;
-        if let Some(taking) = &mut self.taking {
-            taking.progress(Instant::now(), bytes);
+    fn try_write(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        let slices = [IoSlice::new(first), IoSlice::new(second)];
+        match () {
+            () if self.streams => silence::write(self.stream(), &slices),
+            () if second.is_empty() => self.stream().try_write(first),
+            () => self.stream().try_write_vectored(&slices),
         }
     }
 
@@ -187,67 +242,23 @@ impl<'a> GuardedIo<'a> {
     }
 }
 
-impl Read for GuardedIo<'_> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        mut into: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        loop {
-            match self.stream.poll_read_ready(cx) {
-                Poll::Ready(ready) => ready?,
-                Poll::Pending => return self.poll_expired(cx),
-            }
-            match scratch::read(self.stream, into.remaining(), |bytes| into.put_slice(bytes)) {
-                Ok(0) => return Poll::Ready(Ok(())),
-                Ok(_) => {
-                    self.exchange.received();
-                    return Poll::Ready(Ok(()));
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(self.failed(error))),
-            }
-        }
+/// Why a connection has no next request.
+#[derive(Debug)]
+pub(super) enum NoHead {
+    Bad(BadHead),
+    /// The connection is broken, or its client was too slow.
+    Failed(io::Error),
+}
+
+impl From<BadHead> for NoHead {
+    fn from(bad: BadHead) -> Self {
+        Self::Bad(bad)
     }
 }
 
-impl Write for GuardedIo<'_> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_write_slices(cx, &[IoSlice::new(bytes)])
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.poll_write_slices(cx, slices)
-    }
-
-    /// hyper flushes when it has nothing left to write.
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !std::mem::take(&mut self.wrote) {
-            return Poll::Ready(Ok(()));
-        }
-        self.taking = None;
-        let stream = self.stream;
-        if let Some(delivery) = self.exchange.flushed(|| client_end(stream)) {
-            delivery.done();
-        }
-        // From here on the client is idle, and hyper may not read again before it sends something.
-        match self.poll_expired(cx) {
-            Poll::Pending => Poll::Ready(Ok(())),
-            expired => expired,
-        }
-    }
-
-    /// The connection is closed with all that belongs to it, once hyper is done.
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+impl From<io::Error> for NoHead {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
     }
 }
 
@@ -273,11 +284,11 @@ mod tests {
         let mut told = reply(&exchange);
         assert!(exchange.flushed(|| ClientEnd::Closed).is_none());
         reset(client, &server).await;
-        let mut io = GuardedIo::new(&server, Arc::clone(&exchange));
-        let mut bytes = [0];
-        let mut into = hyper::rt::ReadBuf::new(&mut bytes);
-        let read = std::future::poll_fn(|cx| Pin::new(&mut io).poll_read(cx, into.unfilled())).await;
-        assert_eq!(read.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        let inlet = Inlet::new(server);
+        let mut io = GuardedIo::new(&inlet, Arc::clone(&exchange));
+        let read = io.read_head().await;
+        let Err(NoHead::Failed(error)) = read else { panic!("the read fails, not {read:?}") };
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         assert_eq!(told.try_recv(), UNDELIVERED);
     }
 }

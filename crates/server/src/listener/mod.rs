@@ -1,18 +1,20 @@
 //! Connections, and how they are kept from doing harm: every wait has an end and every amount a limit.
 //!
-//! Read this file first: the accept loop. Then `connection` (one connection from its first byte to its end), `io` (its
-//! timeouts), `pace` (how fast a client must be), `budget` (who gives way when there is no room; `books` chooses, by the sums of `timeline`), `body` and
+//! Read this file first: the accept loop. Then `connection` (one connection from its first byte to its end), `http1` (what its bytes
+//! mean), `inlet` (what has come), `answer` (how a reply is written), `io` (timeouts), `pace` (how fast a client must be), `budget` (who gives way when there is no room; `books` chooses, by the sums of `timeline`), `body` and
 //! `reply` (what a [`Handler`] gets and gives), `silence` (who takes nothing of a stream), and `farewell` (how a client that
 //! is refused gets to know it).
 
-mod again;
 mod alarm;
+mod answer;
 mod body;
 mod books;
 mod budget;
 mod connection;
 mod exchange;
 mod farewell;
+mod http1;
+mod inlet;
 mod io;
 mod latch;
 mod limits;
@@ -33,7 +35,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
-use hyper::server::conn::http1;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -59,9 +60,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Bytes of a reply that the kernel takes and cannot send yet.
 #[cfg(target_os = "linux")]
 const UNSENT_BYTES_MAX: u32 = 64 * 1024;
-/// hyper's own limit, which costs nothing, and the least it takes for a buffer.
-const HYPER_HEADERS_MAX: usize = 100;
-const HYPER_BUFFER_BYTES_MIN: usize = 8 * 1024;
 
 /// Answers requests.
 pub trait Handler: Send + Sync + fmt::Debug + 'static {
@@ -89,7 +87,6 @@ struct Server {
     limits: Limits,
     traffic: Arc<Traffic>,
     handler: Arc<dyn Handler>,
-    http: http1::Builder,
     refusals: Arc<Semaphore>,
     /// Deadlines of request bodies.
     deadlines: Deadlines,
@@ -206,17 +203,8 @@ impl Server {
         handler: Arc<dyn Handler>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
-        let mut http = http1::Builder::new();
-        http.max_header_size(limits.head_bytes_max);
-        // Also the most that is read at once, and so what a waiting connection may hold on to.
-        http.max_buf_size(limits.head_bytes_max.max(HYPER_BUFFER_BYTES_MIN));
-        if limits.headers_max != HYPER_HEADERS_MAX {
-            http.max_headers(limits.headers_max);
-        }
-        // A client that has closed its side is answered. Elsewhere than on Linux only hyper notices one that is gone.
-        http.half_close(connection::NOTICES_CLOSING);
         let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-        Self { limits, traffic, handler, http, refusals, deadlines: Deadlines::default(), stopping }
+        Self { limits, traffic, handler, refusals, deadlines: Deadlines::default(), stopping }
     }
 
     /// When the server is stopping, or nobody is left who could say so.
@@ -235,13 +223,13 @@ impl Server {
         connections.spawn(connection::serve(Arc::clone(self), stream, slot));
     }
 
-    fn refuse(&self, mut stream: TcpStream, connections: &mut JoinSet<()>) {
+    fn refuse(&self, stream: TcpStream, connections: &mut JoinSet<()>) {
         self.traffic.count_refused();
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
         let text = self.refusal(&Refusal::too_many_connections(self.limits.connections_max));
         let patience = Patience { bytes_max: REFUSAL_UNREAD_BYTES_MAX, stall_timeout: REFUSAL_TIMEOUT };
         connections.spawn(async move {
-            let _late = timeout(REFUSAL_TIMEOUT, farewell::refuse(&mut stream, &text, patience)).await;
+            let _late = timeout(REFUSAL_TIMEOUT, farewell::refuse(&stream, &text, patience)).await;
             drop(permit);
         });
     }

@@ -1,15 +1,11 @@
 //! Replies, and who wants to know that they are out.
 
-use std::convert::Infallible;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use hyper::body::{Body, Frame, SizeHint};
 
-use super::exchange::Exchange;
 use super::shares::ReplyShare;
 
 /// What comes piece by piece, for as long as it takes. Asked for the next one when the connection has room for it, and
@@ -22,9 +18,10 @@ pub trait Source: Send {
 /// The body of a reply.
 #[derive(Default)]
 pub struct Reply {
-    bytes: Bytes,
-    source: Option<Box<dyn Source>>,
-    delivery: Delivery,
+    pub(super) bytes: Bytes,
+    /// Unset for a reply that is whole.
+    pub(super) source: Option<Box<dyn Source>>,
+    pub(super) delivery: Delivery,
 }
 
 impl Reply {
@@ -96,80 +93,5 @@ impl Delivery {
         if let Some(delivered) = self.delivered {
             delivered();
         }
-    }
-}
-
-/// A reply on its way out.
-pub(super) struct Outgoing {
-    bytes: Bytes,
-    /// Unset for a reply that is whole, and after the last piece of another.
-    source: Option<Box<dyn Source>>,
-    promise: Option<Promise>,
-}
-
-impl Outgoing {
-    pub(super) fn new(reply: Reply, exchange: Arc<Exchange>) -> Self {
-        if reply.source.is_some() {
-            exchange.streams();
-        }
-        let promise = Promise { exchange, delivery: reply.delivery };
-        Self { bytes: reply.bytes, source: reply.source, promise: Some(promise) }
-    }
-}
-
-impl fmt::Debug for Outgoing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outgoing").field("bytes", &self.bytes.len()).finish_non_exhaustive()
-    }
-}
-
-impl Body for Outgoing {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(source) = &mut self.source {
-            let piece = ready!(source.poll_piece(cx));
-            if piece.is_none() {
-                self.source = None;
-                self.promise = None;
-            }
-            return Poll::Ready(piece.map(|bytes| Ok(Frame::data(bytes))));
-        }
-        self.promise = None;
-        let bytes = std::mem::take(&mut self.bytes);
-        Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.source.is_none() && self.bytes.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self.source {
-            Some(_) => SizeHint::default(),
-            None => SizeHint::with_exact(self.bytes.len() as u64),
-        }
-    }
-}
-
-/// Passes on to the connection when hyper takes the bytes, or does not want them: an empty body, the answer to `HEAD`.
-struct Promise {
-    exchange: Arc<Exchange>,
-    delivery: Delivery,
-}
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        self.exchange.replied(std::mem::take(&mut self.delivery));
-    }
-}
-
-impl fmt::Debug for Promise {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Promise").finish_non_exhaustive()
     }
 }

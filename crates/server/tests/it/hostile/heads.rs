@@ -59,11 +59,18 @@ async fn an_idle_client_is_cut_off() {
     let mut client = world.client().await;
     client.echo("/echo", b"first").await;
     client.closed().await;
+    assert_eq!(world.traffic.closed_by(Timeout::Idle), 1);
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_head_that_began_to_come_with_the_request_before_has_a_deadline_too() {
+    let world = World::new(Limits { head_timeout: SHORT, ..Limits::default() }).await;
     let mut client = world.client().await;
     client.send([request("/echo", b"first"), b"POST /echo HT".to_vec()].concat()).await;
     assert_eq!(client.answer().await.body, b"first");
     client.closed().await;
-    assert_eq!(world.traffic.closed_by(Timeout::Idle), 2);
+    assert_eq!(world.traffic.closed_by(Timeout::Head), 1);
     world.finish().await;
 }
 

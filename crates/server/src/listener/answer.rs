@@ -1,0 +1,126 @@
+//! [`Answering`]: how a reply is written.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::CONNECTION;
+use http::response::Parts;
+use http::{Method, Response, Version};
+
+use super::exchange::Exchange;
+use super::http1::{Body, Head, LAST_CHUNK, ReplyHead, chunk_start};
+use super::io::GuardedIo;
+use super::reply::{Delivery, Reply, Source};
+
+/// A body up to this size is copied behind its head, and both are written as one.
+const COPIED_BYTES_MAX: usize = 4 * 1024;
+/// Room for the head and the body of most replies, and for most chunks.
+const HEAD_BYTES_USUAL: usize = 512;
+const CHUNK_BYTES_USUAL: usize = 256;
+
+/// What a reply must know of its request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asker {
+    version: Version,
+    /// `HEAD`: the reply is told without its body.
+    wants_head: bool,
+    pub(super) keeps_alive: bool,
+}
+
+impl Asker {
+    pub(super) fn of(head: &Head) -> Self {
+        let wants_head = head.request.method() == Method::HEAD;
+        Self { version: head.request.version(), wants_head, keeps_alive: head.keeps_alive }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Answering<'a, 'b> {
+    pub(super) io: &'a mut GuardedIo<'b>,
+    pub(super) exchange: &'a Arc<Exchange>,
+    pub(super) asker: Asker,
+    /// Whether the connection can be used for another request, if the reply does not close it.
+    pub(super) goes_on: bool,
+}
+
+impl Answering<'_, '_> {
+    /// Tells whether the connection can be used for another request.
+    pub(super) async fn write(mut self, reply: Response<Reply>) -> io::Result<bool> {
+        let (parts, Reply { bytes, source, delivery }) = reply.into_parts();
+        self.goes_on &= !parts.headers.get(CONNECTION).is_some_and(|value| value == "close");
+        match source {
+            None => self.write_whole(&parts, bytes, delivery).await?,
+            Some(source) => self.write_stream(&parts, source, delivery).await?,
+        }
+        Ok(self.goes_on)
+    }
+
+    async fn write_whole(&mut self, parts: &Parts, bytes: Bytes, delivery: Delivery) -> io::Result<()> {
+        let mut head = self.head(parts, Body::Length(bytes.len()));
+        let mut body = if self.asker.wants_head { Bytes::new() } else { bytes };
+        if body.len() <= COPIED_BYTES_MAX {
+            head.extend_from_slice(&body);
+            body = Bytes::new();
+        }
+        self.exchange.replies(delivery);
+        self.io.write_all(&head, &body).await?;
+        self.io.delivered();
+        Ok(())
+    }
+
+    async fn write_stream(
+        &mut self,
+        parts: &Parts,
+        mut source: Box<dyn Source>,
+        delivery: Delivery,
+    ) -> io::Result<()> {
+        let chunked = self.asker.version != Version::HTTP_10;
+        self.goes_on &= chunked;
+        self.exchange.streams();
+        let mut head = self.head(parts, if chunked { Body::Chunked } else { Body::UntilClosed });
+        let wanted = !self.asker.wants_head;
+        if wanted {
+            self.io.write_all(&head, b"").await?;
+            head.clear();
+        }
+        while wanted {
+            let Some(piece) = poll_fn(|cx| source.poll_piece(cx)).await else { break };
+            match (piece.is_empty(), chunked) {
+                // A chunk without bytes would be the last.
+                (true, _) => {}
+                (false, false) => self.io.write_all(b"", &piece).await?,
+                (false, true) => self.write_chunk(&piece).await?,
+            }
+        }
+        drop(source);
+        if wanted && chunked {
+            head.extend_from_slice(LAST_CHUNK);
+        }
+        self.exchange.replies(delivery);
+        self.io.write_all(&head, b"").await?;
+        self.io.delivered();
+        Ok(())
+    }
+
+    async fn write_chunk(&mut self, piece: &Bytes) -> io::Result<()> {
+        let mut chunk = Vec::with_capacity(CHUNK_BYTES_USUAL);
+        chunk_start(&mut chunk, piece.len());
+        if piece.len() > COPIED_BYTES_MAX {
+            self.io.write_all(&chunk, piece).await?;
+            chunk.clear();
+        } else {
+            chunk.extend_from_slice(piece);
+        }
+        chunk.extend_from_slice(b"\r\n");
+        self.io.write_all(&chunk, b"").await
+    }
+
+    fn head(&self, parts: &Parts, body: Body) -> Vec<u8> {
+        let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
+        let closes = !self.goes_on;
+        ReplyHead { parts, version: self.asker.version, body, closes }.write(&mut head);
+        head
+    }
+}
