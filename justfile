@@ -56,6 +56,10 @@ power-cuts count="1000":
 attack mib="240":
     WINDLASS_ATTACK_MIB={{mib}} cargo test --release -p windlass-cli --test it amplification -- --nocapture
 
+# What a request costs, counted: context switches, syncs, writes, allocations, instructions. Fails beyond bench/budget.toml.
+budget:
+    bench/budget
+
 # Benchmarks of the engine in process: cycles, backlog, memory, churn.
 bench *args:
     cargo bench -p windlass-engine -- {{args}}

@@ -7,6 +7,8 @@ mod asking_commands;
 #[cfg(test)]
 mod bench;
 #[cfg(test)]
+mod budget;
+#[cfg(test)]
 mod crons;
 #[cfg(test)]
 mod docs;

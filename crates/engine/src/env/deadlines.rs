@@ -92,10 +92,18 @@ impl Shared {
         woken.into_values().for_each(Waker::wake);
     }
 
-    fn replace(&self, place: Place, waker: Waker) {
-        let before = self.state().waiting.insert(place, waker);
+    /// Whether somebody still waits in this place, from now on with this waker.
+    fn still_waits(&self, place: &Place, waker: &Waker) -> bool {
+        let mut state = self.state();
+        let Some(known) = state.waiting.get_mut(place) else { return false };
+        if known.will_wake(waker) {
+            return true;
+        }
+        let before = std::mem::replace(known, waker.clone());
+        drop(state);
         // Outside of the lock: a waker may do anything when it is dropped.
         drop(before);
+        true
     }
 
     fn enter(&self, at: Instant, waker: Waker) -> Place {
@@ -129,13 +137,11 @@ impl Future for Until {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.at <= Instant::now() {
-            return Poll::Ready(());
-        }
-        let waker = cx.waker().clone();
-        match self.place {
-            Some(place) => self.shared.replace(place, waker),
-            None => self.place = Some(self.shared.enter(self.at, waker)),
+        match &self.place {
+            // Only `ring` takes somebody out whose time has come.
+            Some(place) if !self.shared.still_waits(place, cx.waker()) => return Poll::Ready(()),
+            Some(_) => {}
+            None => self.place = Some(self.shared.enter(self.at, cx.waker().clone())),
         }
         Poll::Pending
     }

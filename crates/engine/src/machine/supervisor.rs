@@ -189,6 +189,7 @@ impl<M: Served> Supervisor<M> {
             sequence: acquired.sequence,
             reloaded: self.reload,
             has_waited: false,
+            is_crowded: false,
         })
     }
 

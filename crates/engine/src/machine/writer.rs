@@ -52,6 +52,8 @@ pub(crate) struct Writer<M: Served> {
     pub(crate) reloaded: u64,
     /// Whether the writer waited for the present batch, so that whatever it woke before has had its turn.
     pub(crate) has_waited: bool,
+    /// Whether the batch before was of several callers.
+    pub(crate) is_crowded: bool,
 }
 
 /// Why a writer ended.
@@ -114,6 +116,10 @@ impl<M: Served> Writer<M> {
             if matches!(event, Event::Reload) {
                 // Nothing is in flight between two batches; what waits in the inbox waits on.
                 return Ended::Reload;
+            }
+            if self.is_crowded && matches!(event, Event::Message(_)) {
+                // Others are likely to ask too: whoever is ready to gets into the same batch, and shares its sync.
+                tokio::task::yield_now().await;
             }
             let stop = matches!(event, Event::Stop);
             let mut gathered = self.gather(event, inbox);
@@ -362,6 +368,7 @@ impl<M: Served> Writer<M> {
             changes,
             may_block: self.has_waited && in_flight.callers() == 1,
         };
+        self.is_crowded = in_flight.callers() > 1;
         if mutant::active(Mutant::AnswerBeforeCommit) {
             let hasty = std::mem::replace(&mut in_flight, InFlight::new(&self.handle, self.sequence + 1));
             hasty.committed(None).await;

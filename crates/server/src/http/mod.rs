@@ -43,11 +43,11 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::block_in_place;
-use tracing::{Instrument, debug, error_span};
+use tracing::{debug, warn};
 use windlass_api::events::{EmitRequest, SuspendRequest};
 use windlass_api::items::{
     CompleteRequest, ExtendRequest, LeaseRequest, NextRequest, ReleaseRequest, RetryRequest,
@@ -60,7 +60,7 @@ use windlass_engine::{Engine, Outcome};
 use self::context::{Answer, Context};
 use self::error::Problem;
 use self::metrics_page::MetricsPage;
-use self::reply::{answered, plain, preflight, refuse, wrong_method};
+use self::reply::{Cause, answered, plain, preflight, refuse, wrong_method};
 use self::wire::{Decoded, Encoding};
 use crate::config::Limits;
 use crate::gate::{Asked, Gate, Sharing};
@@ -83,6 +83,8 @@ const SETTLING: [&str; 7] = [
     EmitRequest::NAME,
     NextRequest::NAME,
 ];
+
+static REQUEST_ID_HEADER: HeaderName = HeaderName::from_static(REQUEST_ID);
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -345,7 +347,8 @@ impl App {
     }
 
     fn request_id(&self) -> String {
-        format!("{:016x}", self.request_number.fetch_add(1, Ordering::Relaxed))
+        let number = self.request_number.fetch_add(1, Ordering::Relaxed);
+        number.to_be_bytes().iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect()
     }
 }
 
@@ -354,9 +357,8 @@ impl Handler for App {
         self: Arc<Self>,
         request: Request<RequestBody>,
     ) -> Pin<Box<dyn Future<Output = Response<Reply>> + Send>> {
-        let id = self.request_id();
-        let span = error_span!("request", id);
-        let answer = async move {
+        Box::pin(async move {
+            let id = self.request_id();
             let (method, target) = (request.method().clone(), request.uri().clone());
             let began = Instant::now();
             let app = Arc::clone(&self);
@@ -365,13 +367,15 @@ impl Handler for App {
             let (elapsed, status) = (began.elapsed(), response.status().as_u16());
             let path = target.path();
             app.requests.record(path.strip_prefix("/v1/").unwrap_or(OTHER), status, elapsed);
-            debug!(%method, path, status, elapsed_us = elapsed.as_micros(), "answered");
+            if let Some(Cause { code, text }) = response.extensions().get() {
+                warn!(id, path, %code, cause = text, "request failed");
+            }
+            debug!(id, %method, path, status, elapsed_us = elapsed.as_micros(), "answered");
             let id = HeaderValue::try_from(id).expect("hexadecimal digits are a header value");
-            response.headers_mut().insert(REQUEST_ID, id);
+            response.headers_mut().insert(&REQUEST_ID_HEADER, id);
             sharing.mark(response.headers_mut());
             response
-        };
-        Box::pin(answer.instrument(span))
+        })
     }
 
     fn refused(&self, status: StatusCode) -> String {
@@ -386,6 +390,10 @@ impl Handler for App {
 fn off_worker<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let several = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     if several && bytes > LARGE_BODY_BYTES { block_in_place(work) } else { work() }
+}
+
+fn hex_digit(value: u8) -> char {
+    char::from_digit(value.into(), 16).expect("half of a byte is a digit")
 }
 
 fn unknown_call(name: &str) -> Problem {

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Response};
-use tracing::warn;
+use http::{HeaderName, HeaderValue, Response};
 use windlass_api::call::Wire;
 use windlass_api::{COMMIT, COMMITS_NAMED_MAX, Code};
 use windlass_engine::{Commit, Outcome};
@@ -17,6 +16,7 @@ use super::wire::Encoding;
 use crate::gate::Sharing;
 use crate::listener::{Reply, Traffic};
 
+static COMMIT_HEADER: HeaderName = HeaderName::from_static(COMMIT);
 /// Most calls change one partition.
 const COMMIT_BYTES_USUAL: usize = 32;
 
@@ -52,7 +52,7 @@ pub(super) async fn answered<R: Wire>(
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(encoding.media_type()));
     if let Some(value) = commit_header(&commits) {
-        response.headers_mut().insert(COMMIT, value);
+        response.headers_mut().insert(&COMMIT_HEADER, value);
     }
     response
 }
@@ -63,8 +63,12 @@ fn commit_header(commits: &[Commit]) -> Option<HeaderValue> {
         return None;
     }
     let (mut list, mut between) = (BytesMut::with_capacity(COMMIT_BYTES_USUAL), "");
+    let mut digits = itoa::Buffer::new();
     for Commit { partition, sequence } in commits.iter().take(COMMITS_NAMED_MAX) {
-        write!(list, "{between}{partition}:{sequence}").expect("`BytesMut` grows");
+        list.extend_from_slice(between.as_bytes());
+        list.extend_from_slice(digits.format(partition.0).as_bytes());
+        list.extend_from_slice(b":");
+        list.extend_from_slice(digits.format(*sequence).as_bytes());
         between = ",";
     }
     if let Some(others) = commits.len().checked_sub(COMMITS_NAMED_MAX).filter(|others| *others > 0) {
@@ -73,12 +77,19 @@ fn commit_header(commits: &[Commit]) -> Option<HeaderValue> {
     Some(HeaderValue::from_maybe_shared(list.freeze()).expect("digits and signs are a header value"))
 }
 
+/// Why a request failed, for the server's log: an extension of the response.
+#[derive(Clone, Debug)]
+pub(super) struct Cause {
+    pub(super) code: Code,
+    pub(super) text: String,
+}
+
 pub(super) fn refuse(problem: &Problem, encoding: Encoding) -> Response<Reply> {
-    if let Some(cause) = &problem.cause {
-        warn!(code = %problem.code, cause, "request failed");
-    }
     let bytes = encoding.encode(&problem.to_reply()).expect("an error is made of texts");
     let mut response = plain(problem.code.status(), encoding.media_type(), bytes);
+    if let Some(cause) = &problem.cause {
+        response.extensions_mut().insert(Cause { code: problem.code, text: cause.clone() });
+    }
     if let Some(seconds) = problem.retry_after() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

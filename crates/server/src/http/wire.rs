@@ -15,6 +15,8 @@ use super::error::Problem;
 use super::scan;
 use super::strict::Strict;
 
+/// Room for most replies: a text that grows is copied again and again.
+const REPLY_BYTES_USUAL: usize = 512;
 /// What a client sent is told back to it only so far.
 const TOLD_CHARS_MAX: usize = 200;
 
@@ -40,6 +42,10 @@ impl Encoding {
     }
 
     fn of_media_type(value: &str) -> Option<Self> {
+        // As nearly everybody writes it.
+        if value == JSON {
+            return Some(Self::Json);
+        }
         let name = value.split(';').next().unwrap_or_default().trim();
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         match () {
@@ -82,10 +88,12 @@ impl Encoding {
     pub(super) fn encode<T: Wire>(self, value: &T) -> Result<Vec<u8>, serde_json::Error> {
         match self {
             // The line end is for people at a terminal.
-            Self::Json => serde_json::to_vec(value).map(|mut text| {
+            Self::Json => {
+                let mut text = Vec::with_capacity(REPLY_BYTES_USUAL);
+                serde_json::to_writer(&mut text, value)?;
                 text.push(b'\n');
-                text
-            }),
+                Ok(text)
+            }
             Self::Protobuf => Ok(value.encode_to_vec()),
         }
     }

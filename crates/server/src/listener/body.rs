@@ -127,8 +127,11 @@ impl RequestBody {
             return Err(BodyError::TooLarge { max });
         }
         let bytes_max = declared.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(max);
-        let mut whole = Whole::new(bytes_max);
         let mut in_flight = server.traffic.body(self.settling);
+        if let Some(bytes) = self.incoming.take_whole() {
+            return received_at_once(bytes, in_flight).await;
+        }
+        let mut whole = Whole::new(bytes_max);
         let mut waiting = Waiting {
             pace: Pace::begin(Instant::now(), server.limits.stall_timeout),
             eviction: in_flight.eviction(),
@@ -142,7 +145,7 @@ impl RequestBody {
             }
             // Counted as they come: a client that declares much and sends nothing takes nothing from others.
             if !in_flight.grow(data.len()).await {
-                return Err(BodyError::Overloaded { max: server.limits.bytes_in_flight_max });
+                return Err(overloaded(&in_flight));
             }
             whole.push(data);
             if !self.incoming.is_over() {
@@ -174,6 +177,19 @@ impl RequestBody {
             BodyError::Cut
         })
     }
+}
+
+fn overloaded(in_flight: &BodyShare) -> BodyError {
+    BodyError::Overloaded { max: in_flight.bytes_in_flight_max() }
+}
+
+/// A body that came with its head.
+async fn received_at_once(bytes: Bytes, mut in_flight: BodyShare) -> Result<Received, BodyError> {
+    if !in_flight.grow(bytes.len()).await {
+        return Err(overloaded(&in_flight));
+    }
+    in_flight.is_complete();
+    Ok(Received { bytes, in_flight })
 }
 
 /// What ends the wait for the next data of a body.

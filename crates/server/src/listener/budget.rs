@@ -5,7 +5,8 @@
 //! for longer than it takes to call them slow, however many bytes they hold and however they drip.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -21,6 +22,8 @@ pub(super) struct Budget {
     books: Mutex<Books>,
     /// Told when bytes are given back.
     freed: Notify,
+    /// How many listen to `freed`.
+    listeners: AtomicUsize,
 }
 
 impl Budget {
@@ -35,7 +38,14 @@ impl Budget {
     /// A share without bytes.
     pub(super) fn share(self: &Arc<Self>) -> Share {
         let number = self.books().next_number();
-        Share { budget: Arc::clone(self), number, bytes: 0, eviction: Arc::default() }
+        Share { budget: Arc::clone(self), number, bytes: 0, eviction: OnceLock::new() }
+    }
+
+    /// After the books have changed: whoever waits for room looks again.
+    fn tell_freed(&self) {
+        if self.listeners.load(Ordering::SeqCst) > 0 {
+            self.freed.notify_waiters();
+        }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -48,7 +58,24 @@ pub(super) struct Share {
     budget: Arc<Budget>,
     number: u64,
     bytes: usize,
-    eviction: Arc<Latch>,
+    /// Made when somebody asks for it: most shares are never slow.
+    eviction: OnceLock<Arc<Latch>>,
+}
+
+/// Listens to [`Budget::freed`] until it is dropped.
+struct Listening<'a>(&'a Budget);
+
+impl<'a> Listening<'a> {
+    fn to(budget: &'a Budget) -> Self {
+        budget.listeners.fetch_add(1, Ordering::SeqCst);
+        Self(budget)
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.listeners.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Share {
@@ -58,7 +85,11 @@ impl Share {
 
     /// Set when this share is to be dropped because it was too slow.
     pub(super) fn eviction(&self) -> Arc<Latch> {
-        Arc::clone(&self.eviction)
+        Arc::clone(self.eviction.get_or_init(Arc::default))
+    }
+
+    fn is_evicted(&self) -> bool {
+        self.eviction.get().is_some_and(|eviction| eviction.is_set())
     }
 
     /// Takes more if all shares together then have at most `bytes_max`, or if no other has any. Nobody is evicted.
@@ -69,11 +100,17 @@ impl Share {
 
     /// The same, and has slower shares give way. `false`: there is no room, or this share is evicted itself.
     pub(super) async fn grow(&mut self, bytes: usize, bytes_max: usize) -> bool {
+        match self.ask(bytes, bytes_max, Instant::now) {
+            Room::Here => return true,
+            Room::Nowhere => return false,
+            Room::Soon => {}
+        }
         let (budget, eviction) = (Arc::clone(&self.budget), self.eviction());
+        let listening = Listening::to(&budget);
         loop {
             // `freed` is listened to before the look: what is given back in between is not missed.
-            let freed = budget.freed.notified();
-            match self.ask(bytes, bytes_max, Instant::now()) {
+            let freed = listening.0.freed.notified();
+            match self.ask(bytes, bytes_max, Instant::now) {
                 Room::Here => return true,
                 Room::Nowhere => return false,
                 Room::Soon => {}
@@ -85,10 +122,10 @@ impl Share {
         }
     }
 
-    fn ask(&mut self, bytes: usize, bytes_max: usize, now: Instant) -> Room {
+    fn ask(&mut self, bytes: usize, bytes_max: usize, now: impl FnOnce() -> Instant) -> Room {
         let budget = Arc::clone(&self.budget);
         let mut books = budget.books();
-        if self.eviction.is_set() {
+        if self.is_evicted() {
             return Room::Nowhere;
         }
         if self.take(&mut books, bytes, bytes_max) {
@@ -99,6 +136,7 @@ impl Share {
         if excess == 0 {
             return Room::Soon;
         }
+        let now = now();
         let own = books.slow_since(self.number).unwrap_or(now);
         let slow_before = now.checked_sub(budget.slow_after).unwrap_or(now).min(own);
         books.evict(excess, slow_before)
@@ -116,14 +154,14 @@ impl Share {
 
     /// From now on this share gives way to others once it has been slow for long enough.
     pub(super) fn gives_way(&self, slow_since: Instant) {
-        self.budget.books().list(self.number, slow_since, self.bytes, &self.eviction);
+        self.budget.books().list(self.number, slow_since, self.bytes, &self.eviction());
     }
 
     /// What the share waited for has come: it gives way no more.
     pub(super) fn is_settled(&self) {
         self.budget.books().unlist(self.number);
-        // Those who waited for this share to leave look again.
-        self.budget.freed.notify_waiters();
+        // For those who waited for this share to leave.
+        self.budget.tell_freed();
     }
 }
 
@@ -133,7 +171,7 @@ impl Drop for Share {
         books.bytes -= self.bytes;
         books.unlist(self.number);
         drop(books);
-        self.budget.freed.notify_waiters();
+        self.budget.tell_freed();
     }
 }
 
@@ -230,8 +268,8 @@ mod tests {
         let (first, second) = (slow(&budget, 50), slow(&budget, 50));
         advance(2 * SLOW_AFTER).await;
         let (mut one, mut other) = (budget.share(), budget.share());
-        assert_eq!(one.ask(20, MAX, Instant::now()), Room::Soon);
-        assert_eq!(other.ask(20, MAX, Instant::now()), Room::Soon);
+        assert_eq!(one.ask(20, MAX, Instant::now), Room::Soon);
+        assert_eq!(other.ask(20, MAX, Instant::now), Room::Soon);
         // The room of the first is enough for both.
         assert!(first.eviction().is_set() && !second.eviction().is_set());
         let waiting = tokio::spawn(async move { (one.grow(20, MAX).await, other.grow(20, MAX).await) });
@@ -246,7 +284,7 @@ mod tests {
         let budget = budget();
         let mut late = slow(&budget, 50);
         advance(2 * SLOW_AFTER).await;
-        assert_eq!(budget.share().ask(MAX, MAX, Instant::now()), Room::Soon);
+        assert_eq!(budget.share().ask(MAX, MAX, Instant::now), Room::Soon);
         assert!(late.eviction().is_set());
         assert!(late.try_grow(10, MAX));
         late.is_settled();

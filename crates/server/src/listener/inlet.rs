@@ -101,6 +101,15 @@ impl Incoming {
         self.declared() == Some(0)
     }
 
+    /// All that is left, if it has come already and its length was declared.
+    pub(super) fn take_whole(&mut self) -> Option<Bytes> {
+        let Left::Bytes(left) = &mut self.left else { return None };
+        let unread = &mut *self.inlet.unread();
+        let bytes = usize::try_from(*left).ok().filter(|bytes| *bytes <= unread.len())?;
+        *left = 0;
+        Some(unread.split_to(bytes))
+    }
+
     /// `None` at the end.
     pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Cut>> {
         loop {

@@ -1,7 +1,6 @@
 //! [`ReplyHead`]: the status line and the headers of a reply.
 
 use std::cell::RefCell;
-use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{CONNECTION, DATE};
@@ -39,7 +38,9 @@ impl ReplyHead<'_> {
             header(into, name.as_str(), value.as_bytes());
         }
         match self.body {
-            Body::Length(bytes) => write!(into, "content-length: {bytes}\r\n").expect("a `Vec` grows"),
+            Body::Length(bytes) => {
+                header(into, "content-length", itoa::Buffer::new().format(bytes).as_bytes());
+            }
             Body::Chunked => header(into, "transfer-encoding", b"chunked"),
             Body::UntilClosed => {}
         }
