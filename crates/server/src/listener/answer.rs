@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::response::Parts;
-use http::{Method, Response, Version};
+use http::{Method, Response, StatusCode, Version};
 
 use super::exchange::Exchange;
 use super::http1::{Body, Head, LAST_CHUNK, ReplyHead, chunk_start};
@@ -49,7 +49,7 @@ impl Answering<'_, '_> {
     /// Tells whether the connection can be used for another request.
     pub(super) async fn write(mut self, reply: Response<Reply>) -> io::Result<bool> {
         let (parts, Reply { bytes, source, delivery }) = reply.into_parts();
-        self.goes_on &= !parts.headers.get(CONNECTION).is_some_and(|value| value == "close");
+        self.goes_on &= parts.headers.get(CONNECTION).is_none_or(|value| value != "close");
         match source {
             None => self.write_whole(&parts, bytes, delivery).await?,
             Some(source) => self.write_stream(&parts, source, delivery).await?,
@@ -58,8 +58,9 @@ impl Answering<'_, '_> {
     }
 
     async fn write_whole(&mut self, parts: &Parts, bytes: Bytes, delivery: Delivery) -> io::Result<()> {
-        let mut head = self.head(parts, Body::Length(bytes.len()));
-        let mut body = if self.asker.wants_head { Bytes::new() } else { bytes };
+        let has_body = !matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let mut head = self.head(parts, if has_body { Body::Length(bytes.len()) } else { Body::Never });
+        let mut body = if has_body && !self.asker.wants_head { bytes } else { Bytes::new() };
         if body.len() <= COPIED_BYTES_MAX {
             head.extend_from_slice(&body);
             body = Bytes::new();
@@ -73,20 +74,28 @@ impl Answering<'_, '_> {
     async fn write_stream(
         &mut self,
         parts: &Parts,
-        mut source: Box<dyn Source>,
+        source: Box<dyn Source>,
         delivery: Delivery,
     ) -> io::Result<()> {
         let chunked = self.asker.version != Version::HTTP_10;
         self.goes_on &= chunked;
         self.exchange.streams();
-        let mut head = self.head(parts, if chunked { Body::Chunked } else { Body::UntilClosed });
-        let wanted = !self.asker.wants_head;
-        if wanted {
+        let head = self.head(parts, if chunked { Body::Chunked } else { Body::UntilClosed });
+        let last: &[u8] = if self.asker.wants_head {
+            &head
+        } else {
             self.io.write_all(&head, b"").await?;
-            head.clear();
-        }
-        while wanted {
-            let Some(piece) = poll_fn(|cx| source.poll_piece(cx)).await else { break };
+            self.write_pieces(source, chunked).await?;
+            if chunked { LAST_CHUNK } else { b"" }
+        };
+        self.exchange.replies(delivery);
+        self.io.write_all(last, b"").await?;
+        self.io.delivered();
+        Ok(())
+    }
+
+    async fn write_pieces(&mut self, mut source: Box<dyn Source>, chunked: bool) -> io::Result<()> {
+        while let Some(piece) = poll_fn(|cx| source.poll_piece(cx)).await {
             match (piece.is_empty(), chunked) {
                 // A chunk without bytes would be the last.
                 (true, _) => {}
@@ -94,13 +103,6 @@ impl Answering<'_, '_> {
                 (false, true) => self.write_chunk(&piece).await?,
             }
         }
-        drop(source);
-        if wanted && chunked {
-            head.extend_from_slice(LAST_CHUNK);
-        }
-        self.exchange.replies(delivery);
-        self.io.write_all(&head, b"").await?;
-        self.io.delivered();
         Ok(())
     }
 

@@ -34,6 +34,8 @@ mod hostile;
 #[cfg(test)]
 mod http;
 #[cfg(test)]
+mod http1;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod lasting_limits;

@@ -10,6 +10,8 @@ use http::{HeaderMap, Version};
 /// How the client knows where the body of a reply ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::listener) enum Body {
+    /// There is none, whatever was asked for: of `204` and `304`.
+    Never,
     Length(usize),
     Chunked,
     /// The end of the connection, for clients of HTTP/1.0.
@@ -42,7 +44,7 @@ impl ReplyHead<'_> {
                 header(into, "content-length", itoa::Buffer::new().format(bytes).as_bytes());
             }
             Body::Chunked => header(into, "transfer-encoding", b"chunked"),
-            Body::UntilClosed => {}
+            Body::Never | Body::UntilClosed => {}
         }
         self.write_connection(headers, into);
         if !headers.contains_key(DATE) {

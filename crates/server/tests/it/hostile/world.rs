@@ -404,8 +404,12 @@ impl Client {
 
     /// Takes so many bytes of a body.
     pub(crate) async fn take(&mut self, bytes: usize) {
-        let mut body = vec![0; bytes];
-        soon(self.stream.read_exact(&mut body)).await.expect("the server sends so much");
+        self.read(&mut vec![0; bytes]).await;
+    }
+
+    /// Fills the whole buffer.
+    pub(crate) async fn read(&mut self, buffer: &mut [u8]) {
+        soon(self.stream.read_exact(buffer)).await.expect("the server sends so much");
     }
 
     async fn read_head(&mut self) -> std::io::Result<Answer> {
