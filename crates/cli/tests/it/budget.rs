@@ -116,7 +116,8 @@ impl Counted {
 
     fn ask(&mut self, target: &str, body: &str) -> String {
         let length = body.len();
-        let request = format!("{target} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
+        let request =
+            format!("{target} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
         self.stream.write_all(request.as_bytes()).unwrap();
         let (mut reply, mut buffer) = (Vec::new(), [0; 65536]);
         loop {
@@ -233,8 +234,9 @@ fn requests_keep_to_the_budget_of_instructions_and_allocations() {
     let (request, allowed) = (budget().request, budget().instructions);
     let directory = TempDir::new().unwrap();
     let [few, many] = [1, 2].map(|times| Profile::of(directory.path(), WARM_UP + times * FEW_CYCLES));
-    let per_request =
-        |count: fn(&Profile) -> u64| (count(&many) - count(&few)) as f64 / (FEW_CYCLES * CYCLE_REQUESTS) as f64;
+    let per_request = |count: fn(&Profile) -> u64| {
+        (count(&many) - count(&few)) as f64 / (FEW_CYCLES * CYCLE_REQUESTS) as f64
+    };
     let mut table = Table::default();
     table.row("instructions", per_request(|profile| profile.whole), allowed.whole);
     table.row("instructions of connections and handlers", per_request(|profile| profile.edge), allowed.edge);

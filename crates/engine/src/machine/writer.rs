@@ -52,7 +52,7 @@ pub(crate) struct Writer<M: Served> {
     pub(crate) reloaded: u64,
     /// Whether the writer waited for the present batch, so that whatever it woke before has had its turn.
     pub(crate) has_waited: bool,
-    /// Whether the batch before was of several callers.
+    /// Whether the batch before had several messages.
     pub(crate) is_crowded: bool,
 }
 
@@ -126,6 +126,7 @@ impl<M: Served> Writer<M> {
             if !stop {
                 M::end_batch(&mut self, &mut gathered);
             }
+            self.is_crowded = gathered.messages > 1;
             match self.finish(gathered).await {
                 Ok(Finished::Committed) => {}
                 Ok(Finished::TooLarge(in_flight)) => {
@@ -368,7 +369,6 @@ impl<M: Served> Writer<M> {
             changes,
             may_block: self.has_waited && in_flight.callers() == 1,
         };
-        self.is_crowded = in_flight.callers() > 1;
         if mutant::active(Mutant::AnswerBeforeCommit) {
             let hasty = std::mem::replace(&mut in_flight, InFlight::new(&self.handle, self.sequence + 1));
             hasty.committed(None).await;

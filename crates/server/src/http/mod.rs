@@ -317,6 +317,8 @@ impl App {
         let (head, body) = request.into_parts();
         let client = body.client();
         let encoding = Encoding::of_request(&head.headers).map_err(Problem::closing)?;
+        // A part of the bytes that came with the body.
+        drop(head);
         let opened = self.opened_for_work().map_err(Problem::closing)?;
         let body = if SETTLING.contains(&C::NAME) { body.settling() } else { body };
         let mut body = body.read().await.map_err(unreadable)?;
@@ -359,13 +361,13 @@ impl Handler for App {
     ) -> Pin<Box<dyn Future<Output = Response<Reply>> + Send>> {
         Box::pin(async move {
             let id = self.request_id();
-            let (method, target) = (request.method().clone(), request.uri().clone());
+            // Not the target itself: as a part of the bytes that came, it would keep all of them as long as the request waits.
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
             let began = Instant::now();
             let app = Arc::clone(&self);
             let sharing = self.gate.sharing(request.headers());
             let mut response = self.let_in(request, &sharing).await;
             let (elapsed, status) = (began.elapsed(), response.status().as_u16());
-            let path = target.path();
             app.requests.record(path.strip_prefix("/v1/").unwrap_or(OTHER), status, elapsed);
             if let Some(Cause { code, text }) = response.extensions().get() {
                 warn!(id, path, %code, cause = text, "request failed");

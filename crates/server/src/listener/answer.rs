@@ -16,8 +16,9 @@ use super::reply::{Delivery, Reply, Source};
 
 /// A body up to this size is copied behind its head, and both are written as one.
 const COPIED_BYTES_MAX: usize = 4 * 1024;
-/// Room for the head and the body of most replies, and for most chunks.
+/// Room for most replies, head and body.
 const HEAD_BYTES_USUAL: usize = 512;
+/// Room for most chunks of a stream.
 const CHUNK_BYTES_USUAL: usize = 256;
 
 /// What a reply must know of its request.

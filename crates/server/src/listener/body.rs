@@ -7,6 +7,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 use super::exchange::{Exchange, Rest};
@@ -148,6 +149,8 @@ impl RequestBody {
                 return Err(overloaded(&in_flight));
             }
             whole.push(data);
+            // A client that sends fast must not keep others from this thread.
+            consume_budget().await;
             if !self.incoming.is_over() {
                 in_flight.waits(waiting.pace.slow_since());
             }

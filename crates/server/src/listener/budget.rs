@@ -98,7 +98,7 @@ impl Share {
         self.take(&mut budget.books(), bytes, bytes_max)
     }
 
-    /// The same, and has slower shares give way. `false`: there is no room, or this share is evicted itself.
+    /// Takes more as `try_grow` does, and has slower shares give way. `false`: there is no room, or this share is evicted itself.
     pub(super) async fn grow(&mut self, bytes: usize, bytes_max: usize) -> bool {
         match self.ask(bytes, bytes_max, Instant::now) {
             Room::Here => return true,

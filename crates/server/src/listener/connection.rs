@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::Response;
+use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
@@ -31,6 +33,9 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long [`settle`] watches a client that had closed its side before its last replies. The kernel of a client that is gone
 /// refuses the reply.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
+
+#[cfg(not(target_os = "linux"))]
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
 enum End {
@@ -102,7 +107,7 @@ async fn converse(exchange: &Arc<Exchange>, inlet: &Arc<Inlet>) -> End {
             why = &mut interruption => match why {
                 Interruption::Gone => return End::Gone,
                 // A client whose request is not even known is not waited for.
-                Interruption::Stopping if exchange.is_unasked() => return end_of(exchange),
+                Interruption::Stopping if exchange.is_unasked() => return end_of(exchange, inlet),
                 Interruption::Stopping => {
                     is_last.store(true, Ordering::SeqCst);
                     interruption = Seldom::new(broken(exchange, inlet.stream()));
@@ -112,7 +117,7 @@ async fn converse(exchange: &Arc<Exchange>, inlet: &Arc<Inlet>) -> End {
     }
 }
 
-/// Answers one request after the other. The one during which `is_last` is set has no successor.
+/// Answers one request after the other, up to the one during which `is_last` is set.
 async fn answer_all(exchange: &Arc<Exchange>, inlet: &Arc<Inlet>, is_last: &AtomicBool) -> End {
     let mut io = GuardedIo::new(inlet, Arc::clone(exchange));
     loop {
@@ -128,7 +133,7 @@ async fn answer_all(exchange: &Arc<Exchange>, inlet: &Arc<Inlet>, is_last: &Atom
         match (Answering { io: &mut io, exchange, asker, goes_on }).write(reply).await {
             // The server may have begun to stop while the reply was written.
             Ok(true) if !is_last.load(Ordering::SeqCst) => {}
-            Ok(_) => return end_of(exchange),
+            Ok(_) => return end_of(exchange, inlet),
             Err(error) => return failed(&error),
         }
     }
@@ -175,9 +180,20 @@ async fn broken(exchange: &Exchange, stream: &TcpStream) -> Interruption {
     }
 }
 
-/// After the last reply.
-fn end_of(exchange: &Exchange) -> End {
-    if exchange.rest() == Rest::Unread { End::Answered } else { End::Silent }
+/// After the last reply. A connection that is closed with bytes unread is reset, and the client may lose that reply: a client that has
+/// sent more is heard out, unless it stalled.
+fn end_of(exchange: &Exchange, inlet: &Inlet) -> End {
+    let has_more = || !inlet.unread().is_empty() || has_unread(inlet.stream());
+    match exchange.rest() {
+        Rest::Unread => End::Answered,
+        Rest::Nothing if has_more() => End::Answered,
+        Rest::Nothing | Rest::Stalled => End::Silent,
+    }
+}
+
+/// Whether something has come that was not read.
+fn has_unread(stream: &TcpStream) -> bool {
+    SockRef::from(stream).peek(&mut [MaybeUninit::uninit()]).is_ok_and(|bytes| bytes > 0)
 }
 
 fn end_without_head(exchange: &Exchange, no_head: NoHead) -> End {
@@ -208,8 +224,7 @@ async fn closed_side(stream: &TcpStream) {
 ///
 /// The kernel tells of an error once, so [`gone`] may miss the one that is seen here: the caller must remember `Gone`.
 pub(super) fn client_end(stream: &TcpStream) -> ClientEnd {
-    let socket = socket2::SockRef::from(stream);
-    match socket.peek(&mut [std::mem::MaybeUninit::uninit()]) {
+    match SockRef::from(stream).peek(&mut [MaybeUninit::uninit()]) {
         Ok(0) => ClientEnd::Closed,
         Ok(_) => ClientEnd::Open,
         Err(error) if error.kind() == ErrorKind::WouldBlock => ClientEnd::Open,
@@ -223,19 +238,11 @@ async fn gone(stream: &TcpStream) {
     let _broken = stream.ready(tokio::io::Interest::ERROR).await;
 }
 
-/// Elsewhere only a client that has sent nothing since its request is seen to close its side.
+/// Elsewhere the kernel does not tell: a client that closes its side is noticed within `LOOK_EVERY`, as far as nothing is unread.
 #[cfg(not(target_os = "linux"))]
 async fn closed_side(stream: &TcpStream) {
     while client_end(stream) == ClientEnd::Open {
-        let looked = stream.readable().await.and_then(|()| {
-            stream.try_io(tokio::io::Interest::READABLE, || match client_end(stream) {
-                ClientEnd::Open => Err(ErrorKind::WouldBlock.into()),
-                ClientEnd::Closed | ClientEnd::Gone => Ok(()),
-            })
-        });
-        if looked.is_ok() {
-            return;
-        }
+        sleep(LOOK_EVERY).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! What one connection is doing, as its I/O, its service and its request bodies must all know it.
+//! [`Exchange`]: what a connection is doing, as its I/O, its requests and their bodies must all know it.
 //!
 //! Requests of a connection go strictly one after the other, pipelined or not: no head is read before the last reply is out,
 //! and a reply that is given before its request's body has come to an end closes the connection.

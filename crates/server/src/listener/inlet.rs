@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use super::http1::{Chunks, Framing};
 use super::scratch;
 
-/// What a client that waits for it before it sends its body is told.
+/// The interim reply for a client that does not send its body before.
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// A socket, and what has come from it and was not taken yet. A connection reads heads from here, and its handler bodies.
@@ -61,7 +61,7 @@ fn append(unread: &mut Bytes, bytes: &[u8]) {
 pub(super) struct Incoming {
     inlet: Arc<Inlet>,
     left: Left,
-    /// Of [`CONTINUE`], if the client waits for that.
+    /// The part of [`CONTINUE`] that is not written yet. Empty if the client does not wait for an interim reply.
     unsaid: &'static [u8],
 }
 
@@ -128,7 +128,7 @@ impl Incoming {
     fn take_unread(&mut self) -> Result<Option<Bytes>, Cut> {
         let unread = &mut *self.inlet.unread();
         match &mut self.left {
-            Left::Chunks(chunks) => chunks.next(unread).map_err(|_| Cut::Early),
+            Left::Chunks(chunks) => chunks.take(unread).map_err(|_| Cut::Early),
             Left::Bytes(left) => {
                 let here = usize::try_from(*left).map_or(unread.len(), |left| left.min(unread.len()));
                 *left -= here as u64;

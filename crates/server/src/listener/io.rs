@@ -32,9 +32,9 @@ pub(super) struct GuardedIo<'a> {
     exchange: Arc<Exchange>,
     /// Fires at the deadline or earlier, never later: moving it for every request would cost more than looking again.
     timer: Pin<Box<Sleep>>,
-    /// Of what is being written, once the kernel would not take it at once.
+    /// The reply that is being written, once the kernel would not take all of it at once.
     taking: Option<Taking>,
-    /// Whether what was written last is a stream's.
+    /// Whether the bytes that were written last belong to a stream.
     streams: bool,
     expired: bool,
 }
@@ -214,7 +214,7 @@ impl<'a> GuardedIo<'a> {
         Poll::Pending
     }
 
-    /// The next of those that run now.
+    /// The next deadline of the client, and which one it is.
     fn deadline(&self) -> Option<(Instant, Timeout)> {
         let limits = &self.exchange.server.limits;
         let reply = self.taking.as_ref().and_then(|Taking { pace, .. }| match self.streams {

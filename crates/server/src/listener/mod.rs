@@ -1,9 +1,10 @@
 //! Connections, and how they are kept from doing harm: every wait has an end and every amount a limit.
 //!
-//! Read this file first: the accept loop. Then `connection` (one connection from its first byte to its end), `http1` (what its bytes
-//! mean), `inlet` (what has come), `answer` (how a reply is written), `io` (timeouts), `pace` (how fast a client must be), `budget` (who gives way when there is no room; `books` chooses, by the sums of `timeline`), `body` and
-//! `reply` (what a [`Handler`] gets and gives), `silence` (who takes nothing of a stream), and `farewell` (how a client that
-//! is refused gets to know it).
+//! Read this file first: the accept loop. Then `connection` (one connection from its first byte to its end), `http1` (heads and
+//! chunks), `inlet` (bytes that have come), `answer` (how a reply is written), `io` (timeouts), `pace` (how fast a client must be),
+//! `budget` (which body or reply gives way when there is no room; `books` chooses, by the sums of `timeline`), `body` and `reply`
+//! (arguments and results of a [`Handler`]), `silence` (readers of a stream that take nothing), and `farewell` (how a client that is
+//! refused gets to know it).
 
 mod alarm;
 mod answer;

@@ -10,8 +10,7 @@ use tokio::net::TcpStream;
 const BYTES: usize = 32 * 1024;
 
 thread_local! {
-    /// Bytes pass through here: hyper's buffer is not initialised, and only unsafe code could read into it directly; and
-    /// what it writes may stand in several places.
+    /// Bytes pass through this buffer: it is not known before how many will come, and a piece of a stream may stand in several places.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; BYTES]);
 }
 

@@ -2,7 +2,7 @@
 
 use windlass_server::listener::Limits;
 
-use crate::hostile::world::{World, chunked, request};
+use crate::hostile::world::{World, arrived, chunked, delivered, request};
 
 #[tokio::test]
 async fn a_connection_is_closed_behind_the_reply_if_the_client_says_so() {
@@ -20,6 +20,20 @@ async fn a_connection_is_closed_behind_the_reply_if_the_client_says_so() {
         assert_eq!(answer.body, b"GET /a");
         client.closed().await;
     }
+    world.finish().await;
+}
+
+#[tokio::test]
+async fn a_client_that_sends_on_behind_its_last_request_still_gets_the_reply() {
+    let mut world = World::new(Limits::default()).await;
+    let mut client = world.client().await;
+    let more = "GET /never HTTP/1.1\r\n\r\n".repeat(3000);
+    client.send(format!("GET /a HTTP/1.1\r\nConnection: close\r\n\r\n{more}")).await;
+    assert_eq!((world.saw().await, world.saw().await), (arrived("/a"), delivered("/a")));
+    assert_eq!(client.answer().await.body, b"GET /a");
+    client.half_close().await;
+    client.closed().await;
+    world.saw_no_more();
     world.finish().await;
 }
 
@@ -103,7 +117,9 @@ async fn a_request_whose_end_can_be_read_in_two_ways_is_refused() {
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
     ] {
         let mut client = world.client().await;
-        client.send(format!("POST /echo HTTP/1.1\r\n{headers}\r\n\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n")).await;
+        client
+            .send(format!("POST /echo HTTP/1.1\r\n{headers}\r\n\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n"))
+            .await;
         let answer = client.answer().await;
         assert_eq!((answer.status, answer.header("connection")), (400, Some("close")), "{headers:?}");
         client.half_close().await;

@@ -1,6 +1,6 @@
 //! [`Chunks`]: bodies that come in chunks, each with its length before it.
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
 /// Bytes beside the data of one body: lengths, what is said about chunks, trailers. All of it is thrown away.
 const OVERHEAD_BYTES_MAX: usize = 16 * 1024;
@@ -25,12 +25,16 @@ pub(in crate::listener) struct Chunks {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In the digits of a length; whether there was one.
+    /// In the digits of a length. `any` tells whether one was there.
     Length {
         value: u64,
         any: bool,
     },
-    /// Behind the digits, up to the end of the line.
+    /// Behind the digits, in spaces.
+    Padding {
+        length: u64,
+    },
+    /// Behind a semicolon, up to the end of the line.
     Extension {
         length: u64,
     },
@@ -65,8 +69,23 @@ impl Chunks {
         self.state == State::Over
     }
 
-    /// Takes from `unread` what belongs to the body, up to the next data. `None` if the body is over or all of `unread` is taken.
-    pub(in crate::listener) fn next(&mut self, unread: &mut Bytes) -> Result<Option<Bytes>, Broken> {
+    /// Takes the data of all chunks from `unread`, up to the end of the body or of `unread`. `None` if there is none. The data of
+    /// several chunks is joined: a client that sends small ones costs no more than one that sends large ones.
+    pub(in crate::listener) fn take(&mut self, unread: &mut Bytes) -> Result<Option<Bytes>, Broken> {
+        let Some(first) = self.next(unread)? else { return Ok(None) };
+        let Some(second) = self.next(unread)? else { return Ok(Some(first)) };
+        let mut joined = Vec::with_capacity(first.len() + second.len() + unread.len());
+        joined.extend_from_slice(&first);
+        joined.extend_from_slice(&second);
+        while let Some(more) = self.next(unread)? {
+            joined.extend_from_slice(&more);
+        }
+        Ok(Some(joined.into()))
+    }
+
+    /// Takes from `unread` what belongs to the body, up to the end of the next data. `None` if the body is over or all of `unread`
+    /// is taken.
+    fn next(&mut self, unread: &mut Bytes) -> Result<Option<Bytes>, Broken> {
         while !unread.is_empty() && !self.is_over() {
             if let State::Data { left } = self.state {
                 let here = usize::try_from(left).map_or(unread.len(), |left| left.min(unread.len()));
@@ -78,7 +97,9 @@ impl Chunks {
             if self.overhead > OVERHEAD_BYTES_MAX {
                 return Err(Broken);
             }
-            self.state = self.state.after(unread.get_u8()).ok_or(Broken)?;
+            self.state = self.state.after(unread[0]).ok_or(Broken)?;
+            // `advance` would keep the buffer when nothing is left of it.
+            drop(unread.split_to(1));
             if matches!(self.state, State::Data { .. }) {
                 // A line of usual length costs a body of many chunks nothing.
                 self.overhead = self.overhead.saturating_sub(USUAL_LINE_BYTES);
@@ -99,9 +120,11 @@ impl State {
                 Some(Self::Length { value: value.checked_mul(16)?.checked_add(digit)?, any: true })
             }
             (Self::Length { value, any: true }, b'\r') => Some(Self::LengthEnd { length: value }),
-            (Self::Length { value, any: true }, b' ' | b'\t' | b';') => {
-                Some(Self::Extension { length: value })
-            }
+            (Self::Length { value, any: true }, b' ' | b'\t') => Some(Self::Padding { length: value }),
+            (Self::Length { value, any: true }, b';') => Some(Self::Extension { length: value }),
+            (Self::Padding { length }, b'\r') => Some(Self::LengthEnd { length }),
+            (Self::Padding { length }, b' ' | b'\t') => Some(Self::Padding { length }),
+            (Self::Padding { length }, b';') => Some(Self::Extension { length }),
             (Self::Extension { length }, b'\r') => Some(Self::LengthEnd { length }),
             (Self::Extension { length }, byte) if byte != b'\n' => Some(Self::Extension { length }),
             (Self::LengthEnd { length: 0 }, b'\n') => Some(Self::Line),
@@ -129,7 +152,7 @@ mod tests {
         let (mut chunks, mut data, mut rest) = (Chunks::default(), Vec::new(), Vec::new());
         for piece in pieces {
             let mut unread = Bytes::copy_from_slice(piece);
-            while let Some(more) = chunks.next(&mut unread)? {
+            if let Some(more) = chunks.take(&mut unread)? {
                 data.extend_from_slice(&more);
             }
             rest.extend_from_slice(&unread);
@@ -144,9 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn small_chunks_that_came_together_are_taken_together() {
+        let mut unread = Bytes::from("1\r\nx\r\n".repeat(1000));
+        let data = Chunks::default().take(&mut unread);
+        assert_eq!(data.map(|data| data.map_or(0, |data| data.len())), Ok(1000));
+    }
+
+    #[test]
     fn what_breaks_the_protocol_is_refused() {
         for bad in [
             "\r\n",
+            "5 0\r\n",
+            "5\t;\n",
             "x\r\n",
             "-1\r\n",
             "4\nwind",

@@ -1,6 +1,6 @@
 //! [`Head`]: the request line and the headers of a request, and what they say about its body and its connection.
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
@@ -77,7 +77,8 @@ impl Head {
             Status::Partial if bytes.len() < limits.bytes_max => Ok(None),
             Status::Complete(length) if length <= limits.bytes_max => {
                 let head = Self::of(&parsed, &bytes)?;
-                unread.advance(length);
+                // `advance` would keep the buffer when nothing is left of it.
+                drop(unread.split_to(length));
                 Ok(Some(head))
             }
             Status::Partial | Status::Complete(_) => Err(BadHead::TooLarge),
@@ -162,10 +163,7 @@ fn digits(text: &[u8]) -> Option<u64> {
 }
 
 fn keeps_alive(headers: &HeaderMap, version: Version) -> bool {
-    match version {
-        Version::HTTP_10 => names(headers, b"keep-alive"),
-        _ => !names(headers, b"close"),
-    }
+    !names(headers, b"close") && (version != Version::HTTP_10 || names(headers, b"keep-alive"))
 }
 
 /// Whether `Connection` names this option.
@@ -245,6 +243,7 @@ mod tests {
         assert!(
             !alive("HTTP/1.1", "Connection: Close\r\n") && !alive("HTTP/1.1", "Connection: a, close\r\n")
         );
+        assert!(!alive("HTTP/1.0", "Connection: keep-alive, close\r\n"));
         assert!(!alive("HTTP/1.0", "") && alive("HTTP/1.0", "Connection: keep-alive\r\n"));
     }
 

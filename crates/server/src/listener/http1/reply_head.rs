@@ -21,7 +21,7 @@ pub(in crate::listener) enum Body {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::listener) struct ReplyHead<'a> {
     pub(in crate::listener) parts: &'a Parts,
-    /// That of the request.
+    /// The version of the request.
     pub(in crate::listener) version: Version,
     pub(in crate::listener) body: Body,
     /// Whether the connection is closed behind this reply.
