@@ -1,4 +1,4 @@
-//! What a comparison left behind that was killed: halted servers, and their directories.
+//! Leftovers of a comparison that was killed: halted servers, and their directories.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::server::tree;
 
-/// What the name of every directory of a comparison begins with.
+/// The beginning of the name of every directory of a comparison.
 pub(crate) const PREFIX: &str = "compare-";
 /// Holds the id of the process that made a directory.
 const OWNER: &str = "owner";

@@ -51,7 +51,7 @@ impl Progress {
     }
 }
 
-/// What is left of the plan, in the pace that things went so far.
+/// Time that the rest of the plan takes, at the pace of the runs so far.
 fn left(planned: Duration, done: Duration, elapsed: Duration) -> Duration {
     let left = planned.saturating_sub(done);
     if done.is_zero() {

@@ -28,7 +28,7 @@ impl Wire {
         self.stream.write_all(bytes).await.context("the server closed the connection while it was written to")
     }
 
-    /// What was read and not taken yet.
+    /// Bytes that were read and not taken yet.
     pub(crate) fn buffered(&self) -> &[u8] {
         &self.input
     }

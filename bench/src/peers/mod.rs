@@ -20,7 +20,7 @@ pub(crate) use self::contender::Contender;
 /// How long leases last: longer than any run.
 pub(crate) const LEASE_SECONDS: u64 = 3600;
 
-/// What the clients of one run do.
+/// The work of the clients of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) queue: String,

@@ -1,4 +1,4 @@
-//! What was measured, and how it is shown.
+//! Figures of all runs, and how they are shown.
 
 pub(crate) mod document;
 pub(crate) mod number;

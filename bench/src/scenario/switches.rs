@@ -1,4 +1,4 @@
-//! What one request costs when there is no other: context switches and processor time.
+//! Context switches and processor time of one request while there is no other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What processes have used up: processor time and context switches.
+//! Processor time and context switches of processes.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column { key: "completes_synced", head: "completes", better: Better::Neither },
 ];
 
-/// Of all turns, in how many a sync ended between a request and its answer.
+/// Turns in which a sync ended between a request and its answer, of all turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Synced {
     pub(crate) produces: usize,

@@ -1,4 +1,4 @@
-//! What `strace` wrote: which calls made data durable, and when.
+//! The output of `strace`: which calls made data durable, and when.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -37,7 +37,7 @@ pub(crate) struct Mark {
     flushes: u64,
 }
 
-/// What a watch saw.
+/// Syncs that a watch saw.
 #[derive(Debug)]
 pub(crate) enum Seen {
     /// When each sync was seen, in seconds since 1970.

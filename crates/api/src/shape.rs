@@ -15,6 +15,8 @@ const NODE_MAX: usize = 11;
 const NODE_MIN: usize = 5;
 const LEAF_BYTES: usize = NODE_MAX * size_of::<(String, String)>() + 2 * size_of::<usize>();
 const ROOT_BYTES: usize = LEAF_BYTES + (NODE_MAX + 1) * size_of::<usize>();
+/// Room that a decoder of protobuf takes for the letters of a text, however few there are.
+const TEXT_BYTES_MIN: usize = 8;
 
 /// Fields that a shape has.
 pub const FIELDS_MAX: usize = 16;
@@ -66,14 +68,15 @@ impl Field {
     }
 }
 
-/// Memory of so many headers without their letters: the nodes of a `BTreeMap` of `String`s, as many as there can be. Between
-/// two leaves stands an entry of the root, and `HEADERS_MAX` headers need no more levels than these two.
+/// Memory of so many headers without the letters of long texts: the nodes of a `BTreeMap` of `String`s, as many as there can be.
+/// Between two leaves stands an entry of the root, and `HEADERS_MAX` headers need no more levels than these two.
 pub const fn headers_bytes(headers: usize) -> usize {
-    match headers {
+    let nodes = match headers {
         0 => 0,
         1..=NODE_MAX => LEAF_BYTES,
         _ => ROOT_BYTES + (headers + 1) / (NODE_MIN + 1) * LEAF_BYTES,
-    }
+    };
+    nodes + 2 * headers * TEXT_BYTES_MIN
 }
 
 /// A message whose shape is known.

@@ -15,7 +15,7 @@ use crate::peers::{Client, Job, LEASE_SECONDS, Manner, next_client, numbers};
 
 /// The pause before a lease is tried again that found nothing.
 const POLL: Duration = Duration::from_millis(1);
-/// The same with [`Manner::Waiting`]: a notification ends the pause.
+/// The longest pause with [`Manner::Waiting`]: a notification ends it before.
 const POLL_NOTIFIED: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]

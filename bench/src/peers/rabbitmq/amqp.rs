@@ -16,7 +16,7 @@ pub(super) struct Amqp {
     wire: Wire,
 }
 
-/// What a server tells unasked, or answers.
+/// A frame from the server: an answer, or something told unasked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// A publish is durable, and with `multiple` all before it.

@@ -14,7 +14,7 @@ use crate::peers::{Client, Job, Manner, numbers};
 pub(super) struct RabbitClient {
     amqp: Amqp,
     job: Job,
-    /// What precedes the body of each message.
+    /// The frames before the body of each message.
     preamble: Vec<u8>,
     request: Vec<u8>,
     /// Messages published: the tag of the last one.

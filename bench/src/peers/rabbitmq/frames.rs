@@ -122,7 +122,7 @@ pub(super) fn ack_up_to(tag: u64) -> Vec<u8> {
     method(CHANNEL, ACK, Args::default().longlong(tag).octet(1))
 }
 
-/// What precedes the body of each message that is published to one queue: the method and the header frame.
+/// The method and the header frame, which precede the body of each message that is published to one queue.
 pub(super) fn publish(queue: &str, body_bytes: usize) -> Vec<u8> {
     let mut out = method(CHANNEL, (60, 40), Args::default().short(0).text("").text(queue).octet(0));
     let (persistent, delivery_mode_is_set) = (2, 0x1000);

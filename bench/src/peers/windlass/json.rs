@@ -54,7 +54,7 @@ struct Complete<'a> {
     items: &'a [Held],
 }
 
-/// What a client reads of a lease: the rest is skipped.
+/// The part of a lease's reply that a client reads: the rest is skipped.
 #[derive(Deserialize)]
 struct Leased<'a> {
     #[serde(borrow)]

@@ -140,3 +140,46 @@ impl Blocking {
         quiet
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+    async fn one_thread_of_a_runtime_always_stays_free() {
+        let blocking = Blocking::new(Handle::current());
+        let (first, second) = (blocking.begin(), blocking.begin());
+        assert!(first.is_some() && second.is_some());
+        assert!(blocking.begin().is_none());
+        drop(first);
+        assert!(blocking.begin().is_some());
+    }
+
+    #[tokio::test]
+    async fn the_only_thread_of_a_runtime_may_not_block() {
+        assert!(Blocking::new(Handle::current()).begin().is_none());
+    }
+
+    /// `Seen::tick` is called here as the watcher calls it.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_watcher_has_another_thread_take_over_once_for_each_thread_that_blocks_on() {
+        let blocking = Blocking::new(Handle::current());
+        let mut seen = Seen::default();
+        let _blocked = blocking.begin();
+        let mut taken_over = Vec::new();
+        for _ in 0..3 {
+            assert!(!seen.tick(&blocking), "a watcher does not sleep while a thread blocks");
+            taken_over.push(seen.taken_over);
+        }
+        assert_eq!(taken_over, [0, 1, 1], "not at the first tick, and then once");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_watcher_sleeps_once_no_thread_blocks() {
+        let blocking = Blocking::new(Handle::current());
+        let mut seen = Seen::default();
+        let ticks = (1..).find(|_| seen.tick(&blocking));
+        assert_eq!(ticks, Some(QUIET_TICKS));
+        assert!(blocking.watcher_sleeps.load(Ordering::SeqCst));
+    }
+}

@@ -1,5 +1,6 @@
 //! Who carries a commit out: the thread that brought it, or the thread of the committer.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -196,4 +197,39 @@ async fn a_log_that_is_closed_takes_no_commit() {
     store.close().await;
     let (_, refused) = commit(&mut owner, 2).await;
     assert!(matches!(refused, Err(CommitError::NotApplied(StoreError::Closed))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_commit_whose_sync_panics_on_the_committers_thread_is_not_waited_for() {
+    let (_env, disk, store) = open(false, small()).await;
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    owner.commit(put(1, 100)).await.unwrap();
+    disk.faults().sync_panics.store(true, Ordering::SeqCst);
+    let refused = owner.commit(put(2, 100)).await.unwrap_err();
+    let (CommitError::NotApplied(error) | CommitError::Unknown(error)) = refused;
+    assert!(matches!(error, StoreError::Closed), "{error}");
+    drop(owner);
+    assert_closed(store, 1).await;
+}
+
+#[tokio::test]
+async fn a_sync_that_panics_on_its_callers_thread_closes_the_log() {
+    let (_env, disk, store) = open(true, LogOptions { segment_bytes: 8 << 20, ..small() }).await;
+    let mut owner = Owner::acquire(&store, 1).await.unwrap();
+    let next = until_at_rest(&mut owner).await;
+    disk.faults().sync_panics.store(true, Ordering::SeqCst);
+    {
+        let mut commit = pin!(owner.commit(put(next, 100)));
+        let poll = || commit.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(catch_unwind(AssertUnwindSafe(poll)).is_err());
+    }
+    drop(owner);
+    assert_closed(store, 2).await;
+}
+
+/// Whoever asks is told that the store is closed, and a close has an end.
+async fn assert_closed(store: LogStore, partition: u32) {
+    let asked = Owner::acquire(&store, partition).await;
+    assert!(matches!(asked, Err(StoreError::Closed)));
+    store.close().await;
 }

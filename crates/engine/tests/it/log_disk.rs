@@ -37,6 +37,8 @@ pub(crate) struct Faults {
     pub(crate) room: AtomicU64,
     /// While set, whoever makes a file panics.
     pub(crate) panics: AtomicBool,
+    /// While set, a sync panics.
+    pub(crate) sync_panics: AtomicBool,
     /// `free_bytes` tells nothing.
     pub(crate) hides_room: AtomicBool,
     /// Writes need room for what they replace too, as on file systems that copy on write.
@@ -64,6 +66,7 @@ impl Default for Faults {
             reads: zero(),
             room: AtomicU64::new(u64::MAX),
             panics: AtomicBool::new(false),
+            sync_panics: AtomicBool::new(false),
             hides_room: AtomicBool::new(false),
             copies_on_write: AtomicBool::new(false),
             held: AtomicBool::new(false),
@@ -323,6 +326,7 @@ impl File for MemFile {
     }
 
     fn sync(&self) -> BoxFuture<'_, io::Result<()>> {
+        assert!(!self.faults.sync_panics.load(Ordering::SeqCst), "a panic that was asked for");
         self.faults.synced.fetch_add(1, Ordering::SeqCst);
         let mut images = self.bytes.lock().unwrap();
         // After an error the kernel forgets that these were to be written: a later sync does not write them.

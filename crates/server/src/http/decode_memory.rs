@@ -153,6 +153,16 @@ proptest! {
     }
 }
 
+/// A list that has just doubled has no room to spare for headers of one letter, for which a decoder takes more than a letter.
+#[test]
+fn headers_of_one_letter_are_counted_as_what_they_hold() {
+    for headers in 1..=32 {
+        let crowd = Crowd { elements: 513, headers, messages: 1, text_bytes: 0 };
+        assert!(hold::<ProduceRequest>(Encoding::Protobuf, &crowd.protobuf(&ProduceRequest::SHAPE)));
+        assert!(hold::<ProduceRequest>(Encoding::Json, crowd.json(&ProduceRequest::SHAPE).as_bytes()));
+    }
+}
+
 #[test]
 fn the_largest_crowd_that_is_allowed_is_taken_in_both_encodings() {
     let crowd = Crowd { elements: 1000, headers: 32, messages: 1, text_bytes: 1 };
