@@ -1,6 +1,6 @@
-//! What a request of a single client costs the server, counted and held against `bench/budget.toml`: nothing here is a time,
-//! so a busy machine counts the same. Run alone (`just budget`): other tests beside it make syncs slow, and a slow sync is left
-//! to the committer's thread, which costs context switches.
+//! `bench/budget.toml` is kept: the costs of a request of a single client are counted, not timed, so a busy machine counts the same.
+//! These tests run alone (`just budget`): other tests make syncs slow, and a slow sync is left to the committer's thread, which costs
+//! context switches.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -53,7 +53,7 @@ struct Instructions {
     core: f64,
 }
 
-/// What was counted and what is allowed, side by side.
+/// Rows of a name, the count and the most that is allowed.
 #[derive(Default)]
 struct Table(Vec<(&'static str, f64, f64)>);
 
@@ -88,7 +88,7 @@ fn budget() -> Budget {
 struct Counted {
     child: Child,
     stream: TcpStream,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Counted {
@@ -104,7 +104,7 @@ impl Counted {
         let address = ready["url"].as_str().unwrap().strip_prefix("http://").unwrap();
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
-        let mut server = Self { child, stream, _directory: directory };
+        let mut server = Self { child, stream, directory };
         server.call("queues.create", &json!({"queue": "q"}));
         server
     }
@@ -186,7 +186,7 @@ fn number_behind(text: &str, name: &str) -> u64 {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// What the kernel needs for a write and its sync alone, on the same disk. `None` if that takes so long that the server would not
+/// Context switches of a write and its sync alone, on the same disk. `None` if a sync takes so long that the server would not
 /// have it done by the thread that brings it.
 fn switches_of_a_bare_sync(directory: &Path) -> Option<f64> {
     let file = File::create(directory.join("bare")).unwrap();
@@ -208,7 +208,7 @@ fn requests_keep_to_the_budget_of_switches_syncs_and_writes() {
     let Request { context_switches, syncs, writes, .. } = budget().request;
     let mut server = Counted::start(windlass());
     server.cycles(WARM_UP);
-    let bare = switches_of_a_bare_sync(server._directory.path());
+    let bare = switches_of_a_bare_sync(server.directory.path());
     let before = (server.syncs(), server.writes(), server.context_switches());
     server.cycles(CYCLES);
     let switched = server.context_switches() - before.2;
@@ -246,7 +246,7 @@ fn requests_keep_to_the_budget_of_instructions_and_allocations() {
     table.check();
 }
 
-/// What callgrind counted in a whole run of the server.
+/// Counts of callgrind, of a whole run of the server.
 #[derive(Debug)]
 struct Profile {
     whole: u64,
@@ -273,7 +273,7 @@ impl Profile {
         command.args(["--inclusive=yes", "--threshold=100", "--show-percs=no"]).arg(out);
         let output = command.output().expect("callgrind_annotate comes with valgrind");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        // The same function may stand in several lines, one for each file that was inlined: its own line has the most.
+        // A function stands in several lines, one for each file that code was inlined from: the line of the function itself has the most.
         let most = |names: &[&str]| {
             let lines = text.lines().filter(|line| names.iter().any(|name| line.contains(name)));
             lines.filter_map(count_in).max().unwrap_or_else(|| panic!("callgrind saw no {names:?}"))

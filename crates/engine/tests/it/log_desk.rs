@@ -227,7 +227,7 @@ async fn a_sync_that_panics_on_its_callers_thread_closes_the_log() {
     assert_closed(store, 2).await;
 }
 
-/// Whoever asks is told that the store is closed, and a close has an end.
+/// The store answers `Closed`, and `close` comes to an end.
 async fn assert_closed(store: LogStore, partition: u32) {
     let asked = Owner::acquire(&store, partition).await;
     assert!(matches!(asked, Err(StoreError::Closed)));

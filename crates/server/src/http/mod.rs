@@ -317,7 +317,7 @@ impl App {
         let (head, body) = request.into_parts();
         let client = body.client();
         let encoding = Encoding::of_request(&head.headers).map_err(Problem::closing)?;
-        // A part of the bytes that came with the body.
+        // `head` shares its buffer with the body, and would keep both as long as the request waits.
         drop(head);
         let opened = self.opened_for_work().map_err(Problem::closing)?;
         let body = if SETTLING.contains(&C::NAME) { body.settling() } else { body };

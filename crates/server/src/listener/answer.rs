@@ -21,7 +21,7 @@ const HEAD_BYTES_USUAL: usize = 512;
 /// Room for most chunks of a stream.
 const CHUNK_BYTES_USUAL: usize = 256;
 
-/// What a reply must know of its request.
+/// The parts of a request that decide how its reply is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asker {
     version: Version,

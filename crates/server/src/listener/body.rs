@@ -165,7 +165,7 @@ impl RequestBody {
         waiting: &mut Waiting<'_, impl Future<Output = ()>>,
     ) -> Result<Option<Bytes>, BodyError> {
         let data = tokio::select! {
-            // What has come counts, however late it is.
+            // `poll_data` first: bytes that have come count, however late.
             biased;
             data = poll_fn(|cx| self.incoming.poll_data(cx)) => data,
             () = waiting.stopped.as_mut() => return Err(BodyError::Stopping),
@@ -195,7 +195,7 @@ async fn received_at_once(bytes: Bytes, mut in_flight: BodyShare) -> Result<Rece
     Ok(Received { bytes, in_flight })
 }
 
-/// What ends the wait for the next data of a body.
+/// Reasons to stop waiting for the next data of a body.
 struct Waiting<'a, S> {
     pace: Pace,
     eviction: Arc<Latch>,

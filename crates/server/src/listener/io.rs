@@ -103,7 +103,7 @@ impl<'a> GuardedIo<'a> {
         loop {
             let here = self.inlet.unread().len();
             if here > seen {
-                // Also for what came with the request before.
+                // Bytes that came with the request before count too.
                 self.exchange.received();
                 if let Some(head) = self.take_head(seen, limits)? {
                     return Ok(Some(head));

@@ -249,7 +249,7 @@ impl Desk {
 
 /// Serves on the committer's thread, until the log is closed or nobody is left who could ask.
 pub(crate) async fn serve(desk: Arc<Desk>) {
-    // Also when the thread panics.
+    // `End` is dropped also when the thread panics.
     let _ends = End(Arc::clone(&desk));
     while let Some(work) = desk.taken_over().await {
         let committer = match work {
